@@ -1,0 +1,106 @@
+//! The part of an object that machinery reads: who it is, which version, who owns it, whether it is going away.
+
+use std::borrow::Cow;
+
+use crate::{ObjectKey, ResourceVersion, Time};
+
+/// What is read from an object's bytes without decoding the object.
+///
+/// Text borrows from those bytes wherever it stands there as it is; only escaped JSON text is copied.
+/// Annotations are left out because they are large and rarely asked for; readers of bytes offer them on request.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Header<'a> {
+    /// `apiVersion` as the object states it; empty where it does not (items of built-in lists).
+    pub api_version: Cow<'a, str>,
+    /// `kind` as the object states it; empty where it does not.
+    pub kind: Cow<'a, str>,
+    /// `metadata.name`.
+    pub name: Cow<'a, str>,
+    /// `metadata.namespace`; empty for cluster-scoped objects.
+    pub namespace: Cow<'a, str>,
+    /// `metadata.uid`.
+    pub uid: Cow<'a, str>,
+    /// `metadata.resourceVersion` as text; empty on objects that were never stored.
+    pub resource_version: Cow<'a, str>,
+    /// `metadata.generation`; 0 where the kind has none.
+    pub generation: i64,
+    /// `metadata.creationTimestamp`.
+    pub creation_timestamp: Option<Time>,
+    /// `metadata.deletionTimestamp`: set means "being deleted".
+    pub deletion_timestamp: Option<Time>,
+    /// `metadata.labels` in the order they stand in the bytes.
+    pub labels: Vec<(Cow<'a, str>, Cow<'a, str>)>,
+    /// `metadata.ownerReferences`.
+    pub owner_references: Vec<OwnerReference<'a>>,
+    /// `metadata.finalizers`.
+    pub finalizers: Vec<Cow<'a, str>>,
+}
+
+/// One entry of `metadata.ownerReferences`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OwnerReference<'a> {
+    /// API version of the owner.
+    pub api_version: Cow<'a, str>,
+    /// Kind of the owner.
+    pub kind: Cow<'a, str>,
+    /// Name of the owner.
+    pub name: Cow<'a, str>,
+    /// Uid of the owner: names can be taken again, uids cannot.
+    pub uid: Cow<'a, str>,
+    /// Whether the owner manages this object; at most one owner does.
+    pub controller: bool,
+    /// Whether foreground deletion of the owner waits for this object.
+    pub block_owner_deletion: bool,
+}
+
+impl<'a> Header<'a> {
+    /// The object's place within its resource.
+    pub fn key(&self) -> ObjectKey {
+        ObjectKey::new(&self.namespace, &self.name)
+    }
+
+    /// The version the object was read at.
+    pub fn version(&self) -> ResourceVersion {
+        ResourceVersion::new(self.resource_version.as_ref())
+    }
+
+    /// The value of one label.
+    pub fn label(&self, key: &str) -> Option<&str> {
+        self.labels
+            .iter()
+            .find(|(k, _)| k == key)
+            .map(|(_, value)| value.as_ref())
+    }
+
+    /// The owner that manages this object, if any.
+    pub fn controller(&self) -> Option<&OwnerReference<'a>> {
+        self.owner_references.iter().find(|owner| owner.controller)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_controller_is_the_owner_that_says_so() {
+        let header = Header {
+            namespace: "ns".into(),
+            name: "a".into(),
+            owner_references: vec![
+                OwnerReference {
+                    name: "other".into(),
+                    ..Default::default()
+                },
+                OwnerReference {
+                    name: "boss".into(),
+                    controller: true,
+                    ..Default::default()
+                },
+            ],
+            ..Default::default()
+        };
+        assert_eq!(header.controller().unwrap().name, "boss");
+        assert_eq!(header.key().to_string(), "ns/a");
+    }
+}

@@ -1,0 +1,1 @@
+//! A revisioned key-value store: one revision counter, compare-and-swap writes, history, and a gap-free feed.

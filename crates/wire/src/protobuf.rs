@@ -1,0 +1,3 @@
+//! Kubernetes' protobuf encoding.
+
+pub mod primitive;

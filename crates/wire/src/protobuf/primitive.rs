@@ -1,0 +1,317 @@
+//! Tags, varints and length-delimited runs: the only three things Kubernetes' protobuf subset is made of.
+//!
+//! [`Reader`] walks one message. It never allocates, never reads beyond its slice, and every error names the
+//! byte offset, counted from the start of the outermost slice, so that a bad field can be found in a dump.
+
+/// Longest varint: ten groups of seven bits hold 64.
+const VARINT_BYTES: usize = 10;
+
+/// How a field's value is laid out. Groups are obsolete and Kubernetes has none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WireType {
+    /// A number in groups of seven bits.
+    Varint,
+    /// Eight bytes, little endian.
+    Fixed64,
+    /// A length and that many bytes.
+    Bytes,
+    /// Four bytes, little endian.
+    Fixed32,
+}
+
+/// A message that cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("invalid protobuf at byte {offset}: {kind}")]
+pub struct ProtobufError {
+    /// Where, from the start of the outermost slice.
+    pub offset: usize,
+    /// What is wrong there.
+    pub kind: ProtobufErrorKind,
+}
+
+/// What can be wrong with a message.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ProtobufErrorKind {
+    /// The slice ends within a value.
+    #[error("truncated")]
+    Truncated,
+    /// A varint has more than 64 bits.
+    #[error("varint too long")]
+    VarintTooLong,
+    /// Field number 0, or one beyond 2^29-1.
+    #[error("field number {0} is not allowed")]
+    FieldNumber(u64),
+    /// A group, or one of the two unassigned wire types.
+    #[error("wire type {0} is not supported")]
+    WireType(u8),
+    /// A known field has another wire type than its schema says.
+    #[error("field {number} has the wrong wire type")]
+    UnexpectedWireType {
+        /// The field's number.
+        number: u32,
+    },
+    /// Text that is not UTF-8.
+    #[error("invalid UTF-8 in field {number}")]
+    Utf8 {
+        /// The field's number.
+        number: u32,
+    },
+    /// Messages nested deeper than any real object.
+    #[error("nested deeper than {limit} messages")]
+    TooDeep {
+        /// The limit.
+        limit: usize,
+    },
+    /// Anything a higher layer finds wrong with a well-formed message.
+    #[error("{0}")]
+    Other(String),
+}
+
+/// Reads the fields of one message in order.
+#[derive(Clone, Debug)]
+pub struct Reader<'a> {
+    bytes: &'a [u8],
+    position: usize,
+    /// Offset of `bytes` within the outermost slice, for error messages.
+    base: usize,
+}
+
+impl<'a> Reader<'a> {
+    /// Reads the outermost message.
+    pub fn new(bytes: &'a [u8]) -> Self {
+        Self::nested(bytes, 0)
+    }
+
+    /// Reads a message that starts `base` bytes into the outermost slice.
+    pub fn nested(bytes: &'a [u8], base: usize) -> Self {
+        Self {
+            bytes,
+            position: 0,
+            base,
+        }
+    }
+
+    /// Whether every field has been read.
+    pub fn is_empty(&self) -> bool {
+        self.position == self.bytes.len()
+    }
+
+    /// Offset of the next byte within the outermost slice.
+    pub fn offset(&self) -> usize {
+        self.base + self.position
+    }
+
+    /// An error at the next byte.
+    pub fn error(&self, kind: ProtobufErrorKind) -> ProtobufError {
+        ProtobufError {
+            offset: self.offset(),
+            kind,
+        }
+    }
+
+    /// The next field's number and layout; `None` at the end of the message.
+    #[inline]
+    pub fn tag(&mut self) -> Result<Option<(u32, WireType)>, ProtobufError> {
+        if self.is_empty() {
+            return Ok(None);
+        }
+        let start = self.position;
+        let tag = self.varint()?;
+        let fail = |kind| ProtobufError {
+            offset: self.base + start,
+            kind,
+        };
+        let number = tag >> 3;
+        if number == 0 || number >= 1 << 29 {
+            return Err(fail(ProtobufErrorKind::FieldNumber(number)));
+        }
+        let wire_type = match (tag & 7) as u8 {
+            0 => WireType::Varint,
+            1 => WireType::Fixed64,
+            2 => WireType::Bytes,
+            5 => WireType::Fixed32,
+            other => return Err(fail(ProtobufErrorKind::WireType(other))),
+        };
+        Ok(Some((number as u32, wire_type)))
+    }
+
+    /// A varint.
+    #[inline]
+    pub fn varint(&mut self) -> Result<u64, ProtobufError> {
+        let rest = &self.bytes[self.position..];
+        // Tags, lengths and most numbers fit one byte.
+        if let Some(&byte) = rest.first()
+            && byte < 0x80
+        {
+            self.position += 1;
+            return Ok(u64::from(byte));
+        }
+        let mut value = 0u64;
+        for (index, &byte) in rest.iter().take(VARINT_BYTES).enumerate() {
+            // The tenth byte holds the 64th bit alone.
+            if index == VARINT_BYTES - 1 && byte > 1 {
+                return Err(self.error(ProtobufErrorKind::VarintTooLong));
+            }
+            value |= u64::from(byte & 0x7f) << (7 * index);
+            if byte < 0x80 {
+                self.position += index + 1;
+                return Ok(value);
+            }
+        }
+        Err(self.error(if rest.len() < VARINT_BYTES {
+            ProtobufErrorKind::Truncated
+        } else {
+            ProtobufErrorKind::VarintTooLong
+        }))
+    }
+
+    /// A length-delimited run of bytes.
+    #[inline]
+    pub fn bytes(&mut self) -> Result<&'a [u8], ProtobufError> {
+        let before = self.position;
+        let length = self.varint()?;
+        let rest = &self.bytes[self.position..];
+        if length > rest.len() as u64 {
+            self.position = before;
+            return Err(self.error(ProtobufErrorKind::Truncated));
+        }
+        self.position += length as usize;
+        Ok(&rest[..length as usize])
+    }
+
+    /// A length-delimited text; `number` is for the error message.
+    #[inline]
+    pub fn text(&mut self, number: u32) -> Result<&'a str, ProtobufError> {
+        let bytes = self.bytes()?;
+        std::str::from_utf8(bytes).map_err(|error| ProtobufError {
+            offset: self.offset() - bytes.len() + error.valid_up_to(),
+            kind: ProtobufErrorKind::Utf8 { number },
+        })
+    }
+
+    /// A length-delimited message, ready to be read.
+    #[inline]
+    pub fn message(&mut self) -> Result<Reader<'a>, ProtobufError> {
+        let bytes = self.bytes()?;
+        Ok(Reader::nested(bytes, self.offset() - bytes.len()))
+    }
+
+    /// Eight bytes, little endian.
+    pub fn fixed64(&mut self) -> Result<u64, ProtobufError> {
+        Ok(u64::from_le_bytes(self.array()?))
+    }
+
+    /// Four bytes, little endian.
+    pub fn fixed32(&mut self) -> Result<u32, ProtobufError> {
+        Ok(u32::from_le_bytes(self.array()?))
+    }
+
+    /// Passes over a value of the given layout.
+    #[inline]
+    pub fn skip(&mut self, wire_type: WireType) -> Result<(), ProtobufError> {
+        match wire_type {
+            WireType::Varint => self.varint().map(drop),
+            WireType::Fixed64 => self.fixed64().map(drop),
+            WireType::Bytes => self.bytes().map(drop),
+            WireType::Fixed32 => self.fixed32().map(drop),
+        }
+    }
+
+    fn array<const N: usize>(&mut self) -> Result<[u8; N], ProtobufError> {
+        match self.bytes[self.position..].first_chunk() {
+            Some(chunk) => {
+                self.position += N;
+                Ok(*chunk)
+            }
+            None => Err(self.error(ProtobufErrorKind::Truncated)),
+        }
+    }
+}
+
+/// Appends a varint.
+#[inline]
+pub fn put_varint(out: &mut Vec<u8>, mut value: u64) {
+    while value >= 0x80 {
+        out.push(value as u8 | 0x80);
+        value >>= 7;
+    }
+    out.push(value as u8);
+}
+
+/// Appends a field's number and layout.
+#[inline]
+pub fn put_tag(out: &mut Vec<u8>, number: u32, wire_type: WireType) {
+    let layout = match wire_type {
+        WireType::Varint => 0,
+        WireType::Fixed64 => 1,
+        WireType::Bytes => 2,
+        WireType::Fixed32 => 5,
+    };
+    put_varint(out, u64::from(number) << 3 | layout);
+}
+
+/// Appends a length-delimited field.
+#[inline]
+pub fn put_bytes(out: &mut Vec<u8>, number: u32, bytes: &[u8]) {
+    put_tag(out, number, WireType::Bytes);
+    put_varint(out, bytes.len() as u64);
+    out.extend_from_slice(bytes);
+}
+
+/// How many bytes a varint takes.
+#[inline]
+pub fn varint_len(value: u64) -> usize {
+    // ceil(significant bits / 7), at least 1.
+    (64 - (value | 1).leading_zeros() as usize).div_ceil(7)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn varints_are_read_back() {
+        for value in [0, 1, 127, 128, 300, u64::from(u32::MAX), u64::MAX] {
+            let mut out = Vec::new();
+            put_varint(&mut out, value);
+            assert_eq!(out.len(), varint_len(value), "{value}");
+            let mut reader = Reader::new(&out);
+            assert_eq!(reader.varint().unwrap(), value);
+            assert!(reader.is_empty());
+        }
+    }
+
+    #[test]
+    fn bad_input_is_named_with_its_offset() {
+        let check = |bytes: &[u8], text: &str| {
+            let mut reader = Reader::new(bytes);
+            let error = loop {
+                match reader
+                    .tag()
+                    .and_then(|tag| tag.map(|(_, kind)| reader.skip(kind)).transpose())
+                {
+                    Ok(None) => panic!("{bytes:?} was read"),
+                    Ok(Some(())) => {}
+                    Err(error) => break error,
+                }
+            };
+            assert_eq!(error.to_string(), text);
+        };
+        check(&[0x0a, 5, b'a'], "invalid protobuf at byte 1: truncated");
+        check(&[0x08, 1, 0x08, 0x80], "invalid protobuf at byte 3: truncated");
+        check(
+            &[0x08, 255, 255, 255, 255, 255, 255, 255, 255, 255, 2],
+            "invalid protobuf at byte 1: varint too long",
+        );
+        check(
+            &[0x00],
+            "invalid protobuf at byte 0: field number 0 is not allowed",
+        );
+        check(
+            &[0x0b],
+            "invalid protobuf at byte 0: wire type 3 is not supported",
+        );
+        check(&[0x0d, 1, 2, 3], "invalid protobuf at byte 1: truncated");
+    }
+}
