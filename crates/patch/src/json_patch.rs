@@ -1,0 +1,511 @@
+//! JSON patch (RFC 6902), as a Kubernetes server applies it.
+//!
+//! The operations run in order on the object; the first that fails ends the patch and the caller drops the
+//! half-changed value. Where Kubernetes differs from the RFC, users see Kubernetes:
+//!
+//! - `replace` of a missing key of an object adds it, and `copy` from one copies `null`;
+//! - an array index may be negative and then counts from the end;
+//! - what stands before the first slash of a path is ignored;
+//! - a missing `value` is `null`.
+
+use serde_json::Value;
+
+/// 10,000, as Kubernetes: a patch is work the server does while others wait.
+pub const MAX_OPERATIONS: usize = 10_000;
+
+/// 3 MiB, Kubernetes' limit on a request body: `copy` must not grow an object beyond what could be sent.
+pub const MAX_COPIED_BYTES: usize = 3 * 1024 * 1024;
+
+/// Why a patch does not apply.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum JsonPatchError {
+    /// The patch is not a list of operations.
+    #[error("json: cannot unmarshal {found} into Go value of type []handlers.jsonPatchOp")]
+    NotAList {
+        /// What it is, in Go's words.
+        found: &'static str,
+    },
+    /// Too many operations.
+    #[error("The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {count}")]
+    TooManyOperations {
+        /// How many there are.
+        count: usize,
+    },
+    /// An operation that does not exist, or lacks what it needs.
+    #[error("operation {index} is not valid: {reason}")]
+    Malformed {
+        /// Which operation, counted from 0.
+        index: usize,
+        /// What is wrong with it.
+        reason: &'static str,
+    },
+    /// A path that leads nowhere.
+    #[error("{op} operation does not apply: {path} does not exist")]
+    MissingPath {
+        /// The operation.
+        op: &'static str,
+        /// The path.
+        path: String,
+    },
+    /// An array index that is no number or out of range.
+    #[error("{op} operation does not apply: {path} is not an index of the list")]
+    BadIndex {
+        /// The operation.
+        op: &'static str,
+        /// The path.
+        path: String,
+    },
+    /// A `test` that does not hold.
+    #[error("testing value {path} failed")]
+    TestFailed {
+        /// The path.
+        path: String,
+    },
+    /// `copy` operations that together copy too much.
+    #[error("copy operations exceed {MAX_COPIED_BYTES} bytes")]
+    CopiesTooMuch,
+}
+
+/// Changes `document` as `patch`, a list of operations, says. After an error `document` is of no use.
+///
+/// ```
+/// use serde_json::json;
+/// use watchkeeper_patch::json_patch;
+///
+/// let mut object = json!({"spec": {"replicas": 1}});
+/// let patch = json!([
+///     {"op": "test", "path": "/spec/replicas", "value": 1},
+///     {"op": "replace", "path": "/spec/replicas", "value": 2},
+/// ]);
+/// json_patch::apply(&mut object, &patch).unwrap();
+/// assert_eq!(object, json!({"spec": {"replicas": 2}}));
+/// ```
+pub fn apply(document: &mut Value, patch: &Value) -> Result<(), JsonPatchError> {
+    let operations = patch.as_array().ok_or(JsonPatchError::NotAList {
+        found: go_name(patch),
+    })?;
+    if operations.len() > MAX_OPERATIONS {
+        return Err(JsonPatchError::TooManyOperations {
+            count: operations.len(),
+        });
+    }
+    let mut copied_bytes = 0;
+    for (index, operation) in operations.iter().enumerate() {
+        let malformed = |reason| JsonPatchError::Malformed { index, reason };
+        match Operation::read(operation).map_err(malformed)? {
+            Operation::Add { path, value } => add(document, "add", path, value)?,
+            Operation::Remove { path } => drop(remove(document, "remove", path)?),
+            Operation::Replace { path: "", value } => *document = value,
+            Operation::Replace { path, value } => *replaceable(document, path)? = value,
+            Operation::Move { from, path } => {
+                let value = remove(document, "move", from)?;
+                add(document, "move", path, value)?;
+            }
+            Operation::Copy { from, path } => {
+                let value = find(document, "copy", from)?.cloned().unwrap_or_default();
+                copied_bytes += size(&value);
+                if copied_bytes > MAX_COPIED_BYTES {
+                    return Err(JsonPatchError::CopiesTooMuch);
+                }
+                add(document, "copy", path, value)?;
+            }
+            Operation::Test { path, value } => {
+                let found = if path.is_empty() {
+                    Some(&*document)
+                } else {
+                    find(document, "test", path)?
+                };
+                if found.unwrap_or(&Value::Null) != &value {
+                    return Err(JsonPatchError::TestFailed {
+                        path: path.to_owned(),
+                    });
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+enum Operation<'a> {
+    Add { path: &'a str, value: Value },
+    Remove { path: &'a str },
+    Replace { path: &'a str, value: Value },
+    Move { from: &'a str, path: &'a str },
+    Copy { from: &'a str, path: &'a str },
+    Test { path: &'a str, value: Value },
+}
+
+impl<'a> Operation<'a> {
+    fn read(operation: &'a Value) -> Result<Self, &'static str> {
+        let text = |name: &str| operation.get(name).and_then(Value::as_str);
+        let path = text("path").ok_or("no path");
+        let from = text("from").ok_or("no from");
+        let value = || operation.get("value").cloned().unwrap_or_default();
+        Ok(match text("op") {
+            Some("add") => Self::Add {
+                path: path?,
+                value: value(),
+            },
+            Some("remove") => Self::Remove { path: path? },
+            Some("replace") => Self::Replace {
+                path: path?,
+                value: value(),
+            },
+            Some("move") => Self::Move {
+                from: from?,
+                path: path?,
+            },
+            Some("copy") => Self::Copy {
+                from: from?,
+                path: path?,
+            },
+            Some("test") => Self::Test {
+                path: path?,
+                value: value(),
+            },
+            _ => return Err("unknown op"),
+        })
+    }
+}
+
+/// The container a path ends in, and the last segment of the path.
+fn parent<'v>(
+    document: &'v mut Value,
+    op: &'static str,
+    path: &str,
+) -> Result<(&'v mut Value, String), JsonPatchError> {
+    let missing = || JsonPatchError::MissingPath {
+        op,
+        path: path.to_owned(),
+    };
+    let mut segments = path.split('/').map(unescape);
+    // Whatever stands before the first slash names nothing.
+    segments.next();
+    let mut segments: Vec<String> = segments.collect();
+    let last = segments.pop().ok_or_else(missing)?;
+    let mut container = document;
+    for segment in segments {
+        container = match container {
+            Value::Object(fields) => fields.get_mut(&segment),
+            Value::Array(items) => position(&segment, items.len()).and_then(|index| items.get_mut(index)),
+            _ => None,
+        }
+        .ok_or_else(missing)?;
+    }
+    match container {
+        Value::Object(_) | Value::Array(_) => Ok((container, last)),
+        _ => Err(missing()),
+    }
+}
+
+/// The value at a path; `None` for a missing key of an object, which some operations forgive.
+fn find<'v>(
+    document: &'v mut Value,
+    op: &'static str,
+    path: &str,
+) -> Result<Option<&'v Value>, JsonPatchError> {
+    let (container, last) = parent(document, op, path)?;
+    match container {
+        Value::Object(fields) => Ok(fields.get(&last)),
+        Value::Array(items) => {
+            let index = position(&last, items.len()).ok_or_else(|| bad_index(op, path))?;
+            items.get(index).map(Some).ok_or_else(|| bad_index(op, path))
+        }
+        _ => Ok(None),
+    }
+}
+
+/// The place a `replace` writes to; a missing key of an object is made.
+fn replaceable<'v>(document: &'v mut Value, path: &str) -> Result<&'v mut Value, JsonPatchError> {
+    const OP: &str = "replace";
+    let (container, last) = parent(document, OP, path)?;
+    match container {
+        Value::Object(fields) => Ok(fields.entry(last).or_insert(Value::Null)),
+        Value::Array(items) => {
+            let index = position(&last, items.len());
+            index
+                .and_then(|index| items.get_mut(index))
+                .ok_or_else(|| bad_index(OP, path))
+        }
+        _ => Err(JsonPatchError::MissingPath {
+            op: OP,
+            path: path.to_owned(),
+        }),
+    }
+}
+
+fn add(document: &mut Value, op: &'static str, path: &str, value: Value) -> Result<(), JsonPatchError> {
+    let (container, last) = parent(document, op, path)?;
+    match container {
+        Value::Object(fields) => {
+            fields.insert(last, value);
+        }
+        Value::Array(items) => {
+            // A list with one more item: -1 and `-` both mean "behind the last".
+            let index = if last == "-" {
+                Some(items.len())
+            } else {
+                position(&last, items.len() + 1)
+            };
+            match index {
+                Some(index) if index <= items.len() => items.insert(index, value),
+                _ => return Err(bad_index(op, path)),
+            }
+        }
+        _ => {
+            return Err(JsonPatchError::MissingPath {
+                op,
+                path: path.to_owned(),
+            });
+        }
+    }
+    Ok(())
+}
+
+fn remove(document: &mut Value, op: &'static str, path: &str) -> Result<Value, JsonPatchError> {
+    let (container, last) = parent(document, op, path)?;
+    let missing = || JsonPatchError::MissingPath {
+        op,
+        path: path.to_owned(),
+    };
+    match container {
+        Value::Object(fields) => fields.remove(&last).ok_or_else(missing),
+        Value::Array(items) => match position(&last, items.len()) {
+            Some(index) if index < items.len() => Ok(items.remove(index)),
+            _ => Err(bad_index(op, path)),
+        },
+        _ => Err(missing()),
+    }
+}
+
+/// An index into a list of `len` items; negative ones count from the end.
+fn position(segment: &str, len: usize) -> Option<usize> {
+    let index: i64 = segment.parse().ok()?;
+    if index >= 0 {
+        return usize::try_from(index).ok();
+    }
+    len.checked_sub(usize::try_from(index.unsigned_abs()).ok()?)
+}
+
+fn bad_index(op: &'static str, path: &str) -> JsonPatchError {
+    JsonPatchError::BadIndex {
+        op,
+        path: path.to_owned(),
+    }
+}
+
+/// `~1` is a slash and `~0` a tilde, in this order, so that `~01` is `~1`.
+fn unescape(segment: &str) -> String {
+    if !segment.contains('~') {
+        return segment.to_owned();
+    }
+    segment.replace("~1", "/").replace("~0", "~")
+}
+
+/// The bytes a value takes as compact JSON, nearly: enough to bound growth.
+fn size(value: &Value) -> usize {
+    match value {
+        Value::Null | Value::Bool(_) => 5,
+        Value::Number(_) => 8,
+        Value::String(text) => text.len() + 2,
+        Value::Array(items) => items.iter().map(|item| size(item) + 1).sum::<usize>() + 2,
+        Value::Object(fields) => fields.iter().map(|(k, v)| k.len() + size(v) + 4).sum::<usize>() + 2,
+    }
+}
+
+/// What Go's JSON decoder calls a value it cannot use.
+fn go_name(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "bool",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn check(document: Value, patch: Value, result: Value) {
+        let mut patched = document.clone();
+        let outcome = apply(&mut patched, &patch);
+        assert_eq!(outcome, Ok(()), "{document} + {patch}");
+        assert_eq!(patched, result, "{document} + {patch}");
+    }
+
+    fn check_error(mut document: Value, patch: Value, text: &str) {
+        assert_eq!(
+            apply(&mut document, &patch).unwrap_err().to_string(),
+            text,
+            "{patch}"
+        );
+    }
+
+    /// Appendix A of RFC 6902, in its order.
+    #[test]
+    fn the_cases_of_the_rfc() {
+        check(
+            json!({"foo": "bar"}),
+            json!([{"op": "add", "path": "/baz", "value": "qux"}]),
+            json!({"baz": "qux", "foo": "bar"}),
+        );
+        check(
+            json!({"foo": ["bar", "baz"]}),
+            json!([{"op": "add", "path": "/foo/1", "value": "qux"}]),
+            json!({"foo": ["bar", "qux", "baz"]}),
+        );
+        check(
+            json!({"baz": "qux", "foo": "bar"}),
+            json!([{"op": "remove", "path": "/baz"}]),
+            json!({"foo": "bar"}),
+        );
+        check(
+            json!({"foo": ["bar", "qux", "baz"]}),
+            json!([{"op": "remove", "path": "/foo/1"}]),
+            json!({"foo": ["bar", "baz"]}),
+        );
+        check(
+            json!({"baz": "qux", "foo": "bar"}),
+            json!([{"op": "replace", "path": "/baz", "value": "boo"}]),
+            json!({"baz": "boo", "foo": "bar"}),
+        );
+        check(
+            json!({"foo": {"bar": "baz", "waldo": "fred"}, "qux": {"corge": "grault"}}),
+            json!([{"op": "move", "from": "/foo/waldo", "path": "/qux/thud"}]),
+            json!({"foo": {"bar": "baz"}, "qux": {"corge": "grault", "thud": "fred"}}),
+        );
+        check(
+            json!({"foo": ["all", "grass", "cows", "eat"]}),
+            json!([{"op": "move", "from": "/foo/1", "path": "/foo/3"}]),
+            json!({"foo": ["all", "cows", "eat", "grass"]}),
+        );
+        check(
+            json!({"baz": "qux", "foo": ["a", 2, "c"]}),
+            json!([
+                {"op": "test", "path": "/baz", "value": "qux"},
+                {"op": "test", "path": "/foo/1", "value": 2},
+            ]),
+            json!({"baz": "qux", "foo": ["a", 2, "c"]}),
+        );
+        check_error(
+            json!({"baz": "qux"}),
+            json!([{"op": "test", "path": "/baz", "value": "bar"}]),
+            "testing value /baz failed",
+        );
+        check(
+            json!({"foo": "bar"}),
+            json!([{"op": "add", "path": "/child", "value": {"grandchild": {}}}]),
+            json!({"foo": "bar", "child": {"grandchild": {}}}),
+        );
+        check(
+            json!({"foo": "bar"}),
+            json!([{"op": "add", "path": "/baz", "value": "qux", "xyz": 123}]),
+            json!({"foo": "bar", "baz": "qux"}),
+        );
+        check_error(
+            json!({"foo": "bar"}),
+            json!([{"op": "add", "path": "/baz/bat", "value": "qux"}]),
+            "add operation does not apply: /baz/bat does not exist",
+        );
+        check(
+            json!({"/": 9, "~1": 10}),
+            json!([{"op": "test", "path": "/~01", "value": 10}]),
+            json!({"/": 9, "~1": 10}),
+        );
+        check_error(
+            json!({"/": 9, "~1": 10}),
+            json!([{"op": "test", "path": "/~01", "value": "10"}]),
+            "testing value /~01 failed",
+        );
+        check(
+            json!({"foo": ["bar"]}),
+            json!([{"op": "add", "path": "/foo/-", "value": ["abc", "def"]}]),
+            json!({"foo": ["bar", ["abc", "def"]]}),
+        );
+    }
+
+    #[test]
+    fn where_kubernetes_differs_from_the_rfc() {
+        check(
+            json!({}),
+            json!([{"op": "replace", "path": "/a", "value": 1}]),
+            json!({"a": 1}),
+        );
+        check(
+            json!({}),
+            json!([{"op": "copy", "from": "/a", "path": "/b"}]),
+            json!({"b": null}),
+        );
+        check(
+            json!({}),
+            json!([{"op": "add", "path": "a/b", "value": 1}]),
+            json!({"b": 1}),
+        );
+        check(
+            json!({}),
+            json!([{"op": "add", "path": "/a"}]),
+            json!({"a": null}),
+        );
+        check(
+            json!([1, 2]),
+            json!([{"op": "remove", "path": "/-1"}]),
+            json!([1]),
+        );
+        check(
+            json!([1, 2]),
+            json!([{"op": "add", "path": "/-1", "value": 3}]),
+            json!([1, 2, 3]),
+        );
+        check(
+            json!({"a": 1}),
+            json!([{"op": "replace", "path": "", "value": {}}]),
+            json!({}),
+        );
+    }
+
+    #[test]
+    fn bad_patches_are_named() {
+        check_error(
+            json!({}),
+            json!({"op": "add"}),
+            "json: cannot unmarshal object into Go value of type []handlers.jsonPatchOp",
+        );
+        check_error(
+            json!({}),
+            json!([{"op": "merge", "path": "/a"}]),
+            "operation 0 is not valid: unknown op",
+        );
+        check_error(
+            json!({}),
+            json!([{"op": "move", "path": "/a"}]),
+            "operation 0 is not valid: no from",
+        );
+        check_error(
+            json!({"a": [1]}),
+            json!([{"op": "replace", "path": "/a/1", "value": 0}]),
+            "replace operation does not apply: /a/1 is not an index of the list",
+        );
+        check_error(
+            json!({}),
+            Value::Array(vec![json!({}); MAX_OPERATIONS + 1]),
+            "The allowed maximum operations in a JSON patch is 10000, got 10001",
+        );
+    }
+
+    #[test]
+    fn copies_cannot_blow_an_object_up() {
+        // Each step copies everything so far to a place inside it.
+        let doubling = (0..64).map(|n| json!({"op": "copy", "from": "/a", "path": format!("/a/{n}")}));
+        check_error(
+            json!({"a": {"text": "0123456789"}}),
+            doubling.collect(),
+            "copy operations exceed 3145728 bytes",
+        );
+    }
+}
