@@ -3,3 +3,4 @@
 //! This crate is pure: bytes in, bytes out. It knows neither HTTP nor storage.
 
 pub mod protobuf;
+pub mod schema;

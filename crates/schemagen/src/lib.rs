@@ -1,0 +1,81 @@
+//! From the table of Kubernetes' types to the compiled schema: rows in, bytes out.
+//!
+//! [`table`] reads the rows, [`resolve`] gives every field its shape, [`groups`] names the kinds. The wire kind
+//! column of the table is not used: a field's type says it, and says it right where the column does not.
+
+pub mod groups;
+pub mod resolve;
+pub mod table;
+
+use watchkeeper_wire::schema::{Schema, SchemaError, compiled};
+
+/// Compiles tables into the file that the wire crate carries.
+pub fn compile(tables: &[&str]) -> Result<Vec<u8>, GenerateError> {
+    Ok(compiled::write(&schema(tables)?))
+}
+
+/// Compiles tables into a schema.
+pub fn schema(tables: &[&str]) -> Result<Schema, GenerateError> {
+    let table = table::Table::read(tables)?;
+    let (types, enums) = resolve::resolve(&table)?;
+    let kinds = groups::kinds(&types)?;
+    Ok(Schema::new(types, enums, kinds)?)
+}
+
+/// A table that cannot be compiled.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub enum GenerateError {
+    /// A row that is not what its first column says.
+    #[error("line {line}: {reason}")]
+    Row {
+        /// Counted from 1.
+        line: usize,
+        /// What is wrong.
+        reason: String,
+    },
+    /// A field whose type nobody declares.
+    #[error("{field}: type {declared} is not declared")]
+    Undeclared {
+        /// `core/v1.Pod.spec`.
+        field: String,
+        /// The type.
+        declared: String,
+    },
+    /// A package whose API group is not known.
+    #[error("package {0} has no API group")]
+    Group(String),
+    /// Types that do not fit together.
+    #[error(transparent)]
+    Schema(#[from] SchemaError),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TYPES: &str = include_str!("../../wire/schema/types.tsv");
+    const SUPPLEMENT: &str = include_str!("../../wire/schema/supplement.tsv");
+    const COMMITTED: &[u8] = include_bytes!("../../wire/schema/builtin.schema");
+
+    #[test]
+    fn the_committed_schema_is_what_the_generator_makes() {
+        let made = compile(&[TYPES, SUPPLEMENT]).unwrap();
+        assert!(
+            made == COMMITTED,
+            "run `cargo run -p watchkeeper-schemagen` and commit the result"
+        );
+    }
+
+    #[test]
+    fn an_undeclared_type_is_named() {
+        let table = "struct\tcore/v1.A\nfield\tcore/v1.A\tb\t*core/v1.B\t1\tbytes";
+        let error = schema(&[table]).unwrap_err();
+        assert_eq!(error.to_string(), "core/v1.A.b: type core/v1.B is not declared");
+    }
+
+    #[test]
+    fn a_bad_row_is_named() {
+        let error = schema(&["struct\tcore/v1.A\nnonsense\tcore/v1.A"]).unwrap_err();
+        assert_eq!(error.to_string(), "line 2: unknown row nonsense");
+    }
+}

@@ -1,0 +1,588 @@
+//! What every kind is made of: one structure that drives codecs, patches, apply, checks and OpenAPI.
+//!
+//! A [`Schema`] is an arena of [`Type`]s that refer to each other by [`TypeId`], so recursive types need no
+//! special care and a look-up is an index. [`Schema::builtin`] holds every built-in kind; it is read once, from
+//! a compact file that the generator makes out of `schema/types.tsv`. A schema for custom resources is built
+//! at run time with [`Schema::new`] and is the same structure: texts are owned there and borrowed here.
+//!
+//! A schema says how things look on the wire and how lists and maps merge. It does not validate values.
+
+use std::borrow::Cow;
+use std::ops::Index;
+use std::sync::LazyLock;
+
+pub mod compiled;
+pub mod resources;
+
+/// A text of the schema: borrowed from the program for built-in kinds, owned for kinds made at run time.
+pub type Text = Cow<'static, str>;
+
+/// Types that refer to each other, with look-up by name and by kind.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Schema {
+    types: Box<[Type]>,
+    enums: Box<[Enum]>,
+    kinds: Box<[Kind]>,
+    /// Types ordered by name.
+    by_name: Box<[TypeId]>,
+}
+
+/// A type within its schema.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct TypeId(u32);
+
+/// An enumeration within its schema.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct EnumId(u32);
+
+/// An object type that can stand alone: what `apiVersion` and `kind` name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Kind {
+    /// `v1`, `apps/v1`. Empty for the option kinds that every group and version has.
+    pub api_version: Text,
+    /// `Pod`.
+    pub kind: Text,
+    /// What it is made of.
+    pub id: TypeId,
+}
+
+/// A closed set of texts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Enum {
+    /// `core/v1.Protocol`.
+    pub name: Text,
+    /// The allowed texts, in the order of their declaration.
+    pub values: Box<[Text]>,
+}
+
+/// A message: an ordered set of fields.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Type {
+    /// `core/v1.PodSpec`.
+    pub name: Text,
+    /// The fields in the order of their declaration, which is the order JSON prints them in.
+    pub fields: Box<[Field]>,
+    /// Whether apply treats the whole value as one (`structType=atomic`).
+    pub atomic: bool,
+    /// What becomes of fields that the schema does not know.
+    pub unknown_fields: UnknownFields,
+    /// Whether the type carries `apiVersion` and `kind`.
+    pub is_object: bool,
+    /// Field index plus one by protobuf number; 0 where no field has that number.
+    by_number: Box<[u16]>,
+    /// Indexes of the fields that protobuf carries, by ascending number: the order messages are written in.
+    wire_order: Box<[u16]>,
+    /// JSON names, embedded ones included, in order.
+    by_json_name: Box<[JsonName]>,
+}
+
+/// What becomes of fields that a type does not declare.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum UnknownFields {
+    /// They are dropped, and named to whoever asked for strict reading.
+    #[default]
+    Drop,
+    /// They are kept as they are (`x-kubernetes-preserve-unknown-fields`).
+    Keep,
+}
+
+/// One field of a [`Type`].
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Field {
+    /// The name in JSON; empty for an embedded type, whose fields belong to the outer object.
+    pub name: Text,
+    /// How a value looks on the wire.
+    pub shape: Shape,
+    /// The type as declared, `[]core/v1.Container`: error texts name it.
+    pub declared: Text,
+    /// The protobuf number; 0 when the field does not travel in protobuf.
+    pub number: u32,
+    /// Whether absent and zero are different.
+    pub pointer: bool,
+    /// Whether the fields of this field's type belong to the outer object in JSON.
+    pub embedded: bool,
+    /// Whether JSON leaves out an empty value. A struct that is no pointer is never empty.
+    pub omit_empty: bool,
+    /// Whether JSON leaves out a zero value, a struct's included.
+    pub omit_zero: bool,
+    /// Marked as required.
+    pub required: bool,
+    /// Marked as optional.
+    pub optional: bool,
+    /// Whether null is a value of its own.
+    pub nullable: bool,
+    /// The list of a list kind, which is printed as `[]` when it has no items, never as null.
+    pub list_items: bool,
+    /// How a strategic merge patch treats the field.
+    pub patch: PatchStrategy,
+    /// The key that tells the items of a merged list apart.
+    pub patch_merge_key: Option<Text>,
+    /// How apply treats a list.
+    pub list_type: Option<ListType>,
+    /// The keys that tell the items of a `map` list apart.
+    pub list_map_keys: Box<[Text]>,
+    /// How apply treats a map.
+    pub map_type: Option<Granularity>,
+    /// How apply treats a struct; overrides the type's own marker.
+    pub struct_type: Option<Granularity>,
+    /// The default as JSON text.
+    pub default: Option<Text>,
+}
+
+/// How a value looks in JSON and in protobuf.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Shape {
+    /// A text; of a closed set when an enumeration is named.
+    String(Option<EnumId>),
+    /// A boolean; a varint in protobuf.
+    Bool,
+    /// A 32-bit number; a varint in protobuf.
+    Int32,
+    /// A 64-bit number; a varint in protobuf.
+    Int64,
+    /// A floating-point number; eight bytes in protobuf.
+    Float64,
+    /// Bytes; base64 in JSON.
+    Bytes,
+    /// An object.
+    Struct(TypeId),
+    /// A list; a repeated field in protobuf.
+    List(Box<Shape>),
+    /// A map with texts as keys; repeated `{1: key, 2: value}` in protobuf, written in the order of the keys.
+    Map(Box<Shape>),
+    /// A list in JSON; a message `{1: repeated item}` in protobuf.
+    ListMessage(Box<Shape>),
+    /// Whole seconds as RFC 3339; `{1: seconds, 2: nanos}` in protobuf.
+    Time,
+    /// Microseconds as RFC 3339; `{1: seconds, 2: nanos}` in protobuf.
+    MicroTime,
+    /// `1h30m0s`; `{1: nanoseconds}` in protobuf.
+    Duration,
+    /// `100m`; `{1: text}` in protobuf.
+    Quantity,
+    /// A number or a text; `{1: which, 2: number, 3: text}` in protobuf.
+    IntOrString,
+    /// A set of fields as JSON; `{1: JSON text}` in protobuf.
+    FieldsV1,
+    /// Any object; `{1: bytes}` in protobuf.
+    RawExtension,
+    /// Any JSON value; `{1: JSON text}` in protobuf.
+    Json,
+    /// Any JSON value; absent from protobuf.
+    #[default]
+    Any,
+    /// A JSON schema or a boolean; `{1: boolean, 2: schema}` in protobuf.
+    SchemaOrBool(TypeId),
+    /// A JSON schema or a list of them; `{1: schema, 2: repeated schema}` in protobuf.
+    SchemaOrArray(TypeId),
+    /// A JSON schema or a list of texts; `{1: schema, 2: repeated text}` in protobuf.
+    SchemaOrStrings(TypeId),
+}
+
+/// How a strategic merge patch treats a field.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PatchStrategy {
+    /// Lists are merged item by item instead of replaced.
+    pub merge: bool,
+    /// Keys that the patch does not name are dropped.
+    pub retain_keys: bool,
+    /// Maps are replaced instead of merged.
+    pub replace: bool,
+}
+
+/// How apply tells the items of a list apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ListType {
+    /// The list is one value with one owner.
+    Atomic,
+    /// Every item is its own identity.
+    Set,
+    /// Items are objects told apart by their keys.
+    Map,
+}
+
+/// Whether apply looks into a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Granularity {
+    /// The value is one, with one owner.
+    Atomic,
+    /// Every field has its own owner.
+    Granular,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+struct JsonName {
+    name: Text,
+    /// The field of that name, or the embedded field to look further in.
+    index: u16,
+}
+
+/// A schema whose parts do not fit together.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("invalid schema: {0}")]
+pub struct SchemaError(pub String);
+
+/// Every built-in kind, as the generator left it.
+static BUILTIN: &[u8] = include_bytes!("../schema/builtin.schema");
+
+impl Schema {
+    /// The schema of every built-in kind.
+    pub fn builtin() -> &'static Schema {
+        static SCHEMA: LazyLock<Schema> = LazyLock::new(|| {
+            // The file is part of the program and a test reads it: an error here is a broken build.
+            compiled::read(BUILTIN).expect("the built-in schema is readable")
+        });
+        &SCHEMA
+    }
+
+    /// Puts types together. A [`TypeId`] is the position of a type in `types`, an [`EnumId`] that of an
+    /// enumeration in `enums`; both must exist wherever a shape names them.
+    pub fn new(mut types: Vec<Type>, enums: Vec<Enum>, mut kinds: Vec<Kind>) -> Result<Self, SchemaError> {
+        for declared in &types {
+            for field in &declared.fields {
+                check_references(&field.shape, types.len(), enums.len())
+                    .map_err(|error| SchemaError(format!("{}.{}: {}", declared.name, field.name, error.0)))?;
+            }
+        }
+        for index in 0..types.len() {
+            types[index].by_json_name = json_names(&types, index, 0)?;
+        }
+        let mut by_name: Vec<TypeId> = (0..types.len()).map(TypeId::new).collect();
+        by_name.sort_by(|left, right| types[left.index()].name.cmp(&types[right.index()].name));
+        kinds.sort_by(|left, right| (&left.kind, &left.api_version).cmp(&(&right.kind, &right.api_version)));
+        if let Some(kind) = kinds.iter().find(|kind| kind.id.index() >= types.len()) {
+            return Err(SchemaError(format!("kind {} names no type", kind.kind)));
+        }
+        Ok(Self {
+            types: types.into(),
+            enums: enums.into(),
+            kinds: kinds.into(),
+            by_name: by_name.into(),
+        })
+    }
+
+    /// The type of that name, `core/v1.PodSpec`.
+    pub fn type_named(&self, name: &str) -> Option<TypeId> {
+        let found = self
+            .by_name
+            .binary_search_by(|id| (*self[*id].name).cmp(name))
+            .ok()?;
+        Some(self.by_name[found])
+    }
+
+    /// What an object with this `apiVersion` and `kind` is made of.
+    ///
+    /// `DeleteOptions`, `WatchEvent` and the other option kinds exist in every group and version.
+    pub fn kind(&self, api_version: &str, kind: &str) -> Option<TypeId> {
+        let find = |api_version: &str| {
+            let found = self
+                .kinds
+                .binary_search_by(|have| (&*have.kind, &*have.api_version).cmp(&(kind, api_version)));
+            found.ok().map(|index| self.kinds[index].id)
+        };
+        find(api_version).or_else(|| find(""))
+    }
+
+    /// Every kind, ordered by name.
+    pub fn kinds(&self) -> &[Kind] {
+        &self.kinds
+    }
+
+    /// Every type, ordered by identity.
+    pub fn types(&self) -> impl ExactSizeIterator<Item = (TypeId, &Type)> {
+        self.types
+            .iter()
+            .enumerate()
+            .map(|(index, it)| (TypeId::new(index), it))
+    }
+
+    /// Every enumeration.
+    pub fn enums(&self) -> &[Enum] {
+        &self.enums
+    }
+
+    /// The field that JSON calls `name`, be it the type's own or an embedded one.
+    pub fn field(&self, id: TypeId, name: &str) -> Option<&Field> {
+        let field = self[id].own_or_embedding(name)?;
+        match field.shape {
+            Shape::Struct(embedded) if field.embedded => self.field(embedded, name),
+            _ => Some(field),
+        }
+    }
+
+    /// The fields that JSON shows, in the order it prints them; embedded types are resolved.
+    pub fn fields(&self, id: TypeId) -> Vec<&Field> {
+        let mut found = Vec::new();
+        self.collect_fields(id, &mut found);
+        found
+    }
+
+    fn collect_fields<'a>(&'a self, id: TypeId, found: &mut Vec<&'a Field>) {
+        for field in &self[id].fields {
+            match field.shape {
+                Shape::Struct(embedded) if field.embedded => self.collect_fields(embedded, found),
+                _ => found.push(field),
+            }
+        }
+    }
+}
+
+impl Index<TypeId> for Schema {
+    type Output = Type;
+
+    fn index(&self, id: TypeId) -> &Type {
+        &self.types[id.index()]
+    }
+}
+
+impl Index<EnumId> for Schema {
+    type Output = Enum;
+
+    fn index(&self, id: EnumId) -> &Enum {
+        &self.enums[id.index()]
+    }
+}
+
+impl TypeId {
+    /// The type at a position of [`Schema::new`]'s list.
+    pub fn new(index: usize) -> Self {
+        Self(index as u32)
+    }
+
+    fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+impl EnumId {
+    /// The enumeration at a position of [`Schema::new`]'s list.
+    pub fn new(index: usize) -> Self {
+        Self(index as u32)
+    }
+
+    fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+impl Type {
+    /// A type with these fields; numbers must be unique.
+    pub fn new(name: impl Into<Text>, fields: Vec<Field>) -> Self {
+        let mut wire_order: Vec<u16> = (0..fields.len() as u16)
+            .filter(|index| fields[*index as usize].number > 0)
+            .collect();
+        wire_order.sort_by_key(|index| fields[*index as usize].number);
+        let highest = wire_order
+            .last()
+            .map_or(0, |index| fields[*index as usize].number);
+        let mut by_number = vec![0; if highest == 0 { 0 } else { highest as usize + 1 }];
+        for index in &wire_order {
+            by_number[fields[*index as usize].number as usize] = index + 1;
+        }
+        Self {
+            name: name.into(),
+            is_object: fields.iter().any(|field| field.embedded && field.number == 0),
+            fields: fields.into(),
+            atomic: false,
+            unknown_fields: UnknownFields::Drop,
+            by_number: by_number.into(),
+            wire_order: wire_order.into(),
+            by_json_name: Box::default(),
+        }
+    }
+
+    /// The name without its package: `PodSpec`.
+    pub fn short_name(&self) -> &str {
+        self.name.rsplit('.').next().unwrap_or(&self.name)
+    }
+
+    /// The field with that protobuf number, and its position in [`Type::fields`].
+    #[inline]
+    pub fn field_numbered(&self, number: u32) -> Option<(usize, &Field)> {
+        let index = (*self.by_number.get(number as usize)? as usize).checked_sub(1)?;
+        Some((index, &self.fields[index]))
+    }
+
+    /// The fields that travel in protobuf, in the order they are written.
+    pub fn wire_fields(&self) -> impl Iterator<Item = &Field> {
+        self.wire_order.iter().map(|index| &self.fields[*index as usize])
+    }
+
+    /// The type's own field of that JSON name, or the embedded field within which it is found.
+    #[inline]
+    pub fn own_or_embedding(&self, name: &str) -> Option<&Field> {
+        self.position_of(name).map(|index| &self.fields[index])
+    }
+
+    /// The position of [`Type::own_or_embedding`].
+    #[inline]
+    pub fn position_of(&self, name: &str) -> Option<usize> {
+        let found = self.by_json_name.binary_search_by(|have| (*have.name).cmp(name));
+        found.ok().map(|found| self.by_json_name[found].index as usize)
+    }
+}
+
+impl Field {
+    /// Whether clients must set the field, as OpenAPI has it.
+    pub fn is_required(&self) -> bool {
+        !self.optional && (self.required || !self.omit_empty)
+    }
+}
+
+/// Embedding is two levels deep in the built-in kinds; a cycle would never end.
+const EMBEDDING_DEPTH: usize = 8;
+
+fn json_names(types: &[Type], index: usize, depth: usize) -> Result<Box<[JsonName]>, SchemaError> {
+    let own = &types[index];
+    if depth > EMBEDDING_DEPTH {
+        return Err(SchemaError(format!("{} embeds itself", own.name)));
+    }
+    let mut names = Vec::with_capacity(own.fields.len());
+    for (position, field) in own.fields.iter().enumerate() {
+        let index = position as u16;
+        match field.shape {
+            Shape::Struct(embedded) if field.embedded => {
+                let inner = json_names(types, embedded.index(), depth + 1)?;
+                names.extend(inner.into_iter().map(|inner| JsonName { index, ..inner }));
+            }
+            _ => names.push(JsonName {
+                name: field.name.clone(),
+                index,
+            }),
+        }
+    }
+    names.sort_by(|left, right| left.name.cmp(&right.name));
+    Ok(names.into())
+}
+
+fn check_references(shape: &Shape, types: usize, enums: usize) -> Result<(), SchemaError> {
+    match shape {
+        Shape::Struct(id)
+        | Shape::SchemaOrBool(id)
+        | Shape::SchemaOrArray(id)
+        | Shape::SchemaOrStrings(id)
+            if id.index() >= types =>
+        {
+            Err(SchemaError(format!("type {} does not exist", id.0)))
+        }
+        Shape::String(Some(id)) if id.index() >= enums => {
+            Err(SchemaError(format!("enumeration {} does not exist", id.0)))
+        }
+        Shape::List(item) | Shape::Map(item) | Shape::ListMessage(item) => {
+            check_references(item, types, enums)
+        }
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn builtin_field(type_name: &str, field: &str) -> &'static Field {
+        let schema = Schema::builtin();
+        let id = schema.type_named(type_name).unwrap();
+        schema.field(id, field).unwrap()
+    }
+
+    #[test]
+    fn kinds_are_found_by_api_version_and_kind() {
+        let schema = Schema::builtin();
+        let check = |api_version, kind, name: Option<&str>| {
+            let found = schema.kind(api_version, kind).map(|id| &*schema[id].name);
+            assert_eq!(found, name, "{api_version} {kind}");
+        };
+        check("v1", "Pod", Some("core/v1.Pod"));
+        check("apps/v1", "Deployment", Some("apps/v1.Deployment"));
+        check(
+            "rbac.authorization.k8s.io/v1",
+            "RoleList",
+            Some("rbac/v1.RoleList"),
+        );
+        check("autoscaling/v1", "Scale", Some("autoscaling/v1.Scale"));
+        check("v1", "Status", Some("meta/v1.Status"));
+        check("v1", "List", Some("meta/v1.List"));
+        check("meta.k8s.io/v1", "Table", Some("meta/v1.Table"));
+        check("policy/v1", "DeleteOptions", Some("meta/v1.DeleteOptions"));
+        check("example.com/v1", "WatchEvent", Some("meta/v1.WatchEvent"));
+        check("apps/v1", "Pod", None);
+        check("v1", "PodSpec", None);
+    }
+
+    #[test]
+    fn fields_are_found_by_name_and_by_number() {
+        let schema = Schema::builtin();
+        let spec = &schema[schema.type_named("core/v1.PodSpec").unwrap()];
+        let (_, by_number) = spec.field_numbered(2).unwrap();
+        assert_eq!(by_number.name, "containers");
+        assert_eq!(spec.own_or_embedding("containers"), Some(by_number));
+        assert_eq!(by_number.patch_merge_key.as_deref(), Some("name"));
+        assert_eq!(by_number.list_type, Some(ListType::Map));
+        assert!(by_number.patch.merge && by_number.is_required());
+        assert!(spec.field_numbered(0).is_none() && spec.field_numbered(4000).is_none());
+        assert!(spec.own_or_embedding("nonsense").is_none());
+    }
+
+    #[test]
+    fn embedded_fields_belong_to_the_outer_object() {
+        let http_get = builtin_field("core/v1.Probe", "httpGet");
+        assert_eq!(http_get.declared, "*core/v1.HTTPGetAction");
+        let groups = builtin_field("admissionregistration/v1.NamedRuleWithOperations", "apiGroups");
+        assert_eq!(groups.shape, Shape::List(Box::new(Shape::String(None))));
+        let schema = Schema::builtin();
+        let names: Vec<_> = schema
+            .fields(schema.type_named("core/v1.ConfigMapKeySelector").unwrap())
+            .iter()
+            .map(|field| &*field.name)
+            .collect();
+        assert_eq!(names, ["name", "key", "optional"]);
+    }
+
+    #[test]
+    fn markers_are_carried() {
+        let Shape::String(Some(id)) = builtin_field("core/v1.ContainerPort", "protocol").shape else {
+            panic!("protocol is an enumeration");
+        };
+        assert_eq!(
+            Schema::builtin()[id].values,
+            ["TCP", "UDP", "SCTP"].map(Text::from).into()
+        );
+        assert_eq!(
+            builtin_field("core/v1.ContainerPort", "protocol")
+                .default
+                .as_deref(),
+            Some("\"TCP\"")
+        );
+        let selector = builtin_field("core/v1.ServiceSpec", "selector");
+        assert_eq!(selector.map_type, Some(Granularity::Atomic));
+        let created = builtin_field("meta/v1.ObjectMeta", "creationTimestamp");
+        assert!(created.omit_zero && created.shape == Shape::Time);
+        assert!(builtin_field("core/v1.PodList", "items").list_items);
+    }
+
+    #[test]
+    fn a_schema_can_be_made_at_run_time() {
+        let name = |name: &str| Field {
+            name: name.to_owned().into(),
+            shape: Shape::Struct(TypeId::new(0)),
+            ..Field::default()
+        };
+        let kind = Kind {
+            api_version: "example.com/v1".into(),
+            kind: "Tree".into(),
+            id: TypeId::new(0),
+        };
+        let tree = Type::new("Tree".to_owned(), vec![name("left"), name("right")]);
+        let schema = Schema::new(vec![tree], Vec::new(), vec![kind]).unwrap();
+        let id = schema.kind("example.com/v1", "Tree").unwrap();
+        assert_eq!(schema.field(id, "right").unwrap().name, "right");
+
+        let mut lost = name("lost");
+        lost.shape = Shape::Struct(TypeId::new(7));
+        let error = Schema::new(vec![Type::new("Leaf", vec![lost])], Vec::new(), Vec::new()).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "invalid schema: Leaf.lost: type 7 does not exist"
+        );
+    }
+}
