@@ -1,21 +1,30 @@
 //! What every Kubernetes object and request has in common.
 //!
 //! This crate is pure: it opens no socket, reads no clock and knows no encoding. It gives names to things
-//! ([`GroupVersionKind`], [`ObjectKey`], [`ResourceVersion`], [`Header`]) that the other crates pass around.
+//! ([`GroupVersionKind`], [`ObjectKey`], [`ResourceVersion`], [`Header`]) that the other crates pass around, and
+//! to the ways things go wrong ([`Status`], [`FieldError`]).
 
 mod event;
+mod field_error;
 mod header;
 mod kind;
+mod list_meta;
 mod object_key;
+mod quote;
 mod resource_version;
+mod status;
 mod time;
 
 pub use event::WatchEventKind;
+pub use field_error::{BadValue, FieldError, FieldErrorKind, FieldPath, join_field_errors};
 pub use header::{Header, OwnerReference};
 pub use kind::{
     GroupKind, GroupResource, GroupVersion, GroupVersionKind, GroupVersionResource, ParseGroupVersionError,
     Resource, Scope,
 };
+pub use list_meta::ListMeta;
 pub use object_key::ObjectKey;
+pub use quote::quote;
 pub use resource_version::ResourceVersion;
+pub use status::{AccessDenied, Status, StatusCause, StatusDetails, StatusReason};
 pub use time::{ParseTimeError, Time};

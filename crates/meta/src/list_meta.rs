@@ -1,0 +1,20 @@
+//! The metadata of a list and of a `Status`: one version for all, and where the rest is.
+
+use serde::{Deserialize, Serialize};
+
+use crate::ResourceVersion;
+
+/// `metadata` of a list.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ListMeta {
+    /// The version the list was read at; a watch begins here.
+    #[serde(skip_serializing_if = "ResourceVersion::is_unset")]
+    pub resource_version: ResourceVersion,
+    /// The token that asks for the next page; empty on the last one.
+    #[serde(rename = "continue", skip_serializing_if = "String::is_empty")]
+    pub continue_token: String,
+    /// How many items follow this page, where the server knows.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub remaining_item_count: Option<i64>,
+}

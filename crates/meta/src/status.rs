@@ -1,0 +1,244 @@
+//! The answer to a request that yields no object: `Status`, with what went wrong and what to do about it.
+//!
+//! A server builds one with a constructor ([`Status::not_found`] …), a client reads one from an answer and asks
+//! questions ([`Status::is_not_found`] …). Nobody matches on codes or texts.
+
+mod access;
+mod failures;
+mod questions;
+
+use std::borrow::Cow;
+use std::fmt;
+
+use serde::ser::SerializeStruct;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+pub use access::AccessDenied;
+
+use crate::ListMeta;
+
+/// A Kubernetes `Status`, the body of every failed request and of some successful ones.
+///
+/// It prints as its message and is an error, so that callers can pass it on with `?`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct Status {
+    /// List metadata: an expired continue token carries its replacement here.
+    #[serde(deserialize_with = "null_as_default")]
+    pub metadata: ListMeta,
+    /// [`Status::SUCCESS`] or [`Status::FAILURE`].
+    pub status: Cow<'static, str>,
+    /// What happened, for people.
+    pub message: String,
+    /// What happened, for programs; empty where the server has no word for it.
+    pub reason: StatusReason,
+    /// What it happened to.
+    pub details: Option<StatusDetails>,
+    /// The HTTP status code; 0 where the answer does not repeat it.
+    pub code: i32,
+}
+
+/// What a [`Status`] is about.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct StatusDetails {
+    /// The object's name.
+    #[serde(skip_serializing_if = "str::is_empty")]
+    pub name: String,
+    /// The API group.
+    #[serde(skip_serializing_if = "str::is_empty")]
+    pub group: Cow<'static, str>,
+    /// The plural resource name; in validation errors, the kind.
+    #[serde(skip_serializing_if = "str::is_empty")]
+    pub kind: Cow<'static, str>,
+    /// The object's uid.
+    #[serde(skip_serializing_if = "str::is_empty")]
+    pub uid: String,
+    /// The single faults.
+    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_as_default")]
+    pub causes: Vec<StatusCause>,
+    /// How long to wait before trying again; 0 says nothing.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub retry_after_seconds: i32,
+}
+
+/// One fault among those a [`Status`] reports.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct StatusCause {
+    /// What kind of fault, for programs: `FieldValueInvalid`, `ResourceVersionTooLarge` …
+    #[serde(skip_serializing_if = "str::is_empty")]
+    pub reason: Cow<'static, str>,
+    /// What is wrong, for people.
+    #[serde(skip_serializing_if = "str::is_empty")]
+    pub message: String,
+    /// The field at fault.
+    #[serde(skip_serializing_if = "str::is_empty")]
+    pub field: String,
+}
+
+/// The word in `reason`. Servers may send words this list does not have; they are kept.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct StatusReason(Cow<'static, str>);
+
+impl StatusReason {
+    /// No word.
+    pub const UNKNOWN: Self = Self(Cow::Borrowed(""));
+    /// 401.
+    pub const UNAUTHORIZED: Self = Self(Cow::Borrowed("Unauthorized"));
+    /// 403.
+    pub const FORBIDDEN: Self = Self(Cow::Borrowed("Forbidden"));
+    /// 404.
+    pub const NOT_FOUND: Self = Self(Cow::Borrowed("NotFound"));
+    /// 409 on a create.
+    pub const ALREADY_EXISTS: Self = Self(Cow::Borrowed("AlreadyExists"));
+    /// 409 on an update.
+    pub const CONFLICT: Self = Self(Cow::Borrowed("Conflict"));
+    /// 410, the older word.
+    pub const GONE: Self = Self(Cow::Borrowed("Gone"));
+    /// 422.
+    pub const INVALID: Self = Self(Cow::Borrowed("Invalid"));
+    /// 500: the server knows that it could not finish in time; try again.
+    pub const SERVER_TIMEOUT: Self = Self(Cow::Borrowed("ServerTimeout"));
+    /// 500: an object in the store cannot be read.
+    pub const STORE_READ_ERROR: Self = Self(Cow::Borrowed("StorageReadError"));
+    /// 504: the request may still be under way.
+    pub const TIMEOUT: Self = Self(Cow::Borrowed("Timeout"));
+    /// 429.
+    pub const TOO_MANY_REQUESTS: Self = Self(Cow::Borrowed("TooManyRequests"));
+    /// 400.
+    pub const BAD_REQUEST: Self = Self(Cow::Borrowed("BadRequest"));
+    /// 405.
+    pub const METHOD_NOT_ALLOWED: Self = Self(Cow::Borrowed("MethodNotAllowed"));
+    /// 406.
+    pub const NOT_ACCEPTABLE: Self = Self(Cow::Borrowed("NotAcceptable"));
+    /// 413.
+    pub const REQUEST_ENTITY_TOO_LARGE: Self = Self(Cow::Borrowed("RequestEntityTooLarge"));
+    /// 415.
+    pub const UNSUPPORTED_MEDIA_TYPE: Self = Self(Cow::Borrowed("UnsupportedMediaType"));
+    /// 500.
+    pub const INTERNAL_ERROR: Self = Self(Cow::Borrowed("InternalError"));
+    /// 410: the version asked for is no longer kept.
+    pub const EXPIRED: Self = Self(Cow::Borrowed("Expired"));
+    /// 503.
+    pub const SERVICE_UNAVAILABLE: Self = Self(Cow::Borrowed("ServiceUnavailable"));
+
+    /// Any word.
+    pub fn new(word: impl Into<Cow<'static, str>>) -> Self {
+        Self(word.into())
+    }
+
+    /// The word on the wire.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for StatusReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl Status {
+    /// `status` of a request that did what it was asked for.
+    pub const SUCCESS: &'static str = "Success";
+    /// `status` of a request that did not.
+    pub const FAILURE: &'static str = "Failure";
+    /// What stands in `kind`.
+    pub const KIND: &'static str = "Status";
+    /// What stands in `apiVersion`.
+    pub const API_VERSION: &'static str = "v1";
+
+    /// The status line that goes with this body: 200 where a success names no code, 500 where a failure names
+    /// none that exists.
+    pub fn http_status(&self) -> http::StatusCode {
+        let fallback = match self.is_success() {
+            true => http::StatusCode::OK,
+            false => http::StatusCode::INTERNAL_SERVER_ERROR,
+        };
+        let code = u16::try_from(self.code).ok();
+        code.and_then(|code| http::StatusCode::from_u16(code).ok())
+            .unwrap_or(fallback)
+    }
+}
+
+impl fmt::Display for Status {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Status {}
+
+impl Serialize for Status {
+    /// In the order a Kubernetes server writes the fields, leaving out what it leaves out.
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut out = serializer.serialize_struct("Status", 8)?;
+        out.serialize_field("kind", Self::KIND)?;
+        out.serialize_field("apiVersion", Self::API_VERSION)?;
+        out.serialize_field("metadata", &self.metadata)?;
+        if !self.status.is_empty() {
+            out.serialize_field("status", &self.status)?;
+        }
+        if !self.message.is_empty() {
+            out.serialize_field("message", &self.message)?;
+        }
+        if self.reason != StatusReason::UNKNOWN {
+            out.serialize_field("reason", &self.reason)?;
+        }
+        if let Some(details) = &self.details {
+            out.serialize_field("details", details)?;
+        }
+        if self.code != 0 {
+            out.serialize_field("code", &self.code)?;
+        }
+        out.end()
+    }
+}
+
+/// Go servers write `null` for what is empty in some places.
+fn null_as_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de> + Default,
+{
+    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
+}
+
+fn is_zero(value: &i32) -> bool {
+    *value == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::GroupResource;
+
+    #[test]
+    fn a_failure_is_written_as_a_go_server_writes_it() {
+        let status = Status::not_found(&GroupResource::new("", "configmaps"), "nope");
+        assert_eq!(
+            serde_json::to_string(&status).unwrap(),
+            r#"{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"configmaps \"nope\" not found","reason":"NotFound","details":{"name":"nope","kind":"configmaps"},"code":404}"#
+        );
+    }
+
+    #[test]
+    fn a_success_names_no_code() {
+        let text = r#"{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Success","details":{"name":"a","group":"apps","kind":"deployments","uid":"u"}}"#;
+        let status: Status = serde_json::from_str(text).unwrap();
+        assert!(status.is_success());
+        assert_eq!(status.http_status(), 200);
+        assert_eq!(serde_json::to_string(&status).unwrap(), text);
+    }
+
+    #[test]
+    fn nulls_and_missing_fields_read_as_empty() {
+        let status: Status =
+            serde_json::from_str(r#"{"metadata":null,"details":{"causes":null},"code":404}"#).unwrap();
+        assert_eq!(status.details, Some(StatusDetails::default()));
+        assert!(status.is_not_found());
+    }
+}

@@ -1,0 +1,553 @@
+//! The failures a server can report, one constructor each, with Kubernetes' texts.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use super::{Status, StatusCause, StatusDetails, StatusReason};
+use crate::field_error::{FieldError, join_field_errors};
+use crate::quote::quote;
+use crate::{GroupKind, GroupResource, ListMeta};
+
+/// What a stale write is told.
+const MODIFIED: &str =
+    "the object has been modified; please apply your changes to the latest version and try again";
+
+/// The part of a too-large-version failure by which clients of all ages know it.
+pub(super) const TOO_LARGE_RESOURCE_VERSION: &str = "Too large resource version";
+
+/// The cause that marks a too-large-version failure.
+pub(super) const CAUSE_RESOURCE_VERSION_TOO_LARGE: &str = "ResourceVersionTooLarge";
+
+/// The cause that marks an answer which was no `Status`.
+pub(super) const CAUSE_UNEXPECTED_RESPONSE: &str = "UnexpectedServerResponse";
+
+impl Status {
+    /// A success without details, as binding a pod answers (201).
+    pub fn success(code: i32) -> Self {
+        Self {
+            status: Cow::Borrowed(Self::SUCCESS),
+            code,
+            ..Self::default()
+        }
+    }
+
+    /// The object has been deleted; the code is left out, as Kubernetes does.
+    pub fn deleted(resource: &GroupResource, name: &str, uid: &str) -> Self {
+        let mut details = about(resource, name);
+        details.uid = uid.to_owned();
+        Self {
+            details: Some(details),
+            ..Self::success(0)
+        }
+    }
+
+    /// A failure of any kind.
+    pub fn failure(code: i32, reason: StatusReason, message: impl Into<String>) -> Self {
+        Self {
+            status: Cow::Borrowed(Self::FAILURE),
+            message: message.into(),
+            reason,
+            code,
+            ..Self::default()
+        }
+    }
+
+    /// The object does not exist (404).
+    pub fn not_found(resource: &GroupResource, name: &str) -> Self {
+        let message = format!("{resource} {} not found", quote(name));
+        Self::failure(404, StatusReason::NOT_FOUND, message).with_details(about(resource, name))
+    }
+
+    /// An object of that name exists (409).
+    pub fn already_exists(resource: &GroupResource, name: &str) -> Self {
+        let message = format!("{resource} {} already exists", quote(name));
+        Self::failure(409, StatusReason::ALREADY_EXISTS, message).with_details(about(resource, name))
+    }
+
+    /// An object of that name exists, but not for much longer (409).
+    pub fn being_deleted(resource: &GroupResource, name: &str) -> Self {
+        let mut status = Self::already_exists(resource, name);
+        status.message.insert_str(0, "object is being deleted: ");
+        status
+    }
+
+    /// No free name was found for `generateName` (409).
+    pub fn generate_name_conflict(resource: &GroupResource, name: &str, retry_after_seconds: i32) -> Self {
+        let mut status = Self::already_exists(resource, name);
+        status
+            .message
+            .push_str(", the server was not able to generate a unique name for the object");
+        status.with_retry_after(retry_after_seconds)
+    }
+
+    /// The write lost against another one (409).
+    pub fn conflict(resource: &GroupResource, name: &str, why: impl fmt::Display) -> Self {
+        let message = format!(
+            "Operation cannot be fulfilled on {resource} {}: {why}",
+            quote(name)
+        );
+        Self::failure(409, StatusReason::CONFLICT, message).with_details(about(resource, name))
+    }
+
+    /// The write was based on a version that is no longer the latest (409).
+    pub fn modified(resource: &GroupResource, name: &str) -> Self {
+        Self::conflict(resource, name, MODIFIED)
+    }
+
+    /// Fields belong to other managers (409); one cause per field.
+    pub fn apply_conflict(message: impl Into<String>, causes: Vec<StatusCause>) -> Self {
+        Self::failure(409, StatusReason::CONFLICT, message).with_details(StatusDetails {
+            causes,
+            ..Default::default()
+        })
+    }
+
+    /// Fields of the object are wrong (422).
+    pub fn invalid(kind: &GroupKind, name: &str, errors: &[FieldError]) -> Self {
+        let mut message = format!("{kind} {} is invalid", quote(name));
+        if !errors.is_empty() {
+            message.push_str(": ");
+            message.push_str(&join_field_errors(errors));
+        }
+        Self::failure(422, StatusReason::INVALID, message).with_details(StatusDetails {
+            name: name.to_owned(),
+            group: kind.group.clone(),
+            kind: kind.kind.clone(),
+            causes: errors.iter().map(StatusCause::from).collect(),
+            ..Default::default()
+        })
+    }
+
+    /// The request makes no sense (400).
+    pub fn bad_request(message: impl Into<String>) -> Self {
+        Self::failure(400, StatusReason::BAD_REQUEST, message)
+    }
+
+    /// The credentials are missing or wrong (401).
+    pub fn unauthorized() -> Self {
+        Self::failure(401, StatusReason::UNAUTHORIZED, "Unauthorized")
+    }
+
+    /// The request is understood and refused (403). Leave the name empty for a whole collection, and the
+    /// resource empty for a path that is none.
+    pub fn forbidden(resource: &GroupResource, name: &str, why: impl fmt::Display) -> Self {
+        let message = match (resource.resource.is_empty(), name.is_empty()) {
+            (true, _) => format!("forbidden: {why}"),
+            (false, true) => format!("{resource} is forbidden: {why}"),
+            (false, false) => format!("{resource} {} is forbidden: {why}", quote(name)),
+        };
+        Self::failure(403, StatusReason::FORBIDDEN, message).with_details(about(resource, name))
+    }
+
+    /// The resource has no such verb (405).
+    pub fn method_not_supported(resource: &GroupResource, verb: &str) -> Self {
+        let message = format!(
+            "{verb} is not supported on resources of kind {}",
+            quote(&resource.to_string())
+        );
+        Self::failure(405, StatusReason::METHOD_NOT_ALLOWED, message).with_details(about(resource, ""))
+    }
+
+    /// The path has no such method (405).
+    pub fn method_not_allowed() -> Self {
+        Self::generic(405, "", &GroupResource::default(), "", "")
+    }
+
+    /// The path leads nowhere (404).
+    pub fn path_not_found() -> Self {
+        Self::generic(404, "", &GroupResource::default(), "", "")
+    }
+
+    /// None of the encodings the client takes is one we have (406).
+    pub fn not_acceptable(message: impl Into<String>) -> Self {
+        Self::failure(406, StatusReason::NOT_ACCEPTABLE, message)
+    }
+
+    /// As [`Status::not_acceptable`], listing what we have.
+    pub fn only_accepted(media_types: &[&str]) -> Self {
+        let types = media_types.join(", ");
+        Self::not_acceptable(format!("only the following media types are accepted: {types}"))
+    }
+
+    /// The body is in an encoding we cannot read (415).
+    pub fn unsupported_media_type(message: impl Into<String>) -> Self {
+        Self::failure(415, StatusReason::UNSUPPORTED_MEDIA_TYPE, message)
+    }
+
+    /// As [`Status::unsupported_media_type`], listing what we can read.
+    pub fn unknown_body_format(media_types: &[&str]) -> Self {
+        let types = media_types.join(", ");
+        Self::unsupported_media_type(format!(
+            "the body of the request was in an unknown format - accepted media types include: {types}"
+        ))
+    }
+
+    /// The client should slow down (429).
+    pub fn too_many_requests(message: impl Into<String>, retry_after_seconds: i32) -> Self {
+        Self::failure(429, StatusReason::TOO_MANY_REQUESTS, message).with_retry_after(retry_after_seconds)
+    }
+
+    /// The version asked for is no longer kept (410).
+    pub fn expired(message: impl Into<String>) -> Self {
+        Self::failure(410, StatusReason::EXPIRED, message)
+    }
+
+    /// The version of a list is no longer kept (410).
+    pub fn list_expired() -> Self {
+        Self::expired("The resourceVersion for the provided list is too old.")
+    }
+
+    /// The version a watch should begin at is no longer kept by the store (410).
+    pub fn watch_expired() -> Self {
+        Self::expired("The resourceVersion for the provided watch is too old.")
+    }
+
+    /// The version a watch should begin at is older than the history, which begins after `oldest` (410).
+    pub fn too_old_resource_version(requested: u64, oldest: u64) -> Self {
+        Self::expired(format!("too old resource version: {requested} ({oldest})"))
+    }
+
+    /// The snapshot behind a continue token is gone (410). A replacement token lets the client go on with the
+    /// rest of the list as it is now; an empty one means starting again.
+    pub fn continue_expired(replacement: &str) -> Self {
+        let start = "The provided continue parameter is too old to display a consistent list result. You can start a new list without the continue parameter";
+        if replacement.is_empty() {
+            return Self::expired(format!("{start}."));
+        }
+        let mut status = Self::expired(format!(
+            "{start}, or use the continue token in this response to retrieve the remainder of the results. Continuing with the provided token results in an inconsistent list - objects that were created, modified, or deleted between the time the first chunk was returned and now may show up in the list."
+        ));
+        status.metadata = ListMeta {
+            continue_token: replacement.to_owned(),
+            ..Default::default()
+        };
+        status
+    }
+
+    /// What was asked for is gone for good (410, the older reason).
+    pub fn gone(message: impl Into<String>) -> Self {
+        Self::failure(410, StatusReason::GONE, message)
+    }
+
+    /// The request did not finish in time and may still be under way (504).
+    pub fn timeout(message: impl fmt::Display, retry_after_seconds: i32) -> Self {
+        Self::failure(504, StatusReason::TIMEOUT, format!("Timeout: {message}"))
+            .with_retry_after(retry_after_seconds)
+    }
+
+    /// The version asked for has not been reached yet (504).
+    pub fn too_large_resource_version(requested: u64, current: u64, retry_after_seconds: i32) -> Self {
+        let message = format!("{TOO_LARGE_RESOURCE_VERSION}: {requested}, current: {current}");
+        let cause = StatusCause {
+            reason: Cow::Borrowed(CAUSE_RESOURCE_VERSION_TOO_LARGE),
+            message: TOO_LARGE_RESOURCE_VERSION.to_owned(),
+            field: String::new(),
+        };
+        Self::timeout(message, retry_after_seconds).with_cause(cause)
+    }
+
+    /// The server could not do it now; try again (500).
+    pub fn server_timeout(resource: &GroupResource, operation: &str, retry_after_seconds: i32) -> Self {
+        let message = format!(
+            "The {operation} operation against {resource} could not be completed at this time, please try again."
+        );
+        Self::failure(500, StatusReason::SERVER_TIMEOUT, message)
+            .with_details(about(resource, ""))
+            .with_retry_after(retry_after_seconds)
+    }
+
+    /// The body is too large (413).
+    pub fn request_entity_too_large(message: impl fmt::Display) -> Self {
+        let message = format!("Request entity too large: {message}");
+        Self::failure(413, StatusReason::REQUEST_ENTITY_TOO_LARGE, message)
+    }
+
+    /// The server is at fault (500).
+    pub fn internal_error(why: impl fmt::Display) -> Self {
+        let cause = StatusCause {
+            message: why.to_string(),
+            ..Default::default()
+        };
+        let message = format!("Internal error occurred: {why}");
+        Self::failure(500, StatusReason::INTERNAL_ERROR, message).with_cause(cause)
+    }
+
+    /// A fault the server has no word for (500, no reason), as Kubernetes reports errors it did not foresee.
+    pub fn unclassified(message: impl Into<String>) -> Self {
+        Self::failure(500, StatusReason::UNKNOWN, message)
+    }
+
+    /// The server cannot answer now (503).
+    pub fn service_unavailable(message: impl Into<String>) -> Self {
+        Self::failure(503, StatusReason::SERVICE_UNAVAILABLE, message)
+    }
+
+    /// What an answer that is no `Status` means, judged by its code: plain text from a proxy, an unknown path,
+    /// an overloaded server. `body` is the beginning of its text.
+    pub fn from_plain_answer(
+        code: u16,
+        method: &str,
+        resource: &GroupResource,
+        name: &str,
+        body: &str,
+    ) -> Self {
+        Self::generic(code, method, resource, name, body).with_cause(StatusCause {
+            reason: Cow::Borrowed(CAUSE_UNEXPECTED_RESPONSE),
+            message: body.to_owned(),
+            field: String::new(),
+        })
+    }
+
+    /// Says when to try again; 0 says nothing but keeps the details.
+    pub fn with_retry_after(mut self, seconds: i32) -> Self {
+        self.details.get_or_insert_default().retry_after_seconds = seconds;
+        self
+    }
+
+    /// Adds a single fault.
+    pub fn with_cause(mut self, cause: StatusCause) -> Self {
+        self.details.get_or_insert_default().causes.push(cause);
+        self
+    }
+
+    fn with_details(mut self, details: StatusDetails) -> Self {
+        self.details = Some(details);
+        self
+    }
+
+    /// The text that goes with a bare status code.
+    pub fn generic(code: u16, method: &str, resource: &GroupResource, name: &str, body: &str) -> Self {
+        let (reason, mut message) = generic_text(code, method, body);
+        if !resource.resource.is_empty() || !resource.group.is_empty() {
+            let verb = method.to_ascii_lowercase();
+            message.push_str(&match name {
+                "" => format!(" ({verb} {resource})"),
+                name => format!(" ({verb} {resource} {name})"),
+            });
+        }
+        Self::failure(i32::from(code), reason, message).with_details(about(resource, name))
+    }
+}
+
+impl From<&FieldError> for StatusCause {
+    fn from(error: &FieldError) -> Self {
+        Self {
+            reason: Cow::Borrowed(error.kind.as_str()),
+            message: error.body(),
+            field: error.field.to_string(),
+        }
+    }
+}
+
+fn about(resource: &GroupResource, name: &str) -> StatusDetails {
+    StatusDetails {
+        name: name.to_owned(),
+        group: resource.group.clone(),
+        kind: resource.resource.clone(),
+        ..Default::default()
+    }
+}
+
+/// What a bare status code means.
+fn generic_text(code: u16, method: &str, body: &str) -> (StatusReason, String) {
+    let (reason, message) = match code {
+        400 => (
+            StatusReason::BAD_REQUEST,
+            "the server rejected our request for an unknown reason",
+        ),
+        401 => (
+            StatusReason::UNAUTHORIZED,
+            "the server has asked for the client to provide credentials",
+        ),
+        403 => (StatusReason::FORBIDDEN, body),
+        404 => (
+            StatusReason::NOT_FOUND,
+            "the server could not find the requested resource",
+        ),
+        405 => (
+            StatusReason::METHOD_NOT_ALLOWED,
+            "the server does not allow this method on the requested resource",
+        ),
+        406 if body.is_empty() || body == "unknown" => (
+            StatusReason::NOT_ACCEPTABLE,
+            "the server was unable to respond with a content type that the client supports",
+        ),
+        406 => (StatusReason::NOT_ACCEPTABLE, body),
+        409 if method == "POST" => (StatusReason::ALREADY_EXISTS, "the server reported a conflict"),
+        409 => (StatusReason::CONFLICT, "the server reported a conflict"),
+        415 => (StatusReason::UNSUPPORTED_MEDIA_TYPE, body),
+        422 => (
+            StatusReason::INVALID,
+            "the server rejected our request due to an error in our request",
+        ),
+        429 => (
+            StatusReason::TOO_MANY_REQUESTS,
+            "the server has received too many requests and has asked us to try again later",
+        ),
+        503 => (
+            StatusReason::SERVICE_UNAVAILABLE,
+            "the server is currently unable to handle the request",
+        ),
+        504 => (
+            StatusReason::TIMEOUT,
+            "the server was unable to return a response in the time allotted, but may still be processing the request",
+        ),
+        500.. => {
+            let quoted = quote(body);
+            let message =
+                format!("an error on the server ({quoted}) has prevented the request from succeeding");
+            return (StatusReason::INTERNAL_ERROR, message);
+        }
+        code => {
+            let message = format!(
+                "the server responded with the status code {code} but did not return more information"
+            );
+            return (StatusReason::UNKNOWN, message);
+        }
+    };
+    (reason, message.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::FieldPath;
+
+    fn check(status: Status, code: i32, reason: &str, message: &str) {
+        assert_eq!((status.code, status.reason.as_str()), (code, reason), "{message}");
+        assert_eq!(status.message, message);
+    }
+
+    #[test]
+    fn texts_are_kubernetes_own() {
+        let pods = GroupResource::new("", "pods");
+        let deployments = GroupResource::new("apps", "deployments");
+        check(
+            Status::not_found(&deployments, "a"),
+            404,
+            "NotFound",
+            r#"deployments.apps "a" not found"#,
+        );
+        check(
+            Status::being_deleted(&pods, "a"),
+            409,
+            "AlreadyExists",
+            r#"object is being deleted: pods "a" already exists"#,
+        );
+        check(
+            Status::generate_name_conflict(&pods, "x-abcde", 1),
+            409,
+            "AlreadyExists",
+            r#"pods "x-abcde" already exists, the server was not able to generate a unique name for the object"#,
+        );
+        check(
+            Status::modified(&deployments, "web"),
+            409,
+            "Conflict",
+            r#"Operation cannot be fulfilled on deployments.apps "web": the object has been modified; please apply your changes to the latest version and try again"#,
+        );
+        check(
+            Status::forbidden(
+                &GroupResource::new("", "namespaces"),
+                "default",
+                "this namespace may not be deleted",
+            ),
+            403,
+            "Forbidden",
+            r#"namespaces "default" is forbidden: this namespace may not be deleted"#,
+        );
+        check(
+            Status::method_not_supported(&GroupResource::new("example.com", "foos"), "create"),
+            405,
+            "MethodNotAllowed",
+            r#"create is not supported on resources of kind "foos.example.com""#,
+        );
+        check(
+            Status::server_timeout(&pods, "get", 2),
+            500,
+            "ServerTimeout",
+            "The get operation against pods could not be completed at this time, please try again.",
+        );
+        check(
+            Status::request_entity_too_large("limit is 3145728"),
+            413,
+            "RequestEntityTooLarge",
+            "Request entity too large: limit is 3145728",
+        );
+        check(
+            Status::internal_error("boom"),
+            500,
+            "InternalError",
+            "Internal error occurred: boom",
+        );
+        check(
+            Status::only_accepted(&["application/json", "application/yaml"]),
+            406,
+            "NotAcceptable",
+            "only the following media types are accepted: application/json, application/yaml",
+        );
+        check(
+            Status::too_old_resource_version(5, 1024),
+            410,
+            "Expired",
+            "too old resource version: 5 (1024)",
+        );
+    }
+
+    #[test]
+    fn faults_become_one_message_and_many_causes() {
+        let spec = FieldPath::new("spec");
+        let errors = [
+            FieldError::required(&spec.child("a"), ""),
+            FieldError::invalid(&spec.child("b"), 1, "must be 2"),
+        ];
+        let status = Status::invalid(&GroupKind::new("apps", "Deployment"), "web", &errors);
+        assert_eq!(
+            serde_json::to_value(&status).unwrap(),
+            serde_json::json!({
+                "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+                "message": r#"Deployment.apps "web" is invalid: [spec.a: Required value, spec.b: Invalid value: 1: must be 2]"#,
+                "reason": "Invalid",
+                "details": {"name": "web", "group": "apps", "kind": "Deployment", "causes": [
+                    {"reason": "FieldValueRequired", "message": "Required value", "field": "spec.a"},
+                    {"reason": "FieldValueInvalid", "message": "Invalid value: 1: must be 2", "field": "spec.b"},
+                ]},
+                "code": 422,
+            })
+        );
+    }
+
+    #[test]
+    fn a_version_from_the_future_names_its_cause() {
+        let status = Status::too_large_resource_version(999_999_999, 805, 1);
+        assert_eq!(
+            serde_json::to_string(&status).unwrap(),
+            r#"{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"Timeout: Too large resource version: 999999999, current: 805","reason":"Timeout","details":{"causes":[{"reason":"ResourceVersionTooLarge","message":"Too large resource version"}],"retryAfterSeconds":1},"code":504}"#
+        );
+    }
+
+    #[test]
+    fn plain_answers_are_judged_by_their_code() {
+        let pods = GroupResource::new("", "pods");
+        check(
+            Status::from_plain_answer(404, "GET", &pods, "a", "404 page not found"),
+            404,
+            "NotFound",
+            "the server could not find the requested resource (get pods a)",
+        );
+        check(
+            Status::from_plain_answer(502, "GET", &GroupResource::default(), "", "bad gateway"),
+            502,
+            "InternalError",
+            r#"an error on the server ("bad gateway") has prevented the request from succeeding"#,
+        );
+        check(
+            Status::from_plain_answer(302, "GET", &GroupResource::default(), "", ""),
+            302,
+            "",
+            "the server responded with the status code 302 but did not return more information",
+        );
+        let allowed = serde_json::to_value(Status::method_not_allowed()).unwrap();
+        assert_eq!(allowed["details"], serde_json::json!({}));
+    }
+}
