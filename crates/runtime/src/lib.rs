@@ -1,0 +1,7 @@
+//! What keeps a program in step with a cluster: work queues, watchers, stores, informers and controllers.
+//!
+//! The hard parts are plain data that change by plain method calls, with time as an argument; thin async shells
+//! around them own locks, timers and streams. The hearts are tested against oracles, the shells against a server.
+
+pub mod queue;
+pub mod workqueue;

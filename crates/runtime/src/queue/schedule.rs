@@ -1,0 +1,485 @@
+//! The heart of the work queue: which key is handed out next.
+//!
+//! In flow keys with a due time and a priority; out flow keys to work on, each to one worker at a time. There is no
+//! lock, no clock and no waker here: the caller reads the clock only when something is delayed, and passes it in.
+//!
+//! A key is in one of three phases, and only once in the queue:
+//!
+//! ```text
+//!            add, due later               add, due now
+//!   (absent) ─────────────▶ Delayed ─────────────▶ Ready ──take──▶ Running ──done──▶ (absent)
+//!                              └──── promote ───────▲                  │
+//!                                                   └─ added meanwhile ┘
+//! ```
+//!
+//! Where a key is added while it waits, the earlier due time and the higher priority win. A key that leaves its
+//! place early (its priority was raised, its delay cancelled) leaves a stale ticket behind, which is recognised by
+//! its turn number and skipped: moving a key is O(1) and nothing has to be searched.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+use std::hash::{BuildHasher, Hash};
+use std::time::{Duration, Instant};
+
+use foldhash::fast::RandomState;
+use hashbrown::HashTable;
+
+/// How many keys in a row may be handed out before a waiting key of a lower priority gets its turn.
+///
+/// Without such a limit a steady stream of urgent keys starves the others for ever.
+pub const MAX_PASSED_OVER: u32 = 16;
+
+/// Stale tickets are swept out of the heap of delayed keys once they are this many and outnumber the live ones.
+const SWEEP_AT: usize = 64;
+
+/// Keys waiting for their time, keys waiting for a worker, keys being worked on.
+#[derive(Debug)]
+pub(crate) struct Schedule<K> {
+    slots: Vec<Option<Entry<K>>>,
+    free: Vec<u32>,
+    by_key: HashTable<u32>,
+    hasher: RandomState,
+    /// Highest priority first; only levels with tickets.
+    levels: Vec<Level>,
+    delayed: BinaryHeap<Reverse<Due>>,
+    /// Number of the latest ticket; every ticket has its own.
+    turn: u64,
+    passed_over: u32,
+    counts: Counts,
+    shut_down: bool,
+}
+
+/// How many keys are in which phase.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Counts {
+    /// Waiting for a worker.
+    pub(crate) ready: usize,
+    /// Waiting for their time.
+    pub(crate) delayed: usize,
+    /// Being worked on.
+    pub(crate) running: usize,
+    /// Being worked on, and to be handed out again right after.
+    pub(crate) rerun: usize,
+}
+
+/// What an [`Schedule::add`] has changed, for the caller who wakes workers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Added {
+    /// One more key can be handed out.
+    Ready,
+    /// The earliest due time has moved forward: whoever sleeps until it sleeps too long.
+    Sooner,
+    /// Nobody has to wake: the key waits its turn, runs, or was already there.
+    Quiet,
+    /// The queue is shut down; the key was not taken.
+    Refused,
+}
+
+/// A key handed out. `slot` goes back to [`Schedule::done`].
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Handed<K> {
+    /// What to work on.
+    pub(crate) key: K,
+    /// Where the key is booked.
+    pub(crate) slot: u32,
+    /// Its priority, for those who put it back.
+    pub(crate) priority: i32,
+    /// When it became ready, if the adder said so.
+    pub(crate) ready_since: Option<Instant>,
+}
+
+#[derive(Debug)]
+struct Entry<K> {
+    key: K,
+    hash: u64,
+    /// The ticket that counts for this key.
+    turn: u64,
+    priority: i32,
+    phase: Phase,
+    /// When the key became ready or, once it runs, was handed out. Only kept where metrics ask for it.
+    since: Option<Instant>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Delayed(Instant),
+    Ready,
+    Running(Again),
+}
+
+/// Whether a running key was added meanwhile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Again {
+    No,
+    Now(i32),
+    At(Instant, i32),
+}
+
+#[derive(Debug)]
+struct Level {
+    priority: i32,
+    tickets: VecDeque<Ticket>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Ticket {
+    slot: u32,
+    turn: u64,
+}
+
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Due {
+    at: Instant,
+    /// Later tickets come later among equals, so that keys of one due time stay in the order of their adding.
+    turn: u64,
+    slot: u32,
+}
+
+impl<K> Default for Schedule<K> {
+    fn default() -> Self {
+        Self {
+            slots: Vec::new(),
+            free: Vec::new(),
+            by_key: HashTable::new(),
+            hasher: RandomState::default(),
+            levels: Vec::new(),
+            delayed: BinaryHeap::new(),
+            turn: 0,
+            passed_over: 0,
+            counts: Counts::default(),
+            shut_down: false,
+        }
+    }
+}
+
+impl<K: Hash + Eq + Clone> Schedule<K> {
+    /// Adds a key, or moves it forward if it is here already. `due` is when it may be handed out; `None` is now.
+    ///
+    /// `now` is kept for [`Handed::ready_since`] and may be `None` where nobody measures.
+    pub(crate) fn add(&mut self, key: K, due: Option<Instant>, priority: i32, now: Option<Instant>) -> Added {
+        if self.shut_down {
+            return Added::Refused;
+        }
+        let hash = self.hasher.hash_one(&key);
+        let slots = &self.slots;
+        match self.by_key.find(hash, |&slot| is_key(slots, slot, &key)) {
+            Some(&slot) => self.merge(slot, due, priority, now),
+            None => self.insert(key, hash, due, priority, now),
+        }
+    }
+
+    /// The earliest time at which a delayed key is due. While this is `None` the caller need not read the clock.
+    pub(crate) fn next_due(&mut self) -> Option<Instant> {
+        while let Some(Reverse(due)) = self.delayed.peek() {
+            if self.is_live(due.slot, due.turn) {
+                return Some(due.at);
+            }
+            self.delayed.pop();
+        }
+        None
+    }
+
+    /// Makes the keys ready whose time has come, the earliest due first. Returns how many.
+    pub(crate) fn promote(&mut self, now: Instant) -> usize {
+        let before = self.counts.ready;
+        while self.next_due().is_some_and(|due| due <= now) {
+            if let Some(Reverse(due)) = self.delayed.pop() {
+                self.counts.delayed -= 1;
+                self.make_ready(due.slot, Some(due.at));
+            }
+        }
+        self.counts.ready - before
+    }
+
+    /// Hands out the next key: of the highest priority the one that became ready first.
+    pub(crate) fn take(&mut self, now: Option<Instant>) -> Option<Handed<K>> {
+        let level = self.pick_level()?;
+        let slot = self.levels[level].tickets.pop_front()?.slot;
+        self.counts.ready -= 1;
+        self.counts.running += 1;
+        let entry = self.slots[slot as usize].as_mut()?;
+        entry.phase = Phase::Running(Again::No);
+        entry.turn = 0;
+        let ready_since = std::mem::replace(&mut entry.since, now);
+        Some(Handed {
+            key: entry.key.clone(),
+            slot,
+            priority: entry.priority,
+            ready_since,
+        })
+    }
+
+    /// Ends the work on a key that was handed out: it leaves, or goes back if it was added meanwhile.
+    ///
+    /// Returns whether a worker should wake, and when the work began.
+    pub(crate) fn done(&mut self, slot: u32, now: Option<Instant>) -> (Added, Option<Instant>) {
+        let Some(entry) = self.slots.get_mut(slot as usize).and_then(Option::as_mut) else {
+            return (Added::Quiet, None);
+        };
+        let Phase::Running(again) = entry.phase else {
+            return (Added::Quiet, None);
+        };
+        let began = entry.since;
+        self.counts.running -= 1;
+        let added = match again {
+            Again::No => self.remove(slot),
+            Again::Now(priority) => {
+                self.counts.rerun -= 1;
+                entry.priority = priority;
+                self.make_ready(slot, now)
+            }
+            Again::At(..) if self.shut_down => self.remove(slot),
+            Again::At(due, priority) => {
+                entry.priority = priority;
+                self.delay(slot, due)
+            }
+        };
+        (added, began)
+    }
+
+    /// Takes no more keys and forgets the delayed ones; what is ready, or running and marked, is still handed out.
+    pub(crate) fn shut_down(&mut self) {
+        self.shut_down = true;
+        while self.next_due().is_some() {
+            if let Some(Reverse(due)) = self.delayed.pop() {
+                self.counts.delayed -= 1;
+                self.remove(due.slot);
+            }
+        }
+    }
+
+    /// Whether [`Schedule::shut_down`] was called.
+    pub(crate) fn is_shut_down(&self) -> bool {
+        self.shut_down
+    }
+
+    /// Whether nothing will be handed out any more: shut down, nothing ready, nothing that will be ready again.
+    pub(crate) fn is_finished(&self) -> bool {
+        self.shut_down && self.counts.ready == 0 && self.counts.rerun == 0
+    }
+
+    /// Whether the last key has been worked on after a shutdown.
+    pub(crate) fn is_drained(&self) -> bool {
+        self.is_finished() && self.counts.running == 0
+    }
+
+    /// How many keys are in which phase. Delayed keys count as delayed until [`Schedule::promote`] has run.
+    pub(crate) fn counts(&self) -> Counts {
+        self.counts
+    }
+
+    /// How long each key that runs has been running, where hand-outs were timed.
+    pub(crate) fn running_for(&self, now: Instant) -> impl Iterator<Item = Duration> {
+        let running = |entry: &&Entry<K>| matches!(entry.phase, Phase::Running(_));
+        let entries = self.slots.iter().flatten().filter(running);
+        entries.filter_map(move |entry| Some(now.saturating_duration_since(entry.since?)))
+    }
+
+    fn insert(
+        &mut self,
+        key: K,
+        hash: u64,
+        due: Option<Instant>,
+        priority: i32,
+        now: Option<Instant>,
+    ) -> Added {
+        let entry = Entry {
+            key,
+            hash,
+            turn: 0,
+            priority,
+            phase: Phase::Ready,
+            since: None,
+        };
+        let slot = self.place(entry);
+        let slots = &self.slots;
+        self.by_key
+            .insert_unique(hash, slot, |&slot| hash_of(slots, slot));
+        match due {
+            None => self.make_ready(slot, now),
+            Some(due) => self.delay(slot, due),
+        }
+    }
+
+    fn place(&mut self, entry: Entry<K>) -> u32 {
+        match self.free.pop() {
+            Some(slot) => {
+                self.slots[slot as usize] = Some(entry);
+                slot
+            }
+            None => {
+                self.slots.push(Some(entry));
+                (self.slots.len() - 1) as u32
+            }
+        }
+    }
+
+    /// The key is here already: the earlier time and the higher priority win.
+    fn merge(&mut self, slot: u32, due: Option<Instant>, priority: i32, now: Option<Instant>) -> Added {
+        let Some(entry) = self.slots[slot as usize].as_mut() else {
+            return Added::Quiet;
+        };
+        let raised = priority > entry.priority;
+        match (entry.phase, due) {
+            (Phase::Running(again), due) => {
+                let next = again.or(due, priority);
+                self.counts.rerun +=
+                    usize::from(matches!(next, Again::Now(_)) && !matches!(again, Again::Now(_)));
+                entry.phase = Phase::Running(next);
+                Added::Quiet
+            }
+            (Phase::Ready, _) if raised => {
+                entry.priority = priority;
+                self.counts.ready -= 1;
+                let since = entry.since;
+                self.make_ready(slot, since);
+                Added::Quiet
+            }
+            (Phase::Ready, _) => Added::Quiet,
+            (Phase::Delayed(_), None) => {
+                entry.priority = entry.priority.max(priority);
+                self.counts.delayed -= 1;
+                let added = self.make_ready(slot, now);
+                self.sweep();
+                added
+            }
+            (Phase::Delayed(at), Some(due)) => {
+                entry.priority = entry.priority.max(priority);
+                if due >= at {
+                    return Added::Quiet;
+                }
+                self.counts.delayed -= 1;
+                let added = self.delay(slot, due);
+                self.sweep();
+                added
+            }
+        }
+    }
+
+    fn make_ready(&mut self, slot: u32, since: Option<Instant>) -> Added {
+        self.turn += 1;
+        let turn = self.turn;
+        let Some(entry) = self.slots[slot as usize].as_mut() else {
+            return Added::Quiet;
+        };
+        entry.phase = Phase::Ready;
+        entry.turn = turn;
+        entry.since = since;
+        let priority = entry.priority;
+        self.level(priority).tickets.push_back(Ticket { slot, turn });
+        self.counts.ready += 1;
+        Added::Ready
+    }
+
+    fn delay(&mut self, slot: u32, at: Instant) -> Added {
+        let sooner = self.next_due().is_none_or(|earliest| at < earliest);
+        self.turn += 1;
+        let turn = self.turn;
+        if let Some(entry) = self.slots[slot as usize].as_mut() {
+            entry.phase = Phase::Delayed(at);
+            entry.turn = turn;
+        }
+        self.delayed.push(Reverse(Due { at, turn, slot }));
+        self.counts.delayed += 1;
+        if sooner { Added::Sooner } else { Added::Quiet }
+    }
+
+    fn remove(&mut self, slot: u32) -> Added {
+        if let Some(entry) = self.slots[slot as usize].take() {
+            self.free.push(slot);
+            if let Ok(found) = self.by_key.find_entry(entry.hash, |&other| other == slot) {
+                found.remove();
+            }
+        }
+        Added::Quiet
+    }
+
+    /// The level of that priority, made if it has no tickets yet.
+    fn level(&mut self, priority: i32) -> &mut Level {
+        let at = self.levels.partition_point(|level| level.priority > priority);
+        if self.levels.get(at).is_none_or(|level| level.priority != priority) {
+            let tickets = VecDeque::new();
+            self.levels.insert(at, Level { priority, tickets });
+        }
+        &mut self.levels[at]
+    }
+
+    /// The level to hand out from, its first ticket live: the highest, or now and then the longest-waiting other.
+    fn pick_level(&mut self) -> Option<usize> {
+        self.drop_stale();
+        let top = self.levels.iter().position(|level| !level.tickets.is_empty())?;
+        let longest_waiting = (top + 1..self.levels.len())
+            .filter(|&at| !self.levels[at].tickets.is_empty())
+            .min_by_key(|&at| self.levels[at].tickets[0].turn);
+        match longest_waiting {
+            None => Some(top),
+            Some(_) if self.passed_over < MAX_PASSED_OVER => {
+                self.passed_over += 1;
+                Some(top)
+            }
+            Some(level) => {
+                self.passed_over = 0;
+                Some(level)
+            }
+        }
+    }
+
+    /// Drops stale tickets from the front of every level. Empty levels go, but for the last: it is the usual one,
+    /// and its room is used again at once.
+    fn drop_stale(&mut self) {
+        let mut at = 0;
+        while at < self.levels.len() {
+            while let Some(&ticket) = self.levels[at].tickets.front()
+                && !self.is_live(ticket.slot, ticket.turn)
+            {
+                self.levels[at].tickets.pop_front();
+            }
+            if self.levels[at].tickets.is_empty() && self.levels.len() > 1 {
+                self.levels.remove(at);
+            } else {
+                at += 1;
+            }
+        }
+    }
+
+    fn is_live(&self, slot: u32, turn: u64) -> bool {
+        let entry = self.slots.get(slot as usize).and_then(Option::as_ref);
+        entry.is_some_and(|entry| entry.turn == turn)
+    }
+
+    /// Keeps the heap in proportion to the keys that are delayed, however often their delays were cut short.
+    fn sweep(&mut self) {
+        if self.delayed.len() < SWEEP_AT || self.delayed.len() < 2 * self.counts.delayed {
+            return;
+        }
+        let mut delayed = std::mem::take(&mut self.delayed);
+        delayed.retain(|Reverse(due)| self.is_live(due.slot, due.turn));
+        self.delayed = delayed;
+    }
+}
+
+impl Again {
+    /// This and one more add while the key runs.
+    fn or(self, due: Option<Instant>, priority: i32) -> Self {
+        match (self, due) {
+            (Self::No, None) => Self::Now(priority),
+            (Self::No, Some(due)) => Self::At(due, priority),
+            (Self::Now(before), _) => Self::Now(before.max(priority)),
+            (Self::At(_, before), None) => Self::Now(before.max(priority)),
+            (Self::At(at, before), Some(due)) => Self::At(at.min(due), before.max(priority)),
+        }
+    }
+}
+
+fn is_key<K: Eq>(slots: &[Option<Entry<K>>], slot: u32, key: &K) -> bool {
+    slots[slot as usize]
+        .as_ref()
+        .is_some_and(|entry| entry.key == *key)
+}
+
+fn hash_of<K>(slots: &[Option<Entry<K>>], slot: u32) -> u64 {
+    slots[slot as usize].as_ref().map_or(0, |entry| entry.hash)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,266 @@
+//! client-go's work queue, method by method, for code and habits that come from Go.
+//!
+//! [`WorkQueue`] is client-go's plain, delaying and rate limiting queue in one, with the same words and the same
+//! behaviour, including what surprises: `done` without `get` queues an item twice, `add` leaves a pending
+//! `add_after` in place, `shut_down_with_drain` waits for items being processed but not for items queued. New code
+//! is better off with [`crate::queue::Queue`], whose guard cannot be forgotten and whose drain means empty.
+//!
+//! What is left out on purpose:
+//! - `add_after` never blocks. client-go's blocks when a channel of 1000 is full; there is no channel here.
+//! - A delayed item appears when it is due. client-go's may be up to 10 s late, when its loop misses a wake-up.
+//! - Two callers of `shut_down_with_drain` both return. client-go wakes only one of them.
+//! - `get` on an empty queue waits; Go's runtime ends a program in which everybody waits.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::hash::Hash;
+use std::time::{Duration, Instant};
+
+use foldhash::fast::RandomState;
+use hashbrown::HashSet;
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+
+use crate::queue::{RateLimiter, default_controller_limiter};
+
+mod waiting;
+
+use waiting::Waiting;
+
+/// client-go's `TypedRateLimitingInterface`: everything its three kinds of queue can do.
+pub struct WorkQueue<T> {
+    state: Mutex<State<T>>,
+    /// An item can be got, or the queue is shutting down.
+    changed: Notify,
+    /// Nothing is processed, or the drain was called off.
+    drained: Notify,
+}
+
+struct State<T> {
+    /// The order in which items are handed out. Each should be dirty and not processed.
+    queue: VecDeque<T>,
+    /// Items that need processing.
+    dirty: HashSet<T, RandomState>,
+    /// Items handed out and not yet done.
+    processing: HashSet<T, RandomState>,
+    waiting: Waiting<T>,
+    limiter: Box<dyn RateLimiter<T>>,
+    phase: Phase,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    Open,
+    ShuttingDown,
+    Draining,
+}
+
+impl<T: Hash + Eq + Clone + Send + 'static> WorkQueue<T> {
+    /// A queue with client-go's default limiter for controllers.
+    pub fn new() -> Self {
+        Self::with_limiter(default_controller_limiter())
+    }
+
+    /// A queue whose `add_rate_limited` asks this limiter.
+    pub fn with_limiter(limiter: impl RateLimiter<T> + 'static) -> Self {
+        let state = State {
+            queue: VecDeque::new(),
+            dirty: HashSet::default(),
+            processing: HashSet::default(),
+            waiting: Waiting::default(),
+            limiter: Box::new(limiter),
+            phase: Phase::Open,
+        };
+        Self {
+            state: Mutex::new(state),
+            changed: Notify::new(),
+            drained: Notify::new(),
+        }
+    }
+
+    /// Marks an item as needing processing. Ignored while shutting down, and for an item that is queued already.
+    pub fn add(&self, item: T) {
+        let mut state = self.state.lock();
+        state.fire_due();
+        let queued = state.add(item);
+        drop(state);
+        if queued {
+            self.changed.notify_one();
+        }
+    }
+
+    /// Waits for an item. `(None, true)` means the queue is shut down and empty; the item must be given to `done`.
+    pub async fn get(&self) -> (Option<T>, bool) {
+        loop {
+            let changed = self.changed.notified();
+            let next_due = {
+                let mut state = self.state.lock();
+                state.fire_due();
+                if let Some(item) = state.queue.pop_front() {
+                    state.processing.insert(item.clone());
+                    state.dirty.remove(&item);
+                    // One notice may have stood for several items: the next waiter looks for itself.
+                    self.changed.notify_one();
+                    return (Some(item), false);
+                }
+                if state.phase != Phase::Open {
+                    self.changed.notify_one();
+                    return (None, true);
+                }
+                state.waiting.next_due()
+            };
+            match next_due {
+                None => changed.await,
+                Some(due) => {
+                    tokio::select! {
+                        () = changed => {}
+                        () = tokio::time::sleep_until(due.into()) => {}
+                    }
+                }
+            }
+        }
+    }
+
+    /// Ends the processing of an item. If it was added meanwhile it is queued again.
+    pub fn done(&self, item: &T) {
+        let mut state = self.state.lock();
+        state.fire_due();
+        state.processing.remove(item);
+        if state.dirty.contains(item) {
+            state.queue.push_back(item.clone());
+            self.changed.notify_one();
+        }
+        if state.processing.is_empty() {
+            self.drained.notify_waiters();
+        }
+    }
+
+    /// Adds an item once the time has passed; at once for a zero delay. Of two delays the earlier one counts.
+    pub fn add_after(&self, item: T, delay: Duration) {
+        if delay.is_zero() {
+            return self.add(item);
+        }
+        let mut state = self.state.lock();
+        if state.phase == Phase::Open {
+            state.waiting.insert(item, now() + delay);
+            // Everybody who waits sets the alarm anew: any of them may be gone when it rings.
+            self.changed.notify_waiters();
+        }
+    }
+
+    /// Adds an item when its limiter says so, and counts one more requeue.
+    pub fn add_rate_limited(&self, item: T) {
+        let delay = self.state.lock().limiter.when(&item, now());
+        self.add_after(item, delay);
+    }
+
+    /// Tells the limiter that an item is no longer retried. Neither takes it off the queue nor replaces `done`.
+    pub fn forget(&self, item: &T) {
+        self.state.lock().limiter.forget(item);
+    }
+
+    /// How often an item was requeued, by the limiter's count.
+    pub fn num_requeues(&self, item: &T) -> u32 {
+        self.state.lock().limiter.num_requeues(item)
+    }
+
+    /// Ignores new items from now on; those queued can still be got. Delayed ones are lost. Ends a drain.
+    pub fn shut_down(&self) {
+        self.close(Phase::ShuttingDown);
+        self.drained.notify_waiters();
+    }
+
+    /// Shuts down and waits while items are being processed. Items queued but not handed out are not waited for.
+    pub async fn shut_down_with_drain(&self) {
+        self.close(Phase::Draining);
+        loop {
+            let drained = self.drained.notified();
+            tokio::pin!(drained);
+            drained.as_mut().enable();
+            let waits = {
+                let state = self.state.lock();
+                !state.processing.is_empty() && state.phase == Phase::Draining
+            };
+            if !waits {
+                return;
+            }
+            drained.await;
+        }
+    }
+
+    /// How many items are queued: not those being processed, nor those that are delayed.
+    pub fn len(&self) -> usize {
+        let mut state = self.state.lock();
+        state.fire_due();
+        state.queue.len()
+    }
+
+    /// Whether nothing is queued.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Whether the queue was shut down.
+    pub fn shutting_down(&self) -> bool {
+        self.state.lock().phase != Phase::Open
+    }
+
+    fn close(&self, phase: Phase) {
+        let mut state = self.state.lock();
+        state.fire_due();
+        state.phase = phase;
+        state.waiting = Waiting::default();
+        drop(state);
+        self.changed.notify_waiters();
+        self.changed.notify_one();
+    }
+}
+
+impl<T: Hash + Eq + Clone> State<T> {
+    /// Whether the item was put into the queue.
+    fn add(&mut self, item: T) -> bool {
+        if self.phase != Phase::Open || !self.dirty.insert(item.clone()) {
+            return false;
+        }
+        if self.processing.contains(&item) {
+            return false;
+        }
+        self.queue.push_back(item);
+        true
+    }
+
+    /// Adds the delayed items whose time has come.
+    fn fire_due(&mut self) {
+        if self.waiting.next_due().is_none() {
+            return;
+        }
+        let now = now();
+        while let Some(item) = self.waiting.pop_due(now) {
+            self.add(item);
+        }
+    }
+}
+
+impl<T: Hash + Eq + Clone + Send + 'static> Default for WorkQueue<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<T> fmt::Debug for WorkQueue<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let state = self.state.lock();
+        f.debug_struct("WorkQueue")
+            .field("queued", &state.queue.len())
+            .field("processing", &state.processing.len())
+            .finish_non_exhaustive()
+    }
+}
+
+/// Tokio's clock, so that tests can move it.
+fn now() -> Instant {
+    tokio::time::Instant::now().into_std()
+}
+
+#[cfg(test)]
+mod tests;
