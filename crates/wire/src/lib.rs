@@ -2,5 +2,16 @@
 //!
 //! This crate is pure: bytes in, bytes out. It knows neither HTTP nor storage.
 
+mod encoding;
+mod error;
+pub mod json;
+pub mod limits;
+pub mod list;
 pub mod protobuf;
 pub mod schema;
+pub mod watch;
+
+pub use encoding::{Encoding, TextPairs};
+pub use error::WireError;
+pub use list::{ListHead, ListSplitter};
+pub use watch::{RawEvent, RawObject, WatchSplitter};

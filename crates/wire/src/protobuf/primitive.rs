@@ -63,6 +63,14 @@ pub enum ProtobufErrorKind {
         /// The limit.
         limit: usize,
     },
+    /// A part larger than its limit.
+    #[error("{part} is larger than {limit} bytes")]
+    TooLarge {
+        /// Which part.
+        part: &'static str,
+        /// The limit.
+        limit: usize,
+    },
     /// Anything a higher layer finds wrong with a well-formed message.
     #[error("{0}")]
     Other(String),

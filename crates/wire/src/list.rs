@@ -1,0 +1,90 @@
+//! A list as it arrives: its own few words, and its items one by one.
+
+use watchkeeper_meta::ResourceVersion;
+
+use crate::{Encoding, WireError, json, protobuf};
+
+/// What a list says about itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ListHead {
+    /// `apiVersion` of the list, which is that of its items.
+    pub api_version: String,
+    /// `kind` of the list: that of its items and `List`.
+    pub kind: String,
+    /// The state of the resource the list was read from.
+    pub resource_version: ResourceVersion,
+    /// Where the next page begins; empty on the last one.
+    pub continue_token: String,
+    /// How many items are left after this page, where the server knows.
+    pub remaining_item_count: Option<i64>,
+}
+
+/// Cuts the items out of a list in either encoding.
+///
+/// ```
+/// use watchkeeper_wire::{Encoding, ListSplitter};
+///
+/// let mut splitter = ListSplitter::new(Encoding::Json);
+/// let mut items = Vec::new();
+/// for mut chunk in [&br#"{"kind":"PodList","items":[{"a":1},{"#[..], br#""b":2}]}"#] {
+///     while let Some(item) = splitter.next(&mut chunk)? {
+///         items.push(item.to_vec());
+///     }
+/// }
+/// splitter.finish()?;
+/// assert_eq!(items, [br#"{"a":1}"#, br#"{"b":2}"#]);
+/// assert_eq!(splitter.head().item_kind(), Some("Pod"));
+/// # Ok::<(), watchkeeper_wire::WireError>(())
+/// ```
+#[derive(Debug)]
+pub enum ListSplitter {
+    /// For `application/json`.
+    Json(json::list::ListSplitter),
+    /// For `application/vnd.kubernetes.protobuf`.
+    Protobuf(protobuf::list::ListSplitter),
+}
+
+impl ListHead {
+    /// The kind of the items: `Pod` for a `PodList`; `None` where the list's kind does not say.
+    pub fn item_kind(&self) -> Option<&str> {
+        self.kind.strip_suffix("List").filter(|kind| !kind.is_empty())
+    }
+}
+
+impl ListSplitter {
+    /// Starts at the beginning of a body.
+    pub fn new(encoding: Encoding) -> Self {
+        match encoding {
+            Encoding::Json => Self::Json(Default::default()),
+            Encoding::Protobuf => Self::Protobuf(Default::default()),
+        }
+    }
+
+    /// What the list has said about itself so far; all of it after [`finish`](Self::finish).
+    ///
+    /// Servers send the type and the metadata in front of the items, but JSON may have them anywhere.
+    pub fn head(&self) -> &ListHead {
+        match self {
+            Self::Json(splitter) => splitter.head(),
+            Self::Protobuf(splitter) => splitter.head(),
+        }
+    }
+
+    /// The next item; `None` when the chunk is used up. Consumed bytes are taken off the front of `chunk`.
+    ///
+    /// The slice is a part of the chunk where the item lies within it, and put together once where it does not.
+    pub fn next<'a, 'c: 'a>(&'a mut self, chunk: &mut &'c [u8]) -> Result<Option<&'a [u8]>, WireError> {
+        match self {
+            Self::Json(splitter) => Ok(splitter.next(chunk)?),
+            Self::Protobuf(splitter) => Ok(splitter.next(chunk)?),
+        }
+    }
+
+    /// An error unless the list has ended.
+    pub fn finish(&self) -> Result<(), WireError> {
+        match self {
+            Self::Json(splitter) => Ok(splitter.finish()?),
+            Self::Protobuf(splitter) => Ok(splitter.finish()?),
+        }
+    }
+}

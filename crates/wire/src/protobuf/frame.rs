@@ -1,0 +1,210 @@
+//! A protobuf watch stream: a length of four bytes, big endian, then one event.
+
+use super::envelope::Envelope;
+use super::primitive::{ProtobufError, ProtobufErrorKind, Reader, WireType, put_bytes};
+use crate::limits::EVENT_LIMIT;
+
+/// Bytes of a frame's length.
+const LENGTH_BYTES: usize = 4;
+
+/// Cuts a body into frames; takes chunks of any size.
+///
+/// A frame that lies within one chunk is a slice of that chunk.
+#[derive(Debug, Default)]
+pub struct FrameSplitter {
+    /// Bytes of the body that have been consumed.
+    offset: usize,
+    /// The part of a frame that earlier chunks brought, its length in front.
+    held: Vec<u8>,
+    /// The last frame was yielded from `held`, which the next call may empty.
+    held_is_yielded: bool,
+}
+
+/// One event of a protobuf watch, its object still bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WatchFrame<'a> {
+    /// The event's `type`, whatever it says.
+    pub word: &'a str,
+    /// The event's object.
+    pub object: Envelope<'a>,
+}
+
+impl FrameSplitter {
+    /// The next frame without its length; `None` when the chunk is used up. Consumed bytes are taken off the front
+    /// of `chunk`.
+    pub fn next<'a, 'c: 'a>(&'a mut self, chunk: &mut &'c [u8]) -> Result<Option<&'a [u8]>, ProtobufError> {
+        if std::mem::take(&mut self.held_is_yielded) {
+            self.held.clear();
+        }
+        if self.held.is_empty()
+            && let Some(size) = self.size(chunk)?
+            && size <= chunk.len()
+        {
+            return Ok(Some(&self.take(chunk, size)[LENGTH_BYTES..]));
+        }
+        while !chunk.is_empty() {
+            let wanted = self.size(&self.held)?.unwrap_or(LENGTH_BYTES);
+            let part = self.take(chunk, chunk.len().min(wanted - self.held.len()));
+            self.held.extend_from_slice(part);
+            if self.size(&self.held)? == Some(self.held.len()) {
+                self.held_is_yielded = true;
+                return Ok(Some(&self.held[LENGTH_BYTES..]));
+            }
+        }
+        Ok(None)
+    }
+
+    /// An error if the stream ended within a frame.
+    pub fn finish(&self) -> Result<(), ProtobufError> {
+        match self.held.is_empty() || self.held_is_yielded {
+            true => Ok(()),
+            false => Err(self.error(ProtobufErrorKind::Truncated)),
+        }
+    }
+
+    /// Bytes of the frame that starts here, its length included; `None` while that is not known.
+    fn size(&self, frame: &[u8]) -> Result<Option<usize>, ProtobufError> {
+        let Some(length) = frame.first_chunk() else {
+            return Ok(None);
+        };
+        let (part, limit) = ("a watch event", EVENT_LIMIT);
+        match u32::from_be_bytes(*length) as usize {
+            length if length > limit => Err(self.error(ProtobufErrorKind::TooLarge { part, limit })),
+            length => Ok(Some(LENGTH_BYTES + length)),
+        }
+    }
+
+    fn take<'c>(&mut self, chunk: &mut &'c [u8], length: usize) -> &'c [u8] {
+        let (part, rest) = chunk.split_at(length);
+        *chunk = rest;
+        self.offset += length;
+        part
+    }
+
+    fn error(&self, kind: ProtobufErrorKind) -> ProtobufError {
+        let offset = self.offset;
+        ProtobufError { offset, kind }
+    }
+}
+
+/// Reads one frame: `WatchEvent { 1: type, 2: RawExtension { 1: raw } }`, whose raw is an envelope.
+pub fn event(frame: &[u8]) -> Result<WatchFrame<'_>, ProtobufError> {
+    let mut reader = Reader::new(frame);
+    let (mut word, mut object) = ("", None);
+    while let Some((number, wire_type)) = reader.tag()? {
+        match (number, wire_type) {
+            (1, WireType::Bytes) => word = reader.text(number)?,
+            (2, WireType::Bytes) => object = raw_extension(reader.message()?)?,
+            (1 | 2, _) => return Err(reader.error(ProtobufErrorKind::UnexpectedWireType { number })),
+            _ => reader.skip(wire_type)?,
+        }
+    }
+    match object {
+        Some(object) => Ok(WatchFrame { word, object }),
+        None => Err(reader.error(ProtobufErrorKind::Other("an event without an object".to_owned()))),
+    }
+}
+
+fn raw_extension(mut reader: Reader<'_>) -> Result<Option<Envelope<'_>>, ProtobufError> {
+    let mut envelope = None;
+    while let Some((number, wire_type)) = reader.tag()? {
+        match (number, wire_type) {
+            (1, WireType::Bytes) => {
+                let bytes = reader.bytes()?;
+                envelope = Some(Envelope::read_at(bytes, reader.offset() - bytes.len())?);
+            }
+            _ => reader.skip(wire_type)?,
+        }
+    }
+    Ok(envelope)
+}
+
+/// Appends a whole frame: length, event, and the object in its envelope.
+pub fn write(event: &WatchFrame<'_>, out: &mut Vec<u8>) {
+    let (mut object, mut extension) = (Vec::new(), Vec::new());
+    event.object.write(&mut object);
+    put_bytes(&mut extension, 1, &object);
+    let start = out.len();
+    out.extend_from_slice(&[0; LENGTH_BYTES]);
+    put_bytes(out, 1, event.word.as_bytes());
+    put_bytes(out, 2, &extension);
+    let length = (out.len() - start - LENGTH_BYTES) as u32;
+    out[start..start + LENGTH_BYTES].copy_from_slice(&length.to_be_bytes());
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn frames(body: &[u8], size: usize) -> Result<Vec<Vec<u8>>, ProtobufError> {
+        let mut splitter = FrameSplitter::default();
+        let mut frames = Vec::new();
+        for mut chunk in body.chunks(size) {
+            while let Some(frame) = splitter.next(&mut chunk)? {
+                frames.push(frame.to_vec());
+            }
+        }
+        splitter.finish().map(|()| frames)
+    }
+
+    fn sample<'a>(raw: &'a [u8]) -> WatchFrame<'a> {
+        let (api_version, kind) = ("v1", "Pod");
+        let object = Envelope {
+            api_version,
+            kind,
+            raw,
+        };
+        WatchFrame {
+            word: "ADDED",
+            object,
+        }
+    }
+
+    #[test]
+    fn frames_are_cut_from_chunks_of_any_size() {
+        let mut body = Vec::new();
+        let raws = [vec![], vec![1; 300], vec![2; 3]];
+        raws.iter().for_each(|raw| write(&sample(raw), &mut body));
+        for size in 1..=body.len() {
+            let found = frames(&body, size).unwrap();
+            let events: Vec<_> = found.iter().map(|frame| event(frame).unwrap()).collect();
+            assert_eq!(events, raws.each_ref().map(|raw| sample(raw)), "in {size}s");
+        }
+        assert_eq!(frames(&[0, 0, 0, 0], 1).unwrap(), [b""]);
+    }
+
+    #[test]
+    fn bad_frames_are_named_with_their_offset() {
+        let check = |body: &[u8], text: &str| {
+            assert_eq!(frames(body, 3).unwrap_err().to_string(), text);
+        };
+        check(&[0, 0, 0, 9, 1], "invalid protobuf at byte 5: truncated");
+        check(&[0, 0], "invalid protobuf at byte 2: truncated");
+        check(
+            &[255; 8],
+            "invalid protobuf at byte 4: a watch event is larger than 33555456 bytes",
+        );
+        let check = |frame: &[u8], text: &str| assert_eq!(event(frame).unwrap_err().to_string(), text);
+        check(
+            b"\x0a\x01A",
+            "invalid protobuf at byte 3: an event without an object",
+        );
+        check(
+            b"\x08\x01",
+            "invalid protobuf at byte 1: field 1 has the wrong wire type",
+        );
+        check(
+            b"\x12\x04\x0a\x02{}",
+            r"invalid protobuf at byte 4: not a Kubernetes protobuf body: it does not begin with k8s\0",
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_end_in_an_event_or_an_error(bytes in prop::collection::vec(any::<u8>(), 0..60), size in 1usize..9) {
+            let _ = (event(&bytes), frames(&bytes, size));
+        }
+    }
+}
