@@ -1,0 +1,406 @@
+//! A set of field paths: what a manager owns.
+//!
+//! The wire form is a tree of JSON objects. A worked example, a container's image and the keys of a map:
+//!
+//! ```json
+//! {"f:spec": {"f:containers": {"k:{\"name\":\"c\"}": {".": {}, "f:image": {}}}},
+//!  "f:data": {".": {}, "f:k": {}}}
+//! ```
+//!
+//! `f:` names a field or a map key, `k:` an item of a keyed list, `v:` an item of a set, `i:` a position. An empty
+//! object is a path in the set; `"."` says that a path with others below it is in the set itself. The example
+//! holds five paths: the container, its image, `data`, and `data`'s `k`.
+//!
+//! A step of a path is kept in its wire form: two steps are the same exactly if their texts are.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde_json::{Map, Value};
+
+/// Deepest tree that is read: far deeper than any object's schema, far from the end of the stack.
+const MAX_DEPTH: usize = 128;
+
+/// One step of a path.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PathElement(Box<str>);
+
+/// What a step means.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Step<'a> {
+    /// A field of a struct, or a key of a map.
+    Field(&'a str),
+    /// The item of a list with these key fields.
+    Key(Map<String, Value>),
+    /// An item of a set.
+    Value(Value),
+    /// A position in a list.
+    Index(i64),
+}
+
+/// A set of paths.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct FieldSet {
+    children: BTreeMap<PathElement, Node>,
+}
+
+#[derive(Clone, Default, PartialEq, Eq)]
+struct Node {
+    /// Whether the path that ends here is in the set.
+    member: bool,
+    below: FieldSet,
+}
+
+/// A wire form that cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum FieldSetError {
+    /// Neither `.` nor a known step.
+    #[error("{0:?} is not a step of a field path")]
+    Step(String),
+    /// A tree of something else than objects.
+    #[error("a field set is made of objects")]
+    NotAnObject,
+    /// Deeper than any real object.
+    #[error("field set nested deeper than {MAX_DEPTH} steps")]
+    TooDeep,
+}
+
+impl PathElement {
+    /// A field of a struct, or a key of a map.
+    pub fn field(name: &str) -> Self {
+        Self(format!("f:{name}").into())
+    }
+
+    /// The item of a list with these key fields.
+    pub fn key(fields: Map<String, Value>) -> Self {
+        Self(format!("k:{}", Value::Object(fields)).into())
+    }
+
+    /// An item of a set.
+    pub fn value(value: &Value) -> Self {
+        Self(format!("v:{value}").into())
+    }
+
+    /// A position in a list.
+    pub fn index(index: i64) -> Self {
+        Self(format!("i:{index}").into())
+    }
+
+    /// Reads the wire form; the JSON in `k:` and `v:` is brought to its one canonical text.
+    pub fn parse(text: &str) -> Result<Self, FieldSetError> {
+        let bad = || FieldSetError::Step(text.to_owned());
+        let (kind, rest) = text.split_once(':').ok_or_else(bad)?;
+        match kind {
+            "f" => Ok(Self(text.into())),
+            "k" => serde_json::from_str(rest).map(Self::key).map_err(|_| bad()),
+            "v" => serde_json::from_str(rest)
+                .map(|value| Self::value(&value))
+                .map_err(|_| bad()),
+            "i" => rest.parse().map(Self::index).map_err(|_| bad()),
+            _ => Err(bad()),
+        }
+    }
+
+    /// What the step means.
+    pub fn step(&self) -> Step<'_> {
+        let rest = &self.0[2..];
+        match self.0.as_bytes()[0] {
+            b'k' => Step::Key(serde_json::from_str(rest).unwrap_or_default()),
+            b'v' => Step::Value(serde_json::from_str(rest).unwrap_or_default()),
+            b'i' => Step::Index(rest.parse().unwrap_or_default()),
+            _ => Step::Field(rest),
+        }
+    }
+
+    /// The wire form.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for PathElement {
+    /// As conflict messages print it: `.spec`, `[name="c"]`, `[="x"]`, `[0]`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.step() {
+            Step::Field(name) => write!(f, ".{name}"),
+            Step::Key(fields) => {
+                let fields: Vec<String> = fields.iter().map(|(name, v)| format!("{name}={v}")).collect();
+                write!(f, "[{}]", fields.join(","))
+            }
+            Step::Value(value) => write!(f, "[={value}]"),
+            Step::Index(index) => write!(f, "[{index}]"),
+        }
+    }
+}
+
+impl fmt::Debug for PathElement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl FieldSet {
+    /// No path.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Whether no path is in the set.
+    pub fn is_empty(&self) -> bool {
+        self.children.is_empty()
+    }
+
+    /// Adds one path; the empty path is the object itself, which nobody owns.
+    pub fn insert(&mut self, path: &[PathElement]) {
+        let Some((first, rest)) = path.split_first() else {
+            return;
+        };
+        let node = self.children.entry(first.clone()).or_default();
+        match rest {
+            [] => node.member = true,
+            rest => node.below.insert(rest),
+        }
+    }
+
+    /// Whether one path is in the set.
+    pub fn contains(&self, path: &[PathElement]) -> bool {
+        let Some((first, rest)) = path.split_first() else {
+            return false;
+        };
+        self.children.get(first).is_some_and(|node| match rest {
+            [] => node.member,
+            rest => node.below.contains(rest),
+        })
+    }
+
+    /// Whether the path one step below is in the set, and what is in the set further below it.
+    pub fn descend(&self, element: &PathElement) -> Option<(bool, &FieldSet)> {
+        self.children.get(element).map(|node| (node.member, &node.below))
+    }
+
+    /// The steps that begin the set's paths.
+    pub fn elements(&self) -> impl Iterator<Item = &PathElement> {
+        self.children.keys()
+    }
+
+    /// What is in either.
+    pub fn union(mut self, other: &Self) -> Self {
+        for (element, theirs) in &other.children {
+            let ours = self.children.entry(element.clone()).or_default();
+            ours.member |= theirs.member;
+            ours.below = std::mem::take(&mut ours.below).union(&theirs.below);
+        }
+        self
+    }
+
+    /// What is here and not in `other`.
+    pub fn difference(&self, other: &Self) -> Self {
+        self.combine(other, |ours, theirs| ours && !theirs, true)
+    }
+
+    /// What is in both.
+    pub fn intersection(&self, other: &Self) -> Self {
+        self.combine(other, |ours, theirs| ours && theirs, false)
+    }
+
+    /// What is here and neither in `other` nor below a path of `other`.
+    pub fn without_subtrees(&self, other: &Self) -> Self {
+        let kept = self
+            .children
+            .iter()
+            .filter_map(|(element, ours)| match other.children.get(element) {
+                Some(theirs) if theirs.member => None,
+                Some(theirs) => Node {
+                    member: ours.member,
+                    below: ours.below.without_subtrees(&theirs.below),
+                }
+                .keep(element),
+                None => Some((element.clone(), ours.clone())),
+            });
+        Self {
+            children: kept.collect(),
+        }
+    }
+
+    /// Calls `visit` with every path, parents before what is below them.
+    pub fn for_each(&self, visit: &mut dyn FnMut(&[PathElement])) {
+        self.walk(&mut Vec::new(), visit);
+    }
+
+    /// Every path, printed as conflict messages do.
+    pub fn paths(&self) -> Vec<String> {
+        let mut paths = Vec::new();
+        self.for_each(&mut |path| paths.push(path.iter().map(PathElement::to_string).collect()));
+        paths
+    }
+
+    /// Reads the wire form.
+    pub fn from_value(value: &Value) -> Result<Self, FieldSetError> {
+        Self::read(value, MAX_DEPTH).map(|node| node.below)
+    }
+
+    /// The wire form.
+    pub fn to_value(&self) -> Value {
+        let entries = self.children.iter().map(|(element, node)| {
+            let mut below = node.below.to_value();
+            if node.member
+                && !node.below.is_empty()
+                && let Value::Object(below) = &mut below
+            {
+                below.insert(".".to_owned(), Value::Object(Map::new()));
+            }
+            (element.as_str().to_owned(), below)
+        });
+        Value::Object(entries.collect())
+    }
+
+    fn read(value: &Value, depth: usize) -> Result<Node, FieldSetError> {
+        let entries = value.as_object().ok_or(FieldSetError::NotAnObject)?;
+        if depth == 0 {
+            return Err(FieldSetError::TooDeep);
+        }
+        let mut node = Node {
+            member: entries.is_empty(),
+            below: Self::new(),
+        };
+        for (text, below) in entries {
+            if text == "." {
+                node.member = true;
+            } else {
+                node.below
+                    .children
+                    .insert(PathElement::parse(text)?, Self::read(below, depth - 1)?);
+            }
+        }
+        Ok(node)
+    }
+
+    /// The set whose members are chosen by `keep(in ours, in theirs)`; branches that only we have are kept whole
+    /// or dropped whole.
+    fn combine(&self, other: &Self, keep: fn(bool, bool) -> bool, keep_ours_alone: bool) -> Self {
+        let children = self
+            .children
+            .iter()
+            .filter_map(|(element, ours)| match other.children.get(element) {
+                Some(theirs) => Node {
+                    member: keep(ours.member, theirs.member),
+                    below: ours.below.combine(&theirs.below, keep, keep_ours_alone),
+                }
+                .keep(element),
+                None => keep_ours_alone.then(|| (element.clone(), ours.clone())),
+            });
+        Self {
+            children: children.collect(),
+        }
+    }
+
+    fn walk(&self, path: &mut Vec<PathElement>, visit: &mut dyn FnMut(&[PathElement])) {
+        for (element, node) in &self.children {
+            path.push(element.clone());
+            if node.member {
+                visit(path);
+            }
+            node.below.walk(path, visit);
+            path.pop();
+        }
+    }
+}
+
+impl fmt::Debug for FieldSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.to_value().fmt(f)
+    }
+}
+
+impl Node {
+    /// A node that holds no path leaves no trace in its set.
+    fn keep(self, element: &PathElement) -> Option<(PathElement, Self)> {
+        (self.member || !self.below.is_empty()).then(|| (element.clone(), self))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+
+    fn set(value: Value) -> FieldSet {
+        FieldSet::from_value(&value).unwrap()
+    }
+
+    #[test]
+    fn the_wire_form_reads_back() {
+        let wire = json!({
+            "f:spec": {"f:containers": {"k:{\"name\":\"c\"}": {".": {}, "f:image": {}}}},
+            "f:data": {".": {}, "f:k": {}},
+            "f:finalizers": {"v:\"a/b\"": {}, "i:3": {}},
+        });
+        let set = set(wire.clone());
+        assert_eq!(set.to_value(), wire);
+        assert_eq!(
+            set.paths(),
+            [
+                ".data",
+                ".data.k",
+                ".finalizers[3]",
+                ".finalizers[=\"a/b\"]",
+                ".spec.containers[name=\"c\"]",
+                ".spec.containers[name=\"c\"].image",
+            ]
+        );
+    }
+
+    #[test]
+    fn keys_have_one_text() {
+        let set = set(json!({"k:{\"protocol\":\"TCP\", \"containerPort\":80}": {}}));
+        assert_eq!(
+            set.to_value(),
+            json!({"k:{\"containerPort\":80,\"protocol\":\"TCP\"}": {}})
+        );
+    }
+
+    #[test]
+    fn bad_forms_are_refused() {
+        let check = |value, text: &str| {
+            assert_eq!(FieldSet::from_value(&value).unwrap_err().to_string(), text);
+        };
+        check(json!({"spec": {}}), "\"spec\" is not a step of a field path");
+        check(json!({"k:{": {}}), "\"k:{\" is not a step of a field path");
+        check(json!({"f:a": 1}), "a field set is made of objects");
+        let deep = (0..200).fold(json!({}), |below, _| json!({"f:a": below}));
+        check(deep, "field set nested deeper than 128 steps");
+    }
+
+    #[test]
+    fn whole_subtrees_can_be_left_out() {
+        let all = set(json!({"f:a": {".": {}, "f:b": {}}, "f:c": {"f:d": {}, "f:e": {}}}));
+        let reset = set(json!({"f:a": {}, "f:c": {"f:d": {}}}));
+        assert_eq!(all.without_subtrees(&reset), set(json!({"f:c": {"f:e": {}}})));
+    }
+
+    fn any_set() -> impl Strategy<Value = FieldSet> {
+        let path = prop::collection::vec("[ab]".prop_map(|name| PathElement::field(&name)), 1..4);
+        prop::collection::vec(path, 0..8).prop_map(|paths| {
+            let mut set = FieldSet::new();
+            paths.iter().for_each(|path| set.insert(path));
+            set
+        })
+    }
+
+    fn as_paths(set: &FieldSet) -> std::collections::BTreeSet<String> {
+        set.paths().into_iter().collect()
+    }
+
+    proptest! {
+        #[test]
+        fn sets_behave_as_sets_of_paths(a in any_set(), b in any_set()) {
+            let (pa, pb) = (as_paths(&a), as_paths(&b));
+            prop_assert_eq!(as_paths(&a.clone().union(&b)), &pa | &pb);
+            prop_assert_eq!(as_paths(&a.difference(&b)), &pa - &pb);
+            prop_assert_eq!(as_paths(&a.intersection(&b)), &pa & &pb);
+            prop_assert_eq!(&set(a.to_value()), &a);
+        }
+    }
+}
