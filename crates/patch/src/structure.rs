@@ -1,0 +1,204 @@
+//! How server-side apply sees a value: as one thing, or as parts with owners of their own.
+//!
+//! A schema says much about a field; apply asks one question, answered by [`Place::structure`]. Everything in this
+//! crate that walks an object by its schema walks [`Place`]s.
+
+use serde_json::{Map, Value};
+use watchkeeper_wire::schema::{Field, Granularity, ListType, Schema, Shape, TypeId};
+
+use crate::field_set::{FieldSet, PathElement};
+
+/// A value's place in the schema.
+#[derive(Clone, Copy)]
+pub(crate) struct Place<'s> {
+    schema: &'s Schema,
+    kind: PlaceKind<'s>,
+}
+
+#[derive(Clone, Copy)]
+enum PlaceKind<'s> {
+    Root(TypeId),
+    Field(&'s Field),
+    /// An item of a list or a value of a map.
+    Item(&'s Shape),
+}
+
+/// What a value is made of, for apply.
+pub(crate) enum Structure<'s> {
+    /// A scalar: one value of its own.
+    Scalar,
+    /// A list, map or struct that has one owner as a whole.
+    Atomic,
+    /// A struct: every field has its own owner.
+    Struct(TypeId),
+    /// A map: every key has its own owner.
+    Map(Place<'s>),
+    /// A list of scalars that are told apart by themselves.
+    Set(Place<'s>),
+    /// A list of structs that are told apart by key fields.
+    Keyed(KeyedList<'s>),
+}
+
+/// A list whose items are told apart by key fields.
+#[derive(Clone, Copy)]
+pub(crate) struct KeyedList<'s> {
+    pub(crate) item: Place<'s>,
+    keys: &'s [std::borrow::Cow<'static, str>],
+}
+
+impl<'s> Place<'s> {
+    /// The object itself.
+    pub(crate) fn root(schema: &'s Schema, id: TypeId) -> Self {
+        Self { schema, kind: PlaceKind::Root(id) }
+    }
+
+    pub(crate) fn structure(self) -> Structure<'s> {
+        let (shape, field) = match self.kind {
+            PlaceKind::Root(id) => return Structure::Struct(id),
+            PlaceKind::Field(field) => (&field.shape, Some(field)),
+            PlaceKind::Item(shape) => (shape, None),
+        };
+        let item = |shape| Self { schema: self.schema, kind: PlaceKind::Item(shape) };
+        match shape {
+            Shape::Struct(id) => match field.and_then(|field| field.struct_type) {
+                Some(Granularity::Atomic) => Structure::Atomic,
+                None if self.schema[*id].atomic => Structure::Atomic,
+                _ => Structure::Struct(*id),
+            },
+            Shape::Map(value) => match field.and_then(|field| field.map_type) {
+                Some(Granularity::Atomic) => Structure::Atomic,
+                _ => Structure::Map(item(value)),
+            },
+            Shape::List(value) => match field {
+                Some(Field { list_type: Some(ListType::Set), .. }) => Structure::Set(item(value)),
+                Some(Field { list_type: Some(ListType::Map), list_map_keys, .. }) => {
+                    Structure::Keyed(KeyedList { item: item(value), keys: list_map_keys })
+                }
+                _ => Structure::Atomic,
+            },
+            Shape::ListMessage(_) | Shape::RawExtension | Shape::Json | Shape::Any | Shape::FieldsV1 => {
+                Structure::Atomic
+            }
+            _ => Structure::Scalar,
+        }
+    }
+
+    /// The place of a struct's field; `None` for one the schema does not declare.
+    pub(crate) fn field(self, id: TypeId, name: &str) -> Option<Self> {
+        let field = self.schema.field(id, name)?;
+        Some(Self { schema: self.schema, kind: PlaceKind::Field(field) })
+    }
+
+    /// The place of a field of a struct, or of a key of a map.
+    pub(crate) fn child(self, structure: &Structure<'s>, name: &str) -> Option<Self> {
+        match structure {
+            Structure::Struct(id) => self.field(*id, name),
+            Structure::Map(value) => Some(*value),
+            _ => None,
+        }
+    }
+
+    /// Whether a list or map value is one of Kubernetes' structs or maps, whatever their owners.
+    pub(crate) fn wants(self) -> Wants {
+        let shape = match self.kind {
+            PlaceKind::Root(_) => return Wants::Map,
+            PlaceKind::Field(field) => &field.shape,
+            PlaceKind::Item(shape) => shape,
+        };
+        match shape {
+            Shape::Struct(_) | Shape::Map(_) => Wants::Map,
+            Shape::List(_) | Shape::ListMessage(_) => Wants::List,
+            _ => Wants::Anything,
+        }
+    }
+}
+
+/// Which JSON type a place asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wants {
+    Map,
+    List,
+    Anything,
+}
+
+impl<'s> KeyedList<'s> {
+    /// The item's key; a key field the item leaves out has its default. `None` if no key field has a value.
+    pub(crate) fn key(&self, item: &Value) -> Option<PathElement> {
+        let mut fields = Map::new();
+        for key in self.keys {
+            if let Some(value) = item.get(&**key).cloned().or_else(|| self.default(key)) {
+                fields.insert(key.to_string(), value);
+            }
+        }
+        (!fields.is_empty()).then(|| PathElement::key(fields))
+    }
+
+    /// The key fields, as an error message lists them.
+    pub(crate) fn keys(&self) -> Vec<String> {
+        self.keys.iter().map(|key| format!("{key:?}")).collect()
+    }
+
+    fn default(&self, key: &str) -> Option<Value> {
+        let Structure::Struct(id) = self.item.structure() else { return None };
+        let default = self.item.schema.field(id, key)?.default.as_deref()?;
+        serde_json::from_str(default).ok()
+    }
+}
+
+/// The items of a set or keyed list with their path steps. Items without a key, and second items of the same
+/// key, are left out: a stored list may hold them, but nobody can own them.
+pub(crate) fn identified<'v>(
+    structure: &Structure<'_>,
+    items: &'v [Value],
+) -> Vec<(PathElement, &'v Value)> {
+    let mut seen = std::collections::HashSet::new();
+    items
+        .iter()
+        .filter_map(|item| Some((identity(structure, item)?, item)))
+        .filter(|(element, _)| seen.insert(element.clone()))
+        .collect()
+}
+
+/// The path step of one item of a set or keyed list.
+pub(crate) fn identity(structure: &Structure<'_>, item: &Value) -> Option<PathElement> {
+    match structure {
+        Structure::Set(_) => Some(PathElement::value(item)),
+        Structure::Keyed(list) => list.key(item),
+        _ => None,
+    }
+}
+
+/// The set with every struct field that has paths below it as a path of its own: "owns something in `spec`"
+/// becomes "`spec` is needed".
+pub(crate) fn with_named_fields(place: Place<'_>, set: &FieldSet) -> FieldSet {
+    let mut all = FieldSet::new();
+    collect_named_fields(place, set, &mut Vec::new(), &mut all);
+    all
+}
+
+fn collect_named_fields(place: Place<'_>, set: &FieldSet, path: &mut Vec<PathElement>, all: &mut FieldSet) {
+    let structure = place.structure();
+    for element in set.elements() {
+        let Some((member, below)) = set.descend(element) else { continue };
+        path.push(element.clone());
+        let child = match (element.step(), &structure) {
+            (crate::field_set::Step::Field(name), structure) => place.child(structure, name),
+            (_, Structure::Set(item)) => Some(*item),
+            (_, Structure::Keyed(list)) => Some(list.item),
+            _ => None,
+        };
+        let named = matches!(structure, Structure::Struct(_)) && child.is_some();
+        if member || (named && !below.is_empty()) {
+            all.insert(path);
+        }
+        match child {
+            Some(child) => collect_named_fields(child, below, path, all),
+            // Paths the schema does not know are kept as they are.
+            None => below.for_each(&mut |rest| {
+                let whole: Vec<PathElement> = path.iter().chain(rest).cloned().collect();
+                all.insert(&whole);
+            }),
+        }
+        path.pop();
+    }
+}
