@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use watchkeeper_wire::schema::{Schema, TypeId};
 
 use crate::field_set::{FieldSet, PathElement};
-use crate::structure::{Place, Structure, identified};
+use crate::structure::{Items, Place, Structure, identified};
 
 /// How one state of an object differs from another.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -23,7 +23,10 @@ pub struct Comparison {
 
 /// Compares two states of an object of the given type.
 pub fn compare(schema: &Schema, root: TypeId, old: &Value, new: &Value) -> Comparison {
-    let mut walk = Walk { found: Comparison::default(), path: Vec::new() };
+    let mut walk = Walk {
+        found: Comparison::default(),
+        path: Vec::new(),
+    };
     walk.both(Place::root(schema, root), old, new);
     walk.found
 }
@@ -77,47 +80,60 @@ impl Walk {
         new: Option<&Map<String, Value>>,
     ) {
         for (name, value) in old.into_iter().flatten() {
-            let Some(child) = place.child(structure, name) else { continue };
-            self.at(PathElement::field(name), |walk| match new.and_then(|new| new.get(name)) {
-                Some(new) => walk.both(child, value, new),
-                None => walk.only(Only::Old, child, value),
+            let Some(child) = place.child(structure, name) else {
+                continue;
+            };
+            self.at(PathElement::field(name), |walk| {
+                match new.and_then(|new| new.get(name)) {
+                    Some(new) => walk.both(child, value, new),
+                    None => walk.only(Only::Old, child, value),
+                }
             });
         }
         for (name, value) in new.into_iter().flatten() {
-            let (Some(child), false) =
-                (place.child(structure, name), old.is_some_and(|old| old.contains_key(name)))
-            else {
+            let (Some(child), false) = (
+                place.child(structure, name),
+                old.is_some_and(|old| old.contains_key(name)),
+            ) else {
                 continue;
             };
-            self.at(PathElement::field(name), |walk| walk.only(Only::New, child, value));
+            self.at(PathElement::field(name), |walk| {
+                walk.only(Only::New, child, value)
+            });
         }
     }
 
     fn lists(&mut self, item: Place<'_>, structure: &Structure<'_>, old: &Value, new: &Value) {
         let items = |value| identified(structure, as_list(value));
         let (old, new) = (items(old), items(new));
-        for (element, value) in &old {
-            match new.iter().find(|(other, _)| other == element) {
-                Some((_, new)) => self.at(element.clone(), |walk| walk.both(item, value, new)),
-                None => self.at(element.clone(), |walk| walk.only(Only::Old, item, value)),
-            }
+        for (element, values) in &old {
+            let others = new.iter().find(|(other, _)| other == element);
+            self.at(element.clone(), |walk| match (values.as_slice(), others) {
+                ([old], Some((_, new))) if let [new] = new.as_slice() => walk.both(item, old, new),
+                (old, Some((_, new))) if old == new.as_slice() => {}
+                // Several under one identity are one value, like anything that cannot be told apart.
+                (_, Some(_)) => walk.found.modified.insert(&walk.path),
+                (_, None) => walk.only_item(Only::Old, item, values),
+            });
         }
-        for (element, value) in new.iter().filter(|(element, _)| !old.iter().any(|(o, _)| o == element)) {
-            self.at(element.clone(), |walk| walk.only(Only::New, item, value));
+        for (element, values) in new
+            .iter()
+            .filter(|(element, _)| !old.iter().any(|(o, _)| o == element))
+        {
+            self.at(element.clone(), |walk| walk.only_item(Only::New, item, values));
         }
     }
 
     /// A value that one state has alone: its path, and all that is below it.
     fn only(&mut self, side: Only, place: Place<'_>, value: &Value) {
-        match side {
-            Only::Old => self.found.removed.insert(&self.path),
-            Only::New => self.found.added.insert(&self.path),
-        }
+        self.only_path(side);
         let structure = place.structure();
         match (&structure, value) {
             (Structure::Struct(_) | Structure::Map(_), Value::Object(fields)) => {
                 for (name, value) in fields {
-                    let Some(child) = place.child(&structure, name) else { continue };
+                    let Some(child) = place.child(&structure, name) else {
+                        continue;
+                    };
                     self.at(PathElement::field(name), |walk| walk.only(side, child, value));
                 }
             }
@@ -130,8 +146,22 @@ impl Walk {
     }
 
     fn only_items(&mut self, side: Only, item: Place<'_>, structure: &Structure<'_>, items: &[Value]) {
-        for (element, value) in identified(structure, items) {
-            self.at(element, |walk| walk.only(side, item, value));
+        for (element, values) in identified(structure, items) {
+            self.at(element, |walk| walk.only_item(side, item, &values));
+        }
+    }
+
+    fn only_item(&mut self, side: Only, item: Place<'_>, values: &Items<'_>) {
+        match values.as_slice() {
+            [value] => self.only(side, item, value),
+            _ => self.only_path(side),
+        }
+    }
+
+    fn only_path(&mut self, side: Only) {
+        match side {
+            Only::Old => self.found.removed.insert(&self.path),
+            Only::New => self.found.added.insert(&self.path),
         }
     }
 

@@ -1,11 +1,17 @@
 //! What a patch does to an object.
 //!
-//! Four kinds of patch come in, each with the object it changes as a JSON value; the changed value goes out. This
-//! crate is pure: it reads no store, and it does not decide whether the result is valid.
+//! Four kinds of patch come in, each with the object it changes as a JSON value; the changed value goes out:
+//! [`json_patch`], [`merge_patch`] and [`apply`]. Every write, patch or not, is laid to a manager in
+//! [`managed_fields`]. What a field is made of comes from the one schema in `watchkeeper-wire`, so built-in and
+//! custom kinds share this code.
+//!
+//! This crate is pure: it reads no store, and it does not decide whether the result is valid.
 
+pub mod apply;
 pub mod compare;
 pub mod field_set;
 pub mod json_patch;
+pub mod managed_fields;
 pub mod merge_patch;
 mod structure;
 pub mod typed;

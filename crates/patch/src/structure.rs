@@ -49,7 +49,10 @@ pub(crate) struct KeyedList<'s> {
 impl<'s> Place<'s> {
     /// The object itself.
     pub(crate) fn root(schema: &'s Schema, id: TypeId) -> Self {
-        Self { schema, kind: PlaceKind::Root(id) }
+        Self {
+            schema,
+            kind: PlaceKind::Root(id),
+        }
     }
 
     pub(crate) fn structure(self) -> Structure<'s> {
@@ -58,7 +61,10 @@ impl<'s> Place<'s> {
             PlaceKind::Field(field) => (&field.shape, Some(field)),
             PlaceKind::Item(shape) => (shape, None),
         };
-        let item = |shape| Self { schema: self.schema, kind: PlaceKind::Item(shape) };
+        let item = |shape| Self {
+            schema: self.schema,
+            kind: PlaceKind::Item(shape),
+        };
         match shape {
             Shape::Struct(id) => match field.and_then(|field| field.struct_type) {
                 Some(Granularity::Atomic) => Structure::Atomic,
@@ -70,10 +76,18 @@ impl<'s> Place<'s> {
                 _ => Structure::Map(item(value)),
             },
             Shape::List(value) => match field {
-                Some(Field { list_type: Some(ListType::Set), .. }) => Structure::Set(item(value)),
-                Some(Field { list_type: Some(ListType::Map), list_map_keys, .. }) => {
-                    Structure::Keyed(KeyedList { item: item(value), keys: list_map_keys })
-                }
+                Some(Field {
+                    list_type: Some(ListType::Set),
+                    ..
+                }) => Structure::Set(item(value)),
+                Some(Field {
+                    list_type: Some(ListType::Map),
+                    list_map_keys,
+                    ..
+                }) => Structure::Keyed(KeyedList {
+                    item: item(value),
+                    keys: list_map_keys,
+                }),
                 _ => Structure::Atomic,
             },
             Shape::ListMessage(_) | Shape::RawExtension | Shape::Json | Shape::Any | Shape::FieldsV1 => {
@@ -86,7 +100,10 @@ impl<'s> Place<'s> {
     /// The place of a struct's field; `None` for one the schema does not declare.
     pub(crate) fn field(self, id: TypeId, name: &str) -> Option<Self> {
         let field = self.schema.field(id, name)?;
-        Some(Self { schema: self.schema, kind: PlaceKind::Field(field) })
+        Some(Self {
+            schema: self.schema,
+            kind: PlaceKind::Field(field),
+        })
     }
 
     /// The place of a field of a struct, or of a key of a map.
@@ -139,24 +156,33 @@ impl<'s> KeyedList<'s> {
     }
 
     fn default(&self, key: &str) -> Option<Value> {
-        let Structure::Struct(id) = self.item.structure() else { return None };
+        let Structure::Struct(id) = self.item.structure() else {
+            return None;
+        };
         let default = self.item.schema.field(id, key)?.default.as_deref()?;
         serde_json::from_str(default).ok()
     }
 }
 
-/// The items of a set or keyed list with their path steps. Items without a key, and second items of the same
-/// key, are left out: a stored list may hold them, but nobody can own them.
-pub(crate) fn identified<'v>(
-    structure: &Structure<'_>,
-    items: &'v [Value],
-) -> Vec<(PathElement, &'v Value)> {
-    let mut seen = std::collections::HashSet::new();
-    items
-        .iter()
-        .filter_map(|item| Some((identity(structure, item)?, item)))
-        .filter(|(element, _)| seen.insert(element.clone()))
-        .collect()
+/// What a list holds under one identity: one item, or several that should not be there together but are.
+pub(crate) type Items<'v> = Vec<&'v Value>;
+
+/// The items of a set or keyed list by their path steps, in the order of the list. Items without a key are left
+/// out: a stored list may hold them, but nobody can own them.
+pub(crate) fn identified<'v>(structure: &Structure<'_>, items: &'v [Value]) -> Vec<(PathElement, Items<'v>)> {
+    let mut found: Vec<(PathElement, Items<'v>)> = Vec::with_capacity(items.len());
+    let mut places = std::collections::HashMap::with_capacity(items.len());
+    for item in items {
+        let Some(element) = identity(structure, item) else {
+            continue;
+        };
+        let place = *places.entry(element.clone()).or_insert_with(|| {
+            found.push((element, Vec::new()));
+            found.len() - 1
+        });
+        found[place].1.push(item);
+    }
+    found
 }
 
 /// The path step of one item of a set or keyed list.
@@ -179,7 +205,9 @@ pub(crate) fn with_named_fields(place: Place<'_>, set: &FieldSet) -> FieldSet {
 fn collect_named_fields(place: Place<'_>, set: &FieldSet, path: &mut Vec<PathElement>, all: &mut FieldSet) {
     let structure = place.structure();
     for element in set.elements() {
-        let Some((member, below)) = set.descend(element) else { continue };
+        let Some((member, below)) = set.descend(element) else {
+            continue;
+        };
         path.push(element.clone());
         let child = match (element.step(), &structure) {
             (crate::field_set::Step::Field(name), structure) => place.child(structure, name),

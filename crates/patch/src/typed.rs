@@ -22,7 +22,10 @@ pub struct ConfigurationError {
 /// A struct is not a field it sets, only what stands in it; keys of maps and items of keyed lists are. An empty
 /// object or a `null` is set as such.
 pub fn field_set(schema: &Schema, root: TypeId, config: &Value) -> Result<FieldSet, ConfigurationError> {
-    let mut reader = SetReader { set: FieldSet::new(), path: Vec::new() };
+    let mut reader = SetReader {
+        set: FieldSet::new(),
+        path: Vec::new(),
+    };
     reader.read(Place::root(schema, root), config)?;
     Ok(reader.set)
 }
@@ -96,7 +99,9 @@ impl SetReader {
         let mut seen = std::collections::HashSet::new();
         for (index, value) in items.iter().enumerate() {
             let Some(element) = identity(structure, value) else {
-                let Structure::Keyed(list) = structure else { continue };
+                let Structure::Keyed(list) = structure else {
+                    continue;
+                };
                 return Err(self.error(&format!(
                     "element {index}: associative list with keys has an element that omits all key fields \
                      [{}] (and doesn't have default values for any key fields)",
@@ -126,7 +131,10 @@ impl SetReader {
 
     fn error(&self, problem: &str) -> ConfigurationError {
         let path = self.path.iter().map(PathElement::to_string).collect();
-        ConfigurationError { path, problem: problem.to_owned() }
+        ConfigurationError {
+            path,
+            problem: problem.to_owned(),
+        }
     }
 }
 
@@ -138,7 +146,10 @@ fn go_value(value: &Value) -> String {
             format!("[{}]", items.iter().map(go_value).collect::<Vec<_>>().join(" "))
         }
         Value::Object(fields) => {
-            let fields: Vec<String> = fields.iter().map(|(name, v)| format!("{name}:{}", go_value(v))).collect();
+            let fields: Vec<String> = fields
+                .iter()
+                .map(|(name, v)| format!("{name}:{}", go_value(v)))
+                .collect();
             format!("map[{}]", fields.join(" "))
         }
         other => other.to_string(),
@@ -178,7 +189,8 @@ fn merge_lists(item: Place<'_>, structure: &Structure<'_>, live: &[Value], confi
         items.iter().map(|item| identity(structure, item)).collect()
     };
     let (live_ids, config_ids) = (identify(live), identify(config));
-    let live_item = |id: &Option<PathElement>| live_ids.iter().position(|other| other == id).map(|i| &live[i]);
+    let live_item =
+        |id: &Option<PathElement>| live_ids.iter().position(|other| other == id).map(|i| &live[i]);
     let mut merged = Vec::with_capacity(live.len() + config.len());
     let mut next = 0;
     for (id, value) in live_ids.iter().zip(live) {
@@ -188,7 +200,9 @@ fn merge_lists(item: Place<'_>, structure: &Structure<'_>, live: &[Value], confi
         }
         // A shared item draws in the configuration's items up to itself, unless a later live item will: shared
         // items follow the configuration's order.
-        let next_shared = config_ids[next..].iter().position(|other| live_ids.contains(other));
+        let next_shared = config_ids[next..]
+            .iter()
+            .position(|other| live_ids.contains(other));
         if let Some(offset) = next_shared.filter(|offset| config_ids[next + offset] == *id) {
             for index in next..=next + offset {
                 merged.push(merge_at(item, live_item(&config_ids[index]), &config[index]));
@@ -207,7 +221,8 @@ fn remove_at(place: Place<'_>, value: &mut Value, set: &FieldSet) {
     match (&structure, value) {
         (Structure::Struct(_) | Structure::Map(_), Value::Object(fields)) => {
             for element in set.elements() {
-                let (Step::Field(name), Some((member, below))) = (element.step(), set.descend(element)) else {
+                let (Step::Field(name), Some((member, below))) = (element.step(), set.descend(element))
+                else {
                     continue;
                 };
                 if member {
@@ -236,4 +251,3 @@ fn remove_items(item: Place<'_>, structure: &Structure<'_>, items: &mut Vec<Valu
         !member
     });
 }
-

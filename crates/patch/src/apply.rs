@@ -1,0 +1,366 @@
+//! Server-side apply: a manager says what it wants, the server works out the rest.
+//!
+//! 1. The configuration is laid over the live object.
+//! 2. What the manager wanted last time, does not want now, and nobody else has, is taken out.
+//! 3. What others manage and would change is a conflict, unless the manager insists; then it becomes its own.
+//!
+//! The result is an object with its managers, or the list of conflicts. Defaulting, validation and storing are the
+//! caller's.
+
+use std::fmt;
+
+use serde_json::Value;
+use watchkeeper_wire::schema::{Schema, TypeId};
+
+use crate::field_set::FieldSet;
+use crate::managed_fields::{Manager, Managers, Operation, Writer, managed, managed_change};
+use crate::typed::{ConfigurationError, ensure_named_fields, field_set, merge, remove};
+
+/// Who is said to have set what was there before anybody was tracked.
+const BEFORE_FIRST_APPLY: &str = "before-first-apply";
+
+/// Why a configuration is not applied.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ApplyError {
+    /// It does not fit the schema.
+    #[error(transparent)]
+    Configuration(#[from] ConfigurationError),
+    /// Others manage what it would change.
+    #[error(transparent)]
+    Conflicts(#[from] Conflicts),
+}
+
+/// What others manage and the configuration would change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Conflicts(Vec<Conflict>);
+
+impl std::error::Error for Conflicts {}
+
+/// One field in conflict.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Conflict {
+    /// Who has it: `"kubectl-scale" using apps/v1`.
+    pub manager: String,
+    /// The field: `.spec.replicas`.
+    pub field: String,
+}
+
+/// Lays `config` over `live` for a manager. `live` is [`empty_object`](crate::managed_fields::empty_object), with
+/// no managers, when the object is new.
+///
+/// What comes back is the merged object, which still has the live object's `managedFields`, and the managers that
+/// should take their place.
+pub fn apply(
+    schema: &Schema,
+    root: TypeId,
+    live: &Value,
+    managers: Managers,
+    config: &Value,
+    writer: &Writer<'_>,
+    force: bool,
+) -> Result<(Value, Managers), ApplyError> {
+    let wanted = field_set(schema, root, config)?;
+    let mut managers = with_history(schema, root, live, managers)?;
+    let wanted_before = managers
+        .find(Operation::Apply, writer)
+        .map(|manager| manager.fields.clone());
+
+    let mut merged = merge(schema, root, live, config);
+    let entry = managers.entry(Operation::Apply, writer);
+    let same_fields = entry.fields == managed(&wanted);
+    entry.fields = wanted;
+    if !same_fields || entry.time.is_none() {
+        entry.time = Some(writer.time.to_owned());
+    }
+    entry.api_version = writer.api_version.to_owned();
+    if let Some(wanted_before) = wanted_before {
+        let needed = ensure_named_fields(schema, root, &managers.all_fields());
+        let dropped = ensure_named_fields(schema, root, &wanted_before).difference(&needed);
+        remove(schema, root, &mut merged, &dropped);
+    }
+
+    let change = managed_change(schema, root, live, &merged);
+    let conflicts = conflicts(&managers, writer, &change.changed());
+    if !force && !conflicts.0.is_empty() {
+        return Err(conflicts.into());
+    }
+    let wanted = std::mem::take(&mut managers.entry(Operation::Apply, writer).fields);
+    managers.forget(&change.changed().union(&change.removed));
+    let entry = managers.entry(Operation::Apply, writer);
+    entry.fields = managed(&wanted);
+    managers.drop_empty();
+    Ok((merged, managers))
+}
+
+/// An object that nobody is said to manage gets a manager for all that is in it, so that the first apply meets
+/// conflicts instead of taking everything over in silence.
+fn with_history(
+    schema: &Schema,
+    root: TypeId,
+    live: &Value,
+    mut managers: Managers,
+) -> Result<Managers, ConfigurationError> {
+    let is_new = live
+        .pointer("/metadata/creationTimestamp")
+        .is_none_or(Value::is_null);
+    if managers.is_empty() && !is_new {
+        managers.push(Manager {
+            name: BEFORE_FIRST_APPLY.to_owned(),
+            operation: Operation::Update,
+            api_version: live
+                .get("apiVersion")
+                .and_then(Value::as_str)
+                .unwrap_or_default()
+                .to_owned(),
+            time: live
+                .pointer("/metadata/creationTimestamp")
+                .and_then(Value::as_str)
+                .map(str::to_owned),
+            subresource: String::new(),
+            fields: managed(&field_set(schema, root, live)?),
+        });
+    }
+    Ok(managers)
+}
+
+fn conflicts(managers: &Managers, writer: &Writer<'_>, changed: &FieldSet) -> Conflicts {
+    let others = managers.entries().iter().filter(|manager| {
+        managers
+            .find(Operation::Apply, writer)
+            .is_none_or(|mine| !std::ptr::eq(mine, *manager))
+    });
+    let mut found: Vec<Conflict> = others
+        .flat_map(|manager| {
+            let name = described(manager);
+            let fields = manager.fields.intersection(changed).paths();
+            fields.into_iter().map(move |field| Conflict {
+                manager: name.clone(),
+                field,
+            })
+        })
+        .collect();
+    found.sort_by(|a, b| (&a.manager, &a.field).cmp(&(&b.manager, &b.field)));
+    Conflicts(found)
+}
+
+/// `"m1"` for appliers; others are named with where and when they wrote.
+fn described(manager: &Manager) -> String {
+    let mut text = format!("{:?}", manager.name);
+    if !manager.subresource.is_empty() {
+        text += &format!(" with subresource {:?}", manager.subresource);
+    }
+    if manager.operation == Operation::Update {
+        text += &format!(" using {}", manager.api_version);
+    }
+    text
+}
+
+impl Conflicts {
+    /// Every field in conflict, ordered by manager.
+    pub fn entries(&self) -> &[Conflict] {
+        &self.0
+    }
+
+    /// The fields, whoever has them.
+    pub fn fields(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().map(|conflict| conflict.field.as_str())
+    }
+}
+
+impl Conflict {
+    /// The cause as a Status lists it.
+    pub fn message(&self) -> String {
+        format!("conflict with {}", self.manager)
+    }
+}
+
+impl fmt::Display for Conflicts {
+    /// One conflict on one line, several below their managers.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let [only] = self.0.as_slice() {
+            return write!(f, "conflict with {}: {}", only.manager, only.field);
+        }
+        for (index, group) in self.0.chunk_by(|a, b| a.manager == b.manager).enumerate() {
+            if index > 0 {
+                writeln!(f)?;
+            }
+            write!(f, "conflicts with {}:", group[0].manager)?;
+            for conflict in group {
+                write!(f, "\n- {}", conflict.field)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+    use crate::managed_fields::empty_object;
+
+    fn service() -> (&'static Schema, TypeId) {
+        let schema = Schema::builtin();
+        (schema, schema.kind("v1", "Service").unwrap())
+    }
+
+    fn writer(manager: &str) -> Writer<'_> {
+        Writer {
+            manager,
+            api_version: "v1",
+            subresource: "",
+            time: "2026-01-01T00:00:00Z",
+        }
+    }
+
+    /// Applies one after the other to an object that is not there at first.
+    fn apply_all(configs: &[(&str, Value)]) -> Result<(Value, Managers), ApplyError> {
+        let (schema, root) = service();
+        let start = (empty_object(schema, root), Managers::new());
+        configs
+            .iter()
+            .try_fold(start, |(live, managers), (manager, config)| {
+                apply(schema, root, &live, managers, config, &writer(manager), false)
+            })
+    }
+
+    fn ports(object: &Value) -> String {
+        let ports = object["spec"]["ports"].as_array().into_iter().flatten();
+        ports
+            .map(|port| port["port"].to_string())
+            .collect::<Vec<_>>()
+            .join(" ")
+    }
+
+    fn with_ports(numbers: &[u16]) -> Value {
+        let ports: Vec<Value> = numbers.iter().map(|port| json!({"port": port})).collect();
+        json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"}, "spec": {"ports": ports}})
+    }
+
+    #[test]
+    fn managers_share_a_keyed_list() {
+        let (object, managers) = apply_all(&[("m1", with_ports(&[80])), ("m2", with_ports(&[81]))]).unwrap();
+        assert_eq!(ports(&object), "80 81");
+        let (object, managers) = apply(
+            service().0,
+            service().1,
+            &object,
+            managers,
+            &with_ports(&[]),
+            &writer("m1"),
+            false,
+        )
+        .unwrap();
+        assert_eq!(ports(&object), "81");
+        // Nothing is left to m1.
+        assert_eq!(managers.entries().len(), 1);
+    }
+
+    #[test]
+    fn a_field_of_another_manager_is_a_conflict() {
+        let typed = |kind: &str| json!({"spec": {"type": kind, "externalName": kind}});
+        let error = apply_all(&[("m1", typed("ClusterIP")), ("m2", typed("NodePort"))]).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "conflicts with \"m1\":\n- .spec.externalName\n- .spec.type"
+        );
+        // The same value is shared, not fought over.
+        let (_, managers) = apply_all(&[("m1", typed("ClusterIP")), ("m2", typed("ClusterIP"))]).unwrap();
+        assert_eq!(managers.entries().len(), 2);
+    }
+
+    #[test]
+    fn configurations_that_do_not_fit_are_named() {
+        let check = |config: Value, text: &str| {
+            assert_eq!(apply_all(&[("m1", config)]).unwrap_err().to_string(), text);
+        };
+        check(json!({"nope": 1}), ".nope: field not declared in schema");
+        check(
+            with_ports(&[90, 90]),
+            ".spec.ports: duplicate entries for key [port=90,protocol=\"TCP\"]",
+        );
+        check(
+            json!({"spec": {"ports": "x"}}),
+            ".spec.ports: expected list, got &{x}",
+        );
+    }
+
+    #[test]
+    fn lists_keep_both_orders() {
+        let (schema, root) = service();
+        let merged = crate::typed::merge(
+            schema,
+            root,
+            &with_ports(&[1, 7, 2, 8]),
+            &with_ports(&[5, 1, 2, 6]),
+        );
+        assert_eq!(ports(&merged), "5 1 7 2 8 6");
+    }
+
+    fn config() -> impl Strategy<Value = Value> {
+        let ports = prop::collection::btree_map(1..6u16, prop::option::of("[a-c]"), 0..4);
+        let labels = prop::collection::btree_map("[a-d]", "[x-z]", 0..3);
+        (ports, labels, prop::option::of("[a-c]")).prop_map(|(ports, labels, name)| {
+            let ports: Vec<Value> = ports
+                .into_iter()
+                .map(|(port, name)| match name {
+                    Some(name) => json!({"port": port, "name": name}),
+                    None => json!({"port": port}),
+                })
+                .collect();
+            let mut spec = json!({"ports": ports});
+            if let Some(name) = name {
+                spec["externalName"] = json!(name);
+            }
+            json!({"metadata": {"name": "s", "labels": labels}, "spec": spec})
+        })
+    }
+
+    /// What an object says: without empty structs and lists, which mean nothing, and with lists in one order,
+    /// because apply promises none among items of different managers.
+    fn meaning(object: Value) -> Value {
+        let is_empty = |value: &Value| match value {
+            Value::Object(fields) => fields.is_empty(),
+            Value::Array(items) => items.is_empty(),
+            value => value.is_null(),
+        };
+        match object {
+            Value::Object(fields) => {
+                let fields = fields.into_iter().map(|(name, value)| (name, meaning(value)));
+                Value::Object(fields.filter(|(_, value)| !is_empty(value)).collect())
+            }
+            Value::Array(mut items) => {
+                items.sort_by_key(Value::to_string);
+                Value::Array(items)
+            }
+            scalar => scalar,
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn applying_twice_changes_nothing(first in config(), second in config()) {
+            let (schema, root) = service();
+            let (live, managers) = apply_all(&[("m1", first)]).unwrap();
+            let (live, managers) =
+                apply(schema, root, &live, managers, &second, &writer("m2"), true).unwrap();
+            let again = apply(schema, root, &live, managers.clone(), &second, &writer("m2"), false);
+            prop_assert_eq!(again, Ok((live, managers)));
+        }
+
+        #[test]
+        fn what_others_own_survives_a_removal(mine in config(), others in config()) {
+            let (schema, root) = service();
+            let nothing = json!({"metadata": {"name": "s"}});
+            let (alone, _) = apply_all(&[("m1", others.clone())]).unwrap();
+            let (live, managers) = apply_all(&[("m1", others)]).unwrap();
+            let Ok((live, managers)) = apply(schema, root, &live, managers, &mine, &writer("m2"), false) else {
+                return Ok(());
+            };
+            let (left, _) = apply(schema, root, &live, managers, &nothing, &writer("m2"), false).unwrap();
+            prop_assert_eq!(meaning(left), meaning(alone));
+        }
+    }
+}

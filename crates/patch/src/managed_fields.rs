@@ -1,0 +1,385 @@
+//! Who set which field: the entries of `metadata.managedFields`.
+//!
+//! Every write is laid to a manager. An *Update* entry says "this manager last changed these fields", and loses
+//! what others change. An *Apply* entry says "this manager wants these fields", and others must not change them
+//! without force (see [`apply`](crate::apply)).
+
+use serde_json::{Map, Value, json};
+use watchkeeper_wire::schema::{Schema, Shape, TypeId};
+
+use crate::compare::{Comparison, compare};
+use crate::field_set::{FieldSet, FieldSetError, PathElement};
+
+/// 10, as Kubernetes: an object that everybody touches keeps a bounded history of who.
+pub const MAX_UPDATE_MANAGERS: usize = 10;
+
+/// Where the oldest update entries go when there are too many.
+const ANCIENT_CHANGES: &str = "ancient-changes";
+
+/// Fields that belong to the server or name the object; nobody manages them.
+const UNMANAGED: &[&[&str]] = &[
+    &["apiVersion"],
+    &["kind"],
+    &["metadata"],
+    &["metadata", "name"],
+    &["metadata", "namespace"],
+    &["metadata", "creationTimestamp"],
+    &["metadata", "selfLink"],
+    &["metadata", "uid"],
+    &["metadata", "clusterName"],
+    &["metadata", "generation"],
+    &["metadata", "managedFields"],
+    &["metadata", "resourceVersion"],
+];
+
+/// Who writes, where and when.
+#[derive(Clone, Copy, Debug)]
+pub struct Writer<'a> {
+    /// The name of the manager.
+    pub manager: &'a str,
+    /// The API version the request speaks.
+    pub api_version: &'a str,
+    /// The subresource written to; empty for the object itself.
+    pub subresource: &'a str,
+    /// Now, as RFC 3339.
+    pub time: &'a str,
+}
+
+/// How a manager came by its fields.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Operation {
+    /// By a server-side apply.
+    Apply,
+    /// By any other write.
+    Update,
+}
+
+/// One entry of `metadata.managedFields`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Manager {
+    /// Who.
+    pub name: String,
+    /// How.
+    pub operation: Operation,
+    /// The API version the fields are named in.
+    pub api_version: String,
+    /// When the entry last changed, as RFC 3339.
+    pub time: Option<String>,
+    /// The subresource written to; empty for the object itself.
+    pub subresource: String,
+    /// What.
+    pub fields: FieldSet,
+}
+
+/// The managers of one object.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Managers(Vec<Manager>);
+
+/// A `metadata.managedFields` that cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ManagedFieldsError {
+    /// A field set that cannot be read.
+    #[error("metadata.managedFields[{index}].fieldsV1: {source}")]
+    Fields {
+        /// Which entry.
+        index: usize,
+        /// Why.
+        source: FieldSetError,
+    },
+    /// Neither `Apply` nor `Update`.
+    #[error("metadata.managedFields[{index}].operation: {found:?} is neither Apply nor Update")]
+    Operation {
+        /// Which entry.
+        index: usize,
+        /// What it says.
+        found: String,
+    },
+}
+
+impl Operation {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Apply => "Apply",
+            Self::Update => "Update",
+        }
+    }
+}
+
+impl Managers {
+    /// Nobody.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Reads the managers of an object.
+    pub fn of(object: &Value) -> Result<Self, ManagedFieldsError> {
+        let entries = object
+            .pointer("/metadata/managedFields")
+            .and_then(Value::as_array);
+        let entries = entries.into_iter().flatten().enumerate();
+        entries
+            .map(|(index, entry)| Manager::read(index, entry))
+            .collect::<Result<_, _>>()
+            .map(Self)
+    }
+
+    /// The managers to go on with when `new` is written over `live`: those a client set by hand, else the live
+    /// ones. A client that sends `[]` or `[{}]` starts afresh with nobody.
+    pub fn of_write(live: &Value, new: &Value) -> Self {
+        let given = new.pointer("/metadata/managedFields").and_then(Value::as_array);
+        let reset = given.is_some_and(|entries| match entries.as_slice() {
+            [] => true,
+            [only] => only.as_object().is_some_and(Map::is_empty),
+            _ => false,
+        });
+        if reset {
+            return Self::new();
+        }
+        match Self::of(new) {
+            Ok(managers) if !managers.is_empty() => managers,
+            _ => Self::of(live).unwrap_or_default(),
+        }
+    }
+
+    /// Whether nobody manages anything.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Every entry.
+    pub fn entries(&self) -> &[Manager] {
+        &self.0
+    }
+
+    /// Writes the managers into an object, in Kubernetes' order; none leaves no field.
+    pub fn write_to(mut self, object: &mut Value) {
+        let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) else {
+            return;
+        };
+        metadata.remove("managedFields");
+        if self.0.is_empty() {
+            return;
+        }
+        self.0.sort_by_key(Manager::order);
+        let entries = self.0.iter().map(Manager::to_value).collect();
+        metadata.insert("managedFields".to_owned(), Value::Array(entries));
+    }
+
+    /// Lays a write that is no apply to its manager: what it changed is its own from now on, what it removed is
+    /// nobody's. `live` is what was there, [`empty_object`] for a create.
+    pub fn record_update(
+        &mut self,
+        schema: &Schema,
+        root: TypeId,
+        live: &Value,
+        new: &Value,
+        reset: &FieldSet,
+        writer: &Writer<'_>,
+    ) {
+        let change = managed_change(schema, root, live, new).without(reset);
+        let changed = change.changed();
+        self.forget(&changed.clone().union(&change.removed));
+        if !changed.is_empty() {
+            let entry = self.entry(Operation::Update, writer);
+            entry.fields = std::mem::take(&mut entry.fields).union(&changed);
+            entry.time = Some(writer.time.to_owned());
+        }
+        self.limit_update_managers();
+    }
+
+    /// Everything that anybody manages.
+    pub(crate) fn all_fields(&self) -> FieldSet {
+        self.0
+            .iter()
+            .fold(FieldSet::new(), |all, manager| all.union(&manager.fields))
+    }
+
+    /// Nobody manages these fields any longer.
+    pub(crate) fn forget(&mut self, fields: &FieldSet) {
+        for manager in &mut self.0 {
+            manager.fields = manager.fields.difference(fields);
+        }
+        self.0.retain(|manager| !manager.fields.is_empty());
+    }
+
+    /// The writer's entry, made if there is none.
+    pub(crate) fn entry(&mut self, operation: Operation, writer: &Writer<'_>) -> &mut Manager {
+        let position = self.0.iter().position(|manager| manager.is(operation, writer));
+        let position = position.unwrap_or_else(|| {
+            self.0.push(Manager {
+                name: writer.manager.to_owned(),
+                operation,
+                api_version: writer.api_version.to_owned(),
+                time: None,
+                subresource: writer.subresource.to_owned(),
+                fields: FieldSet::new(),
+            });
+            self.0.len() - 1
+        });
+        &mut self.0[position]
+    }
+
+    /// The writer's entry, if there is one.
+    pub(crate) fn find(&self, operation: Operation, writer: &Writer<'_>) -> Option<&Manager> {
+        self.0.iter().find(|manager| manager.is(operation, writer))
+    }
+
+    /// Adds an entry as it is.
+    pub(crate) fn push(&mut self, manager: Manager) {
+        self.0.push(manager);
+    }
+
+    /// Drops entries that hold nothing.
+    pub(crate) fn drop_empty(&mut self) {
+        self.0.retain(|manager| !manager.fields.is_empty());
+    }
+
+    /// Merges the oldest update entries of a version into one, until there are few enough.
+    fn limit_update_managers(&mut self) {
+        let is_update = |manager: &Manager| manager.operation == Operation::Update;
+        while self.0.iter().filter(|manager| is_update(manager)).count() > MAX_UPDATE_MANAGERS {
+            let mut oldest: Vec<usize> = (0..self.0.len())
+                .filter(|&index| is_update(&self.0[index]))
+                .collect();
+            oldest.sort_by_key(|&index| self.0[index].order());
+            let Some((first, second)) = oldest.iter().enumerate().find_map(|(rank, &second)| {
+                let same = |&&first: &&usize| self.0[first].api_version == self.0[second].api_version;
+                oldest[..rank].iter().find(same).map(|&first| (first, second))
+            }) else {
+                return;
+            };
+            let merged = self.0[second].clone();
+            let bucket = &mut self.0[first];
+            bucket.name = ANCIENT_CHANGES.to_owned();
+            bucket.subresource.clear();
+            bucket.time = merged.time;
+            bucket.fields = std::mem::take(&mut bucket.fields).union(&merged.fields);
+            self.0.remove(second);
+        }
+    }
+}
+
+impl Manager {
+    fn read(index: usize, entry: &Value) -> Result<Self, ManagedFieldsError> {
+        let text = |name: &str| {
+            entry
+                .get(name)
+                .and_then(Value::as_str)
+                .unwrap_or_default()
+                .to_owned()
+        };
+        let operation = match text("operation").as_str() {
+            "Apply" => Operation::Apply,
+            "Update" => Operation::Update,
+            found => {
+                return Err(ManagedFieldsError::Operation {
+                    index,
+                    found: found.to_owned(),
+                });
+            }
+        };
+        let empty = json!({});
+        let fields = FieldSet::from_value(entry.get("fieldsV1").unwrap_or(&empty))
+            .map_err(|source| ManagedFieldsError::Fields { index, source })?;
+        Ok(Self {
+            name: text("manager"),
+            operation,
+            api_version: text("apiVersion"),
+            time: entry.get("time").and_then(Value::as_str).map(str::to_owned),
+            subresource: text("subresource"),
+            fields,
+        })
+    }
+
+    fn to_value(&self) -> Value {
+        let mut entry = json!({
+            "manager": self.name,
+            "operation": self.operation.as_str(),
+            "apiVersion": self.api_version,
+            "fieldsType": "FieldsV1",
+            "fieldsV1": self.fields.to_value(),
+        });
+        if let Some(time) = &self.time {
+            entry["time"] = json!(time);
+        }
+        if !self.subresource.is_empty() {
+            entry["subresource"] = json!(self.subresource);
+        }
+        entry
+    }
+
+    /// Whether this is the writer's entry. An apply is the same whatever version it speaks.
+    fn is(&self, operation: Operation, writer: &Writer<'_>) -> bool {
+        self.operation == operation
+            && self.name == writer.manager
+            && self.subresource == writer.subresource
+            && (operation == Operation::Apply || self.api_version == writer.api_version)
+    }
+
+    /// RFC 3339 in UTC orders as text.
+    fn order(&self) -> (Operation, Option<String>, String, String, String) {
+        (
+            self.operation,
+            self.time.clone(),
+            self.name.clone(),
+            self.api_version.clone(),
+            self.subresource.clone(),
+        )
+    }
+}
+
+/// How two states of an object differ, in fields that can be managed.
+pub(crate) fn managed_change(schema: &Schema, root: TypeId, live: &Value, new: &Value) -> Comparison {
+    compare(schema, root, live, new).without(&unmanaged())
+}
+
+/// The set without what nobody manages.
+pub(crate) fn managed(fields: &FieldSet) -> FieldSet {
+    fields.difference(&unmanaged())
+}
+
+impl Comparison {
+    /// The comparison without these paths and all below them; the unmanaged ones have nothing managed below but
+    /// `metadata`, which is left out as a path only.
+    fn without(self, fields: &FieldSet) -> Self {
+        let leave_out = |set: &FieldSet| set.difference(fields);
+        Self {
+            added: leave_out(&self.added),
+            modified: leave_out(&self.modified),
+            removed: leave_out(&self.removed),
+        }
+    }
+}
+
+fn unmanaged() -> FieldSet {
+    let mut set = FieldSet::new();
+    for path in UNMANAGED {
+        let path: Vec<PathElement> = path.iter().map(|name| PathElement::field(name)).collect();
+        set.insert(&path);
+    }
+    set
+}
+
+/// An object of a type before anybody set anything: what Go's JSON shows of an empty struct. A create is compared
+/// with it, so that nobody owns a struct that is always there.
+pub fn empty_object(schema: &Schema, id: TypeId) -> Value {
+    let fields = schema.fields(id).into_iter().filter(|field| !field.pointer);
+    let shown = fields.filter_map(|field| {
+        let value = match &field.shape {
+            _ if field.omit_zero => return None,
+            // Go's `omitempty` never leaves out a struct, and these are structs to Go.
+            Shape::Struct(inner) => empty_object(schema, *inner),
+            Shape::Time | Shape::MicroTime | Shape::RawExtension => Value::Null,
+            Shape::Quantity => json!("0"),
+            Shape::IntOrString => json!(0),
+            Shape::Duration => json!("0s"),
+            _ if field.omit_empty => return None,
+            Shape::String(_) => json!(""),
+            Shape::Bool => json!(false),
+            Shape::Int32 | Shape::Int64 | Shape::Float64 => json!(0),
+            _ => Value::Null,
+        };
+        Some((field.name.to_string(), value))
+    });
+    Value::Object(shown.collect())
+}
