@@ -1,1 +1,33 @@
 //! A revisioned key-value store: one revision counter, compare-and-swap writes, history, and a gap-free feed.
+//!
+//! ```text
+//! Store ─ create, update, delete ─▶ group commit ─▶ engine (memory, redb) ─▶ MVCC heart ─▶ feeds
+//!       ─ get, range ─────────────────────────────────────────────────────▶ MVCC heart
+//! ```
+//!
+//! Keys are paths, values are bytes, and the store gives no meaning to either. It has what etcd has as far as an
+//! API server uses it: every mutation takes the next [`Revision`], a write names the revision it replaces, readers
+//! read at any retained revision, and a [`Feed`] delivers every [`Change`] after a revision in order, with the
+//! value before it, or says that history was compacted. Nothing is ever skipped in silence.
+
+mod clock;
+mod engine;
+mod error;
+mod feed;
+mod group_commit;
+mod maintenance;
+mod model;
+mod mvcc;
+mod retention;
+mod revision;
+mod signals;
+mod state;
+mod store;
+mod transaction;
+
+pub use error::{EngineError, ReadError, WriteError};
+pub use feed::{Batch, Feed};
+pub use model::{Change, Key, KeyValue};
+pub use retention::Retention;
+pub use revision::Revision;
+pub use store::{MAX_KEY_BYTES, MAX_VALUE_BYTES, Range, RangeRequest, Store, StoreOptions};

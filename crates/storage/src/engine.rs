@@ -1,0 +1,45 @@
+//! Where commits are kept. An engine knows nothing of readers: it makes a batch durable, all of it or nothing.
+
+use crate::model::Record;
+use crate::{EngineError, Revision};
+
+/// One group of writes.
+#[derive(Debug)]
+pub(crate) struct Commit<'a> {
+    /// New records, in the order of their revisions.
+    pub(crate) records: &'a [Record],
+    /// The history up to here may be forgotten.
+    pub(crate) compacted: Option<Revision>,
+    /// Records that earlier compactions have made superfluous, oldest first.
+    pub(crate) garbage: &'a [Revision],
+}
+
+impl Commit<'_> {
+    /// Whether there is nothing to do.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.records.is_empty() && self.compacted.is_none() && self.garbage.is_empty()
+    }
+}
+
+/// The seam to the disk.
+pub(crate) trait Engine: Send {
+    /// Makes a commit durable before it returns. After an error nothing of it may be found by a later commit.
+    fn commit(&mut self, commit: &Commit<'_>) -> Result<(), EngineError>;
+
+    /// Whether `commit` waits for a disk, and so must not run on a thread that serves others.
+    fn waits_for_disk(&self) -> bool;
+}
+
+/// Keeps nothing: the store's own memory is all there is.
+#[derive(Debug)]
+pub(crate) struct Memory;
+
+impl Engine for Memory {
+    fn commit(&mut self, _: &Commit<'_>) -> Result<(), EngineError> {
+        Ok(())
+    }
+
+    fn waits_for_disk(&self) -> bool {
+        false
+    }
+}

@@ -1,0 +1,128 @@
+//! What can go wrong, one enum per kind of call.
+
+use std::error::Error;
+use std::fmt;
+use std::sync::Arc;
+
+use crate::{KeyValue, Revision};
+
+/// Why a read or a feed has no answer.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReadError {
+    /// The history that the answer needs is gone. Read the current state and go on from its revision.
+    #[error(
+        "revision {requested} has been compacted: history starts at {compacted}, the store is at {current}"
+    )]
+    Compacted {
+        /// What the reader asked for.
+        requested: Revision,
+        /// The oldest revision that can be read.
+        compacted: Revision,
+        /// The newest.
+        current: Revision,
+    },
+    /// The revision has not happened yet.
+    #[error("revision {requested} is in the future: the store is at {current}")]
+    Future {
+        /// What the reader asked for.
+        requested: Revision,
+        /// The newest revision.
+        current: Revision,
+    },
+    /// The store was closed.
+    #[error("the store is closed")]
+    Closed,
+}
+
+impl ReadError {
+    /// Whether the reader must start over from the current state.
+    pub fn is_compacted(&self) -> bool {
+        matches!(self, Self::Compacted { .. })
+    }
+}
+
+/// Why a write did not happen.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum WriteError {
+    /// The key is not at the expected revision.
+    #[error("conflict: {}", describe(.current))]
+    Conflict {
+        /// What the key holds now; `None` if it does not exist.
+        current: Option<KeyValue>,
+    },
+    /// The value is larger than the store accepts.
+    #[error("value of {size} bytes exceeds the limit of {limit}")]
+    ValueTooLarge {
+        /// Bytes of the value.
+        size: usize,
+        /// The store's limit.
+        limit: usize,
+    },
+    /// The key is empty or longer than [`MAX_KEY_BYTES`](crate::MAX_KEY_BYTES).
+    #[error("a key has 1 to {limit} bytes, not {size}")]
+    KeyLength {
+        /// Bytes of the key.
+        size: usize,
+        /// The limit.
+        limit: usize,
+    },
+    /// Only what has happened can be compacted.
+    #[error("revision {requested} is in the future: the store is at {current}")]
+    Future {
+        /// What the caller asked for.
+        requested: Revision,
+        /// The newest revision.
+        current: Revision,
+    },
+    /// The engine could not make the write durable. It is not visible now; if the disk failed while it was being
+    /// synchronised, it may be found whole after a restart.
+    #[error("the write could not be made durable")]
+    Engine(#[source] EngineError),
+    /// The store was closed.
+    #[error("the store is closed")]
+    Closed,
+}
+
+impl WriteError {
+    /// Whether another writer was faster, so that reading again and retrying makes sense.
+    pub fn is_conflict(&self) -> bool {
+        matches!(self, Self::Conflict { .. })
+    }
+}
+
+fn describe(current: &Option<KeyValue>) -> String {
+    match current {
+        None => "the key does not exist".to_owned(),
+        Some(found) => format!("the key is at revision {}", found.mod_revision),
+    }
+}
+
+/// What an engine says when a disk fails it. All writers that shared the commit get the same one.
+#[derive(Clone)]
+pub struct EngineError(Arc<dyn Error + Send + Sync>);
+
+impl EngineError {
+    pub(crate) fn new(source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        Self(Arc::from(source.into()))
+    }
+}
+
+impl fmt::Debug for EngineError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.0, f)
+    }
+}
+
+impl fmt::Display for EngineError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.0, f)
+    }
+}
+
+impl Error for EngineError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        self.0.source()
+    }
+}

@@ -1,0 +1,234 @@
+//! The write path: many waiting writers, one commit.
+//!
+//! ```text
+//! writer ─▶ queue ─▶ stage (compare-and-swap) ─▶ engine, durable ─▶ visible to readers and feeds ─▶ answer
+//! ```
+//!
+//! A writer puts its command into the queue. The first one to find nobody at work starts the *leader*, which takes
+//! what is waiting, commits it in one go and comes back for what has arrived meanwhile: the busier the store, the
+//! larger the groups. The leader of a durable engine runs on tokio's blocking pool, which also keeps a paused clock
+//! from running ahead while a disk is being waited for; that of the memory engine is the writer itself.
+//!
+//! Every answer of a group, a conflict too, is given after the commit: it may rest on a write of the same group.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use tokio::sync::{Notify, Semaphore, oneshot};
+
+use crate::engine::{Commit, Engine};
+use crate::state::SharedState;
+use crate::transaction::{Command, Transaction};
+use crate::{EngineError, Revision, WriteError};
+
+/// Writers that may wait for the leader at a time. Further ones wait for a place: nothing is refused or lost.
+const MAX_QUEUED: usize = 1024;
+/// The most commands in one commit.
+const MAX_GROUP: usize = 512;
+/// The most bytes in one commit, unless a single command is larger.
+const MAX_GROUP_BYTES: usize = 8 << 20;
+/// Superfluous records removed with one commit, so that a large compaction does not hold writers up.
+const MAX_GARBAGE: usize = 256;
+
+/// What a writer is told.
+pub(crate) type Answer = Result<Revision, WriteError>;
+
+/// The way into a store.
+pub(crate) struct GroupCommit {
+    state: SharedState,
+    places: Semaphore,
+    queue: Mutex<Queue>,
+    /// Belongs to the leader, and to `finish` once there will be none, so this lock is not waited for.
+    writer: Mutex<Option<Writer>>,
+    waits_for_disk: bool,
+    /// Told when a leader has left.
+    idle: Notify,
+}
+
+#[derive(Default)]
+struct Queue {
+    waiting: VecDeque<Waiting>,
+    has_leader: bool,
+    closed: bool,
+}
+
+struct Waiting {
+    command: Command,
+    answer: oneshot::Sender<Answer>,
+}
+
+struct Writer {
+    engine: Box<dyn Engine>,
+    /// Records to be removed from the engine, oldest first: a deletion must not go before what it deleted.
+    garbage: VecDeque<Revision>,
+}
+
+impl GroupCommit {
+    pub(crate) fn new(state: SharedState, engine: Box<dyn Engine>, garbage: Vec<Revision>) -> Arc<Self> {
+        Arc::new(Self {
+            state,
+            places: Semaphore::new(MAX_QUEUED),
+            queue: Mutex::default(),
+            waits_for_disk: engine.waits_for_disk(),
+            writer: Mutex::new(Some(Writer {
+                engine,
+                garbage: garbage.into(),
+            })),
+            idle: Notify::new(),
+        })
+    }
+
+    /// Does a command. If the future is dropped, the command may be done all the same.
+    pub(crate) async fn submit(self: &Arc<Self>, command: Command) -> Answer {
+        let _place = self.places.acquire().await.map_err(|_| WriteError::Closed)?;
+        match self.enqueue(command)?.await {
+            Ok(answer) => answer,
+            Err(_) => Err(WriteError::Engine(EngineError::new("the writer stopped"))),
+        }
+    }
+
+    /// Queues a command without waiting for a place. The caller bounds how many of these there are.
+    pub(crate) fn enqueue(
+        self: &Arc<Self>,
+        command: Command,
+    ) -> Result<oneshot::Receiver<Answer>, WriteError> {
+        let (answer, receiver) = oneshot::channel();
+        let mut queue = self.queue.lock();
+        if queue.closed {
+            return Err(WriteError::Closed);
+        }
+        queue.waiting.push_back(Waiting { command, answer });
+        if !queue.has_leader {
+            queue.has_leader = true;
+            drop(queue);
+            let leader = Leader {
+                group_commit: self.clone(),
+                resigned: false,
+            };
+            match self.waits_for_disk {
+                true => drop(tokio::task::spawn_blocking(move || leader.lead())),
+                false => leader.lead(),
+            }
+        }
+        Ok(receiver)
+    }
+
+    /// Refuses new commands; those in the queue are still done.
+    pub(crate) fn refuse(&self) {
+        self.places.close();
+        self.queue.lock().closed = true;
+    }
+
+    /// Waits until everything queued is done, then lets go of the engine. Call `refuse` first.
+    pub(crate) async fn finish(self: &Arc<Self>) {
+        loop {
+            let left = self.idle.notified();
+            if !self.queue.lock().has_leader {
+                break;
+            }
+            left.await;
+        }
+        let this = self.clone();
+        let release = move || drop(this.writer.lock().take());
+        match self.waits_for_disk {
+            // Fails only if the release panicked, and then the engine is gone as well.
+            true => drop(tokio::task::spawn_blocking(release).await),
+            false => release(),
+        }
+    }
+
+    /// The next group, perhaps an empty one if there is garbage to remove; `None` if the leader may go.
+    fn take(&self, has_garbage: bool) -> Option<Vec<Waiting>> {
+        let mut queue = self.queue.lock();
+        let rest = queue.waiting.is_empty() && (queue.closed || !has_garbage);
+        if rest {
+            queue.has_leader = false;
+            return None;
+        }
+        let mut bytes = 0;
+        let fits = queue.waiting.iter().take(MAX_GROUP).take_while(|waiting| {
+            bytes += waiting.command.size();
+            bytes <= MAX_GROUP_BYTES
+        });
+        let count = fits.count().max(1).min(queue.waiting.len());
+        Some(queue.waiting.drain(..count).collect())
+    }
+
+    /// Commits a group and answers its writers. Returns whether the engine did its part.
+    fn commit(&self, writer: &mut Writer, group: Vec<Waiting>) -> bool {
+        let (transaction, answers) = self.stage(group);
+        let garbage: Vec<_> = writer.garbage.iter().take(MAX_GARBAGE).copied().collect();
+        let commit = Commit {
+            records: &transaction.records,
+            compacted: transaction.compacted,
+            garbage: &garbage,
+        };
+        let committed = if commit.is_empty() {
+            Ok(())
+        } else {
+            writer.engine.commit(&commit)
+        };
+        if committed.is_ok() {
+            writer.garbage.drain(..garbage.len());
+            self.state.publish(transaction.records);
+            if let Some(revision) = transaction.compacted {
+                writer.garbage.extend(self.state.compact(revision));
+            }
+        }
+        for (waiting, answer) in answers {
+            // A writer that no longer waits does not want to know.
+            let _ = waiting.send(match &committed {
+                Ok(()) => answer,
+                Err(error) => Err(WriteError::Engine(error.clone())),
+            });
+        }
+        committed.is_ok()
+    }
+
+    fn stage(&self, group: Vec<Waiting>) -> (Transaction, Vec<(oneshot::Sender<Answer>, Answer)>) {
+        let mvcc = self.state.mvcc.read();
+        let mut transaction = Transaction::begin(&mvcc, self.state.clock.now());
+        if let Some(revision) = self.state.retention.overflow(&mvcc) {
+            transaction.compact(revision);
+        }
+        let answers = group
+            .into_iter()
+            .map(|waiting| (waiting.answer, transaction.stage(&mvcc, waiting.command)))
+            .collect();
+        (transaction, answers)
+    }
+}
+
+/// Whoever commits at the moment. There is at most one.
+struct Leader {
+    group_commit: Arc<GroupCommit>,
+    /// Whether the queue was empty when the leader left it, so that the next writer starts a new one.
+    resigned: bool,
+}
+
+impl Leader {
+    fn lead(mut self) {
+        let group_commit = self.group_commit.clone();
+        let mut writer = group_commit.writer.lock();
+        let Some(writer) = writer.as_mut() else { return };
+        let mut sweeping = true;
+        while let Some(group) = group_commit.take(sweeping && !writer.garbage.is_empty()) {
+            // After a failure garbage waits for the next leader, so that this one comes to an end.
+            sweeping &= group_commit.commit(writer, group);
+        }
+        self.resigned = true;
+    }
+}
+
+impl Drop for Leader {
+    fn drop(&mut self) {
+        if !self.resigned {
+            // The engine panicked, or the runtime is going down: whoever waits is told, the next writer may try.
+            let mut queue = self.group_commit.queue.lock();
+            queue.waiting.clear();
+            queue.has_leader = false;
+        }
+        self.group_commit.idle.notify_waiters();
+    }
+}

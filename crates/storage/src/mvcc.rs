@@ -1,0 +1,225 @@
+//! The heart of the store: every key's versions, the history of changes, and what expires when.
+//!
+//! Records flow in, in the order of their revisions; values at any retained revision and changes after any retained
+//! revision flow out. It takes no lock, reads no clock and touches no disk, so recovery, the live store and the
+//! property tests all run the same code.
+//!
+//! Three views of one sequence of writes (`a` is created, changed and deleted, `b` is created):
+//!
+//! ```text
+//! revision   history                     versions of a    versions of b
+//! 1          (an empty store)
+//! 2          a = x                       2:x
+//! 3          a = y, was x since 2        2:x 3:y
+//! 4          b = 1                       2:x 3:y          4:1
+//! 5          a gone, was y since 3       2:x 3:y 5:gone   4:1
+//! ```
+//!
+//! Compaction at 3 pops the history up to 3; the change of 3 superseded version 2, which goes. Reading at 3 and
+//! feeding after 3 still work, at 2 no more. Compaction at 5 leaves `b` alone with an empty history: the cost of
+//! compaction is the number of changes dropped, however many keys there are.
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::ops::Bound;
+use std::sync::Arc;
+
+mod expiry;
+mod history;
+mod versions;
+
+use expiry::Expiry;
+use history::History;
+use versions::{Remains, Version, Versions};
+
+use crate::model::{Record, UnixMillis};
+use crate::{Change, Key, KeyValue, ReadError, Revision};
+
+/// The state of a store.
+#[derive(Debug)]
+pub(crate) struct Mvcc {
+    keys: BTreeMap<Key, Versions>,
+    history: History,
+    expiry: Expiry,
+    current: Revision,
+    compacted: Revision,
+}
+
+impl Mvcc {
+    /// An empty store.
+    pub(crate) fn new() -> Self {
+        Self::recovering(Revision::FIRST)
+    }
+
+    /// An empty store that will be given the records up to `floor` that compaction left, then all later ones.
+    pub(crate) fn recovering(floor: Revision) -> Self {
+        Self {
+            keys: BTreeMap::new(),
+            history: History::new(floor),
+            expiry: Expiry::default(),
+            current: floor,
+            compacted: Revision::ZERO,
+        }
+    }
+
+    /// The newest revision.
+    pub(crate) fn current(&self) -> Revision {
+        self.current
+    }
+
+    /// The oldest revision that can be read; zero as long as nothing was compacted.
+    pub(crate) fn compacted(&self) -> Revision {
+        self.compacted
+    }
+
+    /// Makes a record the newest version of its key, and tells what changed.
+    pub(crate) fn apply(&mut self, record: Record) -> Arc<Change> {
+        debug_assert_eq!(record.revision, self.current.next());
+        self.current = record.revision;
+        let written_at = record.written_at;
+        let change = Arc::new(self.supersede(record));
+        self.history.push(change.clone(), written_at);
+        change
+    }
+
+    fn supersede(&mut self, record: Record) -> Change {
+        let version = Version {
+            mod_revision: record.revision,
+            create_revision: record.create_revision,
+            value: record.value.clone(),
+        };
+        let (key, previous) = match self.keys.entry(record.key) {
+            Entry::Vacant(entry) => {
+                let key = entry.key().clone();
+                entry.insert(Versions::new(version));
+                (key, None)
+            }
+            Entry::Occupied(mut entry) => {
+                let latest = entry.get().latest();
+                let previous = latest.value.clone().map(|value| (value, latest.mod_revision));
+                entry.get_mut().push(version);
+                (entry.key().clone(), previous)
+            }
+        };
+        self.expiry.set(&key, record.expires_at);
+        Change {
+            revision: record.revision,
+            key,
+            value: record.value,
+            previous,
+            create_revision: record.create_revision,
+        }
+    }
+
+    /// What a key holds now.
+    pub(crate) fn latest(&self, key: &str) -> Option<KeyValue> {
+        let (key, versions) = self.keys.get_key_value(key)?;
+        key_value(key, versions.latest())
+    }
+
+    /// What a key held at a revision.
+    pub(crate) fn get(&self, key: &str, at: Option<Revision>) -> Result<Option<KeyValue>, ReadError> {
+        let at = self.readable(at)?;
+        Ok(self
+            .keys
+            .get_key_value(key)
+            .and_then(|(key, versions)| key_value(key, versions.at(at)?)))
+    }
+
+    /// The revision that a read is served at, if it can be.
+    pub(crate) fn readable(&self, at: Option<Revision>) -> Result<Revision, ReadError> {
+        let requested = at.unwrap_or(self.current);
+        if requested > self.current {
+            return Err(ReadError::Future {
+                requested,
+                current: self.current,
+            });
+        }
+        if requested < self.compacted {
+            return Err(self.compacted_error(requested));
+        }
+        Ok(requested)
+    }
+
+    pub(crate) fn compacted_error(&self, requested: Revision) -> ReadError {
+        ReadError::Compacted {
+            requested,
+            compacted: self.compacted,
+            current: self.current,
+        }
+    }
+
+    /// Visits the values under a prefix at a readable revision, in the order of their keys, looking at no more than
+    /// `budget` keys. Returns the key to go on after, if there may be more.
+    pub(crate) fn walk(
+        &self,
+        prefix: &str,
+        start: Bound<&str>,
+        at: Revision,
+        budget: usize,
+        mut visit: impl FnMut(&Key, &Version),
+    ) -> Option<Key> {
+        let keys = self.keys.range::<str, _>((start, Bound::Unbounded));
+        let mut under_prefix = keys.take_while(|(key, _)| key.starts_with(prefix));
+        let mut last = None;
+        for (key, versions) in under_prefix.by_ref().take(budget) {
+            if let Some(version) = versions.at(at).filter(|version| version.value.is_some()) {
+                visit(key, version);
+            }
+            last = Some(key);
+        }
+        under_prefix.next()?;
+        last.cloned()
+    }
+
+    /// The retained changes after a revision, oldest first.
+    pub(crate) fn changes_after(&self, revision: Revision) -> impl Iterator<Item = &Arc<Change>> {
+        self.history.after(revision)
+    }
+
+    /// Forgets the oldest change, unless it is newer than `revision`, with the versions that only it kept. Tells
+    /// what it was, and each version that is gone.
+    pub(crate) fn compact_one(
+        &mut self,
+        revision: Revision,
+        dropped: impl FnMut(Revision),
+    ) -> Option<Arc<Change>> {
+        let change = self.history.pop(revision)?;
+        self.compacted = change.revision;
+        if let Some(versions) = self.keys.get_mut(&change.key)
+            && versions.compact(change.revision, dropped) == Remains::Nothing
+        {
+            self.keys.remove(&change.key);
+        }
+        Some(change)
+    }
+
+    /// The keys that should be deleted by now, with the revision that makes the deletion safe.
+    pub(crate) fn expired(&self, now: UnixMillis, limit: usize) -> Vec<(Key, Revision)> {
+        self.expiry
+            .due(now)
+            .take(limit)
+            .filter_map(|key| Some((key.clone(), self.keys.get(key)?.latest().mod_revision)))
+            .collect()
+    }
+
+    /// When the next key expires.
+    pub(crate) fn next_expiry(&self) -> Option<UnixMillis> {
+        self.expiry.next()
+    }
+
+    /// The history, for whoever decides how much of it to keep.
+    pub(crate) fn history(&self) -> &History {
+        &self.history
+    }
+}
+
+/// A version as readers see it; `None` for a deletion.
+pub(crate) fn key_value(key: &Key, version: &Version) -> Option<KeyValue> {
+    Some(KeyValue {
+        key: key.clone(),
+        value: version.value.clone()?,
+        create_revision: version.create_revision,
+        mod_revision: version.mod_revision,
+    })
+}

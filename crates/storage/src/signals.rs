@@ -1,0 +1,145 @@
+//! Who is woken by a change: one signal per watched prefix, shared by all feeds of that prefix.
+//!
+//! A write must not wake thousands of feeds that it does not concern. So a change is looked up under each of its
+//! key's prefixes that someone watches. Only prefix *lengths* that occur are tried, and there are few of them,
+//! because watched prefixes look alike.
+
+use std::collections::{BTreeSet, HashMap};
+
+use tokio::sync::watch;
+
+use crate::{Change, Revision};
+
+/// Signals without a feed are cleared away when their number reaches this, or twice what was left last time.
+const FIRST_SWEEP: usize = 64;
+
+/// What a feed is told about its prefix.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Marks {
+    /// The newest change under the prefix since somebody listens.
+    pub(crate) changed: Revision,
+    /// The newest change under the prefix that was compacted away: a feed before it has missed something, a feed
+    /// that only slept has not.
+    pub(crate) dropped: Revision,
+}
+
+/// All signals of a store.
+#[derive(Debug)]
+pub(crate) struct Signals {
+    by_prefix: HashMap<Box<str>, watch::Sender<Marks>>,
+    /// The lengths that prefixes have.
+    lengths: BTreeSet<usize>,
+    sweep_at: usize,
+    closed: bool,
+}
+
+impl Signals {
+    pub(crate) fn new() -> Self {
+        Self {
+            by_prefix: HashMap::new(),
+            lengths: BTreeSet::new(),
+            sweep_at: FIRST_SWEEP,
+            closed: false,
+        }
+    }
+
+    /// Listens to a prefix; `None` once the store is closed.
+    pub(crate) fn subscribe(&mut self, prefix: &str) -> Option<watch::Receiver<Marks>> {
+        if self.closed {
+            return None;
+        }
+        if let Some(signal) = self.by_prefix.get(prefix) {
+            return Some(signal.subscribe());
+        }
+        self.sweep();
+        let (signal, receiver) = watch::channel(Marks::default());
+        self.by_prefix.insert(prefix.into(), signal);
+        self.lengths.insert(prefix.len());
+        Some(receiver)
+    }
+
+    /// Wakes the feeds that a change concerns.
+    pub(crate) fn changed(&self, change: &Change) {
+        self.each(&change.key, |signal| {
+            signal.send_modify(|marks| marks.changed = change.revision)
+        });
+    }
+
+    /// Notes that a change is gone. Nobody is woken: whoever needs it finds out on the next read.
+    pub(crate) fn dropped(&self, change: &Change) {
+        self.each(&change.key, |signal| {
+            signal.send_if_modified(|marks| {
+                marks.dropped = change.revision;
+                false
+            });
+        });
+    }
+
+    /// Ends all feeds once they have read what is there.
+    pub(crate) fn close(&mut self) {
+        self.closed = true;
+        self.by_prefix.clear();
+        self.lengths.clear();
+    }
+
+    fn each(&self, key: &str, mut tell: impl FnMut(&watch::Sender<Marks>)) {
+        for &length in self.lengths.range(..=key.len()) {
+            if let Some(signal) = key.get(..length).and_then(|prefix| self.by_prefix.get(prefix)) {
+                tell(signal);
+            }
+        }
+    }
+
+    fn sweep(&mut self) {
+        if self.by_prefix.len() < self.sweep_at {
+            return;
+        }
+        self.by_prefix.retain(|_, signal| signal.receiver_count() > 0);
+        self.lengths = self.by_prefix.keys().map(|prefix| prefix.len()).collect();
+        self.sweep_at = FIRST_SWEEP.max(2 * self.by_prefix.len());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Key;
+
+    fn change(key: &str) -> Change {
+        Change {
+            revision: Revision::new(7),
+            key: Key::from(key),
+            value: None,
+            previous: None,
+            create_revision: Revision::new(2),
+        }
+    }
+
+    #[test]
+    fn only_feeds_of_the_prefix_are_woken() {
+        let mut signals = Signals::new();
+        let check = |signals: &mut Signals, prefix: &str, key: &str, woken: bool| {
+            let receiver = signals.subscribe(prefix).unwrap();
+            signals.changed(&change(key));
+            assert_eq!(receiver.has_changed().unwrap(), woken, "{prefix:?} {key:?}");
+        };
+        check(&mut signals, "", "/pods/a", true);
+        check(&mut signals, "/pods/", "/pods/a", true);
+        check(&mut signals, "/pods/", "/pod", false);
+        check(&mut signals, "/nodes/", "/pods/a", false);
+        // A prefix may end within a character of another key.
+        check(&mut signals, "/ab", "/\u{e9}", false);
+    }
+
+    #[test]
+    fn signals_without_a_feed_do_not_pile_up() {
+        let mut signals = Signals::new();
+        let kept = signals.subscribe("kept").unwrap();
+        for number in 0..10 * FIRST_SWEEP {
+            signals.subscribe(&number.to_string());
+        }
+        assert!(signals.by_prefix.len() <= FIRST_SWEEP);
+        signals.changed(&change("kept/a"));
+        assert!(kept.has_changed().unwrap());
+    }
+}

@@ -1,0 +1,114 @@
+//! What readers, feeds and the writer share: the MVCC heart behind a lock that is never held for long.
+//!
+//! Nobody holds the lock across an `.await` or a disk write, and nobody looks at more than a bounded number of keys
+//! or changes while holding it: a long range is many short ones at one revision, which MVCC makes the same thing.
+//! So a reader waits for microseconds at most, whatever others do.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use parking_lot::{Mutex, RwLock};
+use tokio::sync::watch;
+
+use crate::clock::Clock;
+use crate::model::{Record, UnixMillis};
+use crate::mvcc::Mvcc;
+use crate::signals::Signals;
+use crate::{ReadError, Retention, Revision};
+
+/// Records or changes handled under one hold of the write lock.
+const APPLY_STEP: usize = 128;
+
+/// The visible state of a store.
+#[derive(Debug)]
+pub(crate) struct State {
+    pub(crate) mvcc: RwLock<Mvcc>,
+    /// Locked after `mvcc`, never before.
+    pub(crate) signals: Mutex<Signals>,
+    pub(crate) clock: Clock,
+    pub(crate) retention: Retention,
+    /// When maintenance is next needed.
+    pub(crate) due: watch::Sender<Option<UnixMillis>>,
+    closed: AtomicBool,
+}
+
+impl State {
+    pub(crate) fn new(mvcc: Mvcc, clock: Clock, retention: Retention) -> Self {
+        let state = Self {
+            mvcc: RwLock::new(mvcc),
+            signals: Mutex::new(Signals::new()),
+            clock,
+            retention,
+            due: watch::Sender::new(None),
+            closed: AtomicBool::new(false),
+        };
+        state.reschedule();
+        state
+    }
+
+    /// Refuses readers of a closed store.
+    pub(crate) fn open(&self) -> Result<(), ReadError> {
+        if self.closed.load(Ordering::Acquire) {
+            return Err(ReadError::Closed);
+        }
+        Ok(())
+    }
+
+    pub(crate) fn close(&self) {
+        self.closed.store(true, Ordering::Release);
+        self.signals.lock().close();
+    }
+
+    /// Makes durable records visible, and wakes the feeds they concern.
+    pub(crate) fn publish(&self, records: Vec<Record>) {
+        let mut records = records.into_iter().peekable();
+        while records.peek().is_some() {
+            let changes: Vec<_> = {
+                let mut mvcc = self.mvcc.write();
+                records
+                    .by_ref()
+                    .take(APPLY_STEP)
+                    .map(|record| mvcc.apply(record))
+                    .collect()
+            };
+            let signals = self.signals.lock();
+            changes.iter().for_each(|change| signals.changed(change));
+        }
+        self.reschedule();
+    }
+
+    /// Forgets the history up to a revision. Returns the versions that are gone, oldest first.
+    pub(crate) fn compact(&self, revision: Revision) -> Vec<Revision> {
+        let mut gone = Vec::new();
+        while self.compact_step(revision, &mut gone) == APPLY_STEP {}
+        gone.sort_unstable();
+        self.reschedule();
+        gone
+    }
+
+    fn compact_step(&self, revision: Revision, gone: &mut Vec<Revision>) -> usize {
+        let mut mvcc = self.mvcc.write();
+        let signals = self.signals.lock();
+        let mut steps = 0;
+        while steps < APPLY_STEP
+            && let Some(change) = mvcc.compact_one(revision, |version| gone.push(version))
+        {
+            // Under both locks, so that no feed can read between the loss and the note of it.
+            signals.dropped(&change);
+            steps += 1;
+        }
+        steps
+    }
+
+    fn reschedule(&self) {
+        let mvcc = self.mvcc.read();
+        let next = [mvcc.next_expiry(), self.retention.due(&mvcc)];
+        let next = next.into_iter().flatten().min();
+        drop(mvcc);
+        self.due
+            .send_if_modified(|due| std::mem::replace(due, next) != next);
+    }
+}
+
+/// Shared by a store, its feeds and its writer.
+pub(crate) type SharedState = Arc<State>;

@@ -1,0 +1,321 @@
+//! The handle to a store: what users call.
+
+use std::ops::Bound;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use parking_lot::Mutex;
+use tokio::task::JoinHandle;
+
+use crate::clock::Clock;
+use crate::engine::{Engine, Memory};
+use crate::group_commit::GroupCommit;
+use crate::mvcc::{Mvcc, key_value};
+use crate::state::{SharedState, State};
+use crate::transaction::Command;
+use crate::{Feed, Key, KeyValue, ReadError, Retention, Revision, WriteError, maintenance};
+
+/// The largest value by default: 1.5 MiB, as etcd.
+pub const MAX_VALUE_BYTES: usize = 3 << 19;
+/// The longest key.
+pub const MAX_KEY_BYTES: usize = 4096;
+/// Keys looked at under one hold of the lock; a longer range is read in several steps at one revision.
+const RANGE_STEP: usize = 512;
+
+/// How a store behaves.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoreOptions {
+    /// How much history is kept.
+    pub retention: Retention,
+    /// Larger values are refused with [`WriteError::ValueTooLarge`].
+    pub max_value_bytes: usize,
+}
+
+impl Default for StoreOptions {
+    fn default() -> Self {
+        Self {
+            retention: Retention::default(),
+            max_value_bytes: MAX_VALUE_BYTES,
+        }
+    }
+}
+
+/// What a range reads.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RangeRequest<'a> {
+    /// Only keys that start with this; empty for all.
+    pub prefix: &'a str,
+    /// Only keys after this one: the last key of the page before.
+    pub start_after: Option<&'a str>,
+    /// At most so many items; `None` for all.
+    pub limit: Option<usize>,
+    /// The state of a past revision; `None` for the current one.
+    pub at: Option<Revision>,
+}
+
+/// What a range found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Range {
+    /// The items, in the order of their keys.
+    pub items: Vec<KeyValue>,
+    /// How many more keys there are after the last item.
+    pub remaining: usize,
+    /// The revision that was read: for the next page, or for a feed to go on from.
+    pub revision: Revision,
+}
+
+impl Range {
+    /// Whether there is another page.
+    pub fn more(&self) -> bool {
+        self.remaining > 0
+    }
+}
+
+/// A store of keys with one revision counter for all of them. Clones are cheap and lead to the same store.
+///
+/// Every call is answered from memory; only a write waits, until it is durable. A write becomes visible to readers
+/// and feeds when it is acknowledged, not before.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use watchkeeper_storage::{Store, StoreOptions};
+///
+/// let store = Store::memory(StoreOptions::default());
+/// let created = store.create("/pods/a", "first".into(), None).await?;
+/// let updated = store.update("/pods/a", "second".into(), created, None).await?;
+///
+/// let past = store.get("/pods/a", Some(created)).await?.unwrap();
+/// assert_eq!(past.value, "first");
+///
+/// let mut feed = store.watch("/pods/", created)?;
+/// let batch = feed.next().await?;
+/// assert_eq!(batch.changes[0].value.as_deref(), Some(b"second".as_slice()));
+/// assert_eq!(batch.revision, updated);
+///
+/// store.close().await;
+/// # Ok(()) }
+/// ```
+#[derive(Clone)]
+pub struct Store {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    state: SharedState,
+    group_commit: Arc<GroupCommit>,
+    maintenance: Mutex<Option<JoinHandle<()>>>,
+    max_value_bytes: usize,
+}
+
+impl Store {
+    /// A store that is gone with its last handle.
+    ///
+    /// # Panics
+    ///
+    /// Outside a tokio runtime with time, because expiry and compaction need one.
+    pub fn memory(options: StoreOptions) -> Self {
+        Self::start(Mvcc::new(), Clock::start(), Box::new(Memory), Vec::new(), options)
+    }
+
+    fn start(
+        mvcc: Mvcc,
+        clock: Clock,
+        engine: Box<dyn Engine>,
+        garbage: Vec<Revision>,
+        options: StoreOptions,
+    ) -> Self {
+        let state = Arc::new(State::new(mvcc, clock, options.retention));
+        let group_commit = GroupCommit::new(state.clone(), engine, garbage);
+        let maintenance = tokio::spawn(maintenance::run(state.clone(), group_commit.clone()));
+        Self {
+            inner: Arc::new(Inner {
+                state,
+                group_commit,
+                maintenance: Mutex::new(Some(maintenance)),
+                max_value_bytes: options.max_value_bytes,
+            }),
+        }
+    }
+
+    /// The revision of the newest acknowledged write.
+    pub fn current_revision(&self) -> Revision {
+        self.inner.state.mvcc.read().current()
+    }
+
+    /// The oldest revision that can still be read; zero as long as nothing was compacted.
+    pub fn compacted_revision(&self) -> Revision {
+        self.inner.state.mvcc.read().compacted()
+    }
+
+    /// What a key holds, now or at a past revision.
+    pub async fn get(&self, key: &str, at: Option<Revision>) -> Result<Option<KeyValue>, ReadError> {
+        self.inner.state.open()?;
+        self.inner.state.mvcc.read().get(key, at)
+    }
+
+    /// The keys under a prefix, with one page of their values, as they were at one moment.
+    pub async fn range(&self, request: &RangeRequest<'_>) -> Result<Range, ReadError> {
+        loop {
+            match self.range_at(request).await {
+                // Compacted between two steps, but the reader asked for "now": begin again at the new now.
+                Err(ReadError::Compacted { .. }) if request.at.is_none() => {}
+                result => return result,
+            }
+        }
+    }
+
+    async fn range_at(&self, request: &RangeRequest<'_>) -> Result<Range, ReadError> {
+        let limit = request.limit.unwrap_or(usize::MAX);
+        let mut at = request.at;
+        let mut after: Option<Key> = request.start_after.map(Key::from);
+        let (mut items, mut remaining) = (Vec::new(), 0);
+        loop {
+            self.inner.state.open()?;
+            let (revision, next) = {
+                let mvcc = self.inner.state.mvcc.read();
+                let revision = mvcc.readable(at)?;
+                let start = after.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
+                let start = later(start, request.prefix);
+                let next = mvcc.walk(request.prefix, start, revision, RANGE_STEP, |key, version| {
+                    if items.len() < limit {
+                        items.extend(key_value(key, version));
+                    } else {
+                        remaining += 1;
+                    }
+                });
+                (revision, next)
+            };
+            let Some(next) = next else {
+                return Ok(Range {
+                    items,
+                    remaining,
+                    revision,
+                });
+            };
+            at = Some(revision);
+            after = Some(next);
+            // Lets other tasks of this thread run, if this one has used up its share.
+            tokio::task::coop::consume_budget().await;
+        }
+    }
+
+    /// Gives a value to a key that does not exist, and takes it away again after `ttl`. Returns its revision.
+    ///
+    /// A value that is a slice of a larger buffer keeps all of that buffer in memory.
+    pub async fn create(
+        &self,
+        key: &str,
+        value: Bytes,
+        ttl: Option<Duration>,
+    ) -> Result<Revision, WriteError> {
+        self.put(key, value, None, ttl).await
+    }
+
+    /// Replaces the value that a key has had since `expected`. Without a `ttl` it stays for good, whatever the old
+    /// value had.
+    pub async fn update(
+        &self,
+        key: &str,
+        value: Bytes,
+        expected: Revision,
+        ttl: Option<Duration>,
+    ) -> Result<Revision, WriteError> {
+        self.put(key, value, Some(expected), ttl).await
+    }
+
+    /// Takes a key away that has had its value since `expected`. Returns the revision of the deletion.
+    pub async fn delete(&self, key: &str, expected: Revision) -> Result<Revision, WriteError> {
+        let key = key.into();
+        self.inner
+            .group_commit
+            .submit(Command::Delete { key, expected })
+            .await
+    }
+
+    async fn put(
+        &self,
+        key: &str,
+        value: Bytes,
+        expected: Option<Revision>,
+        ttl: Option<Duration>,
+    ) -> Result<Revision, WriteError> {
+        self.check(key, &value)?;
+        let put = Command::Put {
+            key: key.into(),
+            value,
+            expected,
+            ttl,
+        };
+        self.inner.group_commit.submit(put).await
+    }
+
+    fn check(&self, key: &str, value: &Bytes) -> Result<(), WriteError> {
+        if key.is_empty() || key.len() > MAX_KEY_BYTES {
+            return Err(WriteError::KeyLength {
+                size: key.len(),
+                limit: MAX_KEY_BYTES,
+            });
+        }
+        if value.len() > self.inner.max_value_bytes {
+            return Err(WriteError::ValueTooLarge {
+                size: value.len(),
+                limit: self.inner.max_value_bytes,
+            });
+        }
+        Ok(())
+    }
+
+    /// The changes under a prefix after a revision, which may be one that is yet to come.
+    pub fn watch(&self, prefix: &str, after: Revision) -> Result<Feed, ReadError> {
+        Feed::start(self.inner.state.clone(), prefix, after)
+    }
+
+    /// Forgets the history before a revision. Reading at it and watching after it still work; a revision that was
+    /// compacted earlier is no error.
+    pub async fn compact(&self, revision: Revision) -> Result<(), WriteError> {
+        let compact = Command::Compact { revision };
+        self.inner.group_commit.submit(compact).await.map(drop)
+    }
+
+    /// Finishes the writes in progress, refuses new ones, ends all feeds and lets go of the data. When this
+    /// returns, the same data can be opened again.
+    pub async fn close(&self) {
+        self.inner.group_commit.refuse();
+        let maintenance = self.inner.maintenance.lock().take();
+        if let Some(maintenance) = maintenance {
+            maintenance.abort();
+            // Ends with "cancelled", which is what was asked for.
+            let _ = maintenance.await;
+        }
+        self.inner.group_commit.finish().await;
+        self.inner.state.close();
+    }
+}
+
+/// The later of two places to start from.
+fn later<'a>(start: Bound<&'a str>, prefix: &'a str) -> Bound<&'a str> {
+    match start {
+        Bound::Excluded(after) if after >= prefix => start,
+        _ => Bound::Included(prefix),
+    }
+}
+
+impl std::fmt::Debug for Store {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Store")
+            .field("revision", &self.current_revision())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Drop for Inner {
+    /// Without `close`, the writes in progress are finished in the background.
+    fn drop(&mut self) {
+        self.group_commit.refuse();
+        if let Some(maintenance) = self.maintenance.lock().take() {
+            maintenance.abort();
+        }
+        self.state.close();
+    }
+}

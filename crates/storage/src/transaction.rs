@@ -1,0 +1,154 @@
+//! What a batch of writes means: compare-and-swap against the visible state plus what the batch has staged so far.
+//!
+//! Nothing here is visible to readers. If the engine refuses the batch, dropping it undoes everything.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use crate::clock::millis;
+use crate::model::{Record, UnixMillis};
+use crate::mvcc::Mvcc;
+use crate::{Key, KeyValue, Revision, WriteError};
+
+/// One thing a writer wants.
+#[derive(Debug)]
+pub(crate) enum Command {
+    /// Give a key a value.
+    Put {
+        key: Key,
+        value: Bytes,
+        /// The revision of the value to replace; `None` to create the key.
+        expected: Option<Revision>,
+        ttl: Option<Duration>,
+    },
+    /// Take a key away.
+    Delete { key: Key, expected: Revision },
+    /// Forget the history up to a revision.
+    Compact { revision: Revision },
+}
+
+impl Command {
+    /// Bytes that it adds to a commit.
+    pub(crate) fn size(&self) -> usize {
+        match self {
+            Self::Put { key, value, .. } => key.len() + value.len(),
+            Self::Delete { key, .. } => key.len(),
+            Self::Compact { .. } => 0,
+        }
+    }
+}
+
+/// A batch being put together.
+#[derive(Debug)]
+pub(crate) struct Transaction {
+    now: UnixMillis,
+    /// The revision that the last staged record has, or the visible one.
+    current: Revision,
+    pub(crate) records: Vec<Record>,
+    /// The newest staged record of each key.
+    staged: HashMap<Key, usize>,
+    pub(crate) compacted: Option<Revision>,
+}
+
+impl Transaction {
+    pub(crate) fn begin(mvcc: &Mvcc, now: UnixMillis) -> Self {
+        Self {
+            now,
+            current: mvcc.current(),
+            records: Vec::new(),
+            staged: HashMap::new(),
+            compacted: None,
+        }
+    }
+
+    /// Stages a command and tells the revision it will have, or why it cannot be done.
+    pub(crate) fn stage(&mut self, mvcc: &Mvcc, command: Command) -> Result<Revision, WriteError> {
+        match command {
+            Command::Put {
+                key,
+                value,
+                expected,
+                ttl,
+            } => {
+                let found = self.expect(mvcc, &key, expected)?;
+                let expires_at = ttl.map(|ttl| self.now.saturating_add(millis(ttl)));
+                Ok(self.push(key, Some(value), found, expires_at))
+            }
+            Command::Delete { key, expected } => {
+                let found = self.expect(mvcc, &key, Some(expected))?;
+                Ok(self.push(key, None, found, None))
+            }
+            Command::Compact { revision } => {
+                let current = mvcc.current();
+                if revision > current {
+                    return Err(WriteError::Future {
+                        requested: revision,
+                        current,
+                    });
+                }
+                if revision > mvcc.history().floor() {
+                    self.compact(revision);
+                }
+                Ok(revision)
+            }
+        }
+    }
+
+    /// Compacts at a visible revision, or a later one if that is staged already.
+    pub(crate) fn compact(&mut self, revision: Revision) {
+        self.compacted = self.compacted.max(Some(revision));
+    }
+
+    /// The current state of a key, if it is the expected one.
+    fn expect(
+        &self,
+        mvcc: &Mvcc,
+        key: &Key,
+        expected: Option<Revision>,
+    ) -> Result<Option<KeyValue>, WriteError> {
+        let current = self.latest(mvcc, key);
+        if current.as_ref().map(|found| found.mod_revision) != expected {
+            return Err(WriteError::Conflict { current });
+        }
+        Ok(current)
+    }
+
+    fn latest(&self, mvcc: &Mvcc, key: &Key) -> Option<KeyValue> {
+        let Some(&index) = self.staged.get(key) else {
+            return mvcc.latest(key);
+        };
+        let record = &self.records[index];
+        Some(KeyValue {
+            key: record.key.clone(),
+            value: record.value.clone()?,
+            create_revision: record.create_revision,
+            mod_revision: record.revision,
+        })
+    }
+
+    fn push(
+        &mut self,
+        key: Key,
+        value: Option<Bytes>,
+        found: Option<KeyValue>,
+        expires_at: Option<UnixMillis>,
+    ) -> Revision {
+        let revision = self.current.next();
+        self.current = revision;
+        // The key that the index has already: one allocation per key, however often it is written.
+        let (key, create_revision) =
+            found.map_or((key, revision), |found| (found.key, found.create_revision));
+        self.staged.insert(key.clone(), self.records.len());
+        self.records.push(Record {
+            revision,
+            key,
+            value,
+            create_revision,
+            written_at: self.now,
+            expires_at,
+        });
+        revision
+    }
+}

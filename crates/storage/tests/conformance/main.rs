@@ -1,0 +1,153 @@
+//! What every engine promises. Each function takes a fresh, empty store of any kind; the list at the end runs all
+//! of them on all engines, with a paused clock.
+
+mod feeds;
+mod reads;
+mod time;
+mod writes;
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use watchkeeper_storage::{Batch, Change, Feed, KeyValue, RangeRequest, Revision, Store, WriteError};
+
+fn text(bytes: &Bytes) -> &str {
+    std::str::from_utf8(bytes).unwrap()
+}
+
+/// `7 /a = new, was old since 5, created 2`
+fn show(change: &Arc<Change>) -> String {
+    let mut line = format!("{} {}", change.revision, change.key);
+    match &change.value {
+        Some(value) => line += &format!(" = {}", text(value)),
+        None => line += " gone",
+    }
+    if let Some((value, since)) = &change.previous {
+        line += &format!(", was {} since {since}", text(value));
+    }
+    line + &format!(", created {}", change.create_revision)
+}
+
+/// `/a = value @ 5, created 2`
+fn show_item(item: &KeyValue) -> String {
+    let KeyValue {
+        key,
+        value,
+        create_revision,
+        mod_revision,
+    } = item;
+    format!(
+        "{key} = {} @ {mod_revision}, created {create_revision}",
+        text(value)
+    )
+}
+
+fn show_batch(batch: &Batch) -> Vec<String> {
+    batch.changes.iter().map(show).collect()
+}
+
+/// Reads until the feed is at a revision.
+async fn read_until(feed: &mut Feed, revision: Revision) -> Vec<String> {
+    let mut lines = Vec::new();
+    while feed.position() < revision {
+        let batch = feed.read().unwrap();
+        lines.extend(show_batch(&batch));
+    }
+    lines
+}
+
+async fn create(store: &Store, key: &str, value: &'static str) -> Revision {
+    store.create(key, value.into(), None).await.unwrap()
+}
+
+async fn update(store: &Store, key: &str, value: &'static str, expected: Revision) -> Revision {
+    store.update(key, value.into(), expected, None).await.unwrap()
+}
+
+async fn delete(store: &Store, key: &str, expected: Revision) -> Revision {
+    store.delete(key, expected).await.unwrap()
+}
+
+async fn value(store: &Store, key: &str, at: Option<Revision>) -> Option<String> {
+    let found = store.get(key, at).await.unwrap();
+    found.map(|found| text(&found.value).to_owned())
+}
+
+async fn items(store: &Store, request: &RangeRequest<'_>) -> Vec<String> {
+    let range = store.range(request).await.unwrap();
+    range.items.iter().map(show_item).collect()
+}
+
+/// What a lost compare-and-swap reports.
+fn conflict(result: Result<Revision, WriteError>) -> Option<String> {
+    match result {
+        Err(WriteError::Conflict { current }) => current.as_ref().map(show_item),
+        other => panic!("expected a conflict, not {other:?}"),
+    }
+}
+
+macro_rules! conformance {
+    ($($module:ident: $($name:ident)*;)*) => {
+        mod memory {
+            $($(
+                #[tokio::test(start_paused = true)]
+                async fn $name() {
+                    let store = crate::Store::memory(Default::default());
+                    crate::$module::$name(store.clone()).await;
+                    store.close().await;
+                }
+            )*)*
+        }
+    };
+}
+
+conformance! {
+    writes:
+        create_takes_the_next_revision
+        create_refuses_an_existing_key
+        update_refuses_a_stale_revision
+        update_refuses_a_missing_key
+        delete_refuses_a_stale_revision
+        delete_of_a_missing_key_is_a_conflict
+        recreated_keys_have_a_new_create_revision
+        one_of_many_concurrent_updates_wins
+        large_values_are_refused
+        bad_keys_are_refused
+        values_are_shared_not_copied;
+    reads:
+        get_at_a_past_revision
+        get_in_the_future_is_refused
+        range_is_ordered_and_stays_within_the_prefix
+        range_pages_show_one_moment
+        range_counts_what_remains
+        range_at_a_past_revision
+        long_ranges_are_complete
+        reads_at_the_compacted_revision_work
+        reads_below_the_compacted_revision_are_refused
+        compaction_of_the_future_is_refused
+        compaction_keeps_what_is_current
+        an_empty_store_has_a_revision;
+    feeds:
+        feed_delivers_changes_with_previous_values
+        feed_stays_within_the_prefix
+        feed_starts_after_its_revision
+        feed_waits_for_a_future_revision
+        feed_works_at_the_compacted_revision
+        feed_below_the_compacted_revision_is_refused
+        feed_that_fell_behind_is_told
+        feed_that_had_nothing_to_read_survives_compaction
+        feed_reports_progress
+        feed_with_progress_returns_without_changes
+        feed_delivers_long_histories_in_batches
+        feeds_are_independent
+        many_feeds_see_one_change
+        close_ends_feeds_after_the_last_change;
+    time:
+        expired_keys_are_deleted
+        update_moves_the_expiry
+        update_without_ttl_ends_the_expiry
+        recreated_keys_do_not_inherit_an_expiry
+        expiry_of_many_keys
+        old_history_is_compacted
+        young_history_is_kept;
+}
