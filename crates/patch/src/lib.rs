@@ -1,7 +1,7 @@
 //! What a patch does to an object.
 //!
 //! Four kinds of patch come in, each with the object it changes as a JSON value; the changed value goes out:
-//! [`json_patch`], [`merge_patch`] and [`apply`]. Every write, patch or not, is laid to a manager in
+//! [`json_patch`], [`merge_patch`], [`strategic`] merge and [`apply`]. Every write, patch or not, is laid to a manager in
 //! [`managed_fields`]. What a field is made of comes from the one schema in `watchkeeper-wire`, so built-in and
 //! custom kinds share this code.
 //!
@@ -10,8 +10,10 @@
 pub mod apply;
 pub mod compare;
 pub mod field_set;
+mod go_text;
 pub mod json_patch;
 pub mod managed_fields;
 pub mod merge_patch;
+pub mod strategic;
 mod structure;
 pub mod typed;

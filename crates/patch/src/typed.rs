@@ -5,6 +5,7 @@ use serde_json::{Map, Value};
 use watchkeeper_wire::schema::{Schema, TypeId};
 
 use crate::field_set::{FieldSet, PathElement, Step};
+use crate::go_text::go_value;
 use crate::structure::{Place, Structure, Wants, identity, with_named_fields};
 
 /// A configuration that does not fit the schema.
@@ -135,24 +136,6 @@ impl SetReader {
             path,
             problem: problem.to_owned(),
         }
-    }
-}
-
-/// A value as Go's `%v` prints it; texts stand bare.
-fn go_value(value: &Value) -> String {
-    match value {
-        Value::String(text) => text.clone(),
-        Value::Array(items) => {
-            format!("[{}]", items.iter().map(go_value).collect::<Vec<_>>().join(" "))
-        }
-        Value::Object(fields) => {
-            let fields: Vec<String> = fields
-                .iter()
-                .map(|(name, v)| format!("{name}:{}", go_value(v)))
-                .collect();
-            format!("map[{}]", fields.join(" "))
-        }
-        other => other.to_string(),
     }
 }
 

@@ -1,0 +1,552 @@
+//! Strategic merge patch: a merge patch that knows which lists are sets of named things.
+//!
+//! The schema says of each list whether its items merge, and by which key. A patch may carry directives:
+//!
+//! - `$patch: replace | delete`, in a map: take the patch as it is, or nothing at all; in an item of a list:
+//!   replace the list by the other items, or delete the item with the same key;
+//! - `$retainKeys: [a, b]`: drop all other keys of the map (members of a union);
+//! - `$setElementOrder/list: [...]`: the order the list should end up in;
+//! - `$deleteFromPrimitiveList/list: [...]`: take these scalars out of a list.
+//!
+//! Worked example, containers merging by name: live `[a, b, c]`, patch `[{c, image: 2}, {d}]` gives
+//! `[a, b, c(image 2), d]`: items of the patch in its order, the server's own where they stood.
+
+use serde_json::{Map, Value};
+use watchkeeper_wire::schema::{Field, Schema, Shape, TypeId};
+
+use crate::go_text::go_value;
+
+const DIRECTIVE: &str = "$patch";
+const RETAIN_KEYS: &str = "$retainKeys";
+const SET_ELEMENT_ORDER: &str = "$setElementOrder/";
+const DELETE_FROM_LIST: &str = "$deleteFromPrimitiveList/";
+
+/// Why a strategic merge patch does not apply.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum StrategicError {
+    /// An item of a merging list that does not say which item it is.
+    #[error("map: {item} does not contain declared merge key: {key}")]
+    NoMergeKey {
+        /// The item.
+        item: String,
+        /// The key it lacks.
+        key: String,
+    },
+    /// A `$patch` that is neither `replace` nor `delete`.
+    #[error("unknown patch type: {directive} in map: {map}")]
+    UnknownDirective {
+        /// What it says.
+        directive: String,
+        /// Where it stands.
+        map: String,
+    },
+    /// `$retainKeys` leaves out a key that the patch sets.
+    #[error("invalid patch format of retainKeys")]
+    RetainKeys,
+    /// `$setElementOrder` lacks an item that the patch sets, or has them in another order.
+    #[error("The order in patch list:\n{patch}\n doesn't match $setElementOrder list:\n{order}\n")]
+    Order {
+        /// The patch's items.
+        patch: String,
+        /// The order's.
+        order: String,
+    },
+    /// A directive whose value is not a list.
+    #[error("invalid patch format of {directive}")]
+    Format {
+        /// The directive.
+        directive: &'static str,
+    },
+}
+
+impl StrategicError {
+    /// Whether the patch itself is at fault in a way Kubernetes answers with "bad request".
+    pub fn is_bad_request(&self) -> bool {
+        matches!(self, Self::RetainKeys | Self::Format { .. })
+    }
+}
+
+/// Changes `target`, an object of the given type, as `patch` says.
+pub fn apply(
+    schema: &Schema,
+    root: TypeId,
+    target: &mut Map<String, Value>,
+    patch: Map<String, Value>,
+) -> Result<(), StrategicError> {
+    merge_map(
+        Context {
+            schema,
+            id: Some(root),
+        },
+        target,
+        patch,
+    )
+}
+
+/// What the schema knows of a map's fields: everything for a struct, nothing for a plain map.
+#[derive(Clone, Copy)]
+struct Context<'s> {
+    schema: &'s Schema,
+    id: Option<TypeId>,
+}
+
+/// How one list or map field merges.
+struct Strategy<'s> {
+    merge: bool,
+    replace: bool,
+    merge_key: Option<&'s str>,
+    /// What the schema knows of the field's value, or of its items.
+    inner: Context<'s>,
+}
+
+impl<'s> Context<'s> {
+    fn strategy(self, name: &str) -> Strategy<'s> {
+        let field = self.id.and_then(|id| self.schema.field(id, name));
+        Strategy {
+            merge: field.is_some_and(|field| field.patch.merge),
+            replace: field.is_some_and(|field| field.patch.replace),
+            merge_key: field.and_then(|field| field.patch_merge_key.as_deref()),
+            inner: Context {
+                schema: self.schema,
+                id: field.and_then(struct_of),
+            },
+        }
+    }
+}
+
+fn struct_of(field: &Field) -> Option<TypeId> {
+    match &field.shape {
+        Shape::Struct(id) => Some(*id),
+        Shape::List(item) => match **item {
+            Shape::Struct(id) => Some(id),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+fn merge_map(
+    context: Context<'_>,
+    target: &mut Map<String, Value>,
+    mut patch: Map<String, Value>,
+) -> Result<(), StrategicError> {
+    if let Some(directive) = patch.remove(DIRECTIVE) {
+        match directive.as_str() {
+            Some("replace") => *target = patch,
+            Some("delete") => target.clear(),
+            _ => return Err(unknown_directive(directive, patch)),
+        }
+        return Ok(());
+    }
+    retain_keys(target, &mut patch)?;
+    set_element_orders(context, target, &mut patch)?;
+    for (name, value) in patch {
+        if let Some(name) = name.strip_prefix(DELETE_FROM_LIST) {
+            delete_from_list(target, name, &value)?;
+        } else if value.is_null() {
+            target.remove(&name);
+        } else {
+            merge_field(context, target, name, value)?;
+        }
+    }
+    Ok(())
+}
+
+fn merge_field(
+    context: Context<'_>,
+    target: &mut Map<String, Value>,
+    name: String,
+    value: Value,
+) -> Result<(), StrategicError> {
+    let strategy = context.strategy(&name);
+    match (target.get_mut(&name), value) {
+        (Some(Value::Object(live)), Value::Object(patch)) if !strategy.replace => {
+            merge_map(strategy.inner, live, patch)
+        }
+        (Some(Value::Array(live)), Value::Array(patch)) if strategy.merge => {
+            let merged = merge_list(&strategy, std::mem::take(live), patch)?;
+            *live = merged;
+            Ok(())
+        }
+        (_, value) => {
+            if let Some(value) = without_directives(value) {
+                target.insert(name, value);
+            }
+            Ok(())
+        }
+    }
+}
+
+/// Keeps only the keys the directive names. It must name every key the patch sets.
+fn retain_keys(
+    target: &mut Map<String, Value>,
+    patch: &mut Map<String, Value>,
+) -> Result<(), StrategicError> {
+    let Some(keys) = patch.remove(RETAIN_KEYS) else {
+        return Ok(());
+    };
+    let keys = keys.as_array().ok_or(StrategicError::Format {
+        directive: RETAIN_KEYS,
+    })?;
+    let named = |key: &str| keys.iter().any(|name| name == key);
+    if patch
+        .iter()
+        .any(|(key, value)| !key.starts_with('$') && !value.is_null() && !named(key))
+    {
+        return Err(StrategicError::RetainKeys);
+    }
+    target.retain(|key, _| named(key));
+    Ok(())
+}
+
+/// Merges each list that comes with an order, and brings it into that order.
+fn set_element_orders(
+    context: Context<'_>,
+    target: &mut Map<String, Value>,
+    patch: &mut Map<String, Value>,
+) -> Result<(), StrategicError> {
+    let directives: Vec<String> = patch
+        .keys()
+        .filter(|key| key.starts_with(SET_ELEMENT_ORDER))
+        .cloned()
+        .collect();
+    for directive in directives {
+        let name = directive[SET_ELEMENT_ORDER.len()..].to_owned();
+        let Some(Value::Array(order)) = patch.remove(&directive) else {
+            return Err(StrategicError::Format {
+                directive: "$setElementOrder",
+            });
+        };
+        let strategy = context.strategy(&name);
+        let changes = match patch.get(&name) {
+            None => Vec::new(),
+            Some(Value::Array(changes)) => changes.clone(),
+            Some(_) => continue,
+        };
+        check_order(&strategy, &changes, &order)?;
+        patch.remove(&name);
+        let live = match target.get(&name) {
+            Some(Value::Array(live)) => live.clone(),
+            _ => Vec::new(),
+        };
+        if live.is_empty() && changes.is_empty() {
+            continue;
+        }
+        let merged = merge_list(&strategy, live.clone(), changes)?;
+        let merged = in_order(&strategy, merged, &order, &live);
+        target.insert(name, Value::Array(merged));
+    }
+    Ok(())
+}
+
+/// The items of the patch must all stand in the order, in the same sequence.
+fn check_order(strategy: &Strategy<'_>, patch: &[Value], order: &[Value]) -> Result<(), StrategicError> {
+    let mut rest = order.iter();
+    let changes = patch
+        .iter()
+        .filter(|item| item.get(DIRECTIVE).is_none_or(|directive| directive != "delete"));
+    for item in changes.filter(|item| item.get(DIRECTIVE).is_none_or(|directive| directive != "replace")) {
+        if !rest.any(|ordered| same(strategy, ordered, item)) {
+            return Err(StrategicError::Order {
+                patch: go_value(&Value::Array(patch.to_vec())),
+                order: go_value(&Value::Array(order.to_vec())),
+            });
+        }
+    }
+    Ok(())
+}
+
+fn merge_list(
+    strategy: &Strategy<'_>,
+    live: Vec<Value>,
+    patch: Vec<Value>,
+) -> Result<Vec<Value>, StrategicError> {
+    if !patch.iter().chain(&live).any(Value::is_object) {
+        let mut merged = live.clone();
+        merged.extend(patch.iter().filter(|item| !live.contains(item)).cloned());
+        merged = unique(merged);
+        return Ok(in_order(strategy, merged, &patch, &live));
+    }
+    let before = live.clone();
+    let mut merged = live;
+    let mut items = Vec::with_capacity(patch.len());
+    let mut replace = false;
+    for item in patch {
+        match item.get(DIRECTIVE).and_then(Value::as_str) {
+            None => items.push(item),
+            Some("replace") => replace = true,
+            Some("delete") => {
+                merge_key(strategy, &item)?;
+                merged.retain(|live| !same(strategy, live, &item));
+            }
+            Some(other) => {
+                let map = go_value(&item);
+                return Err(StrategicError::UnknownDirective {
+                    directive: other.to_owned(),
+                    map,
+                });
+            }
+        }
+    }
+    if replace {
+        return Ok(items.into_iter().filter_map(without_directives).collect());
+    }
+    for item in &items {
+        merge_key(strategy, item)?;
+        match (
+            merged.iter_mut().find(|live| same(strategy, live, item)),
+            item.clone(),
+        ) {
+            (Some(Value::Object(live)), Value::Object(change)) => merge_map(strategy.inner, live, change)?,
+            (_, item) => merged.extend(without_directives(item)),
+        }
+    }
+    Ok(in_order(strategy, merged, &items, &before))
+}
+
+/// The merged list with the patch's items in the patch's order, and each of the server's own items before the
+/// first item of the patch that it stood before.
+fn in_order(strategy: &Strategy<'_>, merged: Vec<Value>, order: &[Value], before: &[Value]) -> Vec<Value> {
+    let place = |list: &[Value], item: &Value| list.iter().position(|other| same(strategy, other, item));
+    let (mut wanted, mut own): (Vec<Value>, Vec<Value>) =
+        merged.into_iter().partition(|item| place(order, item).is_some());
+    wanted.sort_by_key(|item| place(order, item));
+    own.sort_by_key(|item| place(before, item));
+    let mut result = Vec::with_capacity(wanted.len() + own.len());
+    let mut own = own.into_iter().peekable();
+    for item in wanted {
+        let place_of_item = place(before, &item);
+        let stood_before = |own: &Value| match (place(before, own), place_of_item) {
+            (Some(own), Some(item)) => own < item,
+            _ => false,
+        };
+        while let Some(first) = own.next_if(|first| stood_before(first)) {
+            result.push(first);
+        }
+        result.push(item);
+    }
+    result.extend(own);
+    result
+}
+
+/// Whether two items of a list are the same thing.
+fn same(strategy: &Strategy<'_>, a: &Value, b: &Value) -> bool {
+    match (strategy.merge_key, a, b) {
+        (Some(key), Value::Object(a), Value::Object(b)) => a.get(key).is_some() && a.get(key) == b.get(key),
+        _ => a == b,
+    }
+}
+
+fn merge_key(strategy: &Strategy<'_>, item: &Value) -> Result<(), StrategicError> {
+    let key = strategy.merge_key.unwrap_or_default();
+    match item.get(key) {
+        Some(_) => Ok(()),
+        None => Err(StrategicError::NoMergeKey {
+            item: go_value(item),
+            key: key.to_owned(),
+        }),
+    }
+}
+
+fn delete_from_list(target: &mut Map<String, Value>, name: &str, gone: &Value) -> Result<(), StrategicError> {
+    let gone = gone.as_array().ok_or(StrategicError::Format {
+        directive: "$deleteFromPrimitiveList",
+    })?;
+    if let Some(Value::Array(live)) = target.get_mut(name) {
+        live.retain(|item| !gone.contains(item));
+    }
+    Ok(())
+}
+
+fn unique(items: Vec<Value>) -> Vec<Value> {
+    let mut kept: Vec<Value> = Vec::with_capacity(items.len());
+    for item in items {
+        if !kept.contains(&item) {
+            kept.push(item);
+        }
+    }
+    kept
+}
+
+/// A value that meets nothing to merge with: its directives have nothing to say, and its nulls nothing to delete.
+/// `None` for an item that only says "delete".
+fn without_directives(value: Value) -> Option<Value> {
+    Some(match value {
+        Value::Object(fields) => {
+            if fields
+                .get(DIRECTIVE)
+                .is_some_and(|directive| directive == "delete")
+            {
+                return None;
+            }
+            let kept = fields
+                .into_iter()
+                .filter(|(name, value)| !is_directive(name) && !value.is_null());
+            let kept = kept.filter_map(|(name, value)| Some((name, without_directives(value)?)));
+            Value::Object(kept.collect())
+        }
+        Value::Array(items) => {
+            let is_marker = |item: &Value| {
+                item.as_object()
+                    .is_some_and(|fields| fields.len() == 1 && fields.contains_key(DIRECTIVE))
+            };
+            let items = items.into_iter().filter(|item| !is_marker(item));
+            Value::Array(items.filter_map(without_directives).collect())
+        }
+        scalar => scalar,
+    })
+}
+
+fn is_directive(name: &str) -> bool {
+    name == DIRECTIVE
+        || name == RETAIN_KEYS
+        || name.starts_with(SET_ELEMENT_ORDER)
+        || name.starts_with(DELETE_FROM_LIST)
+}
+
+fn unknown_directive(directive: Value, map: Map<String, Value>) -> StrategicError {
+    StrategicError::UnknownDirective {
+        directive: go_value(&directive),
+        map: go_value(&Value::Object(map)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn patched(live: Value, patch: Value) -> Result<Value, StrategicError> {
+        let schema = Schema::builtin();
+        let root = schema.kind("v1", "Pod").unwrap();
+        let (Value::Object(mut live), Value::Object(patch)) = (live, patch) else {
+            unreachable!()
+        };
+        apply(schema, root, &mut live, patch).map(|()| Value::Object(live))
+    }
+
+    fn containers(names: &str) -> Value {
+        let containers: Vec<Value> = names
+            .chars()
+            .map(|name| json!({"name": name.to_string()}))
+            .collect();
+        json!({"spec": {"containers": containers}})
+    }
+
+    fn names(pod: &Value) -> String {
+        let containers = pod["spec"]["containers"].as_array().unwrap();
+        containers
+            .iter()
+            .map(|container| container["name"].as_str().unwrap())
+            .collect()
+    }
+
+    fn check_order_of(live: &str, patch: Value, result: &str) {
+        assert_eq!(
+            names(&patched(containers(live), json!({"spec": patch})).unwrap()),
+            result
+        );
+    }
+
+    #[test]
+    fn items_merge_by_their_key() {
+        let live =
+            json!({"spec": {"containers": [{"name": "a", "image": "1"}, {"name": "b", "args": ["x"]}]}});
+        let patch = json!({"spec": {"containers": [{"name": "b", "image": "2", "args": null}]}});
+        assert_eq!(
+            patched(live, patch).unwrap(),
+            json!({"spec": {"containers": [{"name": "a", "image": "1"}, {"name": "b", "image": "2"}]}})
+        );
+    }
+
+    #[test]
+    fn the_order_is_the_patchs_then_the_servers() {
+        check_order_of("abc", containers("cd")["spec"].clone(), "abcd");
+        check_order_of("abc", containers("ca")["spec"].clone(), "bca");
+        let order = |names: &str| containers(names)["spec"]["containers"].clone();
+        check_order_of("ac", json!({"$setElementOrder/containers": order("ca")}), "ca");
+        check_order_of(
+            "ca",
+            json!({"$setElementOrder/containers": order("nca"), "containers": order("n")}),
+            "nca",
+        );
+    }
+
+    #[test]
+    fn directives_in_lists() {
+        let item = |name: &str, directive: &str| json!({"name": name, "$patch": directive});
+        check_order_of("abc", json!({"containers": [item("b", "delete")]}), "ac");
+        check_order_of("abc", json!({"containers": [item("z", "delete")]}), "abc");
+        check_order_of(
+            "abc",
+            json!({"containers": [{"$patch": "replace"}, {"name": "o"}]}),
+            "o",
+        );
+    }
+
+    #[test]
+    fn directives_in_maps() {
+        let check = |live: Value, patch: Value, result: Value| {
+            let whole = |selector: Value| json!({"spec": {"nodeSelector": selector}});
+            assert_eq!(patched(whole(live), whole(patch)).unwrap(), whole(result));
+        };
+        check(
+            json!({"a": "1"}),
+            json!({"$patch": "replace", "z": "3"}),
+            json!({"z": "3"}),
+        );
+        check(json!({"a": "1"}), json!({"$patch": "delete"}), json!({}));
+        check(
+            json!({"a": "1", "b": "2"}),
+            json!({"$retainKeys": ["b"], "b": "3"}),
+            json!({"b": "3"}),
+        );
+    }
+
+    #[test]
+    fn scalars_in_lists() {
+        let with = |finalizers: Value| json!({"metadata": {"finalizers": finalizers}});
+        let check = |patch: Value, result: Value| {
+            let live = with(json!(["one", "two"]));
+            assert_eq!(patched(live, json!({"metadata": patch})).unwrap(), with(result));
+        };
+        check(
+            json!({"finalizers": ["three", "one"]}),
+            json!(["two", "three", "one"]),
+        );
+        check(
+            json!({"$deleteFromPrimitiveList/finalizers": ["two"]}),
+            json!(["one"]),
+        );
+    }
+
+    #[test]
+    fn bad_patches_are_named() {
+        let check = |spec: Value, text: &str| {
+            assert_eq!(
+                patched(containers("ac"), json!({"spec": spec}))
+                    .unwrap_err()
+                    .to_string(),
+                text
+            );
+        };
+        check(
+            json!({"containers": [{"image": "x"}]}),
+            "map: map[image:x] does not contain declared merge key: name",
+        );
+        check(
+            json!({
+                "$setElementOrder/containers": [{"name": "a"}],
+                "containers": [{"name": "c", "image": "i10"}],
+            }),
+            "The order in patch list:\n[map[image:i10 name:c]]\n doesn't match $setElementOrder list:\n\
+             [map[name:a]]\n",
+        );
+        check(
+            json!({"$retainKeys": ["containers"], "nodeName": "x"}),
+            "invalid patch format of retainKeys",
+        );
+    }
+}
