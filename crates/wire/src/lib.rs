@@ -9,6 +9,7 @@ pub mod limits;
 pub mod list;
 pub mod protobuf;
 pub mod schema;
+pub mod values;
 pub mod watch;
 
 pub use encoding::{Encoding, TextPairs};

@@ -1,0 +1,14 @@
+//! The scalars of Kubernetes that are more than JSON's: quantities, percentages, durations and times.
+//!
+//! Each reads the text a manifest holds, prints the text the API server would answer with, and fails with the
+//! message the API server would fail with. All of them (de)serialize as Kubernetes' JSON has them.
+
+mod duration;
+mod int_or_string;
+mod quantity;
+mod time;
+
+pub use duration::{Duration, ParseDurationError};
+pub use int_or_string::{IntOrString, Round, ScaleError};
+pub use quantity::{ParseQuantityError, Quantity, QuantityFormat};
+pub use time::{MicroTime, ReadTimeError, Timestamp, read_micro_time, read_time};
