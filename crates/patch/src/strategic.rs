@@ -513,8 +513,8 @@ mod tests {
             assert_eq!(patched(live, json!({"metadata": patch})).unwrap(), with(result));
         };
         check(
-            json!({"finalizers": ["three", "one"]}),
-            json!(["two", "three", "one"]),
+            json!({"finalizers": ["three", "two"]}),
+            json!(["three", "one", "two"]),
         );
         check(
             json!({"$deleteFromPrimitiveList/finalizers": ["two"]}),
