@@ -1,6 +1,9 @@
 //! What can be wrong with bytes, whatever their encoding.
 
+use watchkeeper_meta::ParseGroupVersionError;
+
 use crate::json::JsonError;
+use crate::limits::OBJECT_LIMIT;
 use crate::protobuf::primitive::ProtobufError;
 
 /// Bytes that cannot be read.
@@ -18,5 +21,30 @@ pub enum WireError {
     UnknownEvent {
         /// The word in its `type`.
         word: String,
+    },
+    /// An object whose `apiVersion` is none.
+    #[error("invalid apiVersion")]
+    ApiVersion(#[from] ParseGroupVersionError),
+    /// An object beyond [`OBJECT_LIMIT`].
+    #[error("an object of {bytes} bytes is larger than {OBJECT_LIMIT}")]
+    ObjectTooLarge {
+        /// Its size.
+        bytes: usize,
+    },
+    /// A protobuf object of a kind that no schema is known of.
+    #[error("no protobuf schema for {kind}")]
+    NoSchema {
+        /// Its type.
+        kind: String,
+    },
+    /// An object whose header could be read, but whose rest is not what was asked for.
+    #[error("cannot decode {kind} {key}: {reason}")]
+    Decode {
+        /// Its type.
+        kind: String,
+        /// Its namespace and name.
+        key: String,
+        /// What is wrong with it.
+        reason: String,
     },
 }

@@ -14,4 +14,4 @@ mod scan;
 pub mod watch;
 
 pub use error::{JsonError, JsonErrorKind};
-pub use header::{annotations, header, item_header};
+pub use header::{annotations, header, item_header, labels};

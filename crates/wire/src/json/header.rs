@@ -23,19 +23,28 @@ pub fn item_header(bytes: &[u8]) -> Result<Header<'_>, JsonError> {
 
 /// Reads `metadata.annotations`, in the order they stand.
 pub fn annotations(bytes: &[u8]) -> Result<TextPairs<'_>, JsonError> {
-    let mut annotations = Vec::new();
+    metadata_pairs(bytes, "annotations")
+}
+
+/// Reads `metadata.labels`, in the order they stand.
+pub fn labels(bytes: &[u8]) -> Result<TextPairs<'_>, JsonError> {
+    metadata_pairs(bytes, "labels")
+}
+
+fn metadata_pairs<'a>(bytes: &'a [u8], member: &str) -> Result<TextPairs<'a>, JsonError> {
+    let mut pairs = TextPairs::new();
     let Some(mut reader) = find_metadata(bytes)? else {
-        return Ok(annotations);
+        return Ok(pairs);
     };
     if let Some(mut members) = reader.object()? {
         while let Some(key) = members.next_key(&mut reader)? {
-            match &*key {
-                "annotations" => annotations = text_map(&mut reader)?,
-                _ => drop(reader.skip()?),
+            match key == member {
+                true => pairs = text_map(&mut reader)?,
+                false => drop(reader.skip()?),
             }
         }
     }
-    Ok(annotations)
+    Ok(pairs)
 }
 
 /// A reader that stands in front of the value of `metadata`.

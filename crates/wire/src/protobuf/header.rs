@@ -39,17 +39,26 @@ pub fn header(bytes: &[u8]) -> Result<Header<'_>, ProtobufError> {
 
 /// Reads `metadata.annotations`, in the order they stand.
 pub fn annotations(bytes: &[u8]) -> Result<TextPairs<'_>, ProtobufError> {
-    let mut annotations = Vec::new();
+    metadata_pairs(bytes, object_meta::ANNOTATIONS)
+}
+
+/// Reads `metadata.labels`, in the order they stand.
+pub fn labels(bytes: &[u8]) -> Result<TextPairs<'_>, ProtobufError> {
+    metadata_pairs(bytes, object_meta::LABELS)
+}
+
+fn metadata_pairs(bytes: &[u8], field: u32) -> Result<TextPairs<'_>, ProtobufError> {
+    let mut pairs = TextPairs::new();
     each_metadata(bytes, |reader| {
         while let Some((number, wire_type)) = reader.tag()? {
-            match number {
-                object_meta::ANNOTATIONS => annotations.push(map_entry(message(reader, number, wire_type)?)?),
-                _ => reader.skip(wire_type)?,
+            match number == field {
+                true => pairs.push(map_entry(message(reader, number, wire_type)?)?),
+                false => reader.skip(wire_type)?,
             }
         }
         Ok(())
     })?;
-    Ok(annotations)
+    Ok(pairs)
 }
 
 /// Calls `read` with the object's metadata. A message that stands twice is one message, says protobuf.

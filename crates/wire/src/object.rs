@@ -1,0 +1,340 @@
+//! An object as caches, queues and handlers share it: its bytes, and a small header beside them.
+//!
+//! Bytes come in as they were cut out of a stream; they are copied once, tight, into the one allocation that also
+//! holds the reference count and the header. So an object never keeps a larger buffer alive, a clone is one
+//! increment, and what nobody decodes is never decoded.
+//!
+//! ```text
+//! ┌───────┬─────────────────────────────────────────────┬──────────────────────────────┬─────────────────┐
+//! │ count │ head: type, encoding, spans of name, uid, … │ the object's bytes           │ unescaped texts │
+//! └───────┴─────────────────────────────────────────────┴──────────────────────────────┴─────────────────┘
+//! ```
+//!
+//! The last part is empty unless a JSON name or version was written with escapes, which no server does. Labels,
+//! annotations, owners and finalizers are read from the bytes when they are asked for.
+
+mod convert;
+mod head;
+#[cfg(test)]
+mod tests;
+
+use std::borrow::Cow;
+use std::fmt;
+use std::sync::Arc;
+
+use triomphe::ThinArc;
+use watchkeeper_meta::{GroupVersionKind, Header, ObjectKey, OwnerReference, ResourceVersion, Time};
+
+use self::head::{Head, Span};
+use crate::protobuf::Envelope;
+use crate::{Encoding, RawObject, TextPairs, WireError, json, protobuf};
+
+/// An object: its header and its bytes behind one reference count.
+///
+/// ```
+/// use watchkeeper_wire::{Object, ObjectOptions};
+///
+/// let json = br#"{"kind":"Pod","apiVersion":"v1","metadata":{"name":"a","namespace":"ns","resourceVersion":"7"}}"#;
+/// let pod = Object::from_json(json, &ObjectOptions::default())?;
+/// assert_eq!(pod.key().to_string(), "ns/a");
+/// assert_eq!((pod.kind(), pod.resource_version()), ("Pod", "7"));
+/// # Ok::<(), watchkeeper_wire::WireError>(())
+/// ```
+#[derive(Clone)]
+pub struct Object(ThinArc<Head, u8>);
+
+/// What is kept of an object.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ObjectOptions {
+    /// Keep `metadata.managedFields`. They are more than half of an object's bytes and serve the server's apply
+    /// alone, so they are left out unless asked for.
+    pub keep_managed_fields: bool,
+}
+
+/// Making objects.
+impl Object {
+    /// Copies an item of a list, whose type the list has stated. Should the item state a type itself, that one
+    /// holds.
+    pub fn from_item(
+        encoding: Encoding,
+        bytes: &[u8],
+        kind: &Arc<GroupVersionKind>,
+        options: &ObjectOptions,
+    ) -> Result<Self, WireError> {
+        let raw = RawObject {
+            encoding,
+            api_version: "",
+            kind: "",
+            bytes,
+        };
+        Self::from_raw(raw, kind, options)
+    }
+
+    /// Copies an object of a watch. Its type is nearly always the expected one, which is then shared.
+    pub fn from_raw(
+        raw: RawObject<'_>,
+        expected: &Arc<GroupVersionKind>,
+        options: &ObjectOptions,
+    ) -> Result<Self, WireError> {
+        let body = copy_out(raw.encoding, raw.bytes, options)?;
+        let header = match raw.encoding {
+            Encoding::Json => json::item_header(&body)?,
+            Encoding::Protobuf => protobuf_header(&body, raw.api_version, raw.kind)?,
+        };
+        Self::assemble(raw.encoding, &body, &header, Some(expected))
+    }
+
+    /// Copies a JSON object that states its type.
+    pub fn from_json(bytes: &[u8], options: &ObjectOptions) -> Result<Self, WireError> {
+        let body = copy_out(Encoding::Json, bytes, options)?;
+        Self::assemble(Encoding::Json, &body, &json::header(&body)?, None)
+    }
+
+    /// Copies a protobuf object out of its envelope.
+    pub fn from_protobuf(envelope: &[u8], options: &ObjectOptions) -> Result<Self, WireError> {
+        let Envelope {
+            api_version,
+            kind,
+            raw,
+        } = Envelope::read(envelope)?;
+        let body = copy_out(Encoding::Protobuf, raw, options)?;
+        let header = protobuf_header(&body, api_version, kind)?;
+        Self::assemble(Encoding::Protobuf, &body, &header, None)
+    }
+
+    fn assemble(
+        encoding: Encoding,
+        body: &[u8],
+        header: &Header<'_>,
+        expected: Option<&Arc<GroupVersionKind>>,
+    ) -> Result<Self, WireError> {
+        let (head, tail) = Head::new(encoding, body, header, expected)?;
+        if tail.is_empty() {
+            return Ok(Self(ThinArc::from_header_and_slice(head, body)));
+        }
+        Ok(Self(ThinArc::from_header_and_slice(
+            head,
+            &[body, tail.as_bytes()].concat(),
+        )))
+    }
+}
+
+/// What is known without reading the bytes.
+impl Object {
+    /// `metadata.name`.
+    pub fn name(&self) -> &str {
+        self.text(self.head().name)
+    }
+
+    /// `metadata.namespace`; empty for cluster-scoped objects.
+    pub fn namespace(&self) -> &str {
+        self.text(self.head().namespace)
+    }
+
+    /// `metadata.uid`.
+    pub fn uid(&self) -> &str {
+        self.text(self.head().uid)
+    }
+
+    /// `metadata.resourceVersion` as text; empty on objects that were never stored.
+    pub fn resource_version(&self) -> &str {
+        self.text(self.head().resource_version)
+    }
+
+    /// The version the object was read at.
+    pub fn version(&self) -> ResourceVersion {
+        ResourceVersion::new(self.resource_version())
+    }
+
+    /// `metadata.generation`; 0 where the kind has none.
+    pub fn generation(&self) -> i64 {
+        self.head().generation
+    }
+
+    /// Whether `metadata.deletionTimestamp` is set.
+    pub fn is_deleting(&self) -> bool {
+        self.head().is_deleting
+    }
+
+    /// The object's place within its resource.
+    pub fn key(&self) -> ObjectKey {
+        ObjectKey::new(self.namespace(), self.name())
+    }
+
+    /// The object's type.
+    pub fn group_version_kind(&self) -> &Arc<GroupVersionKind> {
+        &self.head().kind
+    }
+
+    /// The object's kind.
+    pub fn kind(&self) -> &str {
+        &self.head().kind.kind
+    }
+
+    /// What stands in the object's `apiVersion`.
+    pub fn api_version(&self) -> Cow<'_, str> {
+        let kind = &self.head().kind;
+        match kind.group.is_empty() {
+            true => Cow::Borrowed(&kind.version),
+            false => Cow::Owned(kind.api_version()),
+        }
+    }
+
+    /// How to read [`bytes`](Self::bytes).
+    pub fn encoding(&self) -> Encoding {
+        self.head().encoding
+    }
+
+    /// The object as it was sent, without `managedFields` unless they were asked for.
+    ///
+    /// Items of built-in lists do not state their type in JSON; [`to_json`](Self::to_json) adds it. In protobuf
+    /// this is the object's own message, without envelope.
+    pub fn bytes(&self) -> &[u8] {
+        &self.0.slice[..self.head().body_len as usize]
+    }
+
+    /// Whether both are the same version of the same object, however they are encoded.
+    pub fn is_same_version(&self, other: &Self) -> bool {
+        self.resource_version() == other.resource_version() && self.uid() == other.uid()
+    }
+
+    /// Whether both are the same memory.
+    pub fn is_shared_with(&self, other: &Self) -> bool {
+        std::ptr::eq(self.head(), other.head())
+    }
+
+    /// Bytes of memory the object holds, however often it is cloned; its shared type is not counted.
+    pub fn memory_size(&self) -> usize {
+        let count_and_length = 2 * size_of::<usize>();
+        count_and_length + size_of::<Head>() + self.0.slice.len()
+    }
+
+    fn head(&self) -> &Head {
+        &self.0.header.header
+    }
+
+    fn text(&self, span: Span) -> &str {
+        span.of(&self.0.slice)
+    }
+}
+
+/// What is read from the bytes each time it is asked for.
+impl Object {
+    /// The whole header.
+    pub fn header(&self) -> Header<'_> {
+        let header = match self.encoding() {
+            Encoding::Json => json::item_header(self.bytes()).ok(),
+            Encoding::Protobuf => protobuf::header::header(self.bytes()).ok(),
+        };
+        // The bytes were read once already, when the object was made: there is no error left to report.
+        let mut header = header.unwrap_or_default();
+        header.api_version = self.api_version();
+        header.kind = Cow::Borrowed(self.kind());
+        header
+    }
+
+    /// `metadata.labels` in the order they stand in the bytes.
+    pub fn labels(&self) -> TextPairs<'_> {
+        let labels = match self.encoding() {
+            Encoding::Json => json::labels(self.bytes()).ok(),
+            Encoding::Protobuf => protobuf::header::labels(self.bytes()).ok(),
+        };
+        labels.unwrap_or_default()
+    }
+
+    /// The value of one label.
+    pub fn label(&self, key: &str) -> Option<Cow<'_, str>> {
+        find(self.labels(), key)
+    }
+
+    /// `metadata.annotations` in the order they stand in the bytes; none where they cannot be read.
+    pub fn annotations(&self) -> TextPairs<'_> {
+        let annotations = match self.encoding() {
+            Encoding::Json => json::annotations(self.bytes()).ok(),
+            Encoding::Protobuf => protobuf::header::annotations(self.bytes()).ok(),
+        };
+        annotations.unwrap_or_default()
+    }
+
+    /// The value of one annotation.
+    pub fn annotation(&self, key: &str) -> Option<Cow<'_, str>> {
+        find(self.annotations(), key)
+    }
+
+    /// `metadata.ownerReferences`.
+    pub fn owner_references(&self) -> Vec<OwnerReference<'_>> {
+        self.header().owner_references
+    }
+
+    /// The owner that manages this object, if any.
+    pub fn controller(&self) -> Option<OwnerReference<'_>> {
+        self.owner_references().into_iter().find(|owner| owner.controller)
+    }
+
+    /// `metadata.finalizers`.
+    pub fn finalizers(&self) -> Vec<Cow<'_, str>> {
+        self.header().finalizers
+    }
+
+    /// `metadata.creationTimestamp`.
+    pub fn creation_timestamp(&self) -> Option<Time> {
+        self.header().creation_timestamp
+    }
+
+    /// `metadata.deletionTimestamp`: set means "being deleted".
+    pub fn deletion_timestamp(&self) -> Option<Time> {
+        self.header().deletion_timestamp
+    }
+}
+
+impl fmt::Debug for Object {
+    /// Which object and which version; the bytes may be secret and long.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Object")
+            .field("kind", &self.kind())
+            .field("key", &self.key())
+            .field("resource_version", &self.resource_version())
+            .field("encoding", &self.encoding())
+            .field("bytes", &self.bytes().len())
+            .finish()
+    }
+}
+
+impl PartialEq for Object {
+    /// Same type and same bytes.
+    fn eq(&self, other: &Self) -> bool {
+        self.is_shared_with(other)
+            || self.group_version_kind() == other.group_version_kind()
+                && self.encoding() == other.encoding()
+                && self.bytes() == other.bytes()
+    }
+}
+
+impl Eq for Object {}
+
+fn copy_out(encoding: Encoding, bytes: &[u8], options: &ObjectOptions) -> Result<Vec<u8>, WireError> {
+    if options.keep_managed_fields {
+        return Ok(bytes.to_vec());
+    }
+    let mut body = Vec::with_capacity(bytes.len());
+    match encoding {
+        Encoding::Json => json::managed_fields::copy_without(bytes, &mut body)?,
+        Encoding::Protobuf => protobuf::managed_fields::copy_without(bytes, &mut body)?,
+    }
+    Ok(body)
+}
+
+fn protobuf_header<'a>(body: &'a [u8], api_version: &'a str, kind: &'a str) -> Result<Header<'a>, WireError> {
+    Ok(Header {
+        api_version: Cow::Borrowed(api_version),
+        kind: Cow::Borrowed(kind),
+        ..protobuf::header::header(body)?
+    })
+}
+
+fn find<'a>(pairs: TextPairs<'a>, key: &str) -> Option<Cow<'a, str>> {
+    pairs
+        .into_iter()
+        .find(|(found, _)| found == key)
+        .map(|(_, value)| value)
+}

@@ -1,0 +1,108 @@
+//! What is found out about an object once, when it is copied: where its few most-read texts stand.
+
+use std::sync::Arc;
+
+use watchkeeper_meta::{GroupVersionKind, Header};
+
+use crate::limits::OBJECT_LIMIT;
+use crate::{Encoding, WireError};
+
+/// The fixed part of an object. Offsets are 32 bits wide, because [`OBJECT_LIMIT`] is far below.
+#[derive(Clone, Debug)]
+pub(super) struct Head {
+    pub(super) kind: Arc<GroupVersionKind>,
+    pub(super) generation: i64,
+    /// Bytes of the object itself; unescaped texts stand behind them.
+    pub(super) body_len: u32,
+    pub(super) name: Span,
+    pub(super) namespace: Span,
+    pub(super) uid: Span,
+    pub(super) resource_version: Span,
+    pub(super) encoding: Encoding,
+    pub(super) is_deleting: bool,
+}
+
+/// Where a text stands in an object's bytes.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Span {
+    start: u32,
+    length: u32,
+}
+
+impl Span {
+    /// The text; it was checked when the object was copied.
+    pub(super) fn of(self, bytes: &[u8]) -> &str {
+        let start = self.start as usize;
+        let text = bytes.get(start..start + self.length as usize);
+        text.and_then(|text| std::str::from_utf8(text).ok())
+            .unwrap_or_default()
+    }
+}
+
+impl Head {
+    /// Notes where the header's texts stand in `body`, and which of them have to be put behind it.
+    pub(super) fn new(
+        encoding: Encoding,
+        body: &[u8],
+        header: &Header<'_>,
+        expected: Option<&Arc<GroupVersionKind>>,
+    ) -> Result<(Self, String), WireError> {
+        if body.len() > OBJECT_LIMIT {
+            return Err(WireError::ObjectTooLarge { bytes: body.len() });
+        }
+        let mut tail = String::new();
+        let mut span = |text: &str| find(text, body, &mut tail);
+        let head = Self {
+            kind: object_type(header, expected)?,
+            generation: header.generation,
+            body_len: body.len() as u32,
+            name: span(&header.name),
+            namespace: span(&header.namespace),
+            uid: span(&header.uid),
+            resource_version: span(&header.resource_version),
+            encoding,
+            is_deleting: header.deletion_timestamp.is_some(),
+        };
+        Ok((head, tail))
+    }
+}
+
+/// Where the text stands in the body; one that does not stand there as it is, is put into the tail.
+fn find(text: &str, body: &[u8], tail: &mut String) -> Span {
+    let offset = text.as_ptr().addr().wrapping_sub(body.as_ptr().addr());
+    let start = match offset < body.len() {
+        true => offset,
+        false => {
+            tail.push_str(text);
+            body.len() + tail.len() - text.len()
+        }
+    };
+    Span {
+        start: start as u32,
+        length: text.len() as u32,
+    }
+}
+
+/// The stated type, shared with the expected one where they are the same; the expected one where none is stated.
+fn object_type(
+    header: &Header<'_>,
+    expected: Option<&Arc<GroupVersionKind>>,
+) -> Result<Arc<GroupVersionKind>, WireError> {
+    let (group, version) = header
+        .api_version
+        .split_once('/')
+        .unwrap_or(("", &header.api_version));
+    let is_stated = !header.api_version.is_empty() || !header.kind.is_empty();
+    match expected {
+        Some(expected) if !is_stated => Ok(expected.clone()),
+        Some(expected)
+            if expected.kind == header.kind && expected.version == version && expected.group == group =>
+        {
+            Ok(expected.clone())
+        }
+        _ => Ok(Arc::new(GroupVersionKind::from_api_version(
+            &header.api_version,
+            &header.kind,
+        )?)),
+    }
+}
