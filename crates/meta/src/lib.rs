@@ -6,22 +6,27 @@
 
 mod event;
 mod field_error;
+mod field_selector;
 mod header;
 mod kind;
+mod label_selector;
 mod list_meta;
 mod object_key;
 mod quote;
 mod resource_version;
 mod status;
 mod time;
+pub mod validation;
 
 pub use event::WatchEventKind;
 pub use field_error::{BadValue, FieldError, FieldErrorKind, FieldPath, join_field_errors};
+pub use field_selector::{FieldOperator, FieldRequirement, FieldSelector};
 pub use header::{Header, OwnerReference};
 pub use kind::{
     GroupKind, GroupResource, GroupVersion, GroupVersionKind, GroupVersionResource, ParseGroupVersionError,
     Resource, Scope,
 };
+pub use label_selector::{LabelRequirement, LabelSelector, LabelTest, Labels, SelectorError};
 pub use list_meta::ListMeta;
 pub use object_key::ObjectKey;
 pub use quote::quote;

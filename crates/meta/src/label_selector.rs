@@ -1,0 +1,454 @@
+//! Which objects, told by their labels: `app=web,tier in (a,b),!legacy`.
+//!
+//! A selector comes from text (a query), from `matchLabels`/`matchExpressions` (an object) or from pairs, prints
+//! as client-go prints it, and is matched against anything that can look a label up, without allocating.
+
+mod parser;
+
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+use std::str::FromStr;
+
+use serde_json::Value;
+
+use crate::field_error::{FieldError, FieldPath, join_field_errors};
+use crate::quote::quote;
+use crate::{Header, Status, validation};
+
+/// A label selector; all its requirements must hold. The default one has none and selects everything.
+///
+/// Requirements are kept in the order of their keys, which is also the order they print in.
+///
+/// ```
+/// use watchkeeper_meta::LabelSelector;
+/// let selector: LabelSelector = "tier in (b,a), app=web".parse()?;
+/// assert_eq!(selector.to_string(), "app=web,tier in (a,b)");
+/// assert!(selector.matches([("app", "web"), ("tier", "a")].as_slice()));
+/// # Ok::<(), watchkeeper_meta::SelectorError>(())
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct LabelSelector {
+    requirements: Vec<LabelRequirement>,
+}
+
+/// What one label must be.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct LabelRequirement {
+    key: String,
+    test: LabelTest,
+}
+
+/// The test a label's value must pass.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum LabelTest {
+    /// The label is there: `a`.
+    Exists,
+    /// The label is not there: `!a`.
+    DoesNotExist,
+    /// `a=b`.
+    Equals(String),
+    /// `a==b`: the same, in another spelling that is kept.
+    DoubleEquals(String),
+    /// The label has another value or is not there: `a!=b`.
+    NotEquals(String),
+    /// `a in (b,c)`: one of the values, which are in order.
+    In(Vec<String>),
+    /// `a notin (b,c)`: none of the values, which are in order, or not there.
+    NotIn(Vec<String>),
+    /// `a>5`: a larger whole number.
+    GreaterThan(i64),
+    /// `a<5`: a smaller whole number.
+    LessThan(i64),
+}
+
+/// A selector that cannot be understood, in Kubernetes' words.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct SelectorError(pub(crate) String);
+
+impl From<SelectorError> for Status {
+    fn from(error: SelectorError) -> Self {
+        Status::bad_request(error.0)
+    }
+}
+
+/// Something that has labels.
+pub trait Labels {
+    /// The value of one label.
+    fn label(&self, key: &str) -> Option<&str>;
+}
+
+impl LabelSelector {
+    /// All of the given requirements.
+    pub fn new(requirements: impl IntoIterator<Item = LabelRequirement>) -> Self {
+        let mut requirements: Vec<_> = requirements.into_iter().collect();
+        requirements.sort_by(|a, b| a.key.cmp(&b.key));
+        Self { requirements }
+    }
+
+    /// Objects that have all of these labels.
+    pub fn from_labels<K, V>(labels: impl IntoIterator<Item = (K, V)>) -> Result<Self, SelectorError>
+    where
+        K: Into<String>,
+        V: Into<String>,
+    {
+        let equals = |(key, value): (K, V)| LabelRequirement::new(key, LabelTest::Equals(value.into()));
+        Ok(Self::new(
+            labels.into_iter().map(equals).collect::<Result<Vec<_>, _>>()?,
+        ))
+    }
+
+    /// Reads a `LabelSelector` object, `{"matchLabels": {…}, "matchExpressions": […]}`.
+    ///
+    /// An empty one selects everything. What a missing one means differs from field to field, so that case is
+    /// left to the caller.
+    pub fn from_json(selector: &Value) -> Result<Self, SelectorError> {
+        let mut requirements = Vec::new();
+        for (key, value) in selector["matchLabels"].as_object().into_iter().flatten() {
+            let value = text(value, &FieldPath::new("matchLabels").key(key))?;
+            requirements.push(LabelRequirement::new(key, LabelTest::Equals(value))?);
+        }
+        for expression in selector["matchExpressions"].as_array().into_iter().flatten() {
+            requirements.push(LabelRequirement::from_json(expression)?);
+        }
+        Ok(Self::new(requirements))
+    }
+
+    /// Whether everything is selected.
+    pub fn is_everything(&self) -> bool {
+        self.requirements.is_empty()
+    }
+
+    /// The requirements, in the order of their keys.
+    pub fn requirements(&self) -> &[LabelRequirement] {
+        &self.requirements
+    }
+
+    /// Whether an object with these labels is selected.
+    pub fn matches<L: Labels + ?Sized>(&self, labels: &L) -> bool {
+        self.requirements
+            .iter()
+            .all(|requirement| requirement.matches(labels))
+    }
+
+    /// The one value a label must have to be selected, if there is only one: lets an index answer.
+    pub fn exact_value(&self, key: &str) -> Option<&str> {
+        let requirement = self
+            .requirements
+            .iter()
+            .find(|requirement| requirement.key == key)?;
+        match &requirement.test {
+            LabelTest::Equals(value) | LabelTest::DoubleEquals(value) => Some(value),
+            LabelTest::In(values) if values.len() == 1 => Some(&values[0]),
+            _ => None,
+        }
+    }
+}
+
+impl LabelRequirement {
+    /// A test for one label, after a look at key and values.
+    pub fn new(key: impl Into<String>, mut test: LabelTest) -> Result<Self, SelectorError> {
+        let key = key.into();
+        if let LabelTest::In(values) | LabelTest::NotIn(values) = &mut test {
+            values.sort_unstable();
+            values.dedup();
+        }
+        let mut faults: Vec<FieldError> = check_key(&key, &FieldPath::new("key")).into_iter().collect();
+        let values = FieldPath::new("values");
+        if test.values().is_some_and(<[String]>::is_empty) {
+            let why = "for 'in', 'notin' operators, values set can't be empty";
+            faults.push(FieldError::invalid(&values, Value::Array(Vec::new()), why));
+        }
+        for (index, value) in test.values().into_iter().flatten().enumerate() {
+            faults.extend(check_value(value, &values.index(index).key(&key)));
+        }
+        match faults.is_empty() {
+            true => Ok(Self { key, test }),
+            false => Err(SelectorError(join_field_errors(&faults))),
+        }
+    }
+
+    /// The label's key.
+    pub fn key(&self) -> &str {
+        &self.key
+    }
+
+    /// The test its value must pass.
+    pub fn test(&self) -> &LabelTest {
+        &self.test
+    }
+
+    /// Whether these labels pass.
+    pub fn matches<L: Labels + ?Sized>(&self, labels: &L) -> bool {
+        let value = labels.label(&self.key);
+        let number = || value.and_then(|value| value.parse::<i64>().ok());
+        match &self.test {
+            LabelTest::Exists => value.is_some(),
+            LabelTest::DoesNotExist => value.is_none(),
+            LabelTest::Equals(wanted) | LabelTest::DoubleEquals(wanted) => value == Some(wanted),
+            LabelTest::NotEquals(unwanted) => value != Some(unwanted),
+            LabelTest::In(wanted) => value.is_some_and(|value| wanted.iter().any(|one| one == value)),
+            LabelTest::NotIn(unwanted) => value.is_none_or(|value| unwanted.iter().all(|one| one != value)),
+            LabelTest::GreaterThan(bound) => number().is_some_and(|number| number > *bound),
+            LabelTest::LessThan(bound) => number().is_some_and(|number| number < *bound),
+        }
+    }
+
+    /// Reads one of `matchExpressions`.
+    fn from_json(expression: &Value) -> Result<Self, SelectorError> {
+        let listed = expression["values"].as_array().into_iter().flatten().enumerate();
+        let path = FieldPath::new("values");
+        let values = listed
+            .map(|(index, value)| text(value, &path.index(index)))
+            .collect::<Result<Vec<_>, _>>()?;
+        let no_values_for = |test: LabelTest| match values.is_empty() {
+            true => Ok(test),
+            false => Err(SelectorError(
+                FieldError::invalid(
+                    &path,
+                    values.clone(),
+                    "values set must be empty for exists and does not exist",
+                )
+                .to_string(),
+            )),
+        };
+        let test = match expression["operator"].as_str().unwrap_or_default() {
+            "In" => LabelTest::In(values),
+            "NotIn" => LabelTest::NotIn(values),
+            "Exists" => no_values_for(LabelTest::Exists)?,
+            "DoesNotExist" => no_values_for(LabelTest::DoesNotExist)?,
+            other => {
+                let message = format!("{} is not a valid label selector operator", quote(other));
+                return Err(SelectorError(message));
+            }
+        };
+        Self::new(expression["key"].as_str().unwrap_or_default(), test)
+    }
+}
+
+impl LabelTest {
+    /// The values as text, for tests that have them.
+    fn values(&self) -> Option<&[String]> {
+        match self {
+            Self::Equals(value) | Self::DoubleEquals(value) | Self::NotEquals(value) => {
+                Some(std::slice::from_ref(value))
+            }
+            Self::In(values) | Self::NotIn(values) => Some(values),
+            Self::Exists | Self::DoesNotExist | Self::GreaterThan(_) | Self::LessThan(_) => None,
+        }
+    }
+}
+
+impl FromStr for LabelSelector {
+    type Err = SelectorError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        parser::parse(text).map(Self::new)
+    }
+}
+
+impl fmt::Display for LabelSelector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, requirement) in self.requirements.iter().enumerate() {
+            if index > 0 {
+                f.write_str(",")?;
+            }
+            fmt::Display::fmt(requirement, f)?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for LabelRequirement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let key = &self.key;
+        match &self.test {
+            LabelTest::Exists => write!(f, "{key}"),
+            LabelTest::DoesNotExist => write!(f, "!{key}"),
+            LabelTest::Equals(value) => write!(f, "{key}={value}"),
+            LabelTest::DoubleEquals(value) => write!(f, "{key}=={value}"),
+            LabelTest::NotEquals(value) => write!(f, "{key}!={value}"),
+            LabelTest::In(values) => write!(f, "{key} in ({})", values.join(",")),
+            LabelTest::NotIn(values) => write!(f, "{key} notin ({})", values.join(",")),
+            LabelTest::GreaterThan(bound) => write!(f, "{key}>{bound}"),
+            LabelTest::LessThan(bound) => write!(f, "{key}<{bound}"),
+        }
+    }
+}
+
+/// A label is text; a number or a boolean in its place is a mistake in the manifest.
+fn text(value: &Value, path: &FieldPath) -> Result<String, SelectorError> {
+    match value {
+        Value::String(text) => Ok(text.clone()),
+        other => Err(SelectorError(
+            FieldError::type_invalid(path, other.clone(), "must be a string").to_string(),
+        )),
+    }
+}
+
+fn check_key(key: &str, path: &FieldPath) -> Option<FieldError> {
+    let reasons = validation::qualified_name(key);
+    (!reasons.is_empty()).then(|| FieldError::invalid(path, key, reasons.join("; ")))
+}
+
+fn check_value(value: &str, path: &FieldPath) -> Option<FieldError> {
+    let reasons = validation::label_value(value);
+    (!reasons.is_empty()).then(|| FieldError::invalid(path, value, reasons.join("; ")))
+}
+
+impl Labels for Header<'_> {
+    fn label(&self, key: &str) -> Option<&str> {
+        Header::label(self, key)
+    }
+}
+
+impl<K: AsRef<str>, V: AsRef<str>> Labels for [(K, V)] {
+    fn label(&self, key: &str) -> Option<&str> {
+        self.iter()
+            .find(|(k, _)| k.as_ref() == key)
+            .map(|(_, value)| value.as_ref())
+    }
+}
+
+impl Labels for BTreeMap<String, String> {
+    fn label(&self, key: &str) -> Option<&str> {
+        self.get(key).map(String::as_str)
+    }
+}
+
+impl<S: std::hash::BuildHasher> Labels for HashMap<String, String, S> {
+    fn label(&self, key: &str) -> Option<&str> {
+        self.get(key).map(String::as_str)
+    }
+}
+
+impl Labels for serde_json::Map<String, Value> {
+    fn label(&self, key: &str) -> Option<&str> {
+        self.get(key).and_then(Value::as_str)
+    }
+}
+
+/// `metadata.labels` of an object; no labels where that is missing or null.
+impl Labels for Value {
+    fn label(&self, key: &str) -> Option<&str> {
+        self.get(key).and_then(Value::as_str)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    const WEB: &[(&str, &str)] = &[("app", "web"), ("tier", "7"), ("empty", "")];
+
+    fn check(selector: &str, selects_web: bool) {
+        let parsed: LabelSelector = selector.parse().unwrap();
+        assert_eq!(parsed.matches(WEB), selects_web, "{selector}");
+    }
+
+    #[test]
+    fn labels_pass_tests() {
+        for selector in [
+            "",
+            "app",
+            "app=web",
+            "app==web",
+            "app!=x",
+            "gone!=x",
+            "!gone",
+            "app in (x,web)",
+            "app notin (x)",
+            "gone notin (x)",
+            "tier>6",
+            "tier<8",
+            "empty=",
+            "empty in ()",
+            "app=web,tier=7",
+        ] {
+            check(selector, true);
+        }
+        for selector in [
+            "gone",
+            "!app",
+            "app=x",
+            "app!=web",
+            "app in (x)",
+            "app notin (web)",
+            "gone in (x)",
+            "tier>7",
+            "tier<7",
+            "app>1",
+            "gone<1",
+            "gone=",
+            "app=web,tier=8",
+        ] {
+            check(selector, false);
+        }
+    }
+
+    #[test]
+    fn every_carrier_of_labels_will_do() {
+        let selector: LabelSelector = "app=web".parse().unwrap();
+        let header = Header {
+            labels: vec![("app".into(), "web".into())],
+            ..Default::default()
+        };
+        assert!(selector.matches(&header));
+        assert!(selector.matches(&json!({"app": "web"})));
+        assert!(!selector.matches(&Value::Null));
+        assert!(selector.matches(&BTreeMap::from([("app".to_owned(), "web".to_owned())])));
+    }
+
+    #[test]
+    fn objects_carry_selectors_too() {
+        let selector = json!({
+            "matchLabels": {"b": "1", "a": "2"},
+            "matchExpressions": [
+                {"key": "t", "operator": "In", "values": ["y", "x", "y"]},
+                {"key": "u", "operator": "DoesNotExist"},
+            ],
+        });
+        assert_eq!(
+            LabelSelector::from_json(&selector).unwrap().to_string(),
+            "a=2,b=1,t in (x,y),!u"
+        );
+        assert!(LabelSelector::from_json(&json!({})).unwrap().is_everything());
+    }
+
+    #[test]
+    fn broken_selectors_in_objects_are_named() {
+        for (expression, message) in [
+            (
+                json!({"key": "a", "operator": "Like"}),
+                r#""Like" is not a valid label selector operator"#,
+            ),
+            (
+                json!({"key": "a", "operator": "In", "values": []}),
+                "values: Invalid value: []: for 'in', 'notin' operators, values set can't be empty",
+            ),
+            (
+                json!({"key": "a", "operator": "Exists", "values": ["x"]}),
+                r#"values: Invalid value: ["x"]: values set must be empty for exists and does not exist"#,
+            ),
+        ] {
+            let error = LabelSelector::from_json(&json!({"matchExpressions": [expression]})).unwrap_err();
+            assert_eq!(error.to_string(), message);
+        }
+        let error = LabelSelector::from_json(&json!({"matchLabels": {"a": 1}})).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "matchLabels[a]: Invalid value: 1: must be a string"
+        );
+    }
+
+    #[test]
+    fn an_index_can_answer_exact_tests() {
+        let selector: LabelSelector = "a=1,b in (2),c in (3,4),d".parse().unwrap();
+        let exact = |key| selector.exact_value(key);
+        assert_eq!(
+            (exact("a"), exact("b"), exact("c"), exact("d"), exact("e")),
+            (Some("1"), Some("2"), None, None, None)
+        );
+    }
+}
