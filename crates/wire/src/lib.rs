@@ -2,6 +2,7 @@
 //!
 //! This crate is pure: bytes in, bytes out. It knows neither HTTP nor storage.
 
+pub mod canonical;
 mod encoding;
 mod error;
 pub mod json;

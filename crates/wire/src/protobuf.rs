@@ -1,10 +1,19 @@
-//! Kubernetes' protobuf encoding.
+//! Kubernetes' protobuf encoding: bodies, lists and watch frames as bytes, and messages over the schema.
 
+mod de;
+mod encode;
 pub mod envelope;
+mod fields;
 pub mod frame;
 pub mod header;
 pub mod list;
 pub mod managed_fields;
+mod message;
 pub mod primitive;
+mod reorder;
+mod special;
+mod time;
 
+pub use encode::{EncodeError, encode_body, encode_message};
 pub use envelope::Envelope;
+pub use message::Message;

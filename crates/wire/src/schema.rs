@@ -408,6 +408,13 @@ impl Type {
         self.wire_order.iter().map(|index| &self.fields[*index as usize])
     }
 
+    /// The field at a position of [`Type::wire_fields`].
+    #[inline]
+    pub(crate) fn wire_field(&self, position: usize) -> Option<&Field> {
+        let index = *self.wire_order.get(position)?;
+        Some(&self.fields[index as usize])
+    }
+
     /// The type's own field of that JSON name, or the embedded field within which it is found.
     #[inline]
     pub fn own_or_embedding(&self, name: &str) -> Option<&Field> {

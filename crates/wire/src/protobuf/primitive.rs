@@ -57,6 +57,12 @@ pub enum ProtobufErrorKind {
         /// The field's number.
         number: u32,
     },
+    /// A field stands after one with a higher number, or a single field stands twice.
+    #[error("field {number} is out of order")]
+    OutOfOrder {
+        /// The field's number.
+        number: u32,
+    },
     /// Messages nested deeper than any real object.
     #[error("nested deeper than {limit} messages")]
     TooDeep {
@@ -70,6 +76,14 @@ pub enum ProtobufErrorKind {
         part: &'static str,
         /// The limit.
         limit: usize,
+    },
+    /// An envelope names a kind that the schema does not have.
+    #[error("no kind {kind:?} in version {api_version:?}")]
+    UnknownKind {
+        /// What the envelope has as `apiVersion`.
+        api_version: String,
+        /// What it has as `kind`.
+        kind: String,
     },
     /// Anything a higher layer finds wrong with a well-formed message.
     #[error("{0}")]
