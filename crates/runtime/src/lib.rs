@@ -4,4 +4,5 @@
 //! around them own locks, timers and streams. The hearts are tested against oracles, the shells against a server.
 
 pub mod queue;
+pub mod watcher;
 pub mod workqueue;

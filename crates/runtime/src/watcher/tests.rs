@@ -1,0 +1,137 @@
+//! The shell around the machine, against scripted answers with tokio's clock moved by hand.
+
+use futures_util::FutureExt;
+use parking_lot::Mutex;
+use tokio::time::Instant as Clock;
+use watchkeeper_meta::{ListMeta, Status};
+
+use super::*;
+
+/// Answers requests in the order of its script and writes down when they came.
+struct Script {
+    answers: Mutex<Vec<Result<Vec<Input<&'static str>>, Failure>>>,
+    asked: Mutex<Vec<(u128, &'static str)>>,
+    start: Clock,
+}
+
+impl Script {
+    fn new(mut answers: Vec<Result<Vec<Input<&'static str>>, Failure>>) -> Arc<Self> {
+        answers.reverse();
+        Arc::new(Self {
+            answers: Mutex::new(answers),
+            asked: Mutex::default(),
+            start: Clock::now(),
+        })
+    }
+
+    fn answer(&self, verb: &'static str) -> Opening<&'static str> {
+        self.asked.lock().push((self.start.elapsed().as_millis(), verb));
+        match self.answers.lock().pop() {
+            // A script that is over goes silent, as a server without news.
+            None => std::future::pending().boxed(),
+            Some(Err(failure)) => async { Err(failure) }.boxed(),
+            Some(Ok(inputs)) => async { Ok(stream::iter(inputs).boxed()) }.boxed(),
+        }
+    }
+}
+
+impl Source for Script {
+    type Object = &'static str;
+
+    fn list(&self, _: ListRequest) -> Opening<&'static str> {
+        self.answer("list")
+    }
+
+    fn watch(&self, _: WatchRequest) -> Opening<&'static str> {
+        self.answer("watch")
+    }
+}
+
+fn page(version: &str) -> Input<&'static str> {
+    Input::PageEnd(ListMeta {
+        resource_version: ResourceVersion::new(version),
+        ..Default::default()
+    })
+}
+
+fn paged() -> Config {
+    Config {
+        initial_list: InitialList::Paged,
+        ..Default::default()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn events_arrive_and_a_watch_that_ended_is_opened_again() {
+    let script = Script::new(vec![
+        Ok(vec![Input::Item("a@1"), page("3")]),
+        Ok(vec![Input::Applied("b@4")]),
+        Ok(vec![Input::Deleted("a@5")]),
+    ]);
+    let mut watcher = Watcher::new(script.clone(), paged());
+    let mut events = Vec::new();
+    while events.len() < 5 {
+        events.push(watcher.next().await.unwrap().unwrap());
+    }
+    let listed = Event::InitDone(ResourceVersion::new("3"));
+    let expected = [
+        Event::Init,
+        Event::InitApply("a@1"),
+        listed,
+        Event::Apply("b@4"),
+        Event::Delete("a@5"),
+    ];
+    assert_eq!(events, expected);
+    assert_eq!(*script.asked.lock(), [(0, "list"), (0, "watch"), (0, "watch")]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn failures_are_told_and_spaced_out() {
+    let down = || Err(Failure::from(Status::service_unavailable("down")));
+    let script = Script::new(vec![down(), down(), down(), Ok(vec![page("3")])]);
+    let mut watcher = Watcher::new(script.clone(), paged());
+    for _ in 0..3 {
+        assert!(watcher.next().await.unwrap().is_err());
+    }
+    assert_eq!(watcher.next().await.unwrap().unwrap(), Event::Init);
+    let times: Vec<_> = script.asked.lock().iter().map(|(at, _)| *at).collect();
+    for (wait, least) in times.windows(2).zip([800, 1600, 3200]) {
+        let wait = wait[1] - wait[0];
+        assert!((least..=2 * least + 2).contains(&wait), "{wait} after {least}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_never_answers_is_given_up_and_asked_again() {
+    let mut watcher = Watcher::new(Script::new(vec![]), Config::default());
+    let start = Clock::now();
+    assert!(matches!(watcher.next().await, Some(Err(Failure::Idle(_)))));
+    assert!(start.elapsed() >= ANSWER_SILENCE);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wrong_request_ends_the_watcher() {
+    let script = Script::new(vec![Err(Status::bad_request("unable to parse").into())]);
+    let mut watcher = Watcher::new(script, paged());
+    assert!(watcher.next().await.unwrap().is_err());
+    assert!(watcher.next().await.is_none());
+    assert!(watcher.next().await.is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn waiting_for_the_next_event_can_be_given_up_without_losing_one() {
+    let answers = vec![
+        Ok(vec![Input::Item("a@1"), page("3")]),
+        Ok(vec![Input::Applied("b@4")]),
+    ];
+    let mut watcher = Watcher::new(Script::new(answers), paged());
+    let mut events = 0;
+    while events < 4 {
+        // Polled once and dropped, over and over.
+        match watcher.next().now_or_never() {
+            Some(event) => events += usize::from(event.unwrap().is_ok()),
+            None => tokio::task::yield_now().await,
+        }
+    }
+    assert_eq!(watcher.version().as_str(), "4");
+}
