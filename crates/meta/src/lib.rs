@@ -12,6 +12,7 @@ mod kind;
 mod label_selector;
 mod list_meta;
 mod object_key;
+mod options;
 mod quote;
 mod resource_version;
 mod status;
@@ -29,7 +30,13 @@ pub use kind::{
 pub use label_selector::{LabelRequirement, LabelSelector, LabelTest, Labels, SelectorError};
 pub use list_meta::ListMeta;
 pub use object_key::ObjectKey;
+pub use options::{
+    ApplyOptions, AttachOptions, CreateOptions, DeleteOptions, ExecOptions, FieldValidation, GetOptions,
+    ListOptions, LogOptions, MAX_FIELD_MANAGER, PatchOptions, PortForwardOptions, Preconditions,
+    PropagationPolicy, QueryParams, QueryWriter, ResourceVersionMatch, UpdateOptions, WatchOptions,
+    asks_to_watch, field_manager_from_user_agent,
+};
 pub use quote::quote;
 pub use resource_version::ResourceVersion;
-pub use status::{AccessDenied, Status, StatusCause, StatusDetails, StatusReason};
+pub use status::{AccessDenied, Outcome, Status, StatusCause, StatusDetails, StatusReason};
 pub use time::{ParseTimeError, Time};

@@ -26,16 +26,29 @@ pub struct Status {
     /// List metadata: an expired continue token carries its replacement here.
     #[serde(deserialize_with = "null_as_default")]
     pub metadata: ListMeta,
-    /// [`Status::SUCCESS`] or [`Status::FAILURE`].
-    pub status: Cow<'static, str>,
+    /// Whether the request did what it was asked for.
+    pub status: Outcome,
     /// What happened, for people.
     pub message: String,
     /// What happened, for programs; empty where the server has no word for it.
     pub reason: StatusReason,
-    /// What it happened to.
-    pub details: Option<StatusDetails>,
+    /// What it happened to. Boxed, because a `Status` is the error of many functions that hardly ever fail.
+    pub details: Option<Box<StatusDetails>>,
     /// The HTTP status code; 0 where the answer does not repeat it.
     pub code: i32,
+}
+
+/// Whether a request did what it was asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Outcome {
+    /// It did.
+    Success,
+    /// It did not.
+    Failure,
+    /// The answer does not say, or not in a known word.
+    #[default]
+    #[serde(other)]
+    Unstated,
 }
 
 /// What a [`Status`] is about.
@@ -142,10 +155,6 @@ impl fmt::Display for StatusReason {
 }
 
 impl Status {
-    /// `status` of a request that did what it was asked for.
-    pub const SUCCESS: &'static str = "Success";
-    /// `status` of a request that did not.
-    pub const FAILURE: &'static str = "Failure";
     /// What stands in `kind`.
     pub const KIND: &'static str = "Status";
     /// What stands in `apiVersion`.
@@ -179,7 +188,7 @@ impl Serialize for Status {
         out.serialize_field("kind", Self::KIND)?;
         out.serialize_field("apiVersion", Self::API_VERSION)?;
         out.serialize_field("metadata", &self.metadata)?;
-        if !self.status.is_empty() {
+        if self.status != Outcome::Unstated {
             out.serialize_field("status", &self.status)?;
         }
         if !self.message.is_empty() {
@@ -235,10 +244,16 @@ mod tests {
     }
 
     #[test]
+    fn a_status_is_small_enough_to_be_an_error() {
+        assert!(size_of::<Status>() <= 128, "{}", size_of::<Status>());
+    }
+
+    #[test]
     fn nulls_and_missing_fields_read_as_empty() {
         let status: Status =
             serde_json::from_str(r#"{"metadata":null,"details":{"causes":null},"code":404}"#).unwrap();
-        assert_eq!(status.details, Some(StatusDetails::default()));
+        assert_eq!(status.details, Some(Box::default()));
+        assert_eq!(status.status, Outcome::Unstated);
         assert!(status.is_not_found());
     }
 }

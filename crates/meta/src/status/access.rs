@@ -113,6 +113,6 @@ mod tests {
             path.message,
             r#"forbidden: User "alice" cannot get path "/metrics""#
         );
-        assert_eq!(path.details, Some(Default::default()));
+        assert_eq!(path.details, Some(Box::default()));
     }
 }

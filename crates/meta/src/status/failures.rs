@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use super::{Status, StatusCause, StatusDetails, StatusReason};
+use super::{Outcome, Status, StatusCause, StatusDetails, StatusReason};
 use crate::field_error::{FieldError, join_field_errors};
 use crate::quote::quote;
 use crate::{GroupKind, GroupResource, ListMeta};
@@ -25,7 +25,7 @@ impl Status {
     /// A success without details, as binding a pod answers (201).
     pub fn success(code: i32) -> Self {
         Self {
-            status: Cow::Borrowed(Self::SUCCESS),
+            status: Outcome::Success,
             code,
             ..Self::default()
         }
@@ -36,7 +36,7 @@ impl Status {
         let mut details = about(resource, name);
         details.uid = uid.to_owned();
         Self {
-            details: Some(details),
+            details: Some(Box::new(details)),
             ..Self::success(0)
         }
     }
@@ -44,7 +44,7 @@ impl Status {
     /// A failure of any kind.
     pub fn failure(code: i32, reason: StatusReason, message: impl Into<String>) -> Self {
         Self {
-            status: Cow::Borrowed(Self::FAILURE),
+            status: Outcome::Failure,
             message: message.into(),
             reason,
             code,
@@ -311,7 +311,7 @@ impl Status {
     }
 
     fn with_details(mut self, details: StatusDetails) -> Self {
-        self.details = Some(details);
+        self.details = Some(Box::new(details));
         self
     }
 

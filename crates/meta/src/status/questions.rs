@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::failures::{
     CAUSE_RESOURCE_VERSION_TOO_LARGE, CAUSE_UNEXPECTED_RESPONSE, TOO_LARGE_RESOURCE_VERSION,
 };
-use super::{Status, StatusReason};
+use super::{Outcome, Status, StatusReason};
 
 /// The reasons that say enough: with one of these the code is not looked at.
 const KNOWN_REASONS: [StatusReason; 19] = [
@@ -33,7 +33,7 @@ const KNOWN_REASONS: [StatusReason; 19] = [
 impl Status {
     /// Whether the request did what it was asked for.
     pub fn is_success(&self) -> bool {
-        self.status == Self::SUCCESS
+        self.status == Outcome::Success
     }
 
     /// The object or path does not exist.
