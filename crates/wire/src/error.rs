@@ -31,12 +31,6 @@ pub enum WireError {
         /// Its size.
         bytes: usize,
     },
-    /// A protobuf object of a kind that no schema is known of.
-    #[error("no protobuf schema for {kind}")]
-    NoSchema {
-        /// Its type.
-        kind: String,
-    },
     /// An object whose header could be read, but whose rest is not what was asked for.
     #[error("cannot decode {kind} {key}: {reason}")]
     Decode {

@@ -6,13 +6,24 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::Object;
+use crate::protobuf::Message;
+use crate::schema::Schema;
 use crate::{Encoding, WireError, json};
 
 impl Object {
     /// The object as a typed struct.
     pub fn decode<K: DeserializeOwned>(&self) -> Result<K, WireError> {
-        let json = self.to_json()?;
-        serde_json::from_slice(&json).map_err(|error| self.decode_error(&error))
+        match self.encoding() {
+            Encoding::Json => {
+                serde_json::from_slice(&self.typed_json()?).map_err(|error| self.decode_error(&error))
+            }
+            Encoding::Protobuf => {
+                let api_version = self.api_version();
+                Message::of_kind(Schema::builtin(), &api_version, self.kind(), self.bytes())
+                    .and_then(|message| message.decode())
+                    .map_err(|error| self.decode_error(&error))
+            }
+        }
     }
 
     /// The object as a tree.
@@ -23,10 +34,8 @@ impl Object {
     /// The object as JSON that states its type; borrowed where it was sent like that.
     pub fn to_json(&self) -> Result<Cow<'_, [u8]>, WireError> {
         match self.encoding() {
-            Encoding::Json => Ok(self.typed_json()?),
-            Encoding::Protobuf => Err(WireError::NoSchema {
-                kind: self.group_version_kind().to_string(),
-            }),
+            Encoding::Json => self.typed_json(),
+            Encoding::Protobuf => Ok(Cow::Owned(self.to_value()?.to_string().into_bytes())),
         }
     }
 

@@ -168,6 +168,39 @@ fn json_always_states_its_type() {
 }
 
 #[test]
+fn both_encodings_decode_alike() {
+    let mut expected: Value = serde_json::from_str(JSON).unwrap();
+    expected["metadata"]
+        .as_object_mut()
+        .unwrap()
+        .remove("managedFields");
+    expected["kind"] = json!("Pod");
+    expected["apiVersion"] = json!("v1");
+    let [json, protobuf] = both();
+    assert_eq!(json.to_value().unwrap(), expected);
+    // Protobuf tells absent from empty only where Go does; what was sent is all there.
+    let decoded: Value = serde_json::from_slice(&protobuf.to_json().unwrap()).unwrap();
+    assert_eq!(decoded["metadata"], expected["metadata"]);
+    assert_eq!(
+        (&decoded["kind"], &decoded["apiVersion"]),
+        (&json!("Pod"), &json!("v1"))
+    );
+    assert_eq!(decoded["spec"]["nodeName"], "n");
+}
+
+#[test]
+fn a_custom_kind_has_no_protobuf() {
+    let kind = Arc::new(GroupVersionKind::new("example.com", "v1", "Widget"));
+    let object =
+        Object::from_item(Encoding::Protobuf, &protobuf(), &kind, &ObjectOptions::default()).unwrap();
+    let error = object.to_value().unwrap_err().to_string();
+    assert!(
+        error.starts_with("cannot decode example.com/v1, Kind=Widget shop/web-0: "),
+        "{error}"
+    );
+}
+
+#[test]
 fn an_object_that_is_not_what_was_asked_for_is_named() {
     let text = br#"{"kind":"Pod","apiVersion":"v1","metadata":{"name":"a","namespace":"ns"},"spec":[}"#;
     let object = Object::from_json(text, &ObjectOptions::default()).unwrap();
