@@ -1,5 +1,7 @@
 //! Where commits are kept. An engine knows nothing of readers: it makes a batch durable, all of it or nothing.
 
+pub(crate) mod redb;
+
 use crate::model::Record;
 use crate::{EngineError, Revision};
 

@@ -2,6 +2,8 @@
 
 use std::error::Error;
 use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::{KeyValue, Revision};
@@ -96,6 +98,61 @@ fn describe(current: &Option<KeyValue>) -> String {
     match current {
         None => "the key does not exist".to_owned(),
         Some(found) => format!("the key is at revision {}", found.mod_revision),
+    }
+}
+
+/// Why a durable store could not be opened. The files are left as they were.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OpenError {
+    /// Another process, or another store of this one, has it open.
+    #[error("{} is in use", path.display())]
+    InUse {
+        /// The data directory.
+        path: PathBuf,
+    },
+    /// The data file was written by something else.
+    #[error("{} is not a watchkeeper store", path.display())]
+    Foreign {
+        /// The data file.
+        path: PathBuf,
+    },
+    /// The data file was written by a later version of this crate.
+    #[error("{} has format {found}, newer than {supported}", path.display())]
+    Newer {
+        /// The data file.
+        path: PathBuf,
+        /// The format it has.
+        found: u64,
+        /// The newest format that can be read.
+        supported: u64,
+    },
+    /// The data file has been changed, cut short or lost in parts.
+    #[error("{} is damaged: {detail}", path.display())]
+    Damaged {
+        /// The data file.
+        path: PathBuf,
+        /// What was found.
+        detail: String,
+    },
+    /// The file system refused something.
+    #[error("could not {step} {}", path.display())]
+    Io {
+        /// What was being done.
+        step: &'static str,
+        /// To which file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+impl OpenError {
+    pub(crate) fn damaged(path: &Path, detail: impl fmt::Display) -> Self {
+        Self::Damaged {
+            path: path.to_owned(),
+            detail: detail.to_string(),
+        }
     }
 }
 

@@ -98,7 +98,7 @@ impl Feed {
             return Err(mvcc.compacted_error(self.position));
         }
         let mut changes = Vec::new();
-        let mut position = self.position.max(mvcc.compacted());
+        let mut position = self.position.max(mvcc.history().floor());
         for change in mvcc.changes_after(position).take(MAX_SCAN) {
             if change.key.starts_with(&*self.prefix) {
                 changes.push(change.clone());

@@ -18,6 +18,7 @@ mod group_commit;
 mod maintenance;
 mod model;
 mod mvcc;
+mod recovery;
 mod retention;
 mod revision;
 mod signals;
@@ -25,7 +26,7 @@ mod state;
 mod store;
 mod transaction;
 
-pub use error::{EngineError, ReadError, WriteError};
+pub use error::{EngineError, OpenError, ReadError, WriteError};
 pub use feed::{Batch, Feed};
 pub use model::{Change, Key, KeyValue};
 pub use retention::Retention;

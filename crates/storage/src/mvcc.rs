@@ -48,17 +48,18 @@ pub(crate) struct Mvcc {
 impl Mvcc {
     /// An empty store.
     pub(crate) fn new() -> Self {
-        Self::recovering(Revision::FIRST)
+        Self::recovering(Revision::ZERO)
     }
 
-    /// An empty store that will be given the records up to `floor` that compaction left, then all later ones.
-    pub(crate) fn recovering(floor: Revision) -> Self {
+    /// An empty store that will be given the records that a compaction left, then all later ones.
+    pub(crate) fn recovering(compacted: Revision) -> Self {
+        let floor = compacted.max(Revision::FIRST);
         Self {
             keys: BTreeMap::new(),
             history: History::new(floor),
             expiry: Expiry::default(),
             current: floor,
-            compacted: Revision::ZERO,
+            compacted,
         }
     }
 
@@ -80,6 +81,17 @@ impl Mvcc {
         let change = Arc::new(self.supersede(record));
         self.history.push(change.clone(), written_at);
         change
+    }
+
+    /// Takes a record from before the compacted revision, and tells each version that no longer matters.
+    pub(crate) fn restore(&mut self, record: Record, dropped: impl FnMut(Revision)) {
+        let revision = record.revision;
+        let change = self.supersede(record);
+        if let Some(versions) = self.keys.get_mut(&change.key)
+            && versions.compact(revision, dropped) == Remains::Nothing
+        {
+            self.keys.remove(&change.key);
+        }
     }
 
     fn supersede(&mut self, record: Record) -> Change {

@@ -1,6 +1,7 @@
 //! The handle to a store: what users call.
 
 use std::ops::Bound;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,12 +10,13 @@ use parking_lot::Mutex;
 use tokio::task::JoinHandle;
 
 use crate::clock::Clock;
-use crate::engine::{Engine, Memory};
+use crate::engine::{Engine, Memory, redb};
 use crate::group_commit::GroupCommit;
 use crate::mvcc::{Mvcc, key_value};
+use crate::recovery::Recovered;
 use crate::state::{SharedState, State};
 use crate::transaction::Command;
-use crate::{Feed, Key, KeyValue, ReadError, Retention, Revision, WriteError, maintenance};
+use crate::{Feed, Key, KeyValue, OpenError, ReadError, Retention, Revision, WriteError, maintenance};
 
 /// The largest value by default: 1.5 MiB, as etcd.
 pub const MAX_VALUE_BYTES: usize = 3 << 19;
@@ -115,16 +117,28 @@ impl Store {
     ///
     /// Outside a tokio runtime with time, because expiry and compaction need one.
     pub fn memory(options: StoreOptions) -> Self {
-        Self::start(Mvcc::new(), Clock::start(), Box::new(Memory), Vec::new(), options)
+        let empty = Recovered {
+            mvcc: Mvcc::new(),
+            garbage: Vec::new(),
+        };
+        Self::start(empty, Clock::start(), Box::new(Memory), options)
     }
 
-    fn start(
-        mvcc: Mvcc,
-        clock: Clock,
-        engine: Box<dyn Engine>,
-        garbage: Vec<Revision>,
-        options: StoreOptions,
-    ) -> Self {
+    /// The store in a directory, which is created if need be. It has everything that was acknowledged before, and
+    /// the history that was not yet compacted.
+    pub async fn open(dir: impl Into<PathBuf>, options: StoreOptions) -> Result<Self, OpenError> {
+        let dir = dir.into();
+        let clock = Clock::start();
+        let now = clock.now();
+        let path = dir.clone();
+        let opened = tokio::task::spawn_blocking(move || redb::open(&path, now)).await;
+        // A panic on the way means that the file leads redb astray.
+        let (engine, recovered) = opened.unwrap_or_else(|error| Err(OpenError::damaged(&dir, error)))?;
+        Ok(Self::start(recovered, clock, Box::new(engine), options))
+    }
+
+    fn start(recovered: Recovered, clock: Clock, engine: Box<dyn Engine>, options: StoreOptions) -> Self {
+        let Recovered { mvcc, garbage } = recovered;
         let state = Arc::new(State::new(mvcc, clock, options.retention));
         let group_commit = GroupCommit::new(state.clone(), engine, garbage);
         let maintenance = tokio::spawn(maintenance::run(state.clone(), group_commit.clone()));

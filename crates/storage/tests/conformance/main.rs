@@ -9,7 +9,7 @@ mod writes;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use watchkeeper_storage::{Batch, Change, Feed, KeyValue, RangeRequest, Revision, Store, WriteError};
+use watchkeeper_storage::{Batch, Change, Feed, KeyValue, Range, RangeRequest, Revision, Store, WriteError};
 
 fn text(bytes: &Bytes) -> &str {
     std::str::from_utf8(bytes).unwrap()
@@ -86,6 +86,36 @@ fn conflict(result: Result<Revision, WriteError>) -> Option<String> {
     }
 }
 
+/// All that can be read from a store.
+#[derive(Debug, PartialEq)]
+struct Everything {
+    current: Range,
+    compacted: Range,
+    history: Vec<Arc<Change>>,
+}
+
+impl Everything {
+    /// `None` if the store is closed.
+    async fn of(store: &Store) -> Option<Self> {
+        let at = store.compacted_revision();
+        let compacted = RangeRequest {
+            at: Some(at),
+            ..Default::default()
+        };
+        let mut feed = store.watch("", at).ok()?;
+        let mut history = Vec::new();
+        while feed.position() < store.current_revision() {
+            let batch = feed.read().unwrap();
+            history.extend(batch.changes);
+        }
+        Some(Self {
+            current: store.range(&RangeRequest::default()).await.ok()?,
+            compacted: store.range(&compacted).await.ok()?,
+            history,
+        })
+    }
+}
+
 macro_rules! conformance {
     ($($module:ident: $($name:ident)*;)*) => {
         mod memory {
@@ -95,6 +125,25 @@ macro_rules! conformance {
                     let store = crate::Store::memory(Default::default());
                     crate::$module::$name(store.clone()).await;
                     store.close().await;
+                }
+            )*)*
+        }
+
+        mod redb {
+            $($(
+                #[tokio::test(start_paused = true)]
+                async fn $name() {
+                    let dir = tempfile::tempdir().unwrap();
+                    let store = crate::Store::open(dir.path(), Default::default()).await.unwrap();
+                    crate::$module::$name(store.clone()).await;
+                    let before = crate::Everything::of(&store).await;
+                    store.close().await;
+                    // Whatever the test did can be read back.
+                    let again = crate::Store::open(dir.path(), Default::default()).await.unwrap();
+                    let after = crate::Everything::of(&again).await;
+                    assert!(before.is_none() || before == after, "{before:#?} {after:#?}");
+                    assert_eq!(again.current_revision(), store.current_revision());
+                    again.close().await;
                 }
             )*)*
         }

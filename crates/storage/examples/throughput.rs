@@ -1,0 +1,162 @@
+//! How fast a durable store is on this machine: creates per second with 1 and with 64 writers, what a reader waits
+//! meanwhile, and how long a restart takes.
+//!
+//! ```text
+//! cargo run --release -p watchkeeper-storage --example throughput [directory]
+//! ```
+
+#![allow(clippy::print_stdout)]
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use watchkeeper_storage::{RangeRequest, Revision, Store, StoreOptions};
+
+/// A realistic pod.
+const VALUE_BYTES: usize = 3500;
+/// Creates per measurement.
+const CREATES: usize = 20_000;
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let dir = match std::env::args_os().nth(1) {
+        Some(path) => PathBuf::from(path),
+        None => std::env::temp_dir().join(format!("watchkeeper-throughput-{}", std::process::id())),
+    };
+    println!("memory engine");
+    let memory = Store::memory(StoreOptions::default());
+    measure(&memory, 1, "m1").await?;
+    measure(&memory, 64, "m64").await?;
+    memory.close().await;
+
+    println!("durable engine in {}", dir.display());
+    let store = Store::open(&dir, StoreOptions::default()).await?;
+    measure(&store, 1, "d1").await?;
+    measure(&store, 64, "d64").await?;
+    measure_range(&store).await?;
+    measure_wakes(&store).await?;
+    let started = Instant::now();
+    store.close().await;
+    println!("  close                        {:>9.1?}", started.elapsed());
+    let started = Instant::now();
+    let store = Store::open(&dir, StoreOptions::default()).await?;
+    println!(
+        "  open with {} revisions    {:>9.1?}",
+        store.current_revision(),
+        started.elapsed()
+    );
+    store.close().await;
+    std::fs::remove_dir_all(&dir)?;
+    Ok(())
+}
+
+/// Creates keys with so many writers, while a reader gets one key over and over.
+async fn measure(store: &Store, writers: usize, name: &str) -> Result<(), Box<dyn std::error::Error>> {
+    // One writer waits for every disk write alone: fewer creates tell as much.
+    let each = if writers == 1 {
+        CREATES / 5
+    } else {
+        CREATES / writers
+    };
+    store.create(&format!("/{name}/read"), "x".into(), None).await?;
+    let done = Arc::new(AtomicBool::new(false));
+    let reader = tokio::spawn(read_until(store.clone(), format!("/{name}/read"), done.clone()));
+    let started = Instant::now();
+    let tasks: Vec<_> = (0..writers)
+        .map(|writer| tokio::spawn(write(store.clone(), format!("/{name}/{writer}"), each)))
+        .collect();
+    let mut latencies = Vec::new();
+    for task in tasks {
+        latencies.extend(task.await?);
+    }
+    let elapsed = started.elapsed();
+    done.store(true, Ordering::Relaxed);
+    let per_second = (writers * each) as f64 / elapsed.as_secs_f64();
+    println!(
+        "  {writers:>2} writers: {per_second:>9.0} creates/s, {}",
+        percentiles(latencies)
+    );
+    println!("              get meanwhile:   {}", percentiles(reader.await?));
+    Ok(())
+}
+
+async fn write(store: Store, prefix: String, count: usize) -> Vec<Duration> {
+    let mut latencies = Vec::with_capacity(count);
+    for number in 0..count {
+        let value = Bytes::from(vec![b'x'; VALUE_BYTES]);
+        let started = Instant::now();
+        let created = store.create(&format!("{prefix}/{number}"), value, None).await;
+        latencies.push(started.elapsed());
+        if let Err(error) = created {
+            println!("  create failed: {error}");
+            break;
+        }
+    }
+    latencies
+}
+
+/// Gets a key every 100 µs or so, and notes how long the answer took.
+async fn read_until(store: Store, key: String, done: Arc<AtomicBool>) -> Vec<Duration> {
+    let mut latencies = Vec::new();
+    while !done.load(Ordering::Relaxed) {
+        let started = Instant::now();
+        let found = store.get(&key, None).await;
+        latencies.push(started.elapsed());
+        if !matches!(found, Ok(Some(_))) {
+            println!("  get failed: {found:?}");
+            break;
+        }
+        tokio::time::sleep(Duration::from_micros(100)).await;
+    }
+    latencies
+}
+
+async fn measure_range(store: &Store) -> Result<(), Box<dyn std::error::Error>> {
+    let started = Instant::now();
+    let range = store.range(&RangeRequest::default()).await?;
+    println!(
+        "  range of {} items         {:>9.1?}",
+        range.items.len(),
+        started.elapsed()
+    );
+    Ok(())
+}
+
+/// One write, and how long until the last of 1,000 feeds has it.
+async fn measure_wakes(store: &Store) -> Result<(), Box<dyn std::error::Error>> {
+    let mut latencies = Vec::new();
+    for round in 0..50 {
+        let after = store.current_revision();
+        let feeds: Vec<_> = (0..1000)
+            .map(|_| store.watch("/wake/", after))
+            .collect::<Result<_, _>>()?;
+        let readers: Vec<_> = feeds
+            .into_iter()
+            .map(|mut feed| tokio::spawn(async move { feed.next().await.map(|batch| batch.revision) }))
+            .collect();
+        tokio::task::yield_now().await;
+        let created: Revision = store.create(&format!("/wake/{round}"), "x".into(), None).await?;
+        let started = Instant::now();
+        for reader in readers {
+            assert_eq!(reader.await??, created);
+        }
+        latencies.push(started.elapsed());
+    }
+    println!("  write to last of 1,000 feeds: {}", percentiles(latencies));
+    Ok(())
+}
+
+fn percentiles(mut latencies: Vec<Duration>) -> String {
+    latencies.sort_unstable();
+    let at = |percent: usize| {
+        latencies
+            .get(latencies.len() * percent / 100)
+            .copied()
+            .unwrap_or_default()
+    };
+    let max = latencies.last().copied().unwrap_or_default();
+    format!("p50 {:.1?}, p99 {:.1?}, max {max:.1?}", at(50), at(99))
+}
