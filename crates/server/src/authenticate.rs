@@ -1,0 +1,77 @@
+//! Who is calling: a client certificate, a bearer token, or nobody.
+//!
+//! Credentials that are shown must be right: a wrong token is refused even where none is needed.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use http::HeaderMap;
+use http::header::{AUTHORIZATION, SEC_WEBSOCKET_PROTOCOL};
+use watchkeeper_meta::Status;
+
+use crate::identity::User;
+use crate::tokens::Tokens;
+
+/// Browsers cannot set headers on a WebSocket; they hide the token in a protocol name.
+const WEBSOCKET_TOKEN: &str = "base64url.bearer.authorization.k8s.io.";
+
+/// Finds out who is calling; `certified` is whom a verified client certificate speaks of.
+pub(crate) fn authenticate(
+    certified: Option<&User>,
+    headers: &HeaderMap,
+    tokens: &Tokens,
+) -> Result<User, Status> {
+    if let Some(user) = certified {
+        return Ok(user.clone());
+    }
+    match bearer(headers) {
+        Some(token) => tokens.user(&token).cloned().ok_or_else(Status::unauthorized),
+        None => Ok(User::anonymous()),
+    }
+}
+
+fn bearer(headers: &HeaderMap) -> Option<String> {
+    let header = headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
+    match header.and_then(|value| value.trim().split_once(' ')) {
+        Some((scheme, token)) if scheme.eq_ignore_ascii_case("bearer") => Some(token.trim().to_owned()),
+        _ => websocket_bearer(headers),
+    }
+}
+
+fn websocket_bearer(headers: &HeaderMap) -> Option<String> {
+    let protocols = headers.get_all(SEC_WEBSOCKET_PROTOCOL).iter();
+    let mut protocols = protocols
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','));
+    let hidden = protocols.find_map(|protocol| protocol.trim().strip_prefix(WEBSOCKET_TOKEN))?;
+    String::from_utf8(URL_SAFE_NO_PAD.decode(hidden).ok()?).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http::HeaderValue;
+
+    fn check(name: http::HeaderName, value: &'static str, expected: &str) {
+        let mut tokens = Tokens::default();
+        tokens.add_csv("t,bob,u").unwrap();
+        let headers = HeaderMap::from_iter([(name, HeaderValue::from_static(value))]);
+        let printed = match authenticate(None, &headers, &tokens) {
+            Ok(user) => user.name,
+            Err(status) => status.message,
+        };
+        assert_eq!(printed, expected, "{value}");
+    }
+
+    #[test]
+    fn tokens_are_read_and_must_be_right() {
+        check(AUTHORIZATION, "Bearer t", "bob");
+        check(AUTHORIZATION, "bearer  t ", "bob");
+        check(AUTHORIZATION, "Bearer x", "Unauthorized");
+        check(AUTHORIZATION, "Basic YWRtaW46YWRtaW4=", "system:anonymous");
+        check(
+            SEC_WEBSOCKET_PROTOCOL,
+            "a, base64url.bearer.authorization.k8s.io.dA",
+            "bob",
+        );
+    }
+}

@@ -1,0 +1,113 @@
+//! Bodies: a request's is collected up to a limit, an answer's is either whole or a stream of frames.
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use bytes::{Bytes, BytesMut};
+use futures_core::Stream;
+use http::HeaderMap;
+use http::header::CONTENT_LENGTH;
+use http_body::{Body, Frame, SizeHint};
+use http_body_util::BodyExt as _;
+use watchkeeper_meta::Status;
+
+use crate::limits::MAX_REQUEST_BODY_BYTES;
+
+/// The stream was cut on purpose: the connection ends without the mark of a complete body.
+#[derive(Debug, thiserror::Error)]
+#[error("the stream was cut")]
+pub(crate) struct StreamCut;
+
+/// Frames of an answer, made as they are sent.
+pub(crate) type FrameStream = Pin<Box<dyn Stream<Item = Result<Bytes, StreamCut>> + Send>>;
+
+/// The body of an answer.
+pub(crate) enum ResponseBody {
+    /// All of it; `None` once sent.
+    Whole(Option<Bytes>),
+    /// Sent piece by piece, each as soon as it is there.
+    Stream(FrameStream),
+}
+
+impl ResponseBody {
+    /// No body.
+    pub(crate) fn empty() -> Self {
+        Self::Whole(None)
+    }
+}
+
+impl<T: Into<Bytes>> From<T> for ResponseBody {
+    fn from(bytes: T) -> Self {
+        Self::Whole(Some(bytes.into()).filter(|bytes| !bytes.is_empty()))
+    }
+}
+
+impl Body for ResponseBody {
+    type Data = Bytes;
+    type Error = StreamCut;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, StreamCut>>> {
+        match &mut *self {
+            Self::Whole(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
+            Self::Stream(frames) => frames
+                .as_mut()
+                .poll_next(context)
+                .map(|frame| frame.map(|bytes| bytes.map(Frame::data))),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        matches!(self, Self::Whole(None))
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Self::Whole(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64)),
+            Self::Stream(_) => SizeHint::default(),
+        }
+    }
+}
+
+/// Reads a request's body, at most [`MAX_REQUEST_BODY_BYTES`] of it.
+///
+/// A length that is stated and too large is refused before a byte is read, so that an attacker cannot make the
+/// server wait for what it will not take.
+pub(crate) async fn collect<B>(headers: &HeaderMap, mut body: B) -> Result<Bytes, Status>
+where
+    B: Body<Data = Bytes> + Unpin,
+{
+    let stated = headers
+        .get(CONTENT_LENGTH)
+        .and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
+    if stated.is_some_and(|length| length > MAX_REQUEST_BODY_BYTES as u64) {
+        return Err(too_large());
+    }
+    let mut first = Bytes::new();
+    let mut rest = BytesMut::new();
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|_| Status::bad_request("the body of the request ended early"))?;
+        let Ok(data) = frame.into_data() else { continue };
+        if first.len() + rest.len() + data.len() > MAX_REQUEST_BODY_BYTES {
+            return Err(too_large());
+        }
+        // Most bodies come in one piece and are not copied.
+        match first.is_empty() {
+            true => first = data,
+            false => rest.extend_from_slice(&data),
+        }
+    }
+    if rest.is_empty() {
+        return Ok(first);
+    }
+    let mut whole = BytesMut::with_capacity(first.len() + rest.len());
+    whole.extend_from_slice(&first);
+    whole.extend_from_slice(&rest);
+    Ok(whole.freeze())
+}
+
+fn too_large() -> Status {
+    Status::request_entity_too_large(format!("limit is {MAX_REQUEST_BODY_BYTES}"))
+}

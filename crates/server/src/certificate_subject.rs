@@ -1,0 +1,134 @@
+//! Who a client certificate speaks of: the common name is the user, the organizations are the groups.
+//!
+//! Only certificates that TLS has verified are read here. The reader walks DER just far enough to find the
+//! subject and knows nothing else of X.509; a dependency for two attributes would be larger than this file.
+
+use crate::identity::User;
+
+/// `2.5.4.3`, commonName.
+const COMMON_NAME: &[u8] = &[0x55, 0x04, 0x03];
+/// `2.5.4.10`, organizationName.
+const ORGANIZATION: &[u8] = &[0x55, 0x04, 0x0a];
+
+/// DER tags met on the way.
+mod tag {
+    pub(super) const INTEGER: u8 = 0x02;
+    pub(super) const OBJECT_IDENTIFIER: u8 = 0x06;
+    pub(super) const UTF8_STRING: u8 = 0x0c;
+    pub(super) const PRINTABLE_STRING: u8 = 0x13;
+    pub(super) const TELETEX_STRING: u8 = 0x14;
+    pub(super) const IA5_STRING: u8 = 0x16;
+    pub(super) const SEQUENCE: u8 = 0x30;
+    pub(super) const SET: u8 = 0x31;
+    pub(super) const VERSION: u8 = 0xa0;
+}
+
+/// The user a verified certificate speaks of; `None` if it names nobody.
+pub(crate) fn user_of(certificate: &[u8]) -> Option<User> {
+    let mut name = String::new();
+    let mut groups = Vec::new();
+    let mut subject = Reader(subject(certificate)?);
+    while let Some(set) = subject.read(tag::SET) {
+        let mut set = Reader(set);
+        while let Some(attribute) = set.read(tag::SEQUENCE) {
+            match attribute_of(attribute) {
+                Some((COMMON_NAME, text)) => name = text,
+                Some((ORGANIZATION, text)) => groups.push(text),
+                _ => {}
+            }
+        }
+    }
+    (!name.is_empty()).then(|| User::authenticated(name, "", groups))
+}
+
+/// Certificate → tbsCertificate → past version, serial, signature, issuer and validity → subject.
+fn subject(certificate: &[u8]) -> Option<&[u8]> {
+    let mut certificate = Reader(Reader(certificate).read(tag::SEQUENCE)?);
+    let mut body = Reader(certificate.read(tag::SEQUENCE)?);
+    body.read(tag::VERSION);
+    body.read(tag::INTEGER)?;
+    for _signature_issuer_validity in 0..3 {
+        body.read(tag::SEQUENCE)?;
+    }
+    body.read(tag::SEQUENCE)
+}
+
+fn attribute_of(attribute: &[u8]) -> Option<(&[u8], String)> {
+    let mut attribute = Reader(attribute);
+    let id = attribute.read(tag::OBJECT_IDENTIFIER)?;
+    let (tag, text) = attribute.read_any()?;
+    let is_text = matches!(
+        tag,
+        tag::UTF8_STRING | tag::PRINTABLE_STRING | tag::TELETEX_STRING | tag::IA5_STRING
+    );
+    let text = std::str::from_utf8(text).ok().filter(|_| is_text)?;
+    Some((id, text.to_owned()))
+}
+
+/// Reads DER elements one after another.
+struct Reader<'a>(&'a [u8]);
+
+impl<'a> Reader<'a> {
+    /// The content of the next element if it has this tag; else nothing is read.
+    fn read(&mut self, tag: u8) -> Option<&'a [u8]> {
+        let before = self.0;
+        match self.read_any() {
+            Some((found, content)) if found == tag => Some(content),
+            _ => {
+                self.0 = before;
+                None
+            }
+        }
+    }
+
+    fn read_any(&mut self) -> Option<(u8, &'a [u8])> {
+        let (&tag, rest) = self.0.split_first()?;
+        let (&first, rest) = rest.split_first()?;
+        let (length, rest) = match first {
+            0..=0x7f => (usize::from(first), rest),
+            // Up to four bytes of length; no certificate that TLS takes needs more.
+            0x81..=0x84 => {
+                let (digits, rest) = rest.split_at_checked(usize::from(first & 0x7f))?;
+                let length = digits
+                    .iter()
+                    .fold(0usize, |sum, digit| sum << 8 | usize::from(*digit));
+                (length, rest)
+            }
+            _ => return None,
+        };
+        let (content, rest) = rest.split_at_checked(length)?;
+        self.0 = rest;
+        Some((tag, content))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rcgen::{CertificateParams, DistinguishedName, DnType, KeyPair};
+
+    #[test]
+    fn the_subject_names_user_and_groups() {
+        let mut params = CertificateParams::default();
+        let mut subject = DistinguishedName::new();
+        subject.push(DnType::OrganizationName, "dev");
+        subject.push(DnType::CommonName, "zoë");
+        params.distinguished_name = subject;
+        let certificate = params.self_signed(&KeyPair::generate().unwrap()).unwrap();
+        let user = user_of(certificate.der()).unwrap();
+        assert_eq!(user.name, "zoë");
+        assert_eq!(user.groups, ["dev", "system:authenticated"]);
+    }
+
+    #[test]
+    fn damaged_certificates_name_nobody() {
+        let certificate = CertificateParams::default()
+            .self_signed(&KeyPair::generate().unwrap())
+            .unwrap();
+        let der = certificate.der();
+        for length in 0..der.len() {
+            let _ = user_of(&der[..length]);
+        }
+        assert_eq!(user_of(&[0x30, 0x84, 0xff, 0xff, 0xff, 0xff]), None);
+    }
+}

@@ -1,0 +1,148 @@
+//! The server's own certificate authority and what it signs: one certificate for the listener, and client
+//! certificates for whoever holds the handle.
+//!
+//! Keys live in memory and end with the server. Nothing is written to disk here.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use rcgen::{
+    BasicConstraints, CertificateParams, CertifiedIssuer, DistinguishedName, DnType, ExtendedKeyUsagePurpose,
+    IsCa, KeyPair, KeyUsagePurpose,
+};
+use rustls::RootCertStore;
+use rustls::crypto::CryptoProvider;
+use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
+use rustls::server::WebPkiClientVerifier;
+
+/// A certificate authority of one server.
+pub(crate) struct Authority {
+    issuer: CertifiedIssuer<'static, KeyPair>,
+}
+
+/// A client certificate and its key, both PEM.
+#[derive(Clone)]
+pub struct ClientCertificate {
+    /// The certificate.
+    pub certificate_pem: String,
+    /// Its private key: a secret.
+    pub key_pem: String,
+}
+
+impl std::fmt::Debug for ClientCertificate {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ClientCertificate")
+            .field("certificate_pem", &self.certificate_pem)
+            .field("key_pem", &"[redacted]")
+            .finish()
+    }
+}
+
+/// Why certificates could not be made.
+#[derive(Debug, thiserror::Error)]
+pub enum CertificateError {
+    /// A key or a certificate could not be made.
+    #[error("cannot make a certificate")]
+    Make(#[from] rcgen::Error),
+    /// TLS refused the parts.
+    #[error("cannot set up TLS")]
+    Tls(#[from] rustls::Error),
+    /// The clients' authority is not usable.
+    #[error("cannot use the client certificate authority")]
+    ClientAuthority(#[from] rustls::server::VerifierBuilderError),
+}
+
+impl Authority {
+    /// Makes a new authority.
+    pub(crate) fn new() -> Result<Self, CertificateError> {
+        let mut params = CertificateParams::default();
+        params.distinguished_name = named("watchkeeper-ca", None);
+        params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
+        params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+        let issuer = CertifiedIssuer::self_signed(params, KeyPair::generate()?)?;
+        Ok(Self { issuer })
+    }
+
+    /// The authority's certificate, which clients trust.
+    pub(crate) fn pem(&self) -> String {
+        self.issuer.pem()
+    }
+
+    /// Signs a certificate for a user.
+    pub(crate) fn client(
+        &self,
+        user: &str,
+        group: Option<&str>,
+    ) -> Result<ClientCertificate, CertificateError> {
+        let mut params = CertificateParams::default();
+        params.distinguished_name = named(user, group);
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
+        let key = KeyPair::generate()?;
+        let certificate = params.signed_by(&key, &self.issuer)?;
+        Ok(ClientCertificate {
+            certificate_pem: certificate.pem(),
+            key_pem: key.serialize_pem(),
+        })
+    }
+
+    /// TLS for the listener: a certificate for these names, client certificates optional, HTTP/2 preferred.
+    pub(crate) fn server_config(
+        &self,
+        names: &[String],
+    ) -> Result<Arc<rustls::ServerConfig>, CertificateError> {
+        let mut params = CertificateParams::new(names.to_vec())?;
+        params.distinguished_name = named("watchkeeper", None);
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+        let key = KeyPair::generate()?;
+        let certificate = params.signed_by(&key, &self.issuer)?;
+
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let clients = self.client_verifier(provider.clone())?;
+        let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der()));
+        let mut config = rustls::ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()?
+            .with_client_cert_verifier(clients)
+            .with_single_cert(vec![certificate.der().clone()], key)?;
+        config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        Ok(Arc::new(config))
+    }
+
+    fn client_verifier(
+        &self,
+        provider: Arc<CryptoProvider>,
+    ) -> Result<Arc<dyn rustls::server::danger::ClientCertVerifier>, CertificateError> {
+        let mut roots = RootCertStore::empty();
+        roots.add(self.issuer.der().clone())?;
+        let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
+        Ok(verifier.allow_unauthenticated().build()?)
+    }
+}
+
+/// The names a listener answers to: loopback, the names pods know an API server by, its address, and the
+/// operator's own.
+pub(crate) fn host_names(address: Option<IpAddr>, own: &[String]) -> Vec<String> {
+    const ALWAYS: [&str; 7] = [
+        "localhost",
+        "127.0.0.1",
+        "::1",
+        "kubernetes",
+        "kubernetes.default",
+        "kubernetes.default.svc",
+        "kubernetes.default.svc.cluster.local",
+    ];
+    let mut names: Vec<String> = ALWAYS.map(str::to_owned).to_vec();
+    names.extend(address.map(|address| address.to_string()));
+    names.extend(own.iter().cloned());
+    names.sort();
+    names.dedup();
+    names
+}
+
+fn named(name: &str, organization: Option<&str>) -> DistinguishedName {
+    let mut subject = DistinguishedName::new();
+    subject.push(DnType::CommonName, name);
+    if let Some(organization) = organization {
+        subject.push(DnType::OrganizationName, organization);
+    }
+    subject
+}

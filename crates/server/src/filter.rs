@@ -1,0 +1,197 @@
+//! What every request passes on its way in and out, in one visible order.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+
+use aws_lc_rs::rand;
+use futures_util::FutureExt as _;
+use http::header::{ACCEPT, CONTENT_TYPE, USER_AGENT};
+use http::{HeaderMap, HeaderName, HeaderValue, Request, request};
+use hyper::body::Incoming;
+use tokio::time::Instant;
+use watchkeeper_meta::Status;
+
+use crate::authenticate::authenticate;
+use crate::authorize::authorize;
+use crate::deadline::deadline;
+use crate::handlers;
+use crate::host::check_host;
+use crate::identity::User;
+use crate::metrics::Labels;
+use crate::negotiate::{Accepted, accept_for_error, wants_pretty};
+use crate::request_info::RequestInfo;
+use crate::respond::{self, Answer, Failure};
+use crate::route::Route;
+use crate::shared::Shared;
+
+/// Who is at the other end of a connection.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Peer {
+    /// Whom a verified client certificate speaks of.
+    pub certified: Option<User>,
+}
+
+/// A request that has passed every filter.
+pub(crate) struct Call {
+    pub server: Arc<Shared>,
+    pub head: request::Parts,
+    pub info: RequestInfo,
+    pub user: User,
+    /// Whether a person is reading.
+    pub pretty: bool,
+}
+
+impl Call {
+    /// The query as it stands in the URL.
+    pub(crate) fn query(&self) -> &str {
+        self.head.uri.query().unwrap_or_default()
+    }
+
+    /// What the client accepts; several header lines are one list.
+    pub(crate) fn accept(&self) -> String {
+        header_list(&self.head.headers, ACCEPT)
+    }
+
+    /// What the body says it is.
+    pub(crate) fn content_type(&self) -> Option<&str> {
+        self.head
+            .headers
+            .get(CONTENT_TYPE)
+            .map(|value| value.to_str().unwrap_or("?"))
+    }
+
+    /// The program that asks.
+    pub(crate) fn user_agent(&self) -> &str {
+        user_agent(&self.head.headers)
+    }
+}
+
+/// Answers a request, whatever happens.
+pub(crate) async fn serve(server: Arc<Shared>, peer: Arc<Peer>, request: Request<Incoming>) -> Answer {
+    let began = Instant::now();
+    let (head, body) = request.into_parts();
+    let request_headers = head.headers.clone();
+    let audit_id = audit_id(&request_headers);
+    let info = RequestInfo::read(
+        &head.method,
+        head.uri.path(),
+        head.uri.query().unwrap_or_default(),
+    );
+    let form = Accepted {
+        pretty: wants_pretty(head.uri.query().unwrap_or_default(), user_agent(&request_headers)),
+        ..accept_for_error(&header_list(&request_headers, ACCEPT))
+    };
+    let route = Route::find(
+        &server.catalog(),
+        &head.method,
+        head.uri.path(),
+        head.uri.query().unwrap_or_default(),
+    );
+    let labels = Labels::of(route.as_ref().ok());
+
+    // A panic ends one request, not the connection it shares with others.
+    let answered = AssertUnwindSafe(answer(
+        &server,
+        &peer,
+        head,
+        info,
+        route.map_err(Failure::from),
+        form.pretty,
+        body,
+    ));
+    let answer = match answered.catch_unwind().await {
+        Ok(Ok(answer)) => answer,
+        Ok(Err(failure)) => respond::failure(failure, form),
+        Err(_) => respond::status(&Status::internal_error("the request's handler panicked"), form),
+    };
+
+    server
+        .metrics
+        .answered(labels, answer.status().as_u16(), began.elapsed());
+    respond::finish(answer, &request_headers, &audit_id)
+}
+
+/// The filters, from the outside in.
+async fn answer(
+    server: &Arc<Shared>,
+    peer: &Peer,
+    head: request::Parts,
+    info: RequestInfo,
+    route: Result<Route, Failure>,
+    pretty: bool,
+    body: Incoming,
+) -> Result<Answer, Failure> {
+    // A page that leads browsers here under a foreign name learns nothing, not even from errors.
+    check_host(&server.hosts, &head.uri, &head.headers)?;
+    // A time that cannot be read is the caller's mistake, whoever calls.
+    let deadline = deadline(&info, head.uri.query().unwrap_or_default())?;
+    // Wrong credentials are refused even where none are needed.
+    let user = authenticate(peer.certified.as_ref(), &head.headers, &server.tokens)?;
+    // A flood is turned away before it costs anything.
+    let _place = server.in_flight.enter(&info).map_err(|_| Failure::Busy)?;
+    // Whoever may not ask does not learn what exists.
+    authorize(&user, &info)?;
+    // Planned faults take the place of the answer, not of the checks before it.
+    if let Some(planned) = server.faults.take_answer(&info) {
+        return Err(planned.into());
+    }
+    let call = Call {
+        server: server.clone(),
+        head,
+        info,
+        user,
+        pretty,
+    };
+    let answering = handlers::answer(call, route?, body);
+    match deadline {
+        Some(limit) => tokio::time::timeout(limit, answering).await.map_err(|_| late())?,
+        None => answering.await,
+    }
+}
+
+fn late() -> Failure {
+    let text = "request did not complete within requested timeout - context deadline exceeded";
+    Status::timeout(text, 0).into()
+}
+
+/// The id under which a request can be found in logs: the caller's own, or a new one.
+fn audit_id(headers: &HeaderMap) -> HeaderValue {
+    match headers.get("audit-id") {
+        Some(id) if !id.is_empty() && id.len() <= 64 => id.clone(),
+        _ => HeaderValue::try_from(random_uuid()).expect("hex digits and hyphens"),
+    }
+}
+
+/// A version 4 UUID.
+pub(crate) fn random_uuid() -> String {
+    let mut bytes = [0u8; 16];
+    rand::fill(&mut bytes).expect("the system has a source of randomness");
+    bytes[6] = bytes[6] & 0x0f | 0x40;
+    bytes[8] = bytes[8] & 0x3f | 0x80;
+    let hex = |range: std::ops::Range<usize>| -> String {
+        bytes[range].iter().map(|byte| format!("{byte:02x}")).collect()
+    };
+    format!(
+        "{}-{}-{}-{}-{}",
+        hex(0..4),
+        hex(4..6),
+        hex(6..8),
+        hex(8..10),
+        hex(10..16)
+    )
+}
+
+fn header_list(headers: &HeaderMap, name: HeaderName) -> String {
+    let lines = headers
+        .get_all(name)
+        .iter()
+        .filter_map(|value| value.to_str().ok());
+    lines.collect::<Vec<_>>().join(",")
+}
+
+fn user_agent(headers: &HeaderMap) -> &str {
+    headers
+        .get(USER_AGENT)
+        .and_then(|value| value.to_str().ok())
+        .unwrap_or_default()
+}

@@ -1,0 +1,102 @@
+//! Discovery documents: what is served, small or aggregated.
+
+use http::header::{CACHE_CONTROL, ETAG, IF_NONE_MATCH, VARY};
+use http::{HeaderValue, StatusCode};
+use serde::Serialize;
+
+use crate::body::ResponseBody;
+use crate::discovery::{Aggregated, ApiVersions, Group, GroupList, ResourceList, etag};
+use crate::filter::Call;
+use crate::negotiate::{Accepted, Encoding, Offer, Transform, accept};
+use crate::respond::{Answer, Failure, encoded, to_json, with_type};
+
+/// What an aggregated document states it is.
+const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+
+/// `GET /api`.
+pub(super) fn core_versions(call: &Call) -> Result<Answer, Failure> {
+    let catalog = call.server.catalog();
+    let form = form(call, Offer::Discovery)?;
+    match form.transform {
+        Transform::AggregatedDiscovery => Ok(aggregated(call, &Aggregated::core(&catalog))),
+        _ => Ok(document(
+            &ApiVersions::of(&catalog, call.server.address.clone()),
+            form,
+        )),
+    }
+}
+
+/// `GET /apis`.
+pub(super) fn groups(call: &Call) -> Result<Answer, Failure> {
+    let catalog = call.server.catalog();
+    let form = form(call, Offer::Discovery)?;
+    match form.transform {
+        Transform::AggregatedDiscovery => Ok(aggregated(call, &Aggregated::groups(&catalog))),
+        _ => Ok(document(&GroupList::of(&catalog), form)),
+    }
+}
+
+/// `GET /apis/{group}`.
+pub(super) fn group(call: &Call, name: &str) -> Result<Answer, Failure> {
+    let catalog = call.server.catalog();
+    let group = catalog.group(name).ok_or(Failure::NoSuchPage)?;
+    Ok(document(&Group::of(group), form(call, Offer::Plain)?))
+}
+
+/// `GET /api/{version}`, `GET /apis/{group}/{version}`.
+pub(super) fn resources(call: &Call, group: &str, version: &str) -> Result<Answer, Failure> {
+    let catalog = call.server.catalog();
+    let version = catalog.version(group, version).ok_or(Failure::NoSuchPage)?;
+    Ok(document(
+        &ResourceList::of(group, version),
+        form(call, Offer::Plain)?,
+    ))
+}
+
+fn form(call: &Call, offer: Offer) -> Result<Accepted, Failure> {
+    let accepted = accept(&call.accept(), offer)?;
+    Ok(Accepted {
+        pretty: accepted.pretty || call.pretty,
+        ..accepted
+    })
+}
+
+/// A document, as JSON: clients that would rather have it otherwise take it like this too.
+fn document(document: &impl Serialize, form: Accepted) -> Answer {
+    let form = Accepted {
+        encoding: Encoding::Json,
+        ..form
+    };
+    encoded(StatusCode::OK, form, to_json(document).into())
+}
+
+/// The aggregated document, or nothing if the client has it already.
+fn aggregated(call: &Call, document: &Aggregated<'_>) -> Answer {
+    let bytes = to_json(document);
+    let tag = etag(&bytes);
+    let mut answer = match is_known(call, &tag) {
+        true => not_modified(),
+        false => with_type(StatusCode::OK, AGGREGATED, bytes),
+    };
+    let headers = answer.headers_mut();
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("public"));
+    headers.insert(VARY, HeaderValue::from_static("Accept"));
+    headers.insert(ETAG, HeaderValue::try_from(tag).expect("hex digits and quotes"));
+    answer
+}
+
+fn not_modified() -> Answer {
+    let mut answer = Answer::new(ResponseBody::empty());
+    *answer.status_mut() = StatusCode::NOT_MODIFIED;
+    answer
+}
+
+/// Whether the client says that it has this document.
+pub(super) fn is_known(call: &Call, tag: &str) -> bool {
+    let known = call
+        .head
+        .headers
+        .get(IF_NONE_MATCH)
+        .and_then(|tags| tags.to_str().ok());
+    known.is_some_and(|tags| tags.split(',').any(|known| known.trim() == tag))
+}

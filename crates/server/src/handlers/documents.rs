@@ -1,0 +1,72 @@
+//! The small documents of the server itself: paths, version, health and metrics.
+
+use http::StatusCode;
+use serde::Serialize;
+
+use crate::HealthProbe;
+use crate::filter::Call;
+use crate::respond::{Answer, Failure, json, with_type};
+use crate::version::Version;
+
+/// What stands at the root besides groups and health checks.
+const PATHS: [&str; 8] = [
+    "/api",
+    "/apis",
+    "/apis/",
+    "/metrics",
+    "/openapi/v2",
+    "/openapi/v3",
+    "/openapi/v3/",
+    "/version",
+];
+
+/// `GET /`: what there is to see.
+pub(super) fn root(call: &Call) -> Result<Answer, Failure> {
+    #[derive(Serialize)]
+    struct Paths {
+        paths: Vec<String>,
+    }
+    let mut paths: Vec<String> = PATHS.map(str::to_owned).to_vec();
+    for group in call.server.catalog().groups() {
+        let root = match &*group.name {
+            "" => "/api".to_owned(),
+            name => format!("/apis/{name}"),
+        };
+        paths.extend(
+            group
+                .versions
+                .iter()
+                .map(|version| format!("{root}/{}", version.name)),
+        );
+        paths.extend((!group.name.is_empty()).then_some(root));
+    }
+    for probe in HealthProbe::ALL {
+        let root = format!("/{}", probe.as_str());
+        paths.extend(probe.checks().iter().map(|check| format!("{root}/{check}")));
+        paths.push(root);
+    }
+    paths.sort();
+    // People read this page; it is always indented.
+    Ok(json(&Paths { paths }, true))
+}
+
+/// `GET /version`. Always indented, as a real server has it.
+pub(super) fn version() -> Answer {
+    json(&Version::current(), true)
+}
+
+/// `GET /metrics`.
+pub(super) fn metrics(call: &Call) -> Answer {
+    let open_streams = call.server.faults.open_streams(&Default::default());
+    let page = call.server.metrics.page(open_streams);
+    with_type(StatusCode::OK, "text/plain; version=0.0.4; charset=utf-8", page)
+}
+
+/// `GET /healthz`, `/livez`, `/readyz`, or one check of theirs.
+pub(super) fn health(call: &Call, probe: HealthProbe, check: Option<&str>) -> Answer {
+    let health = call.server.health();
+    match check {
+        Some(check) => health.answer_check(probe, check),
+        None => health.answer(probe, call.query()),
+    }
+}

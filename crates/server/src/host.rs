@@ -1,0 +1,61 @@
+//! Which names the server answers to. A page in a browser on this machine can make a foreign name point here;
+//! such requests carry that name and are refused. Addresses cannot be made to point elsewhere and always pass.
+
+use std::net::IpAddr;
+
+use http::header::HOST;
+use http::{HeaderMap, Uri};
+use watchkeeper_meta::{GroupResource, Status};
+
+/// Lets requests for known names pass, and those that name no host at all: browsers always do.
+pub(crate) fn check_host(names: &[String], uri: &Uri, headers: &HeaderMap) -> Result<(), Status> {
+    let header = headers.get(HOST).map(|host| host.to_str().unwrap_or("?"));
+    let Some(host) = uri.authority().map(|authority| authority.as_str()).or(header) else {
+        return Ok(());
+    };
+    let name = without_port(host);
+    let known = name.parse::<IpAddr>().is_ok() || names.iter().any(|it| it.eq_ignore_ascii_case(name));
+    match known {
+        true => Ok(()),
+        false => Err(Status::forbidden(
+            &GroupResource::default(),
+            "",
+            format!("host {host:?} is not served here"),
+        )),
+    }
+}
+
+fn without_port(host: &str) -> &str {
+    if let Some(rest) = host.strip_prefix('[') {
+        return rest.split(']').next().unwrap_or_default();
+    }
+    host.rsplit_once(':').map_or(host, |(name, _)| name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http::HeaderValue;
+
+    #[test]
+    fn foreign_names_are_refused() {
+        let names = ["localhost".to_owned()];
+        let passes = |host: &'static str| {
+            let headers = HeaderMap::from_iter([(HOST, HeaderValue::from_static(host))]);
+            check_host(&names, &Uri::from_static("/"), &headers).is_ok()
+        };
+        for host in [
+            "localhost",
+            "LOCALHOST:6443",
+            "127.0.0.1:6443",
+            "[::1]:6443",
+            "10.1.2.3",
+        ] {
+            assert!(passes(host), "{host}");
+        }
+        for host in ["evil.example", "evil.example:6443", "localhost.evil.example"] {
+            assert!(!passes(host), "{host}");
+        }
+        assert!(check_host(&names, &Uri::from_static("/"), &HeaderMap::new()).is_ok());
+    }
+}

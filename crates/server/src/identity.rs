@@ -1,0 +1,50 @@
+//! Who is calling.
+
+/// Everyone who proved who they are.
+pub(crate) const AUTHENTICATED: &str = "system:authenticated";
+/// Everyone who did not.
+pub(crate) const UNAUTHENTICATED: &str = "system:unauthenticated";
+/// Those who may do everything.
+pub(crate) const MASTERS: &str = "system:masters";
+/// The name of a caller without credentials.
+pub(crate) const ANONYMOUS: &str = "system:anonymous";
+
+/// A caller, as authorization and audit see one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct User {
+    /// The name.
+    pub name: String,
+    /// An identity that outlives a change of name; may be empty.
+    pub uid: String,
+    /// The groups, including the ones every caller has.
+    pub groups: Vec<String>,
+}
+
+impl User {
+    /// A caller who proved to be `name`; the group of all such callers is added.
+    pub fn authenticated(name: impl Into<String>, uid: impl Into<String>, groups: Vec<String>) -> Self {
+        let mut groups = groups;
+        if !groups.iter().any(|group| group == AUTHENTICATED) {
+            groups.push(AUTHENTICATED.to_owned());
+        }
+        Self {
+            name: name.into(),
+            uid: uid.into(),
+            groups,
+        }
+    }
+
+    /// A caller who showed no credentials.
+    pub fn anonymous() -> Self {
+        Self {
+            name: ANONYMOUS.to_owned(),
+            uid: String::new(),
+            groups: vec![UNAUTHENTICATED.to_owned()],
+        }
+    }
+
+    /// Whether the caller belongs to a group.
+    pub fn is_in(&self, group: &str) -> bool {
+        self.groups.iter().any(|it| it == group)
+    }
+}

@@ -1,0 +1,69 @@
+//! An embedded, wire-compatible Kubernetes API server.
+//!
+//! ```text
+//! listener ▶ filter ▶ route ▶ handlers ▶ registry ▶ respond
+//! ```
+//!
+//! A request comes in on a connection ([`Connector`] or a TLS socket), passes the filters in one visible order,
+//! finds its route and its handler, and is answered in the form it asked for. What a write means lives in the
+//! registry; this crate holds HTTP only.
+//!
+//! ```
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use watchkeeper_server::Server;
+//!
+//! let server = Server::builder().in_memory().start().await?;
+//! let connection = server.connector().connect().await?; // speak HTTP on it
+//! # drop(connection);
+//! server.shutdown().await;
+//! # Ok(())
+//! # }
+//! ```
+
+mod authenticate;
+mod authorize;
+mod body;
+mod catalog;
+mod certificate_subject;
+mod certificates;
+mod connector;
+mod deadline;
+mod discovery;
+mod faults;
+mod filter;
+mod handlers;
+mod health;
+mod host;
+mod identity;
+mod in_flight;
+mod kubeconfig;
+pub mod limits;
+mod listener;
+mod metrics;
+pub mod negotiate;
+mod pretty;
+mod request_info;
+mod resources;
+mod respond;
+mod route;
+mod server;
+mod shared;
+mod stall_guard;
+mod status_bytes;
+mod stream;
+mod tokens;
+mod verb;
+mod version;
+
+pub use catalog::{ApiGroup, ApiResource, ApiSubresource, ApiVersion, Catalog};
+pub use certificates::{CertificateError, ClientCertificate};
+pub use connector::Connector;
+pub use faults::{Faults, Flow, RequestMatch, TooManyFaults};
+pub use health::HealthProbe;
+pub use identity::User;
+pub use request_info::{RequestInfo, ResourceInfo};
+pub use route::{Refusal, ResourceRoute, Route};
+pub use server::{Builder, Handle, Server, StartError};
+pub use tokens::{Token, TokenFileError, Tokens};
+pub use verb::Verb;

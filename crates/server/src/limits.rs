@@ -1,0 +1,61 @@
+//! Every limit of the HTTP side in one place, each with what happens beyond it.
+
+use std::time::Duration;
+
+/// A larger request body is refused with 413; the figure is kube-apiserver's.
+pub const MAX_REQUEST_BODY_BYTES: usize = 3 * 1024 * 1024;
+
+/// A larger request head is refused with 431 by the HTTP layer. Tokens of cloud providers reach a few KiB.
+pub const MAX_HEADER_BYTES: usize = 64 * 1024;
+
+/// How many header lines a request may have; more is 431.
+pub const MAX_HEADERS: usize = 128;
+
+/// How many reads are answered at once; more get 429. Watches do not count. As kube-apiserver.
+pub const MAX_READS_IN_FLIGHT: usize = 400;
+
+/// How many writes are answered at once; more get 429. As kube-apiserver.
+pub const MAX_WRITES_IN_FLIGHT: usize = 200;
+
+/// What a client that was sent away with 429 is asked to wait.
+pub const RETRY_AFTER_SECONDS: u64 = 1;
+
+/// The longest a request may take, and the time it gets when it asks for none; then it is 504. As kube-apiserver.
+pub const MAX_REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// How long a connection may wait between requests, or take for a request's head; then it is closed.
+pub const IDLE_TIMEOUT: Duration = Duration::from_secs(90);
+
+/// How long a TLS handshake may take; then the connection is closed.
+pub const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How long a client may refuse to take bytes that are ready for it; then the connection is closed.
+pub const WRITE_STALL_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// How often an HTTP/2 peer on a socket is asked whether it is still there.
+pub const PING_INTERVAL: Duration = Duration::from_secs(30);
+
+/// How long it may take to answer that; then the connection is closed.
+pub const PING_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// How many requests one HTTP/2 connection may have open; more wait in the client. A program with hundreds of
+/// watches fits on one connection.
+pub const MAX_CONCURRENT_STREAMS: u32 = 1000;
+
+/// How many connections are served at once; more wait in the system's accept queue.
+pub const MAX_CONNECTIONS: usize = 16_384;
+
+/// How many connections may wait for the in-process listener; a client that finds it full waits.
+pub const MAX_WAITING_CONNECTIONS: usize = 128;
+
+/// The bytes an in-process connection holds in each direction before its writer waits.
+pub const PIPE_BYTES: usize = 64 * 1024;
+
+/// A larger answer is compressed if the client takes gzip. As kube-apiserver.
+pub const GZIP_THRESHOLD_BYTES: usize = 128 * 1024;
+
+/// How long requests may still run when the server shuts down; then their connections are closed.
+pub const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How many faults can wait for their request; more are refused with an error.
+pub const MAX_PLANNED_FAULTS: usize = 1024;

@@ -1,0 +1,235 @@
+//! Connections: taken from a socket or from inside the process, each served by its own task until its client
+//! leaves or the server drains.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper::rt::Executor;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::server::conn::auto;
+use tokio::io::{AsyncRead, AsyncWrite, DuplexStream};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Semaphore, mpsc};
+use tokio_rustls::TlsAcceptor;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::certificate_subject::user_of;
+use crate::filter::{self, Peer};
+use crate::limits::*;
+use crate::shared::Shared;
+use crate::stall_guard::StallGuard;
+
+/// A pause after the system refused a connection, usually for want of file descriptors.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// Where connections come from.
+pub(crate) struct Sources {
+    /// A socket, if there is one, with what TLS needs.
+    pub socket: Option<(TcpListener, TlsAcceptor)>,
+    /// Pipes from inside the process.
+    pub pipes: mpsc::Receiver<DuplexStream>,
+}
+
+/// Serves connections until the server drains, then waits for the open ones, but not for ever.
+pub(crate) async fn run(mut sources: Sources, server: Arc<Shared>) {
+    let connections = Connections {
+        tasks: TaskTracker::new(),
+        end: CancellationToken::new(),
+        places: Arc::new(Semaphore::new(MAX_CONNECTIONS)),
+        server: server.clone(),
+    };
+    tokio::select! {
+        // Leaving comes first: a flood of connections must not delay it.
+        biased;
+        () = server.draining.cancelled() => {}
+        () = connections.take_all(&mut sources) => {}
+    }
+    // Whoever asks for a connection from now on is refused.
+    drop(sources);
+    connections.drain().await;
+}
+
+/// The connections of one server.
+struct Connections {
+    tasks: TaskTracker,
+    /// Cancelled when draining has taken too long.
+    end: CancellationToken,
+    places: Arc<Semaphore>,
+    server: Arc<Shared>,
+}
+
+impl Connections {
+    async fn take_all(&self, sources: &mut Sources) {
+        loop {
+            let Ok(place) = self.places.clone().acquire_owned().await else {
+                return;
+            };
+            tokio::select! {
+                Some(pipe) = sources.pipes.recv() => {
+                    if !self.server.faults.is_refusing_connections() {
+                        self.spawn(place, serve(pipe, Peer::default(), Protocol::Either, self.context()));
+                    }
+                }
+                socket = accept(&sources.socket) => {
+                    if let Some((stream, tls)) = socket && !self.server.faults.is_refusing_connections() {
+                        self.spawn(place, serve_tls(stream, tls, self.context()));
+                    }
+                }
+            }
+        }
+    }
+
+    fn context(&self) -> Context {
+        Context {
+            server: self.server.clone(),
+            tasks: Tasks {
+                tasks: self.tasks.clone(),
+                end: self.end.clone(),
+            },
+        }
+    }
+
+    fn spawn(&self, place: impl Send + 'static, serving: impl Future<Output = ()> + Send + 'static) {
+        let server = self.server.clone();
+        let end = self.end.clone();
+        self.tasks.spawn(async move {
+            server.metrics.connection_opened();
+            let _ = end.run_until_cancelled(serving).await;
+            server.metrics.connection_closed();
+            drop(place);
+        });
+    }
+
+    async fn drain(self) {
+        self.tasks.close();
+        if tokio::time::timeout(DRAIN_TIMEOUT, self.tasks.wait())
+            .await
+            .is_err()
+        {
+            tracing::warn!("closing connections whose requests did not finish in {DRAIN_TIMEOUT:?}");
+            self.end.cancel();
+            self.tasks.wait().await;
+        }
+    }
+}
+
+/// The next connection of the socket; waits for ever if there is none.
+async fn accept(socket: &Option<(TcpListener, TlsAcceptor)>) -> Option<(TcpStream, TlsAcceptor)> {
+    let Some((listener, tls)) = socket else {
+        return std::future::pending().await;
+    };
+    match listener.accept().await {
+        Ok((stream, _)) => Some((stream, tls.clone())),
+        Err(error) => {
+            tracing::warn!(%error, "cannot take a connection");
+            tokio::time::sleep(ACCEPT_PAUSE).await;
+            None
+        }
+    }
+}
+
+/// What a connection needs of its server.
+#[derive(Clone)]
+struct Context {
+    server: Arc<Shared>,
+    tasks: Tasks,
+}
+
+/// Runs what HTTP/2 does beside a connection, and knows when it is done.
+#[derive(Clone)]
+struct Tasks {
+    tasks: TaskTracker,
+    end: CancellationToken,
+}
+
+impl<F> Executor<F> for Tasks
+where
+    F: Future + Send + 'static,
+    F::Output: Send + 'static,
+{
+    fn execute(&self, future: F) {
+        let end = self.end.clone();
+        self.tasks
+            .spawn(async move { end.run_until_cancelled(future).await.is_some() });
+    }
+}
+
+/// How a connection's first bytes are read.
+#[derive(Clone, Copy)]
+enum Protocol {
+    Http1,
+    Http2,
+    /// Told apart by the first bytes.
+    Either,
+}
+
+async fn serve_tls(stream: TcpStream, tls: TlsAcceptor, context: Context) {
+    // Small frames of a watch must not wait for an acknowledgement.
+    let _ = stream.set_nodelay(true);
+    let handshake = tokio::time::timeout(HANDSHAKE_TIMEOUT, tls.accept(stream)).await;
+    let Ok(Ok(stream)) = handshake else {
+        return;
+    };
+    let (_, session) = stream.get_ref();
+    let protocol = match session.alpn_protocol() {
+        Some(b"h2") => Protocol::Http2,
+        _ => Protocol::Http1,
+    };
+    let certificate = session.peer_certificates().and_then(|chain| chain.first());
+    let peer = Peer {
+        certified: certificate.and_then(|certificate| user_of(certificate)),
+    };
+    serve(stream, peer, protocol, context).await;
+}
+
+async fn serve<IO>(io: IO, peer: Peer, protocol: Protocol, context: Context)
+where
+    IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let Context { server, tasks } = context;
+    let draining = server.draining.clone();
+    let peer = Arc::new(peer);
+    let service = service_fn(move |request| {
+        let answer = filter::serve(server.clone(), peer.clone(), request);
+        async move { Ok::<_, std::convert::Infallible>(answer.await) }
+    });
+    let builder = http(protocol, tasks);
+    let connection = builder.serve_connection_with_upgrades(TokioIo::new(StallGuard::new(io)), service);
+    tokio::pin!(connection);
+    tokio::select! {
+        served = connection.as_mut() => return report(served),
+        () = draining.cancelled() => connection.as_mut().graceful_shutdown(),
+    }
+    report(connection.await);
+}
+
+/// Clients come and go; what goes wrong on their connections is of interest to whoever looks for it only.
+fn report(served: Result<(), Box<dyn std::error::Error + Send + Sync>>) {
+    if let Err(error) = served {
+        tracing::debug!(%error, "a connection ended early");
+    }
+}
+
+fn http(protocol: Protocol, tasks: Tasks) -> auto::Builder<Tasks> {
+    let mut builder = auto::Builder::new(tasks);
+    builder
+        .http1()
+        .timer(TokioTimer::new())
+        .header_read_timeout(IDLE_TIMEOUT)
+        .max_headers(MAX_HEADERS)
+        .max_buf_size(MAX_HEADER_BYTES);
+    builder
+        .http2()
+        .timer(TokioTimer::new())
+        .max_concurrent_streams(MAX_CONCURRENT_STREAMS)
+        .max_header_list_size(MAX_HEADER_BYTES as u32)
+        .keep_alive_interval(Some(PING_INTERVAL))
+        .keep_alive_timeout(PING_TIMEOUT);
+    match protocol {
+        Protocol::Http1 => builder.http1_only(),
+        Protocol::Http2 => builder.http2_only(),
+        Protocol::Either => builder,
+    }
+}

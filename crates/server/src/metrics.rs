@@ -1,0 +1,189 @@
+//! What the server counts, and `/metrics`: the text Prometheus reads, under the names dashboards know.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
+
+use crate::route::{ResourceRoute, Route};
+
+/// The upper bounds of the duration buckets, in seconds.
+const BUCKETS: [f64; 10] = [0.005, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 15.0, 60.0];
+
+/// The counters of one server.
+#[derive(Debug, Default)]
+pub(crate) struct Metrics {
+    requests: Mutex<BTreeMap<Labels, Counted>>,
+    open_connections: AtomicI64,
+}
+
+/// What tells requests apart. Only names from the catalog get in, so callers cannot make up series.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Labels {
+    verb: &'static str,
+    group: String,
+    version: String,
+    resource: String,
+    subresource: String,
+    scope: &'static str,
+    code: u16,
+}
+
+#[derive(Debug, Default)]
+struct Counted {
+    requests: u64,
+    seconds: f64,
+    buckets: [u64; BUCKETS.len()],
+}
+
+impl Labels {
+    /// The labels of a request that found its way.
+    pub(crate) fn of(route: Option<&Route>) -> Self {
+        match route {
+            Some(Route::Resource(route)) => Self::of_resource(route),
+            Some(_) => Self {
+                verb: "GET",
+                ..Self::default()
+            },
+            None => Self::default(),
+        }
+    }
+
+    fn of_resource(route: &ResourceRoute) -> Self {
+        let resource = &route.resource.resource;
+        let subresource = route.subresource.as_ref().map(|it| it.name.to_string());
+        Self {
+            verb: route.verb.as_str(),
+            group: resource.group.to_string(),
+            version: resource.version.to_string(),
+            resource: resource.plural.to_string(),
+            subresource: subresource.unwrap_or_default(),
+            scope: match (&route.name, &route.namespace) {
+                (Some(_), _) => "resource",
+                (None, Some(_)) => "namespace",
+                (None, None) => "cluster",
+            },
+            code: 0,
+        }
+    }
+}
+
+impl Metrics {
+    /// Counts an answered request.
+    pub(crate) fn answered(&self, labels: Labels, code: u16, took: Duration) {
+        let seconds = took.as_secs_f64();
+        let mut requests = self
+            .requests
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        let counted = requests.entry(Labels { code, ..labels }).or_default();
+        counted.requests += 1;
+        counted.seconds += seconds;
+        for (count, bound) in counted.buckets.iter_mut().zip(BUCKETS) {
+            *count += u64::from(seconds <= bound);
+        }
+    }
+
+    pub(crate) fn connection_opened(&self) {
+        self.open_connections.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn connection_closed(&self) {
+        self.open_connections.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// The whole page.
+    pub(crate) fn page(&self, open_streams: usize) -> String {
+        let mut page = String::new();
+        let connections = self.open_connections.load(Ordering::Relaxed);
+        gauge(
+            &mut page,
+            "apiserver_open_connections",
+            "Connections that are served now.",
+            connections,
+        );
+        gauge(
+            &mut page,
+            "apiserver_longrunning_requests",
+            "Streams that are open now.",
+            open_streams as i64,
+        );
+        let requests = self
+            .requests
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        head(
+            &mut page,
+            "apiserver_request_total",
+            "counter",
+            "Requests answered.",
+        );
+        for (labels, counted) in requests.iter() {
+            let labels = labels.text();
+            let _ = writeln!(page, "apiserver_request_total{{{labels}}} {}", counted.requests);
+        }
+        const DURATION: &str = "apiserver_request_duration_seconds";
+        head(
+            &mut page,
+            DURATION,
+            "histogram",
+            "Time until the answer's head was ready.",
+        );
+        for (labels, counted) in requests.iter() {
+            let labels = labels.text();
+            for (count, bound) in counted.buckets.iter().zip(BUCKETS) {
+                let _ = writeln!(page, "{DURATION}_bucket{{{labels},le=\"{bound}\"}} {count}");
+            }
+            let _ = writeln!(
+                page,
+                "{DURATION}_bucket{{{labels},le=\"+Inf\"}} {}",
+                counted.requests
+            );
+            let _ = writeln!(page, "{DURATION}_sum{{{labels}}} {}", counted.seconds);
+            let _ = writeln!(page, "{DURATION}_count{{{labels}}} {}", counted.requests);
+        }
+        page
+    }
+}
+
+impl Labels {
+    fn text(&self) -> String {
+        format!(
+            "code=\"{}\",group=\"{}\",resource=\"{}\",scope=\"{}\",subresource=\"{}\",verb=\"{}\",version=\"{}\"",
+            self.code,
+            self.group,
+            self.resource,
+            self.scope,
+            self.subresource,
+            self.verb.to_ascii_uppercase(),
+            self.version
+        )
+    }
+}
+
+fn gauge(page: &mut String, name: &str, help: &str, value: i64) {
+    head(page, name, "gauge", help);
+    let _ = writeln!(page, "{name} {value}");
+}
+
+fn head(page: &mut String, name: &str, kind: &str, help: &str) {
+    let _ = writeln!(page, "# HELP {name} {help}\n# TYPE {name} {kind}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_are_counted_by_what_they_asked() {
+        let metrics = Metrics::default();
+        metrics.answered(Labels::default(), 404, Duration::from_millis(30));
+        metrics.answered(Labels::default(), 404, Duration::from_millis(1));
+        let page = metrics.page(3);
+        assert!(page.contains("apiserver_longrunning_requests 3\n"), "{page}");
+        assert!(page.contains("apiserver_request_total{code=\"404\","), "{page}");
+        assert!(page.contains("le=\"0.005\"} 1\n"), "{page}");
+        assert!(page.contains("le=\"+Inf\"} 2\n"), "{page}");
+    }
+}

@@ -1,0 +1,91 @@
+//! JSON for people: two spaces per level, one member per line, as Go's `MarshalIndent` prints it.
+//!
+//! It works on text, so the order of members and the spelling of numbers stay as they were.
+
+/// Indents compact JSON. Text that is not JSON comes out as odd as it went in; nothing is lost.
+pub(crate) fn indent(compact: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(compact.len() * 2);
+    let mut depth = 0usize;
+    let mut position = 0;
+    while let Some(&byte) = compact.get(position) {
+        position += 1;
+        match byte {
+            b'"' => {
+                let end = position + text_end(&compact[position..]);
+                out.extend_from_slice(&compact[position - 1..end]);
+                position = end;
+            }
+            b'{' | b'[' => {
+                out.push(byte);
+                if let Some(&close @ (b'}' | b']')) = compact.get(position) {
+                    out.push(close);
+                    position += 1;
+                } else {
+                    depth += 1;
+                    new_line(&mut out, depth);
+                }
+            }
+            b'}' | b']' => {
+                depth = depth.saturating_sub(1);
+                new_line(&mut out, depth);
+                out.push(byte);
+            }
+            b',' => {
+                out.push(byte);
+                new_line(&mut out, depth);
+            }
+            b':' => out.extend_from_slice(b": "),
+            b' ' | b'\n' | b'\r' | b'\t' => {}
+            byte => out.push(byte),
+        }
+    }
+    out
+}
+
+/// The bytes up to and including the quote that closes a text.
+fn text_end(text: &[u8]) -> usize {
+    let mut escaped = false;
+    for (index, byte) in text.iter().enumerate() {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' => escaped = true,
+            b'"' => return index + 1,
+            _ => {}
+        }
+    }
+    text.len()
+}
+
+fn new_line(out: &mut Vec<u8>, depth: usize) {
+    out.push(b'\n');
+    out.extend(std::iter::repeat_n(b' ', depth * 2));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use expect_test::{Expect, expect};
+
+    fn check(compact: &str, expected: Expect) {
+        expected.assert_eq(std::str::from_utf8(&indent(compact.as_bytes())).unwrap());
+    }
+
+    #[test]
+    fn members_stand_on_their_own_lines() {
+        check(
+            r#"{"b":[1,{"c":"x, \"{y}: \\"}],"a":{},"l":[],"n":1e3}"#,
+            expect![[r#"
+                {
+                  "b": [
+                    1,
+                    {
+                      "c": "x, \"{y}: \\"
+                    }
+                  ],
+                  "a": {},
+                  "l": [],
+                  "n": 1e3
+                }"#]],
+        );
+    }
+}

@@ -1,0 +1,292 @@
+//! What a request is about, read from its method, path and query alone: the words authorization, limits, faults
+//! and metrics speak of.
+//!
+//! Nothing is looked up: `/api/v1/nope` is a request for the resource `nope`, and a caller without rights is told
+//! so before anyone says that there is no such resource. Which handler answers is the business of
+//! [`crate::route`].
+
+use http::Method;
+use percent_encoding::percent_decode_str;
+
+use crate::Verb;
+
+/// A request in the words of an authorization rule.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RequestInfo {
+    /// What is to be done: a [`Verb`] for resources, the method in lower case for other paths. Empty when the
+    /// method has no meaning for resources.
+    pub verb: String,
+    /// The path, percent-decoded.
+    pub path: String,
+    /// What it is to be done to; `None` for paths outside the resource API.
+    pub resource: Option<ResourceInfo>,
+}
+
+/// The resource part of a [`RequestInfo`]; what is not named is empty.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ResourceInfo {
+    /// The group; empty for core.
+    pub group: String,
+    /// The version.
+    pub version: String,
+    /// The plural name.
+    pub resource: String,
+    /// The part of the object that is asked for: `status`, `scale`, `log`…
+    pub subresource: String,
+    /// The namespace; for namespaces themselves their own name.
+    pub namespace: String,
+    /// The object; for lists and watches the one a `metadata.name` field selector asks for.
+    pub name: String,
+}
+
+impl RequestInfo {
+    /// Reads a request.
+    pub fn read(method: &Method, path: &str, query: &str) -> Self {
+        let path = percent_decode_str(path).decode_utf8_lossy().into_owned();
+        match resource_of(method, &path, query) {
+            Some((verb, resource)) => Self {
+                verb: verb.map(Verb::as_str).unwrap_or_default().to_owned(),
+                path,
+                resource: Some(resource),
+            },
+            None => Self {
+                verb: method.as_str().to_ascii_lowercase(),
+                path,
+                resource: None,
+            },
+        }
+    }
+
+    /// Whether the answer is a stream without an end of its own, which no deadline and no in-flight limit holds.
+    pub fn is_long_running(&self) -> bool {
+        const STREAMING: [&str; 5] = ["attach", "exec", "log", "portforward", "proxy"];
+        self.verb == "watch"
+            || self
+                .resource
+                .as_ref()
+                .is_some_and(|resource| STREAMING.contains(&resource.subresource.as_str()))
+    }
+
+    /// Whether the request may change what is stored.
+    pub fn is_mutating(&self) -> bool {
+        match &self.resource {
+            Some(_) => Verb::parse(&self.verb).is_some_and(Verb::is_mutating),
+            None => !matches!(self.verb.as_str(), "get" | "head" | "options"),
+        }
+    }
+}
+
+/// The parts of a path between its slashes; empty parts inside the path stay, so that `a//b` is not `a/b`.
+pub(crate) fn path_parts(path: &str) -> Vec<&str> {
+    match path.trim_matches('/') {
+        "" => Vec::new(),
+        path => path.split('/').collect(),
+    }
+}
+
+/// Splits `/api/v1/…` and `/apis/group/version/…`; `None` where no resource is named.
+fn resource_of(method: &Method, path: &str, query: &str) -> Option<(Option<Verb>, ResourceInfo)> {
+    let parts = path_parts(path);
+    let (group, version, rest) = match parts.as_slice() {
+        ["api", version, rest @ ..] if !rest.is_empty() => ("", *version, rest),
+        ["apis", group, version, rest @ ..] if !rest.is_empty() => (*group, *version, rest),
+        _ => return None,
+    };
+    let (watch_path, rest) = match rest {
+        ["watch", rest @ ..] if !rest.is_empty() => (true, rest),
+        rest => (false, rest),
+    };
+    let (namespace, rest) = match rest {
+        ["namespaces", namespace] => (*namespace, rest),
+        ["namespaces", namespace, "status" | "finalize", ..] => (*namespace, rest),
+        ["namespaces", namespace, inner @ ..] if !inner.is_empty() => (*namespace, inner),
+        rest => ("", rest),
+    };
+    let part = |index: usize| rest.get(index).copied().unwrap_or_default().to_owned();
+    let mut info = ResourceInfo {
+        group: group.to_owned(),
+        version: version.to_owned(),
+        resource: part(0),
+        subresource: part(2),
+        namespace: namespace.to_owned(),
+        name: part(1),
+    };
+    let verb = verb_of(method, watch_path, query, &mut info);
+    Some((verb, info))
+}
+
+/// The verb a method means here. A collection that is followed or listed takes its name from the field selector.
+fn verb_of(method: &Method, watch_path: bool, query: &str, info: &mut ResourceInfo) -> Option<Verb> {
+    let collection = info.name.is_empty();
+    let verb = match *method {
+        _ if watch_path => Verb::Watch,
+        Method::GET | Method::HEAD if collection && asks_to_watch(query) => Verb::Watch,
+        Method::GET | Method::HEAD if collection => Verb::List,
+        Method::GET | Method::HEAD => Verb::Get,
+        Method::POST => Verb::Create,
+        Method::PUT => Verb::Update,
+        Method::PATCH => Verb::Patch,
+        Method::DELETE if collection => Verb::DeleteCollection,
+        Method::DELETE => Verb::Delete,
+        _ => return None,
+    };
+    if collection && matches!(verb, Verb::List | Verb::Watch) {
+        info.name = selected_name(query).unwrap_or_default();
+    }
+    Some(verb)
+}
+
+/// Whether `watch` is set: anything but `false` and `0` means yes.
+pub(crate) fn asks_to_watch(query: &str) -> bool {
+    query_value(query, "watch").is_some_and(|value| !value.eq_ignore_ascii_case("false") && value != "0")
+}
+
+/// The object a field selector pins with `metadata.name=x`.
+fn selected_name(query: &str) -> Option<String> {
+    let selector = query_value(query, "fieldSelector")?;
+    selector.split(',').find_map(|term| {
+        let name = term.strip_prefix("metadata.name=")?;
+        let name = name.strip_prefix('=').unwrap_or(name);
+        (!name.is_empty() && !name.contains(['/', '%'])).then(|| name.to_owned())
+    })
+}
+
+/// The first value of a query parameter, decoded.
+pub(crate) fn query_value(query: &str, key: &str) -> Option<String> {
+    query_pairs(query).find_map(|(name, value)| (name == key).then_some(value))
+}
+
+/// The parameters of a query in order, decoded: `+` is a space, as in forms.
+pub(crate) fn query_pairs(query: &str) -> impl Iterator<Item = (String, String)> + '_ {
+    query.split('&').filter(|pair| !pair.is_empty()).map(|pair| {
+        let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+        (decode_form(name), decode_form(value))
+    })
+}
+
+fn decode_form(text: &str) -> String {
+    let spaced = text.replace('+', " ");
+    percent_decode_str(&spaced).decode_utf8_lossy().into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `verb group/version resource/subresource namespace name`, or `verb path` outside the resource API.
+    fn check(method: Method, uri: &str, expected: &str) {
+        let (path, query) = uri.split_once('?').unwrap_or((uri, ""));
+        let info = RequestInfo::read(&method, path, query);
+        let printed = match &info.resource {
+            Some(it) => format!(
+                "{} {}/{} {}/{} ns={} name={}",
+                info.verb, it.group, it.version, it.resource, it.subresource, it.namespace, it.name
+            ),
+            None => format!("{} {}", info.verb, info.path),
+        };
+        assert_eq!(printed, expected, "{method} {uri}");
+    }
+
+    #[test]
+    fn resources_are_read_from_the_path() {
+        let get = Method::GET;
+        check(get.clone(), "/api/v1/nodes", "list /v1 nodes/ ns= name=");
+        check(get.clone(), "/api/v1/nodes/", "list /v1 nodes/ ns= name=");
+        check(get.clone(), "/api/v1/nodes/n1", "get /v1 nodes/ ns= name=n1");
+        check(
+            get.clone(),
+            "/api/v1/namespaces",
+            "list /v1 namespaces/ ns= name=",
+        );
+        check(
+            get.clone(),
+            "/api/v1/namespaces/d",
+            "get /v1 namespaces/ ns=d name=d",
+        );
+        check(
+            get.clone(),
+            "/api/v1/namespaces/d/status",
+            "get /v1 namespaces/status ns=d name=d",
+        );
+        check(
+            get.clone(),
+            "/api/v1/namespaces/d/pods",
+            "list /v1 pods/ ns=d name=",
+        );
+        check(
+            get.clone(),
+            "/api/v1/namespaces/d/pods/p/log",
+            "get /v1 pods/log ns=d name=p",
+        );
+        check(
+            get,
+            "/apis/apps/v1/namespaces/d/deployments/x",
+            "get apps/v1 deployments/ ns=d name=x",
+        );
+    }
+
+    #[test]
+    fn methods_become_verbs() {
+        let one = "/api/v1/namespaces/d/pods/p";
+        let all = "/api/v1/namespaces/d/pods";
+        check(Method::POST, all, "create /v1 pods/ ns=d name=");
+        check(Method::PUT, one, "update /v1 pods/ ns=d name=p");
+        check(Method::PATCH, one, "patch /v1 pods/ ns=d name=p");
+        check(Method::DELETE, one, "delete /v1 pods/ ns=d name=p");
+        check(Method::DELETE, all, "deletecollection /v1 pods/ ns=d name=");
+        check(Method::OPTIONS, all, " /v1 pods/ ns=d name=");
+    }
+
+    #[test]
+    fn watches_are_recognised() {
+        let get = Method::GET;
+        for yes in ["watch", "watch=", "watch=1", "watch=true", "watch=maybe"] {
+            check(
+                get.clone(),
+                &format!("/api/v1/pods?{yes}"),
+                "watch /v1 pods/ ns= name=",
+            );
+        }
+        for no in ["watch=0", "watch=false", "watch=False", ""] {
+            check(
+                get.clone(),
+                &format!("/api/v1/pods?{no}"),
+                "list /v1 pods/ ns= name=",
+            );
+        }
+        check(get.clone(), "/api/v1/pods/p?watch=1", "get /v1 pods/ ns= name=p");
+        check(
+            get.clone(),
+            "/api/v1/watch/namespaces/d/pods/p",
+            "watch /v1 pods/ ns=d name=p",
+        );
+        let one = "/api/v1/namespaces/d/pods?watch=1&fieldSelector=metadata.name%3Dp";
+        check(get, one, "watch /v1 pods/ ns=d name=p");
+    }
+
+    #[test]
+    fn other_paths_keep_their_method() {
+        for path in [
+            "/",
+            "/version",
+            "/api",
+            "/api/v1",
+            "/apis/apps",
+            "/apis/apps/v1",
+            "/healthz/ping",
+        ] {
+            check(Method::GET, path, &format!("get {path}"));
+        }
+        check(Method::POST, "/version", "post /version");
+    }
+
+    #[test]
+    fn odd_slashes_are_kept_apart() {
+        check(
+            Method::GET,
+            "/api/v1//namespaces/default",
+            "get /v1 /default ns= name=namespaces",
+        );
+        check(Method::GET, "/api/v1/namespaces/a%2Fb", "list /v1 b/ ns=a name=");
+    }
+}

@@ -1,0 +1,225 @@
+//! Answers: bytes and a form in, an HTTP response out.
+//!
+//! Every answer of the resource API passes through here, so that pretty printing, compression and the headers of
+//! a real server are decided once.
+
+use std::io::Write as _;
+
+use bytes::Bytes;
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use http::header::{
+    ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, RETRY_AFTER, VARY, X_CONTENT_TYPE_OPTIONS,
+};
+use http::{HeaderMap, HeaderValue, Response, StatusCode};
+use serde::Serialize;
+use watchkeeper_meta::{Status, StatusDetails};
+
+use crate::body::{FrameStream, ResponseBody};
+use crate::limits::{GZIP_THRESHOLD_BYTES, RETRY_AFTER_SECONDS};
+use crate::negotiate::{Accepted, Encoding, JSON, Unacceptable, Unsupported};
+use crate::route::Refusal;
+use crate::{pretty, status_bytes};
+
+/// `text/plain` as Go's HTTP library states it.
+const TEXT: &str = "text/plain; charset=utf-8";
+
+/// What a request without an answer gets.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// A `Status` in the negotiated form.
+    Status(Box<Status>),
+    /// No part of the server answers at this path: a line of text.
+    NoSuchPage,
+    /// Too many requests are being answered: a line of text, and a time to come back.
+    Busy,
+}
+
+impl From<Refusal> for Failure {
+    fn from(refusal: Refusal) -> Self {
+        match refusal {
+            Refusal::NoSuchPage => Self::NoSuchPage,
+            Refusal::NoSuchResource => Status::path_not_found().into(),
+            Refusal::MethodNotAllowed => Status::method_not_allowed().into(),
+        }
+    }
+}
+
+impl From<Unacceptable> for Failure {
+    fn from(refusal: Unacceptable) -> Self {
+        let status = Status::not_acceptable(refusal.to_string());
+        match refusal {
+            // The router's refusals carry empty details, the handlers' carry none.
+            Unacceptable::Router(_) => with_empty_details(status).into(),
+            Unacceptable::Handler(_) => status.into(),
+        }
+    }
+}
+
+impl From<Unsupported> for Failure {
+    fn from(refusal: Unsupported) -> Self {
+        let status = Status::unsupported_media_type(refusal.to_string());
+        match refusal {
+            Unsupported::Patch => with_empty_details(status).into(),
+            Unsupported::Body(_) => status.into(),
+        }
+    }
+}
+
+fn with_empty_details(mut status: Status) -> Status {
+    status.details = Some(StatusDetails::default());
+    status
+}
+
+impl From<Status> for Failure {
+    fn from(status: Status) -> Self {
+        Self::Status(Box::new(status))
+    }
+}
+
+/// An answer.
+pub(crate) type Answer = Response<ResponseBody>;
+
+/// An object, a list or any other document that is already encoded.
+pub(crate) fn encoded(code: StatusCode, accepted: Accepted, bytes: Bytes) -> Answer {
+    let bytes = match (accepted.encoding, accepted.pretty) {
+        (Encoding::Json, true) => pretty::indent(&bytes).into(),
+        _ => bytes,
+    };
+    with_type(code, accepted.encoding.media_type(), bytes)
+}
+
+/// A document of this server's own making, as JSON with a line end, as Go writes it.
+pub(crate) fn json(document: &impl Serialize, pretty: bool) -> Answer {
+    let mut bytes = to_json(document);
+    if pretty {
+        bytes = pretty::indent(&bytes);
+    }
+    with_type(StatusCode::OK, JSON, bytes)
+}
+
+/// A line of text.
+pub(crate) fn text(code: StatusCode, text: impl Into<Bytes>) -> Answer {
+    with_type(code, TEXT, text.into())
+}
+
+/// A line of text that browsers must not take for anything else.
+pub(crate) fn plain_text(code: StatusCode, line: impl Into<Bytes>) -> Answer {
+    let mut answer = text(code, line);
+    answer
+        .headers_mut()
+        .insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    answer
+}
+
+/// A stream of events: the head is sent at once, each frame as it comes.
+pub(crate) fn stream(encoding: Encoding, frames: FrameStream) -> Answer {
+    let mut answer = Response::new(ResponseBody::Stream(frames));
+    let media_type = HeaderValue::from_static(encoding.stream_media_type());
+    answer.headers_mut().insert(CONTENT_TYPE, media_type);
+    answer
+}
+
+/// Bytes of any type.
+pub(crate) fn with_type(code: StatusCode, media_type: &'static str, bytes: impl Into<Bytes>) -> Answer {
+    let mut answer = Response::new(ResponseBody::from(bytes));
+    *answer.status_mut() = code;
+    answer
+        .headers_mut()
+        .insert(CONTENT_TYPE, HeaderValue::from_static(media_type));
+    answer
+}
+
+/// What a request without an answer gets, in the form it asked for.
+pub(crate) fn failure(failure: Failure, accepted: Accepted) -> Answer {
+    match failure {
+        Failure::Status(failure) => status(&failure, accepted),
+        Failure::NoSuchPage => plain_text(StatusCode::NOT_FOUND, "404 page not found\n"),
+        Failure::Busy => {
+            let line = "Too many requests, please try again later.\n";
+            let mut answer = plain_text(StatusCode::TOO_MANY_REQUESTS, line);
+            answer
+                .headers_mut()
+                .insert(RETRY_AFTER, HeaderValue::from(RETRY_AFTER_SECONDS));
+            answer
+        }
+    }
+}
+
+/// A `Status` in the form that was asked for.
+pub(crate) fn status(status: &Status, accepted: Accepted) -> Answer {
+    let bytes = status_bytes::encode(status, accepted.encoding);
+    let mut answer = encoded(status.http_status(), accepted, bytes);
+    let headers = answer.headers_mut();
+    let retry_after = status
+        .details
+        .as_ref()
+        .map_or(0, |details| details.retry_after_seconds);
+    if retry_after > 0 {
+        headers.insert(RETRY_AFTER, HeaderValue::from(retry_after));
+    }
+    if status.http_status() == StatusCode::FORBIDDEN {
+        headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    }
+    answer
+}
+
+/// The headers every answer has unless its handler knew better, and compression for large ones.
+pub(crate) fn finish(mut answer: Answer, request_headers: &HeaderMap, audit_id: &HeaderValue) -> Answer {
+    let headers = answer.headers_mut();
+    headers.insert("audit-id", audit_id.clone());
+    headers
+        .entry(CACHE_CONTROL)
+        .or_insert(HeaderValue::from_static("no-cache, private"));
+    match takes_gzip(request_headers) {
+        true => compressed(answer),
+        false => answer,
+    }
+}
+
+/// Compresses a large answer. Streams are left alone: some clients read them without a decoder.
+fn compressed(answer: Answer) -> Answer {
+    let (mut head, body) = answer.into_parts();
+    let body = match body {
+        ResponseBody::Whole(Some(bytes)) if bytes.len() > GZIP_THRESHOLD_BYTES => match gzip(&bytes) {
+            Some(small) => {
+                head.headers
+                    .insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+                head.headers
+                    .append(VARY, HeaderValue::from_static("Accept-Encoding"));
+                ResponseBody::from(small)
+            }
+            None => ResponseBody::from(bytes),
+        },
+        body => body,
+    };
+    Response::from_parts(head, body)
+}
+
+/// Level 1, as kube-apiserver: lists shrink tenfold, more effort gains little.
+fn gzip(bytes: &[u8]) -> Option<Vec<u8>> {
+    let mut encoder = GzEncoder::new(Vec::with_capacity(bytes.len() / 8), Compression::new(1));
+    encoder.write_all(bytes).ok()?;
+    encoder.finish().ok()
+}
+
+fn takes_gzip(headers: &HeaderMap) -> bool {
+    let mut wishes = headers
+        .get_all(ACCEPT_ENCODING)
+        .iter()
+        .filter_map(|wish| wish.to_str().ok());
+    wishes.any(|wish| {
+        let mut codings = wish
+            .split(',')
+            .map(|coding| coding.split(';').next().unwrap_or_default().trim());
+        codings.any(|coding| coding == "gzip")
+    })
+}
+
+/// JSON as Go writes it: a line end behind, and nothing a browser would take for markup.
+pub(crate) fn to_json(document: &impl Serialize) -> Vec<u8> {
+    let text = serde_json::to_string(document).expect("documents of the server have text keys");
+    let mut bytes = status_bytes::escape_markup(text).into_bytes();
+    bytes.push(b'\n');
+    bytes
+}

@@ -1,0 +1,261 @@
+//! A server from beginning to end: what it is asked to be, starting it, and the handle of the running one.
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, RwLock};
+
+use tokio::net::TcpListener;
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+use tokio_rustls::TlsAcceptor;
+use tokio_util::sync::CancellationToken;
+
+use crate::catalog::Catalog;
+use crate::certificates::{Authority, CertificateError, ClientCertificate, host_names};
+use crate::connector::Connector;
+use crate::faults::Faults;
+use crate::in_flight::InFlight;
+use crate::kubeconfig::{kubeconfig, write_private};
+use crate::limits::MAX_WAITING_CONNECTIONS;
+use crate::listener::{self, Sources};
+use crate::metrics::Metrics;
+use crate::resources::built_in;
+use crate::shared::Shared;
+use crate::tokens::{Token, TokenFileError, Tokens};
+
+/// An API server; see [`Server::builder`].
+#[derive(Debug)]
+pub struct Server;
+
+impl Server {
+    /// Begins to describe a server: in memory and without a port unless more is asked for.
+    pub fn builder() -> Builder {
+        Builder::default()
+    }
+}
+
+/// What a server is to be.
+#[derive(Debug, Default)]
+pub struct Builder {
+    data_dir: Option<PathBuf>,
+    listen: Option<SocketAddr>,
+    token_file: Option<PathBuf>,
+    admin_token: Option<Token>,
+    host_names: Vec<String>,
+}
+
+/// Why a server did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The token file was refused.
+    #[error("cannot use the token file")]
+    TokenFile(#[from] TokenFileError),
+    /// Only loopback addresses are safe with nothing but a token made at start.
+    #[error("{0} can be reached from other machines: configure a token file to listen there")]
+    Exposed(SocketAddr),
+    /// The address is taken or not ours.
+    #[error("cannot listen on {address}")]
+    Listen {
+        /// The address.
+        address: SocketAddr,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// No certificates.
+    #[error("cannot make the server's certificates")]
+    Certificates(#[from] CertificateError),
+}
+
+impl Builder {
+    /// Objects live in memory and end with the server. This is the default.
+    pub fn in_memory(mut self) -> Self {
+        self.data_dir = None;
+        self
+    }
+
+    /// Objects live in this directory and outlive the server.
+    pub fn data_dir(mut self, path: impl Into<PathBuf>) -> Self {
+        self.data_dir = Some(path.into());
+        self
+    }
+
+    /// Listens on an address with TLS; port 0 takes a free one. Without this, only
+    /// [`Handle::connector`] leads in.
+    pub fn listen(mut self, address: SocketAddr) -> Self {
+        self.listen = Some(address);
+        self
+    }
+
+    /// Lets the users of a token file in: `token,user,uid,"group1,group2"` per line.
+    pub fn token_file(mut self, path: impl Into<PathBuf>) -> Self {
+        self.token_file = Some(path.into());
+        self
+    }
+
+    /// The token of the administrator, instead of one made at start.
+    pub fn admin_token(mut self, token: Token) -> Self {
+        self.admin_token = Some(token);
+        self
+    }
+
+    /// A further name the server answers to and has in its certificate.
+    pub fn host_name(mut self, name: impl Into<String>) -> Self {
+        self.host_names.push(name.into());
+        self
+    }
+
+    /// Starts the server. Once this returns, connections are served.
+    pub async fn start(self) -> Result<Handle, StartError> {
+        let admin_token = self.admin_token.clone().unwrap_or_else(Token::random);
+        let tokens = self.tokens(&admin_token)?;
+        let listener = self.bind().await?;
+        let address = listener.as_ref().and_then(|listener| listener.local_addr().ok());
+        let hosts = host_names(address.map(|address| address.ip()), &self.host_names);
+        // In-process servers never meet TLS, and making keys is the slowest part of a start.
+        let tls = match listener {
+            Some(listener) => Some((listener, Authority::new()?)),
+            None => None,
+        };
+        let server = Arc::new(Shared {
+            catalog: RwLock::new(Arc::new(Catalog::new(built_in()))),
+            tokens,
+            address: address.map_or_else(|| "localhost".to_owned(), |address| address.to_string()),
+            in_flight: InFlight::default(),
+            faults: Arc::new(Faults::default()),
+            metrics: Metrics::default(),
+            draining: CancellationToken::new(),
+            hosts,
+        });
+        let (pipes, waiting_pipes) = mpsc::channel(MAX_WAITING_CONNECTIONS);
+        let (socket, authority) = match tls {
+            Some((listener, authority)) => {
+                let acceptor = TlsAcceptor::from(authority.server_config(&server.hosts)?);
+                (Some((listener, acceptor)), Some(authority))
+            }
+            None => (None, None),
+        };
+        let sources = Sources {
+            socket,
+            pipes: waiting_pipes,
+        };
+        let serving = tokio::spawn(listener::run(sources, server.clone()));
+        Ok(Handle {
+            server,
+            serving: Some(serving),
+            connector: Connector::new(pipes),
+            address,
+            authority,
+            admin_token,
+        })
+    }
+
+    fn tokens(&self, admin_token: &Token) -> Result<Tokens, StartError> {
+        let mut tokens = Tokens::default();
+        if let Some(path) = &self.token_file {
+            tokens.add_file(path)?;
+        }
+        tokens.add_admin(admin_token);
+        Ok(tokens)
+    }
+
+    async fn bind(&self) -> Result<Option<TcpListener>, StartError> {
+        let Some(address) = self.listen else {
+            return Ok(None);
+        };
+        if !address.ip().is_loopback() && self.token_file.is_none() {
+            return Err(StartError::Exposed(address));
+        }
+        match TcpListener::bind(address).await {
+            Ok(listener) => Ok(Some(listener)),
+            Err(source) => Err(StartError::Listen { address, source }),
+        }
+    }
+}
+
+/// A running server. Dropping it tells the server to stop but does not wait for it; [`Handle::shutdown`] does.
+pub struct Handle {
+    server: Arc<Shared>,
+    serving: Option<JoinHandle<()>>,
+    connector: Connector,
+    address: Option<SocketAddr>,
+    authority: Option<Authority>,
+    admin_token: Token,
+}
+
+impl Handle {
+    /// Where the server listens; `None` if it has no port.
+    pub fn address(&self) -> Option<SocketAddr> {
+        self.address
+    }
+
+    /// The way in without a port.
+    pub fn connector(&self) -> Connector {
+        self.connector.clone()
+    }
+
+    /// The token of a user who may do everything.
+    pub fn admin_token(&self) -> &Token {
+        &self.admin_token
+    }
+
+    /// The certificate clients trust, PEM; `None` if the server has no port.
+    pub fn authority_pem(&self) -> Option<String> {
+        self.authority.as_ref().map(Authority::pem)
+    }
+
+    /// A client certificate for a user and, if wanted, a group; `None` if the server has no port.
+    pub fn client_certificate(
+        &self,
+        user: &str,
+        group: Option<&str>,
+    ) -> Option<Result<ClientCertificate, CertificateError>> {
+        self.authority
+            .as_ref()
+            .map(|authority| authority.client(user, group))
+    }
+
+    /// A kubeconfig for the administrator: a secret. `None` if the server has no port.
+    pub fn kubeconfig(&self) -> Option<String> {
+        let server = format!("https://{}", self.address?);
+        Some(kubeconfig(&server, &self.authority_pem()?, &self.admin_token))
+    }
+
+    /// Writes the kubeconfig so that only its owner can read it.
+    pub fn write_kubeconfig(&self, path: &Path) -> io::Result<()> {
+        let text = self.kubeconfig().ok_or_else(|| {
+            let why = "a server without a port has no kubeconfig";
+            io::Error::new(io::ErrorKind::Unsupported, why)
+        })?;
+        write_private(path, &text)
+    }
+
+    /// Faults on demand.
+    pub fn faults(&self) -> &Arc<Faults> {
+        &self.server.faults
+    }
+
+    /// Stops the server: no new connections, streams end cleanly, requests may finish. When this returns, nothing
+    /// of the server is left running.
+    pub async fn shutdown(mut self) {
+        self.server.draining.cancel();
+        if let Some(serving) = self.serving.take() {
+            // A panic in the accept loop has ended the server as well.
+            let _ = serving.await;
+        }
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        self.server.draining.cancel();
+    }
+}
+
+impl std::fmt::Debug for Handle {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Handle")
+            .field("address", &self.address)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,47 @@
+//! What all requests of one server share. Nothing is global: two servers in one process know nothing of each
+//! other.
+
+use std::sync::{Arc, RwLock};
+
+use tokio_util::sync::CancellationToken;
+
+use crate::catalog::Catalog;
+use crate::faults::Faults;
+use crate::health::Health;
+use crate::in_flight::InFlight;
+use crate::metrics::Metrics;
+use crate::tokens::Tokens;
+
+/// The parts of one server.
+pub(crate) struct Shared {
+    /// What is served; replaced as a whole when that changes.
+    pub catalog: RwLock<Arc<Catalog>>,
+    pub tokens: Tokens,
+    /// The names the server answers to.
+    pub hosts: Vec<String>,
+    /// Where clients are told to come: `127.0.0.1:6443`.
+    pub address: String,
+    pub in_flight: InFlight,
+    pub faults: Arc<Faults>,
+    pub metrics: Metrics,
+    /// Cancelled when the server begins to shut down: no new connections, streams end.
+    pub draining: CancellationToken,
+}
+
+impl Shared {
+    /// What is served now.
+    pub(crate) fn catalog(&self) -> Arc<Catalog> {
+        let catalog = self
+            .catalog
+            .read()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        catalog.clone()
+    }
+
+    pub(crate) fn health(&self) -> Health {
+        Health {
+            storage: true,
+            draining: self.draining.is_cancelled(),
+        }
+    }
+}

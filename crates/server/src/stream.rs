@@ -1,0 +1,168 @@
+//! A stream of events on its way out: frames in, frames out, until the source ends, the server drains, or a
+//! fault says otherwise.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_core::Stream;
+use futures_util::StreamExt as _;
+use tokio::sync::watch;
+use tokio::time::Sleep;
+use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
+
+use crate::body::{FrameStream, StreamCut};
+use crate::faults::{Faults, Flow};
+use crate::request_info::RequestInfo;
+
+/// Sends a source's frames until it ends, the server drains, or a fault ends it.
+pub(crate) fn guarded(
+    source: impl Stream<Item = Bytes> + Send + 'static,
+    info: RequestInfo,
+    faults: Arc<Faults>,
+    drain: CancellationToken,
+) -> FrameStream {
+    let (id, flow) = faults.open_stream(info);
+    Box::pin(Guarded {
+        source: source.boxed(),
+        flow: Box::pin(follow(flow)),
+        state: Flow::Running,
+        held: None,
+        drain: Box::pin(drain.cancelled_owned()),
+        _registration: Registration { id, faults },
+    })
+}
+
+/// Each change of a stream's flow.
+fn follow(flow: watch::Receiver<Flow>) -> impl Stream<Item = Flow> + Send {
+    futures_util::stream::unfold(flow, |mut flow| async move {
+        flow.changed().await.ok()?;
+        let now = *flow.borrow_and_update();
+        Some((now, flow))
+    })
+}
+
+struct Guarded<F> {
+    source: Pin<Box<dyn Stream<Item = Bytes> + Send>>,
+    flow: Pin<Box<F>>,
+    state: Flow,
+    /// A frame that is being held back.
+    held: Option<(Bytes, Pin<Box<Sleep>>)>,
+    drain: Pin<Box<WaitForCancellationFutureOwned>>,
+    _registration: Registration,
+}
+
+/// Takes the stream off the list of open ones when it goes.
+struct Registration {
+    id: u64,
+    faults: Arc<Faults>,
+}
+
+impl Drop for Registration {
+    fn drop(&mut self) {
+        self.faults.close_stream(self.id);
+    }
+}
+
+impl<F: Stream<Item = Flow>> Stream for Guarded<F> {
+    type Item = Result<Bytes, StreamCut>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let this = &mut *self;
+        while let Poll::Ready(Some(flow)) = this.flow.as_mut().poll_next(context) {
+            this.state = flow;
+        }
+        let draining = this.drain.as_mut().poll(context).is_ready();
+        match this.state {
+            Flow::Cut => Poll::Ready(Some(Err(StreamCut))),
+            Flow::Ended => Poll::Ready(None),
+            _ if draining => Poll::Ready(None),
+            Flow::Stalled => Poll::Pending,
+            Flow::Slow(delay) => this.poll_slow(delay, context),
+            Flow::Running => match this.held.take() {
+                Some((bytes, _)) => Poll::Ready(Some(Ok(bytes))),
+                None => this.source.as_mut().poll_next(context).map(|bytes| bytes.map(Ok)),
+            },
+        }
+    }
+}
+
+impl<F> Guarded<F> {
+    fn poll_slow(
+        &mut self,
+        delay: Duration,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Bytes, StreamCut>>> {
+        if self.held.is_none() {
+            match self.source.as_mut().poll_next(context) {
+                Poll::Ready(Some(bytes)) => self.held = Some((bytes, Box::pin(tokio::time::sleep(delay)))),
+                Poll::Ready(None) => return Poll::Ready(None),
+                Poll::Pending => return Poll::Pending,
+            }
+        }
+        let Some((_, timer)) = &mut self.held else {
+            return Poll::Pending;
+        };
+        match timer.as_mut().poll(context) {
+            Poll::Ready(()) => Poll::Ready(self.held.take().map(|(bytes, _)| Ok(bytes))),
+            Poll::Pending => Poll::Pending,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Verb;
+    use crate::faults::RequestMatch;
+    use futures_util::stream;
+    use http::Method;
+
+    fn numbers() -> (FrameStream, Arc<Faults>, CancellationToken) {
+        let faults = Arc::new(Faults::default());
+        let drain = CancellationToken::new();
+        let info = RequestInfo::read(&Method::GET, "/api/v1/pods", "watch=1");
+        let source = stream::iter(["1", "2", "3"])
+            .map(Bytes::from)
+            .chain(stream::pending());
+        let frames = guarded(source, info, faults.clone(), drain.clone());
+        (frames, faults, drain)
+    }
+
+    fn pods() -> RequestMatch {
+        RequestMatch::new(Verb::Watch, "pods")
+    }
+
+    #[tokio::test]
+    async fn draining_ends_a_stream_cleanly() {
+        let (mut frames, faults, drain) = numbers();
+        assert_eq!(frames.next().await.unwrap().unwrap(), "1");
+        drain.cancel();
+        assert!(frames.next().await.is_none());
+        drop(frames);
+        assert_eq!(faults.open_streams(&pods()), 0);
+    }
+
+    #[tokio::test]
+    async fn a_cut_stream_breaks_off() {
+        let (mut frames, faults, _drain) = numbers();
+        faults.set_flow(&pods(), Flow::Cut);
+        assert!(frames.next().await.unwrap().is_err());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_stalled_stream_loses_nothing() {
+        let (mut frames, faults, _drain) = numbers();
+        faults.set_flow(&pods(), Flow::Stalled);
+        let hour = Duration::from_secs(3600);
+        assert!(tokio::time::timeout(hour, frames.next()).await.is_err());
+        faults.set_flow(&pods(), Flow::Slow(hour));
+        let before = tokio::time::Instant::now();
+        assert_eq!(frames.next().await.unwrap().unwrap(), "1");
+        assert_eq!(before.elapsed(), hour);
+        faults.set_flow(&pods(), Flow::Running);
+        assert_eq!(frames.next().await.unwrap().unwrap(), "2");
+    }
+}
