@@ -143,7 +143,12 @@ impl Faults {
     pub fn set_flow(&self, request: &RequestMatch, flow: Flow) -> usize {
         let streams = lock(&self.streams);
         let matching = streams.open.values().filter(|(info, _)| request.matches(info));
-        matching.map(|(_, sender)| sender.send_replace(flow)).count()
+        let mut count = 0;
+        for (_, sender) in matching {
+            sender.send_replace(flow);
+            count += 1;
+        }
+        count
     }
 
     /// How many streams of matching requests are open.

@@ -13,7 +13,7 @@ use http::header::{
 };
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
 use serde::Serialize;
-use watchkeeper_meta::{Status, StatusDetails};
+use watchkeeper_meta::Status;
 
 use crate::body::{FrameStream, ResponseBody};
 use crate::limits::{GZIP_THRESHOLD_BYTES, RETRY_AFTER_SECONDS};
@@ -67,7 +67,7 @@ impl From<Unsupported> for Failure {
 }
 
 fn with_empty_details(mut status: Status) -> Status {
-    status.details = Some(StatusDetails::default());
+    status.details = Some(Default::default());
     status
 }
 

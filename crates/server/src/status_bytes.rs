@@ -4,7 +4,7 @@
 //! failure and its report.
 
 use bytes::Bytes;
-use watchkeeper_meta::{Status, StatusCause, StatusDetails};
+use watchkeeper_meta::{Outcome, Status, StatusCause, StatusDetails};
 use watchkeeper_wire::protobuf::primitive::{WireType, put_bytes, put_tag, put_varint};
 
 use crate::negotiate::Encoding;
@@ -44,13 +44,21 @@ fn put_status(out: &mut Vec<u8>, status: &Status) {
             put_number(out, 4, count);
         }
     });
-    put_text(out, 2, &status.status);
+    put_text(out, 2, outcome(status.status));
     put_text(out, 3, &status.message);
     put_text(out, 4, status.reason.as_str());
     if let Some(details) = &status.details {
         put_message(out, 5, |out| put_details(out, details));
     }
     put_number(out, 6, status.code.into());
+}
+
+fn outcome(outcome: Outcome) -> &'static str {
+    match outcome {
+        Outcome::Success => "Success",
+        Outcome::Failure => "Failure",
+        Outcome::Unstated => "",
+    }
 }
 
 fn put_details(out: &mut Vec<u8>, details: &StatusDetails) {
