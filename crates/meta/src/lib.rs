@@ -2,7 +2,9 @@
 //!
 //! This crate is pure: it opens no socket, reads no clock and knows no encoding. It gives names to things
 //! ([`GroupVersionKind`], [`ObjectKey`], [`ResourceVersion`], [`Header`]) that the other crates pass around, and
-//! to the ways things go wrong ([`Status`], [`FieldError`]).
+//! to the ways things go wrong ([`Status`], [`FieldError`]). What a client asks for is plain data, too: options per
+//! verb ([`ListOptions`] …), selectors ([`LabelSelector`], [`FieldSelector`]) and the requests built from them
+//! ([`CollectionRequests`], [`ObjectRequests`]); a server reads the same options back.
 
 mod event;
 mod field_error;
@@ -14,6 +16,7 @@ mod list_meta;
 mod object_key;
 mod options;
 mod quote;
+mod request;
 mod resource_version;
 mod status;
 mod time;
@@ -37,6 +40,7 @@ pub use options::{
     asks_to_watch, field_manager_from_user_agent,
 };
 pub use quote::quote;
+pub use request::{CollectionRequests, ObjectRequests, PatchKind, Payload, RequestError};
 pub use resource_version::ResourceVersion;
 pub use status::{AccessDenied, Outcome, Status, StatusCause, StatusDetails, StatusReason};
 pub use time::{ParseTimeError, Time};

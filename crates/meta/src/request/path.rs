@@ -1,0 +1,220 @@
+//! Paths: `/api/v1/namespaces/{namespace}/{plural}/{name}/{subresource}`, and what may not stand in them.
+
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+
+use crate::quote::quote;
+use crate::{Resource, Scope, validation};
+
+/// What Go leaves as it is in a path.
+const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'-')
+    .remove(b'_')
+    .remove(b'.')
+    .remove(b'~')
+    .remove(b'$')
+    .remove(b'&')
+    .remove(b'+')
+    .remove(b',')
+    .remove(b':')
+    .remove(b';')
+    .remove(b'=')
+    .remove(b'@');
+
+/// Why a request cannot be built.
+#[derive(Debug, thiserror::Error)]
+pub enum RequestError {
+    /// An object has a name.
+    #[error("resource name may not be empty")]
+    EmptyName,
+    /// An object of a namespaced resource is in a namespace.
+    #[error("an empty namespace may not be set when a resource name is provided")]
+    ObjectWithoutNamespace,
+    /// A new object of a namespaced resource is in a namespace.
+    #[error("an empty namespace may not be set during creation")]
+    CreateWithoutNamespace,
+    /// The resource is not divided into namespaces.
+    #[error("{plural} are not namespaced, but namespace {namespace:?} was given")]
+    NotNamespaced {
+        /// The resource.
+        plural: String,
+        /// The namespace.
+        namespace: String,
+    },
+    /// A part of the path would lead elsewhere.
+    #[error("invalid {part} {}: [{}]", quote(.value), .reasons.join(" "))]
+    Segment {
+        /// Which part.
+        part: &'static str,
+        /// What was given.
+        value: String,
+        /// What is wrong with it.
+        reasons: Vec<String>,
+    },
+    /// The request as a whole is no HTTP request: too long, or a header with control characters.
+    #[error("building the request")]
+    Build(#[source] http::Error),
+}
+
+/// A path under construction; each part is checked and escaped as it is added.
+pub(super) struct Path(String);
+
+/// Whether the resource wants a namespace that is not given.
+pub(super) fn needs_namespace(resource: &Resource, namespace: &str) -> bool {
+    resource.scope == Scope::Namespaced && namespace.is_empty()
+}
+
+impl Path {
+    pub(super) fn collection(resource: &Resource, namespace: &str) -> Result<Self, RequestError> {
+        if resource.scope == Scope::Cluster && !namespace.is_empty() {
+            return Err(RequestError::NotNamespaced {
+                plural: resource.plural.to_string(),
+                namespace: namespace.to_owned(),
+            });
+        }
+        let mut path = match resource.group.as_ref() {
+            "" => Self("/api".to_owned()),
+            group => Self("/apis".to_owned()).with_segment("group", group)?,
+        };
+        path = path.with_segment("version", &resource.version)?;
+        if !namespace.is_empty() {
+            path.0.push_str("/namespaces");
+            path = path.with_segment("namespace", namespace)?;
+        }
+        path.with_segment("resource", &resource.plural)
+    }
+
+    pub(super) fn object(
+        resource: &Resource,
+        namespace: &str,
+        name: &str,
+        subresource: Option<&str>,
+    ) -> Result<Self, RequestError> {
+        if name.is_empty() {
+            return Err(RequestError::EmptyName);
+        }
+        if needs_namespace(resource, namespace) {
+            return Err(RequestError::ObjectWithoutNamespace);
+        }
+        let path = Self::collection(resource, namespace)?.with_segment("resource name", name)?;
+        match subresource {
+            None => Ok(path),
+            Some(subresource) => path.with_segment("subresource", subresource),
+        }
+    }
+
+    /// Adds a path, maybe with a query, that another server will read. It must not climb out of its place.
+    pub(super) fn with_proxied(mut self, target: &str) -> Result<Self, RequestError> {
+        let path = target.split(['?', '#']).next().unwrap_or_default();
+        let climbs = |segment: &str| {
+            let plain = segment.replace("%2e", ".").replace("%2E", ".");
+            plain == ".." || plain == "."
+        };
+        if let Some(segment) = path.split('/').find(|segment| climbs(segment)) {
+            return Err(RequestError::Segment {
+                part: "proxy path",
+                value: target.to_owned(),
+                reasons: vec![format!("may not contain '{segment}'")],
+            });
+        }
+        self.0.push('/');
+        self.0.push_str(target.strip_prefix('/').unwrap_or(target));
+        Ok(self)
+    }
+
+    pub(super) fn with_query(mut self, query: &str) -> Self {
+        if !query.is_empty() {
+            self.0.push('?');
+            self.0.push_str(query);
+        }
+        self
+    }
+
+    pub(super) fn into_string(self) -> String {
+        self.0
+    }
+
+    fn with_segment(mut self, part: &'static str, value: &str) -> Result<Self, RequestError> {
+        let mut reasons = validation::path_segment_name(value);
+        if value.is_empty() {
+            reasons.push("may not be empty".to_owned());
+        }
+        if !reasons.is_empty() {
+            let value = value.to_owned();
+            return Err(RequestError::Segment { part, value, reasons });
+        }
+        self.0.push('/');
+        self.0.extend(utf8_percent_encode(value, ESCAPED));
+        Ok(self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pods() -> Resource {
+        Resource {
+            group: "".into(),
+            version: "v1".into(),
+            kind: "Pod".into(),
+            plural: "pods".into(),
+            scope: Scope::Namespaced,
+        }
+    }
+
+    fn check(path: Result<Path, RequestError>, message: &str) {
+        assert_eq!(path.err().unwrap().to_string(), message);
+    }
+
+    #[test]
+    fn names_stay_in_their_place() {
+        for (name, message) in [
+            ("", "resource name may not be empty"),
+            ("..", r#"invalid resource name "..": [may not be '..']"#),
+            (
+                "a/b%",
+                r#"invalid resource name "a/b%": [may not contain '/' may not contain '%']"#,
+            ),
+        ] {
+            check(Path::object(&pods(), "ns", name, None), message);
+        }
+        check(
+            Path::object(&pods(), "../x", "a", None),
+            r#"invalid namespace "../x": [may not contain '/']"#,
+        );
+        check(
+            Path::object(&pods(), "ns", "a", Some("../../secrets")),
+            r#"invalid subresource "../../secrets": [may not contain '/']"#,
+        );
+        check(
+            Path::object(&pods(), "", "a", None),
+            "an empty namespace may not be set when a resource name is provided",
+        );
+    }
+
+    #[test]
+    fn cluster_scoped_resources_have_no_namespace() {
+        let nodes = Resource {
+            plural: "nodes".into(),
+            scope: Scope::Cluster,
+            ..pods()
+        };
+        check(
+            Path::collection(&nodes, "ns"),
+            r#"nodes are not namespaced, but namespace "ns" was given"#,
+        );
+    }
+
+    #[test]
+    fn proxied_paths_do_not_climb() {
+        let proxy = || Path::object(&pods(), "ns", "a", Some("proxy")).unwrap();
+        for target in ["../b", "x/%2e%2E/y", "./?a=b"] {
+            assert!(proxy().with_proxied(target).is_err(), "{target}");
+        }
+        let path = proxy().with_proxied("/x..y/z?a=../b").unwrap();
+        assert_eq!(
+            path.into_string(),
+            "/api/v1/namespaces/ns/pods/a/proxy/x..y/z?a=../b"
+        );
+    }
+}

@@ -1,0 +1,74 @@
+//! Bodies and what they are called on the wire.
+
+use crate::DeleteOptions;
+
+/// JSON.
+pub(super) const JSON: &str = "application/json";
+/// Server-side apply; the body may also be JSON.
+pub(super) const APPLY: &str = "application/apply-patch+yaml";
+
+/// A body with the name of its encoding.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Payload {
+    content_type: &'static str,
+    bytes: Vec<u8>,
+}
+
+/// How a patch is meant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum PatchKind {
+    /// A list of operations (RFC 6902).
+    Json,
+    /// The changed fields; null removes (RFC 7386).
+    Merge,
+    /// As a merge, but lists merge by the keys of their items. Built-in kinds only.
+    Strategic,
+}
+
+impl Payload {
+    /// A body in any encoding.
+    pub fn new(content_type: &'static str, bytes: Vec<u8>) -> Self {
+        Self { content_type, bytes }
+    }
+
+    /// A body in JSON.
+    pub fn json(bytes: Vec<u8>) -> Self {
+        Self::new(JSON, bytes)
+    }
+
+    /// A body in Kubernetes' protobuf envelope.
+    pub fn protobuf(bytes: Vec<u8>) -> Self {
+        Self::new("application/vnd.kubernetes.protobuf", bytes)
+    }
+
+    /// A body in YAML.
+    pub fn yaml(bytes: Vec<u8>) -> Self {
+        Self::new("application/yaml", bytes)
+    }
+
+    /// The name of the encoding.
+    pub fn content_type(&self) -> &'static str {
+        self.content_type
+    }
+
+    /// The body.
+    pub fn into_bytes(self) -> Vec<u8> {
+        self.bytes
+    }
+
+    pub(super) fn delete_options(options: &DeleteOptions) -> Self {
+        // Text, numbers and switches only: no value of this type fails to serialize.
+        Self::json(serde_json::to_vec(options).unwrap_or_default())
+    }
+}
+
+impl PatchKind {
+    /// The content type that says so.
+    pub const fn content_type(self) -> &'static str {
+        match self {
+            Self::Json => "application/json-patch+json",
+            Self::Merge => "application/merge-patch+json",
+            Self::Strategic => "application/strategic-merge-patch+json",
+        }
+    }
+}
