@@ -1,0 +1,256 @@
+//! Who we are, said with every request: the `Authorization` header, a client certificate, impersonation headers.
+//!
+//! In flow [`Credentials`], out flows a [`Proof`] that is good now. Tokens in files are re-read, exec plugins are
+//! run again when their credential expires, and a 401 makes both look again at once. Nothing is ever printed.
+
+pub(crate) mod exec;
+mod token_file;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use http::header::AUTHORIZATION;
+use http::{HeaderMap, HeaderName, HeaderValue};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+
+use crate::Secret;
+use crate::config::{ConfigError, Credentials, Impersonate};
+use crate::tls::Identity;
+use exec::ExecPlugin;
+use token_file::TokenFile;
+
+/// Why no credential could be had.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum AuthError {
+    /// A token file cannot be read.
+    #[error("cannot read token file {path}")]
+    TokenFile {
+        /// The file.
+        path: String,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// A credential has characters that no header can carry.
+    #[error("the credential from {from} cannot be sent in a header")]
+    NotAHeader {
+        /// Where it came from.
+        from: String,
+    },
+    /// A credential plugin failed.
+    #[error("credential plugin {command:?} {reason}")]
+    Exec {
+        /// The program.
+        command: String,
+        /// What went wrong.
+        reason: String,
+    },
+}
+
+/// The identity of one client.
+pub(crate) struct Auth {
+    source: Source,
+    impersonation: HeaderMap,
+}
+
+enum Source {
+    Fixed(Proof),
+    TokenFile(TokenFile),
+    Exec(ExecPlugin),
+}
+
+/// What is sent to prove who we are.
+#[derive(Clone, Default)]
+pub(crate) struct Proof {
+    authorization: Option<HeaderValue>,
+    /// A certificate for the TLS handshake, where a plugin issued one.
+    pub(crate) identity: Option<Identity>,
+    /// Tells one credential from the next.
+    serial: u64,
+}
+
+impl Auth {
+    pub(crate) fn new(credentials: &Credentials, impersonate: &Impersonate) -> Result<Self, ConfigError> {
+        Ok(Self {
+            source: Source::new(credentials)?,
+            impersonation: impersonation(impersonate)?,
+        })
+    }
+
+    /// The credential that is good now; runs a plugin or reads a file if it must.
+    pub(crate) async fn proof(&self) -> Result<Proof, AuthError> {
+        match &self.source {
+            Source::Fixed(proof) => Ok(proof.clone()),
+            Source::TokenFile(file) => file.proof(),
+            Source::Exec(plugin) => plugin.proof().await,
+        }
+    }
+
+    /// The server did not accept `proof`. Returns whether there may be a better one.
+    pub(crate) async fn rejected(&self, proof: &Proof) -> bool {
+        match &self.source {
+            Source::Fixed(_) => false,
+            Source::TokenFile(file) => file.rejected(proof),
+            Source::Exec(plugin) => {
+                plugin.rejected(proof).await;
+                true
+            }
+        }
+    }
+
+    /// Puts the proof into a request. A header the caller has set stays as it is.
+    pub(crate) fn apply(&self, proof: &Proof, headers: &mut HeaderMap) {
+        if let Some(value) = &proof.authorization
+            && !headers.contains_key(AUTHORIZATION)
+        {
+            headers.insert(AUTHORIZATION, value.clone());
+        }
+        if !headers.contains_key("impersonate-user") {
+            headers.extend(self.impersonation.clone());
+        }
+    }
+}
+
+impl Source {
+    fn new(credentials: &Credentials) -> Result<Self, ConfigError> {
+        let fixed = |value: Result<HeaderValue, AuthError>| match value {
+            Ok(value) => Ok(Self::Fixed(Proof {
+                authorization: Some(value),
+                ..Proof::default()
+            })),
+            Err(error) => Err(ConfigError::Invalid {
+                field: "credentials",
+                reason: error.to_string(),
+            }),
+        };
+        match credentials {
+            Credentials::Anonymous => Ok(Self::Fixed(Proof::default())),
+            Credentials::Token(token) => fixed(bearer(token, "the configuration")),
+            Credentials::TokenFile(path) => Ok(Self::TokenFile(TokenFile::new(path.clone()))),
+            Credentials::Basic { username, password } => {
+                let pair = STANDARD.encode(format!("{username}:{}", password.expose()));
+                fixed(sensitive(&format!("Basic {pair}"), "the configuration"))
+            }
+            Credentials::Exec(plugin) => Ok(Self::Exec(ExecPlugin::new(plugin.clone()))),
+        }
+    }
+}
+
+/// `Bearer …`, marked so that it does not print.
+fn bearer(token: &Secret, from: &str) -> Result<HeaderValue, AuthError> {
+    sensitive(&format!("Bearer {}", token.expose().trim()), from)
+}
+
+fn sensitive(text: &str, from: &str) -> Result<HeaderValue, AuthError> {
+    let mut value = HeaderValue::from_str(text).map_err(|_| AuthError::NotAHeader {
+        from: from.to_owned(),
+    })?;
+    value.set_sensitive(true);
+    Ok(value)
+}
+
+/// What may stand in a header name as it is; the rest of an extra attribute's key is percent-encoded.
+const HEADER_KEY: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'!')
+    .remove(b'#')
+    .remove(b'$')
+    .remove(b'&')
+    .remove(b'\'')
+    .remove(b'*')
+    .remove(b'+')
+    .remove(b'-')
+    .remove(b'.')
+    .remove(b'^')
+    .remove(b'_')
+    .remove(b'`')
+    .remove(b'|')
+    .remove(b'~');
+
+fn impersonation(impersonate: &Impersonate) -> Result<HeaderMap, ConfigError> {
+    let mut headers = HeaderMap::new();
+    if impersonate.is_empty() {
+        return Ok(headers);
+    }
+    let invalid = |reason: String| ConfigError::Invalid {
+        field: "impersonation",
+        reason,
+    };
+    if impersonate.user.is_empty() {
+        return Err(invalid(
+            "groups, uid or extra attributes need a user to go with".to_owned(),
+        ));
+    }
+    let mut put = |name: &str, value: &str| {
+        let name = HeaderName::from_bytes(name.as_bytes()).map_err(|error| invalid(error.to_string()))?;
+        let value = HeaderValue::from_str(value)
+            .map_err(|_| invalid(format!("{value:?} cannot be sent in a header")))?;
+        headers.append(name, value);
+        Ok::<_, ConfigError>(())
+    };
+    put("impersonate-user", &impersonate.user)?;
+    if !impersonate.uid.is_empty() {
+        put("impersonate-uid", &impersonate.uid)?;
+    }
+    for group in &impersonate.groups {
+        put("impersonate-group", group)?;
+    }
+    for (key, values) in &impersonate.extra {
+        let name = format!("impersonate-extra-{}", utf8_percent_encode(key, HEADER_KEY));
+        for value in values {
+            put(&name, value)?;
+        }
+    }
+    Ok(headers)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn headers(credentials: Credentials, impersonate: Impersonate) -> Vec<String> {
+        let auth = Auth::new(&credentials, &impersonate).unwrap();
+        let mut headers = HeaderMap::new();
+        auth.apply(&auth.proof().await.unwrap(), &mut headers);
+        assert!(!format!("{headers:?}").contains("secret"), "{headers:?}");
+        let text =
+            |(name, value): (&HeaderName, &HeaderValue)| format!("{name}: {}", value.to_str().unwrap());
+        headers.iter().map(text).collect()
+    }
+
+    #[tokio::test]
+    async fn credentials_become_headers() {
+        let none = Impersonate::default;
+        let token = Credentials::Token(Secret::new("secret\n"));
+        assert_eq!(headers(token, none()).await, ["authorization: Bearer secret"]);
+        let basic = Credentials::Basic {
+            username: "u".to_owned(),
+            password: Secret::new("p"),
+        };
+        assert_eq!(headers(basic, none()).await, ["authorization: Basic dTpw"]);
+        assert!(headers(Credentials::Anonymous, none()).await.is_empty());
+    }
+
+    #[tokio::test]
+    async fn impersonation_becomes_headers() {
+        let impersonate = Impersonate {
+            user: "jane".to_owned(),
+            uid: "7".to_owned(),
+            groups: vec!["a".to_owned(), "b".to_owned()],
+            extra: [("acme.com/project".to_owned(), vec!["x".to_owned()])].into(),
+        };
+        assert_eq!(
+            headers(Credentials::Anonymous, impersonate).await,
+            [
+                "impersonate-user: jane",
+                "impersonate-uid: 7",
+                "impersonate-group: a",
+                "impersonate-group: b",
+                "impersonate-extra-acme.com%2fproject: x",
+            ]
+        );
+        let groups_alone = Impersonate {
+            groups: vec!["a".to_owned()],
+            ..Default::default()
+        };
+        assert!(Auth::new(&Credentials::Anonymous, &groups_alone).is_err());
+    }
+}

@@ -1,0 +1,421 @@
+//! Credential plugins: programs that print an `ExecCredential`.
+//!
+//! In flows the plugin's configuration, out flows a token, a client certificate, or both, kept until it expires or
+//! the server refuses it. One process runs at a time, however many requests wait for it, and no longer than its
+//! limit. What it writes to standard error ends up in the error, unless the user's terminal has seen it already.
+
+use std::io::IsTerminal;
+use std::process::Stdio;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tokio::process::Command;
+use tokio::sync::Mutex;
+use tokio::time::timeout;
+
+use super::{AuthError, Proof, bearer};
+use crate::Secret;
+use crate::config::{ExecCredentials, InteractiveMode};
+use crate::tls::Identity;
+
+/// The protocol versions spoken.
+pub(crate) const API_VERSIONS: [&str; 2] = [
+    "client.authentication.k8s.io/v1",
+    "client.authentication.k8s.io/v1beta1",
+];
+
+/// A plugin that talks to nobody is stuck after this long.
+const TIMEOUT: Duration = Duration::from_secs(60);
+
+/// A plugin with the terminal may be waiting for a human.
+const INTERACTIVE_TIMEOUT: Duration = Duration::from_secs(600);
+
+/// Credentials are renewed this long before they expire, so that they do not expire on the way.
+const EXPIRY_MARGIN: Duration = Duration::from_secs(10);
+
+/// The end of standard error that goes into an error.
+const MAX_STDERR: usize = 1024;
+
+/// One plugin and its last credential.
+pub(crate) struct ExecPlugin {
+    config: ExecCredentials,
+    cached: Mutex<Cached>,
+}
+
+#[derive(Default)]
+struct Cached {
+    credential: Option<Credential>,
+    runs: u64,
+}
+
+struct Credential {
+    proof: Proof,
+    expires: Option<Timestamp>,
+}
+
+/// What a plugin prints.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ExecCredential {
+    #[serde(default)]
+    api_version: String,
+    #[serde(default)]
+    kind: String,
+    status: Option<ExecStatus>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ExecStatus {
+    token: Option<Secret>,
+    client_certificate_data: Option<String>,
+    client_key_data: Option<Secret>,
+    expiration_timestamp: Option<String>,
+}
+
+impl ExecPlugin {
+    pub(super) fn new(config: ExecCredentials) -> Self {
+        Self {
+            config,
+            cached: Mutex::default(),
+        }
+    }
+
+    /// The last credential while it is good, else a new one.
+    pub(super) async fn proof(&self) -> Result<Proof, AuthError> {
+        let mut cached = self.cached.lock().await;
+        if let Some(credential) = cached
+            .credential
+            .as_ref()
+            .filter(|credential| credential.is_fresh())
+        {
+            return Ok(credential.proof.clone());
+        }
+        cached.runs += 1;
+        let credential = self.run(cached.runs).await?;
+        let proof = credential.proof.clone();
+        cached.credential = Some(credential);
+        Ok(proof)
+    }
+
+    /// Forgets the credential, unless a newer one has taken its place.
+    pub(super) async fn rejected(&self, proof: &Proof) {
+        let mut cached = self.cached.lock().await;
+        if cached.runs == proof.serial {
+            cached.credential = None;
+        }
+    }
+
+    async fn run(&self, serial: u64) -> Result<Credential, AuthError> {
+        let interactive = self.interactive()?;
+        let output = self.output(interactive).await?;
+        let credential: ExecCredential = serde_json::from_slice(&output)
+            .map_err(|error| self.failed(format!("printed no ExecCredential: {error}")))?;
+        let expected = &self.config.plugin.api_version;
+        if credential.kind != "ExecCredential" || credential.api_version != *expected {
+            return Err(self.failed(format!(
+                "printed {:?} of {:?}, expected \"ExecCredential\" of {expected:?}",
+                credential.kind, credential.api_version
+            )));
+        }
+        let status = credential
+            .status
+            .ok_or_else(|| self.failed("printed no status"))?;
+        self.credential(status, serial)
+    }
+
+    fn credential(&self, status: ExecStatus, serial: u64) -> Result<Credential, AuthError> {
+        let command = &self.config.plugin.command;
+        let authorization = status.token.as_ref().filter(|token| !token.is_empty());
+        let authorization = authorization.map(|token| bearer(token, command)).transpose()?;
+        let identity = match (status.client_certificate_data, status.client_key_data) {
+            (Some(certificate), Some(key)) => Some(Identity {
+                certificate: certificate.into_bytes().into(),
+                key: key.expose().as_bytes().into(),
+            }),
+            (None, None) => None,
+            _ => {
+                return Err(
+                    self.failed("printed a certificate without its key, or a key without its certificate")
+                );
+            }
+        };
+        if authorization.is_none() && identity.is_none() {
+            return Err(self.failed("printed neither a token nor a certificate"));
+        }
+        let expires = status.expiration_timestamp.map(|text| text.parse::<Timestamp>());
+        let expires = expires.transpose().map_err(|error| {
+            self.failed(format!("printed an expirationTimestamp that is no time: {error}"))
+        })?;
+        Ok(Credential {
+            proof: Proof {
+                authorization,
+                identity,
+                serial,
+            },
+            expires,
+        })
+    }
+
+    /// Whether the plugin gets the terminal.
+    fn interactive(&self) -> Result<bool, AuthError> {
+        let terminal = std::io::stdin().is_terminal();
+        match self
+            .config
+            .plugin
+            .interactive_mode
+            .unwrap_or(InteractiveMode::IfAvailable)
+        {
+            InteractiveMode::Never => Ok(false),
+            InteractiveMode::IfAvailable => Ok(terminal),
+            InteractiveMode::Always if terminal => Ok(true),
+            InteractiveMode::Always => Err(self.failed("needs a terminal, and standard input is none")),
+        }
+    }
+
+    async fn output(&self, interactive: bool) -> Result<Vec<u8>, AuthError> {
+        let mut command = self.command(interactive);
+        let limit = if interactive { INTERACTIVE_TIMEOUT } else { TIMEOUT };
+        let child = command.spawn().map_err(|error| self.cannot_start(&error))?;
+        let output = match timeout(limit, child.wait_with_output()).await {
+            Ok(Ok(output)) => output,
+            Ok(Err(error)) => return Err(self.failed(format!("cannot be read: {error}"))),
+            // Dropping the child kills it.
+            Err(_) => return Err(self.failed(format!("did not finish within {limit:?}"))),
+        };
+        if output.status.success() {
+            return Ok(output.stdout);
+        }
+        let said = &output.stderr[output.stderr.len().saturating_sub(MAX_STDERR)..];
+        let said = String::from_utf8_lossy(said);
+        Err(self.failed(format!("failed with {}: {}", output.status, said.trim())))
+    }
+
+    fn command(&self, interactive: bool) -> Command {
+        let plugin = &self.config.plugin;
+        let mut command = Command::new(&plugin.command);
+        command
+            .args(&plugin.args)
+            .envs(
+                plugin
+                    .env
+                    .iter()
+                    .map(|variable| (&variable.name, variable.value.expose())),
+            )
+            .env("KUBERNETES_EXEC_INFO", self.exec_info(interactive).to_string())
+            .stdin(if interactive {
+                Stdio::inherit()
+            } else {
+                Stdio::null()
+            })
+            .stdout(Stdio::piped())
+            .stderr(if interactive {
+                Stdio::inherit()
+            } else {
+                Stdio::piped()
+            })
+            .kill_on_drop(true);
+        command
+    }
+
+    /// What the plugin is told.
+    fn exec_info(&self, interactive: bool) -> Value {
+        let mut spec = json!({ "interactive": interactive });
+        if let Some(cluster) = &self.config.cluster {
+            spec["cluster"] = cluster.clone();
+        }
+        json!({ "apiVersion": self.config.plugin.api_version, "kind": "ExecCredential", "spec": spec })
+    }
+
+    fn cannot_start(&self, error: &std::io::Error) -> AuthError {
+        let hint = self
+            .config
+            .plugin
+            .install_hint
+            .as_deref()
+            .map(str::trim)
+            .unwrap_or_default();
+        match error.kind() {
+            std::io::ErrorKind::NotFound if hint.is_empty() => self.failed("is not installed"),
+            std::io::ErrorKind::NotFound => self.failed(format!("is not installed: {hint}")),
+            _ => self.failed(format!("cannot be started: {error}")),
+        }
+    }
+
+    fn failed(&self, reason: impl Into<String>) -> AuthError {
+        AuthError::Exec {
+            command: self.config.plugin.command.clone(),
+            reason: reason.into(),
+        }
+    }
+}
+
+impl Credential {
+    fn is_fresh(&self) -> bool {
+        self.expires
+            .is_none_or(|expires| Timestamp::now() + EXPIRY_MARGIN < expires)
+    }
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::config::ExecConfig;
+
+    /// A script that counts its runs in a file. It is run by a shell: a file written a moment ago may still be
+    /// "busy" for another thread's child and cannot be executed then.
+    fn plugin(directory: &Path, script: &str) -> ExecPlugin {
+        let path = directory.join("plugin");
+        std::fs::write(
+            &path,
+            format!(
+                "echo run >> {}/runs
+{script}
+",
+                directory.display()
+            ),
+        )
+        .unwrap();
+        ExecPlugin::new(ExecCredentials {
+            plugin: ExecConfig {
+                api_version: API_VERSIONS[0].to_owned(),
+                command: "/bin/sh".to_owned(),
+                args: vec![path.display().to_string()],
+                interactive_mode: Some(InteractiveMode::Never),
+                ..Default::default()
+            },
+            cluster: Some(json!({"server": "https://kube"})),
+        })
+    }
+
+    fn status(fields: &str) -> String {
+        format!(
+            "echo '{{\"apiVersion\":\"{}\",\"kind\":\"ExecCredential\",\"status\":{{{fields}}}}}'",
+            API_VERSIONS[0]
+        )
+    }
+
+    fn runs(directory: &Path) -> usize {
+        std::fs::read_to_string(directory.join("runs"))
+            .unwrap_or_default()
+            .lines()
+            .count()
+    }
+
+    fn header(proof: &Proof) -> &str {
+        proof.authorization.as_ref().unwrap().to_str().unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_credential_is_kept_until_it_expires_or_is_refused() {
+        let directory = tempfile::tempdir().unwrap();
+        let plugin_kept = plugin(
+            directory.path(),
+            &status(r#""token":"t","expirationTimestamp":"2999-01-01T00:00:00Z""#),
+        );
+        let proof = plugin_kept.proof().await.unwrap();
+        plugin_kept.proof().await.unwrap();
+        assert_eq!((header(&proof), runs(directory.path())), ("Bearer t", 1));
+        plugin_kept.rejected(&proof).await;
+        plugin_kept.proof().await.unwrap();
+        plugin_kept.rejected(&proof).await;
+        plugin_kept.proof().await.unwrap();
+        assert_eq!(
+            runs(directory.path()),
+            2,
+            "a refusal of an old credential says nothing about the new one"
+        );
+
+        let expired = plugin(
+            directory.path(),
+            &status(r#""token":"t","expirationTimestamp":"2001-01-01T00:00:00Z""#),
+        );
+        expired.proof().await.unwrap();
+        expired.proof().await.unwrap();
+        assert_eq!(runs(directory.path()), 4);
+    }
+
+    #[tokio::test]
+    async fn many_requests_wait_for_one_process() {
+        let directory = tempfile::tempdir().unwrap();
+        let plugin = plugin(directory.path(), &status(r#""token":"t""#));
+        let proofs = futures_util::future::join_all((0..8).map(|_| plugin.proof())).await;
+        assert!(proofs.iter().all(Result::is_ok));
+        assert_eq!(runs(directory.path()), 1);
+    }
+
+    #[tokio::test]
+    async fn the_plugin_is_told_about_the_cluster() {
+        let directory = tempfile::tempdir().unwrap();
+        let info = directory.path().join("info");
+        let script = format!(
+            "printf %s \"$KUBERNETES_EXEC_INFO\" > {}\n{}",
+            info.display(),
+            status(r#""token":"t""#)
+        );
+        plugin(directory.path(), &script).proof().await.unwrap();
+        let info: Value = serde_json::from_str(&std::fs::read_to_string(info).unwrap()).unwrap();
+        assert_eq!(
+            info,
+            json!({
+                "apiVersion": API_VERSIONS[0], "kind": "ExecCredential",
+                "spec": {"interactive": false, "cluster": {"server": "https://kube"}},
+            })
+        );
+    }
+
+    #[tokio::test]
+    async fn certificates_come_with_their_keys() {
+        let directory = tempfile::tempdir().unwrap();
+        let both = status(r#""clientCertificateData":"c","clientKeyData":"k""#);
+        let proof = plugin(directory.path(), &both).proof().await.unwrap();
+        assert_eq!(&*proof.identity.unwrap().key, b"k");
+        assert!(proof.authorization.is_none());
+    }
+
+    #[tokio::test]
+    async fn failures_are_named() {
+        async fn check(script: &str, ending: &str) {
+            let directory = tempfile::tempdir().unwrap();
+            let error = plugin(directory.path(), script)
+                .proof()
+                .await
+                .err()
+                .unwrap()
+                .to_string();
+            assert!(
+                error.starts_with("credential plugin ") && error.ends_with(ending),
+                "{error}"
+            );
+        }
+        check("echo no luck >&2; exit 3", "failed with exit status: 3: no luck").await;
+        check(
+            "echo hello",
+            "printed no ExecCredential: expected value at line 1 column 1",
+        )
+        .await;
+        check(
+            "echo '{}'",
+            "expected \"ExecCredential\" of \"client.authentication.k8s.io/v1\"",
+        )
+        .await;
+        check(&status(""), "printed neither a token nor a certificate").await;
+        check(
+            &status(r#""clientKeyData":"k""#),
+            "or a key without its certificate",
+        )
+        .await;
+        let mut missing = plugin(Path::new("/tmp"), "").config;
+        missing.plugin.command = "/no/such/plugin".to_owned();
+        missing.plugin.install_hint = Some("get it at example.com".to_owned());
+        let error = ExecPlugin::new(missing).proof().await.err().unwrap();
+        assert_eq!(
+            error.to_string(),
+            "credential plugin \"/no/such/plugin\" is not installed: get it at example.com"
+        );
+    }
+}

@@ -1,0 +1,145 @@
+//! A bearer token in a file that someone else keeps fresh.
+
+use std::path::PathBuf;
+use std::sync::Mutex;
+
+use tokio::time::Instant;
+
+use super::{AuthError, Proof, bearer};
+use crate::Secret;
+use crate::tls::RELOAD_INTERVAL;
+
+/// Reads the file at most once a minute, and at once after a 401.
+pub(super) struct TokenFile {
+    path: PathBuf,
+    cached: Mutex<Option<Cached>>,
+}
+
+struct Cached {
+    proof: Proof,
+    token: Secret,
+    read: Instant,
+}
+
+impl TokenFile {
+    pub(super) fn new(path: PathBuf) -> Self {
+        Self {
+            path,
+            cached: Mutex::default(),
+        }
+    }
+
+    /// The token; an unreadable file leaves the last one in use, as it may be in the middle of a rotation.
+    pub(super) fn proof(&self) -> Result<Proof, AuthError> {
+        let mut cached = self
+            .cached
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner());
+        match &mut *cached {
+            Some(cached) if cached.read.elapsed() < RELOAD_INTERVAL => Ok(cached.proof.clone()),
+            Some(cached) => {
+                cached.read = Instant::now();
+                if let Err(error) = self.refresh(cached) {
+                    tracing::warn!(%error, "keeping the previous token");
+                }
+                Ok(cached.proof.clone())
+            }
+            None => {
+                let token = self.read()?;
+                let proof = self.prove(&token, 0)?;
+                *cached = Some(Cached {
+                    proof: proof.clone(),
+                    token,
+                    read: Instant::now(),
+                });
+                Ok(proof)
+            }
+        }
+    }
+
+    /// Looks into the file at once; only a new token is worth another try.
+    pub(super) fn rejected(&self, proof: &Proof) -> bool {
+        let mut cached = self
+            .cached
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner());
+        let Some(cached) = &mut *cached else { return true };
+        if cached.proof.serial == proof.serial {
+            // A failing read means there is nothing new.
+            let _ = self.refresh(cached);
+        }
+        cached.proof.serial != proof.serial
+    }
+
+    fn refresh(&self, cached: &mut Cached) -> Result<(), AuthError> {
+        let token = self.read()?;
+        if token != cached.token {
+            cached.proof = self.prove(&token, cached.proof.serial + 1)?;
+            cached.token = token;
+        }
+        Ok(())
+    }
+
+    fn read(&self) -> Result<Secret, AuthError> {
+        let text = std::fs::read_to_string(&self.path).map_err(|source| self.failed(source))?;
+        match text.trim() {
+            "" => Err(self.failed(std::io::Error::other("it is empty"))),
+            token => Ok(Secret::new(token)),
+        }
+    }
+
+    fn prove(&self, token: &Secret, serial: u64) -> Result<Proof, AuthError> {
+        let authorization = Some(bearer(token, &self.path.display().to_string())?);
+        Ok(Proof {
+            authorization,
+            identity: None,
+            serial,
+        })
+    }
+
+    fn failed(&self, source: std::io::Error) -> AuthError {
+        AuthError::TokenFile {
+            path: self.path.display().to_string(),
+            source,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn header(proof: &Proof) -> &str {
+        proof.authorization.as_ref().unwrap().to_str().unwrap()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_new_token_is_used_after_a_minute_or_a_refusal() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("token");
+        std::fs::write(&path, "one\n").unwrap();
+        let file = TokenFile::new(path.clone());
+        assert_eq!(header(&file.proof().unwrap()), "Bearer one");
+
+        std::fs::write(&path, "two").unwrap();
+        assert_eq!(header(&file.proof().unwrap()), "Bearer one");
+        tokio::time::advance(RELOAD_INTERVAL).await;
+        let two = file.proof().unwrap();
+        assert_eq!(header(&two), "Bearer two");
+
+        assert!(!file.rejected(&two), "nothing new to try");
+        std::fs::write(&path, "three").unwrap();
+        assert!(file.rejected(&two));
+        assert_eq!(header(&file.proof().unwrap()), "Bearer three");
+
+        std::fs::remove_file(&path).unwrap();
+        tokio::time::advance(RELOAD_INTERVAL).await;
+        assert_eq!(header(&file.proof().unwrap()), "Bearer three");
+    }
+
+    #[test]
+    fn a_missing_file_is_named() {
+        let error = TokenFile::new("/no/such/token".into()).proof().err().unwrap();
+        assert_eq!(error.to_string(), "cannot read token file /no/such/token");
+    }
+}

@@ -1,0 +1,133 @@
+//! Which files are read: an explicit path, else the list in `$KUBECONFIG`, else `~/.kube/config`, else the pod's
+//! service account.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use crate::config::{Config, ConfigError, Kubeconfig, Overrides};
+
+/// Where to look, and what to change about what is found.
+#[derive(Clone, Debug, Default)]
+pub struct LoadOptions {
+    /// This file and no other; it must exist.
+    pub path: Option<PathBuf>,
+    /// What the command line says, over what the files say.
+    pub overrides: Overrides,
+    /// Variables and well-known directories.
+    pub environment: Environment,
+}
+
+/// The variables and the one well-known directory that configuration is read from.
+#[derive(Clone, Debug)]
+pub struct Environment {
+    /// Environment variables.
+    pub variables: BTreeMap<String, String>,
+    /// Where a pod finds its service account.
+    pub service_account: PathBuf,
+}
+
+impl Default for Environment {
+    /// This process's own; variables that are not text are left out.
+    fn default() -> Self {
+        let text = |(name, value): (std::ffi::OsString, std::ffi::OsString)| {
+            Some((name.into_string().ok()?, value.into_string().ok()?))
+        };
+        Self {
+            variables: std::env::vars_os().filter_map(text).collect(),
+            service_account: PathBuf::from("/var/run/secrets/kubernetes.io/serviceaccount"),
+        }
+    }
+}
+
+impl Environment {
+    /// A variable that is set to something.
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.variables
+            .get(name)
+            .map(String::as_str)
+            .filter(|value| !value.is_empty())
+    }
+
+    /// The files to merge when none is asked for, first one strongest, each once.
+    pub fn kubeconfig_paths(&self) -> Vec<PathBuf> {
+        let Some(list) = self.get("KUBECONFIG") else {
+            let home = self.get("HOME").or_else(|| self.get("USERPROFILE"));
+            return home
+                .map(|home| Path::new(home).join(".kube/config"))
+                .into_iter()
+                .collect();
+        };
+        let mut paths: Vec<PathBuf> = Vec::new();
+        for path in std::env::split_paths(list) {
+            if !path.as_os_str().is_empty() && !paths.contains(&path) {
+                paths.push(path);
+            }
+        }
+        paths
+    }
+}
+
+impl Config {
+    /// Reads the files, picks the context, applies the overrides; in a pod without files, its service account.
+    pub fn load(options: &LoadOptions) -> Result<Self, ConfigError> {
+        let kubeconfig = Kubeconfig::load(options)?;
+        if !kubeconfig.is_empty() || options.overrides.server.is_some() {
+            return Self::from_kubeconfig(&kubeconfig, &options.overrides, &options.environment);
+        }
+        match Self::in_cluster(&options.environment) {
+            Ok(config) => Ok(config.with_overrides(&options.overrides)),
+            Err(ConfigError::NotInCluster { .. }) => Err(ConfigError::Nothing {
+                looked: join(
+                    options
+                        .environment
+                        .kubeconfig_paths()
+                        .iter()
+                        .map(|path| path.display()),
+                ),
+            }),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+impl Kubeconfig {
+    /// Reads and merges the files; files of a list that do not exist are skipped.
+    pub fn load(options: &LoadOptions) -> Result<Self, ConfigError> {
+        if let Some(path) = &options.path {
+            return Self::read(path);
+        }
+        let mut merged = Self::default();
+        for path in options.environment.kubeconfig_paths() {
+            match Self::read(&path) {
+                Ok(config) => merged.merge(config),
+                Err(ConfigError::NotFound { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(merged)
+    }
+
+    /// Reads one file, YAML or JSON.
+    pub fn read(path: &Path) -> Result<Self, ConfigError> {
+        let text = std::fs::read_to_string(path).map_err(|source| match source.kind() {
+            std::io::ErrorKind::NotFound => ConfigError::NotFound {
+                path: path.to_owned(),
+            },
+            _ => ConfigError::Read {
+                path: path.to_owned(),
+                source,
+            },
+        })?;
+        Self::from_value(super::write::parse(&text, path)?, path)
+    }
+}
+
+/// `a, b, c`, or `none`.
+pub(super) fn join(names: impl Iterator<Item = impl ToString>) -> String {
+    let names: Vec<String> = names.map(|name| name.to_string()).collect();
+    if names.is_empty() {
+        "none".to_owned()
+    } else {
+        names.join(", ")
+    }
+}

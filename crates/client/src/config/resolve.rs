@@ -1,0 +1,468 @@
+//! From what the files say to one server and one user.
+//!
+//! In flow a merged kubeconfig and overrides, out flows a [`Config`]. Paths become absolute here, data is decoded
+//! here, and contradictions are refused here, each with the file and field that caused it.
+
+use std::path::{Path, PathBuf};
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use http::Uri;
+use serde_json::{Value, json};
+
+use crate::Secret;
+use crate::config::kubeconfig::{Cluster, NamedCluster, NamedUser, User};
+use crate::config::load::join;
+use crate::config::{
+    Config, ConfigError, Credentials, Environment, ExecConfig, ExecCredentials, IdentityConfig, Impersonate,
+    InteractiveMode, Kubeconfig, Material, Proxy, TlsConfig,
+};
+
+/// What a command line says, over what the files say. `None` and empty mean "as the files have it".
+#[derive(Clone, Debug, Default)]
+pub struct Overrides {
+    /// `--context`.
+    pub context: Option<String>,
+    /// `--cluster`: an entry of `clusters` instead of the context's.
+    pub cluster: Option<String>,
+    /// `--user`: an entry of `users` instead of the context's.
+    pub user: Option<String>,
+    /// `--namespace`.
+    pub namespace: Option<String>,
+    /// `--server`. The files' `tls-server-name` no longer applies.
+    pub server: Option<String>,
+    /// `--certificate-authority`: replaces the files' authority.
+    pub certificate_authority: Option<PathBuf>,
+    /// `--insecure-skip-tls-verify`: drops the files' authority.
+    pub insecure_skip_tls_verify: Option<bool>,
+    /// `--tls-server-name`.
+    pub tls_server_name: Option<String>,
+    /// `--client-certificate`; comes with a key.
+    pub client_certificate: Option<PathBuf>,
+    /// `--client-key`.
+    pub client_key: Option<PathBuf>,
+    /// `--token`: replaces token, token file and exec plugin.
+    pub token: Option<Secret>,
+    /// `--username`; comes with a password.
+    pub username: Option<String>,
+    /// `--password`.
+    pub password: Option<Secret>,
+    /// `--as`, `--as-uid`, `--as-group`.
+    pub impersonate: Impersonate,
+}
+
+/// The path shown for settings that came from a command line rather than a file.
+const COMMAND_LINE: &str = "command line";
+
+impl Config {
+    /// Picks the context and turns its cluster and user into something that can be used.
+    pub fn from_kubeconfig(
+        kubeconfig: &Kubeconfig,
+        overrides: &Overrides,
+        environment: &Environment,
+    ) -> Result<Self, ConfigError> {
+        let (cluster, user, namespace) = select(kubeconfig, overrides)?;
+        let server = server(&cluster)?;
+        Ok(Self {
+            namespace: namespace.unwrap_or_else(|| "default".to_owned()),
+            tls: TlsConfig {
+                authority: authority(&cluster)?,
+                server_name: cluster
+                    .cluster
+                    .tls_server_name
+                    .clone()
+                    .filter(|name| !name.is_empty()),
+                insecure_skip_verify: cluster.cluster.insecure_skip_tls_verify.unwrap_or(false),
+                identity: identity(&user)?,
+            },
+            credentials: credentials(&user, &cluster)?,
+            impersonate: impersonate(&user.user),
+            proxy: match cluster.cluster.proxy_url.as_deref() {
+                None | Some("") => Proxy::from_environment(&server, environment)?,
+                Some(url) => Some(Proxy::parse(url)?),
+            },
+            compression: !cluster.cluster.disable_compression.unwrap_or(false),
+            server,
+        })
+    }
+
+    /// What a command line may still change about the configuration of a pod.
+    pub(super) fn with_overrides(mut self, overrides: &Overrides) -> Self {
+        if let Some(namespace) = &overrides.namespace {
+            self.namespace.clone_from(namespace);
+        }
+        if let Some(token) = &overrides.token {
+            self.credentials = Credentials::Token(token.clone());
+        }
+        if !overrides.impersonate.is_empty() {
+            self.impersonate = overrides.impersonate.clone();
+        }
+        self
+    }
+}
+
+/// The cluster, user and namespace of the chosen context with the overrides applied.
+fn select(
+    kubeconfig: &Kubeconfig,
+    overrides: &Overrides,
+) -> Result<(NamedCluster, NamedUser, Option<String>), ConfigError> {
+    let context = match overrides
+        .context
+        .as_deref()
+        .unwrap_or(&kubeconfig.current_context)
+    {
+        "" if overrides.server.is_some() || overrides.cluster.is_some() => None,
+        "" => {
+            return Err(ConfigError::NoContext {
+                known: join(kubeconfig.contexts.iter().map(|entry| &entry.name)),
+            });
+        }
+        name => Some(
+            find("context", name, &kubeconfig.contexts, |entry| &entry.name)?
+                .context
+                .clone(),
+        ),
+    };
+    let context = context.unwrap_or_default();
+    let mut cluster = match overrides.cluster.as_deref().unwrap_or(&context.cluster) {
+        "" => NamedCluster {
+            name: COMMAND_LINE.into(),
+            origin: COMMAND_LINE.into(),
+            ..Default::default()
+        },
+        name => find("cluster", name, &kubeconfig.clusters, |entry| &entry.name)?.clone(),
+    };
+    let mut user = match overrides.user.as_deref().unwrap_or(&context.user) {
+        "" => NamedUser {
+            name: COMMAND_LINE.into(),
+            origin: COMMAND_LINE.into(),
+            ..Default::default()
+        },
+        name => find("user", name, &kubeconfig.users, |entry| &entry.name)?.clone(),
+    };
+    override_cluster(&mut cluster.cluster, overrides);
+    override_user(&mut user.user, overrides);
+    let namespace = overrides
+        .namespace
+        .clone()
+        .or(context.namespace)
+        .filter(|name| !name.is_empty());
+    Ok((cluster, user, namespace))
+}
+
+fn find<'a, T>(
+    what: &'static str,
+    wanted: &str,
+    entries: &'a [T],
+    name: fn(&T) -> &String,
+) -> Result<&'a T, ConfigError> {
+    entries
+        .iter()
+        .find(|entry| name(entry) == wanted)
+        .ok_or_else(|| ConfigError::Unknown {
+            what,
+            name: wanted.to_owned(),
+            known: join(entries.iter().map(name)),
+        })
+}
+
+/// Paths of a command line start at the working directory, not at the kubeconfig's.
+fn absolute(path: &Path) -> PathBuf {
+    std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
+}
+
+fn override_cluster(cluster: &mut Cluster, overrides: &Overrides) {
+    if let Some(server) = &overrides.server {
+        cluster.server = Some(server.clone());
+        cluster.tls_server_name = None;
+    }
+    if overrides.certificate_authority.is_some() || overrides.insecure_skip_tls_verify == Some(true) {
+        cluster.certificate_authority = overrides.certificate_authority.as_deref().map(absolute);
+        cluster.certificate_authority_data = None;
+        cluster.insecure_skip_tls_verify = None;
+    }
+    if let Some(insecure) = overrides.insecure_skip_tls_verify {
+        cluster.insecure_skip_tls_verify = Some(insecure);
+    }
+    if let Some(name) = &overrides.tls_server_name {
+        cluster.tls_server_name = Some(name.clone());
+    }
+}
+
+fn override_user(user: &mut User, overrides: &Overrides) {
+    if let Some(certificate) = &overrides.client_certificate {
+        user.client_certificate = Some(absolute(certificate));
+        user.client_certificate_data = None;
+    }
+    if let Some(key) = &overrides.client_key {
+        user.client_key = Some(absolute(key));
+        user.client_key_data = None;
+    }
+    // One way to authenticate replaces every other: what was typed must be what is used.
+    if overrides.token.is_some() || overrides.username.is_some() {
+        user.token = overrides.token.clone();
+        user.token_file = None;
+        user.exec = None;
+        user.auth_provider = None;
+        user.username = overrides.username.clone();
+        user.password = overrides.password.clone();
+    }
+    let Impersonate {
+        user: name,
+        uid,
+        groups,
+        extra,
+    } = &overrides.impersonate;
+    if !overrides.impersonate.is_empty() {
+        user.impersonate = Some(name.clone());
+        user.impersonate_uid = Some(uid.clone());
+        user.impersonate_groups.clone_from(groups);
+        user.impersonate_extra.clone_from(extra);
+    }
+}
+
+/// The server's URL; a bare `host:port` means plain HTTP, as client-go reads it.
+fn server(cluster: &NamedCluster) -> Result<Uri, ConfigError> {
+    let field = |reason: String| cluster_field(cluster, "server", reason);
+    let text = cluster.cluster.server.as_deref().unwrap_or_default();
+    if text.is_empty() {
+        return Err(field("is empty".to_owned()));
+    }
+    let text = if text.contains("://") {
+        text.to_owned()
+    } else {
+        format!("http://{text}")
+    };
+    let uri: Uri = text
+        .parse()
+        .map_err(|error| field(format!("{text:?} is not a URL: {error}")))?;
+    match uri.scheme_str() {
+        Some("http" | "https") if uri.host().is_some() => Ok(uri),
+        _ => Err(field(format!("{text:?} must begin with https:// or http://"))),
+    }
+}
+
+fn authority(cluster: &NamedCluster) -> Result<Option<Material>, ConfigError> {
+    let Cluster {
+        certificate_authority,
+        certificate_authority_data,
+        ..
+    } = &cluster.cluster;
+    let authority = match (certificate_authority_data.as_deref(), certificate_authority) {
+        (Some(data), _) if !data.is_empty() => Some(
+            decode(data).map_err(|reason| cluster_field(cluster, "certificate-authority-data", reason))?,
+        ),
+        (_, Some(path)) if !path.as_os_str().is_empty() => Some(beside(&cluster.origin, path)),
+        _ => None,
+    };
+    if authority.is_some() && cluster.cluster.insecure_skip_tls_verify == Some(true) {
+        let reason = "a certificate authority and no verification exclude each other";
+        return Err(cluster_field(
+            cluster,
+            "insecure-skip-tls-verify",
+            reason.to_owned(),
+        ));
+    }
+    Ok(authority)
+}
+
+fn identity(entry: &NamedUser) -> Result<Option<IdentityConfig>, ConfigError> {
+    let User {
+        client_certificate,
+        client_certificate_data,
+        client_key,
+        client_key_data,
+        ..
+    } = &entry.user;
+    let material = |field, data: Option<&str>, path: &Option<PathBuf>| match (data, path) {
+        (Some(data), _) if !data.is_empty() => decode(data)
+            .map(Some)
+            .map_err(|reason| user_field(entry, field, reason)),
+        (_, Some(path)) if !path.as_os_str().is_empty() => Ok(Some(beside(&entry.origin, path))),
+        _ => Ok(None),
+    };
+    let certificate = material(
+        "client-certificate-data",
+        client_certificate_data.as_deref(),
+        client_certificate,
+    )?;
+    let key = material(
+        "client-key-data",
+        client_key_data.as_ref().map(Secret::expose),
+        client_key,
+    )?;
+    match (certificate, key) {
+        (Some(certificate), Some(key)) => Ok(Some(IdentityConfig { certificate, key })),
+        (None, None) => Ok(None),
+        (Some(_), None) => Err(user_field(
+            entry,
+            "client-key",
+            "is missing, and there is a client-certificate".to_owned(),
+        )),
+        (None, Some(_)) => Err(user_field(
+            entry,
+            "client-certificate",
+            "is missing, and there is a client-key".to_owned(),
+        )),
+    }
+}
+
+fn credentials(entry: &NamedUser, cluster: &NamedCluster) -> Result<Credentials, ConfigError> {
+    let user = &entry.user;
+    let token = user.token.as_ref().filter(|token| !token.is_empty());
+    let token_file = user
+        .token_file
+        .as_ref()
+        .filter(|path| !path.as_os_str().is_empty());
+    let username = user.username.as_deref().filter(|name| !name.is_empty());
+    if username.is_some() && (token.is_some() || token_file.is_some()) {
+        let reason = "a user name and a token exclude each other";
+        return Err(user_field(entry, "username", reason.to_owned()));
+    }
+    if let Some(path) = token_file {
+        return Ok(Credentials::TokenFile(absolute_beside(&entry.origin, path)));
+    }
+    if let Some(token) = token {
+        return Ok(Credentials::Token(token.clone()));
+    }
+    if let Some(username) = username {
+        return Ok(Credentials::Basic {
+            username: username.to_owned(),
+            password: user.password.clone().unwrap_or_default(),
+        });
+    }
+    if let Some(exec) = &user.exec {
+        let plugin = check_exec(entry, exec)?;
+        let cluster = plugin
+            .provide_cluster_info
+            .then(|| exec_cluster(cluster))
+            .transpose()?;
+        return Ok(Credentials::Exec(ExecCredentials { plugin, cluster }));
+    }
+    if let Some(provider) = &user.auth_provider {
+        let name = provider
+            .get("name")
+            .and_then(|name| name.as_str())
+            .unwrap_or_default();
+        let reason = format!("provider {name:?} is not supported; use an exec plugin");
+        return Err(user_field(entry, "auth-provider", reason));
+    }
+    Ok(Credentials::Anonymous)
+}
+
+fn check_exec(entry: &NamedUser, exec: &ExecConfig) -> Result<ExecConfig, ConfigError> {
+    if exec.command.is_empty() {
+        return Err(user_field(entry, "exec.command", "is empty".to_owned()));
+    }
+    if !crate::auth::exec::API_VERSIONS.contains(&exec.api_version.as_str()) {
+        let reason = format!(
+            "{:?} is not supported, must be one of {}",
+            exec.api_version,
+            crate::auth::exec::API_VERSIONS.join(", ")
+        );
+        return Err(user_field(entry, "exec.apiVersion", reason));
+    }
+    let mut exec = exec.clone();
+    if exec.interactive_mode.is_none() {
+        if exec.api_version == crate::auth::exec::API_VERSIONS[0] {
+            let reason = "is required: Never, IfAvailable or Always".to_owned();
+            return Err(user_field(entry, "exec.interactiveMode", reason));
+        }
+        exec.interactive_mode = Some(InteractiveMode::IfAvailable);
+    }
+    // A bare name is looked up in $PATH; anything with a separator is a path.
+    if exec.command.contains(std::path::MAIN_SEPARATOR) {
+        let path = absolute_beside(&entry.origin, Path::new(&exec.command));
+        exec.command = path.to_string_lossy().into_owned();
+    }
+    Ok(exec)
+}
+
+/// What a plugin that asks for it learns about the cluster.
+fn exec_cluster(cluster: &NamedCluster) -> Result<Value, ConfigError> {
+    const EXTENSION: &str = "client.authentication.k8s.io/exec";
+    let mut info = serde_json::Map::new();
+    let Cluster {
+        server,
+        tls_server_name,
+        insecure_skip_tls_verify,
+        proxy_url,
+        disable_compression,
+        ..
+    } = &cluster.cluster;
+    for (field, value) in [
+        ("server", json!(server)),
+        ("tls-server-name", json!(tls_server_name)),
+        ("insecure-skip-tls-verify", json!(insecure_skip_tls_verify)),
+        ("proxy-url", json!(proxy_url)),
+        ("disable-compression", json!(disable_compression)),
+    ] {
+        if !value.is_null() {
+            info.insert(field.to_owned(), value);
+        }
+    }
+    if let Some(authority) = authority(cluster)? {
+        let bytes = authority.read("certificate authority")?;
+        info.insert(
+            "certificate-authority-data".to_owned(),
+            json!(STANDARD.encode(bytes)),
+        );
+    }
+    let extensions = cluster
+        .cluster
+        .extensions
+        .as_ref()
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten();
+    for extension in extensions.filter(|extension| extension["name"] == EXTENSION) {
+        info.insert("config".to_owned(), extension["extension"].clone());
+    }
+    Ok(Value::Object(info))
+}
+
+fn impersonate(user: &User) -> Impersonate {
+    Impersonate {
+        user: user.impersonate.clone().unwrap_or_default(),
+        uid: user.impersonate_uid.clone().unwrap_or_default(),
+        groups: user.impersonate_groups.clone(),
+        extra: user.impersonate_extra.clone(),
+    }
+}
+
+/// A path of a kubeconfig starts at that file's directory.
+fn absolute_beside(origin: &Path, path: &Path) -> PathBuf {
+    match origin.parent() {
+        Some(directory) if path.is_relative() => absolute(&directory.join(path)),
+        _ => path.to_owned(),
+    }
+}
+
+fn beside(origin: &Path, path: &Path) -> Material {
+    Material::File(absolute_beside(origin, path))
+}
+
+fn decode(data: &str) -> Result<Material, String> {
+    // Long data is often folded over several lines.
+    let data: String = data.split_ascii_whitespace().collect();
+    match STANDARD.decode(data) {
+        Ok(bytes) => Ok(Material::Inline(bytes.into())),
+        Err(error) => Err(format!("is not base64: {error}")),
+    }
+}
+
+fn cluster_field(cluster: &NamedCluster, field: &str, reason: String) -> ConfigError {
+    ConfigError::Field {
+        path: cluster.origin.clone(),
+        field: format!("clusters[{}].cluster.{field}", cluster.name),
+        reason,
+    }
+}
+
+fn user_field(user: &NamedUser, field: &str, reason: String) -> ConfigError {
+    ConfigError::Field {
+        path: user.origin.clone(),
+        field: format!("users[{}].user.{field}", user.name),
+        reason,
+    }
+}

@@ -1,0 +1,64 @@
+//! Text in and out: reading a kubeconfig file's text and writing one back so that only its owner can read it.
+
+use std::io::Write;
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::config::{ConfigError, Kubeconfig};
+
+/// The value tree of a file, YAML or JSON.
+pub(super) fn parse(text: &str, path: &Path) -> Result<Value, ConfigError> {
+    let syntax = |reason: String| ConfigError::Syntax {
+        path: path.to_owned(),
+        reason,
+    };
+    if text.trim().is_empty() {
+        return Ok(Value::Null);
+    }
+    serde_json::from_str(text).map_err(|error| syntax(error.to_string()))
+}
+
+impl Kubeconfig {
+    /// Writes the file with mode 0600, at once or not at all: readers see the old file or the new one.
+    pub fn write(&self, path: &Path) -> Result<(), ConfigError> {
+        let failed = |source| ConfigError::Write {
+            path: path.to_owned(),
+            source,
+        };
+        let value = serde_json::to_value(self).map_err(|error| failed(error.into()))?;
+        let text = serde_json::to_string_pretty(&value).map_err(|error| failed(error.into()))?;
+        replace(path, text.as_bytes()).map_err(failed)
+    }
+}
+
+/// Writes beside the file, then renames over it.
+fn replace(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+    let directory = match path.parent() {
+        Some(directory) if !directory.as_os_str().is_empty() => directory,
+        _ => Path::new("."),
+    };
+    std::fs::create_dir_all(directory)?;
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(format!(".{}.new", std::process::id()));
+    let beside = directory.join(name);
+    let written = write_private(&beside, bytes).and_then(|()| std::fs::rename(&beside, path));
+    if written.is_err() {
+        // Nothing half-written stays behind; the first error is the one worth telling.
+        let _ = std::fs::remove_file(&beside);
+    }
+    written
+}
+
+fn write_private(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+    let mut options = std::fs::OpenOptions::new();
+    options.write(true).create(true).truncate(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let mut file = options.open(path)?;
+    // A file left over from a crash keeps its old mode when it is opened again.
+    #[cfg(unix)]
+    file.set_permissions(std::os::unix::fs::PermissionsExt::from_mode(0o600))?;
+    file.write_all(bytes)?;
+    file.sync_all()
+}

@@ -1,0 +1,247 @@
+//! What went wrong with a request: what was asked of whom, at which step it failed, and what that means.
+
+use std::error::Error as StdError;
+use std::fmt;
+use std::time::Duration;
+
+use http::Method;
+use watchkeeper_meta::Status;
+
+use crate::auth::AuthError;
+use crate::transport::{BodyError, TransportError};
+
+/// A request that did not do what was asked.
+///
+/// Callers ask questions ([`Error::is_not_found`]); the words are for people. It prints as
+/// `GET https://host/api/v1/…: pods "a" not found`, followed by what an earlier attempt met, if there was one.
+#[derive(Debug)]
+pub struct Error(Box<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    method: Method,
+    url: String,
+    kind: ErrorKind,
+    previous: Option<String>,
+}
+
+/// The step that failed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// The server answered with a failure.
+    #[error("{}", .0.message)]
+    Status(Status),
+    /// No answer came.
+    #[error(transparent)]
+    Transport(#[from] TransportError),
+    /// There is no credential to ask with.
+    #[error(transparent)]
+    Auth(#[from] AuthError),
+    /// The answer began and did not end.
+    #[error(transparent)]
+    Body(#[from] BodyError),
+    /// Time was up before the answer came.
+    #[error("no answer within {0:?}")]
+    Deadline(Duration),
+    /// The server sent us elsewhere, which API servers do not do.
+    #[error("the server redirects to {0:?}; is this a Kubernetes API server?")]
+    Redirect(String),
+    /// A good answer in a form that is none of Kubernetes'.
+    #[error("the answer is {content_type:?} beginning with {start:?}; is this a Kubernetes API server?")]
+    NotKubernetes {
+        /// What the answer says it is.
+        content_type: String,
+        /// How it begins.
+        start: String,
+    },
+    /// The answer is not what was asked for.
+    #[error("the answer cannot be read: {0}")]
+    Decode(String),
+    /// The request cannot be made.
+    #[error("{0}")]
+    Request(String),
+    /// The server did not agree to change the protocol.
+    #[error("the server does not upgrade the connection: {0}")]
+    Upgrade(String),
+}
+
+impl Error {
+    pub(crate) fn new(method: &Method, url: impl Into<String>, kind: impl Into<ErrorKind>) -> Self {
+        Self(Box::new(Inner {
+            method: method.clone(),
+            url: url.into(),
+            kind: kind.into(),
+            previous: None,
+        }))
+    }
+
+    /// Remembers what an earlier attempt met: the last error alone is often only a symptom.
+    pub(crate) fn after(mut self, previous: Option<String>) -> Self {
+        self.0.previous = previous;
+        self
+    }
+
+    /// The HTTP method.
+    pub fn method(&self) -> &Method {
+        &self.0.method
+    }
+
+    /// The URL asked.
+    pub fn url(&self) -> &str {
+        &self.0.url
+    }
+
+    /// The step that failed.
+    pub fn kind(&self) -> &ErrorKind {
+        &self.0.kind
+    }
+
+    /// What the server said, if it did.
+    pub fn status(&self) -> Option<&Status> {
+        match &self.0.kind {
+            ErrorKind::Status(status) => Some(status),
+            _ => None,
+        }
+    }
+
+    /// The object, or the resource, does not exist.
+    pub fn is_not_found(&self) -> bool {
+        self.asks(Status::is_not_found)
+    }
+
+    /// An object of that name exists.
+    pub fn is_already_exists(&self) -> bool {
+        self.asks(Status::is_already_exists)
+    }
+
+    /// The object has changed since it was read, or another manager owns a field.
+    pub fn is_conflict(&self) -> bool {
+        self.asks(Status::is_conflict)
+    }
+
+    /// The version or the continue token is too old: start afresh.
+    pub fn is_expired(&self) -> bool {
+        self.asks(Status::is_expired)
+    }
+
+    /// The object breaks a rule.
+    pub fn is_invalid(&self) -> bool {
+        self.asks(Status::is_invalid)
+    }
+
+    /// The request makes no sense to the server.
+    pub fn is_bad_request(&self) -> bool {
+        self.asks(Status::is_bad_request)
+    }
+
+    /// The server does not know who we are.
+    pub fn is_unauthorized(&self) -> bool {
+        self.asks(Status::is_unauthorized)
+    }
+
+    /// We may not do this.
+    pub fn is_forbidden(&self) -> bool {
+        self.asks(Status::is_forbidden)
+    }
+
+    /// The server cannot send any form we asked for.
+    pub fn is_not_acceptable(&self) -> bool {
+        self.asks(Status::is_not_acceptable)
+    }
+
+    /// The server cannot read the form we sent.
+    pub fn is_unsupported_media_type(&self) -> bool {
+        self.asks(Status::is_unsupported_media_type)
+    }
+
+    /// The server wants fewer requests.
+    pub fn is_too_many_requests(&self) -> bool {
+        self.asks(Status::is_too_many_requests)
+    }
+
+    /// The server could not finish in time.
+    pub fn is_timeout(&self) -> bool {
+        self.asks(|status| status.is_timeout() || status.is_server_timeout())
+    }
+
+    /// The server has not reached the version asked for.
+    pub fn is_too_large_resource_version(&self) -> bool {
+        self.asks(Status::is_too_large_resource_version)
+    }
+
+    /// The server met a fault of its own.
+    pub fn is_internal_error(&self) -> bool {
+        self.asks(Status::is_internal_error)
+    }
+
+    /// The server cannot answer now.
+    pub fn is_service_unavailable(&self) -> bool {
+        self.asks(Status::is_service_unavailable)
+    }
+
+    /// Nobody listens at the server's address.
+    pub fn is_connection_refused(&self) -> bool {
+        matches!(&self.0.kind, ErrorKind::Transport(error) if error.is_connection_refused())
+    }
+
+    /// The connection broke before or during the answer.
+    pub fn is_connection_lost(&self) -> bool {
+        matches!(
+            &self.0.kind,
+            ErrorKind::Transport(TransportError::Lost { .. } | TransportError::NotSent { .. })
+                | ErrorKind::Body(BodyError::Lost { .. })
+        )
+    }
+
+    /// Our own deadline passed.
+    pub fn is_deadline(&self) -> bool {
+        matches!(
+            &self.0.kind,
+            ErrorKind::Deadline(_) | ErrorKind::Body(BodyError::Deadline)
+        )
+    }
+
+    /// How long the server asks to wait before the next try.
+    pub fn retry_after(&self) -> Option<Duration> {
+        self.status()?.retry_after()
+    }
+
+    fn asks(&self, question: impl FnOnce(&Status) -> bool) -> bool {
+        self.status().is_some_and(question)
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Inner {
+            method,
+            url,
+            kind,
+            previous,
+        } = &*self.0;
+        write!(f, "{method} {url}: {kind}")?;
+        match previous {
+            Some(previous) => write!(f, " - error from a previous attempt: {previous}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl StdError for Error {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        self.0.kind.source()
+    }
+}
+
+/// An error and its causes on one line, for places that keep text only.
+pub(crate) fn chain(error: &dyn StdError) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        text.push_str(": ");
+        text.push_str(&cause.to_string());
+        source = cause.source();
+    }
+    text
+}

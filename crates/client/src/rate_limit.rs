@@ -1,0 +1,96 @@
+//! A token bucket: so many requests a second, with a reserve for bursts.
+
+use std::sync::Mutex;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// How fast a client may ask.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RateLimit {
+    /// Requests per second over time.
+    pub qps: f64,
+    /// Requests that may go at once after a quiet time.
+    pub burst: u32,
+}
+
+impl Default for RateLimit {
+    /// 5 and 10, as client-go: servers see a familiar load.
+    fn default() -> Self {
+        Self { qps: 5.0, burst: 10 }
+    }
+}
+
+/// One bucket for one client. Whoever comes takes a token at once, from the future if need be, and waits until it
+/// is due: the order of arrival is the order of departure.
+#[derive(Debug)]
+pub(crate) struct Bucket {
+    limit: RateLimit,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    /// Tokens at `at`; below zero when requests wait for tokens to come.
+    tokens: f64,
+    at: Instant,
+}
+
+impl Bucket {
+    pub(crate) fn new(limit: RateLimit) -> Self {
+        let tokens = f64::from(limit.burst);
+        Self {
+            limit,
+            state: Mutex::new(State {
+                tokens,
+                at: Instant::now(),
+            }),
+        }
+    }
+
+    /// Waits for a token; returns how long it took.
+    pub(crate) async fn wait(&self) -> Duration {
+        let delay = self.reserve(Instant::now());
+        if !delay.is_zero() {
+            tokio::time::sleep(delay).await;
+        }
+        delay
+    }
+
+    fn reserve(&self, now: Instant) -> Duration {
+        let mut state = self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let since = now.saturating_duration_since(state.at).as_secs_f64();
+        state.tokens = (state.tokens + since * self.limit.qps).min(f64::from(self.limit.burst)) - 1.0;
+        state.at = now;
+        if state.tokens >= 0.0 {
+            return Duration::ZERO;
+        }
+        // A rate of zero would wait for ever; a day says the same and cannot overflow.
+        const LONGEST: f64 = 86_400.0;
+        Duration::from_secs_f64((-state.tokens / self.limit.qps).min(LONGEST))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_burst_goes_at_once_and_the_rest_at_the_rate() {
+        let bucket = Bucket::new(RateLimit { qps: 5.0, burst: 10 });
+        let begun = Instant::now();
+        let mut at = Vec::new();
+        for _ in 0..13 {
+            bucket.wait().await;
+            at.push(begun.elapsed().as_millis());
+        }
+        assert_eq!(at[..10], [0; 10]);
+        assert_eq!(at[10..], [200, 400, 600]);
+        tokio::time::advance(Duration::from_secs(60)).await;
+        assert_eq!(
+            bucket.reserve(Instant::now()),
+            Duration::ZERO,
+            "the reserve fills up again"
+        );
+    }
+}

@@ -1,0 +1,78 @@
+//! Which answers are worth another try, and when.
+//!
+//! A pure table: the caller sends, waits and counts. Only a server that says `Retry-After` is asked again, and a
+//! lost connection is only made up for where asking twice does no harm.
+
+use std::time::Duration;
+
+use http::{HeaderMap, Method, StatusCode, header};
+use jiff::Timestamp;
+
+use crate::transport::TransportError;
+
+/// Attempts after the first, as client-go.
+pub(crate) const MAX_RETRIES: usize = 10;
+
+/// A server that wants us to stay away for longer gets its way: the caller is told instead of kept waiting.
+const LONGEST_WAIT: Duration = Duration::from_secs(300);
+
+/// The pause after a lost connection, as client-go.
+const AFTER_LOSS: Duration = Duration::from_secs(1);
+
+/// When to repeat a request that got this answer; `None` means never.
+pub(crate) fn after_answer(status: StatusCode, headers: &HeaderMap, now: Timestamp) -> Option<Duration> {
+    if status != StatusCode::TOO_MANY_REQUESTS && !status.is_server_error() {
+        return None;
+    }
+    let wait = retry_after(headers.get(header::RETRY_AFTER)?.to_str().ok()?, now)?;
+    (wait <= LONGEST_WAIT).then_some(wait)
+}
+
+/// When to repeat a request that got no answer; `None` means never.
+///
+/// A connection that could not be made is reported at once: a refused port or a certificate nobody trusts does
+/// not get better by asking again.
+pub(crate) fn after_loss(method: &Method, error: &TransportError) -> Option<Duration> {
+    let lost = matches!(
+        error,
+        TransportError::Lost { .. } | TransportError::NotSent { .. }
+    );
+    (lost && (method.is_safe() || error.is_unprocessed())).then_some(AFTER_LOSS)
+}
+
+/// Seconds, or a date.
+fn retry_after(text: &str, now: Timestamp) -> Option<Duration> {
+    if let Ok(seconds) = text.trim().parse::<u64>() {
+        return Some(Duration::from_secs(seconds));
+    }
+    let date = jiff::fmt::rfc2822::DateTimeParser::new()
+        .parse_timestamp(text.trim())
+        .ok()?;
+    Some(Duration::try_from(date - now).unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_servers_that_ask_for_it_are_asked_again() {
+        let now: Timestamp = "1994-11-06T08:49:07Z".parse().unwrap();
+        let check = |status: u16, after: Option<&'static str>, expected: Option<u64>| {
+            let mut headers = HeaderMap::new();
+            if let Some(after) = after {
+                headers.insert(header::RETRY_AFTER, http::HeaderValue::from_static(after));
+            }
+            let wait = after_answer(StatusCode::from_u16(status).unwrap(), &headers, now);
+            assert_eq!(wait, expected.map(Duration::from_secs), "{status} {after:?}");
+        };
+        check(429, Some("1"), Some(1));
+        check(503, Some("0"), Some(0));
+        check(500, Some("Sun, 06 Nov 1994 08:49:37 GMT"), Some(30));
+        check(500, Some("Sun, 06 Nov 1994 08:49:00 GMT"), Some(0));
+        check(429, None, None);
+        check(500, Some("soon"), None);
+        check(503, Some("86400"), None);
+        check(409, Some("1"), None);
+    }
+}

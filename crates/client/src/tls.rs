@@ -1,0 +1,208 @@
+//! Whom to trust and which certificate to show, re-read as files change.
+//!
+//! In flow PEM files and inline data, out flows a TLS configuration with a *generation*: a number that grows
+//! whenever the configuration differs from the one before. Connections remember theirs; new requests go to
+//! connections of the newest generation while streams on older ones live on, so rotation drops nothing.
+
+mod verifier;
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use rustls::client::ResolvesClientCert;
+use rustls::crypto::CryptoProvider;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::sign::{CertifiedKey, SingleCertAndKey};
+use rustls::{ClientConfig, RootCertStore};
+use tokio::time::Instant;
+
+use crate::config::{ConfigError, IdentityConfig, Material, TlsConfig};
+
+/// How long files are trusted not to have changed. Kubelets rotate mounted files about once a minute.
+pub(crate) const RELOAD_INTERVAL: Duration = Duration::from_secs(60);
+
+/// The TLS side of one client.
+pub(crate) struct Tls {
+    config: TlsConfig,
+    loaded: Mutex<Loaded>,
+}
+
+/// A configuration built from certain bytes.
+struct Loaded {
+    generation: u64,
+    inputs: Inputs,
+    checked: Instant,
+    multiplexed: Arc<ClientConfig>,
+    upgrade: Arc<ClientConfig>,
+}
+
+/// The bytes a configuration is built from; equal bytes mean an equal configuration.
+#[derive(Clone, PartialEq, Eq)]
+struct Inputs {
+    authority: Option<Arc<[u8]>>,
+    identity: Option<Identity>,
+}
+
+/// A client certificate chain and key as PEM.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct Identity {
+    pub(crate) certificate: Arc<[u8]>,
+    pub(crate) key: Arc<[u8]>,
+}
+
+/// What a new connection needs.
+pub(crate) struct Current {
+    pub(crate) generation: u64,
+    /// Offers HTTP/2 and HTTP/1.1.
+    pub(crate) multiplexed: Arc<ClientConfig>,
+    /// Offers HTTP/1.1 alone.
+    pub(crate) upgrade: Arc<ClientConfig>,
+}
+
+impl Tls {
+    /// Reads everything once, so that a bad file is found when the client is made and not at the first request.
+    pub(crate) fn new(config: TlsConfig) -> Result<Self, ConfigError> {
+        let inputs = Inputs::read(&config, None)?;
+        let loaded = Loaded::build(&config, inputs, 0)?;
+        Ok(Self {
+            config,
+            loaded: Mutex::new(loaded),
+        })
+    }
+
+    /// The configuration for new connections. `identity` is what an exec plugin issued, if it did.
+    ///
+    /// The files are small and read at most once a minute, so they are read where we stand. A rotation caught
+    /// half-way (a key without its certificate) leaves the old configuration in force until the next look.
+    pub(crate) fn current(&self, identity: Option<&Identity>) -> Current {
+        let mut loaded = self
+            .loaded
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner());
+        let issued = identity.is_some() && identity != loaded.inputs.identity.as_ref();
+        if issued || loaded.checked.elapsed() >= RELOAD_INTERVAL {
+            loaded.checked = Instant::now();
+            if let Err(error) = self.reload(&mut loaded, identity) {
+                tracing::warn!(%error, "keeping the previous certificates");
+            }
+        }
+        Current {
+            generation: loaded.generation,
+            multiplexed: loaded.multiplexed.clone(),
+            upgrade: loaded.upgrade.clone(),
+        }
+    }
+
+    fn reload(&self, loaded: &mut Loaded, identity: Option<&Identity>) -> Result<(), ConfigError> {
+        let inputs = Inputs::read(&self.config, identity)?;
+        if inputs != loaded.inputs {
+            *loaded = Loaded::build(&self.config, inputs, loaded.generation + 1)?;
+        }
+        Ok(())
+    }
+}
+
+impl Inputs {
+    fn read(config: &TlsConfig, issued: Option<&Identity>) -> Result<Self, ConfigError> {
+        let read = |material: &Material| material.read("certificate authority");
+        let configured = config.identity.as_ref().map(Identity::read);
+        Ok(Self {
+            authority: config.authority.as_ref().map(read).transpose()?,
+            identity: match issued {
+                Some(identity) => Some(identity.clone()),
+                None => configured.transpose()?,
+            },
+        })
+    }
+}
+
+impl Identity {
+    fn read(config: &IdentityConfig) -> Result<Self, ConfigError> {
+        Ok(Self {
+            certificate: config.certificate.read("client certificate")?,
+            key: config.key.read("client key")?,
+        })
+    }
+
+    /// A resolver rather than `with_client_auth_cert`: Kubernetes accepts version 1 certificates, rustls' check
+    /// of the leaf does not.
+    fn resolver(&self, provider: &CryptoProvider) -> Result<Arc<dyn ResolvesClientCert>, ConfigError> {
+        let chain = certificates(&self.certificate, "client certificate")?;
+        let key = PrivateKeyDer::from_pem_slice(&self.key).map_err(|error| bad("client key", error))?;
+        let key = provider
+            .key_provider
+            .load_private_key(key)
+            .map_err(|error| bad("client key", error))?;
+        let pair = CertifiedKey::new(chain, key);
+        match pair.keys_match() {
+            Err(rustls::Error::InconsistentKeys(rustls::InconsistentKeys::KeyMismatch)) => {
+                Err(bad("client key", "does not belong to the client certificate"))
+            }
+            _ => Ok(Arc::new(SingleCertAndKey::from(pair))),
+        }
+    }
+}
+
+impl Loaded {
+    fn build(config: &TlsConfig, inputs: Inputs, generation: u64) -> Result<Self, ConfigError> {
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let verifier = if config.insecure_skip_verify {
+            verifier::trust_everyone(&provider)
+        } else {
+            let authorities = authorities(inputs.authority.as_deref())?;
+            verifier::trust(authorities, &provider)?
+        };
+        let builder = ClientConfig::builder_with_provider(provider.clone())
+            .with_safe_default_protocol_versions()
+            .map_err(|error| bad("TLS", error))?
+            .dangerous()
+            .with_custom_certificate_verifier(verifier);
+        let mut upgrade = match &inputs.identity {
+            Some(identity) => builder.with_client_cert_resolver(identity.resolver(&provider)?),
+            None => builder.with_no_client_auth(),
+        };
+        let mut multiplexed = upgrade.clone();
+        multiplexed.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        upgrade.alpn_protocols = vec![b"http/1.1".to_vec()];
+        Ok(Self {
+            generation,
+            inputs,
+            checked: Instant::now(),
+            multiplexed: Arc::new(multiplexed),
+            upgrade: Arc::new(upgrade),
+        })
+    }
+}
+
+/// The configured authorities, or those of the operating system.
+fn authorities(pem: Option<&[u8]>) -> Result<Vec<CertificateDer<'static>>, ConfigError> {
+    match pem {
+        Some(pem) => certificates(pem, "certificate authority"),
+        None => Ok(rustls_native_certs::load_native_certs().certs),
+    }
+}
+
+fn certificates(pem: &[u8], what: &str) -> Result<Vec<CertificateDer<'static>>, ConfigError> {
+    let certificates = CertificateDer::pem_slice_iter(pem)
+        .collect::<Result<Vec<_>, _>>()
+        .map_err(|error| bad(what, error))?;
+    if certificates.is_empty() {
+        return Err(bad(what, "has no PEM certificate"));
+    }
+    Ok(certificates)
+}
+
+/// Roots that webpki can read; one odd certificate in a bundle does not spoil the rest.
+fn root_store(authorities: &[CertificateDer<'static>]) -> RootCertStore {
+    let mut roots = RootCertStore::empty();
+    roots.add_parsable_certificates(authorities.iter().cloned());
+    roots
+}
+
+fn bad(what: &str, reason: impl ToString) -> ConfigError {
+    ConfigError::Tls {
+        what: what.to_owned(),
+        reason: reason.to_string(),
+    }
+}

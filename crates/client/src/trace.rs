@@ -1,0 +1,223 @@
+//! Requests in the log, by verbosity, in client-go's words.
+//!
+//! Events carry their level in the field `v`, and are only made when the client's verbosity asks for them:
+//!
+//! | level | shows |
+//! |---|---|
+//! | 6 | method, URL, status, time |
+//! | 7 | request headers |
+//! | 8 | response headers, the first 1 KiB of bodies |
+//! | 9 | a curl line, name look-up, dial and TLS times, 10 KiB of bodies |
+//! | 10 | whole bodies |
+//!
+//! `Authorization` shows its scheme and nothing else.
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, header};
+use tokio::time::Instant;
+
+use crate::error::chain;
+use crate::transport::{Body, Opening, TransportError};
+
+/// What "whole" means for bodies: lists are shown, endless watches do not fill the memory.
+const WHOLE_BODY: usize = 16 << 20;
+
+/// One request being watched.
+pub(crate) struct Trace<'a> {
+    verbosity: u8,
+    line: String,
+    url: &'a str,
+    begun: Instant,
+}
+
+macro_rules! log {
+    ($level:literal, $($text:tt)*) => {
+        tracing::info!(v = $level, $($text)*)
+    };
+}
+
+impl<'a> Trace<'a> {
+    pub(crate) fn begin<B>(verbosity: u8, request: &Request<B>, url: &'a str, body: &Bytes) -> Self {
+        let line = if verbosity >= 6 {
+            format!("{} {url}", request.method())
+        } else {
+            String::new()
+        };
+        let trace = Self {
+            verbosity,
+            line,
+            url,
+            begun: Instant::now(),
+        };
+        if verbosity >= 9 {
+            log!(9, "{}", curl(request, url));
+        }
+        if (7..9).contains(&verbosity) {
+            log!(7, "{}", trace.line);
+            log!(7, "Request Headers:");
+            for (name, value) in request.headers() {
+                log!(7, "    {}", shown(name, value));
+            }
+        }
+        if verbosity >= 8 && !body.is_empty() {
+            log!(8, "Request Body: {}", excerpt(body, body_limit(verbosity)));
+        }
+        trace
+    }
+
+    pub(crate) fn failed(&self, error: &TransportError) {
+        if self.verbosity >= 6 {
+            let milliseconds = self.begun.elapsed().as_millis();
+            log!(
+                6,
+                "{} failed in {milliseconds} milliseconds: {}",
+                self.line,
+                chain(error)
+            );
+        }
+    }
+
+    pub(crate) fn answered(&self, response: &mut Response<Body>, opened: Option<&Opening>) {
+        if self.verbosity < 6 {
+            return;
+        }
+        let duration = self.begun.elapsed();
+        if self.verbosity >= 9
+            && let Some(opening) = opened
+        {
+            self.show_opening(opening);
+        }
+        log!(
+            6,
+            "{} {} in {} milliseconds",
+            self.line,
+            response.status(),
+            duration.as_millis()
+        );
+        if self.verbosity >= 9 {
+            let opening = opened.cloned().unwrap_or_default();
+            let connecting = opening.look_up + opening.dial + opening.tls;
+            log!(
+                9,
+                "HTTP Statistics: DNSLookup {} ms Dial {} ms TLSHandshake {} ms ServerProcessing {} ms Duration {} ms",
+                opening.look_up.as_millis(),
+                opening.dial.as_millis(),
+                opening.tls.as_millis(),
+                duration.saturating_sub(connecting).as_millis(),
+                duration.as_millis()
+            );
+        }
+        if self.verbosity >= 8 {
+            show_headers(response.headers());
+            let limit = body_limit(self.verbosity);
+            response.body_mut().tap(limit, |seen| {
+                log!(8, "Response Body: {}", excerpt(seen, usize::MAX))
+            });
+        }
+    }
+
+    fn show_opening(&self, opening: &Opening) {
+        let host = self.url.split('/').nth(2).unwrap_or_default();
+        let addresses: Vec<String> = opening.addresses.iter().map(ToString::to_string).collect();
+        log!(
+            9,
+            "HTTP Trace: DNS Lookup for {host} resolved to [{}]",
+            addresses.join(" ")
+        );
+        log!(9, "HTTP Trace: Dial to tcp:{host} succeed");
+    }
+}
+
+fn show_headers(headers: &HeaderMap) {
+    log!(8, "Response Headers:");
+    for (name, value) in headers {
+        log!(8, "    {}", shown(name, value));
+    }
+}
+
+/// A line that repeats the request by hand, once the token is filled in.
+fn curl<B>(request: &Request<B>, url: &str) -> String {
+    let mut line = format!("curl -v -X{} ", request.method());
+    for (name, value) in request.headers() {
+        line.push_str(&format!(" -H \"{}\"", shown(name, value).replace('"', "\\\"")));
+    }
+    line.push_str(&format!(" '{url}'"));
+    line
+}
+
+/// `Content-Type: application/json`, secrets masked.
+fn shown(name: &HeaderName, value: &HeaderValue) -> String {
+    let text = String::from_utf8_lossy(value.as_bytes());
+    let text = match *name {
+        header::AUTHORIZATION | header::PROXY_AUTHORIZATION => {
+            let scheme = text.split_ascii_whitespace().next().unwrap_or_default();
+            format!("{scheme} <masked>")
+        }
+        header::COOKIE | header::SET_COOKIE => "<masked>".to_owned(),
+        _ if value.is_sensitive() => "<masked>".to_owned(),
+        _ => text.into_owned(),
+    };
+    format!("{}: {text}", title_case(name.as_str()))
+}
+
+/// `user-agent` → `User-Agent`, as Go prints it.
+fn title_case(name: &str) -> String {
+    let capital = |word: &str| {
+        let mut letters = word.chars();
+        letters.next().map_or_else(String::new, |first| {
+            first.to_ascii_uppercase().to_string() + letters.as_str()
+        })
+    };
+    name.split('-').map(capital).collect::<Vec<_>>().join("-")
+}
+
+fn body_limit(verbosity: u8) -> usize {
+    match verbosity {
+        ..9 => 1 << 10,
+        9 => 10 << 10,
+        _ => WHOLE_BODY,
+    }
+}
+
+/// Text as it is, anything else in hexadecimal.
+fn excerpt(bytes: &[u8], limit: usize) -> String {
+    let start = &bytes[..bytes.len().min(limit)];
+    let mut text = match std::str::from_utf8(start) {
+        Ok(text) => text.to_owned(),
+        // A cut through a character is no reason to call text binary.
+        Err(error) if error.error_len().is_none() => {
+            String::from_utf8_lossy(&start[..error.valid_up_to()]).into()
+        }
+        Err(_) => start.iter().map(|byte| format!("{byte:02x}")).collect(),
+    };
+    if start.len() < bytes.len() {
+        text.push_str(&format!(" [truncated {} bytes]", bytes.len() - start.len()));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_curl_line_keeps_the_token_to_itself() {
+        let request = Request::get("/version")
+            .header("accept", "application/json, */*")
+            .header("authorization", "Bearer hunter2")
+            .body(())
+            .unwrap();
+        assert_eq!(
+            curl(&request, "https://kube:6443/version"),
+            "curl -v -XGET  -H \"Accept: application/json, */*\" -H \"Authorization: Bearer <masked>\" \
+             'https://kube:6443/version'"
+        );
+    }
+
+    #[test]
+    fn bodies_are_shown_in_part() {
+        assert_eq!(excerpt(b"hello world", 5), "hello [truncated 6 bytes]");
+        assert_eq!(excerpt("ä".as_bytes(), 1), " [truncated 1 bytes]");
+        assert_eq!(excerpt(b"k8s\0\xff", 100), "6b387300ff");
+    }
+}

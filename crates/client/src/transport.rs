@@ -1,0 +1,138 @@
+//! Bytes to and from one server: a request goes in, a response whose body arrives as it is read comes out.
+//!
+//! ```text
+//! send ▶ pool: a connection with room ▶ connector: dial ▶ proxy ▶ TLS ▶ HTTP/2 (or HTTP/1.1) ▶ body ▶ gunzip
+//! ```
+//! HTTP/2 carries up to a hundred streams on one connection; more connections are opened when those run out. A
+//! lane of HTTP/1.1 connections serves upgrades and servers without HTTP/2. Nothing here knows Kubernetes,
+//! retries a request that a server may have seen, or waits longer than its named limits.
+
+mod body;
+mod connector;
+mod dial;
+mod gzip;
+mod pool;
+mod proxy;
+
+use std::error::Error as StdError;
+use std::time::Duration;
+
+pub use body::{Body, BodyError};
+pub(crate) use connector::{Connector, Opening};
+pub use connector::{InProcess, Io};
+pub(crate) use pool::Pool;
+
+/// Time for name look-up, TCP and the proxy, together.
+pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Time for the TLS handshake, as in Go.
+pub(crate) const TLS_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Which kind of connection a request needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Lane {
+    /// HTTP/2 where the server has it.
+    Multiplexed,
+    /// HTTP/1.1 only: the connection will leave HTTP after the request.
+    Upgrade,
+}
+
+/// Why a request got no response, by the step that failed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TransportError {
+    /// The host's name has no address.
+    #[error("cannot resolve {host}")]
+    Resolve {
+        /// The host.
+        host: String,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// No address of the host accepts connections.
+    #[error("cannot connect to {address}")]
+    Dial {
+        /// Host and port.
+        address: String,
+        /// Why the last address failed.
+        source: std::io::Error,
+    },
+    /// The proxy would not connect us.
+    #[error("proxy {proxy} does not connect to {address}: {reason}")]
+    Proxy {
+        /// The proxy's host and port.
+        proxy: String,
+        /// Host and port behind it.
+        address: String,
+        /// What it said.
+        reason: String,
+    },
+    /// The server cannot be trusted, does not trust us, or does not speak TLS.
+    #[error("TLS handshake with {address} failed")]
+    Tls {
+        /// Host and port.
+        address: String,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// A step took longer than it may.
+    #[error("{step} with {address} took longer than {limit:?}")]
+    Timeout {
+        /// `connect` or `TLS handshake`.
+        step: &'static str,
+        /// Host and port.
+        address: String,
+        /// How long it may take.
+        limit: Duration,
+    },
+    /// The connection cannot speak HTTP.
+    #[error("cannot begin HTTP with {address}")]
+    Http {
+        /// Host and port.
+        address: String,
+        /// Why.
+        source: hyper::Error,
+    },
+    /// Connections kept closing before the request could be written on one.
+    #[error("the connection closed before the request was sent")]
+    NotSent {
+        /// Why.
+        source: hyper::Error,
+    },
+    /// The connection was lost after the request was sent: the server may have acted on it.
+    #[error("the connection was lost before the answer came")]
+    Lost {
+        /// Why.
+        source: hyper::Error,
+    },
+}
+
+impl TransportError {
+    /// Whether the server certainly did not act on the request, so that any verb may be repeated.
+    pub fn is_unprocessed(&self) -> bool {
+        match self {
+            Self::Lost { source } => was_refused(source),
+            Self::Resolve { .. } | Self::Dial { .. } | Self::Proxy { .. } | Self::Tls { .. } => true,
+            Self::Timeout { .. } | Self::Http { .. } | Self::NotSent { .. } => true,
+        }
+    }
+
+    /// Whether nobody listens at the address.
+    pub fn is_connection_refused(&self) -> bool {
+        matches!(self, Self::Dial { source, .. } if source.kind() == std::io::ErrorKind::ConnectionRefused)
+    }
+}
+
+/// HTTP/2 names the streams a server has not looked at: refused ones, and those above the last one of a GOAWAY.
+fn was_refused(error: &hyper::Error) -> bool {
+    let mut source: Option<&(dyn StdError + 'static)> = error.source();
+    while let Some(error) = source {
+        if let Some(error) = error.downcast_ref::<h2::Error>() {
+            let graceful =
+                error.is_go_away() && error.is_remote() && error.reason() == Some(h2::Reason::NO_ERROR);
+            return graceful || error.reason() == Some(h2::Reason::REFUSED_STREAM);
+        }
+        source = error.source();
+    }
+    false
+}

@@ -1,0 +1,274 @@
+//! From an address to a byte stream ready for HTTP: over the network (TCP, proxy, TLS), or in-process.
+
+use std::future::Future;
+use std::io;
+use std::net::IpAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::Uri;
+use rustls::pki_types::ServerName;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::time::{Instant, timeout};
+use tokio_rustls::TlsConnector;
+
+use super::{CONNECT_TIMEOUT, Lane, TLS_TIMEOUT, TransportError, dial, proxy};
+use crate::config::{Config, ConfigError, Proxy};
+use crate::tls::{Current, Identity, Tls};
+
+/// A byte stream in both directions.
+pub trait Io: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Io for T {}
+
+type Connecting = Pin<Box<dyn Future<Output = io::Result<Box<dyn Io>>> + Send>>;
+
+/// Makes byte streams to a server in the same process.
+#[derive(Clone)]
+pub struct InProcess(Arc<dyn Fn() -> Connecting + Send + Sync>);
+
+impl InProcess {
+    /// Calls `connect` for each connection; the server speaks HTTP/1.1 or HTTP/2 on it, whichever arrives.
+    pub fn new<F, Fut, S>(connect: F) -> Self
+    where
+        F: Fn() -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = io::Result<S>> + Send + 'static,
+        S: Io + 'static,
+    {
+        Self(Arc::new(move || {
+            let connecting = connect();
+            Box::pin(async move { Ok(Box::new(connecting.await?) as Box<dyn Io>) })
+        }))
+    }
+}
+
+/// Where byte streams come from.
+pub(crate) enum Connector {
+    Network(Box<Network>),
+    InProcess(InProcess),
+}
+
+/// A server with an address.
+pub(crate) struct Network {
+    host: String,
+    port: u16,
+    proxy: Option<Proxy>,
+    tls: Option<(Tls, ServerName<'static>)>,
+}
+
+/// What is spoken on a byte stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Protocol {
+    Http1,
+    Http2,
+}
+
+/// A byte stream, what is spoken on it, and how long it took to get.
+pub(crate) struct Connected {
+    pub(crate) io: Box<dyn Io>,
+    pub(crate) protocol: Protocol,
+    pub(crate) opening: Opening,
+}
+
+/// How the steps of connecting went; kept even when a later one fails.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Opening {
+    /// What the name stands for.
+    pub(crate) addresses: Vec<IpAddr>,
+    /// Name look-up.
+    pub(crate) look_up: Duration,
+    /// TCP.
+    pub(crate) dial: Duration,
+    /// The TLS handshake.
+    pub(crate) tls: Duration,
+}
+
+/// The TLS configuration connections of one moment are made with. `None` without TLS.
+pub(crate) struct Target(Option<Current>);
+
+impl Target {
+    /// Grows whenever certificates change; connections of an older generation take no new requests.
+    pub(crate) fn generation(&self) -> u64 {
+        self.0.as_ref().map_or(0, |current| current.generation)
+    }
+}
+
+impl Connector {
+    /// Reads certificates and names; opens nothing.
+    pub(crate) fn network(config: &Config) -> Result<Self, ConfigError> {
+        let host = config.server.host().unwrap_or_default().to_owned();
+        let https = config.server.scheme_str() == Some("https");
+        let tls = match https {
+            true => Some((Tls::new(config.tls.clone())?, server_name(config, &host)?)),
+            false => None,
+        };
+        Ok(Self::Network(Box::new(Network {
+            port: config.server.port_u16().unwrap_or(if https { 443 } else { 80 }),
+            proxy: config.proxy.clone(),
+            host,
+            tls,
+        })))
+    }
+
+    /// What connections are made with now.
+    pub(crate) fn target(&self, identity: Option<&Identity>) -> Target {
+        match self {
+            Self::Network(network) => Target(network.tls.as_ref().map(|(tls, _)| tls.current(identity))),
+            Self::InProcess(_) => Target(None),
+        }
+    }
+
+    /// Host and port, for errors.
+    pub(crate) fn address(&self) -> String {
+        match self {
+            Self::Network(network) => network.address(),
+            Self::InProcess(_) => "the in-process server".to_owned(),
+        }
+    }
+
+    /// Opens one byte stream.
+    pub(crate) async fn connect(&self, lane: Lane, target: &Target) -> Result<Connected, TransportError> {
+        match self {
+            Self::Network(network) => network.connect(lane, target).await,
+            Self::InProcess(InProcess(connect)) => Ok(Connected {
+                io: connect().await.map_err(|source| TransportError::Dial {
+                    address: self.address(),
+                    source,
+                })?,
+                protocol: match lane {
+                    Lane::Multiplexed => Protocol::Http2,
+                    Lane::Upgrade => Protocol::Http1,
+                },
+                opening: Opening::default(),
+            }),
+        }
+    }
+}
+
+impl Network {
+    fn address(&self) -> String {
+        format!("{}:{}", self.host, self.port)
+    }
+
+    async fn connect(&self, lane: Lane, target: &Target) -> Result<Connected, TransportError> {
+        let mut opening = Opening::default();
+        let io = self
+            .limit("connect", CONNECT_TIMEOUT, self.reach(&mut opening))
+            .await?;
+        let (Some((_, name)), Some(current)) = (&self.tls, &target.0) else {
+            // Without TLS there is no negotiation, and every server of plain HTTP speaks HTTP/1.1.
+            return Ok(Connected {
+                io,
+                protocol: Protocol::Http1,
+                opening,
+            });
+        };
+        let begun = Instant::now();
+        let config = match lane {
+            Lane::Multiplexed => &current.multiplexed,
+            Lane::Upgrade => &current.upgrade,
+        };
+        let handshake = TlsConnector::from(config.clone()).connect(name.clone(), io);
+        let handshake = async { handshake.await.map_err(|source| self.tls_error(source)) };
+        let io = self.limit("TLS handshake", TLS_TIMEOUT, handshake).await?;
+        let protocol = match io.get_ref().1.alpn_protocol() {
+            Some(b"h2") => Protocol::Http2,
+            _ => Protocol::Http1,
+        };
+        opening.tls = begun.elapsed();
+        Ok(Connected {
+            io: Box::new(io),
+            protocol,
+            opening,
+        })
+    }
+
+    /// A byte stream to the server's port, through the proxy if there is one.
+    async fn reach(&self, opening: &mut Opening) -> Result<Box<dyn Io>, TransportError> {
+        let Some(proxy) = &self.proxy else {
+            return Ok(Box::new(dial::dial(&self.host, self.port, opening).await?));
+        };
+        let host = proxy.address.host().unwrap_or_default();
+        let tcp = dial::dial(host, proxy_port(&proxy.address), opening).await?;
+        let opened = match proxy.address.scheme_str() {
+            Some("https") => self.through_tls_proxy(host, tcp, proxy).await,
+            _ => self.through(Box::new(tcp), proxy).await,
+        };
+        opened.map_err(|error| TransportError::Proxy {
+            proxy: proxy
+                .address
+                .authority()
+                .map(ToString::to_string)
+                .unwrap_or_default(),
+            address: self.address(),
+            reason: error.to_string(),
+        })
+    }
+
+    async fn through(&self, mut io: Box<dyn Io>, proxy: &Proxy) -> io::Result<Box<dyn Io>> {
+        let login = proxy.login.as_ref();
+        if proxy.is_socks() {
+            proxy::socks5(&mut *io, &self.host, self.port, login).await?;
+        } else {
+            proxy::connect(&mut *io, &self.address(), login).await?;
+        }
+        Ok(io)
+    }
+
+    /// The proxy itself is reached over TLS, trusted by the operating system's authorities.
+    async fn through_tls_proxy(
+        &self,
+        host: &str,
+        tcp: tokio::net::TcpStream,
+        proxy: &Proxy,
+    ) -> io::Result<Box<dyn Io>> {
+        let tls = Tls::new(Default::default()).map_err(io::Error::other)?;
+        let name = ServerName::try_from(host.to_owned()).map_err(io::Error::other)?;
+        let io = TlsConnector::from(tls.current(None).upgrade)
+            .connect(name, tcp)
+            .await?;
+        self.through(Box::new(io), proxy).await
+    }
+
+    fn tls_error(&self, source: io::Error) -> TransportError {
+        TransportError::Tls {
+            address: self.address(),
+            source,
+        }
+    }
+
+    async fn limit<T>(
+        &self,
+        step: &'static str,
+        limit: Duration,
+        work: impl Future<Output = Result<T, TransportError>>,
+    ) -> Result<T, TransportError> {
+        match timeout(limit, work).await {
+            Ok(result) => result,
+            Err(_) => Err(TransportError::Timeout {
+                step,
+                address: self.address(),
+                limit,
+            }),
+        }
+    }
+}
+
+/// The name expected in the server's certificate.
+fn server_name(config: &Config, host: &str) -> Result<ServerName<'static>, ConfigError> {
+    let name = config.tls.server_name.as_deref().unwrap_or(host);
+    let bare = name.trim_start_matches('[').trim_end_matches(']').to_owned();
+    ServerName::try_from(bare).map_err(|error| ConfigError::Tls {
+        what: format!("server name {name:?}"),
+        reason: error.to_string(),
+    })
+}
+
+fn proxy_port(proxy: &Uri) -> u16 {
+    proxy.port_u16().unwrap_or(match proxy.scheme_str() {
+        Some("https") => 443,
+        Some("http") => 80,
+        _ => 1080,
+    })
+}

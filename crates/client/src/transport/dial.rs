@@ -1,0 +1,76 @@
+//! One TCP connection: look the name up, try its addresses, tune the socket.
+
+use std::io;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+use socket2::{SockRef, TcpKeepalive};
+use tokio::net::TcpStream;
+use tokio::time::Instant;
+
+use super::TransportError;
+use super::connector::Opening;
+
+/// A silent address gets this head start before the next one is tried beside it (RFC 8305; Go uses the same).
+const HEAD_START: Duration = Duration::from_millis(300);
+
+/// The kernel asks a silent peer after this time, and then again and again after the same time.
+const KEEP_ALIVE: Duration = Duration::from_secs(30);
+
+/// Connects to the first address that answers; notes what was found and how long it took.
+pub(super) async fn dial(host: &str, port: u16, opening: &mut Opening) -> Result<TcpStream, TransportError> {
+    let begun = Instant::now();
+    let addresses = resolve(host, port).await?;
+    opening.look_up = begun.elapsed();
+    opening.addresses.extend(addresses.iter().map(SocketAddr::ip));
+    let stream = first_to_answer(addresses).await.and_then(tune);
+    opening.dial = begun.elapsed() - opening.look_up;
+    stream.map_err(|source| TransportError::Dial {
+        address: format!("{host}:{port}"),
+        source,
+    })
+}
+
+async fn resolve(host: &str, port: u16) -> Result<Vec<SocketAddr>, TransportError> {
+    let bare = host.trim_start_matches('[').trim_end_matches(']');
+    match tokio::net::lookup_host((bare, port)).await {
+        Ok(addresses) => Ok(addresses.collect()),
+        Err(source) => Err(TransportError::Resolve {
+            host: bare.to_owned(),
+            source,
+        }),
+    }
+}
+
+/// A failing address gives way at once, a silent one after its head start; all that were tried stay in the race.
+async fn first_to_answer(addresses: Vec<SocketAddr>) -> io::Result<TcpStream> {
+    let mut waiting = addresses.into_iter();
+    let mut attempts = FuturesUnordered::new();
+    let mut last_error = io::Error::from(io::ErrorKind::AddrNotAvailable);
+    loop {
+        match waiting.next() {
+            Some(address) => attempts.push(TcpStream::connect(address)),
+            None if attempts.is_empty() => return Err(last_error),
+            None => {}
+        }
+        tokio::select! {
+            Some(attempt) = attempts.next() => match attempt {
+                Ok(stream) => return Ok(stream),
+                Err(error) => last_error = error,
+            },
+            () = tokio::time::sleep(HEAD_START), if waiting.len() > 0 => {}
+        }
+    }
+}
+
+fn tune(stream: TcpStream) -> io::Result<TcpStream> {
+    // Requests are small and answered at once: waiting to fill a segment would only delay them.
+    stream.set_nodelay(true)?;
+    let keep_alive = TcpKeepalive::new()
+        .with_time(KEEP_ALIVE)
+        .with_interval(KEEP_ALIVE);
+    SockRef::from(&stream).set_tcp_keepalive(&keep_alive)?;
+    Ok(stream)
+}

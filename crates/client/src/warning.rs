@@ -1,0 +1,89 @@
+//! `Warning` headers: what a server wants a human to know about a request that worked.
+
+use http::{HeaderMap, header};
+
+/// One warning.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Warning {
+    /// 299 for everything Kubernetes sends.
+    pub code: u16,
+    /// Who warns; `-` if it does not say.
+    pub agent: String,
+    /// The text, unescaped.
+    pub text: String,
+}
+
+/// All warnings of a response; a header value may hold several, and one that cannot be read is left out.
+pub(crate) fn warnings(headers: &HeaderMap) -> impl Iterator<Item = Warning> {
+    let values = headers.get_all(header::WARNING).into_iter();
+    values
+        .filter_map(|value| std::str::from_utf8(value.as_bytes()).ok())
+        .flat_map(|value| {
+            let mut rest = value;
+            std::iter::from_fn(move || parse(&mut rest))
+        })
+}
+
+/// Takes `299 - "text"` and an optional date off the front, and the comma after it.
+fn parse(rest: &mut &str) -> Option<Warning> {
+    let text = rest.trim_start_matches([' ', ',']);
+    let (code, text) = text.split_once(' ')?;
+    let (agent, text) = text.trim_start().split_once(' ')?;
+    let (message, text) = quoted(text.trim_start())?;
+    let text = text.trim_start();
+    *rest = if text.starts_with('"') {
+        quoted(text)?.1
+    } else {
+        text
+    };
+    Some(Warning {
+        code: code.parse().ok()?,
+        agent: agent.to_owned(),
+        text: message,
+    })
+}
+
+/// Takes a quoted string off the front; a backslash lets the next character stand for itself.
+fn quoted(text: &str) -> Option<(String, &str)> {
+    let mut out = String::new();
+    let mut characters = text.strip_prefix('"')?.char_indices();
+    while let Some((index, character)) = characters.next() {
+        match character {
+            '"' => return Some((out, &text[index + 2..])),
+            '\\' => out.push(characters.next()?.1),
+            character => out.push(character),
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn texts(value: &str) -> Vec<String> {
+        let mut headers = HeaderMap::new();
+        headers.insert(
+            header::WARNING,
+            http::HeaderValue::from_bytes(value.as_bytes()).unwrap(),
+        );
+        warnings(&headers).map(|warning| warning.text).collect()
+    }
+
+    #[test]
+    fn warnings_are_read_from_headers() {
+        let check = |value, expected: &[&str]| assert_eq!(texts(value), expected, "{value}");
+        check(r#"299 - "use v1""#, &["use v1"]);
+        check(
+            r#"299 - "a \"quoted\" word", 299 kube "b, c""#,
+            &["a \"quoted\" word", "b, c"],
+        );
+        check(
+            r#"299 - "dated" "Wed, 21 Oct 2015 07:28:00 GMT", 299 - "next""#,
+            &["dated", "next"],
+        );
+        check(r#"299 - "unterminated"#, &[]);
+        check("nonsense", &[]);
+        check("299 - \"größe\"", &["größe"]);
+    }
+}

@@ -1,0 +1,361 @@
+//! What the REST client promises, over a scripted server in the same process.
+
+mod support;
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Method, Request};
+use serde_json::json;
+use support::{Answer, Server, answer, unlimited};
+use tokio::time::Instant;
+use watchkeeper_client::config::{Config, Credentials};
+use watchkeeper_client::{Client, ClientOptions, Error, ErrorKind, RateLimit, Secret, SendOptions};
+
+fn request(method: Method, path: &str) -> Request<Bytes> {
+    Request::builder()
+        .method(method)
+        .uri(path)
+        .body(Bytes::new())
+        .unwrap()
+}
+
+async fn text(client: &Client, method: Method, path: &str) -> Result<String, Error> {
+    let response = client
+        .send(request(method, path), &SendOptions::default())
+        .await?;
+    let bytes = response.into_body().collect(1 << 20).await.unwrap();
+    Ok(String::from_utf8(bytes.to_vec()).unwrap())
+}
+
+fn chain(error: &dyn std::error::Error) -> String {
+    std::iter::successors(Some(error), |error| error.source())
+        .map(ToString::to_string)
+        .collect::<Vec<_>>()
+        .join(": ")
+}
+
+#[tokio::test]
+async fn any_path_gives_raw_bytes() {
+    let server = Server::new([answer(200, &[], "{\"major\":\"1\"}")]);
+    let client = server.client(unlimited());
+    assert_eq!(
+        client.get_raw("/version", 1 << 20).await.unwrap(),
+        "{\"major\":\"1\"}"
+    );
+    let seen = &server.seen()[0];
+    assert_eq!((seen.method.as_str(), seen.uri.as_str()), ("GET", "/version"));
+    assert_eq!(seen.version, http::Version::HTTP_2);
+    assert_eq!(seen.headers["user-agent"], "test/1.0");
+}
+
+#[tokio::test]
+async fn a_client_opens_no_connection_until_it_is_used() {
+    let server = Server::default();
+    let client = server.client(unlimited());
+    assert_eq!((server.connections(), client.open_connections()), (0, 0));
+}
+
+#[tokio::test]
+async fn failures_carry_status_verb_and_url() {
+    let status = json!({
+        "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+        "message": "pods \"a\" not found", "reason": "NotFound",
+        "details": {"name": "a", "kind": "pods"}, "code": 404,
+    });
+    let server = Server::new([support::json(404, status)]);
+    let error = text(
+        &server.client(unlimited()),
+        Method::GET,
+        "/api/v1/namespaces/x/pods/a",
+    )
+    .await
+    .unwrap_err();
+    assert!(error.is_not_found() && !error.is_conflict());
+    assert_eq!(error.status().unwrap().message, "pods \"a\" not found");
+    assert_eq!(
+        error.to_string(),
+        "GET http://localhost/api/v1/namespaces/x/pods/a: pods \"a\" not found"
+    );
+}
+
+#[tokio::test]
+async fn answers_of_other_servers_are_told_apart() {
+    async fn check(script: Answer, expected: &str) {
+        let server = Server::new([script]);
+        let error = text(&server.client(unlimited()), Method::GET, "/api")
+            .await
+            .unwrap_err();
+        assert_eq!(error.to_string(), format!("GET http://localhost/api: {expected}"));
+    }
+    check(
+        answer(302, &[("location", "https://login.example")], ""),
+        "the server redirects to \"https://login.example\"; is this a Kubernetes API server?",
+    )
+    .await;
+    check(
+        answer(500, &[("content-type", "text/html")], "<html>oops</html>"),
+        "an error on the server (\"<html>oops</html>\") has prevented the request from succeeding",
+    )
+    .await;
+    check(
+        answer(404, &[], "404 page not found"),
+        "the server could not find the requested resource",
+    )
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_says_when_is_asked_again() {
+    let busy = || answer(429, &[("retry-after", "2")], "busy");
+    let server = Server::new([busy(), busy(), answer(200, &[], "done")]);
+    let begun = Instant::now();
+    let client = server.client(unlimited());
+    assert_eq!(text(&client, Method::POST, "/x").await.unwrap(), "done");
+    assert_eq!(begun.elapsed().as_secs(), 4);
+    assert_eq!(server.lines(), ["POST /x", "POST /x", "POST /x"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_ten_repeats_the_error_is_returned_with_the_one_before() {
+    let server = Server::new((0..20).map(|_| answer(503, &[("retry-after", "1")], "down")));
+    let error = text(&server.client(unlimited()), Method::GET, "/x")
+        .await
+        .unwrap_err();
+    assert_eq!(server.seen().len(), 11);
+    assert!(error.is_service_unavailable());
+    assert!(
+        error
+            .to_string()
+            .contains(" - error from a previous attempt: GET http://localhost/x: "),
+        "{error}"
+    );
+}
+
+#[tokio::test]
+async fn a_failure_without_retry_after_is_final() {
+    let server = Server::new([answer(500, &[], "oops")]);
+    assert!(
+        text(&server.client(unlimited()), Method::GET, "/x")
+            .await
+            .unwrap_err()
+            .is_internal_error()
+    );
+    assert_eq!(server.seen().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lost_connection_is_made_up_for_only_where_that_is_safe() {
+    let server = Server::new([Answer::Cut, answer(200, &[], "done")]);
+    assert_eq!(
+        text(&server.client(unlimited()), Method::GET, "/x")
+            .await
+            .unwrap(),
+        "done"
+    );
+
+    let server = Server::new([Answer::Cut, answer(200, &[], "done")]);
+    let error = text(&server.client(unlimited()), Method::POST, "/x")
+        .await
+        .unwrap_err();
+    assert!(error.is_connection_lost(), "{error:?}");
+    assert_eq!(server.lines(), ["POST /x"]);
+}
+
+#[tokio::test]
+async fn warnings_reach_the_handler() {
+    let heard = Arc::new(Mutex::new(Vec::new()));
+    let listener = heard.clone();
+    let options = ClientOptions {
+        warnings: Arc::new(move |warning| listener.lock().unwrap().push(warning.text.clone())),
+        ..unlimited()
+    };
+    let server = Server::new([answer(200, &[("warning", "299 - \"v1beta1 is deprecated\"")], "")]);
+    text(&server.client(options), Method::GET, "/x").await.unwrap();
+    assert_eq!(*heard.lock().unwrap(), ["v1beta1 is deprecated"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn requests_keep_to_the_rate_and_watches_do_not() {
+    let server = Server::new((0..8).map(|_| answer(200, &[], "")));
+    let client = server.client(ClientOptions {
+        rate_limit: Some(RateLimit { qps: 1.0, burst: 2 }),
+        ..unlimited()
+    });
+    let begun = Instant::now();
+    for _ in 0..4 {
+        text(&client, Method::GET, "/x").await.unwrap();
+    }
+    assert_eq!(begun.elapsed().as_secs(), 2);
+    let watch = SendOptions {
+        watch: true,
+        ..Default::default()
+    };
+    for _ in 0..4 {
+        client
+            .send(request(Method::GET, "/x?watch=true"), &watch)
+            .await
+            .unwrap();
+    }
+    assert_eq!(begun.elapsed().as_secs(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_timeout_is_kept_and_sent() {
+    let (silent, _keep) = support::streamed("application/json");
+    let server = Server::new([silent]);
+    let options = ClientOptions {
+        timeout: Some(Duration::from_secs(30)),
+        ..unlimited()
+    };
+    let client = server.client(options);
+    let mut body = client
+        .send(request(Method::GET, "/x?limit=1"), &SendOptions::default())
+        .await
+        .unwrap();
+    let begun = Instant::now();
+    let error = body.body_mut().chunk().await.unwrap().unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "the deadline passed in the middle of the answer"
+    );
+    assert_eq!(begun.elapsed().as_secs(), 30);
+    assert_eq!(server.lines(), ["GET /x?limit=1&timeout=30000ms"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_silent_server_ends_in_a_deadline() {
+    // A peer that accepts bytes and never answers.
+    let connector = watchkeeper_client::InProcess::new(|| {
+        let (ours, mut theirs) = tokio::io::duplex(1024);
+        tokio::spawn(async move { tokio::io::copy(&mut theirs, &mut tokio::io::sink()).await });
+        std::future::ready(Ok(ours))
+    });
+    let client = Client::in_process(connector, unlimited());
+    let options = SendOptions {
+        timeout: Some(Duration::from_secs(5)),
+        ..Default::default()
+    };
+    let error = client
+        .send(request(Method::GET, "/x"), &options)
+        .await
+        .unwrap_err();
+    assert!(
+        error.is_deadline() && matches!(error.kind(), ErrorKind::Deadline(_)),
+        "{error:?}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dead_peer_is_noticed_within_45_seconds() {
+    let connector = watchkeeper_client::InProcess::new(|| {
+        let (ours, mut theirs) = tokio::io::duplex(1024);
+        tokio::spawn(async move { tokio::io::copy(&mut theirs, &mut tokio::io::sink()).await });
+        std::future::ready(Ok(ours))
+    });
+    let client = Client::in_process(connector, unlimited());
+    let begun = Instant::now();
+    let error = client
+        .send(request(Method::POST, "/x"), &SendOptions::default())
+        .await
+        .unwrap_err();
+    assert!(error.is_connection_lost(), "{}", chain(&error));
+    assert_eq!(begun.elapsed().as_secs(), 45);
+}
+
+#[tokio::test]
+async fn a_refused_token_is_replaced_once() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("token");
+    std::fs::write(&path, "old").unwrap();
+    let unauthorized = || answer(401, &[], "Unauthorized");
+    let server = Server::new([
+        answer(200, &[], "a"),
+        unauthorized(),
+        answer(200, &[], "b"),
+        unauthorized(),
+    ]);
+    let mut config = Config::new("https://kube".parse().unwrap());
+    config.credentials = Credentials::TokenFile(path.clone());
+    let client = Client::in_process_as(server.connector(), &config, unlimited()).unwrap();
+
+    assert_eq!(text(&client, Method::POST, "/x").await.unwrap(), "a");
+    std::fs::write(&path, "new").unwrap();
+    assert_eq!(text(&client, Method::POST, "/x").await.unwrap(), "b");
+    assert!(
+        text(&client, Method::POST, "/x")
+            .await
+            .unwrap_err()
+            .is_unauthorized()
+    );
+    let sent: Vec<_> = server
+        .seen()
+        .iter()
+        .map(|seen| seen.headers["authorization"].clone())
+        .collect();
+    assert_eq!(sent, ["Bearer old", "Bearer old", "Bearer new", "Bearer new"]);
+}
+
+#[tokio::test]
+async fn secrets_are_not_in_errors() {
+    let mut config = Config::new("https://kube".parse().unwrap());
+    config.credentials = Credentials::Token(Secret::new("hunter2"));
+    assert!(!format!("{config:?}").contains("hunter2"));
+    let server = Server::new([Answer::Cut]);
+    let client = Client::in_process_as(server.connector(), &config, unlimited()).unwrap();
+    let error = text(&client, Method::POST, "/x").await.unwrap_err();
+    assert!(!format!("{error:?} {error} {client:?}").contains("hunter2"));
+}
+
+#[tokio::test]
+async fn gzip_is_unpacked_on_the_way() {
+    use std::io::Write;
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    encoder.write_all(b"hello").unwrap();
+    let packed = encoder.finish().unwrap();
+    let cut = Bytes::copy_from_slice(&packed[..packed.len() - 3]);
+    let gzip = [("content-encoding", "gzip")];
+    let server = Server::new([answer(200, &gzip, packed), answer(200, &gzip, cut)]);
+    let mut config = Config::new("https://kube".parse().unwrap());
+    config.compression = true;
+    let client = Client::in_process_as(server.connector(), &config, unlimited()).unwrap();
+    assert_eq!(client.get_raw("/x", 1 << 20).await.unwrap(), "hello");
+    let error = client.get_raw("/x", 1 << 20).await.unwrap_err();
+    assert!(
+        error.to_string().ends_with("the answer cannot be unpacked"),
+        "{error}"
+    );
+}
+
+#[tokio::test]
+async fn a_path_in_front_of_every_path_is_kept() {
+    let server = Server::new([answer(200, &[], "")]);
+    let config = Config::new("https://rancher/k8s/clusters/c-1/".parse().unwrap());
+    let client = Client::in_process_as(server.connector(), &config, unlimited()).unwrap();
+    text(&client, Method::GET, "/api/v1/pods?limit=1").await.unwrap();
+    assert_eq!(server.lines(), ["GET /k8s/clusters/c-1/api/v1/pods?limit=1"]);
+}
+
+#[tokio::test]
+async fn a_hundred_streams_share_a_connection_and_more_open_another() {
+    let mut keep = Vec::new();
+    let server = Server::default();
+    for _ in 0..101 {
+        let (stream, sender) = support::streamed("application/json");
+        server.push(stream);
+        keep.push(sender);
+    }
+    let client = server.client(unlimited());
+    let watch = SendOptions {
+        watch: true,
+        ..Default::default()
+    };
+    let mut bodies = Vec::new();
+    for _ in 0..100 {
+        bodies.push(client.send(request(Method::GET, "/x"), &watch).await.unwrap());
+    }
+    assert_eq!(server.connections(), 1);
+    bodies.push(client.send(request(Method::GET, "/x"), &watch).await.unwrap());
+    assert_eq!(server.connections(), 2);
+}
