@@ -75,7 +75,9 @@ impl Resolver<'_> {
         let fields = row.fields.iter().map(|field| self.field(name, field));
         let mut it = Type::new(owned(name), fields.collect::<Result<_, _>>()?);
         it.atomic = row.markers.contains(&"structType=atomic");
-        if it.fields.iter().any(|field| field.declared == "meta/v1.ListMeta")
+        // Servers make the lists of kinds from empty slices; the lists of the meta package start as nil.
+        if !name.starts_with("meta/")
+            && it.fields.iter().any(|field| field.declared == "meta/v1.ListMeta")
             && let Some(items) = it.fields.iter_mut().find(|field| field.name == "items")
         {
             items.list_items = true;

@@ -1,8 +1,94 @@
-//! What a Go server makes of a JSON body.
+//! What a Go server makes of the JSON body of a built-in kind: in flows what a client sent, out flows the object
+//! exactly as the server prints it, with everything that was dropped named.
+//!
+//! Go reads a body into structs and prints the structs again. What this does to a body, and what is done here:
+//!
+//! ```text
+//! {"apiVersion":"v1","kind":"Service","metadata":{"name":"a","nope":1},
+//!  "spec":{"ports":[{"port":80}],"externalName":""}}
+//! ⇒ unknown field "metadata.nope"
+//! ⇒ {"apiVersion":"v1","kind":"Service","metadata":{"name":"a"},
+//!    "spec":{"ports":[{"port":80,"targetPort":0}]},"status":{"loadBalancer":{}}}
+//! ```
+//!
+//! Unknown fields go; nulls become zero values; zero values are left out where `omitempty` says so and shown
+//! where it does not; quantities, times and bytes take their canonical form. A value of the wrong type is an
+//! error in Go's words. Nothing is defaulted and nothing is validated.
+
+mod base64;
+mod body;
+mod go_type;
+mod syntax;
+mod walk;
+
+pub use body::{Body, BodyError, read_body};
+
+use std::fmt;
 
 use serde_json::Value;
 
-use crate::values::Quantity;
+use crate::schema::{Schema, TypeId};
+
+/// Most complaints about one body; Go stops there too.
+pub const STRICT_LIMIT: usize = 100;
+
+/// An object as the server prints it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Canonical {
+    /// The object.
+    pub value: Value,
+    /// Fields that were dropped because the kind does not have them, at most [`STRICT_LIMIT`].
+    pub unknown: Vec<StrictError>,
+}
+
+/// Something that strict reading refuses and lenient reading warns about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StrictError {
+    /// A field that the kind does not have.
+    Unknown {
+        /// `spec.ports[0].nope`.
+        path: String,
+    },
+    /// A key that stands twice in one object; the last one counts.
+    Duplicate {
+        /// `spec.replicas`.
+        path: String,
+    },
+}
+
+impl fmt::Display for StrictError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unknown { path } => write!(f, "unknown field {path:?}"),
+            Self::Duplicate { path } => write!(f, "duplicate field {path:?}"),
+        }
+    }
+}
+
+/// A value that Go cannot read into the field it is meant for; the text is Go's.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct TypeError {
+    /// What Go says.
+    pub message: String,
+}
+
+/// Brings an object into the form in which the server prints it.
+///
+/// ```
+/// use serde_json::json;
+/// use watchkeeper_wire::canonical::canonicalize;
+/// use watchkeeper_wire::schema::Schema;
+///
+/// let schema = Schema::builtin();
+/// let id = schema.kind("v1", "ConfigMap").unwrap();
+/// let read = canonicalize(schema, id, json!({"data": {"k": null}, "nope": 1})).unwrap();
+/// assert_eq!(read.value, json!({"metadata": {}, "data": {"k": ""}}));
+/// assert_eq!(read.unknown[0].to_string(), r#"unknown field "nope""#);
+/// ```
+pub fn canonicalize(schema: &Schema, id: TypeId, value: Value) -> Result<Canonical, TypeError> {
+    walk::canonicalize(schema, id, value)
+}
 
 /// What error texts call the type of a JSON value.
 pub(crate) fn json_type(value: &Value) -> &'static str {
@@ -16,15 +102,7 @@ pub(crate) fn json_type(value: &Value) -> &'static str {
     }
 }
 
-/// A quantity in canonical form; null is zero, a number is its text.
-pub(crate) fn quantity_text(value: &Value) -> Result<String, String> {
-    let parsed = match value {
-        Value::Null => Ok(Quantity::default()),
-        Value::String(text) => text.parse::<Quantity>(),
-        Value::Number(number) => number.to_string().parse(),
-        other => return Err(format!("expected a quantity, found {}", json_type(other))),
-    };
-    parsed
-        .map(|quantity| quantity.to_string())
-        .map_err(|error| error.to_string())
-}
+pub(crate) use walk::quantity_text;
+
+#[cfg(test)]
+mod tests;

@@ -17,3 +17,4 @@ mod time;
 pub use encode::{EncodeError, encode_body, encode_message};
 pub use envelope::Envelope;
 pub use message::Message;
+pub(crate) use special::whole;

@@ -164,7 +164,7 @@ pub(super) fn map_entry<'a>(
 }
 
 /// A whole number that an integer can hold; not minus zero, which JSON tells apart.
-pub(super) fn whole(value: f64) -> Option<i64> {
+pub(crate) fn whole(value: f64) -> Option<i64> {
     // 2^63 as a float; beyond it a whole number is no i64.
     const LIMIT: f64 = 9_223_372_036_854_775_808.0;
     let is_whole = value.fract() == 0.0 && value.abs() < LIMIT && !(value == 0.0 && value.is_sign_negative());

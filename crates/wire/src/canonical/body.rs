@@ -1,0 +1,231 @@
+//! Reads a JSON body into a value and names the keys that stand twice.
+//!
+//! The first pass is as quick as reading a value can be and only notices *that* a key stood twice; a second
+//! pass, which keeps track of where it is, runs for such bodies alone.
+
+use std::fmt;
+
+use serde::de::{DeserializeSeed, Error as _, MapAccess, SeqAccess, Visitor};
+use serde_json::{Map, Number, Value};
+
+use super::{STRICT_LIMIT, StrictError, syntax};
+use crate::limits::OBJECT_LIMIT;
+
+/// A body that was read.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Body {
+    /// What it says; the last of several equal keys counts.
+    pub value: Value,
+    /// The keys that stand twice, at most [`STRICT_LIMIT`].
+    pub duplicates: Vec<StrictError>,
+}
+
+/// A body that is not JSON.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BodyError {
+    /// Longer than any object may be.
+    #[error("the body is larger than {limit} bytes")]
+    TooLarge {
+        /// The limit.
+        limit: usize,
+    },
+    /// Go's word for what is wrong.
+    #[error("{message}")]
+    Syntax {
+        /// The text.
+        message: String,
+    },
+}
+
+/// Reads a JSON body of at most [`OBJECT_LIMIT`] bytes, nested no deeper than `serde_json` goes.
+pub fn read_body(body: &[u8]) -> Result<Body, BodyError> {
+    if body.len() > OBJECT_LIMIT {
+        return Err(BodyError::TooLarge { limit: OBJECT_LIMIT });
+    }
+    let mut has_duplicates = false;
+    let value = read(body, Plain(&mut has_duplicates)).map_err(|error| BodyError::Syntax {
+        message: syntax::message(body).unwrap_or_else(|| error.to_string()),
+    })?;
+    let duplicates = if has_duplicates {
+        duplicates(body)
+    } else {
+        Vec::new()
+    };
+    Ok(Body { value, duplicates })
+}
+
+fn duplicates(body: &[u8]) -> Vec<StrictError> {
+    let mut found = Duplicates::default();
+    // The first pass has read the same bytes without an error.
+    let _ = read(body, Tracking(&mut found));
+    found.found
+}
+
+fn read<'de, S: DeserializeSeed<'de>>(body: &'de [u8], seed: S) -> Result<S::Value, serde_json::Error> {
+    let mut json = serde_json::Deserializer::from_slice(body);
+    let value = seed.deserialize(&mut json)?;
+    json.end()?;
+    Ok(value)
+}
+
+/// Reads a value and notices a key that stands twice.
+struct Plain<'a>(&'a mut bool);
+
+impl<'de> DeserializeSeed<'de> for Plain<'_> {
+    type Value = Value;
+
+    fn deserialize<D: serde::Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Plain<'_> {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("any JSON value")
+    }
+
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
+        Ok(Value::Bool(value))
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
+        Ok(Value::from(value))
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
+        Ok(Value::from(value))
+    }
+
+    fn visit_f64<E: serde::de::Error>(self, value: f64) -> Result<Value, E> {
+        let number = Number::from_f64(value).ok_or_else(|| E::custom("a number out of range"))?;
+        Ok(Value::Number(number))
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<Value, E> {
+        Ok(Value::String(text.to_owned()))
+    }
+
+    fn visit_string<E>(self, text: String) -> Result<Value, E> {
+        Ok(Value::String(text))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Value, A::Error> {
+        let mut items = Vec::new();
+        while let Some(item) = list.next_element_seed(Plain(self.0))? {
+            items.push(item);
+        }
+        Ok(Value::Array(items))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Value, A::Error> {
+        let mut entries = Map::new();
+        while let Some(key) = map.next_key::<String>()? {
+            let value = map.next_value_seed(Plain(self.0))?;
+            *self.0 |= entries.insert(key, value).is_some();
+        }
+        Ok(Value::Object(entries))
+    }
+}
+
+/// Where the second pass is, and what it has found.
+#[derive(Default)]
+struct Duplicates {
+    path: String,
+    found: Vec<StrictError>,
+}
+
+struct Tracking<'a>(&'a mut Duplicates);
+
+impl<'de> DeserializeSeed<'de> for Tracking<'_> {
+    type Value = ();
+
+    fn deserialize<D: serde::Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Tracking<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("any JSON value")
+    }
+
+    fn visit_unit<E>(self) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_i64<E>(self, _: i64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_u64<E>(self, _: u64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_str<E>(self, _: &str) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
+        let length = self.0.path.len();
+        let mut index = 0;
+        loop {
+            self.0.path.push_str(&format!("[{index}]"));
+            let item = list.next_element_seed(Tracking(self.0))?;
+            self.0.path.truncate(length);
+            if item.is_none() {
+                return Ok(());
+            }
+            index += 1;
+        }
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        let length = self.0.path.len();
+        let mut seen = std::collections::HashSet::new();
+        while let Some(key) = map.next_key::<String>()? {
+            if !self.0.path.is_empty() {
+                self.0.path.push('.');
+            }
+            self.0.path.push_str(&key);
+            if !seen.insert(key) {
+                self.0.complain().map_err(A::Error::custom)?;
+            }
+            map.next_value_seed(Tracking(self.0))?;
+            self.0.path.truncate(length);
+        }
+        Ok(())
+    }
+}
+
+impl Duplicates {
+    /// Notes the place; an error ends the pass when there are enough.
+    fn complain(&mut self) -> Result<(), &'static str> {
+        let complaint = StrictError::Duplicate {
+            path: self.path.clone(),
+        };
+        if !self.found.contains(&complaint) {
+            self.found.push(complaint);
+        }
+        if self.found.len() < STRICT_LIMIT {
+            Ok(())
+        } else {
+            Err("enough")
+        }
+    }
+}
