@@ -17,6 +17,7 @@ pub use delete::{DeleteOptions, Preconditions, PropagationPolicy};
 pub use pod_stream::{AttachOptions, ExecOptions, LogOptions, PortForwardOptions};
 pub use query::{QueryParams, QueryWriter};
 pub use read::{GetOptions, ListOptions, ResourceVersionMatch, WatchOptions, asks_to_watch};
+pub(crate) use write::field_manager_faults;
 pub use write::{
     ApplyOptions, CreateOptions, FieldValidation, PatchOptions, UpdateOptions, field_manager_from_user_agent,
 };

@@ -2,8 +2,12 @@
 
 use std::cmp::Ordering;
 use std::fmt;
+use std::num::IntErrorKind;
 
 use serde::{Deserialize, Serialize};
+
+use crate::field_error::{FieldError, FieldPath};
+use crate::quote::quote;
 
 /// A `resourceVersion`.
 ///
@@ -51,6 +55,27 @@ impl ResourceVersion {
         Some(a.len().cmp(&b.len()).then_with(|| a.cmp(b)))
     }
 
+    /// The number a server's store counts with; no version is 0. Anything but a number is refused in Kubernetes'
+    /// words.
+    pub fn to_revision(&self) -> Result<u64, FieldError> {
+        if self.is_unset() {
+            return Ok(0);
+        }
+        // Rust takes a plus sign, Go does not.
+        let digits = self.0.bytes().all(|byte| byte.is_ascii_digit());
+        let why = match self.0.parse::<u64>() {
+            Ok(revision) if digits => return Ok(revision),
+            Err(error) if *error.kind() == IntErrorKind::PosOverflow => "value out of range",
+            _ => "invalid syntax",
+        };
+        let detail = format!("strconv.ParseUint: parsing {}: {why}", quote(&self.0));
+        Err(FieldError::invalid(
+            &FieldPath::new("resourceVersion"),
+            &*self.0,
+            detail,
+        ))
+    }
+
     /// The digits, if this version has an order.
     fn number(&self) -> Option<&str> {
         let digits = self.0.bytes().all(|byte| byte.is_ascii_digit());
@@ -86,6 +111,29 @@ mod tests {
             compare("340282366920938463463374607431768211456", "7"),
             Some(Ordering::Greater)
         );
+    }
+
+    #[test]
+    fn stores_count_with_numbers() {
+        let revision = |text: &str| {
+            let version = ResourceVersion::new(text);
+            version.to_revision().map_err(|error| error.to_string())
+        };
+        assert_eq!(
+            (revision(""), revision("0"), revision("12")),
+            (Ok(0), Ok(0), Ok(12))
+        );
+        for (text, why) in [
+            ("abc", "invalid syntax"),
+            ("-1", "invalid syntax"),
+            ("+1", "invalid syntax"),
+            ("99999999999999999999", "value out of range"),
+        ] {
+            let message = format!(
+                r#"resourceVersion: Invalid value: "{text}": strconv.ParseUint: parsing "{text}": {why}"#
+            );
+            assert_eq!(revision(text), Err(message));
+        }
     }
 
     #[test]

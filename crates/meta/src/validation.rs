@@ -1,13 +1,25 @@
 //! Rules for what every object carries: names, labels, annotations, finalizers, owners.
 //!
 //! The rules for a single piece of text ([`dns1123_label`], [`qualified_name`] …) return the reasons it breaks
-//! them, none if it keeps them. The rules for an object ([`object_meta`] …) return [`FieldError`]s that say
-//! where. All texts are Kubernetes' own. Rules of single kinds are not here.
+//! them, none if it keeps them. The rules for parts of an object ([`object_meta`], [`label_selector`] …) return
+//! [`FieldError`]s that say where. All texts are Kubernetes' own. Types are not checked here: a label that is a
+//! number has been refused when the object was decoded. Rules of single kinds are not here either.
 //!
 //! [`FieldError`]: crate::FieldError
 
+mod generate_name;
+mod label_selector;
 mod names;
+mod object_meta;
+mod owners;
 
+pub use generate_name::{GENERATED_NAME_ALPHABET, GENERATED_SUFFIX, MAX_GENERATED_PREFIX, generated_name};
+pub use label_selector::label_selector;
 pub use names::{
-    dns1035_label, dns1123_label, dns1123_subdomain, label_value, path_segment_name, qualified_name,
+    NameRule, dns1035_label, dns1123_label, dns1123_subdomain, label_value, path_segment_name, qualified_name,
 };
+pub use object_meta::{
+    FinalizerRule, MAX_ANNOTATIONS, ObjectMetaRules, annotations, finalizers, labels, managed_fields,
+    object_meta, object_meta_update,
+};
+pub use owners::owner_references;

@@ -24,6 +24,47 @@ enum Unit {
     Characters,
 }
 
+/// What the names of a resource's objects must look like.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum NameRule {
+    /// Most resources.
+    #[default]
+    Dns1123Subdomain,
+    /// Namespaces.
+    Dns1123Label,
+    /// Services.
+    Dns1035Label,
+    /// Roles and bindings.
+    PathSegment,
+}
+
+impl NameRule {
+    /// Why a name breaks the rule.
+    pub fn check(self, name: &str) -> Vec<String> {
+        match self {
+            Self::Dns1123Subdomain => dns1123_subdomain(name),
+            Self::Dns1123Label => dns1123_label(name),
+            Self::Dns1035Label => dns1035_label(name),
+            Self::PathSegment => path_segment_name(name),
+        }
+    }
+
+    /// Why a `generateName` breaks the rule. It may end with a dash, because more will follow.
+    pub fn check_prefix(self, prefix: &str) -> Vec<String> {
+        match (self, prefix.strip_suffix('-')) {
+            (Self::PathSegment, _) => forbidden_in_paths(prefix),
+            (_, Some(rest)) if !rest.is_empty() => {
+                // The dash and the character before it make room for a letter, as Kubernetes has it.
+                let mut masked = rest.to_owned();
+                masked.pop();
+                masked.push('a');
+                self.check(&masked)
+            }
+            _ => self.check(prefix),
+        }
+    }
+}
+
 /// A label of a DNS name: names of namespaces, containers, ports' services.
 pub fn dns1123_label(value: &str) -> Vec<String> {
     let mut reasons = too_long(value, MAX_LABEL, Unit::Characters);
@@ -107,6 +148,10 @@ pub fn path_segment_name(value: &str) -> Vec<String> {
     if value == "." || value == ".." {
         return vec![format!("may not be '{value}'")];
     }
+    forbidden_in_paths(value)
+}
+
+fn forbidden_in_paths(value: &str) -> Vec<String> {
     let forbidden = ['/', '%'].into_iter().filter(|&c| value.contains(c));
     forbidden.map(|c| format!("may not contain '{c}'")).collect()
 }
@@ -282,6 +327,22 @@ mod tests {
             ],
         );
         check(label_value, &"v".repeat(64), &["must be no more than 63 bytes"]);
+    }
+
+    #[test]
+    fn a_prefix_may_end_with_a_dash() {
+        for (rule, prefix, good) in [
+            (NameRule::Dns1123Subdomain, "x-", true),
+            (NameRule::Dns1123Subdomain, "a.", false),
+            (NameRule::Dns1123Subdomain, "-", false),
+            (NameRule::Dns1123Subdomain, "Bad_", false),
+            (NameRule::Dns1035Label, "a-", true),
+            (NameRule::Dns1035Label, "1x-", false),
+            (NameRule::PathSegment, "..", true),
+            (NameRule::PathSegment, "a/", false),
+        ] {
+            assert_eq!(rule.check_prefix(prefix).is_empty(), good, "{rule:?} {prefix}");
+        }
     }
 
     #[test]

@@ -1,0 +1,41 @@
+//! Names the server makes up: a prefix the client chose and five characters it did not.
+
+/// The characters of a suffix: no vowels, so that no words appear, and nothing that looks like something else.
+pub const GENERATED_NAME_ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
+
+/// The length of a suffix.
+pub const GENERATED_SUFFIX: usize = 5;
+
+/// The longest prefix that is kept: with the suffix, a DNS label.
+pub const MAX_GENERATED_PREFIX: usize = 63 - GENERATED_SUFFIX;
+
+/// Joins prefix and suffix; `random` gives a number below the one it is given.
+pub fn generated_name(prefix: &str, mut random: impl FnMut(usize) -> usize) -> String {
+    // A cut within a character would be no text; such a prefix is no name anyway.
+    let cut = (0..=MAX_GENERATED_PREFIX.min(prefix.len()))
+        .rev()
+        .find(|at| prefix.is_char_boundary(*at));
+    let mut name = prefix[..cut.unwrap_or(0)].to_owned();
+    for _ in 0..GENERATED_SUFFIX {
+        let index = random(GENERATED_NAME_ALPHABET.len()) % GENERATED_NAME_ALPHABET.len();
+        name.push(char::from(GENERATED_NAME_ALPHABET[index]));
+    }
+    name
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_prefixes_are_cut() {
+        let mut next = 0..;
+        let mut random = |_| next.next().unwrap();
+        assert_eq!(generated_name("x-", &mut random), "x-bcdfg");
+        assert_eq!(
+            generated_name(&"l".repeat(70), &mut random),
+            format!("{}hjklm", "l".repeat(58))
+        );
+        assert_eq!(generated_name(&"é".repeat(40), |_| 26).len(), 63);
+    }
+}

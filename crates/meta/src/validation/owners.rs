@@ -1,0 +1,141 @@
+//! `metadata.ownerReferences`: who an object belongs to.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::field_error::{BadValue, FieldError, FieldPath};
+use crate::{GroupVersionKind, field_error::FieldErrorKind};
+
+/// What is wrong with owner references: each names one object, and at most one of them is the controller.
+pub fn owner_references(references: &Value, path: &FieldPath) -> Vec<FieldError> {
+    let Ok(references) = Vec::<Reference>::deserialize(references) else {
+        // Missing, or refused when the object was decoded.
+        return Vec::new();
+    };
+    let mut faults = Vec::new();
+    let mut controller: Option<String> = None;
+    for reference in &references {
+        faults.extend(reference.faults(path));
+        if reference.controller != Some(true) {
+            continue;
+        }
+        let this = format!("{}/{}", reference.kind, reference.name);
+        match &controller {
+            None => controller = Some(this),
+            Some(first) => {
+                let why = format!(
+                    r#"Only one reference can have Controller set to true. Found "true" in references for {first} and {this}"#
+                );
+                faults.push(printed(path, &references, why));
+            }
+        }
+    }
+    faults
+}
+
+/// One reference, with its fields in the order in which Kubernetes prints them.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Reference {
+    #[serde(default)]
+    api_version: String,
+    #[serde(default)]
+    kind: String,
+    #[serde(default)]
+    name: String,
+    #[serde(default)]
+    uid: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    controller: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    block_owner_deletion: Option<bool>,
+}
+
+impl Reference {
+    fn faults(&self, path: &FieldPath) -> Vec<FieldError> {
+        let mut faults = Vec::new();
+        let kind = GroupVersionKind::from_api_version(&self.api_version, &self.kind).unwrap_or_default();
+        let mut demand = |set: bool, field: &str, value: &str, why: &str| {
+            if !set {
+                faults.push(FieldError::invalid(&path.child(field), value, why));
+            }
+        };
+        demand(
+            !kind.version.is_empty(),
+            "apiVersion",
+            &self.api_version,
+            "version must not be empty",
+        );
+        demand(!self.kind.is_empty(), "kind", &self.kind, "must not be empty");
+        demand(!self.name.is_empty(), "name", &self.name, "must not be empty");
+        demand(!self.uid.is_empty(), "uid", &self.uid, "must not be empty");
+        // Events come and go too quickly to own anything.
+        if kind == GroupVersionKind::new("", "v1", "Event") {
+            faults.push(printed(
+                path,
+                self,
+                format!("{kind} is disallowed from being an owner"),
+            ));
+        }
+        faults
+    }
+}
+
+fn printed(path: &FieldPath, value: &impl Serialize, detail: String) -> FieldError {
+    FieldError {
+        kind: FieldErrorKind::Invalid,
+        field: path.clone(),
+        value: BadValue::Printed(serde_json::to_string(value).unwrap_or_default()),
+        detail,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn check(references: Value, faults: &[&str]) {
+        let found = owner_references(&references, &FieldPath::from("metadata.ownerReferences"));
+        assert_eq!(
+            found.iter().map(FieldError::to_string).collect::<Vec<_>>(),
+            faults
+        );
+    }
+
+    #[test]
+    fn owners_are_named_in_full() {
+        check(Value::Null, &[]);
+        check(
+            json!([{"apiVersion": "v1", "kind": "Pod", "name": "a", "uid": "u"}]),
+            &[],
+        );
+        check(
+            json!([{"apiVersion": "a/b/c", "name": "x"}]),
+            &[
+                r#"metadata.ownerReferences.apiVersion: Invalid value: "a/b/c": version must not be empty"#,
+                r#"metadata.ownerReferences.kind: Invalid value: "": must not be empty"#,
+                r#"metadata.ownerReferences.uid: Invalid value: "": must not be empty"#,
+            ],
+        );
+    }
+
+    #[test]
+    fn one_owner_is_the_controller_and_events_own_nothing() {
+        check(
+            json!([
+                {"apiVersion": "v1", "kind": "A", "name": "a", "uid": "1", "controller": true},
+                {"apiVersion": "v1", "kind": "B", "name": "b", "uid": "2", "controller": true, "blockOwnerDeletion": false},
+            ]),
+            &[
+                r#"metadata.ownerReferences: Invalid value: [{"apiVersion":"v1","kind":"A","name":"a","uid":"1","controller":true},{"apiVersion":"v1","kind":"B","name":"b","uid":"2","controller":true,"blockOwnerDeletion":false}]: Only one reference can have Controller set to true. Found "true" in references for A/a and B/b"#,
+            ],
+        );
+        check(
+            json!([{"apiVersion": "v1", "kind": "Event", "name": "e", "uid": "1"}]),
+            &[
+                r#"metadata.ownerReferences: Invalid value: {"apiVersion":"v1","kind":"Event","name":"e","uid":"1"}: /v1, Kind=Event is disallowed from being an owner"#,
+            ],
+        );
+    }
+}
