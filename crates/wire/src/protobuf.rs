@@ -12,6 +12,7 @@ mod message;
 pub mod primitive;
 mod reorder;
 mod special;
+mod text;
 mod time;
 
 pub use encode::{EncodeError, encode_body, encode_message};

@@ -56,6 +56,13 @@ fn check(object: &Value) -> Result<bool, String> {
         let body = encode_body(Schema::builtin(), object).map_err(|error| error.to_string())?;
         let message = Message::open(Schema::builtin(), &body).map_err(|error| error.to_string())?;
         let again = message.to_value().map_err(|error| error.to_string())?;
+        let text = message.to_json().map_err(|error| error.to_string())?;
+        if serde_json::from_slice::<Value>(&text).ok().as_ref() != Some(&again) {
+            return Err(format!(
+                "is {} as text\nnot {again}",
+                String::from_utf8_lossy(&text)
+            ));
+        }
         let mut expected = object.clone();
         // Items have no envelope, and so no kind, in protobuf.
         let items = expected.get_mut("items").and_then(Value::as_array_mut);

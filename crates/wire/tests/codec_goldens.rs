@@ -118,6 +118,17 @@ fn protobuf_becomes_the_recorded_json() {
 }
 
 #[test]
+fn protobuf_becomes_the_recorded_json_as_text() {
+    check("protobuf to JSON text", |pair, envelope, id| {
+        let text = message(envelope, id)
+            .to_json()
+            .map_err(|error| error.to_string())?;
+        let value = serde_json::from_slice(&text).map_err(|error| error.to_string())?;
+        difference("", &value, &pair.json).map_or(Ok(()), Err)
+    });
+}
+
+#[test]
 fn json_becomes_the_recorded_protobuf() {
     check("JSON to protobuf", |pair, envelope, id| {
         let raw = encode_message(Schema::builtin(), id, &pair.json).map_err(|error| error.to_string())?;

@@ -1,0 +1,409 @@
+//! From a message straight to JSON text: no value in between, texts copied once.
+//!
+//! The text says what [`super::de`] would give, on one line. Raw JSON within a message is checked and copied,
+//! not parsed; that is most of an object's bytes when managed fields are among them.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::value::RawValue;
+
+use super::de::{Context, Zero};
+use super::envelope::{Envelope, MAGIC};
+use super::fields::{Fields, Step, next_item};
+use super::primitive::{ProtobufError, ProtobufErrorKind, Reader, WireType};
+use super::special::{self, IntOrString, Raw, SchemaOr};
+use super::time::{self, TimeText};
+use crate::schema::{Field, Schema, Shape, TypeId};
+
+/// Appends the JSON text of a message.
+pub(super) fn write_json(
+    schema: &Schema,
+    id: TypeId,
+    identity: Option<(&str, &str)>,
+    raw: &[u8],
+    out: &mut Vec<u8>,
+) -> Result<(), ProtobufError> {
+    Writer { out }.message(Context::new(schema), id, identity, Reader::new(raw))
+}
+
+struct Writer<'o> {
+    out: &'o mut Vec<u8>,
+}
+
+impl Writer<'_> {
+    fn message(
+        &mut self,
+        context: Context<'_>,
+        id: TypeId,
+        identity: Option<(&str, &str)>,
+        reader: Reader<'_>,
+    ) -> Result<(), ProtobufError> {
+        let context = context.deeper(&reader)?;
+        self.out.push(b'{');
+        if let Some((api_version, kind)) = identity {
+            self.key("kind");
+            self.text(kind);
+            self.key("apiVersion");
+            self.text(api_version);
+        }
+        self.members(context, id, reader)?;
+        self.out.push(b'}');
+        Ok(())
+    }
+
+    /// The members of a message; those of an embedded one stand among them.
+    fn members(&mut self, context: Context<'_>, id: TypeId, reader: Reader<'_>) -> Result<(), ProtobufError> {
+        let mut fields = Fields::new(&context.schema[id], reader);
+        while let Some(step) = fields.step()? {
+            match step {
+                Step::Present(field, _) if field.embedded => {
+                    let inner = fields.reader.message()?;
+                    self.embedded(context, field, inner)?;
+                }
+                Step::Absent(field) if field.embedded => self.embedded(context, field, Reader::new(&[]))?,
+                Step::Present(field, wire_type) => {
+                    if field.hidden_when_zero(&fields.reader)? {
+                        fields.reader.skip(wire_type)?;
+                    } else {
+                        self.key(&field.name);
+                        self.field(context, field, wire_type, &mut fields.reader)?;
+                    }
+                }
+                Step::Absent(field) => {
+                    if field.shown_when_absent() {
+                        self.key(&field.name);
+                        self.zero(context, Zero::of(field))?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn embedded(
+        &mut self,
+        context: Context<'_>,
+        field: &Field,
+        inner: Reader<'_>,
+    ) -> Result<(), ProtobufError> {
+        match field.shape {
+            Shape::Struct(id) => self.members(context, id, inner),
+            _ => Ok(()),
+        }
+    }
+
+    fn field(
+        &mut self,
+        context: Context<'_>,
+        field: &Field,
+        wire_type: WireType,
+        reader: &mut Reader<'_>,
+    ) -> Result<(), ProtobufError> {
+        match &field.shape {
+            Shape::List(item) => self.items(context, item, field.number, Some(wire_type), reader),
+            Shape::Map(value) => self.entries(context, value, field.number, reader),
+            shape => self.value(context, shape, field.number, reader),
+        }
+    }
+
+    fn value(
+        &mut self,
+        context: Context<'_>,
+        shape: &Shape,
+        number: u32,
+        reader: &mut Reader<'_>,
+    ) -> Result<(), ProtobufError> {
+        match shape {
+            Shape::String(_) => self.text(reader.text(number)?),
+            Shape::Bool => self.boolean(reader.varint()? != 0),
+            Shape::Int32 => self.number(i64::from(reader.varint()? as i32)),
+            Shape::Int64 => self.number(reader.varint()? as i64),
+            Shape::Float64 => self.float(f64::from_bits(reader.fixed64()?)),
+            Shape::Bytes => self.base64(reader.bytes()?),
+            Shape::Struct(id) => self.message(context, *id, None, reader.message()?)?,
+            Shape::ListMessage(item) => self.items(context, item, 1, None, &mut reader.message()?)?,
+            Shape::Time => match time::read(reader.message()?)? {
+                Some(time) => self.plain_text(TimeText::seconds(time).as_str()),
+                None => self.null(),
+            },
+            Shape::MicroTime => match time::read(reader.message()?)? {
+                Some(time) => self.plain_text(TimeText::micros(time).as_str()),
+                None => self.null(),
+            },
+            Shape::Duration => self.plain_text(&special::duration(reader.message()?)?),
+            Shape::Quantity => self.text(special::quantity(reader.message()?)?),
+            Shape::IntOrString => match special::int_or_string(reader.message()?)? {
+                IntOrString::Int(value) => self.number(i64::from(value)),
+                IntOrString::String(text) => self.text(text),
+            },
+            Shape::FieldsV1 | Shape::RawExtension | Shape::Json => self.raw(context, reader.message()?)?,
+            Shape::SchemaOrBool(id) => match special::schema_or_bool(reader.message()?)? {
+                (_, Some(schema)) => self.message(context.deeper(reader)?, *id, None, schema)?,
+                (allows, None) => self.boolean(allows),
+            },
+            Shape::SchemaOrArray(id) => self.schema_or(context, *id, &Shape::Struct(*id), reader)?,
+            Shape::SchemaOrStrings(id) => self.schema_or(context, *id, &Shape::String(None), reader)?,
+            Shape::List(_) | Shape::Map(_) | Shape::Any => {
+                return Err(reader.error(ProtobufErrorKind::Other(
+                    "the field has no protobuf form".to_owned(),
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    fn schema_or(
+        &mut self,
+        context: Context<'_>,
+        id: TypeId,
+        item: &Shape,
+        reader: &mut Reader<'_>,
+    ) -> Result<(), ProtobufError> {
+        let context = context.deeper(reader)?;
+        match special::schema_or(reader.message()?)? {
+            SchemaOr::Schema(schema) => self.message(context, id, None, schema),
+            SchemaOr::Items(mut items) => self.items(context, item, 2, Some(WireType::Bytes), &mut items),
+            SchemaOr::Nothing => {
+                self.null();
+                Ok(())
+            }
+        }
+    }
+
+    /// The items of a repeated field. The reader stands at the first value if its layout is given, else at a tag.
+    fn items(
+        &mut self,
+        context: Context<'_>,
+        shape: &Shape,
+        number: u32,
+        first: Option<WireType>,
+        reader: &mut Reader<'_>,
+    ) -> Result<(), ProtobufError> {
+        self.out.push(b'[');
+        let mut next = match first {
+            Some(wire_type) => Some(wire_type),
+            None => next_item(reader, number)?,
+        };
+        while let Some(wire_type) = next {
+            if wire_type == shape.wire_type() {
+                self.comma();
+                self.value(context, shape, number, reader)?;
+            } else if wire_type == WireType::Bytes {
+                let mut packed = reader.message()?;
+                while !packed.is_empty() {
+                    self.comma();
+                    self.value(context, shape, number, &mut packed)?;
+                }
+            } else {
+                return Err(reader.error(ProtobufErrorKind::UnexpectedWireType { number }));
+            }
+            next = next_item(reader, number)?;
+        }
+        self.out.push(b']');
+        Ok(())
+    }
+
+    fn entries(
+        &mut self,
+        context: Context<'_>,
+        shape: &Shape,
+        number: u32,
+        reader: &mut Reader<'_>,
+    ) -> Result<(), ProtobufError> {
+        self.out.push(b'{');
+        let mut next = Some(WireType::Bytes);
+        while let Some(wire_type) = next {
+            if wire_type != WireType::Bytes {
+                return Err(reader.error(ProtobufErrorKind::UnexpectedWireType { number }));
+            }
+            let (key, value) = special::map_entry(reader.message()?, shape)?;
+            self.comma();
+            self.text(key);
+            self.out.push(b':');
+            match value {
+                Some(mut value) => self.value(context, shape, 2, &mut value)?,
+                None => self.zero(context, Zero::in_map(shape))?,
+            }
+            next = next_item(reader, number)?;
+        }
+        self.out.push(b'}');
+        Ok(())
+    }
+
+    fn raw(&mut self, context: Context<'_>, reader: Reader<'_>) -> Result<(), ProtobufError> {
+        let Some(raw) = special::raw(reader)? else {
+            self.null();
+            return Ok(());
+        };
+        if raw.bytes.starts_with(&MAGIC) {
+            let (nested, id) = special::open_nested(context.schema, raw)?;
+            let Envelope {
+                api_version,
+                kind,
+                raw,
+            } = nested.envelope;
+            return self.message(
+                context,
+                id,
+                Some((api_version, kind)),
+                Reader::nested(raw, nested.offset),
+            );
+        }
+        let json = checked_json(raw)?;
+        self.compact(json.as_bytes());
+        Ok(())
+    }
+
+    fn zero(&mut self, context: Context<'_>, zero: Zero) -> Result<(), ProtobufError> {
+        match zero {
+            Zero::Null => self.null(),
+            Zero::EmptyText => self.plain_text(""),
+            Zero::EmptyList => self.out.extend_from_slice(b"[]"),
+            Zero::False => self.boolean(false),
+            Zero::Number => self.out.push(b'0'),
+            Zero::Quantity => self.plain_text("0"),
+            Zero::Duration => self.plain_text("0s"),
+            Zero::Struct(id) => self.message(context, id, None, Reader::new(&[]))?,
+        }
+        Ok(())
+    }
+
+    /// Separates from what stands before, unless nothing does.
+    #[inline]
+    fn comma(&mut self) {
+        if !matches!(self.out.last(), Some(b'{' | b'[') | None) {
+            self.out.push(b',');
+        }
+    }
+
+    /// A name of the schema needs no escapes.
+    #[inline]
+    fn key(&mut self, name: &str) {
+        self.comma();
+        self.plain_text(name);
+        self.out.push(b':');
+    }
+
+    #[inline]
+    fn plain_text(&mut self, text: &str) {
+        self.out.push(b'"');
+        self.out.extend_from_slice(text.as_bytes());
+        self.out.push(b'"');
+    }
+
+    #[inline]
+    fn text(&mut self, text: &str) {
+        let bytes = text.as_bytes();
+        if bytes.iter().any(|byte| needs_escape(*byte)) {
+            self.escaped_text(bytes);
+        } else {
+            self.plain_text(text);
+        }
+    }
+
+    #[cold]
+    fn escaped_text(&mut self, mut rest: &[u8]) {
+        self.out.push(b'"');
+        while let Some(at) = rest.iter().position(|byte| needs_escape(*byte)) {
+            self.out.extend_from_slice(&rest[..at]);
+            match rest[at] {
+                b'"' => self.out.extend_from_slice(b"\\\""),
+                b'\\' => self.out.extend_from_slice(b"\\\\"),
+                b'\n' => self.out.extend_from_slice(b"\\n"),
+                b'\r' => self.out.extend_from_slice(b"\\r"),
+                b'\t' => self.out.extend_from_slice(b"\\t"),
+                control => {
+                    let digit = |value: u8| b"0123456789abcdef"[value as usize];
+                    self.out.extend_from_slice(b"\\u00");
+                    self.out.push(digit(control >> 4));
+                    self.out.push(digit(control & 15));
+                }
+            }
+            rest = &rest[at + 1..];
+        }
+        self.out.extend_from_slice(rest);
+        self.out.push(b'"');
+    }
+
+    fn base64(&mut self, bytes: &[u8]) {
+        self.out.push(b'"');
+        let start = self.out.len();
+        // Four letters for three bytes, begun threes included.
+        self.out.resize(start + bytes.len().div_ceil(3) * 4, 0);
+        let written = STANDARD.encode_slice(bytes, &mut self.out[start..]).unwrap_or(0);
+        self.out.truncate(start + written);
+        self.out.push(b'"');
+    }
+
+    fn null(&mut self) {
+        self.out.extend_from_slice(b"null");
+    }
+
+    fn boolean(&mut self, value: bool) {
+        self.out.extend_from_slice(if value { b"true" } else { b"false" });
+    }
+
+    fn number(&mut self, value: i64) {
+        let mut digits = [0; 20];
+        let mut at = digits.len();
+        let mut rest = value.unsigned_abs();
+        loop {
+            at -= 1;
+            digits[at] = b'0' + (rest % 10) as u8;
+            rest /= 10;
+            if rest == 0 {
+                break;
+            }
+        }
+        if value < 0 {
+            self.out.push(b'-');
+        }
+        self.out.extend_from_slice(&digits[at..]);
+    }
+
+    /// Go prints a whole number without a point; JSON has no word for what is not a number.
+    fn float(&mut self, value: f64) {
+        match special::whole(value) {
+            Some(whole) => self.number(whole),
+            None => self
+                .out
+                .extend_from_slice(serde_json::Value::from(value).to_string().as_bytes()),
+        }
+    }
+
+    /// Copies JSON without the space between its parts: one object is one line, whoever wrote it.
+    fn compact(&mut self, json: &[u8]) {
+        let is_space = |byte: u8| matches!(byte, b' ' | b'\n' | b'\r' | b'\t');
+        if !json.iter().any(|byte| is_space(*byte)) {
+            self.out.extend_from_slice(json);
+            return;
+        }
+        let (mut in_text, mut escaped) = (false, false);
+        for &byte in json {
+            if in_text || !is_space(byte) {
+                self.out.push(byte);
+            }
+            match byte {
+                _ if escaped => escaped = false,
+                b'\\' if in_text => escaped = true,
+                b'"' => in_text = !in_text,
+                _ => {}
+            }
+        }
+    }
+}
+
+fn needs_escape(byte: u8) -> bool {
+    byte < 0x20 || byte == b'"' || byte == b'\\'
+}
+
+/// What stands in a message as raw JSON must be JSON, or the text around it would not be.
+fn checked_json(raw: Raw<'_>) -> Result<&str, ProtobufError> {
+    let failed = |reason: String| ProtobufError {
+        offset: raw.offset,
+        kind: ProtobufErrorKind::Other(format!("invalid JSON within: {reason}")),
+    };
+    let text = std::str::from_utf8(raw.bytes).map_err(|error| failed(error.to_string()))?;
+    let json: &RawValue = serde_json::from_str(text).map_err(|error| failed(error.to_string()))?;
+    Ok(json.get())
+}
