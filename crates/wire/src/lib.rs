@@ -13,6 +13,7 @@ pub mod protobuf;
 pub mod schema;
 pub mod values;
 pub mod watch;
+pub mod yaml;
 
 pub use encoding::{Encoding, TextPairs};
 pub use error::WireError;

@@ -1,0 +1,382 @@
+//! Events into a value: maps, lists, anchors, aliases and merge keys.
+//!
+//! An anchor keeps a copy of its value; an alias copies it again. Both are charged to [`ALIAS_LIMIT`], by text
+//! and nodes, before the copy is made.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use libyaml_safer::{Encoding, ErrorKind, Event, EventData, Parser};
+use serde_json::{Map, Value};
+
+use super::{ALIAS_LIMIT, DuplicateKey, Mode, YamlError, YamlErrorKind, float, scalar};
+use crate::limits::NESTING_LIMIT;
+
+/// What a node adds to its text when it is copied.
+const NODE_WEIGHT: usize = 32;
+
+/// What to make of a second document in the same text.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Rest {
+    Ignored,
+    Refused,
+}
+
+/// A fault and its line within the text, from 0.
+pub(super) struct Fault {
+    line: u64,
+    kind: YamlErrorKind,
+}
+
+impl Fault {
+    fn new(line: u64, kind: YamlErrorKind) -> Self {
+        Self { line, kind }
+    }
+
+    pub(super) fn is_about_duplicates(&self) -> bool {
+        matches!(self.kind, YamlErrorKind::Duplicates(_))
+    }
+
+    /// The error in document `index`, whose text starts at line `first`.
+    pub(super) fn at(self, index: usize, first: usize) -> YamlError {
+        YamlError::new(index, first + self.line as usize, self.kind)
+    }
+}
+
+/// The first document of a text, with the keys it sets twice; `None` if there is none.
+pub(super) fn document(
+    text: &str,
+    mode: Mode,
+    rest: Rest,
+) -> Result<Option<(Value, Vec<DuplicateKey>)>, Fault> {
+    let mut composer = Composer::new(text);
+    let value = composer.document()?;
+    if rest == Rest::Refused && value.is_some() {
+        composer.end()?;
+    }
+    match composer.duplicates.first() {
+        Some(first) if mode == Mode::Strict => Err(Fault::new(
+            first.line as u64 - 1,
+            YamlErrorKind::Duplicates(composer.duplicates),
+        )),
+        _ => Ok(value.map(|value| (value, composer.duplicates))),
+    }
+}
+
+struct Composer<'a> {
+    parser: Parser<&'a [u8]>,
+    anchors: HashMap<String, Anchor>,
+    duplicates: Vec<DuplicateKey>,
+    /// Open maps and lists.
+    depth: u32,
+    /// Text and nodes copied so far.
+    copied: usize,
+}
+
+enum Anchor {
+    /// Its value is being read: an alias here would contain itself.
+    Open,
+    Closed(Node),
+}
+
+/// A value and what a copy of it costs.
+#[derive(Clone)]
+struct Node {
+    value: Value,
+    weight: usize,
+}
+
+impl<'a> Composer<'a> {
+    fn new(text: &'a str) -> Self {
+        let mut parser = Parser::new();
+        // Said, not guessed: the guess takes any text that starts with byte EF for a broken mark.
+        parser.set_encoding(Encoding::Utf8);
+        parser.set_input(text.as_bytes());
+        Self {
+            parser,
+            anchors: HashMap::new(),
+            duplicates: Vec::new(),
+            depth: 0,
+            copied: 0,
+        }
+    }
+
+    fn document(&mut self) -> Result<Option<Value>, Fault> {
+        loop {
+            let event = self.event()?;
+            match event.data {
+                EventData::StreamStart { .. } => {}
+                EventData::DocumentStart { .. } => {
+                    let root = self.event()?;
+                    return Ok(Some(self.node(root)?.value));
+                }
+                _ => return Ok(None),
+            }
+        }
+    }
+
+    /// Nothing but the end may follow.
+    fn end(&mut self) -> Result<(), Fault> {
+        loop {
+            let event = self.event()?;
+            match event.data {
+                EventData::StreamEnd => return Ok(()),
+                EventData::DocumentStart { .. } => {
+                    return Err(Fault::new(event.start_mark.line, YamlErrorKind::SecondDocument));
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn event(&mut self) -> Result<Event, Fault> {
+        // The scanner panics at a tag before a comma, as in `[!a,b]`. Its state is not used again after that.
+        let event = catch_unwind(AssertUnwindSafe(|| self.parser.parse()));
+        event
+            .map_err(|_| syntax_fault("did not find expected ',' or ']'"))?
+            .map_err(|error| scanner_fault(&error))
+    }
+
+    fn node(&mut self, event: Event) -> Result<Node, Fault> {
+        let line = event.start_mark.line;
+        match event.data {
+            EventData::Alias { anchor } => self.alias(&anchor, line),
+            EventData::Scalar {
+                anchor,
+                tag,
+                value,
+                plain_implicit,
+                ..
+            } => {
+                let weight = NODE_WEIGHT + value.len();
+                let value = scalar::resolve(tag.as_deref(), plain_implicit, value)
+                    .map_err(|kind| Fault::new(line, kind))?;
+                self.anchored(anchor, line, |_| Ok(Node { value, weight }))
+            }
+            EventData::SequenceStart { anchor, .. } => self.anchored(anchor, line, Self::sequence),
+            EventData::MappingStart { anchor, .. } => self.anchored(anchor, line, Self::mapping),
+            _ => Err(Fault::new(
+                line,
+                YamlErrorKind::Syntax {
+                    problem: "did not find expected node content",
+                    go_line: Some(line),
+                },
+            )),
+        }
+    }
+
+    /// Reads a node and keeps a copy if it has a name.
+    fn anchored(
+        &mut self,
+        anchor: Option<String>,
+        line: u64,
+        read: impl FnOnce(&mut Self) -> Result<Node, Fault>,
+    ) -> Result<Node, Fault> {
+        let Some(name) = anchor else {
+            return read(self);
+        };
+        self.anchors.insert(name.clone(), Anchor::Open);
+        let node = read(self)?;
+        self.charge(node.weight, line)?;
+        self.anchors.insert(name, Anchor::Closed(node.clone()));
+        Ok(node)
+    }
+
+    fn alias(&mut self, name: &str, line: u64) -> Result<Node, Fault> {
+        let weight = match self.anchors.get(name) {
+            Some(Anchor::Closed(node)) => node.weight,
+            Some(Anchor::Open) => {
+                return Err(Fault::new(line, YamlErrorKind::RecursiveAnchor(name.to_owned())));
+            }
+            None => return Err(Fault::new(line, YamlErrorKind::UnknownAnchor(name.to_owned()))),
+        };
+        self.charge(weight, line)?;
+        match self.anchors.get(name) {
+            Some(Anchor::Closed(node)) => Ok(node.clone()),
+            _ => Err(Fault::new(line, YamlErrorKind::UnknownAnchor(name.to_owned()))),
+        }
+    }
+
+    fn charge(&mut self, weight: usize, line: u64) -> Result<(), Fault> {
+        self.copied = self.copied.saturating_add(weight);
+        match self.copied > ALIAS_LIMIT {
+            true => Err(Fault::new(line, YamlErrorKind::TooManyAliases)),
+            false => Ok(()),
+        }
+    }
+
+    fn sequence(&mut self) -> Result<Node, Fault> {
+        let mut items = Vec::new();
+        let mut weight = NODE_WEIGHT;
+        loop {
+            let event = self.event()?;
+            if event.data == EventData::SequenceEnd {
+                return Ok(Node {
+                    value: Value::Array(items),
+                    weight,
+                });
+            }
+            let item = self.nested(event)?;
+            weight += item.weight;
+            items.push(item.value);
+        }
+    }
+
+    fn mapping(&mut self) -> Result<Node, Fault> {
+        let mut map = Map::new();
+        let mut weight = NODE_WEIGHT;
+        loop {
+            let event = self.event()?;
+            if event.data == EventData::MappingEnd {
+                return Ok(Node {
+                    value: Value::Object(map),
+                    weight,
+                });
+            }
+            let merges = is_merge(&event.data);
+            let (key, name) = self.key(event)?;
+            let event = self.event()?;
+            let line = event.start_mark.line;
+            let node = self.nested(event)?;
+            weight += key + node.weight;
+            match name {
+                _ if merges => self.merge(&mut map, node.value, line)?,
+                name => self.insert(&mut map, name, node.value, line),
+            }
+        }
+    }
+
+    /// The weight and the name of a key.
+    fn key(&mut self, event: Event) -> Result<(usize, Key), Fault> {
+        let line = event.start_mark.line;
+        let float = match &event.data {
+            EventData::Scalar {
+                value,
+                tag: None,
+                plain_implicit: true,
+                ..
+            } => scalar::float_key(value),
+            _ => None,
+        };
+        if let (Some(name), EventData::Scalar { anchor: None, .. }) = (float, &event.data) {
+            return Ok((NODE_WEIGHT, Key::bare(name)));
+        }
+        let node = self.nested(event)?;
+        let name = Key::of(node.value).map_err(|kind| Fault::new(line, kind))?;
+        Ok((node.weight, name))
+    }
+
+    fn nested(&mut self, event: Event) -> Result<Node, Fault> {
+        if self.depth == NESTING_LIMIT {
+            return Err(Fault::new(event.start_mark.line, YamlErrorKind::TooDeep));
+        }
+        self.depth += 1;
+        let node = self.node(event);
+        self.depth -= 1;
+        node
+    }
+
+    fn insert(&mut self, map: &mut Map<String, Value>, key: Key, value: Value, line: u64) {
+        if map.contains_key(&key.name) {
+            self.duplicates.push(DuplicateKey {
+                line: line as usize + 1,
+                key: key.to_string(),
+            });
+        }
+        map.insert(key.name, value);
+    }
+
+    /// Adds the keys of a map, or of several of which the first is the strongest.
+    fn merge(&mut self, map: &mut Map<String, Value>, value: Value, line: u64) -> Result<(), Fault> {
+        let sources = match value {
+            Value::Object(_) => vec![value],
+            Value::Array(items) => items,
+            _ => return Err(Fault::new(line, YamlErrorKind::Merge)),
+        };
+        for source in sources.into_iter().rev() {
+            let Value::Object(source) = source else {
+                return Err(Fault::new(line, YamlErrorKind::Merge));
+            };
+            for (name, value) in source {
+                self.insert(map, Key { name, is_text: true }, value, line);
+            }
+        }
+        Ok(())
+    }
+}
+
+fn is_merge(key: &EventData) -> bool {
+    match key {
+        EventData::Scalar {
+            value,
+            tag,
+            plain_implicit,
+            ..
+        } => value == "<<" && (*plain_implicit || tag.as_deref() == Some(scalar::MERGE_TAG)),
+        _ => false,
+    }
+}
+
+/// A key as JSON has it.
+struct Key {
+    name: String,
+    is_text: bool,
+}
+
+impl Key {
+    fn bare(name: String) -> Self {
+        Self { name, is_text: false }
+    }
+
+    fn of(value: Value) -> Result<Self, YamlErrorKind> {
+        match value {
+            Value::String(name) => Ok(Self { name, is_text: true }),
+            Value::Bool(value) => Ok(Self::bare(value.to_string())),
+            Value::Number(number) if number.is_i64() => Ok(Self::bare(number.to_string())),
+            Value::Number(number) if number.is_u64() => Err(YamlErrorKind::Key("uint64")),
+            Value::Number(number) => Ok(Self::bare(float::key_text(number.as_f64().unwrap_or(0.0)))),
+            Value::Null => Err(YamlErrorKind::Key("null")),
+            Value::Array(_) => Err(YamlErrorKind::Key("sequence")),
+            Value::Object(_) => Err(YamlErrorKind::Key("map")),
+        }
+    }
+}
+
+impl fmt::Display for Key {
+    /// As messages show it: text in quotes, anything else without.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.is_text {
+            true => write!(f, "{:?}", self.name),
+            false => f.write_str(&self.name),
+        }
+    }
+}
+
+fn syntax_fault(problem: &'static str) -> Fault {
+    Fault::new(
+        0,
+        YamlErrorKind::Syntax {
+            problem,
+            go_line: None,
+        },
+    )
+}
+
+/// Both the true line and the one kubectl names: it takes the count from 0 for one from 1, except in the scanner.
+fn scanner_fault(error: &libyaml_safer::Error) -> Fault {
+    let line = |mark: Option<libyaml_safer::Mark>| mark.map_or(0, |mark| mark.line);
+    let (problem_line, context_line) = (line(error.problem_mark()), line(error.context_mark()));
+    let go_line = match problem_line {
+        0 => context_line,
+        line if error.kind() == ErrorKind::Scanner => line + 1,
+        line => line,
+    };
+    Fault::new(
+        problem_line,
+        YamlErrorKind::Syntax {
+            problem: error.problem(),
+            go_line: (go_line != 0).then_some(go_line),
+        },
+    )
+}
