@@ -3,6 +3,8 @@
 //! The hard parts are plain data that change by plain method calls, with time as an argument; thin async shells
 //! around them own locks, timers and streams. The hearts are tested against oracles, the shells against a server.
 
+pub mod delta;
 pub mod queue;
+pub mod store;
 pub mod watcher;
 pub mod workqueue;

@@ -120,6 +120,12 @@ pub trait Versioned {
     fn resource_version(&self) -> &str;
 }
 
+impl Versioned for watchkeeper_wire::Object {
+    fn resource_version(&self) -> &str {
+        self.resource_version()
+    }
+}
+
 /// Lists and watches, for ever. Drive it with [`Watcher::next`], or turn it into a stream.
 pub struct Watcher<S: Source> {
     source: Arc<S>,

@@ -1,0 +1,274 @@
+//! The store: the objects of a resource as they are known, for one writer and any number of readers.
+//!
+//! In flow [`watcher::Event`](crate::watcher::Event)s; out flow [`Delta`]s to those who follow, and [`Snapshot`]s to
+//! those who look. A reader takes the current snapshot with two atomic operations, keeps it as long as it likes and
+//! sees one state; it waits for nobody, and nobody waits for it. The writer changes its own copy and publishes it.
+//!
+//! A list that comes in later is compared with what is there: objects that have not changed keep their place and
+//! tell nothing, vanished ones become deletes with their last known state. Nothing of a list shows before all of it
+//! does.
+//!
+//! One structure, an array in chunks that are copied when changed, serves lookups, lists, namespaces and indexes.
+//! Measured beside a hash map behind a lock on 30,000 objects (`cargo run --release --example store_reads`): a lookup
+//! takes 1.4 µs against 0.2 µs, a namespace of 600 objects 10 µs against 160 µs, and a reader never waits.
+
+mod chunks;
+mod index;
+mod order;
+mod relist;
+mod snapshot;
+
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+use watchkeeper_meta::{ObjectKey, ResourceVersion};
+use watchkeeper_wire::Object;
+
+use self::index::Index;
+use self::relist::Relist;
+use crate::delta::{Cause, Delta};
+use crate::watcher::Event;
+
+pub use index::{IndexExistsError, IndexFn, UnknownIndexError};
+pub use snapshot::Snapshot;
+
+/// A reader of a store. Clones are cheap and read the same store.
+#[derive(Clone, Debug)]
+pub struct Store {
+    shared: Arc<Shared>,
+}
+
+/// The one who changes a store. What it does is seen after [`Writer::publish`].
+#[derive(Debug)]
+pub struct Writer {
+    shared: Arc<Shared>,
+    sources: Vec<Part>,
+}
+
+/// Text that is not `namespace/name` or `name`.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("unexpected key format: {text:?}")]
+pub struct InvalidKeyError {
+    /// What was given.
+    pub text: String,
+}
+
+#[derive(Debug)]
+struct Shared {
+    current: ArcSwap<Snapshot>,
+    /// The next snapshot. Readers never come here; only the writer does, and those who add an index.
+    next: Mutex<Snapshot>,
+    published: Notify,
+}
+
+/// What one watcher feeds into the store: everything, or one namespace.
+#[derive(Debug, Default)]
+struct Part {
+    namespace: Option<String>,
+    version: ResourceVersion,
+    relist: Option<Relist>,
+}
+
+/// A new store that is fed by one watcher.
+pub fn new() -> (Store, Writer) {
+    with_parts(vec![Part::default()])
+}
+
+/// A new store that is fed by one watcher for each of these namespaces, in this order.
+pub fn for_namespaces(namespaces: &[String]) -> (Store, Writer) {
+    let part = |namespace: &String| Part {
+        namespace: Some(namespace.clone()),
+        ..Default::default()
+    };
+    with_parts(namespaces.iter().map(part).collect())
+}
+
+fn with_parts(sources: Vec<Part>) -> (Store, Writer) {
+    let shared = Arc::new(Shared {
+        current: ArcSwap::default(),
+        next: Mutex::default(),
+        published: Notify::new(),
+    });
+    let store = Store {
+        shared: shared.clone(),
+    };
+    (store, Writer { shared, sources })
+}
+
+impl Store {
+    /// The store at this moment.
+    pub fn snapshot(&self) -> Arc<Snapshot> {
+        self.shared.current.load_full()
+    }
+
+    /// One object at this moment.
+    pub fn get(&self, key: &ObjectKey) -> Option<Object> {
+        self.shared.current.load().get(key).cloned()
+    }
+
+    /// One object by `namespace/name` or `name`.
+    pub fn get_by_key(&self, key: &str) -> Result<Option<Object>, InvalidKeyError> {
+        let key = ObjectKey::parse(key).ok_or_else(|| InvalidKeyError { text: key.to_owned() })?;
+        Ok(self.get(&key))
+    }
+
+    /// Adds an index over the objects that are here and those to come.
+    pub fn add_index(&self, name: &str, function: IndexFn) -> Result<(), IndexExistsError> {
+        let mut next = self.shared.next.lock();
+        if next.indexes.iter().any(|index| &*index.name == name) {
+            return Err(IndexExistsError {
+                name: name.to_owned(),
+            });
+        }
+        // The writer may hold changes it has not published yet: the index is built over both states.
+        let mut current = Snapshot::clone(&self.shared.current.load());
+        for snapshot in [&mut *next, &mut current] {
+            let mut index = Index::new(name, function.clone());
+            snapshot
+                .objects
+                .iter()
+                .for_each(|object| index.update(None, Some(object)));
+            snapshot.indexes.push(index);
+        }
+        self.shared.current.store(Arc::new(current));
+        Ok(())
+    }
+
+    /// Waits until the first list is complete.
+    pub async fn synced(&self) -> Arc<Snapshot> {
+        self.wait_until(Snapshot::is_synced).await
+    }
+
+    /// Waits until every change up to a version is in, and returns that state: give it the version a write has
+    /// returned to read your own writes. Versions without an order are only met exactly.
+    pub async fn wait_for(&self, version: &ResourceVersion) -> Arc<Snapshot> {
+        self.wait_until(|snapshot| reaches(snapshot.version(), version))
+            .await
+    }
+
+    /// Waits until a snapshot satisfies a condition.
+    pub async fn wait_until(&self, condition: impl Fn(&Snapshot) -> bool) -> Arc<Snapshot> {
+        loop {
+            let published = self.shared.published.notified();
+            tokio::pin!(published);
+            published.as_mut().enable();
+            let snapshot = self.snapshot();
+            if condition(&snapshot) {
+                return snapshot;
+            }
+            published.await;
+        }
+    }
+}
+
+impl Writer {
+    /// A reader of the same store.
+    pub fn reader(&self) -> Store {
+        let shared = self.shared.clone();
+        Store { shared }
+    }
+
+    /// How many watchers feed this store.
+    pub fn parts(&self) -> usize {
+        self.sources.len()
+    }
+
+    /// The namespace the watcher of this number looks at; `None` for all.
+    pub fn namespace(&self, part: usize) -> Option<&str> {
+        self.sources[part].namespace.as_deref()
+    }
+
+    /// One event of the watcher of this number. What it changes is appended to `deltas`.
+    pub fn apply(&mut self, part: usize, event: Event<Object>, deltas: &mut Vec<Delta>) {
+        let mut next = self.shared.next.lock();
+        let source = &mut self.sources[part];
+        match (event, &mut source.relist) {
+            (Event::Init, relist) => *relist = Some(Relist::default()),
+            (Event::InitApply(object), Some(relist)) => relist.add(object, &next),
+            (Event::Delete(object), Some(relist)) => relist.remove(object),
+            (Event::InitDone(version), relist) => {
+                let first = source.version.is_unset();
+                let cause = if first { Cause::Initial } else { Cause::Relist };
+                let relist = relist.take().unwrap_or_default();
+                let changes = relist.finish(&next, source.namespace.as_deref(), cause);
+                changes.iter().for_each(|delta| follow(&mut next, delta));
+                deltas.extend(changes);
+                source.version = version;
+            }
+            (Event::Apply(object) | Event::InitApply(object), _) => {
+                source.version = object.version();
+                deltas.extend(put(&mut next, object));
+            }
+            (Event::Delete(object), None) => {
+                source.version = object.version();
+                let known = next.take(object.namespace(), object.name());
+                deltas.extend(known.map(|_| Delta::Deleted {
+                    last: object,
+                    final_state: true,
+                    cause: Cause::Watch,
+                }));
+            }
+            (Event::Progress(version), _) => source.version = version,
+        }
+    }
+
+    /// Shows what was applied since the last time.
+    pub fn publish(&mut self) {
+        let mut next = self.shared.next.lock();
+        next.synced = self.sources.iter().all(|source| !source.version.is_unset());
+        if next.synced {
+            next.version = self.oldest_version();
+        }
+        self.shared.current.store(Arc::new(next.clone()));
+        drop(next);
+        self.shared.published.notify_waiters();
+    }
+
+    fn oldest_version(&self) -> ResourceVersion {
+        let versions = self.sources.iter().map(|source| &source.version);
+        let oldest = versions.reduce(|a, b| {
+            if a.compare(b) == Some(Ordering::Greater) {
+                b
+            } else {
+                a
+            }
+        });
+        oldest.cloned().unwrap_or_default()
+    }
+}
+
+/// Puts an object in that the server has sent as added or changed; tells nothing if it was known.
+fn put(next: &mut Snapshot, object: Object) -> Option<Delta> {
+    let cause = Cause::Watch;
+    match next.put(object.clone()) {
+        None => Some(Delta::Added { object, cause }),
+        Some(old) if old.is_same_version(&object) => None,
+        Some(old) => Some(Delta::Updated {
+            old,
+            new: object,
+            cause,
+        }),
+    }
+}
+
+/// Changes a store as a delta says.
+fn follow(next: &mut Snapshot, delta: &Delta) {
+    match delta {
+        Delta::Added { object, .. } => next.put(object.clone()),
+        Delta::Updated { new, .. } => next.put(new.clone()),
+        Delta::Deleted { last, .. } => next.take(last.namespace(), last.name()),
+    };
+}
+
+fn reaches(version: &ResourceVersion, wanted: &ResourceVersion) -> bool {
+    match version.compare(wanted) {
+        Some(order) => order != Ordering::Less,
+        None => version == wanted,
+    }
+}
+
+#[cfg(test)]
+mod tests;
