@@ -301,7 +301,7 @@ fn values_print_as_kubectl_prints_them() {
         },
         "numbers": [1, -1.5, 1e21, true, null, [1, [2]]],
         "long": "a sentence that is long enough to be folded because it does not fit into the eighty columns of old",
-        "odd": ["trailing \n", "a: b", "#x", "*a", "tab\there", "'", "\"", " lead", "|", "\u{7}", "a\n\nb", "x\n\n"],
+        "odd": ["trailing \n", "a: b", "#x", "*a", "tab\there", "'", "\"", " lead", "|", "\u{7}", "a\n\nb", "\u{1f600}", "x\n\n"],
     });
     expect_test::expect![[r#"
         apiVersion: v1
@@ -351,6 +351,7 @@ fn values_print_as_kubectl_prints_them() {
           a
 
           b
+        - "\U0001F600"
         - |+
           x
 

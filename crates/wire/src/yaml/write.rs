@@ -23,7 +23,7 @@ pub fn to_string(value: &Value) -> String {
         // Writing to memory does not fail, and the events below are always in order.
         out.clear();
     }
-    String::from_utf8(out).unwrap_or_default()
+    escape_wide(String::from_utf8(out).unwrap_or_default())
 }
 
 /// Prints several documents with `---` between them.
@@ -71,8 +71,30 @@ fn emit_map(emitter: &mut Emitter<'_>, map: &Map<String, Value>) -> Result<(), l
     emitter.emit(Event::mapping_end())
 }
 
+/// kubectl escapes what is beyond 16 bits, emoji for one; the emitter would print it as it is.
+///
+/// Such characters stand in double quotes only: [`emit_text`] asks for them.
+fn escape_wide(text: String) -> String {
+    if !text.contains(is_wide) {
+        return text;
+    }
+    let mut out = String::with_capacity(text.len() + 16);
+    for c in text.chars() {
+        match is_wide(c) {
+            true => out.push_str(&format!("\\U{:08X}", u32::from(c))),
+            false => out.push(c),
+        }
+    }
+    out
+}
+
+fn is_wide(c: char) -> bool {
+    c > '\u{ffff}'
+}
+
 fn emit_text(emitter: &mut Emitter<'_>, text: &str) -> Result<(), libyaml_safer::Error> {
     let style = match text {
+        _ if text.contains(is_wide) => ScalarStyle::DoubleQuoted,
         _ if text.contains('\n') => ScalarStyle::Literal,
         _ if scalar::needs_quotes(text) => ScalarStyle::DoubleQuoted,
         _ => ScalarStyle::Plain,
