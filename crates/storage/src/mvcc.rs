@@ -26,6 +26,8 @@ use std::sync::Arc;
 
 mod expiry;
 mod history;
+#[cfg(test)]
+mod model_test;
 mod versions;
 
 use expiry::Expiry;
