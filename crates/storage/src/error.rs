@@ -145,6 +145,9 @@ pub enum OpenError {
         /// What the system said.
         source: io::Error,
     },
+    /// The runtime was shut down meanwhile.
+    #[error("opening the store was interrupted")]
+    Interrupted(#[source] tokio::task::JoinError),
 }
 
 impl OpenError {

@@ -130,14 +130,17 @@ impl Store {
         let dir = dir.into();
         let clock = Clock::start();
         let now = clock.now();
-        let path = dir.clone();
-        let opened = tokio::task::spawn_blocking(move || redb::open(&path, now)).await;
-        // A panic on the way means that the file leads redb astray.
-        let (engine, recovered) = opened.unwrap_or_else(|error| Err(OpenError::damaged(&dir, error)))?;
+        let opened = tokio::task::spawn_blocking(move || redb::open(&dir, now)).await;
+        let (engine, recovered) = opened.unwrap_or_else(|error| Err(OpenError::Interrupted(error)))?;
         Ok(Self::start(recovered, clock, Box::new(engine), options))
     }
 
-    fn start(recovered: Recovered, clock: Clock, engine: Box<dyn Engine>, options: StoreOptions) -> Self {
+    pub(crate) fn start(
+        recovered: Recovered,
+        clock: Clock,
+        engine: Box<dyn Engine>,
+        options: StoreOptions,
+    ) -> Self {
         let Recovered { mvcc, garbage } = recovered;
         let state = Arc::new(State::new(mvcc, clock, options.retention));
         let group_commit = GroupCommit::new(state.clone(), engine, garbage);

@@ -11,6 +11,7 @@
 //! failed commit have reached the disk after all, its rows are taken out again, because its writers were told that
 //! it failed.
 
+use std::any::Any;
 use std::fs::File;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
@@ -19,6 +20,8 @@ use redb::{Builder, Database, DatabaseError, ReadableDatabase, ReadableTable, Re
 use redb::{ReadTransaction, StorageError, TableDefinition, TableError, WriteTransaction};
 
 mod data_dir;
+#[cfg(test)]
+mod faults_test;
 mod row;
 
 use data_dir::DataDir;
@@ -54,7 +57,19 @@ pub(crate) struct Redb {
 
 /// Opens or creates the store in a directory and reads everything back.
 pub(crate) fn open(path: &Path, now: UnixMillis) -> Result<(Redb, Recovered), OpenError> {
-    open_with(path, now, Box::new(|file| builder().create_file(file)))
+    let open_file = Box::new(|file| builder().create_file(file));
+    // redb takes for granted that a file is as it left it; where a damaged page leads it astray, it panics.
+    let opened = catch_unwind(AssertUnwindSafe(|| open_with(path, now, open_file)));
+    opened.unwrap_or_else(|panic| {
+        let detail = format!("a page makes no sense ({})", panic_message(&*panic));
+        Err(OpenError::damaged(path, detail))
+    })
+}
+
+fn panic_message(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<&str>().copied();
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str))
+        .unwrap_or("no message")
 }
 
 fn open_with(path: &Path, now: UnixMillis, open_file: OpenFile) -> Result<(Redb, Recovered), OpenError> {
@@ -162,11 +177,14 @@ fn open_error(path: &Path, error: redb::Error) -> OpenError {
 
 impl Engine for Redb {
     fn commit(&mut self, commit: &Commit<'_>) -> Result<(), EngineError> {
-        // redb promises errors, not panics, but a damaged page may say otherwise; writers get an answer either way.
+        // As in `open`: writers get an answer, whatever redb runs into.
         let result = catch_unwind(AssertUnwindSafe(|| self.try_commit(commit)));
         let result = match result {
             Ok(result) => result.map_err(EngineError::new),
-            Err(_) => Err(EngineError::new("the database panicked")),
+            Err(panic) => Err(EngineError::new(format!(
+                "the database panicked: {}",
+                panic_message(&*panic)
+            ))),
         };
         match result {
             Ok(()) => {

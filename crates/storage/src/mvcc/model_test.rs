@@ -95,8 +95,8 @@ impl Model {
 
     /// What the oracle says a key held at a revision.
     fn held(&self, key: &str, at: Revision) -> Option<KeyValue> {
-        let written = self.oracle.iter().filter(|change| change.revision <= at);
-        let last = written.filter(|change| &*change.key == key).next_back()?;
+        let mut changes = self.oracle.iter();
+        let last = changes.rfind(|change| change.revision <= at && &*change.key == key)?;
         Some(KeyValue {
             key: last.key.clone(),
             value: last.value.clone()?,

@@ -1,0 +1,186 @@
+//! A disk that fails: writers are told, nothing half-done is visible, and writing goes on when the disk does.
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use redb::StorageBackend;
+use redb::backends::FileBackend;
+
+use super::{builder, open_with};
+use crate::clock::Clock;
+use crate::{Revision, Store, StoreOptions, WriteError};
+
+/// What goes wrong, and after how many further calls of that kind.
+#[derive(Clone, Copy, Debug)]
+enum Fault {
+    /// Writing fails half-way through a commit.
+    Full { after: usize },
+    /// Synchronising fails.
+    Sync { after: usize },
+    /// Synchronising works, but reports an error all the same.
+    Ambiguous { after: usize },
+}
+
+type Faults = Arc<Mutex<Option<Fault>>>;
+
+#[derive(Debug)]
+struct FaultyDisk {
+    disk: FileBackend,
+    fault: Faults,
+}
+
+impl FaultyDisk {
+    /// Counts down, and fails when the time has come.
+    fn pass(&self, count: impl FnOnce(&mut Fault) -> Option<&mut usize>) -> io::Result<()> {
+        match self.fault.lock().as_mut().and_then(count) {
+            None => Ok(()),
+            Some(0) => Err(io::ErrorKind::StorageFull.into()),
+            Some(after) => {
+                *after -= 1;
+                Ok(())
+            }
+        }
+    }
+}
+
+impl StorageBackend for FaultyDisk {
+    fn len(&self) -> io::Result<u64> {
+        self.disk.len()
+    }
+
+    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        self.disk.read(offset, out)
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.disk.set_len(len)
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        self.pass(|fault| match fault {
+            Fault::Sync { after } => Some(after),
+            _ => None,
+        })?;
+        self.disk.sync_data()?;
+        self.pass(|fault| match fault {
+            Fault::Ambiguous { after } => Some(after),
+            _ => None,
+        })
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        self.pass(|fault| match fault {
+            Fault::Full { after } => Some(after),
+            _ => None,
+        })?;
+        self.disk.write(offset, data)
+    }
+
+    fn close(&self) -> io::Result<()> {
+        self.disk.close()
+    }
+}
+
+fn open(path: &Path, faults: &Faults) -> Store {
+    let clock = Clock::start();
+    let fault = faults.clone();
+    let open_file = Box::new(move |file| {
+        let disk = FileBackend::new(file)?;
+        let fault = fault.clone();
+        builder().create_with_backend(FaultyDisk { disk, fault })
+    });
+    let (engine, recovered) = open_with(path, clock.now(), open_file).unwrap();
+    Store::start(recovered, clock, Box::new(engine), StoreOptions::default())
+}
+
+async fn keys(store: &Store) -> Vec<String> {
+    let range = store.range(&Default::default()).await.unwrap();
+    range.items.iter().map(|item| item.key.to_string()).collect()
+}
+
+async fn create(store: &Store, key: &str) -> Result<Revision, WriteError> {
+    store.create(key, vec![b'x'; 3000].into(), None).await
+}
+
+async fn check(fault: Fault) {
+    let dir = tempfile::tempdir().unwrap();
+    let faults = Faults::default();
+    let store = open(dir.path(), &faults);
+    create(&store, "/a").await.unwrap();
+    let before = create(&store, "/b").await.unwrap();
+
+    *faults.lock() = Some(fault);
+    let mut failed = Vec::new();
+    for number in 0..20 {
+        let key = format!("/failed/{number}");
+        match create(&store, &key).await {
+            // The fault comes later than this commit.
+            Ok(_) => assert!(keys(&store).await.contains(&key)),
+            Err(WriteError::Engine(error)) => {
+                assert!(!error.to_string().contains("panic"), "{error}");
+                failed.push(key);
+            }
+            Err(error) => panic!("{error}"),
+        }
+    }
+    assert!(!failed.is_empty(), "{fault:?} never came");
+    let visible = keys(&store).await;
+    assert!(
+        failed.iter().all(|key| !visible.contains(key)),
+        "{fault:?} left {visible:?}"
+    );
+    let current = store.current_revision();
+    assert_eq!(current.get(), before.get() + 20 - failed.len() as u64);
+
+    *faults.lock() = None;
+    assert_eq!(create(&store, "/c").await.unwrap(), current.next(), "{fault:?}");
+    store.close().await;
+
+    let again = Store::open(dir.path(), StoreOptions::default()).await.unwrap();
+    let mut expected = visible;
+    expected.push("/c".to_owned());
+    expected.sort_unstable();
+    assert_eq!(keys(&again).await, expected, "{fault:?}");
+    assert_eq!(again.current_revision(), current.next());
+    again.close().await;
+}
+
+#[tokio::test]
+async fn a_full_disk_fails_writers_and_nothing_else() {
+    for after in 0..12 {
+        check(Fault::Full { after }).await;
+    }
+}
+
+#[tokio::test]
+async fn a_failed_sync_is_a_failed_write() {
+    for after in 0..3 {
+        check(Fault::Sync { after }).await;
+        check(Fault::Ambiguous { after }).await;
+    }
+}
+
+#[tokio::test]
+async fn all_writers_of_a_failed_commit_are_told() {
+    let dir = tempfile::tempdir().unwrap();
+    let faults = Faults::default();
+    let store = open(dir.path(), &faults);
+    *faults.lock() = Some(Fault::Full { after: 0 });
+    let writers: Vec<_> = (0..100)
+        .map(|number| {
+            let store = store.clone();
+            tokio::spawn(async move { create(&store, &format!("/{number}")).await })
+        })
+        .collect();
+    for writer in writers {
+        assert!(matches!(writer.await.unwrap(), Err(WriteError::Engine(_))));
+    }
+    assert_eq!(store.current_revision(), Revision::FIRST);
+    assert_eq!(
+        store.watch("", Revision::ZERO).unwrap().read().unwrap().changes,
+        []
+    );
+    store.close().await;
+}
