@@ -19,3 +19,6 @@ pub use encode::{EncodeError, encode_body, encode_message};
 pub use envelope::Envelope;
 pub use message::Message;
 pub(crate) use special::whole;
+
+#[cfg(test)]
+mod tests;
