@@ -40,7 +40,7 @@ pub use options::{
     asks_to_watch, field_manager_from_user_agent,
 };
 pub use quote::quote;
-pub use request::{CollectionRequests, ObjectRequests, PatchKind, Payload, RequestError};
+pub use request::{CollectionRequests, ObjectRequests, PatchKind, Payload, RequestError, accept};
 pub use resource_version::ResourceVersion;
 pub use status::{AccessDenied, Outcome, Status, StatusCause, StatusDetails, StatusReason};
 pub use time::{ParseTimeError, Time};

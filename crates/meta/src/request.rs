@@ -4,6 +4,7 @@
 //! for many objects or a new one, [`ObjectRequests`] for one object or one of its subresources. Names that
 //! would lead out of their place in the path are refused before anything is sent.
 
+pub mod accept;
 mod path;
 mod payload;
 
@@ -18,10 +19,7 @@ use crate::{
     LogOptions, PatchOptions, PortForwardOptions, Resource, UpdateOptions, WatchOptions,
 };
 use path::Path;
-use payload::{APPLY, JSON};
-
-/// What is accepted where the answer is no object: a log, a proxied page.
-const ANYTHING: &str = "*/*";
+use payload::APPLY;
 
 /// Requests for the objects of a resource, in one namespace or in all.
 ///
@@ -65,11 +63,11 @@ impl<'a> CollectionRequests<'a> {
         Self {
             resource,
             namespace,
-            accept: JSON,
+            accept: accept::JSON,
         }
     }
 
-    /// The encodings the answer may have, most wanted first; JSON where nothing is said.
+    /// The encodings the answer may have, one of [`accept`]; JSON where nothing is said.
     pub fn accepting(self, accept: &'a str) -> Self {
         Self { accept, ..self }
     }
@@ -133,7 +131,7 @@ impl<'a> CollectionRequests<'a> {
 }
 
 impl<'a> ObjectRequests<'a> {
-    /// The encodings the answer may have, most wanted first.
+    /// The encodings the answer may have, one of [`accept`].
     pub fn accepting(mut self, accept: &'a str) -> Self {
         self.collection.accept = accept;
         self
@@ -218,11 +216,16 @@ impl<'a> ObjectRequests<'a> {
         body: Option<Payload>,
     ) -> Result<Request<Vec<u8>>, RequestError> {
         let path = self.subresource("proxy").path()?.with_proxied(target)?;
-        build(method, path, ANYTHING, body)
+        build(method, path, accept::ANYTHING, body)
     }
 
     fn connect(&self, query: &str) -> Result<Request<Vec<u8>>, RequestError> {
-        build(Method::GET, self.path()?.with_query(query), ANYTHING, None)
+        build(
+            Method::GET,
+            self.path()?.with_query(query),
+            accept::ANYTHING,
+            None,
+        )
     }
 
     fn build(
@@ -450,7 +453,7 @@ mod tests {
             accept(all.list(&ListOptions::default()).unwrap()),
             "application/json"
         );
-        let protobuf = all.accepting("application/vnd.kubernetes.protobuf,application/json");
+        let protobuf = all.accepting(accept::PROTOBUF);
         assert_eq!(
             accept(protobuf.list(&ListOptions::default()).unwrap()),
             "application/vnd.kubernetes.protobuf,application/json"

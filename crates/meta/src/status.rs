@@ -5,6 +5,7 @@
 
 mod access;
 mod failures;
+mod plain_answer;
 mod questions;
 
 use std::borrow::Cow;

@@ -18,9 +18,6 @@ pub(super) const TOO_LARGE_RESOURCE_VERSION: &str = "Too large resource version"
 /// The cause that marks a too-large-version failure.
 pub(super) const CAUSE_RESOURCE_VERSION_TOO_LARGE: &str = "ResourceVersionTooLarge";
 
-/// The cause that marks an answer which was no `Status`.
-pub(super) const CAUSE_UNEXPECTED_RESPONSE: &str = "UnexpectedServerResponse";
-
 impl Status {
     /// A success without details, as binding a pod answers (201).
     pub fn success(code: i32) -> Self {
@@ -148,16 +145,6 @@ impl Status {
         Self::failure(405, StatusReason::METHOD_NOT_ALLOWED, message).with_details(about(resource, ""))
     }
 
-    /// The path has no such method (405).
-    pub fn method_not_allowed() -> Self {
-        Self::generic(405, "", &GroupResource::default(), "", "")
-    }
-
-    /// The path leads nowhere (404).
-    pub fn path_not_found() -> Self {
-        Self::generic(404, "", &GroupResource::default(), "", "")
-    }
-
     /// None of the encodings the client takes is one we have (406).
     pub fn not_acceptable(message: impl Into<String>) -> Self {
         Self::failure(406, StatusReason::NOT_ACCEPTABLE, message)
@@ -282,22 +269,6 @@ impl Status {
         Self::failure(503, StatusReason::SERVICE_UNAVAILABLE, message)
     }
 
-    /// What an answer that is no `Status` means, judged by its code: plain text from a proxy, an unknown path,
-    /// an overloaded server. `body` is the beginning of its text.
-    pub fn from_plain_answer(
-        code: u16,
-        method: &str,
-        resource: &GroupResource,
-        name: &str,
-        body: &str,
-    ) -> Self {
-        Self::generic(code, method, resource, name, body).with_cause(StatusCause {
-            reason: Cow::Borrowed(CAUSE_UNEXPECTED_RESPONSE),
-            message: body.to_owned(),
-            field: String::new(),
-        })
-    }
-
     /// Says when to try again; 0 says nothing but keeps the details.
     pub fn with_retry_after(mut self, seconds: i32) -> Self {
         self.details.get_or_insert_default().retry_after_seconds = seconds;
@@ -310,22 +281,9 @@ impl Status {
         self
     }
 
-    fn with_details(mut self, details: StatusDetails) -> Self {
+    pub(super) fn with_details(mut self, details: StatusDetails) -> Self {
         self.details = Some(Box::new(details));
         self
-    }
-
-    /// The text that goes with a bare status code.
-    pub fn generic(code: u16, method: &str, resource: &GroupResource, name: &str, body: &str) -> Self {
-        let (reason, mut message) = generic_text(code, method, body);
-        if !resource.resource.is_empty() || !resource.group.is_empty() {
-            let verb = method.to_ascii_lowercase();
-            message.push_str(&match name {
-                "" => format!(" ({verb} {resource})"),
-                name => format!(" ({verb} {resource} {name})"),
-            });
-        }
-        Self::failure(i32::from(code), reason, message).with_details(about(resource, name))
     }
 }
 
@@ -339,73 +297,13 @@ impl From<&FieldError> for StatusCause {
     }
 }
 
-fn about(resource: &GroupResource, name: &str) -> StatusDetails {
+pub(super) fn about(resource: &GroupResource, name: &str) -> StatusDetails {
     StatusDetails {
         name: name.to_owned(),
         group: resource.group.clone(),
         kind: resource.resource.clone(),
         ..Default::default()
     }
-}
-
-/// What a bare status code means.
-fn generic_text(code: u16, method: &str, body: &str) -> (StatusReason, String) {
-    let (reason, message) = match code {
-        400 => (
-            StatusReason::BAD_REQUEST,
-            "the server rejected our request for an unknown reason",
-        ),
-        401 => (
-            StatusReason::UNAUTHORIZED,
-            "the server has asked for the client to provide credentials",
-        ),
-        403 => (StatusReason::FORBIDDEN, body),
-        404 => (
-            StatusReason::NOT_FOUND,
-            "the server could not find the requested resource",
-        ),
-        405 => (
-            StatusReason::METHOD_NOT_ALLOWED,
-            "the server does not allow this method on the requested resource",
-        ),
-        406 if body.is_empty() || body == "unknown" => (
-            StatusReason::NOT_ACCEPTABLE,
-            "the server was unable to respond with a content type that the client supports",
-        ),
-        406 => (StatusReason::NOT_ACCEPTABLE, body),
-        409 if method == "POST" => (StatusReason::ALREADY_EXISTS, "the server reported a conflict"),
-        409 => (StatusReason::CONFLICT, "the server reported a conflict"),
-        415 => (StatusReason::UNSUPPORTED_MEDIA_TYPE, body),
-        422 => (
-            StatusReason::INVALID,
-            "the server rejected our request due to an error in our request",
-        ),
-        429 => (
-            StatusReason::TOO_MANY_REQUESTS,
-            "the server has received too many requests and has asked us to try again later",
-        ),
-        503 => (
-            StatusReason::SERVICE_UNAVAILABLE,
-            "the server is currently unable to handle the request",
-        ),
-        504 => (
-            StatusReason::TIMEOUT,
-            "the server was unable to return a response in the time allotted, but may still be processing the request",
-        ),
-        500.. => {
-            let quoted = quote(body);
-            let message =
-                format!("an error on the server ({quoted}) has prevented the request from succeeding");
-            return (StatusReason::INTERNAL_ERROR, message);
-        }
-        code => {
-            let message = format!(
-                "the server responded with the status code {code} but did not return more information"
-            );
-            return (StatusReason::UNKNOWN, message);
-        }
-    };
-    (reason, message.to_owned())
 }
 
 #[cfg(test)]
@@ -524,30 +422,5 @@ mod tests {
             serde_json::to_string(&status).unwrap(),
             r#"{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"Timeout: Too large resource version: 999999999, current: 805","reason":"Timeout","details":{"causes":[{"reason":"ResourceVersionTooLarge","message":"Too large resource version"}],"retryAfterSeconds":1},"code":504}"#
         );
-    }
-
-    #[test]
-    fn plain_answers_are_judged_by_their_code() {
-        let pods = GroupResource::new("", "pods");
-        check(
-            Status::from_plain_answer(404, "GET", &pods, "a", "404 page not found"),
-            404,
-            "NotFound",
-            "the server could not find the requested resource (get pods a)",
-        );
-        check(
-            Status::from_plain_answer(502, "GET", &GroupResource::default(), "", "bad gateway"),
-            502,
-            "InternalError",
-            r#"an error on the server ("bad gateway") has prevented the request from succeeding"#,
-        );
-        check(
-            Status::from_plain_answer(302, "GET", &GroupResource::default(), "", ""),
-            302,
-            "",
-            "the server responded with the status code 302 but did not return more information",
-        );
-        let allowed = serde_json::to_value(Status::method_not_allowed()).unwrap();
-        assert_eq!(allowed["details"], serde_json::json!({}));
     }
 }

@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
-use super::failures::{
-    CAUSE_RESOURCE_VERSION_TOO_LARGE, CAUSE_UNEXPECTED_RESPONSE, TOO_LARGE_RESOURCE_VERSION,
-};
+use super::failures::{CAUSE_RESOURCE_VERSION_TOO_LARGE, TOO_LARGE_RESOURCE_VERSION};
+use super::plain_answer::CAUSE_UNEXPECTED_RESPONSE;
 use super::{Outcome, Status, StatusReason};
 
 /// The reasons that say enough: with one of these the code is not looked at.
