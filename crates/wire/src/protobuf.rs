@@ -15,7 +15,7 @@ mod special;
 mod text;
 mod time;
 
-pub use encode::{EncodeError, encode_body, encode_message};
+pub use encode::{EncodeError, encode, encode_body, encode_message};
 pub use envelope::Envelope;
 pub use message::Message;
 pub(crate) use special::whole;

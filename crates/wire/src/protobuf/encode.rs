@@ -6,6 +6,7 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::envelope::Envelope;
@@ -24,6 +25,12 @@ pub struct EncodeError {
     pub path: String,
     /// What is wrong there.
     pub reason: String,
+}
+
+/// Writes a whole body from anything that writes the JSON form of an object, `apiVersion` and `kind` included.
+pub fn encode<T: Serialize + ?Sized>(schema: &Schema, object: &T) -> Result<Vec<u8>, EncodeError> {
+    let value = serde_json::to_value(object).map_err(EncodeError::from_reason)?;
+    encode_body(schema, &value)
 }
 
 /// Writes a whole body: the envelope with the object's `apiVersion` and `kind`, and its message within.
