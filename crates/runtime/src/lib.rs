@@ -4,7 +4,9 @@
 //! around them own locks, timers and streams. The hearts are tested against oracles, the shells against a server.
 
 pub mod delta;
+pub mod informer;
 pub mod queue;
+pub mod reflector;
 pub mod store;
 pub mod watcher;
 pub mod workqueue;

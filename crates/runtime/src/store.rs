@@ -19,6 +19,7 @@ mod relist;
 mod snapshot;
 
 use std::cmp::Ordering;
+use std::fmt;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
@@ -34,6 +35,10 @@ use crate::watcher::Event;
 
 pub use index::{IndexExistsError, IndexFn, UnknownIndexError};
 pub use snapshot::Snapshot;
+pub(crate) use snapshot::Walk;
+
+/// Changes each object once before it is stored. It must keep the object's name, namespace, uid and version.
+pub type Transform = Arc<dyn Fn(Object) -> Object + Send + Sync>;
 
 /// A reader of a store. Clones are cheap and read the same store.
 #[derive(Clone, Debug)]
@@ -42,10 +47,10 @@ pub struct Store {
 }
 
 /// The one who changes a store. What it does is seen after [`Writer::publish`].
-#[derive(Debug)]
 pub struct Writer {
     shared: Arc<Shared>,
     sources: Vec<Part>,
+    transform: Option<Transform>,
 }
 
 /// Text that is not `namespace/name` or `name`.
@@ -95,7 +100,12 @@ fn with_parts(sources: Vec<Part>) -> (Store, Writer) {
     let store = Store {
         shared: shared.clone(),
     };
-    (store, Writer { shared, sources })
+    let writer = Writer {
+        shared,
+        sources,
+        transform: None,
+    };
+    (store, writer)
 }
 
 impl Store {
@@ -181,13 +191,18 @@ impl Writer {
         self.sources[part].namespace.as_deref()
     }
 
+    /// Changes every object that is stored from now on.
+    pub fn set_transform(&mut self, transform: Transform) {
+        self.transform = Some(transform);
+    }
+
     /// One event of the watcher of this number. What it changes is appended to `deltas`.
     pub fn apply(&mut self, part: usize, event: Event<Object>, deltas: &mut Vec<Delta>) {
         let mut next = self.shared.next.lock();
         let source = &mut self.sources[part];
         match (event, &mut source.relist) {
             (Event::Init, relist) => *relist = Some(Relist::default()),
-            (Event::InitApply(object), Some(relist)) => relist.add(object, &next),
+            (Event::InitApply(object), Some(relist)) => relist.add(object, &next, self.transform.as_ref()),
             (Event::Delete(object), Some(relist)) => relist.remove(object),
             (Event::InitDone(version), relist) => {
                 let first = source.version.is_unset();
@@ -200,6 +215,10 @@ impl Writer {
             }
             (Event::Apply(object) | Event::InitApply(object), _) => {
                 source.version = object.version();
+                let object = match &self.transform {
+                    Some(transform) => transform(object),
+                    None => object,
+                };
                 deltas.extend(put(&mut next, object));
             }
             (Event::Delete(object), None) => {
@@ -222,6 +241,7 @@ impl Writer {
         if next.synced {
             next.version = self.oldest_version();
         }
+        next.generation += 1;
         self.shared.current.store(Arc::new(next.clone()));
         drop(next);
         self.shared.published.notify_waiters();
@@ -270,5 +290,13 @@ fn reaches(version: &ResourceVersion, wanted: &ResourceVersion) -> bool {
     }
 }
 
+impl fmt::Debug for Writer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Writer")
+            .field("parts", &self.sources)
+            .finish_non_exhaustive()
+    }
+}
+
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

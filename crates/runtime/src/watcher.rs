@@ -127,7 +127,7 @@ impl Versioned for watchkeeper_wire::Object {
 }
 
 /// Lists and watches, for ever. Drive it with [`Watcher::next`], or turn it into a stream.
-pub struct Watcher<S: Source> {
+pub struct Watcher<S: Source + ?Sized> {
     source: Arc<S>,
     machine: Machine,
     doing: Doing<S::Object>,
@@ -147,7 +147,7 @@ enum Doing<O> {
     Stopped,
 }
 
-impl<S: Source> Watcher<S> {
+impl<S: Source + ?Sized> Watcher<S> {
     /// Asks for nothing before it is driven.
     pub fn new(source: Arc<S>, config: Config) -> Self {
         let mut machine = Machine::new(config, fastrand::u64(..));
@@ -239,7 +239,7 @@ impl<S: Source> Watcher<S> {
     }
 }
 
-impl<S: Source> fmt::Debug for Watcher<S> {
+impl<S: Source + ?Sized> fmt::Debug for Watcher<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Watcher").field(&self.machine).finish()
     }

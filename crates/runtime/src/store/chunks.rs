@@ -97,6 +97,61 @@ impl<T> Chunks<T> {
         first.iter().chain(rest.iter().flat_map(|chunk| chunk.iter()))
     }
 
+    /// The place after this one, be it taken or not.
+    pub(super) fn after(&self, place: Place) -> Place {
+        match self.spine.get(place.chunk) {
+            Some(chunk) if place.at + 1 >= chunk.len() => Place {
+                chunk: place.chunk + 1,
+                at: 0,
+            },
+            _ => Place {
+                at: place.at + 1,
+                ..place
+            },
+        }
+    }
+
+    /// The first place.
+    pub(super) fn start(&self) -> Place {
+        Place { chunk: 0, at: 0 }
+    }
+
+    /// Visits what two sequences have in one place or in both, in order. Chunks that both share are skipped: the
+    /// cost is that of the changes between two copies, not of their length.
+    pub(super) fn compare<'a>(
+        &'a self,
+        newer: &'a Self,
+        order: impl Fn(&T, &T) -> Ordering,
+        mut visit: impl FnMut(Option<&'a T>, Option<&'a T>),
+    ) {
+        let (mut old_at, mut new_at) = (self.start(), newer.start());
+        loop {
+            if old_at.at == 0
+                && new_at.at == 0
+                && let (Some(a), Some(b)) = (self.spine.get(old_at.chunk), newer.spine.get(new_at.chunk))
+                && Arc::ptr_eq(a, b)
+            {
+                old_at.chunk += 1;
+                new_at.chunk += 1;
+                continue;
+            }
+            let (old, new) = (self.get(old_at), newer.get(new_at));
+            let order = match (old, new) {
+                (None, None) => return,
+                (Some(_), None) => Ordering::Less,
+                (None, Some(_)) => Ordering::Greater,
+                (Some(old), Some(new)) => order(old, new),
+            };
+            visit(old.filter(|_| order.is_le()), new.filter(|_| order.is_ge()));
+            if order.is_le() {
+                old_at = self.after(old_at);
+            }
+            if order.is_ge() {
+                new_at = newer.after(new_at);
+            }
+        }
+    }
+
     /// Bytes of the arrays, without what the elements refer to.
     pub(super) fn memory_size(&self) -> usize {
         let chunks = self.spine.iter().map(|chunk| chunk.capacity() * size_of::<T>());
@@ -185,6 +240,17 @@ mod tests {
                 }
             }
             copies.push((chunks, set));
+            for pair in copies.windows(2) {
+                let ((old, old_set), (new, new_set)) = (&pair[0], &pair[1]);
+                let (mut gone, mut come) = (Vec::new(), Vec::new());
+                old.compare(new, u16::cmp, |old, new| match (old, new) {
+                    (Some(old), None) => gone.push(*old),
+                    (None, Some(new)) => come.push(*new),
+                    _ => {}
+                });
+                prop_assert!(gone.iter().eq(old_set.difference(new_set)));
+                prop_assert!(come.iter().eq(new_set.difference(old_set)));
+            }
             for (chunks, set) in copies {
                 prop_assert_eq!(chunks.len(), set.len());
                 prop_assert!(chunks.iter().eq(set.iter()));

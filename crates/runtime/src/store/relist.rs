@@ -5,6 +5,7 @@
 
 use watchkeeper_wire::Object;
 
+use super::Transform;
 use super::order::KeyRef;
 use super::snapshot::Snapshot;
 use crate::delta::{Cause, Delta};
@@ -31,13 +32,14 @@ impl Listed {
 }
 
 impl Relist {
-    /// One object of the list.
-    pub(super) fn add(&mut self, object: Object, store: &Snapshot) {
+    /// One object of the list, which `transform` changes unless the store has it already.
+    pub(super) fn add(&mut self, object: Object, store: &Snapshot, transform: Option<&Transform>) {
         let known = store.find(object.namespace(), object.name());
-        let object = known
-            .filter(|known| known.is_same_version(&object))
-            .cloned()
-            .unwrap_or(object);
+        let known = known.filter(|known| known.is_same_version(&object)).cloned();
+        let object = known.unwrap_or_else(|| match transform {
+            Some(transform) => transform(object),
+            None => object,
+        });
         self.listed.push(Listed::Here(object));
     }
 

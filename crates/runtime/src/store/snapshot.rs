@@ -1,11 +1,14 @@
 //! A store at one moment: what a reader sees, unchanged for as long as it is held.
 
+use std::sync::Arc;
+
 use watchkeeper_meta::{LabelSelector, ObjectKey, ResourceVersion};
 use watchkeeper_wire::Object;
 
-use super::chunks::Chunks;
+use super::chunks::{Chunks, Place};
 use super::index::{Index, UnknownIndexError};
 use super::order::KeyRef;
+use crate::delta::{Cause, Delta};
 
 /// All objects at one version, with all indexes over them.
 ///
@@ -17,6 +20,8 @@ pub struct Snapshot {
     pub(super) indexes: Vec<Index>,
     pub(super) version: ResourceVersion,
     pub(super) synced: bool,
+    /// Counts publications: two snapshots of one store can be put in order even where versions cannot.
+    pub(super) generation: u64,
     pub(super) object_bytes: usize,
 }
 
@@ -106,6 +111,33 @@ impl Snapshot {
         self.object_bytes + self.objects.memory_size() + indexes.sum::<usize>()
     }
 
+    /// What has changed since an older snapshot of the same store, in the order of keys and coalesced: an object
+    /// that has come and gone between the two is not told. Costs what has changed, not what there is.
+    pub fn changes_since(&self, older: &Snapshot, cause: Cause) -> Vec<Delta> {
+        let mut deltas = Vec::new();
+        let order = |a: &Object, b: &Object| KeyRef::of(a).cmp(KeyRef::of(b));
+        older.objects.compare(&self.objects, order, |old, new| {
+            deltas.extend(match (old.cloned(), new.cloned()) {
+                (None, Some(object)) => Some(Delta::Added { object, cause }),
+                (Some(last), None) => Some(Delta::Deleted {
+                    last,
+                    final_state: false,
+                    cause,
+                }),
+                (Some(old), Some(new)) if !old.is_same_version(&new) => {
+                    Some(Delta::Updated { old, new, cause })
+                }
+                _ => None,
+            });
+        });
+        deltas
+    }
+
+    /// How many times the store was published before this snapshot.
+    pub fn generation(&self) -> u64 {
+        self.generation
+    }
+
     fn index(&self, name: &str) -> Result<&Index, UnknownIndexError> {
         let found = self.indexes.iter().find(|index| &*index.name == name);
         found.ok_or_else(|| UnknownIndexError {
@@ -141,5 +173,33 @@ impl Snapshot {
             index.update(Some(&old), None);
         }
         Some(old)
+    }
+}
+
+/// Walks through a snapshot that it keeps alive.
+#[derive(Debug)]
+pub(crate) struct Walk {
+    snapshot: Arc<Snapshot>,
+    next: Place,
+}
+
+impl Walk {
+    pub(crate) fn new(snapshot: Arc<Snapshot>) -> Self {
+        let next = snapshot.objects.start();
+        Self { snapshot, next }
+    }
+
+    pub(crate) fn snapshot(&self) -> &Snapshot {
+        &self.snapshot
+    }
+}
+
+impl Iterator for Walk {
+    type Item = Object;
+
+    fn next(&mut self) -> Option<Object> {
+        let object = self.snapshot.objects.get(self.next)?.clone();
+        self.next = self.snapshot.objects.after(self.next);
+        Some(object)
     }
 }

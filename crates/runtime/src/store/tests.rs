@@ -8,7 +8,7 @@ use watchkeeper_wire::ObjectOptions;
 use super::*;
 
 /// `ns/name@version`, with a uid and a label `app` that follow from a `#word` at the end, if there is one.
-fn object(text: &str) -> Object {
+pub(crate) fn object(text: &str) -> Object {
     let (text, word) = text.split_once('#').unwrap_or((text, "x"));
     let (key, version) = text.split_once('@').expect("a version");
     let key = ObjectKey::parse(key).expect("a key");
@@ -26,11 +26,11 @@ fn object(text: &str) -> Object {
     Object::from_json(json.to_string().as_bytes(), &ObjectOptions::default()).expect("an object")
 }
 
-fn show(object: &Object) -> String {
+pub(crate) fn show(object: &Object) -> String {
     format!("{}@{}", object.key(), object.resource_version())
 }
 
-fn show_delta(delta: &Delta) -> String {
+pub(crate) fn show_delta(delta: &Delta) -> String {
     match delta {
         Delta::Added { object, cause } => format!("+{} {cause:?}", show(object)),
         Delta::Updated { old, new, cause } => format!("{}→{} {cause:?}", show(old), show(new)),
@@ -209,6 +209,39 @@ fn label_selectors_find_objects() {
     assert_eq!(find("app=web"), ["a/x@1", "b/z@3"]);
     assert_eq!(find("app!=web"), ["a/y@2"]);
     assert_eq!(find("app in (db,none)"), ["a/y@2"]);
+}
+
+#[test]
+fn a_transform_sees_each_object_once() {
+    let (store, mut writer) = new();
+    let calls = Arc::new(std::sync::atomic::AtomicUsize::new(0));
+    let counted = calls.clone();
+    writer.set_transform(Arc::new(move |object| {
+        counted.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        object
+    }));
+    feed(&mut writer, 0, "= =a/x@1 =a/y@2 !5");
+    feed(&mut writer, 0, "= =a/x@1 =a/y@6 !7 +a/x@8");
+    assert_eq!(
+        calls.load(std::sync::atomic::Ordering::Relaxed),
+        4,
+        "x@1 y@2 y@6 x@8"
+    );
+    assert_eq!(store.snapshot().len(), 2);
+}
+
+#[test]
+fn changes_between_two_snapshots_are_told_coalesced() {
+    let (store, mut writer) = listed("= =a/x@1 =a/y@2 =a/z@3 !5");
+    let before = store.snapshot();
+    feed(
+        &mut writer,
+        0,
+        "+a/x@6 +a/x@7 -a/y@8 +a/new@9 +a/brief@10 -a/brief@11",
+    );
+    let changes = store.snapshot().changes_since(&before, Cause::Watch);
+    let told: Vec<_> = changes.iter().map(show_delta).collect();
+    assert_eq!(told, ["+a/new@9 Watch", "a/x@1→a/x@7 Watch", "-a/y@2? Watch"]);
 }
 
 fn by_app() -> IndexFn {

@@ -1,0 +1,291 @@
+//! The shared informer: one watch and one store for any number of subscribers.
+//!
+//! ```text
+//!   watcher ▶ reflector ▶ store ──▶ mailbox ▶ subscriber
+//!                          (published   ├──▶ mailbox ▶ subscriber
+//!                           first)      └──▶ …
+//! ```
+//!
+//! Promises:
+//! - The store shows a change before any subscriber is told about it; a subscriber may see a newer store.
+//! - Each subscriber is told in order, at its own pace. A slow one delays neither the watch nor the others, and holds
+//!   no more than its capacity.
+//! - Subscribing and unsubscribing are possible at any time. A late subscriber is told what is there, then what
+//!   changes, with nothing missed or told twice in between.
+//! - [`Informer::health`] says how it is doing and, if it fails, why.
+//! - It runs as long as somebody holds an [`Informer`] or a [`Subscription`] of it, and ends with the last.
+
+mod handler;
+mod mailbox;
+mod status;
+mod subscription;
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::sync::{Notify, watch};
+use tokio::task::JoinHandle;
+
+use self::mailbox::Mailbox;
+use crate::reflector::{Batch, ObjectSource, Reflector};
+use crate::store::{self, IndexFn, Snapshot, Store, Transform, Walk};
+use crate::watcher::Config;
+
+pub use handler::{Handler, Registration};
+pub use status::{Health, HealthPhase, NotSyncedError};
+pub use subscription::{DEFAULT_CAPACITY, Filter, Notice, SHORTEST_RESYNC, SubscribeOptions, Subscription};
+
+/// A shared informer. Clones share it.
+#[derive(Clone)]
+pub struct Informer {
+    inner: Arc<Inner>,
+}
+
+/// How an informer watches and what it keeps.
+#[derive(Clone, Default)]
+pub struct InformerOptions {
+    /// How to list and watch.
+    pub config: Config,
+    /// Changes each object once before it is stored, for instance to leave out what nobody reads.
+    pub transform: Option<Transform>,
+    /// Indexes to begin with; more can be added later.
+    pub indexes: Vec<(String, IndexFn)>,
+}
+
+/// What subscribers share with the informer they keep running.
+struct Inner {
+    store: Store,
+    posts: Arc<Posts>,
+    health: watch::Receiver<Health>,
+    driver: Mutex<Option<JoinHandle<()>>>,
+}
+
+/// One subscriber's letter box.
+struct Post {
+    mailbox: Mutex<Mailbox>,
+    arrived: Notify,
+}
+
+/// Everybody's letter boxes. The driver holds these, and not [`Inner`]: otherwise it would keep itself running.
+#[derive(Default)]
+struct Posts {
+    open: Mutex<Vec<Arc<Post>>>,
+    /// Asks the driver to end.
+    stop: Notify,
+}
+
+impl Informer {
+    /// Starts an informer over everything one source shows.
+    pub fn start(source: Arc<ObjectSource>, options: InformerOptions) -> Self {
+        let (store, writer) = store::new();
+        Self::run(vec![source], store, writer, options)
+    }
+
+    /// Starts an informer over several namespaces, each with its own source.
+    pub fn start_in_namespaces(sources: Vec<(String, Arc<ObjectSource>)>, options: InformerOptions) -> Self {
+        let (namespaces, sources): (Vec<_>, Vec<_>) = sources.into_iter().unzip();
+        let (store, writer) = store::for_namespaces(&namespaces);
+        Self::run(sources, store, writer, options)
+    }
+
+    fn run(
+        sources: Vec<Arc<ObjectSource>>,
+        store: Store,
+        mut writer: store::Writer,
+        options: InformerOptions,
+    ) -> Self {
+        if let Some(transform) = options.transform {
+            writer.set_transform(transform);
+        }
+        for (name, function) in options.indexes {
+            if let Err(error) = store.add_index(&name, function) {
+                tracing::warn!(%error, "index is left out");
+            }
+        }
+        let (report, health) = watch::channel(Health {
+            phase: HealthPhase::Syncing,
+            failing: None,
+        });
+        let posts = Arc::new(Posts::default());
+        let driver = Driver {
+            reflector: Reflector::new(sources, writer, options.config),
+            store: store.clone(),
+            posts: posts.clone(),
+            report,
+        };
+        let inner = Inner {
+            store,
+            posts,
+            health,
+            driver: Mutex::new(Some(tokio::spawn(driver.run()))),
+        };
+        Self {
+            inner: Arc::new(inner),
+        }
+    }
+
+    /// The objects.
+    pub fn store(&self) -> &Store {
+        &self.inner.store
+    }
+
+    /// Tells what is there and then what changes.
+    pub fn subscribe(&self, options: SubscribeOptions) -> Subscription {
+        let mut open = self.inner.posts.open.lock();
+        let snapshot = self.inner.store.snapshot();
+        let mut mailbox = Mailbox::new(options.capacity, &snapshot);
+        if self.health().phase == HealthPhase::Stopped {
+            mailbox.close();
+        }
+        let post = Arc::new(Post {
+            mailbox: Mutex::new(mailbox),
+            arrived: Notify::new(),
+        });
+        open.push(post.clone());
+        drop(open);
+        Subscription::new(self.inner.clone(), post, Walk::new(snapshot), options)
+    }
+
+    /// Runs a handler on a task of its own until the registration is dropped.
+    pub fn handle(&self, options: SubscribeOptions, handler: impl Handler) -> Registration {
+        Registration::start(self.subscribe(options), handler)
+    }
+
+    /// How it is doing.
+    pub fn health(&self) -> Health {
+        self.inner.health.borrow().clone()
+    }
+
+    /// How it is doing, to be waited on.
+    pub fn watch_health(&self) -> watch::Receiver<Health> {
+        self.inner.health.clone()
+    }
+
+    /// Waits until the first list is complete, but no longer than this. The error says what was wrong.
+    pub async fn synced(&self, within: Duration) -> Result<Arc<Snapshot>, NotSyncedError> {
+        let mut health = self.inner.health.clone();
+        let settled = health.wait_for(|health| health.phase != HealthPhase::Syncing);
+        let _ = tokio::time::timeout(within, settled).await;
+        let health = self.health();
+        match health.is_synced() {
+            true => Ok(self.inner.store.snapshot()),
+            false => Err(NotSyncedError { health }),
+        }
+    }
+
+    /// How many subscribers there are, and how many changes wait for the slowest of them.
+    pub fn backlog(&self) -> (usize, usize) {
+        let open = self.inner.posts.open.lock();
+        let longest = open.iter().map(|post| post.mailbox.lock().len()).max();
+        (open.len(), longest.unwrap_or(0))
+    }
+
+    /// Ends the watch and waits until it has ended. Subscribers are told what waits for them, then their end.
+    pub async fn stop(&self) {
+        self.inner.posts.stop.notify_one();
+        let driver = self.inner.driver.lock().take();
+        if let Some(driver) = driver {
+            let _ = driver.await;
+        }
+    }
+}
+
+impl Inner {
+    fn unsubscribe(&self, post: &Arc<Post>) {
+        self.posts.open.lock().retain(|other| !Arc::ptr_eq(other, post));
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.posts.stop.notify_one();
+    }
+}
+
+impl fmt::Debug for Informer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Informer")
+            .field("objects", &self.inner.store.snapshot().len())
+            .field("health", &self.health())
+            .finish()
+    }
+}
+
+impl fmt::Debug for InformerOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("InformerOptions")
+            .field("config", &self.config)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The task behind an informer.
+struct Driver {
+    reflector: Reflector,
+    store: Store,
+    posts: Arc<Posts>,
+    report: watch::Sender<Health>,
+}
+
+impl Driver {
+    async fn run(mut self) {
+        let posts = self.posts.clone();
+        loop {
+            let batch = tokio::select! {
+                // Stopping goes first: under load there is always another batch.
+                biased;
+                () = posts.stop.notified() => break,
+                batch = self.reflector.next() => batch,
+            };
+            match batch {
+                Some(batch) => self.deliver(batch),
+                None => break,
+            }
+        }
+        self.close();
+    }
+
+    fn deliver(&self, batch: Batch) {
+        let after = self.store.snapshot();
+        if batch.events > 0 {
+            for post in self.posts.open.lock().iter() {
+                post.mailbox.lock().post(&batch.deltas, &batch.before, &after);
+                post.arrived.notify_one();
+            }
+        }
+        self.report_health(batch, &after);
+    }
+
+    fn report_health(&self, batch: Batch, after: &Snapshot) {
+        let phase = match after.is_synced() {
+            true => HealthPhase::Synced,
+            false => HealthPhase::Syncing,
+        };
+        let failing = batch.failures.into_iter().next_back().map(|(_, failure)| failure);
+        if let Some(failure) = &failing {
+            tracing::warn!(
+                error = failure as &dyn std::error::Error,
+                "watch failed, trying again"
+            );
+        }
+        self.report.send_if_modified(|health| {
+            let news = health.phase != phase || failing.is_some() || health.failing.is_some();
+            *health = Health { phase, failing };
+            news
+        });
+    }
+
+    fn close(&self) {
+        self.report
+            .send_modify(|health| health.phase = HealthPhase::Stopped);
+        for post in self.posts.open.lock().iter() {
+            post.mailbox.lock().close();
+            post.arrived.notify_one();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,122 @@
+//! What waits for one subscriber: a bounded queue, and a way back when it overflows.
+//!
+//! The driver posts batches, the subscriber takes notices out; neither waits for the other. When a batch does not
+//! fit, the mailbox remembers the state before it and takes in nothing more. Once the subscriber has emptied the
+//! queue it is told the difference between that state and the present one: no object is missed, only the steps in
+//! between are. Both states share what has not changed, so falling behind costs little memory.
+//!
+//! Each batch and each snapshot has a generation. A mailbox knows the generation it is up to, so that a batch which
+//! a snapshot already contains is not told twice, whichever of the two came first.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use super::Notice;
+use crate::delta::{Cause, Delta};
+use crate::store::Snapshot;
+
+/// One subscriber's queue.
+#[derive(Debug)]
+pub(super) struct Mailbox {
+    queue: VecDeque<Notice>,
+    capacity: usize,
+    /// Every change up to this generation was queued, or is in `behind`'s future.
+    up_to: u64,
+    /// The state the subscriber has seen once the queue is empty, while it is behind.
+    behind: Option<Arc<Snapshot>>,
+    /// Changes told as one because the queue was full.
+    coalesced: u64,
+    told_synced: bool,
+    closed: bool,
+}
+
+/// What a subscriber finds.
+#[derive(Debug)]
+pub(super) enum Taken {
+    Notice(Notice),
+    Empty,
+    Closed,
+}
+
+impl Mailbox {
+    /// For a subscriber that has been told the state of `snapshot`.
+    pub(super) fn new(capacity: usize, snapshot: &Snapshot) -> Self {
+        Self {
+            queue: VecDeque::new(),
+            capacity: capacity.max(1),
+            up_to: snapshot.generation(),
+            behind: None,
+            coalesced: 0,
+            told_synced: snapshot.is_synced(),
+            closed: false,
+        }
+    }
+
+    /// A batch has been published as `after`.
+    pub(super) fn post(&mut self, deltas: &[Delta], before: &Arc<Snapshot>, after: &Snapshot) {
+        if self.closed || after.generation() <= self.up_to {
+            return;
+        }
+        if self.behind.is_some() {
+            self.coalesced += deltas.len() as u64;
+            return;
+        }
+        // The first list goes in whatever its length: it is shared with the store and known to come.
+        let initial = deltas
+            .first()
+            .is_some_and(|delta| delta.cause() == Cause::Initial);
+        if !initial && self.queue.len() + deltas.len() > self.capacity {
+            self.behind = Some(before.clone());
+            self.coalesced += deltas.len() as u64;
+            return;
+        }
+        self.up_to = after.generation();
+        self.queue.extend(deltas.iter().cloned().map(Notice::Change));
+        self.mark_synced(after);
+    }
+
+    /// The next notice. `present` is read only when the subscriber has to catch up.
+    pub(super) fn take(&mut self, present: impl FnOnce() -> Arc<Snapshot>) -> Taken {
+        if self.queue.is_empty()
+            && let Some(behind) = self.behind.take()
+        {
+            let present = present();
+            self.up_to = present.generation();
+            let changes = present.changes_since(&behind, Cause::Watch);
+            self.queue.extend(changes.into_iter().map(Notice::Change));
+            self.mark_synced(&present);
+        }
+        match self.queue.pop_front() {
+            Some(notice) => Taken::Notice(notice),
+            None if self.closed => Taken::Closed,
+            None => Taken::Empty,
+        }
+    }
+
+    /// No more will come. What is queued can still be taken.
+    pub(super) fn close(&mut self) {
+        self.closed = true;
+    }
+
+    /// Whether the subscriber knows this state.
+    pub(super) fn has_told(&self, state: &Snapshot) -> bool {
+        self.queue.is_empty() && self.behind.is_none() && self.up_to >= state.generation()
+    }
+
+    /// How many notices wait.
+    pub(super) fn len(&self) -> usize {
+        self.queue.len()
+    }
+
+    /// How many changes were not told one by one because the queue was full.
+    pub(super) fn coalesced(&self) -> u64 {
+        self.coalesced
+    }
+
+    fn mark_synced(&mut self, state: &Snapshot) {
+        if state.is_synced() && !self.told_synced {
+            self.told_synced = true;
+            self.queue.push_back(Notice::Synced);
+        }
+    }
+}

@@ -1,0 +1,373 @@
+//! The informer's promises, fed by hand through a source whose answers the test sends one by one.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use futures_util::{FutureExt, StreamExt};
+use tokio::sync::mpsc;
+use tokio::time::timeout;
+use watchkeeper_meta::{GroupResource, ListMeta, ResourceVersion, Status};
+use watchkeeper_wire::Object;
+
+use super::*;
+use crate::delta::Cause;
+use crate::store::tests::{object, show, show_delta};
+use crate::watcher::{Failure, InitialList, Input, ListRequest, Opening, Source, WatchRequest};
+
+const SOON: Duration = Duration::from_secs(5);
+
+/// A server played by the test: each request hands out the next answer, a channel the test writes to.
+struct Played {
+    answers: Mutex<Vec<Result<mpsc::UnboundedReceiver<Input<Object>>, Failure>>>,
+}
+
+type Voice = mpsc::UnboundedSender<Input<Object>>;
+
+impl Played {
+    fn answer(&self) -> Opening<Object> {
+        let mut answers = self.answers.lock();
+        if answers.is_empty() {
+            return std::future::pending().boxed();
+        }
+        let answer = answers.remove(0);
+        async move {
+            let mut receiver = answer?;
+            Ok(futures_util::stream::poll_fn(move |context| receiver.poll_recv(context)).boxed())
+        }
+        .boxed()
+    }
+}
+
+impl Source for Played {
+    type Object = Object;
+    fn list(&self, _: ListRequest) -> Opening<Object> {
+        self.answer()
+    }
+    fn watch(&self, _: WatchRequest) -> Opening<Object> {
+        self.answer()
+    }
+}
+
+fn played(refusals: Vec<Failure>, voices: usize) -> (Arc<Played>, Vec<Voice>) {
+    let (voices, ears): (Vec<_>, Vec<_>) = (0..voices).map(|_| mpsc::unbounded_channel()).unzip();
+    let answers = refusals.into_iter().map(Err).chain(ears.into_iter().map(Ok));
+    let played = Played {
+        answers: Mutex::new(answers.collect()),
+    };
+    (Arc::new(played), voices)
+}
+
+fn paged() -> InformerOptions {
+    InformerOptions {
+        config: Config {
+            initial_list: InitialList::Paged,
+            ..Default::default()
+        },
+        ..Default::default()
+    }
+}
+
+fn page_end(version: &str) -> Input<Object> {
+    Input::PageEnd(ListMeta {
+        resource_version: ResourceVersion::new(version),
+        ..Default::default()
+    })
+}
+
+/// An informer that has listed `a/x@1` and watches; the voice speaks on its watch.
+async fn synced() -> (Informer, Voice) {
+    let (source, mut voices) = played(vec![], 2);
+    let informer = Informer::start(source, paged());
+    voices[0].send(Input::Item(object("a/x@1"))).unwrap();
+    voices[0].send(page_end("5")).unwrap();
+    informer.synced(SOON).await.unwrap();
+    (informer, voices.remove(1))
+}
+
+fn show_notice(notice: Notice) -> String {
+    match notice {
+        Notice::Change(delta) => show_delta(&delta),
+        Notice::Synced => "synced".into(),
+    }
+}
+
+/// As many notices, which must come soon.
+async fn told(subscription: &mut Subscription, count: usize) -> Vec<String> {
+    let mut told = Vec::new();
+    for _ in 0..count {
+        let notice = timeout(SOON, subscription.next()).await.expect("a notice");
+        told.push(show_notice(notice.expect("not the end")));
+    }
+    told
+}
+
+#[tokio::test(start_paused = true)]
+async fn subscribers_are_told_the_list_then_what_changes() {
+    let (source, voices) = played(vec![], 2);
+    let informer = Informer::start(source, paged());
+    let mut early = informer.subscribe(Default::default());
+    voices[0].send(Input::Item(object("a/x@1"))).unwrap();
+    voices[0].send(page_end("5")).unwrap();
+    assert_eq!(told(&mut early, 2).await, ["+a/x@1 Initial", "synced"]);
+    voices[1].send(Input::Applied(object("a/x@6"))).unwrap();
+    voices[1].send(Input::Deleted(object("a/x@7"))).unwrap();
+    assert_eq!(told(&mut early, 2).await, ["a/x@1→a/x@6 Watch", "-a/x@7 Watch"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_late_subscriber_is_told_what_is_there_without_gap_or_repeat() {
+    let (informer, voice) = synced().await;
+    voice.send(Input::Applied(object("a/y@6"))).unwrap();
+    informer.store().wait_for(&ResourceVersion::new("6")).await;
+    let mut late = informer.subscribe(Default::default());
+    voice.send(Input::Applied(object("a/z@7"))).unwrap();
+    let expected = ["+a/x@1 Initial", "+a/y@6 Initial", "synced", "+a/z@7 Watch"];
+    assert_eq!(told(&mut late, 4).await, expected);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_store_shows_a_change_before_a_subscriber_is_told() {
+    let (informer, voice) = synced().await;
+    let mut subscription = informer.subscribe(Default::default());
+    told(&mut subscription, 2).await;
+    for version in 6..30 {
+        voice
+            .send(Input::Applied(object(&format!("a/x@{version}"))))
+            .unwrap();
+        let Some(Notice::Change(delta)) = subscription.next().await else {
+            panic!("a change")
+        };
+        let stored = informer.store().get(&delta.key()).unwrap();
+        assert_eq!(show(&stored), show(delta.object()));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_slow_subscriber_is_bounded_and_told_the_sum() {
+    let (informer, voice) = synced().await;
+    let small = SubscribeOptions {
+        capacity: 3,
+        ..Default::default()
+    };
+    let (mut slow, mut quick) = (informer.subscribe(small), informer.subscribe(Default::default()));
+    told(&mut slow, 2).await;
+    told(&mut quick, 2).await;
+    for version in 6..106 {
+        voice
+            .send(Input::Applied(object(&format!("a/x@{version}"))))
+            .unwrap();
+        told(&mut quick, 1).await;
+    }
+    assert!(slow.backlog() <= 3);
+    let mut seen = told(&mut slow, 3).await;
+    assert_eq!(
+        seen,
+        ["a/x@1→a/x@6 Watch", "a/x@6→a/x@7 Watch", "a/x@7→a/x@8 Watch"]
+    );
+    seen = told(&mut slow, 1).await;
+    assert_eq!(
+        seen,
+        ["a/x@8→a/x@105 Watch"],
+        "the steps in between are told as one"
+    );
+    assert_eq!(slow.coalesced(), 97);
+    voice.send(Input::Applied(object("a/x@200"))).unwrap();
+    assert_eq!(told(&mut slow, 1).await, ["a/x@105→a/x@200 Watch"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_filter_turns_entering_and_leaving_into_add_and_delete() {
+    let (informer, voice) = synced().await;
+    let filter: Filter = Arc::new(|object| object.uid() == "in");
+    let options = SubscribeOptions {
+        filter: Some(filter),
+        ..Default::default()
+    };
+    let mut subscription = informer.subscribe(options);
+    assert_eq!(told(&mut subscription, 1).await, ["synced"]);
+    for text in ["a/x@6#in", "a/x@7#in", "a/x@8#out", "a/x@9#out", "a/y@10#in"] {
+        voice.send(Input::Applied(object(text))).unwrap();
+    }
+    voice.send(Input::Deleted(object("a/y@11#in"))).unwrap();
+    let expected = [
+        "+a/x@6 Watch",
+        "a/x@6→a/x@7 Watch",
+        "-a/x@7? Watch",
+        "+a/y@10 Watch",
+        "-a/y@11 Watch",
+    ];
+    assert_eq!(told(&mut subscription, 5).await, expected);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_recreated_object_is_told_in_two_where_asked() {
+    let (informer, voice) = synced().await;
+    let options = SubscribeOptions {
+        split_recreated: true,
+        ..Default::default()
+    };
+    let mut subscription = informer.subscribe(options);
+    told(&mut subscription, 2).await;
+    voice.send(Input::Applied(object("a/x@6#second"))).unwrap();
+    assert_eq!(
+        told(&mut subscription, 2).await,
+        ["-a/x@1? Watch", "+a/x@6 Watch"]
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_resync_tells_every_object_again_about_as_often_as_asked() {
+    let (informer, _voice) = synced().await;
+    let period = Duration::from_secs(60);
+    let mut subscription = informer.subscribe(SubscribeOptions {
+        resync: Some(period),
+        ..Default::default()
+    });
+    told(&mut subscription, 2).await;
+    let start = tokio::time::Instant::now();
+    for _ in 0..3 {
+        let notice = subscription.next().await.map(show_notice);
+        assert_eq!(notice.as_deref(), Some("a/x@1→a/x@1 Resync"));
+    }
+    let elapsed = start.elapsed();
+    assert!(
+        (3 * period).mul_f64(0.89) < elapsed && elapsed < (3 * period).mul_f64(1.11),
+        "{elapsed:?}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refused_informer_says_why_and_recovers() {
+    let forbidden = Status::forbidden(&GroupResource::new("", "pods"), "", "not allowed");
+    let (source, voices) = played(vec![forbidden.into()], 2);
+    let informer = Informer::start(source, paged());
+    let error = informer.synced(Duration::from_millis(100)).await.unwrap_err();
+    let expected = "not synced: waiting for the first list, failing because pods is forbidden: not allowed";
+    assert_eq!(error.to_string(), expected);
+    voices[0].send(page_end("5")).unwrap();
+    informer.synced(SOON).await.unwrap();
+    assert!(informer.health().failing.is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wrong_request_stops_the_informer_and_ends_its_subscribers() {
+    let (source, _) = played(vec![Status::bad_request("unable to parse").into()], 0);
+    let informer = Informer::start(source, paged());
+    let mut subscription = informer.subscribe(Default::default());
+    assert!(subscription.next().await.is_none());
+    let error = informer.synced(SOON).await.unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "not synced: stopped, failing because unable to parse"
+    );
+    assert!(informer.subscribe(Default::default()).next().await.is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn it_ends_with_its_last_user() {
+    let (source, mut voices) = played(vec![], 2);
+    let informer = Informer::start(source, paged());
+    voices[0].send(page_end("5")).unwrap();
+    informer.synced(SOON).await.unwrap();
+    let subscription = informer.subscribe(Default::default());
+    drop(informer);
+    tokio::task::yield_now().await;
+    assert!(!voices[1].is_closed(), "a subscriber keeps it running");
+    drop(subscription);
+    let voice = voices.remove(1);
+    timeout(SOON, voice.closed())
+        .await
+        .expect("the watch is given up");
+}
+
+#[tokio::test(start_paused = true)]
+async fn stopping_tells_what_waits_and_then_the_end() {
+    let (informer, voice) = synced().await;
+    let mut subscription = informer.subscribe(Default::default());
+    voice.send(Input::Applied(object("a/y@6"))).unwrap();
+    informer.store().wait_for(&ResourceVersion::new("6")).await;
+    informer.stop().await;
+    assert!(voice.is_closed());
+    assert_eq!(
+        told(&mut subscription, 3).await,
+        ["+a/x@1 Initial", "synced", "+a/y@6 Watch"]
+    );
+    assert!(subscription.next().await.is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn several_namespaces_make_one_informer() {
+    let ((one, first), (two, second)) = (played(vec![], 2), played(vec![], 2));
+    let sources: Vec<(String, Arc<ObjectSource>)> = vec![("a".into(), one), ("b".into(), two)];
+    let informer = Informer::start_in_namespaces(sources, paged());
+    first[0].send(Input::Item(object("a/x@1"))).unwrap();
+    first[0].send(page_end("5")).unwrap();
+    assert!(informer.synced(Duration::from_millis(10)).await.is_err());
+    second[0].send(Input::Item(object("b/y@2"))).unwrap();
+    second[0].send(page_end("6")).unwrap();
+    assert_eq!(informer.synced(SOON).await.unwrap().len(), 2);
+}
+
+#[derive(Clone, Default)]
+struct Counting {
+    added: Arc<AtomicUsize>,
+    deleted: Arc<AtomicUsize>,
+}
+
+impl Handler for Counting {
+    fn added(&mut self, object: &Object, _: Cause) {
+        self.added.fetch_add(1, Ordering::SeqCst);
+        assert_ne!(object.name(), "bad", "on purpose");
+    }
+    fn deleted(&mut self, _: &Object, _: bool) {
+        self.deleted.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_handler_that_panics_is_told_the_next_change_all_the_same() {
+    let (informer, voice) = synced().await;
+    let handler = Counting::default();
+    let registration = informer.handle(Default::default(), handler.clone());
+    assert!(registration.synced().await);
+    voice.send(Input::Applied(object("a/bad@6"))).unwrap();
+    voice.send(Input::Deleted(object("a/bad@7"))).unwrap();
+    informer.store().wait_for(&ResourceVersion::new("7")).await;
+    while handler.deleted.load(Ordering::SeqCst) == 0 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(
+        (registration.panics(), handler.added.load(Ordering::SeqCst)),
+        (1, 2)
+    );
+    registration.stop().await;
+    assert_eq!(informer.backlog(), (0, 0), "removed");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_relist_tells_each_subscriber_only_the_difference() {
+    let (source, voices) = played(vec![], 3);
+    let informer = Informer::start(source, paged());
+    for text in ["a/gone@1", "a/other@2", "a/same@3"] {
+        voices[0].send(Input::Item(object(text))).unwrap();
+    }
+    voices[0].send(page_end("5")).unwrap();
+    let mut subscription = informer.subscribe(Default::default());
+    told(&mut subscription, 4).await;
+    voices[1]
+        .send(Input::Failed(Status::watch_expired().into()))
+        .unwrap();
+    for text in ["a/new@8", "a/other@7", "a/same@3"] {
+        voices[2].send(Input::Item(object(text))).unwrap();
+    }
+    voices[2].send(page_end("9")).unwrap();
+    let expected = [
+        "-a/gone@1? Relist",
+        "+a/new@8 Relist",
+        "a/other@2→a/other@7 Relist",
+    ];
+    assert_eq!(told(&mut subscription, 3).await, expected);
+    assert!(
+        subscription.next().now_or_never().is_none(),
+        "nothing about the rest"
+    );
+}

@@ -1,0 +1,123 @@
+//! The reflector: watchers into a store.
+//!
+//! In flow the events of one watcher, or of one per namespace; out flow batches of changes, each of which the store
+//! shows before it is told. A watcher that fails does not hold up the others.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use futures_util::FutureExt;
+use futures_util::future::poll_fn;
+use watchkeeper_wire::Object;
+
+use crate::delta::Delta;
+use crate::store::{Snapshot, Store, Writer};
+use crate::watcher::{Config, Event, Failure, Source, Watcher};
+
+/// As many events are taken together at most, so that readers are not kept waiting behind a long burst.
+pub const MAX_BATCH: usize = 1000;
+
+/// What a source of a reflector is.
+pub type ObjectSource = dyn Source<Object = Object>;
+
+/// Keeps a store in step with a server.
+#[derive(Debug)]
+pub struct Reflector {
+    watchers: Vec<Watcher<ObjectSource>>,
+    writer: Writer,
+    /// Which watcher is asked first, so that a busy one leaves room for the others.
+    turn: usize,
+}
+
+/// What happened, and is in the store.
+#[derive(Debug)]
+pub struct Batch {
+    /// The changes in order.
+    pub deltas: Vec<Delta>,
+    /// Failures that are being dealt with, each with the number of its watcher.
+    pub failures: Vec<(usize, Failure)>,
+    /// How many events were received; bookmarks count, failures do not.
+    pub events: usize,
+    /// The state before these changes. The one after is in the store.
+    pub before: Arc<Snapshot>,
+}
+
+impl Reflector {
+    /// Feeds a store from sources, one for each part of its writer and in the same order.
+    pub fn new(sources: Vec<Arc<ObjectSource>>, writer: Writer, config: Config) -> Self {
+        debug_assert_eq!(sources.len(), writer.parts());
+        let watchers = sources.into_iter().map(|source| Watcher::new(source, config));
+        Self {
+            watchers: watchers.collect(),
+            writer,
+            turn: 0,
+        }
+    }
+
+    /// The store that is kept.
+    pub fn store(&self) -> Store {
+        self.writer.reader()
+    }
+
+    /// Waits for events and puts them into the store. `None` once no watcher is left.
+    ///
+    /// May be dropped at any await without losing an event.
+    pub async fn next(&mut self) -> Option<Batch> {
+        let first = self.receive().await?;
+        let mut batch = Batch {
+            deltas: Vec::new(),
+            failures: Vec::new(),
+            events: 0,
+            before: self.writer.reader().snapshot(),
+        };
+        self.take(first, &mut batch);
+        while batch.events < MAX_BATCH
+            && let Some(Some(more)) = self.receive().now_or_never()
+        {
+            self.take(more, &mut batch);
+        }
+        if batch.events > 0 {
+            self.writer.publish();
+        }
+        Some(batch)
+    }
+
+    fn take(&mut self, (part, received): Received, batch: &mut Batch) {
+        match received {
+            Ok(event) => {
+                batch.events += 1;
+                self.writer.apply(part, event, &mut batch.deltas);
+            }
+            Err(failure) => batch.failures.push((part, failure)),
+        }
+    }
+
+    /// The next thing from any watcher.
+    async fn receive(&mut self) -> Option<Received> {
+        poll_fn(|context| self.poll_receive(context)).await
+    }
+
+    fn poll_receive(&mut self, context: &mut Context<'_>) -> Poll<Option<Received>> {
+        let count = self.watchers.len();
+        let mut ended = 0;
+        for step in 0..count {
+            let part = (self.turn + step) % count;
+            match pin!(self.watchers[part].next()).poll(context) {
+                Poll::Ready(Some(received)) => {
+                    self.turn = (part + 1) % count;
+                    return Poll::Ready(Some((part, received)));
+                }
+                Poll::Ready(None) => ended += 1,
+                Poll::Pending => {}
+            }
+        }
+        if ended == count {
+            Poll::Ready(None)
+        } else {
+            Poll::Pending
+        }
+    }
+}
+
+type Received = (usize, Result<Event<Object>, Failure>);
