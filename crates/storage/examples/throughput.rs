@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use watchkeeper_storage::{RangeRequest, Revision, Store, StoreOptions};
+use watchkeeper_storage::{RangeRequest, Retention, Revision, Store, StoreOptions, WriteError};
 
 /// A realistic pod.
 const VALUE_BYTES: usize = 3500;
@@ -50,6 +50,44 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     );
     store.close().await;
     std::fs::remove_dir_all(&dir)?;
+
+    let started = Instant::now();
+    let retention = Retention {
+        revisions: 1000,
+        ..Retention::default()
+    };
+    let options = StoreOptions {
+        retention,
+        ..StoreOptions::default()
+    };
+    let store = Store::open(&dir, options).await?;
+    println!("  open a new directory         {:>9.1?}", started.elapsed());
+    measure_updates(&store).await?;
+    store.close().await;
+    std::fs::remove_dir_all(&dir)?;
+    Ok(())
+}
+
+/// 64 writers that each update one key, with so little history that every write makes garbage.
+async fn measure_updates(store: &Store) -> Result<(), Box<dyn std::error::Error>> {
+    let started = Instant::now();
+    let writers: Vec<_> = (0..64)
+        .map(|writer| tokio::spawn(update(store.clone(), format!("/{writer}"))))
+        .collect();
+    for writer in writers {
+        writer.await??;
+    }
+    let per_second = CREATES as f64 / started.elapsed().as_secs_f64();
+    println!("  64 writers: {per_second:>9.0} updates/s while history is being compacted");
+    Ok(())
+}
+
+async fn update(store: Store, key: String) -> Result<(), WriteError> {
+    let value = || Bytes::from(vec![b'x'; VALUE_BYTES]);
+    let mut revision = store.create(&key, value(), None).await?;
+    for _ in 1..CREATES / 64 {
+        revision = store.update(&key, value(), revision, None).await?;
+    }
     Ok(())
 }
 
@@ -115,6 +153,17 @@ async fn read_until(store: Store, key: String, done: Arc<AtomicBool>) -> Vec<Dur
 }
 
 async fn measure_range(store: &Store) -> Result<(), Box<dyn std::error::Error>> {
+    let first_page = RangeRequest {
+        limit: Some(500),
+        ..RangeRequest::default()
+    };
+    let started = Instant::now();
+    let page = store.range(&first_page).await?;
+    println!(
+        "  page of 500, {} counted   {:>9.1?}",
+        page.remaining,
+        started.elapsed()
+    );
     let started = Instant::now();
     let range = store.range(&RangeRequest::default()).await?;
     println!(

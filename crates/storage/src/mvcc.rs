@@ -163,26 +163,24 @@ impl Mvcc {
         }
     }
 
-    /// Visits the values under a prefix at a readable revision, in the order of their keys, looking at no more than
-    /// `budget` keys. Returns the key to go on after, if there may be more.
+    /// Visits the values between two keys at a readable revision, in order, looking at no more than `budget` keys.
+    /// Returns the key to go on after, if there may be more.
     pub(crate) fn walk(
         &self,
-        prefix: &str,
-        start: Bound<&str>,
+        bounds: (Bound<&str>, Bound<&str>),
         at: Revision,
         budget: usize,
         mut visit: impl FnMut(&Key, &Version),
     ) -> Option<Key> {
-        let keys = self.keys.range::<str, _>((start, Bound::Unbounded));
-        let mut under_prefix = keys.take_while(|(key, _)| key.starts_with(prefix));
+        let mut keys = self.keys.range::<str, _>(bounds);
         let mut last = None;
-        for (key, versions) in under_prefix.by_ref().take(budget) {
+        for (key, versions) in keys.by_ref().take(budget) {
             if let Some(version) = versions.at(at).filter(|version| version.value.is_some()) {
                 visit(key, version);
             }
             last = Some(key);
         }
-        under_prefix.next()?;
+        keys.next()?;
         last.cloned()
     }
 

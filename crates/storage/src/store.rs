@@ -1,6 +1,5 @@
 //! The handle to a store: what users call.
 
-use std::ops::Bound;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,18 +11,17 @@ use tokio::task::JoinHandle;
 use crate::clock::Clock;
 use crate::engine::{Engine, Memory, redb};
 use crate::group_commit::GroupCommit;
-use crate::mvcc::{Mvcc, key_value};
+use crate::mvcc::Mvcc;
 use crate::recovery::Recovered;
 use crate::state::{SharedState, State};
 use crate::transaction::Command;
-use crate::{Feed, Key, KeyValue, OpenError, ReadError, Retention, Revision, WriteError, maintenance};
+use crate::{Feed, KeyValue, OpenError, Range, RangeRequest, ReadError, Retention, Revision, WriteError};
+use crate::{maintenance, range};
 
 /// The largest value by default: 1.5 MiB, as etcd.
 pub const MAX_VALUE_BYTES: usize = 3 << 19;
 /// The longest key.
 pub const MAX_KEY_BYTES: usize = 4096;
-/// Keys looked at under one hold of the lock; a longer range is read in several steps at one revision.
-const RANGE_STEP: usize = 512;
 
 /// How a store behaves.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,37 +38,6 @@ impl Default for StoreOptions {
             retention: Retention::default(),
             max_value_bytes: MAX_VALUE_BYTES,
         }
-    }
-}
-
-/// What a range reads.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct RangeRequest<'a> {
-    /// Only keys that start with this; empty for all.
-    pub prefix: &'a str,
-    /// Only keys after this one: the last key of the page before.
-    pub start_after: Option<&'a str>,
-    /// At most so many items; `None` for all.
-    pub limit: Option<usize>,
-    /// The state of a past revision; `None` for the current one.
-    pub at: Option<Revision>,
-}
-
-/// What a range found.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Range {
-    /// The items, in the order of their keys.
-    pub items: Vec<KeyValue>,
-    /// How many more keys there are after the last item.
-    pub remaining: usize,
-    /// The revision that was read: for the next page, or for a feed to go on from.
-    pub revision: Revision,
-}
-
-impl Range {
-    /// Whether there is another page.
-    pub fn more(&self) -> bool {
-        self.remaining > 0
     }
 }
 
@@ -173,48 +140,7 @@ impl Store {
 
     /// The keys under a prefix, with one page of their values, as they were at one moment.
     pub async fn range(&self, request: &RangeRequest<'_>) -> Result<Range, ReadError> {
-        loop {
-            match self.range_at(request).await {
-                // Compacted between two steps, but the reader asked for "now": begin again at the new now.
-                Err(ReadError::Compacted { .. }) if request.at.is_none() => {}
-                result => return result,
-            }
-        }
-    }
-
-    async fn range_at(&self, request: &RangeRequest<'_>) -> Result<Range, ReadError> {
-        let limit = request.limit.unwrap_or(usize::MAX);
-        let mut at = request.at;
-        let mut after: Option<Key> = request.start_after.map(Key::from);
-        let (mut items, mut remaining) = (Vec::new(), 0);
-        loop {
-            self.inner.state.open()?;
-            let (revision, next) = {
-                let mvcc = self.inner.state.mvcc.read();
-                let revision = mvcc.readable(at)?;
-                let start = after.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
-                let start = later(start, request.prefix);
-                let next = mvcc.walk(request.prefix, start, revision, RANGE_STEP, |key, version| {
-                    if items.len() < limit {
-                        items.extend(key_value(key, version));
-                    } else {
-                        remaining += 1;
-                    }
-                });
-                (revision, next)
-            };
-            let Some(next) = next else {
-                return Ok(Range {
-                    items,
-                    remaining,
-                    revision,
-                });
-            };
-            at = Some(revision);
-            after = Some(next);
-            // Lets other tasks of this thread run, if this one has used up its share.
-            tokio::task::coop::consume_budget().await;
-        }
+        range::read(&self.inner.state, request).await
     }
 
     /// Gives a value to a key that does not exist, and takes it away again after `ttl`. Returns its revision.
@@ -307,14 +233,6 @@ impl Store {
         }
         self.inner.group_commit.finish().await;
         self.inner.state.close();
-    }
-}
-
-/// The later of two places to start from.
-fn later<'a>(start: Bound<&'a str>, prefix: &'a str) -> Bound<&'a str> {
-    match start {
-        Bound::Excluded(after) if after >= prefix => start,
-        _ => Bound::Included(prefix),
     }
 }
 

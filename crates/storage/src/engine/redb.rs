@@ -23,6 +23,7 @@ mod data_dir;
 #[cfg(test)]
 mod faults_test;
 mod row;
+mod verify;
 
 use data_dir::DataDir;
 
@@ -58,7 +59,7 @@ pub(crate) struct Redb {
 /// Opens or creates the store in a directory and reads everything back.
 pub(crate) fn open(path: &Path, now: UnixMillis) -> Result<(Redb, Recovered), OpenError> {
     let open_file = Box::new(|file| builder().create_file(file));
-    // redb takes for granted that a file is as it left it; where a damaged page leads it astray, it panics.
+    // Before redb has checked a page it may have to follow it, and where that leads it astray, it panics.
     let opened = catch_unwind(AssertUnwindSafe(|| open_with(path, now, open_file)));
     opened.unwrap_or_else(|panic| {
         let detail = format!("a page makes no sense ({})", panic_message(&*panic));
@@ -76,6 +77,10 @@ fn open_with(path: &Path, now: UnixMillis, open_file: OpenFile) -> Result<(Redb,
     let dir = DataDir::acquire(path)?;
     let data = dir.data();
     let file = dir.open_or_init(|file| init(file).map_err(|error| open_error(&data, error)))?;
+    let copy = file
+        .try_clone()
+        .map_err(data_dir::io_error("use the data file", &data))?;
+    verify::verify(copy).map_err(|error| open_error(&data, error))?;
     let database = open_file(file).map_err(|error| open_error(&data, error.into()))?;
     let recovered = recover(&database, &data, now)?;
     let redb = Redb {

@@ -267,7 +267,7 @@ impl Model {
         }
     }
 
-    /// Every key and every prefix at every revision.
+    /// Every key and every stretch of keys at every revision.
     fn check_reads(&self) {
         let mvcc = self.state.mvcc.read();
         assert_eq!(
@@ -287,28 +287,29 @@ impl Model {
                     "{key} at {at}"
                 );
             }
-            for prefix in PREFIXES {
-                self.check_walk(&mvcc, prefix, at);
+            for (index, start) in KEYS[..KEYS.len() - 1].iter().enumerate() {
+                self.check_walk(&mvcc, start, &KEYS[index..], at);
             }
         }
     }
 
     /// A walk in small steps finds what the oracle has.
-    fn check_walk(&self, mvcc: &Mvcc, prefix: &str, at: Revision) {
+    fn check_walk(&self, mvcc: &Mvcc, start: &str, keys: &[&str], at: Revision) {
         let mut found = Vec::new();
         let mut next = None::<Key>;
         loop {
-            let start = next.as_deref().map_or(Bound::Included(prefix), Bound::Excluded);
-            next = mvcc.walk(prefix, start, at, 2, |key, version| {
-                found.extend(key_value(key, version))
+            let start = next.as_deref().map_or(Bound::Included(start), Bound::Excluded);
+            let end = Bound::Excluded("/c");
+            next = mvcc.walk((start, end), at, 2, |key, version| {
+                found.extend(key_value(key, version));
             });
             if next.is_none() {
                 break;
             }
         }
-        let keys = KEYS.iter().filter(|key| key.starts_with(prefix));
+        let keys = keys.iter().filter(|key| **key < "/c");
         let expected: Vec<_> = keys.filter_map(|key| self.held(key, at)).collect();
-        assert_eq!(found, expected, "{prefix:?} at {at}");
+        assert_eq!(found, expected, "from {start:?} at {at}");
     }
 }
 

@@ -1,0 +1,114 @@
+//! Is the file as redb left it? Asked before redb is allowed to write to it.
+//!
+//! redb trusts a file that was closed properly: it verifies neither checksums nor the list of free pages, and would
+//! write over live data if that list were wrong. It can check everything on request, but it also repairs, which may
+//! mean going back to an older state. A store must not lose acknowledged writes in silence, so the check runs on a
+//! view of the file whose changes go nowhere, and a file that would need repair is refused.
+//!
+//! A file that was *not* closed properly is verified by redb itself when it is opened: there, going back is right
+//! when the last commit was cut off half-way. Damage to exactly that commit's pages looks the same and cannot be
+//! told apart.
+
+use std::fs::File;
+use std::io;
+
+use parking_lot::Mutex;
+use redb::backends::FileBackend;
+use redb::{DatabaseError, StorageBackend, StorageError};
+
+use super::builder;
+
+/// Fails if a properly closed file has changed since.
+pub(crate) fn verify(file: File) -> Result<(), redb::Error> {
+    let view = View {
+        len: Mutex::new(file.metadata()?.len()),
+        file: FileBackend::new(file)?,
+        changes: Mutex::default(),
+    };
+    let mut builder = builder();
+    builder.set_repair_callback(|session| session.abort());
+    match builder.create_with_backend(view) {
+        Ok(mut database) => match database.check_integrity()? {
+            true => Ok(()),
+            false => Err(StorageError::Corrupted("pages have changed since it was closed".to_owned()).into()),
+        },
+        // Not closed properly: opening it will verify it.
+        Err(DatabaseError::RepairAborted) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// A file that can be changed without being changed.
+#[derive(Debug)]
+struct View {
+    file: FileBackend,
+    len: Mutex<u64>,
+    /// What was written where, oldest first. Few, because a check hardly writes.
+    changes: Mutex<Vec<(u64, Box<[u8]>)>>,
+}
+
+impl StorageBackend for View {
+    fn len(&self) -> io::Result<u64> {
+        Ok(*self.len.lock())
+    }
+
+    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        let end = offset + out.len() as u64;
+        if end > *self.len.lock() {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        let in_file = self.file.len()?.clamp(offset, end) - offset;
+        let (from_file, beyond) = out.split_at_mut(in_file as usize);
+        self.file.read(offset, from_file)?;
+        beyond.fill(0);
+        for (start, data) in self.changes.lock().iter() {
+            overlay(offset, out, *start, data);
+        }
+        Ok(())
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        *self.len.lock() = len;
+        Ok(())
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        self.changes.lock().push((offset, data.into()));
+        Ok(())
+    }
+}
+
+/// Copies the part of `data`, which belongs at `start`, that `out` shows, which begins at `offset`.
+fn overlay(offset: u64, out: &mut [u8], start: u64, data: &[u8]) {
+    let from = offset.max(start);
+    let to = (offset + out.len() as u64).min(start + data.len() as u64);
+    if from < to {
+        let shown = &data[(from - start) as usize..(to - start) as usize];
+        out[(from - offset) as usize..(to - offset) as usize].copy_from_slice(shown);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn changes_are_laid_over_what_is_read() {
+        let check = |start, data: &str, shown: &str| {
+            let mut out = *b"....";
+            overlay(10, &mut out, start, data.as_bytes());
+            assert_eq!(std::str::from_utf8(&out).unwrap(), shown, "{data:?} at {start}");
+        };
+        check(10, "abcd", "abcd");
+        check(11, "ab", ".ab.");
+        check(8, "abc", "c...");
+        check(13, "abc", "...a");
+        check(8, "abcdefgh", "cdef");
+        check(14, "abc", "....");
+        check(7, "abc", "....");
+    }
+}
