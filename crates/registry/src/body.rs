@@ -1,0 +1,207 @@
+//! The body of a write: bytes in one of three formats go in, an object of the resource's kind comes out, in the form
+//! in which the server prints it.
+
+use serde_json::Value;
+use watchkeeper_meta::{FieldValidation, GroupVersion, Status};
+use watchkeeper_wire::canonical::{BodyError, StrictError, canonicalize, read_body};
+use watchkeeper_wire::protobuf::{Envelope, Message};
+use watchkeeper_wire::yaml;
+
+use crate::definition::Definition;
+use crate::write::WriteContext;
+
+/// How a body is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// `application/json`.
+    Json,
+    /// `application/yaml`.
+    Yaml,
+    /// `application/vnd.kubernetes.protobuf`.
+    Protobuf,
+}
+
+/// The body of a write.
+#[derive(Clone, Copy, Debug)]
+pub struct Body<'a> {
+    /// How it is written.
+    pub format: Format,
+    /// What was sent.
+    pub bytes: &'a [u8],
+}
+
+/// A body that was read, before it is taken for an object of some kind.
+pub(crate) struct Raw {
+    pub(crate) value: Value,
+    pub(crate) complaints: Vec<String>,
+}
+
+impl Body<'_> {
+    /// Reads the body as an object of a resource.
+    pub(crate) fn read(&self, definition: &Definition, context: &WriteContext) -> Result<Value, Status> {
+        let unrecognized = |why: String| {
+            Status::bad_request(format!(
+                "the object provided is unrecognized (must be of type {}): {why} ({})",
+                definition.resource.kind,
+                excerpt(self.bytes),
+            ))
+        };
+        let raw = self.read_raw().map_err(unrecognized)?;
+        object_of(definition, raw, context)
+    }
+
+    fn read_raw(&self) -> Result<Raw, String> {
+        match self.format {
+            Format::Json => {
+                let body = read_body(self.bytes).map_err(|error| no_version(&error))?;
+                must_be_object(&body.value)?;
+                Ok(Raw {
+                    value: body.value,
+                    complaints: texts(&body.duplicates),
+                })
+            }
+            Format::Yaml => yaml_body(self.bytes),
+            Format::Protobuf => {
+                let schema = watchkeeper_wire::schema::Schema::builtin();
+                let value = Envelope::read(self.bytes)
+                    .and_then(|envelope| {
+                        Message::of_kind(schema, envelope.api_version, envelope.kind, envelope.raw)?
+                            .to_value()
+                    })
+                    .map_err(|error| error.to_string())?;
+                Ok(Raw {
+                    value,
+                    complaints: Vec::new(),
+                })
+            }
+        }
+    }
+}
+
+/// Takes what was read for an object of the resource's kind.
+pub(crate) fn object_of(definition: &Definition, raw: Raw, context: &WriteContext) -> Result<Value, Status> {
+    let text = |name: &str| {
+        raw.value
+            .get(name)
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+            .to_owned()
+    };
+    let (api_version, kind) = match (text("apiVersion"), text("kind")) {
+        // Who names neither means what the path says.
+        (api_version, kind) if api_version.is_empty() && kind.is_empty() => (
+            definition.api_version.clone(),
+            definition.resource.kind.to_string(),
+        ),
+        named => named,
+    };
+    let version = match api_version.parse::<GroupVersion>() {
+        Ok(parsed) => parsed.version.into_owned(),
+        Err(_) => api_version.clone(),
+    };
+    let cannot = |why: &dyn std::fmt::Display| {
+        let wanted = &definition.resource.kind;
+        Status::bad_request(format!(
+            "{kind} in version {version:?} cannot be handled as a {wanted}: {why}"
+        ))
+    };
+    let known = definition.schema.kind(&api_version, &kind).ok_or_else(|| {
+        let scheme = "pkg/api/legacyscheme/scheme.go:30";
+        cannot(&format_args!(
+            "no kind {kind:?} is registered for version {api_version:?} in scheme {scheme:?}"
+        ))
+    })?;
+    let mut value = raw.value;
+    if value.is_null() {
+        value = Value::Object(Default::default());
+    }
+    let read = canonicalize(definition.schema, known, value).map_err(|error| cannot(&error))?;
+    if known != definition.type_id {
+        return Err(cannot(&format_args!(
+            "converting (v1.{kind}) to ({}.{}): unknown conversion",
+            internal_group(definition),
+            definition.resource.kind
+        )));
+    }
+    let mut complaints = raw.complaints;
+    complaints.extend(texts(&read.unknown));
+    match context.field_validation {
+        FieldValidation::Ignore => {}
+        FieldValidation::Warn => complaints
+            .iter()
+            .for_each(|complaint| context.warnings.add(complaint)),
+        FieldValidation::Strict if complaints.is_empty() => {}
+        FieldValidation::Strict => {
+            return Err(cannot(&format_args!(
+                "strict decoding error: {}",
+                complaints.join(", ")
+            )));
+        }
+    }
+    let mut value = read.value;
+    value["apiVersion"] = definition.api_version.as_str().into();
+    value["kind"] = definition.resource.kind.as_ref().into();
+    Ok(value)
+}
+
+/// The name Kubernetes' own packages have for a group, which some of its texts show.
+fn internal_group(definition: &Definition) -> &str {
+    match &*definition.resource.group {
+        "" => "core",
+        group => group.split('.').next().unwrap_or(group),
+    }
+}
+
+/// A YAML body: the first document counts.
+fn yaml_body(bytes: &[u8]) -> Result<Raw, String> {
+    let document = yaml::first_document(bytes, yaml::Mode::Lenient)
+        .map_err(|error| format!("couldn't get version/kind; json parse error: {error}"))?;
+    must_be_object(&document.value)?;
+    let complaints = document.duplicates.iter().map(ToString::to_string).collect();
+    Ok(Raw {
+        value: document.value,
+        complaints,
+    })
+}
+
+/// A body that names neither version nor kind must at least be able to.
+fn must_be_object(value: &Value) -> Result<(), String> {
+    let found = match value {
+        Value::Object(_) | Value::Null => return Ok(()),
+        Value::Array(_) => "array",
+        Value::String(_) => "string",
+        Value::Number(_) => "number",
+        Value::Bool(_) => "bool",
+    };
+    let wanted = r#"struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }"#;
+    Err(format!(
+        "couldn't get version/kind; json parse error: json: cannot unmarshal {found} into Go value of type {wanted}"
+    ))
+}
+
+fn no_version(error: &BodyError) -> String {
+    format!("couldn't get version/kind; json parse error: {error}")
+}
+
+fn texts(complaints: &[StrictError]) -> Vec<String> {
+    complaints.iter().map(StrictError::to_string).collect()
+}
+
+/// The beginning of a body: as it is if it looks like JSON, in hexadecimal if not.
+fn excerpt(bytes: &[u8]) -> String {
+    const LENGTH: usize = 30;
+    if bytes.is_empty() {
+        return "<empty>".to_owned();
+    }
+    let start = &bytes[..bytes.len().min(LENGTH)];
+    let shown = if bytes.starts_with(b"{") {
+        String::from_utf8_lossy(start).into_owned()
+    } else {
+        start.iter().map(|byte| format!("{byte:02x}")).collect()
+    };
+    if bytes.len() > LENGTH {
+        format!("{shown} ...")
+    } else {
+        shown
+    }
+}

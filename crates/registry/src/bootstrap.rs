@@ -1,0 +1,61 @@
+//! What every cluster has from the start.
+
+use serde_json::{Value, json};
+use watchkeeper_meta::{GroupVersionResource, Status};
+
+use crate::Registry;
+use crate::write::WriteContext;
+
+/// The four namespaces of every cluster.
+const NAMESPACES: &[&str] = &["default", "kube-node-lease", "kube-public", "kube-system"];
+
+/// Who is said to have made them.
+const MANAGER: &str = "kube-apiserver";
+
+impl Registry {
+    /// Creates what every cluster has, as far as it is not there.
+    pub(crate) async fn bootstrap(&self) -> Result<(), Status> {
+        for name in NAMESPACES {
+            let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
+            self.ensure("", "namespaces", "", namespace).await?;
+        }
+        self.ensure("", "services", "default", kubernetes_service()).await
+    }
+
+    async fn ensure(&self, group: &str, plural: &str, namespace: &str, object: Value) -> Result<(), Status> {
+        let resource = GroupVersionResource::new(group.to_owned(), "v1", plural.to_owned());
+        let Some(definition) = self.definition(&resource) else {
+            return Ok(());
+        };
+        let context = WriteContext {
+            manager: MANAGER.to_owned(),
+            ..Default::default()
+        };
+        match self.create_object(&definition, namespace, object, &context).await {
+            Err(status) if !status.is_already_exists() => Err(status),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// How programs in the cluster find the server.
+fn kubernetes_service() -> Value {
+    json!({
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {
+            "name": "kubernetes",
+            "labels": {"component": "apiserver", "provider": "kubernetes"},
+        },
+        "spec": {
+            "type": "ClusterIP",
+            "clusterIP": "10.0.0.1",
+            "clusterIPs": ["10.0.0.1"],
+            "ipFamilies": ["IPv4"],
+            "ipFamilyPolicy": "SingleStack",
+            "internalTrafficPolicy": "Cluster",
+            "sessionAffinity": "None",
+            "ports": [{"name": "https", "port": 443, "protocol": "TCP", "targetPort": 6443}],
+        },
+    })
+}

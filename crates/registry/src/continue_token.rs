@@ -1,0 +1,125 @@
+//! Where the next page of a list starts.
+//!
+//! The token is opaque to clients. Ours has the form Kubernetes gives its own, so that its meaning can be read
+//! in a trace: base64 of `{"v":"meta.k8s.io/v1","rv":783,"start":"/name\u0000"}`. `rv` is -1 in the token that
+//! comes with an Expired error: "go on, but with whatever is there now".
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use serde::{Deserialize, Serialize};
+use watchkeeper_storage::Revision;
+
+/// Where a page starts, and in which state of the store.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ContinueToken {
+    /// The state of the first page; `None` for whatever is there now.
+    pub(crate) revision: Option<Revision>,
+    /// The last key of the page before, without the list's prefix.
+    pub(crate) after: String,
+}
+
+/// A token this server did not make.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum ContinueTokenError {
+    #[error("continue key is not valid: {0}")]
+    Malformed(String),
+    #[error("continue key is not valid: server does not recognize this encoded version")]
+    Version,
+    #[error("continue key is not valid: incorrect encoded start resourceVersion (version meta.k8s.io/v1)")]
+    Revision,
+    #[error("continue key is not valid: encoded start key empty (version meta.k8s.io/v1)")]
+    EmptyKey,
+    #[error("continue key is not valid: {0}")]
+    Path(String),
+}
+
+#[derive(Serialize, Deserialize)]
+struct Wire {
+    v: String,
+    #[serde(default)]
+    rv: i64,
+    #[serde(default)]
+    start: String,
+}
+
+/// What `rv` says when any state will do.
+const LATEST: i64 = -1;
+
+impl ContinueToken {
+    pub(crate) fn encode(&self) -> String {
+        let wire = Wire {
+            v: "meta.k8s.io/v1".to_owned(),
+            rv: self.revision.map_or(LATEST, |revision| revision.get() as i64),
+            start: format!("/{}\0", self.after),
+        };
+        URL_SAFE_NO_PAD.encode(serde_json::to_vec(&wire).unwrap_or_default())
+    }
+
+    pub(crate) fn decode(text: &str) -> Result<Self, ContinueTokenError> {
+        let malformed = |error: &dyn std::fmt::Display| ContinueTokenError::Malformed(error.to_string());
+        let json = URL_SAFE_NO_PAD.decode(text).map_err(|error| malformed(&error))?;
+        let wire: Wire = serde_json::from_slice(&json).map_err(|error| malformed(&error))?;
+        if wire.v != "meta.k8s.io/v1" {
+            return Err(ContinueTokenError::Version);
+        }
+        let revision = match wire.rv {
+            0 => return Err(ContinueTokenError::Revision),
+            LATEST => None,
+            rv => Some(
+                u64::try_from(rv)
+                    .map(Revision::new)
+                    .map_err(|_| ContinueTokenError::Revision)?,
+            ),
+        };
+        let after = wire.start.trim_start_matches('/').trim_end_matches('\0');
+        if after.is_empty() {
+            return Err(ContinueTokenError::EmptyKey);
+        }
+        // A forged key must not reach outside the list's own prefix.
+        if after.split('/').any(|segment| matches!(segment, "" | "." | "..")) {
+            return Err(ContinueTokenError::Path(wire.start));
+        }
+        Ok(Self {
+            revision,
+            after: after.to_owned(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tokens_read_back_and_have_kubernetes_form() {
+        let token = ContinueToken {
+            revision: Some(Revision::new(783)),
+            after: "d".into(),
+        };
+        assert_eq!(
+            token.encode(),
+            "eyJ2IjoibWV0YS5rOHMuaW8vdjEiLCJydiI6NzgzLCJzdGFydCI6Ii9kXHUwMDAwIn0"
+        );
+        assert_eq!(ContinueToken::decode(&token.encode()), Ok(token));
+        let latest = ContinueToken {
+            revision: None,
+            after: "ns/d".into(),
+        };
+        assert_eq!(ContinueToken::decode(&latest.encode()), Ok(latest));
+    }
+
+    #[test]
+    fn foreign_tokens_are_refused() {
+        let encode = |json: &str| URL_SAFE_NO_PAD.encode(json);
+        for bad in [
+            "x".to_owned(),
+            encode("{}"),
+            encode(r#"{"v":"v2","rv":1,"start":"/a"}"#),
+            encode(r#"{"v":"meta.k8s.io/v1","rv":0,"start":"/a"}"#),
+            encode(r#"{"v":"meta.k8s.io/v1","rv":1,"start":"/../secrets/a"}"#),
+            encode(r#"{"v":"meta.k8s.io/v1","rv":1,"start":""}"#),
+        ] {
+            assert!(ContinueToken::decode(&bad).is_err(), "{bad}");
+        }
+    }
+}

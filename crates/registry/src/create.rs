@@ -1,0 +1,172 @@
+//! Creating an object: everything from the body to the store, in order.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use watchkeeper_meta::Status;
+use watchkeeper_patch::field_set::FieldSet;
+use watchkeeper_patch::managed_fields::{Managers, empty_object};
+use watchkeeper_storage::WriteError;
+use watchkeeper_wire::canonical::canonicalize;
+
+use crate::body::Body;
+use crate::definition::Definition;
+use crate::object::StoredObject;
+use crate::write::{WriteContext, accept, not_stored, timestamp};
+use crate::{Registry, kinds, metadata, names};
+
+impl Registry {
+    /// Creates an object.
+    pub async fn create(
+        &self,
+        definition: &Arc<Definition>,
+        namespace: &str,
+        body: Body<'_>,
+        context: &WriteContext,
+    ) -> Result<StoredObject, Status> {
+        let object = body.read(definition, context)?;
+        self.create_object(definition, namespace, object, context).await
+    }
+
+    /// Creates an object that has been read.
+    pub(crate) async fn create_object(
+        &self,
+        definition: &Arc<Definition>,
+        namespace: &str,
+        mut object: Value,
+        context: &WriteContext,
+    ) -> Result<StoredObject, Status> {
+        metadata::match_namespace(definition, &mut object, namespace)?;
+        if !matches!(metadata::text(&object, "resourceVersion"), "" | "0") {
+            let text = "resourceVersion should not be set on objects to be created";
+            return Err(Status::unclassified(text));
+        }
+        kinds::default(definition, &mut object);
+        self.record_create(definition, &mut object, context)?;
+        self.store_new(definition, namespace, object, context).await
+    }
+
+    /// Lays the new object's fields to its writer.
+    fn record_create(
+        &self,
+        definition: &Definition,
+        object: &mut Value,
+        context: &WriteContext,
+    ) -> Result<(), Status> {
+        let now = timestamp(self.clock().now());
+        let (schema, root) = (definition.schema, definition.type_id);
+        let empty = empty_object(schema, root);
+        let mut managers = Managers::of_write(&empty, object);
+        let writer = context.writer(definition, "", &now);
+        managers.record_update(schema, root, &empty, object, &FieldSet::new(), &writer);
+        managers.write_to(object);
+        Ok(())
+    }
+
+    /// Admits, completes, checks and stores a new object whose managers are known.
+    pub(crate) async fn store_new(
+        &self,
+        definition: &Arc<Definition>,
+        namespace: &str,
+        mut object: Value,
+        context: &WriteContext,
+    ) -> Result<StoredObject, Status> {
+        self.admit_create(definition, namespace, &mut object, context)
+            .await?;
+        let prefix = metadata::begin(&mut object, &timestamp(self.clock().now()));
+        if definition.strategy.counts_generations {
+            metadata::of(&mut object).insert("generation".to_owned(), json!(1));
+        }
+        kinds::prepare_for_create(definition, &mut object);
+        object = recanonicalized(definition, object)?;
+        accept(definition, &object, &kinds::faults(definition, &object))?;
+        kinds::warn(definition, &object, None, &context.warnings);
+        for _ in 0..names::MAX_TRIES {
+            match (
+                self.try_create(definition, namespace, &object, context).await?,
+                &prefix,
+            ) {
+                (Created::Stored(stored), _) => return Ok(stored),
+                (Created::Taken, Some(prefix)) => {
+                    metadata::of(&mut object).insert("name".to_owned(), json!(names::generate(prefix)));
+                }
+                (Created::Taken, None) => break,
+            }
+        }
+        let name = metadata::text(&object, "name");
+        if prefix.is_some() {
+            return Err(Status::generate_name_conflict(
+                &definition.group_resource(),
+                name,
+                1,
+            ));
+        }
+        Err(self.taken(definition, namespace, name).await?)
+    }
+
+    async fn try_create(
+        &self,
+        definition: &Definition,
+        namespace: &str,
+        object: &Value,
+        context: &WriteContext,
+    ) -> Result<Created, Status> {
+        let key = definition.key(namespace, metadata::text(object, "name"));
+        let bytes = StoredObject::encode(definition, object)?;
+        if context.dry_run {
+            let found = self
+                .store()
+                .get(&key, None)
+                .await
+                .map_err(Status::internal_error)?;
+            return Ok(match found {
+                Some(_) => Created::Taken,
+                None => Created::Stored(StoredObject {
+                    bytes,
+                    revision: None,
+                }),
+            });
+        }
+        match self
+            .store()
+            .create(&key, bytes.clone(), definition.strategy.ttl)
+            .await
+        {
+            Ok(revision) => Ok(Created::Stored(StoredObject {
+                bytes,
+                revision: Some(revision),
+            })),
+            Err(WriteError::Conflict { .. }) => Ok(Created::Taken),
+            Err(error) => Err(not_stored(error)),
+        }
+    }
+
+    /// What a client hears whose name is taken.
+    async fn taken(&self, definition: &Definition, namespace: &str, name: &str) -> Result<Status, Status> {
+        let resource = definition.group_resource();
+        let found = self.find(definition, namespace, name).await?;
+        let deleting = match found {
+            Some(found) => found.header(definition)?.deletion_timestamp.is_some(),
+            None => false,
+        };
+        Ok(if deleting {
+            Status::being_deleted(&resource, name)
+        } else {
+            Status::already_exists(&resource, name)
+        })
+    }
+}
+
+enum Created {
+    Stored(StoredObject),
+    Taken,
+}
+
+/// The object in the server's own form again, after hooks have worked on it.
+pub(crate) fn recanonicalized(definition: &Definition, object: Value) -> Result<Value, Status> {
+    let read = canonicalize(definition.schema, definition.type_id, object).map_err(Status::internal_error)?;
+    let mut value = read.value;
+    value["apiVersion"] = definition.api_version.as_str().into();
+    value["kind"] = definition.resource.kind.as_ref().into();
+    Ok(value)
+}

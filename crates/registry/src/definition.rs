@@ -1,0 +1,111 @@
+//! A resource as the registry serves it: its names, its schema, its place in the store, its rules.
+
+use std::sync::Arc;
+
+use watchkeeper_meta::{GroupKind, GroupResource, ObjectKey, Resource, Scope};
+use watchkeeper_wire::schema::resources::{self, BuiltinResource};
+use watchkeeper_wire::schema::{Schema, TypeId};
+
+use crate::strategy::Strategy;
+
+/// Where everything is stored, as in etcd behind a Kubernetes server.
+const ROOT: &str = "/registry";
+
+/// A resource that can be stored.
+#[derive(Debug)]
+pub struct Definition {
+    /// Group, version, kind, plural name and scope.
+    pub resource: Resource,
+    /// What discovery says of it.
+    pub builtin: &'static BuiltinResource,
+    /// `v1`, `apps/v1`.
+    pub api_version: String,
+    /// `PodList`.
+    pub list_kind: String,
+    /// The rules it differs in.
+    pub strategy: Strategy,
+    /// What its objects are made of.
+    pub schema: &'static Schema,
+    /// The type of its objects.
+    pub type_id: TypeId,
+    /// `/registry/pods/`.
+    prefix: String,
+}
+
+impl Definition {
+    /// Every built-in resource that is stored: those that can be listed and created.
+    pub fn builtin() -> Vec<Arc<Self>> {
+        resources::all()
+            .iter()
+            .filter_map(Self::of)
+            .map(Arc::new)
+            .collect()
+    }
+
+    fn of(builtin: &'static BuiltinResource) -> Option<Self> {
+        if !builtin.has_verb("list") || !builtin.has_verb("create") {
+            return None;
+        }
+        let resource = builtin.resource.clone();
+        let schema = Schema::builtin();
+        let api_version = builtin.api_version();
+        Some(Self {
+            type_id: schema.kind(&api_version, &resource.kind)?,
+            list_kind: format!("{}List", resource.kind),
+            strategy: Strategy::builtin(&resource.group, &resource.plural),
+            prefix: format!("{ROOT}/{}/", storage_name(&resource)),
+            resource,
+            builtin,
+            api_version,
+            schema,
+        })
+    }
+
+    /// Where the resource's objects are stored, one namespace's or all.
+    pub(crate) fn prefix(&self, namespace: &str) -> String {
+        match namespace {
+            "" => self.prefix.clone(),
+            namespace => format!("{}{namespace}/", self.prefix),
+        }
+    }
+
+    /// Where one object is stored.
+    pub(crate) fn key(&self, namespace: &str, name: &str) -> String {
+        format!("{}{}", self.prefix, ObjectKey::new(namespace, name))
+    }
+
+    /// `deployments.apps`, for error texts.
+    pub fn group_resource(&self) -> GroupResource {
+        self.resource.group_resource()
+    }
+
+    /// `Deployment.apps`, for error texts.
+    pub fn group_kind(&self) -> GroupKind {
+        GroupKind {
+            group: self.resource.group.clone(),
+            kind: self.resource.kind.clone(),
+        }
+    }
+
+    /// Whether its objects live in namespaces.
+    pub fn is_namespaced(&self) -> bool {
+        self.resource.scope == Scope::Namespaced
+    }
+
+    /// Whether status is written apart from the rest.
+    pub fn has_status(&self) -> bool {
+        self.builtin.subresource("status").is_some()
+    }
+}
+
+/// The few names that are older than the resource's plural.
+fn storage_name(resource: &Resource) -> &str {
+    match &*resource.plural {
+        "replicationcontrollers" => "controllers",
+        "services" => "services/specs",
+        "endpoints" => "services/endpoints",
+        "nodes" => "minions",
+        "ingresses" => "ingress",
+        plural => plural,
+    }
+}

@@ -1,0 +1,323 @@
+//! What is sent of objects, lists and watch items: bytes in one of two encodings, the whole object or its metadata.
+//!
+//! Objects go from their stored form to the wire without a value in between: copied for protobuf, transcoded for
+//! JSON.
+
+use bytes::Bytes;
+use serde_json::{Value, json};
+use watchkeeper_meta::{Status, WatchEventKind};
+use watchkeeper_storage::Revision;
+use watchkeeper_wire::Encoding;
+use watchkeeper_wire::canonical::canonicalize;
+use watchkeeper_wire::protobuf::frame::{self, WatchFrame};
+use watchkeeper_wire::protobuf::primitive::{Reader, WireType, put_bytes};
+use watchkeeper_wire::protobuf::{Envelope, Message, encode_body, encode_message};
+use watchkeeper_wire::schema::{Schema, TypeId};
+
+use crate::definition::Definition;
+use crate::list::List;
+use crate::object::StoredObject;
+use crate::watch::{Event, WatchItem};
+
+/// Marks the bookmark that ends the initial events of a watch.
+const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
+
+/// The version that metadata alone is sent in.
+const META_API_VERSION: &str = "meta.k8s.io/v1";
+
+/// How much of an object is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum View {
+    /// All of it.
+    Whole,
+    /// `PartialObjectMetadata`.
+    Metadata,
+}
+
+/// Which form an answer takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OutputForm {
+    /// JSON or protobuf.
+    pub encoding: Encoding,
+    /// How much of each object.
+    pub view: View,
+}
+
+impl OutputForm {
+    /// A number for each form, for sharing what was encoded.
+    fn number(self) -> u8 {
+        u8::from(self.encoding == Encoding::Protobuf) | u8::from(self.view == View::Metadata) << 1
+    }
+}
+
+/// One object; JSON ends with a newline.
+pub fn object(definition: &Definition, object: &StoredObject, form: OutputForm) -> Result<Bytes, Status> {
+    let sent = Sent::new(definition, form.view);
+    let raw = sent.message(definition, object)?;
+    let mut out = Vec::with_capacity(raw.len() * 2 + 64);
+    match form.encoding {
+        Encoding::Protobuf => sent.envelope(&raw).write(&mut out),
+        Encoding::Json => {
+            sent.write_json(&raw, &mut out)?;
+            out.push(b'\n');
+        }
+    }
+    Ok(out.into())
+}
+
+/// A page of a list; JSON ends with a newline.
+pub fn list(definition: &Definition, list: &List, form: OutputForm) -> Result<Bytes, Status> {
+    let sent = Sent::new(definition, form.view);
+    match form.encoding {
+        Encoding::Json => sent.json_list(definition, list),
+        Encoding::Protobuf => sent.protobuf_list(definition, list),
+    }
+}
+
+/// A line or a frame of a watch stream. Events are encoded once per form, however many watches there are.
+pub fn watch_item(definition: &Definition, item: &WatchItem, form: OutputForm) -> Result<Bytes, Status> {
+    let sent = Sent::new(definition, form.view);
+    match item {
+        WatchItem::Event(event) => sent.shared_event(definition, event, form),
+        WatchItem::Bookmark {
+            revision,
+            initial_events_end,
+        } => {
+            let raw = sent.bookmark(*revision, *initial_events_end)?;
+            sent.frame(WatchEventKind::Bookmark, &raw, form.encoding)
+        }
+        WatchItem::Error(status) => error_frame(status, form.encoding),
+    }
+}
+
+/// What is sent of a resource's objects, and what it is called.
+struct Sent<'d> {
+    schema: &'static Schema,
+    type_id: TypeId,
+    api_version: &'d str,
+    kind: &'d str,
+    list_kind: &'d str,
+    view: View,
+}
+
+impl<'d> Sent<'d> {
+    fn new(definition: &'d Definition, view: View) -> Self {
+        let schema = definition.schema;
+        match view {
+            View::Whole => Self {
+                schema,
+                type_id: definition.type_id,
+                api_version: &definition.api_version,
+                kind: &definition.resource.kind,
+                list_kind: &definition.list_kind,
+                view,
+            },
+            View::Metadata => Self {
+                schema,
+                type_id: schema
+                    .type_named("meta/v1.PartialObjectMetadata")
+                    .unwrap_or(definition.type_id),
+                api_version: META_API_VERSION,
+                kind: "PartialObjectMetadata",
+                list_kind: "PartialObjectMetadataList",
+                view,
+            },
+        }
+    }
+
+    /// The part of an object's message that is sent.
+    fn message(&self, definition: &Definition, object: &StoredObject) -> Result<Vec<u8>, Status> {
+        let raw = object.message(definition)?;
+        match self.view {
+            View::Whole => Ok(raw),
+            // Metadata is the first field of every kind, and the only one of this.
+            View::Metadata => metadata_alone(&raw).map_err(Status::internal_error),
+        }
+    }
+
+    fn envelope<'a>(&'a self, raw: &'a [u8]) -> Envelope<'a> {
+        Envelope {
+            api_version: self.api_version,
+            kind: self.kind,
+            raw,
+        }
+    }
+
+    fn write_json(&self, raw: &[u8], out: &mut Vec<u8>) -> Result<(), Status> {
+        let message = Message::of_kind(self.schema, self.api_version, self.kind, raw);
+        message
+            .and_then(|message| message.write_json(out))
+            .map_err(Status::internal_error)
+    }
+
+    fn json_list(&self, definition: &Definition, list: &List) -> Result<Bytes, Status> {
+        let mut out =
+            Vec::with_capacity(list.items.iter().map(|item| item.bytes.len() * 2).sum::<usize>() + 256);
+        let head = format!(
+            r#"{{"kind":"{}","apiVersion":"{}","metadata":"#,
+            self.list_kind, self.api_version
+        );
+        out.extend_from_slice(head.as_bytes());
+        serde_json::to_writer(&mut out, &ListMeta::of(list)).map_err(Status::internal_error)?;
+        out.extend_from_slice(br#","items":"#);
+        if list.items.is_empty() && self.view == View::Metadata {
+            out.extend_from_slice(b"null}\n");
+            return Ok(out.into());
+        }
+        out.push(b'[');
+        for (index, item) in list.items.iter().enumerate() {
+            if index > 0 {
+                out.push(b',');
+            }
+            let raw = self.message(definition, item)?;
+            match self.view {
+                // Items of built-in lists do not say what they are; the list does.
+                View::Whole => Message::of_type(self.schema, self.type_id, &raw)
+                    .write_json(&mut out)
+                    .map_err(Status::internal_error)?,
+                View::Metadata => self.write_json(&raw, &mut out)?,
+            }
+        }
+        out.extend_from_slice(b"]}\n");
+        Ok(out.into())
+    }
+
+    fn protobuf_list(&self, definition: &Definition, list: &List) -> Result<Bytes, Status> {
+        const LIST_META: u32 = 1;
+        const ITEMS: u32 = 2;
+        let meta = serde_json::to_value(ListMeta::of(list)).map_err(Status::internal_error)?;
+        let meta_type = self.schema.type_named("meta/v1.ListMeta");
+        let meta_type = meta_type.ok_or_else(|| Status::internal_error("the schema has no ListMeta"))?;
+        let meta = encode_message(self.schema, meta_type, &meta).map_err(Status::internal_error)?;
+        let mut raw =
+            Vec::with_capacity(list.items.iter().map(|item| item.bytes.len() + 24).sum::<usize>() + 64);
+        put_bytes(&mut raw, LIST_META, &meta);
+        for item in &list.items {
+            put_bytes(&mut raw, ITEMS, &self.message(definition, item)?);
+        }
+        let mut out = Vec::with_capacity(raw.len() + 64);
+        Envelope {
+            api_version: self.api_version,
+            kind: self.list_kind,
+            raw: &raw,
+        }
+        .write(&mut out);
+        Ok(out.into())
+    }
+
+    fn shared_event(
+        &self,
+        definition: &Definition,
+        event: &Event,
+        form: OutputForm,
+    ) -> Result<Bytes, Status> {
+        let mut failed = None;
+        let bytes = event.encoded(form.number(), |event| {
+            let raw = self.message(definition, &event.object);
+            let frame = raw.and_then(|raw| self.frame(event.kind, &raw, form.encoding));
+            frame.unwrap_or_else(|status| {
+                failed = Some(status);
+                Bytes::new()
+            })
+        });
+        match failed {
+            Some(status) => Err(status),
+            // Another watch could not encode it either.
+            None if bytes.is_empty() => Err(Status::internal_error("an event cannot be encoded")),
+            None => Ok(bytes),
+        }
+    }
+
+    /// An object of the kind with nothing but a version.
+    fn bookmark(&self, revision: Revision, initial_events_end: bool) -> Result<Vec<u8>, Status> {
+        let mut metadata = json!({"resourceVersion": revision.to_string()});
+        if initial_events_end {
+            metadata["annotations"] = json!({INITIAL_EVENTS_END: "true"});
+        }
+        let empty = canonicalize(self.schema, self.type_id, json!({"metadata": metadata}));
+        let empty = empty.map_err(Status::internal_error)?;
+        encode_message(self.schema, self.type_id, &empty.value).map_err(Status::internal_error)
+    }
+
+    fn frame(&self, kind: WatchEventKind, raw: &[u8], encoding: Encoding) -> Result<Bytes, Status> {
+        let mut out = Vec::with_capacity(raw.len() * 2 + 96);
+        match encoding {
+            Encoding::Protobuf => {
+                frame::write(
+                    &WatchFrame {
+                        word: kind.as_str(),
+                        object: self.envelope(raw),
+                    },
+                    &mut out,
+                );
+            }
+            Encoding::Json => {
+                out.extend_from_slice(format!(r#"{{"type":"{kind}","object":"#).as_bytes());
+                self.write_json(raw, &mut out)?;
+                out.extend_from_slice(b"}\n");
+            }
+        }
+        Ok(out.into())
+    }
+}
+
+/// A list's own metadata, in the order Go prints it.
+#[derive(serde::Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ListMeta<'a> {
+    resource_version: String,
+    #[serde(rename = "continue", skip_serializing_if = "Option::is_none")]
+    continue_token: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    remaining_item_count: Option<u64>,
+}
+
+impl<'a> ListMeta<'a> {
+    fn of(list: &'a List) -> Self {
+        Self {
+            resource_version: list.revision.to_string(),
+            continue_token: list.continue_token.as_deref(),
+            remaining_item_count: list.remaining,
+        }
+    }
+}
+
+/// The message with its metadata alone.
+fn metadata_alone(message: &[u8]) -> Result<Vec<u8>, watchkeeper_wire::protobuf::primitive::ProtobufError> {
+    const METADATA: u32 = 1;
+    let mut reader = Reader::new(message);
+    let mut out = Vec::new();
+    while let Some((number, wire_type)) = reader.tag()? {
+        if number == METADATA && wire_type == WireType::Bytes {
+            put_bytes(&mut out, METADATA, reader.bytes()?);
+            break;
+        }
+        reader.skip(wire_type)?;
+    }
+    Ok(out)
+}
+
+/// The last item of a failed watch.
+fn error_frame(status: &Status, encoding: Encoding) -> Result<Bytes, Status> {
+    let value: Value = serde_json::to_value(status).map_err(Status::internal_error)?;
+    let mut out = Vec::new();
+    match encoding {
+        Encoding::Json => {
+            out.extend_from_slice(br#"{"type":"ERROR","object":"#);
+            serde_json::to_writer(&mut out, status).map_err(Status::internal_error)?;
+            out.extend_from_slice(b"}\n");
+        }
+        Encoding::Protobuf => {
+            let body = encode_body(Schema::builtin(), &value).map_err(Status::internal_error)?;
+            let object = Envelope::read(&body).map_err(Status::internal_error)?;
+            frame::write(
+                &WatchFrame {
+                    word: WatchEventKind::Error.as_str(),
+                    object,
+                },
+                &mut out,
+            );
+        }
+    }
+    Ok(out.into())
+}

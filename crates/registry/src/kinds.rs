@@ -1,0 +1,119 @@
+//! What the fields of a kind mean: defaults, what the server owns, what is not allowed.
+//!
+//! Every kind gets what its schema says. A kind people meet often has a module of its own with [`Hooks`].
+
+mod namespace;
+mod pod;
+mod schema_rules;
+
+use serde_json::{Value, json};
+use watchkeeper_meta::FieldError;
+
+use crate::definition::Definition;
+use crate::metadata;
+use crate::update::Part;
+use crate::write::Warnings;
+
+/// Where a kind differs from all others. Every hook sees whole objects, in the form the server prints.
+pub(crate) struct Hooks {
+    /// Fills in what the client left open.
+    default: fn(&mut Value),
+    /// Resets what the client may not set on a new object.
+    prepare_for_create: fn(&mut Value),
+    /// Resets what the client may not change; the second value is the live object.
+    prepare_for_update: fn(Part, &mut Value, &Value),
+    /// What is wrong with an object.
+    faults: fn(&Value) -> Vec<FieldError>,
+    /// What is wrong with a change; the second value is the live object.
+    update_faults: fn(Part, &Value, &Value) -> Vec<FieldError>,
+    /// What the writer should hear; the second value is the live object, if there is one.
+    warn: fn(&Value, Option<&Value>, &Warnings),
+}
+
+/// A kind without rules of its own.
+const PLAIN: Hooks = Hooks {
+    default: |_| {},
+    prepare_for_create: |_| {},
+    prepare_for_update: |_, _, _| {},
+    faults: |_| Vec::new(),
+    update_faults: |_, _, _| Vec::new(),
+    warn: |_, _, _| {},
+};
+
+fn hooks(definition: &Definition) -> &'static Hooks {
+    match (&*definition.resource.group, &*definition.resource.kind) {
+        ("", "Namespace") => &namespace::HOOKS,
+        ("", "Pod") => &pod::HOOKS,
+        _ => &PLAIN,
+    }
+}
+
+/// Fills in what the client left open.
+pub(crate) fn default(definition: &Definition, object: &mut Value) {
+    (hooks(definition).default)(object);
+}
+
+/// Resets what the client may not set on a new object: first of all, its status.
+pub(crate) fn prepare_for_create(definition: &Definition, object: &mut Value) {
+    if definition.has_status() && keeps_no_status(definition) {
+        object["status"] = json!({});
+    }
+    (hooks(definition).prepare_for_create)(object);
+}
+
+/// Nodes report themselves, status and all, with their first write.
+fn keeps_no_status(definition: &Definition) -> bool {
+    definition.resource.kind != "Node"
+}
+
+/// Resets what the client may not change.
+pub(crate) fn prepare_for_update(definition: &Definition, part: Part, object: &mut Value, live: &Value) {
+    (hooks(definition).prepare_for_update)(part, object, live);
+}
+
+/// What is wrong with a new object.
+pub(crate) fn faults(definition: &Definition, object: &Value) -> Vec<FieldError> {
+    let mut faults = metadata::faults(definition, object);
+    faults.extend(schema_rules::faults(definition, object));
+    faults.extend((hooks(definition).faults)(object));
+    faults
+}
+
+/// What is wrong with a changed object beyond its metadata.
+pub(crate) fn update_faults(
+    definition: &Definition,
+    part: Part,
+    object: &Value,
+    live: &Value,
+) -> Vec<FieldError> {
+    let mut faults = schema_rules::faults(definition, object);
+    faults.extend((hooks(definition).faults)(object));
+    faults.extend((hooks(definition).update_faults)(part, object, live));
+    faults
+}
+
+/// What the writer should hear.
+pub(crate) fn warn(definition: &Definition, object: &Value, live: Option<&Value>, warnings: &Warnings) {
+    (hooks(definition).warn)(object, live, warnings);
+}
+
+/// Whether a deleted object has nothing left that keeps it.
+pub(crate) fn is_ready_to_go(definition: &Definition, object: &Value) -> bool {
+    let is_empty = |list: &Value| list.as_array().is_none_or(Vec::is_empty);
+    let metadata = &object["metadata"];
+    let kept_by_spec = definition.resource.kind == "Namespace"
+        && definition.resource.group.is_empty()
+        && !is_empty(&object["spec"]["finalizers"]);
+    !metadata["deletionTimestamp"].is_null()
+        && is_empty(&metadata["finalizers"])
+        && metadata["deletionGracePeriodSeconds"]
+            .as_i64()
+            .unwrap_or_default()
+            == 0
+        && !kept_by_spec
+}
+
+/// Whether objects of the kind end gracefully: there is something running that must stop first.
+pub(crate) fn is_graceful(definition: &Definition) -> bool {
+    definition.resource.kind == "Pod" && definition.resource.group.is_empty()
+}

@@ -1,0 +1,174 @@
+//! Reading one object, and reading many on one snapshot, in pages.
+
+use watchkeeper_meta::{GetOptions, ListOptions, Status};
+use watchkeeper_storage::{RangeRequest, ReadError, Revision};
+
+use crate::Registry;
+use crate::continue_token::ContinueToken;
+use crate::definition::Definition;
+use crate::object::StoredObject;
+use crate::read_version::{self, ListState};
+use crate::selection::Selection;
+
+/// How many stored objects are looked at in one step when a selector filters a page.
+const FILTER_STEP: usize = 1_000;
+
+/// One page of a list; all of it when no limit was asked for.
+#[derive(Clone, Debug, Default)]
+pub struct List {
+    /// The objects, in the order of their keys.
+    pub items: Vec<StoredObject>,
+    /// The state of the store that every page of this list shows.
+    pub revision: Revision,
+    /// Where the next page starts, if there is one.
+    pub continue_token: Option<String>,
+    /// How many objects come after this page; unknown when a selector filters.
+    pub remaining: Option<u64>,
+}
+
+impl Registry {
+    /// Reads one object.
+    pub async fn get(
+        &self,
+        definition: &Definition,
+        namespace: &str,
+        name: &str,
+        options: &GetOptions,
+    ) -> Result<StoredObject, Status> {
+        // A version that is no number is not a client's fault to Kubernetes; its answer is kept.
+        let awaited = read_version::parse(&options.resource_version).map_err(Status::unclassified)?;
+        read_version::reached(self.store(), awaited).await?;
+        self.find(definition, namespace, name)
+            .await?
+            .ok_or_else(|| Status::not_found(&definition.group_resource(), name))
+    }
+
+    /// Reads one object, if it is there.
+    pub(crate) async fn find(
+        &self,
+        definition: &Definition,
+        namespace: &str,
+        name: &str,
+    ) -> Result<Option<StoredObject>, Status> {
+        let found = self.store().get(&definition.key(namespace, name), None).await;
+        Ok(found.map_err(Status::internal_error)?.map(StoredObject::from))
+    }
+
+    /// Reads the objects of a namespace, or of all when `namespace` is empty.
+    pub async fn list(
+        &self,
+        definition: &Definition,
+        namespace: &str,
+        options: &ListOptions,
+    ) -> Result<List, Status> {
+        let state = ListState::of(options)?;
+        let selection = Selection::new(
+            definition,
+            options.label_selector.clone(),
+            options.field_selector.clone(),
+        )?;
+        if let Some(revision) = state.awaited() {
+            read_version::reached(self.store(), revision).await?;
+        }
+        let limit = match state {
+            ListState::Any => None,
+            _ => options
+                .limit
+                .filter(|limit| *limit > 0)
+                .map(|limit| limit as usize),
+        };
+        self.page(definition, namespace, &selection, state, limit).await
+    }
+
+    async fn page(
+        &self,
+        definition: &Definition,
+        namespace: &str,
+        selection: &Selection,
+        state: ListState,
+        limit: Option<usize>,
+    ) -> Result<List, Status> {
+        let prefix = definition.prefix(namespace);
+        let (mut at, mut after) = match &state {
+            ListState::Exactly(revision) => (Some(*revision), None),
+            ListState::Continued(token) => (token.revision, Some(format!("{prefix}{}", token.after))),
+            _ => (None, None),
+        };
+        let wanted = limit.unwrap_or(usize::MAX);
+        let mut list = List::default();
+        loop {
+            let request = RangeRequest {
+                prefix: &prefix,
+                start_after: after.as_deref(),
+                limit: step(limit, selection),
+                at,
+            };
+            let range = self
+                .store()
+                .range(&request)
+                .await
+                .map_err(|error| expired(error, &state))?;
+            list.revision = range.revision;
+            let (found, more) = (range.items.len(), range.more());
+            after = range.items.last().map(|last| last.key.to_string());
+            for (index, item) in range.items.into_iter().enumerate() {
+                let key = item.key.clone();
+                let object = StoredObject::from(item);
+                if !selection.matches(definition, &object)? {
+                    continue;
+                }
+                list.items.push(object);
+                if list.items.len() == wanted {
+                    let left = range.remaining + found - index - 1;
+                    list.end_at(&key[prefix.len()..], left, selection);
+                    return Ok(list);
+                }
+            }
+            if !more {
+                return Ok(list);
+            }
+            at = Some(range.revision);
+        }
+    }
+}
+
+impl List {
+    /// Ends a full page: `left` keys come after it, selected or not.
+    fn end_at(&mut self, last: &str, left: usize, selection: &Selection) {
+        if left > 0 {
+            let token = ContinueToken {
+                revision: Some(self.revision),
+                after: last.to_owned(),
+            };
+            self.continue_token = Some(token.encode());
+            self.remaining = selection.is_everything().then_some(left as u64);
+        }
+    }
+}
+
+/// How much to read at once: exactly a page when everything in it counts.
+fn step(limit: Option<usize>, selection: &Selection) -> Option<usize> {
+    match limit {
+        None => None,
+        Some(limit) if selection.is_everything() => Some(limit),
+        Some(_) => Some(FILTER_STEP),
+    }
+}
+
+/// What a client hears when the state it reads is no longer kept.
+fn expired(error: ReadError, state: &ListState) -> Status {
+    match (error, state) {
+        (ReadError::Compacted { .. }, ListState::Continued(token)) => {
+            let rest = ContinueToken {
+                revision: None,
+                after: token.after.clone(),
+            };
+            Status::continue_expired(&rest.encode())
+        }
+        (ReadError::Compacted { .. }, _) => Status::list_expired(),
+        (ReadError::Future { requested, current }, _) => {
+            Status::too_large_resource_version(requested.get(), current.get(), 1)
+        }
+        (error, _) => Status::internal_error(error),
+    }
+}

@@ -1,0 +1,124 @@
+//! The part of a write that every kind shares: what `metadata` may say, and what the server says in it.
+
+use serde_json::{Map, Value, json};
+use watchkeeper_meta::validation::{FinalizerRule, ObjectMetaRules, object_meta, object_meta_update};
+use watchkeeper_meta::{FieldError, FieldPath, Status};
+
+use crate::definition::Definition;
+use crate::names;
+
+/// The object's `metadata`, made if it is not there.
+pub(crate) fn of(object: &mut Value) -> &mut Map<String, Value> {
+    if !object["metadata"].is_object() {
+        object["metadata"] = json!({});
+    }
+    match &mut object["metadata"] {
+        Value::Object(fields) => fields,
+        // Made an object above.
+        _ => unreachable!("metadata is an object"),
+    }
+}
+
+/// One text of an object's metadata; empty when it is not set.
+pub(crate) fn text<'v>(object: &'v Value, name: &str) -> &'v str {
+    object["metadata"][name].as_str().unwrap_or_default()
+}
+
+/// Brings the namespace of a body and of the path together.
+pub(crate) fn match_namespace(
+    definition: &Definition,
+    object: &mut Value,
+    namespace: &str,
+) -> Result<(), Status> {
+    let stated = text(object, "namespace");
+    if !definition.is_namespaced() {
+        of(object).remove("namespace");
+    } else if stated.is_empty() {
+        of(object).insert("namespace".to_owned(), json!(namespace));
+    } else if stated != namespace {
+        return Err(Status::bad_request(
+            "the namespace of the provided object does not match the namespace sent on the request",
+        ));
+    }
+    Ok(())
+}
+
+/// Brings the name of a body and of the path together.
+pub(crate) fn match_name(object: &Value, name: &str) -> Result<(), Status> {
+    match text(object, "name") {
+        stated if stated == name => Ok(()),
+        "" => Err(Status::bad_request(format!(
+            "the name of the object ({name} based on URL) was undeterminable: name must be provided"
+        ))),
+        stated => Err(Status::bad_request(format!(
+            "the name of the object ({stated}) does not match the name on the URL ({name})"
+        ))),
+    }
+}
+
+/// Gives a new object what only the server gives: uid and time, and a name where only a prefix is asked for. That
+/// prefix is returned.
+pub(crate) fn begin(object: &mut Value, now: &str) -> Option<String> {
+    let prefix = names::wanted_prefix(object).map(str::to_owned);
+    let metadata = of(object);
+    for owned in [
+        "deletionTimestamp",
+        "deletionGracePeriodSeconds",
+        "selfLink",
+        "resourceVersion",
+    ] {
+        metadata.remove(owned);
+    }
+    metadata.insert("uid".to_owned(), json!(names::uid()));
+    metadata.insert("creationTimestamp".to_owned(), json!(now));
+    if let Some(prefix) = &prefix {
+        metadata.insert("name".to_owned(), json!(names::generate(prefix)));
+    }
+    prefix
+}
+
+/// Gives a changed object what stays the server's: who it is, and since when.
+pub(crate) fn keep(object: &mut Value, live: &Value) {
+    let kept = |name: &str| live["metadata"].get(name).cloned();
+    let uid_is_empty = text(object, "uid").is_empty();
+    let metadata = of(object);
+    let mut copy = |name: &str| match kept(name) {
+        Some(value) => drop(metadata.insert(name.to_owned(), value)),
+        None => drop(metadata.remove(name)),
+    };
+    copy("creationTimestamp");
+    copy("generation");
+    copy("selfLink");
+    copy("deletionGracePeriodSeconds");
+    if uid_is_empty {
+        copy("uid");
+    }
+    if metadata.get("deletionTimestamp").is_none_or(Value::is_null)
+        && let Some(deleting) = live["metadata"].get("deletionTimestamp")
+    {
+        metadata.insert("deletionTimestamp".to_owned(), deleting.clone());
+    }
+}
+
+/// What is wrong with the metadata of a new object.
+pub(crate) fn faults(definition: &Definition, object: &Value) -> Vec<FieldError> {
+    object_meta(
+        &object["metadata"],
+        &rules(definition),
+        &FieldPath::new("metadata"),
+    )
+}
+
+/// What is wrong with the metadata of a changed object.
+pub(crate) fn update_faults(definition: &Definition, object: &Value, live: &Value) -> Vec<FieldError> {
+    let (new, old) = (&object["metadata"], &live["metadata"]);
+    object_meta_update(new, old, &rules(definition), &FieldPath::new("metadata"))
+}
+
+fn rules(definition: &Definition) -> ObjectMetaRules {
+    ObjectMetaRules {
+        scope: definition.resource.scope,
+        name: definition.strategy.names,
+        finalizers: FinalizerRule::WithDomain,
+    }
+}

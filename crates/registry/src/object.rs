@@ -1,0 +1,141 @@
+//! An object as it is stored, and the forms it is sent in.
+//!
+//! Built-in objects are stored as Kubernetes stores them in etcd: a protobuf envelope, without a resourceVersion,
+//! because the version is the revision of the write. It is put in on the way out, while the bytes are copied.
+
+use bytes::Bytes;
+use serde_json::{Value, json};
+use watchkeeper_meta::{Header, Status};
+use watchkeeper_storage::{KeyValue, Revision};
+use watchkeeper_wire::protobuf::primitive::{
+    ProtobufError, Reader, WireType, put_bytes, put_tag, put_varint,
+};
+use watchkeeper_wire::protobuf::{Envelope, Message, encode_message, header};
+
+use crate::definition::Definition;
+
+/// `metadata` of every kind.
+const METADATA: u32 = 1;
+/// `metadata.resourceVersion`.
+const RESOURCE_VERSION: u32 = 6;
+
+/// An object as it is stored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoredObject {
+    /// The envelope.
+    pub bytes: Bytes,
+    /// Its version; `None` for an object that was not stored, because the request was a dry run.
+    pub revision: Option<Revision>,
+}
+
+impl From<KeyValue> for StoredObject {
+    fn from(found: KeyValue) -> Self {
+        Self {
+            bytes: found.value,
+            revision: Some(found.mod_revision),
+        }
+    }
+}
+
+impl StoredObject {
+    /// Makes what is stored of a value.
+    pub(crate) fn encode(definition: &Definition, value: &Value) -> Result<Bytes, Status> {
+        let broken = |error: &dyn std::fmt::Display| Status::internal_error(error);
+        let raw =
+            encode_message(definition.schema, definition.type_id, value).map_err(|error| broken(&error))?;
+        // The version is the store's to give; a value read from the store carries an old one.
+        let mut unstamped = Vec::with_capacity(raw.len());
+        with_version(&raw, "", &mut unstamped).map_err(|error| broken(&error))?;
+        let envelope = Envelope {
+            api_version: &definition.api_version,
+            kind: &definition.resource.kind,
+            raw: &unstamped,
+        };
+        let mut bytes = Vec::with_capacity(unstamped.len() + 64);
+        envelope.write(&mut bytes);
+        Ok(bytes.into())
+    }
+
+    /// The object as a value, with its version.
+    pub fn to_value(&self, definition: &Definition) -> Result<Value, Status> {
+        let value = Message::open(definition.schema, &self.bytes).and_then(|message| message.to_value());
+        let mut value = value.map_err(|error| self.damaged(definition, &error))?;
+        if let Some(revision) = self.revision {
+            value["metadata"]["resourceVersion"] = json!(revision.to_string());
+        }
+        Ok(value)
+    }
+
+    /// The object's header, with no version.
+    pub(crate) fn header(&self, definition: &Definition) -> Result<Header<'_>, Status> {
+        let read = Envelope::read(&self.bytes).and_then(|envelope| header::header(envelope.raw));
+        read.map_err(|error| self.damaged(definition, &error))
+    }
+
+    /// The object's message, with its version and without an envelope.
+    pub fn message(&self, definition: &Definition) -> Result<Vec<u8>, Status> {
+        let envelope = Envelope::read(&self.bytes).map_err(|error| self.damaged(definition, &error))?;
+        let mut raw = Vec::with_capacity(envelope.raw.len() + 24);
+        let version = self
+            .revision
+            .map(|revision| revision.to_string())
+            .unwrap_or_default();
+        with_version(envelope.raw, &version, &mut raw).map_err(|error| self.damaged(definition, &error))?;
+        Ok(raw)
+    }
+
+    fn damaged(&self, definition: &Definition, error: &ProtobufError) -> Status {
+        tracing::error!(resource = %definition.group_resource(), %error, "stored object cannot be read");
+        Status::internal_error(format_args!(
+            "stored {} cannot be read: {error}",
+            definition.resource.kind
+        ))
+    }
+}
+
+/// Copies an object's message with another resourceVersion; an empty one leaves none.
+fn with_version(message: &[u8], version: &str, out: &mut Vec<u8>) -> Result<(), ProtobufError> {
+    let mut reader = Reader::new(message);
+    let mut start = 0;
+    while let Some((number, wire_type)) = reader.tag()? {
+        if number == METADATA && wire_type == WireType::Bytes {
+            let mut metadata = Vec::with_capacity(64);
+            metadata_with_version(reader.bytes()?, version, &mut metadata)?;
+            put_bytes(out, METADATA, &metadata);
+        } else {
+            reader.skip(wire_type)?;
+            out.extend_from_slice(&message[start..reader.offset()]);
+        }
+        start = reader.offset();
+    }
+    Ok(())
+}
+
+fn metadata_with_version(metadata: &[u8], version: &str, out: &mut Vec<u8>) -> Result<(), ProtobufError> {
+    let mut reader = Reader::new(metadata);
+    let mut start = 0;
+    let mut pending = true;
+    out.reserve(metadata.len() + version.len() + 2);
+    while let Some((number, wire_type)) = reader.tag()? {
+        // Go writes fields by their numbers, and an empty text too.
+        if pending && number >= RESOURCE_VERSION {
+            put_version(version, out);
+            pending = false;
+        }
+        reader.skip(wire_type)?;
+        if number != RESOURCE_VERSION {
+            out.extend_from_slice(&metadata[start..reader.offset()]);
+        }
+        start = reader.offset();
+    }
+    if pending {
+        put_version(version, out);
+    }
+    Ok(())
+}
+
+fn put_version(version: &str, out: &mut Vec<u8>) {
+    put_tag(out, RESOURCE_VERSION, WireType::Bytes);
+    put_varint(out, version.len() as u64);
+    out.extend_from_slice(version.as_bytes());
+}

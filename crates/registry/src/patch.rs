@@ -1,0 +1,280 @@
+//! PATCH in its four kinds, on top of the same change that PUT makes.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+use watchkeeper_meta::{
+    FieldError, FieldPath, FieldValidation, GroupKind, Status, StatusCause, StatusReason,
+};
+use watchkeeper_patch::apply::{self, ApplyError};
+use watchkeeper_patch::json_patch::{self, JsonPatchError};
+use watchkeeper_patch::managed_fields::{Managers, empty_object};
+use watchkeeper_patch::{merge_patch, strategic};
+use watchkeeper_wire::canonical::{canonicalize, read_body};
+use watchkeeper_wire::yaml;
+
+use crate::definition::Definition;
+use crate::update::{Part, Proposal, Written};
+use crate::write::{WriteContext, timestamp};
+use crate::{Registry, kinds, metadata};
+
+/// What a patch says, by its content type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PatchKind {
+    /// `application/json-patch+json`.
+    Json,
+    /// `application/merge-patch+json`.
+    Merge,
+    /// `application/strategic-merge-patch+json`.
+    Strategic,
+    /// `application/apply-patch+yaml`.
+    Apply {
+        /// Take fields from other managers.
+        force: bool,
+    },
+}
+
+impl Registry {
+    /// Patches an object, or one part of it.
+    #[expect(clippy::too_many_arguments, reason = "the parts of one request")]
+    pub async fn patch(
+        &self,
+        definition: &Arc<Definition>,
+        namespace: &str,
+        name: &str,
+        part: Part,
+        kind: PatchKind,
+        patch: &[u8],
+        context: &WriteContext,
+    ) -> Result<Written, Status> {
+        if let PatchKind::Apply { force } = kind {
+            let config = read_configuration(definition, name, patch)?;
+            return self
+                .apply(definition, namespace, name, part, config, force, context)
+                .await;
+        }
+        let patch = read_body(patch).map_err(|_| Status::bad_request("invalid JSON patch"))?;
+        check_shape(kind, &patch.value)?;
+        let complaints: Vec<String> = patch.duplicates.iter().map(ToString::to_string).collect();
+        let changed = self.change(definition, namespace, name, part, context, |live| {
+            let patched = patched(definition, kind, live.clone(), &patch.value)?;
+            let object = self.read_patched(definition, namespace, name, patched, &complaints, context)?;
+            Ok(Proposal {
+                object,
+                managers: None,
+            })
+        });
+        Ok(Written {
+            object: changed.await?,
+            created: false,
+        })
+    }
+
+    /// Takes what a patch has made for an object again.
+    fn read_patched(
+        &self,
+        definition: &Definition,
+        namespace: &str,
+        name: &str,
+        patched: Value,
+        complaints: &[String],
+        context: &WriteContext,
+    ) -> Result<Value, Status> {
+        let shown = patched.to_string();
+        let unfit = |why: &dyn std::fmt::Display| {
+            let fault = FieldError::invalid(&FieldPath::new("patch"), shown.as_str(), why.to_string());
+            Status::invalid(&GroupKind::new("", ""), "", &[fault])
+        };
+        let read =
+            canonicalize(definition.schema, definition.type_id, patched).map_err(|error| unfit(&error))?;
+        let unknown = read.unknown.iter().map(ToString::to_string);
+        let complaints: Vec<String> = complaints.iter().cloned().chain(unknown).collect();
+        match context.field_validation {
+            FieldValidation::Strict if !complaints.is_empty() => {
+                return Err(unfit(&format_args!(
+                    "strict decoding error: {}",
+                    complaints.join(", ")
+                )));
+            }
+            FieldValidation::Warn => complaints.iter().for_each(|text| context.warnings.add(text)),
+            _ => {}
+        }
+        let mut object = read.value;
+        metadata::match_namespace(definition, &mut object, namespace)?;
+        metadata::match_name(&object, name)?;
+        object["apiVersion"] = definition.api_version.as_str().into();
+        object["kind"] = definition.resource.kind.as_ref().into();
+        kinds::default(definition, &mut object);
+        Ok(object)
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "the parts of one request")]
+    async fn apply(
+        &self,
+        definition: &Arc<Definition>,
+        namespace: &str,
+        name: &str,
+        part: Part,
+        mut config: Value,
+        force: bool,
+        context: &WriteContext,
+    ) -> Result<Written, Status> {
+        metadata::match_namespace(definition, &mut config, namespace)?;
+        let now = timestamp(self.clock().now());
+        let writer = context.writer(definition, part.subresource(), &now);
+        let (schema, root) = (definition.schema, definition.type_id);
+        let apply_to = |live: &Value| {
+            let managers = Managers::of(live).unwrap_or_default();
+            let applied = apply::apply(schema, root, live, managers, &config, &writer, force);
+            let (mut object, managers) = applied.map_err(|error| refused(definition, name, error))?;
+            metadata::of(&mut object).remove("managedFields");
+            let object = self.read_patched(definition, namespace, name, object, &[], context)?;
+            Ok(Proposal {
+                object,
+                managers: Some(managers),
+            })
+        };
+        let missing = self.find(definition, namespace, name).await?.is_none();
+        if missing && part == Part::Object {
+            if !metadata::text(&config, "uid").is_empty() {
+                return Err(uid_of_nothing(definition, name, metadata::text(&config, "uid")));
+            }
+            let Proposal { mut object, managers } = apply_to(&empty_object(schema, root))?;
+            managers.unwrap_or_default().write_to(&mut object);
+            let object = self.store_new(definition, namespace, object, context).await?;
+            return Ok(Written {
+                object,
+                created: true,
+            });
+        }
+        let object = self
+            .change(definition, namespace, name, part, context, apply_to)
+            .await?;
+        Ok(Written {
+            object,
+            created: false,
+        })
+    }
+}
+
+/// Refuses a patch of the wrong JSON type, in Go's words.
+fn check_shape(kind: PatchKind, patch: &Value) -> Result<(), Status> {
+    let (fits, wanted) = match kind {
+        PatchKind::Json => (patch.is_array(), "[]handlers.jsonPatchOp"),
+        _ => (patch.is_object(), "map[string]interface {}"),
+    };
+    if fits {
+        return Ok(());
+    }
+    let found = match patch {
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+        Value::String(_) => "string",
+        Value::Bool(_) => "bool",
+        Value::Number(_) => "number",
+        // Go reads null into anything.
+        Value::Null => return Ok(()),
+    };
+    let text = format!("error decoding patch: json: cannot unmarshal {found} into Go value of type {wanted}");
+    Err(Status::bad_request(text))
+}
+
+fn patched(definition: &Definition, kind: PatchKind, live: Value, patch: &Value) -> Result<Value, Status> {
+    let mut object = live;
+    match kind {
+        PatchKind::Json => match json_patch::apply(&mut object, patch) {
+            Ok(()) => Ok(object),
+            Err(error @ JsonPatchError::TooManyOperations { .. }) => {
+                Err(Status::request_entity_too_large(error))
+            }
+            Err(error) => {
+                tracing::debug!(%error, "JSON patch does not apply");
+                Err(rejected())
+            }
+        },
+        PatchKind::Strategic => {
+            let (Value::Object(fields), Value::Object(patch)) = (&mut object, patch) else {
+                return Ok(object);
+            };
+            match strategic::apply(definition.schema, definition.type_id, fields, patch.clone()) {
+                Ok(()) => Ok(object),
+                Err(error) if error.is_bad_request() => Err(Status::bad_request(error.to_string())),
+                Err(error) => Err(Status::unclassified(error.to_string())),
+            }
+        }
+        _ => {
+            merge_patch::apply(&mut object, patch.clone());
+            Ok(object)
+        }
+    }
+}
+
+/// All that Kubernetes says about a JSON patch that does not apply.
+fn rejected() -> Status {
+    let text = "the server rejected our request due to an error in our request";
+    let mut status = Status::failure(422, StatusReason::INVALID, text);
+    status.details = Some(Box::default());
+    status
+}
+
+/// Reads the body of an apply.
+fn read_configuration(definition: &Definition, name: &str, patch: &[u8]) -> Result<Value, Status> {
+    let bad = |text: String| Status::bad_request(text);
+    let document = yaml::first_document(patch, yaml::Mode::Strict)
+        .map_err(|error| bad(format!("error decoding patch: {error}")))?;
+    let config = document.value;
+    let text = |field: &str| config.get(field).and_then(Value::as_str).unwrap_or_default();
+    if !config.is_object() || (text("kind") != definition.resource.kind && !text("kind").is_empty()) {
+        return Err(bad(format!(
+            "invalid object type: {}, Kind={}",
+            text("apiVersion"),
+            text("kind")
+        )));
+    }
+    if text("apiVersion") != definition.api_version {
+        return Err(bad(format!(
+            "Incorrect version specified in apply patch. Specified patch version: {}, expected: {}",
+            text("apiVersion"),
+            definition.api_version
+        )));
+    }
+    if config
+        .pointer("/metadata/managedFields")
+        .is_some_and(|fields| !fields.is_null())
+    {
+        return Err(bad("metadata.managedFields must be nil".to_owned()));
+    }
+    let mut config = config;
+    if metadata::text(&config, "name").is_empty() {
+        metadata::of(&mut config).insert("name".to_owned(), name.into());
+    }
+    Ok(config)
+}
+
+/// What a client hears whose configuration is not applied.
+fn refused(definition: &Definition, name: &str, error: ApplyError) -> Status {
+    match error {
+        ApplyError::Conflicts(conflicts) => {
+            let count = conflicts.entries().len();
+            let noun = if count == 1 { "conflict" } else { "conflicts" };
+            let causes = conflicts.entries().iter().map(|conflict| StatusCause {
+                reason: "FieldManagerConflict".into(),
+                message: conflict.message(),
+                field: conflict.field.clone(),
+            });
+            let text = format!("Apply failed with {count} {noun}: {conflicts}");
+            Status::apply_conflict(text, causes.collect())
+        }
+        ApplyError::Configuration(error) => {
+            let kind = definition.resource.group_version_kind();
+            let text = format!("failed to create typed patch object (/{name}; {kind}): {error}");
+            Status::unclassified(text)
+        }
+    }
+}
+
+fn uid_of_nothing(definition: &Definition, name: &str, uid: &str) -> Status {
+    let why =
+        format!("uid mismatch: the provided object specified uid {uid}, and no existing object was found");
+    Status::conflict(&definition.group_resource(), name, why)
+}

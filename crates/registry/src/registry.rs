@@ -1,0 +1,80 @@
+//! The registry: every resource over one store.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use watchkeeper_meta::{GroupVersionResource, Status};
+use watchkeeper_storage::{ReadError, Store};
+
+use crate::clock::Clock;
+use crate::definition::Definition;
+use crate::watch_cache::WatchCache;
+
+/// What a read, a write and a watch mean, over one store. Clones are cheap and lead to the same registry.
+#[derive(Clone)]
+pub struct Registry {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    store: Store,
+    clock: Clock,
+    definitions: HashMap<GroupVersionResource, Arc<Definition>>,
+    /// One history per resource that has ever been watched, by its prefix in the store.
+    watch_caches: Mutex<HashMap<String, Arc<WatchCache>>>,
+}
+
+impl Registry {
+    /// A registry of the built-in resources. What every cluster has, default namespaces and the like, is created
+    /// if it is not there.
+    pub async fn open(store: Store) -> Result<Self, Status> {
+        let definitions = Definition::builtin().into_iter();
+        let definitions = definitions
+            .map(|known| (known.resource.group_version_resource(), known))
+            .collect();
+        let registry = Self {
+            inner: Arc::new(Inner {
+                store,
+                clock: Clock::system(),
+                definitions,
+                watch_caches: Mutex::new(HashMap::new()),
+            }),
+        };
+        registry.bootstrap().await?;
+        Ok(registry)
+    }
+
+    /// The resource of that name, if it is stored here.
+    pub fn definition(&self, resource: &GroupVersionResource) -> Option<Arc<Definition>> {
+        self.inner.definitions.get(resource).cloned()
+    }
+
+    /// Every stored resource.
+    pub fn definitions(&self) -> impl Iterator<Item = &Arc<Definition>> {
+        self.inner.definitions.values()
+    }
+
+    /// The store below.
+    pub fn store(&self) -> &Store {
+        &self.inner.store
+    }
+
+    /// What time it is.
+    pub fn clock(&self) -> Clock {
+        self.inner.clock
+    }
+
+    /// The resource's history, followed from the first watch on.
+    pub(crate) fn watch_cache(&self, definition: &Definition) -> Result<Arc<WatchCache>, Status> {
+        let prefix = definition.prefix("");
+        let mut caches = self.inner.watch_caches.lock();
+        if let Some(cache) = caches.get(&prefix) {
+            return Ok(cache.clone());
+        }
+        let closed = |_: ReadError| Status::service_unavailable("the server is shutting down");
+        let cache = WatchCache::start(self.store(), &prefix).map_err(closed)?;
+        caches.insert(prefix, cache.clone());
+        Ok(cache)
+    }
+}

@@ -1,0 +1,60 @@
+//! Which objects of a resource a request is about: a namespace, labels, fields.
+
+use watchkeeper_meta::{FieldSelector, LabelSelector, Status};
+
+use crate::definition::Definition;
+use crate::fields;
+use crate::object::StoredObject;
+
+/// Which objects of a resource a request is about. The namespace is a prefix of the store and needs no test.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Selection {
+    labels: LabelSelector,
+    fields: FieldSelector,
+}
+
+impl Selection {
+    /// Checks the selectors against the resource.
+    pub(crate) fn new(
+        definition: &Definition,
+        labels: LabelSelector,
+        fields: FieldSelector,
+    ) -> Result<Self, Status> {
+        Ok(Self {
+            labels,
+            fields: fields::check(definition, fields)?,
+        })
+    }
+
+    /// Whether every object is meant.
+    pub(crate) fn is_everything(&self) -> bool {
+        self.labels.is_everything() && self.fields.is_everything()
+    }
+
+    /// Whether an object is meant. Only what is asked about is read.
+    pub(crate) fn matches(&self, definition: &Definition, object: &StoredObject) -> Result<bool, Status> {
+        if self.is_everything() {
+            return Ok(true);
+        }
+        let header = object.header(definition)?;
+        if !self.labels.matches(&header) {
+            return Ok(false);
+        }
+        let in_header = |field: &str| matches!(field, "metadata.name" | "metadata.namespace");
+        if self
+            .fields
+            .requirements()
+            .iter()
+            .all(|requirement| in_header(&requirement.field))
+        {
+            return Ok(self.fields.matches(|field| match field {
+                "metadata.name" => header.name.to_string(),
+                _ => header.namespace.to_string(),
+            }));
+        }
+        let value = object.to_value(definition)?;
+        Ok(self
+            .fields
+            .matches(|field| fields::value(definition, &value, field)))
+    }
+}

@@ -1,0 +1,335 @@
+//! Changing an object: read, change, check, compare-and-swap, and again if someone was faster.
+//!
+//! PUT and all kinds of PATCH share this. They differ in how the new state comes from the live one
+//! ([`Proposal`]), and in whether a conflict is the client's to resolve: a client that names a version wants to
+//! know, one that does not is content with whatever is there.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use watchkeeper_meta::{FieldError, FieldPath, GroupKind, Status};
+use watchkeeper_patch::field_set::FieldSet;
+use watchkeeper_patch::managed_fields::Managers;
+use watchkeeper_storage::WriteError;
+
+use crate::body::Body;
+use crate::create::recanonicalized;
+use crate::definition::Definition;
+use crate::object::StoredObject;
+use crate::read_version::parse_number;
+use crate::write::{WriteContext, accept, not_stored, timestamp};
+use crate::{Registry, kinds, metadata};
+
+/// How often a write without a version is tried again when others are faster.
+const MAX_TRIES: usize = 100;
+
+/// Which part of an object a write is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// The object, except for its status.
+    Object,
+    /// The status alone.
+    Status,
+    /// Both, as the server's own subresources write.
+    Whole,
+}
+
+impl Part {
+    /// As managed fields name it.
+    pub(crate) fn subresource(self) -> &'static str {
+        match self {
+            Self::Status => "status",
+            Self::Object | Self::Whole => "",
+        }
+    }
+}
+
+/// An object that was written.
+#[derive(Clone, Debug)]
+pub struct Written {
+    /// Its new state.
+    pub object: StoredObject,
+    /// Whether it was not there before.
+    pub created: bool,
+}
+
+/// What a write wants an object to become.
+pub(crate) struct Proposal {
+    /// The new state.
+    pub(crate) object: Value,
+    /// Its managers, if the write has worked them out; else they are worked out from what changed.
+    pub(crate) managers: Option<Managers>,
+}
+
+impl Registry {
+    /// Replaces an object, or one part of it.
+    pub async fn update(
+        &self,
+        definition: &Arc<Definition>,
+        namespace: &str,
+        name: &str,
+        part: Part,
+        body: Body<'_>,
+        context: &WriteContext,
+    ) -> Result<Written, Status> {
+        let mut object = body.read(definition, context)?;
+        metadata::match_namespace(definition, &mut object, namespace)?;
+        metadata::match_name(&object, name)?;
+        kinds::default(definition, &mut object);
+        let creates = definition.strategy.creates_on_update && part == Part::Object;
+        if creates && self.find(definition, namespace, name).await?.is_none() {
+            // The version of an object that is not there says nothing.
+            metadata::of(&mut object).remove("resourceVersion");
+            let object = self.create_object(definition, namespace, object, context).await?;
+            return Ok(Written {
+                object,
+                created: true,
+            });
+        }
+        let changed = self
+            .change(definition, namespace, name, part, context, |_| {
+                Ok(Proposal {
+                    object: object.clone(),
+                    managers: None,
+                })
+            })
+            .await?;
+        Ok(Written {
+            object: changed,
+            created: false,
+        })
+    }
+
+    /// Changes an object that is there.
+    pub(crate) async fn change(
+        &self,
+        definition: &Arc<Definition>,
+        namespace: &str,
+        name: &str,
+        part: Part,
+        context: &WriteContext,
+        propose: impl Fn(&Value) -> Result<Proposal, Status>,
+    ) -> Result<StoredObject, Status> {
+        let resource = definition.group_resource();
+        for _ in 0..MAX_TRIES {
+            let stored = self.find(definition, namespace, name).await?;
+            let stored = stored.ok_or_else(|| Status::not_found(&resource, name))?;
+            let live = stored.to_value(definition)?;
+            let proposal = propose(&live)?;
+            let names_version = check_identity(definition, &live, &proposal.object)?;
+            let new = self.completed(definition, part, &live, proposal, context).await?;
+            match self.store_changed(definition, &stored, &live, new, context).await {
+                Ok(stored) => return Ok(stored),
+                Err(Failed::Overtaken) if names_version => return Err(Status::modified(&resource, name)),
+                Err(Failed::Overtaken) => {}
+                Err(Failed::For(status)) => return Err(status),
+            }
+        }
+        Err(Status::modified(&resource, name))
+    }
+
+    /// The proposal as it would be stored.
+    async fn completed(
+        &self,
+        definition: &Arc<Definition>,
+        part: Part,
+        live: &Value,
+        proposal: Proposal,
+        context: &WriteContext,
+    ) -> Result<Value, Status> {
+        let now = timestamp(self.clock().now());
+        let (schema, root) = (definition.schema, definition.type_id);
+        let Proposal {
+            object: mut new,
+            managers,
+        } = proposal;
+        let found = || match part {
+            Part::Object | Part::Whole => Managers::of_write(live, &new),
+            Part::Status => Managers::of(live).unwrap_or_default(),
+        };
+        let (mut managers, recorded) = match managers {
+            Some(managers) => (managers, true),
+            None => (found(), false),
+        };
+        restrict(definition, part, &mut new, live);
+        metadata::keep(&mut new, live);
+        // An object that nobody was said to manage stays so until someone applies.
+        if !recorded && !managers.is_empty() {
+            let writer = context.writer(definition, part.subresource(), &now);
+            managers.record_update(schema, root, live, &new, &FieldSet::new(), &writer);
+        }
+        self.admit_update(definition, live, &mut new, context).await?;
+        kinds::prepare_for_update(definition, part, &mut new, live);
+        new = recanonicalized(definition, new)?;
+        count_generation(definition, &mut new, live);
+        managers.write_to(&mut new);
+        let mut faults = metadata::update_faults(definition, &new, live);
+        faults.extend(kinds::update_faults(definition, part, &new, live));
+        accept(definition, &new, &faults)?;
+        kinds::warn(definition, &new, Some(live), &context.warnings);
+        Ok(new)
+    }
+
+    /// Stores the new state, or removes the object if nothing keeps it any longer.
+    async fn store_changed(
+        &self,
+        definition: &Definition,
+        stored: &StoredObject,
+        live: &Value,
+        new: Value,
+        context: &WriteContext,
+    ) -> Result<StoredObject, Failed> {
+        let bytes = StoredObject::encode(definition, &new).map_err(Failed::For)?;
+        if bytes == stored.bytes || is_same_but_for_times(live, &new) {
+            return Ok(stored.clone());
+        }
+        let Some(expected) = stored.revision else {
+            return Ok(stored.clone());
+        };
+        if context.dry_run {
+            return Ok(StoredObject {
+                bytes,
+                revision: Some(expected),
+            });
+        }
+        let key = definition.key(metadata::text(&new, "namespace"), metadata::text(&new, "name"));
+        if kinds::is_ready_to_go(definition, &new) {
+            let removed = self.store().delete(&key, expected).await;
+            return removed
+                .map(|_| StoredObject {
+                    bytes,
+                    revision: Some(expected),
+                })
+                .map_err(Failed::from);
+        }
+        let revision = self
+            .store()
+            .update(&key, bytes.clone(), expected, definition.strategy.ttl)
+            .await;
+        revision
+            .map(|revision| StoredObject {
+                bytes,
+                revision: Some(revision),
+            })
+            .map_err(Failed::from)
+    }
+}
+
+enum Failed {
+    /// Someone else wrote first.
+    Overtaken,
+    For(Status),
+}
+
+impl From<WriteError> for Failed {
+    fn from(error: WriteError) -> Self {
+        match error {
+            WriteError::Conflict { .. } => Self::Overtaken,
+            error => Self::For(not_stored(error)),
+        }
+    }
+}
+
+/// Refuses a proposal that means another object or another version. True if it names a version at all.
+fn check_identity(definition: &Definition, live: &Value, new: &Value) -> Result<bool, Status> {
+    let resource = definition.group_resource();
+    let name = metadata::text(live, "name");
+    let (stated_uid, uid) = (metadata::text(new, "uid"), metadata::text(live, "uid"));
+    if !stated_uid.is_empty() && stated_uid != uid {
+        let key = definition.key(metadata::text(live, "namespace"), name);
+        return Err(Status::conflict(
+            &resource,
+            name,
+            format_args!(
+                "StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: \
+                 Precondition failed: UID in precondition: {stated_uid}, UID in object meta: {uid}"
+            ),
+        ));
+    }
+    let version = metadata::text(new, "resourceVersion");
+    let number = if version.is_empty() {
+        0
+    } else {
+        parse_number(version).map_err(Status::unclassified)?
+    };
+    if number == 0 {
+        if definition.strategy.updates_unconditionally {
+            return Ok(false);
+        }
+        // Kubernetes names the resource where other refusals name the kind.
+        let group = definition.resource.group.clone();
+        let kind = GroupKind {
+            group,
+            kind: definition.resource.plural.clone(),
+        };
+        let path = FieldPath::new("metadata").child("resourceVersion");
+        let fault = FieldError::invalid(&path, json!(0), "must be specified for an update");
+        return Err(Status::invalid(&kind, name, &[fault]));
+    }
+    if version != metadata::text(live, "resourceVersion") {
+        return Err(Status::modified(&resource, name));
+    }
+    Ok(true)
+}
+
+/// Leaves everything that is not the written part as it is.
+fn restrict(definition: &Definition, part: Part, new: &mut Value, live: &Value) {
+    let Some(fields) = new.as_object_mut() else { return };
+    let mut keep = |name: &str| match live.get(name) {
+        Some(value) => drop(fields.insert(name.to_owned(), value.clone())),
+        None => drop(fields.remove(name)),
+    };
+    match part {
+        Part::Whole => {}
+        Part::Object if definition.has_status() => keep("status"),
+        Part::Object => {}
+        Part::Status => {
+            let names: Vec<String> = live
+                .as_object()
+                .into_iter()
+                .flatten()
+                .map(|(name, _)| name.clone())
+                .collect();
+            for name in names
+                .iter()
+                .filter(|name| !matches!(name.as_str(), "metadata" | "status"))
+            {
+                keep(name);
+            }
+        }
+    }
+}
+
+/// One more if anything but metadata and status changed.
+fn count_generation(definition: &Definition, new: &mut Value, live: &Value) {
+    if !definition.strategy.counts_generations {
+        return;
+    }
+    let spec = |object: &Value| -> Vec<(String, Value)> {
+        let fields = object.as_object().into_iter().flatten();
+        let fields = fields.filter(|(name, _)| !matches!(name.as_str(), "metadata" | "status"));
+        fields
+            .map(|(name, value)| (name.clone(), value.clone()))
+            .collect()
+    };
+    if spec(new) != spec(live) {
+        let generation = live["metadata"]["generation"].as_i64().unwrap_or_default();
+        metadata::of(new).insert("generation".to_owned(), json!(generation + 1));
+    }
+}
+
+/// Whether only the times of managed fields differ: not worth a version.
+fn is_same_but_for_times(live: &Value, new: &Value) -> bool {
+    let timeless = |object: &Value| {
+        let mut object = object.clone();
+        let metadata = metadata::of(&mut object);
+        metadata.remove("resourceVersion");
+        if let Some(Value::Array(entries)) = metadata.get_mut("managedFields") {
+            for entry in entries.iter_mut().filter_map(Value::as_object_mut) {
+                entry.remove("time");
+            }
+        }
+        object
+    };
+    timeless(live) == timeless(new)
+}

@@ -1,0 +1,349 @@
+//! One watch: what has happened to a selection of objects since a version, and then what happens.
+//!
+//! A watch is a position in its resource's [history](crate::watch_cache). What a change means to it depends on its
+//! selection: an object that enters the selection is added, one that leaves it is deleted, with its last state in
+//! the selection and the version of the change.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::sync::watch::Receiver;
+use tokio::time::Instant;
+use watchkeeper_meta::{ListOptions, Status, WatchEventKind, WatchOptions};
+use watchkeeper_storage::{Change, Revision};
+
+use crate::Registry;
+use crate::definition::Definition;
+use crate::object::StoredObject;
+use crate::read_version;
+use crate::selection::Selection;
+use crate::watch_cache::{CachedChange, Form, Lost, WatchCache};
+
+/// A minute, as Kubernetes: a quiet watch still moves its position.
+const BOOKMARK_PERIOD: Duration = Duration::from_secs(60);
+
+/// A watch with a deadline gets a last bookmark this long before it.
+const LAST_BOOKMARK: Duration = Duration::from_secs(2);
+
+/// Half an hour to an hour, as Kubernetes: streams end now and then, so that load spreads over servers.
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30 * 60);
+
+/// One open watch.
+pub struct Watch {
+    definition: Arc<Definition>,
+    selection: Selection,
+    prefix: String,
+    cache: Arc<WatchCache>,
+    progress: Receiver<Revision>,
+    /// Everything up to here has been delivered.
+    position: Revision,
+    /// The objects the watch begins with, not yet delivered.
+    initial: VecDeque<StoredObject>,
+    /// Changes taken from the history, not yet delivered.
+    ready: VecDeque<Arc<CachedChange>>,
+    bookmarks: Option<Bookmarks>,
+    deadline: Instant,
+    state: State,
+}
+
+/// When the next bookmark is due.
+struct Bookmarks {
+    next: Instant,
+    /// The version of the last one, or of the start.
+    last: Revision,
+    /// The end of the initial events is still to be told.
+    announce_end: bool,
+    /// The last bookmark before the deadline, until it is sent.
+    final_at: Option<Instant>,
+}
+
+enum State {
+    Open,
+    /// One more item, then the end.
+    Failing(Status),
+    Ended,
+}
+
+/// What a watch delivers.
+#[derive(Clone)]
+pub enum WatchItem {
+    /// Something happened to an object.
+    Event(Event),
+    /// Nothing more happened up to this version.
+    Bookmark {
+        /// The version.
+        revision: Revision,
+        /// Whether this marks the end of the initial events.
+        initial_events_end: bool,
+    },
+    /// The watch has failed; this is its last item.
+    Error(Status),
+}
+
+/// Something that happened to an object.
+#[derive(Clone)]
+pub struct Event {
+    /// What, as this watch sees it.
+    pub kind: WatchEventKind,
+    /// The object, with the version of the event.
+    pub object: StoredObject,
+    change: Option<Arc<CachedChange>>,
+}
+
+impl Event {
+    /// The event in one form. `form` numbers whatever the form depends on besides the event; the first watch to
+    /// ask for it encodes it for all.
+    pub fn encoded(&self, form: u8, encode: impl FnOnce(&Self) -> Bytes) -> Bytes {
+        match &self.change {
+            None => encode(self),
+            Some(change) => {
+                let form = Form(u16::from(form) << 2 | self.kind as u16 & 3);
+                change.form(form, |_| encode(self))
+            }
+        }
+    }
+}
+
+impl Registry {
+    /// Opens a watch on the objects of a namespace, or of all when `namespace` is empty.
+    ///
+    /// Errors in the request are errors here; what only shows in the store is the watch's first and last item, as
+    /// Kubernetes has it.
+    pub async fn watch(
+        &self,
+        definition: &Arc<Definition>,
+        namespace: &str,
+        options: &WatchOptions,
+    ) -> Result<Watch, Status> {
+        let selection = Selection::new(
+            definition,
+            options.label_selector.clone(),
+            options.field_selector.clone(),
+        )?;
+        let version = read_version::parse(&options.resource_version).map_err(Status::unclassified)?;
+        let starts_fresh = version == Revision::ZERO;
+        let cache = self.watch_cache(definition)?;
+        let now = Instant::now();
+        let timeout = match options.timeout_seconds {
+            Some(seconds) if seconds > 0 => Duration::from_secs(seconds),
+            _ => DEFAULT_TIMEOUT.mul_f64(1.0 + fastrand::f64()),
+        };
+        let deadline = now + timeout;
+        let mut watch = Watch {
+            definition: definition.clone(),
+            selection,
+            prefix: definition.prefix(namespace),
+            progress: cache.progress(),
+            position: version,
+            initial: VecDeque::new(),
+            ready: VecDeque::new(),
+            bookmarks: options.allow_bookmarks.then(|| Bookmarks {
+                next: now + BOOKMARK_PERIOD,
+                last: version,
+                announce_end: options.send_initial_events == Some(true),
+                final_at: (timeout > LAST_BOOKMARK && options.timeout_seconds.is_some())
+                    .then(|| deadline - LAST_BOOKMARK),
+            }),
+            cache,
+            deadline,
+            state: State::Open,
+        };
+        let failure = match options.send_initial_events {
+            Some(true) => self.begin_with_objects(&mut watch, namespace, version).await,
+            None if starts_fresh => self.begin_with_objects(&mut watch, namespace, version).await,
+            Some(false) if starts_fresh => {
+                watch.position = self.store().current_revision();
+                Ok(())
+            }
+            _ => watch.check_start(version),
+        };
+        if let Err(status) = failure {
+            watch.state = State::Failing(status);
+        }
+        Ok(watch)
+    }
+
+    /// Lets the watch begin with an event for every object there is.
+    async fn begin_with_objects(
+        &self,
+        watch: &mut Watch,
+        namespace: &str,
+        not_older_than: Revision,
+    ) -> Result<(), Status> {
+        read_version::reached(self.store(), not_older_than).await?;
+        let everything = ListOptions::default();
+        let list = self.list(&watch.definition, namespace, &everything).await?;
+        for object in list.items {
+            if watch.selection.matches(&watch.definition, &object)? {
+                watch.initial.push_back(object);
+            }
+        }
+        watch.position = list.revision;
+        if let Some(bookmarks) = &mut watch.bookmarks {
+            bookmarks.last = list.revision;
+        }
+        Ok(())
+    }
+}
+
+impl Watch {
+    /// The next item; `None` when the watch has ended. Dropping the future loses nothing.
+    pub async fn next(&mut self) -> Option<WatchItem> {
+        loop {
+            match std::mem::replace(&mut self.state, State::Ended) {
+                State::Ended => return None,
+                State::Failing(status) => return Some(WatchItem::Error(status)),
+                State::Open => self.state = State::Open,
+            }
+            if let Some(object) = self.initial.pop_front() {
+                let kind = WatchEventKind::Added;
+                return Some(WatchItem::Event(Event {
+                    kind,
+                    object,
+                    change: None,
+                }));
+            }
+            if let Some(bookmark) = self.due_bookmark() {
+                return Some(bookmark);
+            }
+            if let Some(change) = self.ready.pop_front() {
+                match self.event(change) {
+                    Ok(Some(event)) => return Some(WatchItem::Event(event)),
+                    Ok(None) => {}
+                    Err(status) => self.state = State::Failing(status),
+                }
+                continue;
+            }
+            match self.cache.after(self.position) {
+                Ok((changes, seen)) => {
+                    let quiet = changes.is_empty();
+                    self.ready.extend(changes);
+                    self.position = seen;
+                    if quiet && !self.wait().await {
+                        self.state = State::Ended;
+                    }
+                }
+                // A watch that has begun and fell behind ends; it resumes from its last version and is then told.
+                Err(Lost::TooOld(_) | Lost::Closed) => self.state = State::Ended,
+            }
+        }
+    }
+
+    /// The resource being watched.
+    pub fn definition(&self) -> &Arc<Definition> {
+        &self.definition
+    }
+
+    /// Whether the history reaches back to the version the watch should start after.
+    fn check_start(&self, version: Revision) -> Result<(), Status> {
+        let since = self.cache.since();
+        if version >= since {
+            return Ok(());
+        }
+        // Kubernetes keeps no cache of events and words the refusal of its store.
+        if self.definition.resource.plural == "events" {
+            return Err(Status::watch_expired());
+        }
+        Err(Status::too_old_resource_version(version.get(), since.get()))
+    }
+
+    /// Waits for changes or for something that is due; false when the watch's time is up.
+    async fn wait(&mut self) -> bool {
+        let now = Instant::now();
+        if now >= self.deadline {
+            return false;
+        }
+        let bookmark = self
+            .bookmarks
+            .as_ref()
+            .map(Bookmarks::next_due)
+            .filter(|due| *due > now);
+        let wake_at = bookmark.unwrap_or(self.deadline).min(self.deadline);
+        // Seen before asking the history again, so that nothing slips in between.
+        let seen = *self.progress.borrow_and_update();
+        if seen > self.position {
+            return true;
+        }
+        tokio::select! {
+            changed = self.progress.changed() => changed.is_ok(),
+            () = tokio::time::sleep_until(wake_at) => true,
+        }
+    }
+
+    fn due_bookmark(&mut self) -> Option<WatchItem> {
+        let quiet = self.ready.is_empty();
+        let bookmarks = self.bookmarks.as_mut()?;
+        if bookmarks.announce_end {
+            bookmarks.announce_end = false;
+            return Some(WatchItem::Bookmark {
+                revision: self.position,
+                initial_events_end: true,
+            });
+        }
+        let now = Instant::now();
+        if !quiet || now < bookmarks.next_due() {
+            return None;
+        }
+        let is_final = bookmarks.final_at.take_if(|due| now >= *due).is_some();
+        bookmarks.next = now + BOOKMARK_PERIOD;
+        // The same version again says nothing, unless the watch is about to end.
+        if self.position == bookmarks.last && !is_final {
+            return None;
+        }
+        bookmarks.last = self.position;
+        Some(WatchItem::Bookmark {
+            revision: self.position,
+            initial_events_end: false,
+        })
+    }
+
+    /// What a change means to this watch; `None` if nothing.
+    fn event(&self, cached: Arc<CachedChange>) -> Result<Option<Event>, Status> {
+        let change: &Change = &cached.change;
+        if !change.key.starts_with(&*self.prefix) {
+            return Ok(None);
+        }
+        let revision = Some(change.revision);
+        let with_version = |bytes: &Bytes| StoredObject {
+            bytes: bytes.clone(),
+            revision,
+        };
+        let selected = |object: StoredObject| -> Result<Option<StoredObject>, Status> {
+            Ok(self
+                .selection
+                .matches(&self.definition, &object)?
+                .then_some(object))
+        };
+        let old = change
+            .previous
+            .as_ref()
+            .map(|(bytes, _)| selected(with_version(bytes)))
+            .transpose()?
+            .flatten();
+        let new = change
+            .value
+            .as_ref()
+            .map(|bytes| selected(with_version(bytes)))
+            .transpose()?
+            .flatten();
+        let (kind, object) = match (old, new) {
+            (None, Some(new)) => (WatchEventKind::Added, new),
+            (Some(_), Some(new)) => (WatchEventKind::Modified, new),
+            (Some(old), None) => (WatchEventKind::Deleted, old),
+            (None, None) => return Ok(None),
+        };
+        Ok(Some(Event {
+            kind,
+            object,
+            change: Some(cached),
+        }))
+    }
+}
+
+impl Bookmarks {
+    fn next_due(&self) -> Instant {
+        self.final_at.map_or(self.next, |last| last.min(self.next))
+    }
+}

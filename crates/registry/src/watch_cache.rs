@@ -1,0 +1,193 @@
+//! One history per resource, shared by all its watchers.
+//!
+//! A task reads the store's feed for the resource's prefix and appends each change. A watcher is a position in
+//! that history: it owns no queue, so a slow one costs nothing and holds nobody back. One that falls so far behind
+//! that its next change has been dropped is told so, and its stream ends; it resumes from its version.
+//!
+//! What is sent for a change is worked out at most once per form (encoding, event kind) and shared by everyone who
+//! wants that form.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Weak};
+
+use bytes::Bytes;
+use parking_lot::{Mutex, RwLock};
+use tokio::sync::watch;
+use watchkeeper_storage::{Change, Feed, ReadError, Revision, Store};
+
+/// The most changes kept per resource. A watcher further behind must list again.
+pub(crate) const MAX_CHANGES: usize = 100_000;
+
+/// The most changes handed to a watcher at once.
+const MAX_BATCH: usize = 256;
+
+/// How many of the newest changes keep their encoded forms: all current watchers are within this distance, and a
+/// laggard pays for its own encoding.
+const ENCODED_CHANGES: usize = 1_024;
+
+/// The history of one resource.
+pub(crate) struct WatchCache {
+    history: RwLock<History>,
+    /// The revision up to which the history is complete; watchers wait on it.
+    complete: watch::Sender<Revision>,
+}
+
+struct History {
+    changes: VecDeque<Arc<CachedChange>>,
+    /// The history holds every change after this revision.
+    since: Revision,
+    /// The store is closed: nothing will come any more.
+    closed: bool,
+}
+
+/// A change with the forms it has been sent in.
+pub(crate) struct CachedChange {
+    pub(crate) change: Arc<Change>,
+    forms: Mutex<HashMap<Form, Bytes>>,
+}
+
+/// What a sent change depends on besides the change: an encoding and a transformation, numbered by whoever encodes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Form(pub(crate) u16);
+
+/// Why a watcher gets no more changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Lost {
+    /// The history no longer reaches back to the watcher; it begins after this revision.
+    TooOld(Revision),
+    /// The store is closed.
+    Closed,
+}
+
+impl CachedChange {
+    /// The change in one form, encoded by the first who asks.
+    pub(crate) fn form(&self, form: Form, encode: impl FnOnce(&Change) -> Bytes) -> Bytes {
+        self.forms
+            .lock()
+            .entry(form)
+            .or_insert_with(|| encode(&self.change))
+            .clone()
+    }
+}
+
+impl WatchCache {
+    /// Starts following a prefix of the store. The task ends with the store or with the last handle.
+    pub(crate) fn start(store: &Store, prefix: &str) -> Result<Arc<Self>, ReadError> {
+        let (feed, since) = oldest_feed(store, prefix)?;
+        let cache = Arc::new(Self {
+            history: RwLock::new(History {
+                changes: VecDeque::new(),
+                since,
+                closed: false,
+            }),
+            complete: watch::Sender::new(since),
+        });
+        let store = store.clone();
+        tokio::spawn(follow(Arc::downgrade(&cache), store, prefix.to_owned(), feed));
+        Ok(cache)
+    }
+
+    /// The changes after a revision, oldest first; none if the watcher is up to date. The second value is the
+    /// revision the watcher has then seen.
+    pub(crate) fn after(&self, position: Revision) -> Result<(Vec<Arc<CachedChange>>, Revision), Lost> {
+        let history = self.history.read();
+        if position < history.since {
+            return Err(Lost::TooOld(history.since));
+        }
+        if history.closed {
+            return Err(Lost::Closed);
+        }
+        let first = history
+            .changes
+            .partition_point(|cached| cached.change.revision <= position);
+        let batch: Vec<_> = history.changes.range(first..).take(MAX_BATCH).cloned().collect();
+        let seen = if first + batch.len() == history.changes.len() {
+            *self.complete.borrow()
+        } else {
+            batch.last().map_or(position, |last| last.change.revision)
+        };
+        Ok((batch, seen.max(position)))
+    }
+
+    /// Tells when there is something after the revision last seen.
+    pub(crate) fn progress(&self) -> watch::Receiver<Revision> {
+        self.complete.subscribe()
+    }
+
+    /// The history holds every change after this revision.
+    pub(crate) fn since(&self) -> Revision {
+        self.history.read().since
+    }
+
+    fn append(&self, changes: Vec<Arc<Change>>, complete: Revision, compacted: Revision) {
+        let mut history = self.history.write();
+        for change in changes {
+            let forms = Mutex::new(HashMap::new());
+            history
+                .changes
+                .push_back(Arc::new(CachedChange { change, forms }));
+            if let Some(old) = history.changes.len().checked_sub(ENCODED_CHANGES + 1) {
+                history.changes[old].forms.lock().clear();
+            }
+        }
+        while history.changes.len() > MAX_CHANGES
+            || history
+                .changes
+                .front()
+                .is_some_and(|oldest| oldest.change.revision <= compacted)
+        {
+            if let Some(dropped) = history.changes.pop_front() {
+                history.since = dropped.change.revision;
+            }
+        }
+        history.since = history.since.max(compacted);
+        drop(history);
+        self.complete.send_replace(complete);
+    }
+
+    /// Tells every watcher that the store is closed.
+    fn close(&self) {
+        self.history.write().closed = true;
+        self.complete.send_modify(|_| {});
+    }
+
+    /// Begins anew after a gap: whoever had not seen it all is told.
+    fn restart(&self, since: Revision) {
+        let mut history = self.history.write();
+        history.changes.clear();
+        history.since = since;
+        drop(history);
+        self.complete.send_replace(since);
+    }
+}
+
+/// The feed that reaches back as far as the store does.
+fn oldest_feed(store: &Store, prefix: &str) -> Result<(Feed, Revision), ReadError> {
+    loop {
+        let since = store.compacted_revision();
+        match store.watch(prefix, since) {
+            // Compacted between the two lines.
+            Err(ReadError::Compacted { .. }) => {}
+            feed => return feed.map(|feed| (feed, since)),
+        }
+    }
+}
+
+/// Appends what the feed brings until the store closes or nobody holds the cache.
+async fn follow(cache: Weak<WatchCache>, store: Store, prefix: String, mut feed: Feed) {
+    loop {
+        let batch = feed.next().await;
+        let Some(cache) = cache.upgrade() else { return };
+        match batch {
+            Ok(batch) => cache.append(batch.changes, batch.revision, store.compacted_revision()),
+            Err(ReadError::Compacted { .. }) => match oldest_feed(&store, &prefix) {
+                Ok((newer, since)) => {
+                    cache.restart(since);
+                    feed = newer;
+                }
+                Err(_) => return cache.close(),
+            },
+            Err(_) => return cache.close(),
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! What every write has in common: who writes, how strictly, and what they should be warned of.
+
+use parking_lot::Mutex;
+use serde_json::Value;
+use watchkeeper_meta::{FieldError, FieldValidation, Status, Time};
+use watchkeeper_patch::managed_fields::Writer;
+use watchkeeper_storage::WriteError;
+
+use crate::definition::Definition;
+
+/// Who writes, and how.
+#[derive(Debug)]
+pub struct WriteContext {
+    /// The field manager, as the client named it or as its User-Agent does.
+    pub manager: String,
+    /// Do everything but store.
+    pub dry_run: bool,
+    /// What to do about fields that do not exist or stand twice.
+    pub field_validation: FieldValidation,
+    /// What the writer should hear, in order and once each.
+    pub warnings: Warnings,
+}
+
+/// What a writer should hear besides the answer.
+#[derive(Debug, Default)]
+pub struct Warnings(Mutex<Vec<String>>);
+
+impl Warnings {
+    /// Adds a warning, unless it is there already.
+    pub fn add(&self, text: impl Into<String>) {
+        let text = text.into();
+        let mut warnings = self.0.lock();
+        if !warnings.contains(&text) {
+            warnings.push(text);
+        }
+    }
+
+    /// All warnings so far.
+    pub fn take(&self) -> Vec<String> {
+        std::mem::take(&mut self.0.lock())
+    }
+}
+
+impl Default for WriteContext {
+    fn default() -> Self {
+        Self {
+            manager: String::new(),
+            dry_run: false,
+            field_validation: FieldValidation::Warn,
+            warnings: Warnings::default(),
+        }
+    }
+}
+
+impl WriteContext {
+    /// The writer as managed fields record it.
+    pub(crate) fn writer<'a>(
+        &'a self,
+        definition: &'a Definition,
+        subresource: &'a str,
+        time: &'a str,
+    ) -> Writer<'a> {
+        Writer {
+            manager: &self.manager,
+            api_version: &definition.api_version,
+            subresource,
+            time,
+        }
+    }
+}
+
+/// What a client hears when a write could not be stored for another reason than a conflict.
+pub(crate) fn not_stored(error: WriteError) -> Status {
+    match error {
+        // The text clients know from the store behind a Kubernetes server.
+        WriteError::ValueTooLarge { .. } => Status::unclassified("etcdserver: request is too large"),
+        error => Status::internal_error(error),
+    }
+}
+
+/// Refuses an object with faults.
+pub(crate) fn accept(definition: &Definition, object: &Value, faults: &[FieldError]) -> Result<(), Status> {
+    if faults.is_empty() {
+        return Ok(());
+    }
+    let name = object["metadata"]["name"].as_str().unwrap_or_default();
+    Err(Status::invalid(&definition.group_kind(), name, faults))
+}
+
+/// A time as objects carry it.
+pub(crate) fn timestamp(now: Time) -> String {
+    now.to_rfc3339()
+}

@@ -1,0 +1,351 @@
+//! The life of an object in a registry over a store in memory.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use watchkeeper_meta::{
+    DeleteOptions, GetOptions, GroupVersionResource, ListOptions, ResourceVersion, Status, WatchEventKind,
+    WatchOptions,
+};
+use watchkeeper_registry::{
+    Body, Definition, Format, Part, PatchKind, Registry, StoredObject, Watch, WatchItem, WriteContext,
+};
+use watchkeeper_storage::{Store, StoreOptions};
+
+struct Cluster {
+    registry: Registry,
+    config_maps: Arc<Definition>,
+}
+
+impl Cluster {
+    async fn start() -> Self {
+        let registry = Registry::open(Store::memory(StoreOptions::default()))
+            .await
+            .unwrap();
+        let config_maps = GroupVersionResource::new("", "v1", "configmaps");
+        let config_maps = registry.definition(&config_maps).unwrap();
+        Self {
+            registry,
+            config_maps,
+        }
+    }
+
+    fn show(&self, object: &StoredObject) -> Value {
+        object.to_value(&self.config_maps).unwrap()
+    }
+
+    async fn create(&self, body: Value) -> Result<Value, Status> {
+        let bytes = serde_json::to_vec(&body).unwrap();
+        let body = Body {
+            format: Format::Json,
+            bytes: &bytes,
+        };
+        let context = WriteContext {
+            manager: "test".into(),
+            ..Default::default()
+        };
+        let created = self
+            .registry
+            .create(&self.config_maps, "default", body, &context)
+            .await?;
+        Ok(self.show(&created))
+    }
+
+    async fn update(&self, body: Value) -> Result<Value, Status> {
+        let bytes = serde_json::to_vec(&body).unwrap();
+        let name = body["metadata"]["name"].as_str().unwrap();
+        let body = Body {
+            format: Format::Json,
+            bytes: &bytes,
+        };
+        let context = WriteContext {
+            manager: "test".into(),
+            ..Default::default()
+        };
+        let part = Part::Object;
+        let written = self
+            .registry
+            .update(&self.config_maps, "default", name, part, body, &context)
+            .await?;
+        Ok(self.show(&written.object))
+    }
+
+    async fn patch(&self, name: &str, kind: PatchKind, patch: Value) -> Result<Value, Status> {
+        let context = WriteContext {
+            manager: "test".into(),
+            ..Default::default()
+        };
+        let patch = serde_json::to_vec(&patch).unwrap();
+        let part = Part::Object;
+        let written = self
+            .registry
+            .patch(&self.config_maps, "default", name, part, kind, &patch, &context)
+            .await?;
+        Ok(self.show(&written.object))
+    }
+
+    async fn delete(&self, name: &str) -> Result<(), Status> {
+        let (options, context) = (DeleteOptions::default(), WriteContext::default());
+        self.registry
+            .delete(&self.config_maps, "default", name, &options, &context)
+            .await
+            .map(drop)
+    }
+
+    async fn watch(&self, options: WatchOptions) -> Watch {
+        self.registry
+            .watch(&self.config_maps, "default", &options)
+            .await
+            .unwrap()
+    }
+}
+
+fn config_map(name: &str, data: &str) -> Value {
+    json!({"metadata": {"name": name}, "data": {"k": data}})
+}
+
+fn version(object: &Value) -> ResourceVersion {
+    ResourceVersion::new(object["metadata"]["resourceVersion"].as_str().unwrap())
+}
+
+/// `ADDED a 5`, for each of the next items.
+async fn next(watch: &mut Watch, count: usize) -> Vec<String> {
+    let mut seen = Vec::new();
+    for _ in 0..count {
+        seen.push(match watch.next().await {
+            Some(WatchItem::Event(event)) => {
+                let object = event.object.to_value(watch.definition()).unwrap();
+                format!("{} {}", event.kind, object["metadata"]["name"].as_str().unwrap())
+            }
+            Some(WatchItem::Bookmark {
+                initial_events_end, ..
+            }) => format!("BOOKMARK {initial_events_end}"),
+            Some(WatchItem::Error(status)) => format!("ERROR {}", status.message),
+            None => "END".to_owned(),
+        });
+    }
+    seen
+}
+
+#[tokio::test]
+async fn an_object_can_be_created_and_read() {
+    let cluster = Cluster::start().await;
+    let created = cluster.create(config_map("a", "v")).await.unwrap();
+    assert_eq!(created["metadata"]["namespace"], "default");
+    assert_eq!(created["metadata"]["managedFields"][0]["manager"], "test");
+    let options = GetOptions::default();
+    let read = cluster
+        .registry
+        .get(&cluster.config_maps, "default", "a", &options)
+        .await
+        .unwrap();
+    assert_eq!(cluster.show(&read), created);
+    let taken = cluster.create(config_map("a", "w")).await.unwrap_err();
+    assert_eq!(taken.message, "configmaps \"a\" already exists");
+}
+
+#[tokio::test]
+async fn a_stale_update_is_a_conflict_and_changes_nothing() {
+    let cluster = Cluster::start().await;
+    let first = cluster.create(config_map("a", "1")).await.unwrap();
+    let mut second = first.clone();
+    second["data"]["k"] = json!("2");
+    let second = cluster.update(second).await.unwrap();
+    assert_eq!(
+        version(&first).compare(&version(&second)),
+        Some(std::cmp::Ordering::Less)
+    );
+    let stale = cluster.update(first).await.unwrap_err();
+    assert_eq!(
+        stale.message,
+        "Operation cannot be fulfilled on configmaps \"a\": the object has been modified; please apply your \
+         changes to the latest version and try again"
+    );
+    assert_eq!(
+        cluster.update(second.clone()).await.unwrap(),
+        second,
+        "a no-op keeps its version"
+    );
+}
+
+#[tokio::test]
+async fn every_kind_of_patch_changes_the_object() {
+    let cluster = Cluster::start().await;
+    cluster.create(config_map("a", "1")).await.unwrap();
+    let json_patch = json!([{"op": "add", "path": "/data/j", "value": "1"}]);
+    cluster.patch("a", PatchKind::Json, json_patch).await.unwrap();
+    cluster
+        .patch("a", PatchKind::Merge, json!({"data": {"k": null, "m": "2"}}))
+        .await
+        .unwrap();
+    cluster
+        .patch("a", PatchKind::Strategic, json!({"data": {"s": "3"}}))
+        .await
+        .unwrap();
+    let config = json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"a": "4"}});
+    let done = cluster
+        .patch("a", PatchKind::Apply { force: false }, config)
+        .await
+        .unwrap();
+    assert_eq!(done["data"], json!({"j": "1", "m": "2", "s": "3", "a": "4"}));
+}
+
+#[tokio::test]
+async fn pages_show_one_state() {
+    let cluster = Cluster::start().await;
+    for name in ["a", "b", "c", "d", "e"] {
+        cluster.create(config_map(name, "1")).await.unwrap();
+    }
+    let mut options = ListOptions {
+        limit: Some(2),
+        ..Default::default()
+    };
+    let mut names = Vec::new();
+    loop {
+        let page = cluster
+            .registry
+            .list(&cluster.config_maps, "default", &options)
+            .await
+            .unwrap();
+        names.extend(
+            page.items
+                .iter()
+                .map(|item| cluster.show(item)["metadata"]["name"].clone()),
+        );
+        // What happens between two pages is not seen.
+        let _ = cluster.delete("e").await;
+        match page.continue_token {
+            Some(token) => options.continue_token = token,
+            None => break,
+        }
+    }
+    assert_eq!(names, ["a", "b", "c", "d", "e"]);
+}
+
+#[tokio::test]
+async fn a_watch_begins_with_what_is_there_and_goes_on() {
+    let cluster = Cluster::start().await;
+    cluster.create(config_map("a", "1")).await.unwrap();
+    let mut watch = cluster
+        .watch(WatchOptions {
+            send_initial_events: Some(true),
+            allow_bookmarks: true,
+            ..Default::default()
+        })
+        .await;
+    assert_eq!(next(&mut watch, 2).await, ["ADDED a", "BOOKMARK true"]);
+    cluster.create(config_map("b", "1")).await.unwrap();
+    cluster
+        .patch("a", PatchKind::Merge, json!({"data": {"k": "2"}}))
+        .await
+        .unwrap();
+    cluster.delete("b").await.unwrap();
+    assert_eq!(next(&mut watch, 3).await, ["ADDED b", "MODIFIED a", "DELETED b"]);
+}
+
+#[tokio::test]
+async fn a_watch_from_a_version_misses_and_repeats_nothing() {
+    let cluster = Cluster::start().await;
+    let first = cluster.create(config_map("a", "1")).await.unwrap();
+    cluster.create(config_map("b", "1")).await.unwrap();
+    cluster.delete("a").await.unwrap();
+    let options = WatchOptions {
+        resource_version: version(&first),
+        ..Default::default()
+    };
+    let mut watch = cluster.watch(options).await;
+    assert_eq!(next(&mut watch, 2).await, ["ADDED b", "DELETED a"]);
+}
+
+#[tokio::test]
+async fn objects_enter_and_leave_a_selection() {
+    let cluster = Cluster::start().await;
+    let labelled = |name: &str, value: &str| json!({"metadata": {"name": name, "labels": {"app": value}}});
+    cluster.create(labelled("a", "x")).await.unwrap();
+    let mut watch = cluster
+        .watch(WatchOptions {
+            label_selector: "app=x".parse().unwrap(),
+            ..Default::default()
+        })
+        .await;
+    assert_eq!(next(&mut watch, 1).await, ["ADDED a"]);
+    cluster.create(labelled("b", "y")).await.unwrap();
+    cluster
+        .patch("a", PatchKind::Merge, labelled("a", "y"))
+        .await
+        .unwrap();
+    cluster
+        .patch("b", PatchKind::Merge, labelled("b", "x"))
+        .await
+        .unwrap();
+    assert_eq!(next(&mut watch, 2).await, ["DELETED a", "ADDED b"]);
+}
+
+#[tokio::test]
+async fn a_watch_from_before_a_compaction_is_told_so() {
+    let cluster = Cluster::start().await;
+    let first = cluster.create(config_map("a", "1")).await.unwrap();
+    cluster.create(config_map("b", "1")).await.unwrap();
+    let store = cluster.registry.store();
+    store.compact(store.current_revision()).await.unwrap();
+    let options = WatchOptions {
+        resource_version: version(&first),
+        ..Default::default()
+    };
+    let mut watch = cluster.watch(options).await;
+    let Some(WatchItem::Error(status)) = watch.next().await else {
+        panic!("no error")
+    };
+    assert!(status.is_expired(), "{status}");
+    assert!(watch.next().await.is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_ends_at_its_deadline_after_a_last_bookmark() {
+    let cluster = Cluster::start().await;
+    let first = cluster.create(config_map("a", "1")).await.unwrap();
+    let options = WatchOptions {
+        resource_version: version(&first),
+        allow_bookmarks: true,
+        timeout_seconds: Some(5),
+        ..Default::default()
+    };
+    let mut watch = cluster.watch(options).await;
+    assert_eq!(next(&mut watch, 2).await, ["BOOKMARK false", "END"]);
+}
+
+#[tokio::test]
+async fn a_finalizer_keeps_an_object_until_it_is_removed() {
+    let cluster = Cluster::start().await;
+    let kept = json!({"metadata": {"name": "a", "finalizers": ["example.com/one"]}});
+    let created = cluster.create(kept).await.unwrap();
+    let options = WatchOptions {
+        resource_version: version(&created),
+        ..Default::default()
+    };
+    let mut watch = cluster.watch(options).await;
+    cluster.delete("a").await.unwrap();
+    cluster
+        .patch("a", PatchKind::Merge, json!({"metadata": {"finalizers": null}}))
+        .await
+        .unwrap();
+    assert_eq!(next(&mut watch, 2).await, ["MODIFIED a", "DELETED a"]);
+    assert!(cluster.delete("a").await.unwrap_err().is_not_found());
+    assert_eq!(WatchEventKind::Deleted.as_str(), "DELETED");
+}
+
+#[tokio::test]
+async fn nothing_is_created_in_a_namespace_that_is_not_there() {
+    let cluster = Cluster::start().await;
+    let bytes = serde_json::to_vec(&config_map("a", "1")).unwrap();
+    let body = Body {
+        format: Format::Json,
+        bytes: &bytes,
+    };
+    let context = WriteContext::default();
+    let refused = cluster
+        .registry
+        .create(&cluster.config_maps, "nowhere", body, &context)
+        .await;
+    assert_eq!(refused.unwrap_err().message, "namespaces \"nowhere\" not found");
+}
