@@ -22,6 +22,8 @@ use redb::{ReadTransaction, StorageError, TableDefinition, TableError, WriteTran
 mod data_dir;
 #[cfg(test)]
 mod faults_test;
+#[cfg(test)]
+mod power_cut_test;
 mod row;
 mod verify;
 
