@@ -7,6 +7,7 @@ use watchkeeper_wire::schema::resources::{self, BuiltinResource};
 use watchkeeper_wire::schema::{Schema, TypeId};
 
 use crate::strategy::Strategy;
+use crate::versions::{Conversion, conversion};
 
 /// Where everything is stored, as in etcd behind a Kubernetes server.
 const ROOT: &str = "/registry";
@@ -28,6 +29,8 @@ pub struct Definition {
     pub schema: &'static Schema,
     /// The type of its objects.
     pub type_id: TypeId,
+    /// How the stored version differs, if it does.
+    pub(crate) conversion: Option<&'static Conversion>,
     /// `/registry/pods/`.
     prefix: String,
 }
@@ -53,6 +56,7 @@ impl Definition {
             type_id: schema.kind(&api_version, &resource.kind)?,
             list_kind: format!("{}List", resource.kind),
             strategy: Strategy::builtin(&resource.group, &resource.plural),
+            conversion: conversion(&resource.group, &resource.version, &resource.plural),
             prefix: format!("{ROOT}/{}/", storage_name(&resource)),
             resource,
             builtin,
@@ -72,6 +76,12 @@ impl Definition {
     /// Where one object is stored.
     pub(crate) fn key(&self, namespace: &str, name: &str) -> String {
         format!("{}{}", self.prefix, ObjectKey::new(namespace, name))
+    }
+
+    /// The version objects are stored in.
+    pub(crate) fn stored_api_version(&self) -> &str {
+        self.conversion
+            .map_or(&*self.api_version, |conversion| conversion.stored_api_version)
     }
 
     /// `deployments.apps`, for error texts.

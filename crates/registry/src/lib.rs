@@ -25,6 +25,7 @@ mod registry;
 mod selection;
 mod strategy;
 mod update;
+mod versions;
 mod watch;
 mod watch_cache;
 mod write;

@@ -41,13 +41,21 @@ impl StoredObject {
     /// Makes what is stored of a value.
     pub(crate) fn encode(definition: &Definition, value: &Value) -> Result<Bytes, Status> {
         let broken = |error: &dyn std::fmt::Display| Status::internal_error(error);
-        let raw =
-            encode_message(definition.schema, definition.type_id, value).map_err(|error| broken(&error))?;
+        let api_version = definition.stored_api_version();
+        let raw = match definition.conversion {
+            None => encode_message(definition.schema, definition.type_id, value),
+            Some(conversion) => {
+                let stored = conversion.to_stored(value.clone());
+                let kind = definition.schema.kind(api_version, &definition.resource.kind);
+                encode_message(definition.schema, kind.unwrap_or(definition.type_id), &stored)
+            }
+        };
+        let raw = raw.map_err(|error| broken(&error))?;
         // The version is the store's to give; a value read from the store carries an old one.
         let mut unstamped = Vec::with_capacity(raw.len());
         with_version(&raw, "", &mut unstamped).map_err(|error| broken(&error))?;
         let envelope = Envelope {
-            api_version: &definition.api_version,
+            api_version,
             kind: &definition.resource.kind,
             raw: &unstamped,
         };
@@ -60,6 +68,9 @@ impl StoredObject {
     pub fn to_value(&self, definition: &Definition) -> Result<Value, Status> {
         let value = Message::open(definition.schema, &self.bytes).and_then(|message| message.to_value());
         let mut value = value.map_err(|error| self.damaged(definition, &error))?;
+        if let Some(conversion) = definition.conversion {
+            value = conversion.to_served(definition, value);
+        }
         if let Some(revision) = self.revision {
             value["metadata"]["resourceVersion"] = json!(revision.to_string());
         }
@@ -74,6 +85,11 @@ impl StoredObject {
 
     /// The object's message, with its version and without an envelope.
     pub fn message(&self, definition: &Definition) -> Result<Vec<u8>, Status> {
+        if definition.conversion.is_some() {
+            let value = self.to_value(definition)?;
+            let encoded = encode_message(definition.schema, definition.type_id, &value);
+            return encoded.map_err(Status::internal_error);
+        }
         let envelope = Envelope::read(&self.bytes).map_err(|error| self.damaged(definition, &error))?;
         let mut raw = Vec::with_capacity(envelope.raw.len() + 24);
         let version = self
