@@ -134,20 +134,18 @@ const V2_TO_V1: Direction = Direction {
 };
 
 fn autoscaler(mut scaler: Value, direction: &Direction) -> Value {
-    let mut annotations = match scaler["metadata"]["annotations"].take() {
-        Value::Object(annotations) => annotations,
+    let mut annotations = match crate::metadata::of(&mut scaler).remove("annotations") {
+        Some(Value::Object(annotations)) => annotations,
         _ => Map::new(),
     };
-    if let Some(spec) = scaler["spec"].as_object_mut() {
-        (direction.spec)(spec, &mut annotations);
+    for (name, convert) in [("spec", direction.spec), ("status", direction.status)] {
+        if let Some(fields) = scaler.get_mut(name).and_then(Value::as_object_mut) {
+            convert(fields, &mut annotations);
+        }
     }
-    if let Some(status) = scaler["status"].as_object_mut() {
-        (direction.status)(status, &mut annotations);
-    }
-    let metadata = crate::metadata::of(&mut scaler);
-    match annotations.is_empty() {
-        true => drop(metadata.remove("annotations")),
-        false => drop(metadata.insert("annotations".to_owned(), Value::Object(annotations))),
+    if !annotations.is_empty() {
+        let metadata = crate::metadata::of(&mut scaler);
+        metadata.insert("annotations".to_owned(), Value::Object(annotations));
     }
     scaler
 }
