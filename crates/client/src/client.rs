@@ -20,6 +20,7 @@ use watchkeeper_meta::{GroupResource, Status};
 
 use crate::auth::{Auth, Proof};
 use crate::config::{Config, ConfigError, Credentials};
+use crate::dynamic::{encoding, read_status};
 use crate::error::{Error, ErrorKind, chain};
 use crate::rate_limit::{Bucket, RateLimit};
 use crate::retry::{self, MAX_RETRIES};
@@ -247,9 +248,11 @@ struct Call<'a> {
 impl<'a> Call<'a> {
     fn new(client: &'a Inner, mut request: Request<Bytes>, options: &SendOptions) -> Result<Self, Error> {
         let mut path = format!("{}{}", client.prefix, request.uri());
-        if let Some(timeout) = client.options.timeout.filter(|_| !options.watch) {
+        // A request that brings its own limit for the server keeps it.
+        let sent = path.contains("?timeout=") || path.contains("&timeout=");
+        if let Some(timeout) = client.options.timeout.filter(|_| !options.watch && !sent) {
             let joint = if path.contains('?') { '&' } else { '?' };
-            path = format!("{path}{joint}timeout={}ms", timeout.as_millis());
+            path = format!("{path}{joint}timeout={}", go_duration(timeout));
         }
         let url = format!("{}{path}", client.origin);
         *request.uri_mut() = path
@@ -367,8 +370,8 @@ impl<'a> Call<'a> {
         }
         // A body that breaks off still leaves the status code, which says most of it.
         let bytes = body.collect(MAX_STATUS).await.unwrap_or_default();
-        let mut status =
-            read_status(&head.headers, &bytes).unwrap_or_else(|| self.plain(head.status, &bytes));
+        let status = encoding(&head.headers).and_then(|encoding| read_status(encoding, &bytes));
+        let mut status = status.unwrap_or_else(|| self.plain(head.status, &bytes));
         if status.code == 0 {
             status.code = i32::from(head.status.as_u16());
         }
@@ -422,17 +425,12 @@ impl Inner {
     }
 }
 
-/// The `Status` in a failure's body, in the encoding its header says.
-fn read_status(headers: &HeaderMap, bytes: &[u8]) -> Option<Status> {
-    let content_type = headers.get(header::CONTENT_TYPE)?.to_str().ok()?;
-    if !content_type.starts_with("application/json") {
-        return None;
+/// Whole seconds as `30s`, anything else in milliseconds: both are durations to Go.
+fn go_duration(duration: Duration) -> String {
+    match duration.subsec_nanos() {
+        0 => format!("{}s", duration.as_secs()),
+        _ => format!("{}ms", duration.as_millis()),
     }
-    let value: serde_json::Value = serde_json::from_slice(bytes).ok()?;
-    if value["kind"] != Status::KIND {
-        return None;
-    }
-    serde_json::from_value(value).ok()
 }
 
 fn is_loopback(server: &Uri) -> bool {

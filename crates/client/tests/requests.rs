@@ -221,7 +221,7 @@ async fn a_timeout_is_kept_and_sent() {
         "the deadline passed in the middle of the answer"
     );
     assert_eq!(begun.elapsed().as_secs(), 30);
-    assert_eq!(server.lines(), ["GET /x?limit=1&timeout=30000ms"]);
+    assert_eq!(server.lines(), ["GET /x?limit=1&timeout=30s"]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,0 +1,38 @@
+//! Read, change, write, and again if someone else was faster.
+
+use std::time::Duration;
+
+use crate::error::Error;
+
+/// Attempts, as client-go.
+const ATTEMPTS: usize = 5;
+
+/// The pause between two attempts, lengthened by up to a tenth so that two rivals fall out of step.
+const PAUSE: Duration = Duration::from_millis(10);
+
+/// Runs `attempt` until it does not conflict, at most five times. Each attempt must read the object anew.
+///
+/// ```no_run
+/// # use watchkeeper_client::{retry_on_conflict, DynamicApi, Error};
+/// # use watchkeeper_meta::{GetOptions, UpdateOptions};
+/// # async fn example(api: DynamicApi) -> Result<(), Box<dyn std::error::Error>> {
+/// retry_on_conflict(async || {
+///     let object = api.get("web", &GetOptions::default()).await?;
+///     // … change it …
+///     api.update("web", &object, &UpdateOptions::default()).await
+/// })
+/// .await?;
+/// # Ok(())
+/// # }
+/// ```
+pub async fn retry_on_conflict<T>(mut attempt: impl AsyncFnMut() -> Result<T, Error>) -> Result<T, Error> {
+    for _ in 1..ATTEMPTS {
+        match attempt().await {
+            Err(error) if error.is_conflict() => {
+                tokio::time::sleep(PAUSE.mul_f64(1.0 + fastrand::f64() / 10.0)).await;
+            }
+            result => return result,
+        }
+    }
+    attempt().await
+}

@@ -1,0 +1,503 @@
+//! Any resource, its objects undecoded: the implementation behind the typed, dynamic and metadata clients.
+//!
+//! In flow a verb and its options, out flow [`Object`]s: bytes with a header, decoded by whoever wants to look
+//! inside. Built-in kinds travel as protobuf where the server offers it, all others as JSON; which it was is read
+//! from each answer, so nobody needs to know beforehand.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::{HeaderMap, Method, Request, Response, header};
+use serde_json::Value;
+use watchkeeper_meta::{
+    ApplyOptions, CollectionRequests, CreateOptions, DeleteOptions, GetOptions, GroupVersionKind,
+    ListOptions, LogOptions, ObjectRequests, PatchKind, PatchOptions, Payload, RequestError, Resource, Scope,
+    Status, UpdateOptions, WatchOptions,
+};
+use watchkeeper_wire::protobuf::{Envelope, Message};
+use watchkeeper_wire::schema::Schema;
+use watchkeeper_wire::{Encoding, Object, ObjectOptions, WireError};
+
+use crate::client::{Client, SendOptions};
+use crate::error::{Error, ErrorKind};
+use crate::list::{ListStream, ObjectList};
+use crate::pager::Pager;
+use crate::transport::Body;
+use crate::watch::WatchStream;
+
+/// The most a single object may have; servers refuse larger ones far below this.
+const MAX_OBJECT: usize = 64 << 20;
+
+/// How much of an answer that is not Kubernetes' is shown.
+const MAX_START: usize = 200;
+
+/// The objects of one resource, in one namespace or in all.
+///
+/// ```no_run
+/// # use watchkeeper_client::Client;
+/// # use watchkeeper_meta::{GetOptions, Resource, Scope};
+/// # async fn example(client: Client) -> Result<(), Box<dyn std::error::Error>> {
+/// let widgets = Resource {
+///     group: "acme.example".into(),
+///     version: "v1".into(),
+///     kind: "Widget".into(),
+///     plural: "widgets".into(),
+///     scope: Scope::Namespaced,
+/// };
+/// let widget = client.dynamic(widgets).namespace("shop").get("a", &GetOptions::default()).await?;
+/// println!("{} is at {}", widget.key(), widget.resource_version());
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct DynamicApi {
+    client: Client,
+    resource: Arc<Resource>,
+    namespace: String,
+    subresource: Option<String>,
+    form: Form,
+    /// What is kept of the objects of lists and watches.
+    kept: ObjectOptions,
+}
+
+/// What is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    /// Objects, in protobuf where the server has it.
+    Protobuf,
+    /// Objects in JSON.
+    Json,
+    /// `metadata` alone.
+    Metadata,
+}
+
+/// What a server answers to a deletion.
+#[derive(Clone, Debug)]
+pub enum Deletion<T> {
+    /// The object's last or present state: it may be gone, or wait for its finalizers or grace period.
+    Object(T),
+    /// The deletion is done, or has begun, and the server says no more than that.
+    Status(Status),
+}
+
+/// Something that can be the body of a request.
+pub trait IntoPayload {
+    /// The bytes and what they are.
+    fn into_payload(self) -> Result<Payload, WireError>;
+}
+
+impl IntoPayload for Payload {
+    fn into_payload(self) -> Result<Payload, WireError> {
+        Ok(self)
+    }
+}
+
+impl IntoPayload for &Value {
+    fn into_payload(self) -> Result<Payload, WireError> {
+        Ok(Payload::json(self.to_string().into_bytes()))
+    }
+}
+
+impl IntoPayload for &Object {
+    fn into_payload(self) -> Result<Payload, WireError> {
+        Ok(Payload::json(self.to_json()?.into_owned()))
+    }
+}
+
+/// Which objects.
+impl DynamicApi {
+    pub(crate) fn new(client: Client, resource: Resource) -> Self {
+        let kind = resource.group_version_kind();
+        let builtin = Schema::builtin().kind(&kind.api_version(), &kind.kind).is_some();
+        Self {
+            client,
+            resource: Arc::new(resource),
+            namespace: String::new(),
+            subresource: None,
+            form: if builtin { Form::Protobuf } else { Form::Json },
+            kept: ObjectOptions::default(),
+        }
+    }
+
+    /// Those of one namespace. Resources without namespaces stay as they are.
+    pub fn namespace(mut self, namespace: impl Into<String>) -> Self {
+        if self.resource.scope == Scope::Namespaced {
+            self.namespace = namespace.into();
+        }
+        self
+    }
+
+    /// Those of the namespace of the configuration.
+    pub fn default_namespace(self) -> Self {
+        let namespace = self.client.default_namespace().to_owned();
+        self.namespace(namespace)
+    }
+
+    /// Those of all namespaces.
+    pub fn all_namespaces(mut self) -> Self {
+        self.namespace.clear();
+        self
+    }
+
+    /// A part of the objects with verbs of its own: `status`, `scale`, `eviction`, `binding`, `token` …
+    pub fn subresource(mut self, subresource: impl Into<String>) -> Self {
+        self.subresource = Some(subresource.into());
+        self
+    }
+
+    /// Only their `metadata`: kind `PartialObjectMetadata`.
+    pub fn metadata_only(mut self) -> Self {
+        self.form = Form::Metadata;
+        self
+    }
+
+    /// In JSON even where the server has protobuf.
+    pub fn json_only(mut self) -> Self {
+        if self.form == Form::Protobuf {
+            self.form = Form::Json;
+        }
+        self
+    }
+
+    /// Keeps `metadata.managedFields` in lists and watches, which leave them out otherwise: they are more than
+    /// half of the bytes and rarely read. Answers with one object always have them.
+    pub fn keep_managed_fields(mut self) -> Self {
+        self.kept.keep_managed_fields = true;
+        self
+    }
+
+    /// The resource.
+    pub fn resource(&self) -> &Resource {
+        &self.resource
+    }
+
+    /// The namespace; empty for all of them.
+    pub fn namespace_name(&self) -> &str {
+        &self.namespace
+    }
+
+    /// The client that asks.
+    pub fn client(&self) -> &Client {
+        &self.client
+    }
+}
+
+/// What to do with them.
+impl DynamicApi {
+    /// Reads one object.
+    pub async fn get(&self, name: &str, options: &GetOptions) -> Result<Object, Error> {
+        let accept = self.accept("PartialObjectMetadata");
+        let request = self.build(Method::GET, self.object(name).accepting(&accept).get(options))?;
+        self.send(request).await
+    }
+
+    /// Everything at once, or one page where `limit` is set.
+    pub async fn list(&self, options: &ListOptions) -> Result<ObjectList, Error> {
+        self.list_stream(options).await?.collect().await
+    }
+
+    /// As [`list`](Self::list), but each object comes as soon as it has arrived.
+    pub async fn list_stream(&self, options: &ListOptions) -> Result<ListStream, Error> {
+        let accept = self.accept("PartialObjectMetadataList");
+        let request = self.build(Method::GET, self.collection().accepting(&accept).list(options))?;
+        let answer = Answer::open(&self.client, request, false).await?;
+        Ok(ListStream::new(answer, self.kind(), self.kept))
+    }
+
+    /// Everything in pages of `page_size` objects (500 if `None`), as one stream.
+    pub fn pages(&self, options: &ListOptions, page_size: Option<u64>) -> Pager {
+        Pager::new(self.clone(), options.clone(), page_size)
+    }
+
+    /// The changes from now on, or after the version in `options`.
+    pub async fn watch(&self, options: &WatchOptions) -> Result<WatchStream, Error> {
+        let accept = self.accept("PartialObjectMetadata");
+        let request = self.build(Method::GET, self.collection().accepting(&accept).watch(options))?;
+        let answer = Answer::open(&self.client, request, true).await?;
+        Ok(WatchStream::from_answer(answer, self.kind(), self.kept))
+    }
+
+    /// As [`watch`](Self::watch), over a WebSocket on a connection of its own: for proxies that hold back streams.
+    pub async fn watch_websocket(&self, options: &WatchOptions) -> Result<WatchStream, Error> {
+        let request = self.build(Method::GET, self.collection().watch(options))?;
+        WatchStream::over_websocket(&self.client, request, self.kind(), self.kept).await
+    }
+
+    /// Creates an object.
+    pub async fn create(&self, object: impl IntoPayload, options: &CreateOptions) -> Result<Object, Error> {
+        let payload = self.payload(Method::POST, object)?;
+        let accept = self.accept("PartialObjectMetadata");
+        let request = self.build(
+            Method::POST,
+            self.collection().accepting(&accept).create(payload, options),
+        )?;
+        self.send(request).await
+    }
+
+    /// Posts to a subresource of an object: evicts or binds a pod, asks for a token.
+    pub async fn post(
+        &self,
+        name: &str,
+        body: impl IntoPayload,
+        options: &CreateOptions,
+    ) -> Result<Deletion<Object>, Error> {
+        let payload = self.payload(Method::POST, body)?;
+        // What comes back is of the subresource's kind, or a Status; JSON says which by itself.
+        let request = self.build(Method::POST, self.object(name).create(payload, options))?;
+        Answer::open(&self.client, request, false)
+            .await?
+            .object_or_status()
+            .await
+    }
+
+    /// Replaces an object; conflicts if it has changed since it was read.
+    pub async fn update(
+        &self,
+        name: &str,
+        object: impl IntoPayload,
+        options: &UpdateOptions,
+    ) -> Result<Object, Error> {
+        let payload = self.payload(Method::PUT, object)?;
+        let accept = self.accept("PartialObjectMetadata");
+        let request = self.build(
+            Method::PUT,
+            self.object(name).accepting(&accept).update(payload, options),
+        )?;
+        self.send(request).await
+    }
+
+    /// Changes an object by a patch.
+    pub async fn patch(
+        &self,
+        name: &str,
+        kind: PatchKind,
+        patch: &Value,
+        options: &PatchOptions,
+    ) -> Result<Object, Error> {
+        let patch = patch.to_string().into_bytes();
+        let accept = self.accept("PartialObjectMetadata");
+        let request = self.object(name).accepting(&accept).patch(kind, patch, options);
+        self.send(self.build(Method::PATCH, request)?).await
+    }
+
+    /// Changes an object to what `configuration` says about it, as the field manager in `options`.
+    pub async fn apply(
+        &self,
+        name: &str,
+        configuration: impl IntoPayload,
+        options: &ApplyOptions,
+    ) -> Result<Object, Error> {
+        let configuration = self.payload(Method::PATCH, configuration)?.into_bytes();
+        let accept = self.accept("PartialObjectMetadata");
+        let request = self.object(name).accepting(&accept).apply(configuration, options);
+        self.send(self.build(Method::PATCH, request)?).await
+    }
+
+    /// Deletes an object.
+    pub async fn delete(&self, name: &str, options: &DeleteOptions) -> Result<Deletion<Object>, Error> {
+        let accept = self.accept("PartialObjectMetadata");
+        let request = self.build(
+            Method::DELETE,
+            self.object(name).accepting(&accept).delete(options),
+        )?;
+        Answer::open(&self.client, request, false)
+            .await?
+            .object_or_status()
+            .await
+    }
+
+    /// Deletes all objects that `which` selects; returns those it has begun to delete.
+    pub async fn delete_collection(
+        &self,
+        which: &ListOptions,
+        options: &DeleteOptions,
+    ) -> Result<ObjectList, Error> {
+        let accept = self.accept("PartialObjectMetadataList");
+        let request = self.collection().accepting(&accept).delete(which, options);
+        let answer = Answer::open(&self.client, self.build(Method::DELETE, request)?, false).await?;
+        ListStream::new(answer, self.kind(), self.kept).collect().await
+    }
+
+    /// The log of a pod's container, as it arrives.
+    pub async fn log(&self, name: &str, options: &LogOptions) -> Result<Body, Error> {
+        let request = self.build(Method::GET, self.object(name).log(options))?;
+        let options = SendOptions {
+            watch: options.follow,
+            timeout: None,
+        };
+        Ok(self.client.send(request, &options).await?.into_body())
+    }
+
+    async fn send(&self, request: Request<Bytes>) -> Result<Object, Error> {
+        Answer::open(&self.client, request, false).await?.object().await
+    }
+
+    fn collection(&self) -> CollectionRequests<'_> {
+        CollectionRequests::in_namespace(&self.resource, &self.namespace)
+    }
+
+    fn object<'a>(&'a self, name: &'a str) -> ObjectRequests<'a> {
+        let object = self.collection().object(name);
+        match &self.subresource {
+            Some(subresource) => object.subresource(subresource),
+            None => object,
+        }
+    }
+
+    /// The kind of the objects.
+    fn kind(&self) -> Arc<GroupVersionKind> {
+        Arc::new(match self.form {
+            Form::Metadata => GroupVersionKind::new("meta.k8s.io", "v1", "PartialObjectMetadata"),
+            _ => self.resource.group_version_kind(),
+        })
+    }
+
+    /// The forms an answer may have, most wanted first.
+    fn accept(&self, partial_kind: &str) -> String {
+        let (protobuf, json) = (Encoding::Protobuf.media_type(), Encoding::Json.media_type());
+        match self.form {
+            Form::Protobuf => format!("{protobuf},{json}"),
+            Form::Json => json.to_owned(),
+            Form::Metadata => {
+                let partial = format!("as={partial_kind};g=meta.k8s.io;v=v1");
+                format!("{protobuf};{partial},{json};{partial},{json}")
+            }
+        }
+    }
+
+    fn payload(&self, method: Method, body: impl IntoPayload) -> Result<Payload, Error> {
+        body.into_payload()
+            .map_err(|error| self.bad_request(&method, &error))
+    }
+
+    fn build(
+        &self,
+        method: Method,
+        request: Result<Request<Vec<u8>>, RequestError>,
+    ) -> Result<Request<Bytes>, Error> {
+        match request {
+            Ok(request) => Ok(request.map(Bytes::from)),
+            Err(error) => Err(self.bad_request(&method, &error)),
+        }
+    }
+
+    /// A request that cannot be made has no URL yet; the resource says what was meant.
+    fn bad_request(&self, method: &Method, error: &dyn std::fmt::Display) -> Error {
+        Error::new(
+            method,
+            self.resource.plural.to_string(),
+            ErrorKind::Request(error.to_string()),
+        )
+    }
+}
+
+/// A good answer whose body is still arriving, and what was asked.
+pub(crate) struct Answer {
+    pub(crate) body: Body,
+    pub(crate) encoding: Encoding,
+    pub(crate) asked: Asked,
+}
+
+/// What was asked, for errors.
+#[derive(Clone, Debug)]
+pub(crate) struct Asked {
+    method: Method,
+    url: String,
+}
+
+impl Asked {
+    pub(crate) fn new(client: &Client, request: &Request<Bytes>) -> Self {
+        Self {
+            method: request.method().clone(),
+            url: client.url(&request.uri().to_string()),
+        }
+    }
+
+    pub(crate) fn error(&self, kind: impl Into<ErrorKind>) -> Error {
+        Error::new(&self.method, &*self.url, kind)
+    }
+
+    pub(crate) fn unreadable(&self, error: &dyn std::fmt::Display) -> Error {
+        self.error(ErrorKind::Decode(error.to_string()))
+    }
+}
+
+impl Answer {
+    pub(crate) async fn open(client: &Client, request: Request<Bytes>, watch: bool) -> Result<Self, Error> {
+        let asked = Asked::new(client, &request);
+        let response = client
+            .send(request, &SendOptions { watch, timeout: None })
+            .await?;
+        let (head, mut body) = Response::into_parts(response);
+        match encoding(&head.headers) {
+            Some(encoding) => Ok(Self {
+                body,
+                encoding,
+                asked,
+            }),
+            None => {
+                let start = body.chunk().await.and_then(Result::ok).unwrap_or_default();
+                let start = String::from_utf8_lossy(&start[..start.len().min(MAX_START)]).into_owned();
+                let content_type = content_type(&head.headers).to_owned();
+                Err(asked.error(ErrorKind::NotKubernetes { content_type, start }))
+            }
+        }
+    }
+
+    /// The body as one object.
+    async fn object(self) -> Result<Object, Error> {
+        let asked = self.asked.clone();
+        match self.object_or_status().await? {
+            Deletion::Object(object) => Ok(object),
+            Deletion::Status(_) => Err(asked.unreadable(&"it is a Status, not an object")),
+        }
+    }
+
+    async fn object_or_status(mut self) -> Result<Deletion<Object>, Error> {
+        let bytes = self
+            .body
+            .collect(MAX_OBJECT)
+            .await
+            .map_err(|error| self.asked.error(error))?;
+        let read = || -> Result<Deletion<Object>, WireError> {
+            if let Some(status) = read_status(self.encoding, &bytes) {
+                return Ok(Deletion::Status(status));
+            }
+            let whole = ObjectOptions {
+                keep_managed_fields: true,
+            };
+            Ok(Deletion::Object(match self.encoding {
+                Encoding::Json => Object::from_json(&bytes, &whole)?,
+                Encoding::Protobuf => Object::from_protobuf(&bytes, &whole)?,
+            }))
+        };
+        read().map_err(|error| self.asked.unreadable(&error))
+    }
+}
+
+/// The `Status` in a body, if that is what it holds.
+pub(crate) fn read_status(encoding: Encoding, bytes: &[u8]) -> Option<Status> {
+    match encoding {
+        Encoding::Json => {
+            let header = watchkeeper_wire::json::header(bytes).ok()?;
+            (header.kind == Status::KIND && header.api_version == Status::API_VERSION)
+                .then(|| serde_json::from_slice(bytes).ok())?
+        }
+        Encoding::Protobuf => {
+            let kind = Envelope::read(bytes).ok()?.kind;
+            (kind == Status::KIND).then(|| Message::open(Schema::builtin(), bytes).ok()?.decode().ok())?
+        }
+    }
+}
+
+/// The encoding an answer has, if it is one of Kubernetes'.
+pub(crate) fn encoding(headers: &HeaderMap) -> Option<Encoding> {
+    Encoding::from_content_type(content_type(headers))
+}
+
+fn content_type(headers: &HeaderMap) -> &str {
+    headers
+        .get(header::CONTENT_TYPE)
+        .and_then(|value| value.to_str().ok())
+        .unwrap_or_default()
+}

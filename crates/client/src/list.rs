@@ -1,0 +1,209 @@
+//! A list as it arrives: its objects one by one, no body ever whole in memory.
+//!
+//! In flow chunks, out flow [`Object`]s, each copied tight out of the chunk it came in, so that none keeps a
+//! buffer alive. An object that cannot be read is an item of its own and stops nobody.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use bytes::{Buf, Bytes};
+use futures_core::Stream;
+use futures_util::StreamExt;
+use watchkeeper_meta::{GroupVersion, GroupVersionKind, Status};
+use watchkeeper_wire::{Encoding, ListHead, ListSplitter, Object, ObjectOptions, WireError};
+
+use crate::dynamic::{Answer, Asked};
+use crate::error::{Error, ErrorKind};
+use crate::transport::Body;
+
+/// The objects of a list and what the list says about itself.
+#[derive(Clone, Debug, Default)]
+pub struct ObjectList {
+    /// Version, continue token and count.
+    pub head: ListHead,
+    /// The objects in the order of the server.
+    pub items: Vec<Object>,
+    /// The items that are no objects.
+    pub undecodable: Vec<Undecodable>,
+}
+
+/// One item of a list.
+#[derive(Clone, Debug)]
+pub enum ListItem {
+    /// An object.
+    Object(Object),
+    /// Bytes that should have been one.
+    Undecodable(Undecodable),
+}
+
+/// Something that should have been an object or an event and is not.
+#[derive(Clone, Debug)]
+pub struct Undecodable {
+    /// How many items or events came before it.
+    pub position: usize,
+    /// What was sent.
+    pub bytes: Bytes,
+    /// What is wrong with it.
+    pub error: WireError,
+}
+
+/// The objects of a list as they arrive. After the last one, [`ListStream::head`] is complete.
+pub struct ListStream {
+    body: Body,
+    asked: Asked,
+    splitter: ListSplitter,
+    encoding: Encoding,
+    /// Bytes that have arrived and are not split yet.
+    chunk: Bytes,
+    kind: Arc<GroupVersionKind>,
+    kept: ObjectOptions,
+    position: usize,
+    state: State,
+}
+
+#[derive(PartialEq)]
+enum State {
+    /// The list's own kind is not known yet.
+    Beginning,
+    Arriving,
+    Ended,
+}
+
+impl ListStream {
+    pub(crate) fn new(answer: Answer, kind: Arc<GroupVersionKind>, kept: ObjectOptions) -> Self {
+        let Answer {
+            body,
+            encoding,
+            asked,
+        } = answer;
+        Self {
+            body,
+            asked,
+            splitter: ListSplitter::new(encoding),
+            encoding,
+            chunk: Bytes::new(),
+            kind,
+            kept,
+            position: 0,
+            state: State::Beginning,
+        }
+    }
+
+    /// What the list says about itself, as far as it has arrived.
+    pub fn head(&self) -> &ListHead {
+        self.splitter.head()
+    }
+
+    /// Reads to the end.
+    pub async fn collect(mut self) -> Result<ObjectList, Error> {
+        let mut list = ObjectList::default();
+        while let Some(item) = self.next().await.transpose()? {
+            match item {
+                ListItem::Object(object) => list.items.push(object),
+                ListItem::Undecodable(undecodable) => list.undecodable.push(undecodable),
+            }
+        }
+        list.head = self.head().clone();
+        Ok(list)
+    }
+
+    /// The next item in the chunk at hand; `None` when the chunk is used up.
+    fn split(&mut self) -> Result<Option<ListItem>, WireError> {
+        let mut rest = &self.chunk[..];
+        let Some(bytes) = self.splitter.next(&mut rest)? else {
+            self.chunk.clear();
+            return Ok(None);
+        };
+        let item = match Object::from_item(self.encoding, bytes, &self.kind, &self.kept) {
+            Ok(object) => ListItem::Object(object),
+            Err(error) => ListItem::Undecodable(Undecodable {
+                position: self.position,
+                bytes: Bytes::copy_from_slice(bytes),
+                error,
+            }),
+        };
+        self.position += 1;
+        let used = self.chunk.len() - rest.len();
+        self.chunk.advance(used);
+        Ok(Some(item))
+    }
+
+    /// The list may be of another kind than was asked for: a server without metadata-only answers sends objects.
+    /// Servers say so in front of the first item, which is read once to know.
+    fn learn_kind(&mut self) -> Result<(), WireError> {
+        let mut rest = &self.chunk[..];
+        let mut scout = ListSplitter::new(self.encoding);
+        scout.next(&mut rest)?;
+        let head = scout.head();
+        let Some(item_kind) = head.item_kind() else {
+            return Ok(());
+        };
+        if self.kind.kind != item_kind {
+            let version: GroupVersion = head.api_version.parse()?;
+            self.kind = Arc::new(version.with_kind(item_kind.to_owned()));
+        }
+        Ok(())
+    }
+
+    fn fail(&mut self, kind: impl Into<ErrorKind>) -> Poll<Option<Result<ListItem, Error>>> {
+        self.state = State::Ended;
+        Poll::Ready(Some(Err(self.asked.error(kind))))
+    }
+
+    /// The body has ended: the list must have, too.
+    fn end(&mut self) -> Poll<Option<Result<ListItem, Error>>> {
+        if let Err(error) = self.splitter.finish() {
+            return self.fail(ErrorKind::Decode(error.to_string()));
+        }
+        self.state = State::Ended;
+        match self.head().kind.as_str() {
+            // Some deletions of collections are answered with a Status that lists nothing.
+            Status::KIND => Poll::Ready(None),
+            kind if kind.ends_with("List") => Poll::Ready(None),
+            kind => {
+                let reason = format!("it is a {kind:?}, not a list");
+                self.fail(ErrorKind::Decode(reason))
+            }
+        }
+    }
+}
+
+impl Stream for ListStream {
+    type Item = Result<ListItem, Error>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let this = &mut *self;
+        loop {
+            if !this.chunk.is_empty() {
+                match this.split() {
+                    Ok(Some(item)) => return Poll::Ready(Some(Ok(item))),
+                    Ok(None) => {}
+                    Err(error) => return this.fail(ErrorKind::Decode(error.to_string())),
+                }
+            }
+            if this.state == State::Ended {
+                return Poll::Ready(None);
+            }
+            match ready!(this.body.poll_chunk(cx)) {
+                Some(Ok(chunk)) => this.chunk = chunk,
+                Some(Err(error)) => return this.fail(error),
+                None => return this.end(),
+            }
+            if this.state == State::Beginning {
+                this.state = State::Arriving;
+                if let Err(error) = this.learn_kind() {
+                    return this.fail(ErrorKind::Decode(error.to_string()));
+                }
+            }
+        }
+    }
+}
+
+impl std::fmt::Debug for ListStream {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ListStream")
+            .field("asked", &self.asked)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,132 @@
+//! A long list in pages, as one stream of objects.
+//!
+//! A continue token lives as long as the server's history, about five minutes. When it has expired, the server offers
+//! another that goes on behind the last object seen, at a newer version: the stream takes it, so that nothing is
+//! delivered twice and nothing unchanged is missed, and says so ([`Pager::is_consistent`]). Who needs one
+//! consistent state calls [`Pager::collect`], which then lists everything afresh, as client-go does.
+
+use futures_util::StreamExt;
+use watchkeeper_meta::{ListOptions, ResourceVersion};
+use watchkeeper_wire::ListHead;
+
+use crate::dynamic::DynamicApi;
+use crate::error::Error;
+use crate::list::{ListItem, ListStream, ObjectList};
+
+/// 500, as client-go: servers see a familiar load.
+pub const PAGE_SIZE: u64 = 500;
+
+/// The objects of a long list.
+pub struct Pager {
+    api: DynamicApi,
+    options: ListOptions,
+    state: State,
+    head: ListHead,
+    consistent: bool,
+}
+
+enum State {
+    /// The page in `options` is to be asked for.
+    Asking,
+    Reading(Box<ListStream>),
+    Ended,
+}
+
+impl Pager {
+    pub(crate) fn new(api: DynamicApi, mut options: ListOptions, page_size: Option<u64>) -> Self {
+        options.limit = Some(page_size.unwrap_or(PAGE_SIZE));
+        Self {
+            api,
+            options,
+            state: State::Asking,
+            head: ListHead::default(),
+            consistent: true,
+        }
+    }
+
+    /// What the last page said about the list.
+    pub fn head(&self) -> &ListHead {
+        &self.head
+    }
+
+    /// Whether all objects so far are of one state of the server.
+    pub fn is_consistent(&self) -> bool {
+        self.consistent
+    }
+
+    /// The next object; asks for the next page when one is used up.
+    pub async fn next(&mut self) -> Option<Result<ListItem, Error>> {
+        loop {
+            match &mut self.state {
+                State::Ended => return None,
+                State::Asking => match self.ask().await {
+                    Ok(page) => self.state = State::Reading(Box::new(page)),
+                    Err(error) => return Some(Err(self.end(error))),
+                },
+                State::Reading(page) => match page.next().await {
+                    Some(Ok(item)) => return Some(Ok(item)),
+                    Some(Err(error)) => return Some(Err(self.end(error))),
+                    None => {
+                        let head = page.head().clone();
+                        self.turn(head);
+                    }
+                },
+            }
+        }
+    }
+
+    /// All objects of one state of the server.
+    pub async fn collect(mut self) -> Result<ObjectList, Error> {
+        let mut options = self.options.clone();
+        let mut list = ObjectList::default();
+        while let Some(item) = self.next().await {
+            match item? {
+                ListItem::Object(object) => list.items.push(object),
+                ListItem::Undecodable(undecodable) => list.undecodable.push(undecodable),
+            }
+            if !self.consistent {
+                options.limit = None;
+                return self.api.list(&options).await;
+            }
+        }
+        list.head = self.head;
+        Ok(list)
+    }
+
+    /// Asks for a page; an expired token is traded for the one the server offers.
+    async fn ask(&mut self) -> Result<ListStream, Error> {
+        match self.api.list_stream(&self.options).await {
+            Err(error) if error.is_expired() && !self.options.continue_token.is_empty() => {
+                let offered = error
+                    .status()
+                    .map(|status| status.metadata.continue_token.clone());
+                let Some(token) = offered.filter(|token| !token.is_empty()) else {
+                    return Err(error);
+                };
+                self.options.continue_token = token;
+                self.consistent = false;
+                self.api.list_stream(&self.options).await
+            }
+            result => result,
+        }
+    }
+
+    /// The page is read: on to the next one, if there is one.
+    fn turn(&mut self, head: ListHead) {
+        self.state = if head.continue_token.is_empty() {
+            State::Ended
+        } else {
+            State::Asking
+        };
+        self.options.continue_token.clone_from(&head.continue_token);
+        // The token says which state is listed; a version beside it is refused.
+        self.options.resource_version = ResourceVersion::unset();
+        self.options.resource_version_match = None;
+        self.head = head;
+    }
+
+    fn end(&mut self, error: Error) -> Error {
+        self.state = State::Ended;
+        error
+    }
+}

@@ -1,0 +1,296 @@
+//! A resource whose objects are Rust structs: the dynamic client with a decode at the end.
+
+use std::fmt;
+use std::marker::PhantomData;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use watchkeeper_meta::{
+    ApplyOptions, CreateOptions, DeleteOptions, GetOptions, ListOptions, PatchKind, PatchOptions, Payload,
+    Resource, UpdateOptions, WatchOptions,
+};
+use watchkeeper_wire::{ListHead, Object};
+
+use crate::client::Client;
+use crate::dynamic::{Deletion, DynamicApi};
+use crate::error::{Error, ErrorKind};
+use crate::pager::Pager;
+use crate::watch::WatchStream;
+
+/// A struct that is a kind: it knows its resource and reads from and writes to the JSON form.
+///
+/// With the feature `k8s-openapi` every kind of that crate is one. Your own are, too:
+///
+/// ```
+/// use serde::{Deserialize, Serialize};
+/// use watchkeeper_client::ResourceType;
+/// use watchkeeper_meta::{Resource, Scope};
+///
+/// #[derive(Serialize, Deserialize)]
+/// struct Widget {
+///     metadata: serde_json::Value,
+///     spec: serde_json::Value,
+/// }
+///
+/// impl ResourceType for Widget {
+///     fn resource() -> Resource {
+///         Resource {
+///             group: "acme.example".into(),
+///             version: "v1".into(),
+///             kind: "Widget".into(),
+///             plural: "widgets".into(),
+///             scope: Scope::Namespaced,
+///         }
+///     }
+/// }
+/// ```
+pub trait ResourceType: DeserializeOwned + Serialize {
+    /// Group, version, kind, plural name and scope.
+    fn resource() -> Resource;
+}
+
+/// The objects of one kind as structs.
+pub struct Api<K> {
+    objects: DynamicApi,
+    kind: PhantomData<fn() -> K>,
+}
+
+/// A list of structs.
+#[derive(Clone, Debug)]
+pub struct List<K> {
+    /// Version, continue token and count.
+    pub head: ListHead,
+    /// The objects in the order of the server.
+    pub items: Vec<K>,
+}
+
+impl Client {
+    /// Objects of a kind that is known when the program is built, in all namespaces.
+    ///
+    /// ```no_run
+    /// # use watchkeeper_client::{Client, ResourceType, Error};
+    /// # use watchkeeper_meta::ListOptions;
+    /// # async fn example<Pod: ResourceType>(client: Client) -> Result<(), Error> {
+    /// let pods = client.api::<Pod>().namespace("default").list(&ListOptions::default()).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn api<K: ResourceType>(&self) -> Api<K> {
+        Api {
+            objects: self.dynamic(K::resource()),
+            kind: PhantomData,
+        }
+    }
+
+    /// Objects of any resource, undecoded.
+    pub fn dynamic(&self, resource: Resource) -> DynamicApi {
+        DynamicApi::new(self.clone(), resource)
+    }
+
+    /// The metadata of objects of any resource.
+    pub fn metadata(&self, resource: Resource) -> DynamicApi {
+        self.dynamic(resource).metadata_only()
+    }
+}
+
+/// Which objects; see [`DynamicApi`].
+impl<K: ResourceType> Api<K> {
+    /// Those of one namespace.
+    pub fn namespace(self, namespace: impl Into<String>) -> Self {
+        Self {
+            objects: self.objects.namespace(namespace),
+            ..self
+        }
+    }
+
+    /// Those of the namespace of the configuration.
+    pub fn default_namespace(self) -> Self {
+        Self {
+            objects: self.objects.default_namespace(),
+            ..self
+        }
+    }
+
+    /// Those of all namespaces.
+    pub fn all_namespaces(self) -> Self {
+        Self {
+            objects: self.objects.all_namespaces(),
+            ..self
+        }
+    }
+
+    /// Their `status`, which has verbs of its own.
+    pub fn status(&self) -> Self {
+        Self {
+            objects: self.objects.clone().subresource("status"),
+            kind: PhantomData,
+        }
+    }
+
+    /// The same objects, undecoded: for lists and watches that look at few of them, and for other subresources.
+    pub fn objects(&self) -> &DynamicApi {
+        &self.objects
+    }
+}
+
+/// What to do with them.
+impl<K: ResourceType> Api<K> {
+    /// Reads one object.
+    pub async fn get(&self, name: &str, options: &GetOptions) -> Result<K, Error> {
+        self.decode(&self.objects.get(name, options).await?)
+    }
+
+    /// As [`get`](Self::get); `None` if there is no such object.
+    pub async fn find(&self, name: &str, options: &GetOptions) -> Result<Option<K>, Error> {
+        match self.get(name, options).await {
+            Ok(object) => Ok(Some(object)),
+            Err(error) if error.is_not_found() => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Everything at once, or one page where `limit` is set. One object that cannot be decoded fails the list;
+    /// [`objects`](Self::objects) lists without decoding.
+    pub async fn list(&self, options: &ListOptions) -> Result<List<K>, Error> {
+        let list = self.objects.list(options).await?;
+        if let Some(undecodable) = list.undecodable.first() {
+            return Err(self.error(&undecodable.error));
+        }
+        let items = list
+            .items
+            .iter()
+            .map(|object| self.decode(object))
+            .collect::<Result<_, _>>()?;
+        Ok(List {
+            head: list.head,
+            items,
+        })
+    }
+
+    /// Everything in pages, as one stream; each object decodes on request.
+    pub fn pages(&self, options: &ListOptions, page_size: Option<u64>) -> Pager {
+        self.objects.pages(options, page_size)
+    }
+
+    /// The changes from now on, or after the version in `options`; each object decodes on request.
+    pub async fn watch(&self, options: &WatchOptions) -> Result<WatchStream, Error> {
+        self.objects.watch(options).await
+    }
+
+    /// Creates an object.
+    pub async fn create(&self, object: &K, options: &CreateOptions) -> Result<K, Error> {
+        self.decode(&self.objects.create(self.encode(object)?, options).await?)
+    }
+
+    /// Replaces an object; conflicts if it has changed since it was read.
+    pub async fn update(&self, name: &str, object: &K, options: &UpdateOptions) -> Result<K, Error> {
+        self.decode(&self.objects.update(name, self.encode(object)?, options).await?)
+    }
+
+    /// Changes an object by a patch.
+    pub async fn patch(
+        &self,
+        name: &str,
+        kind: PatchKind,
+        patch: &Value,
+        options: &PatchOptions,
+    ) -> Result<K, Error> {
+        self.decode(&self.objects.patch(name, kind, patch, options).await?)
+    }
+
+    /// Changes an object to what `configuration` says about it: only the fields that are set.
+    pub async fn apply(&self, name: &str, configuration: &Value, options: &ApplyOptions) -> Result<K, Error> {
+        self.decode(&self.objects.apply(name, configuration, options).await?)
+    }
+
+    /// Deletes an object.
+    pub async fn delete(&self, name: &str, options: &DeleteOptions) -> Result<Deletion<K>, Error> {
+        Ok(match self.objects.delete(name, options).await? {
+            Deletion::Object(object) => Deletion::Object(self.decode(&object)?),
+            Deletion::Status(status) => Deletion::Status(status),
+        })
+    }
+
+    /// Deletes all objects that `which` selects.
+    pub async fn delete_collection(&self, which: &ListOptions, options: &DeleteOptions) -> Result<(), Error> {
+        self.objects.delete_collection(which, options).await.map(drop)
+    }
+
+    fn encode(&self, object: &K) -> Result<Payload, Error> {
+        match serde_json::to_vec(object) {
+            Ok(bytes) => Ok(Payload::json(bytes)),
+            Err(error) => {
+                let reason = ErrorKind::Request(error.to_string());
+                Err(Error::new(
+                    &http::Method::POST,
+                    &*self.objects.resource().plural,
+                    reason,
+                ))
+            }
+        }
+    }
+
+    fn decode(&self, object: &Object) -> Result<K, Error> {
+        object.decode().map_err(|error| self.error(&error))
+    }
+
+    fn error(&self, error: &dyn fmt::Display) -> Error {
+        let kind = ErrorKind::Decode(error.to_string());
+        Error::new(&http::Method::GET, &*self.objects.resource().plural, kind)
+    }
+}
+
+impl<K> Clone for Api<K> {
+    fn clone(&self) -> Self {
+        Self {
+            objects: self.objects.clone(),
+            kind: PhantomData,
+        }
+    }
+}
+
+impl<K> fmt::Debug for Api<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.objects.fmt(f)
+    }
+}
+
+/// The kinds of `k8s-openapi`, and of every crate that describes its own in the same way.
+#[cfg(feature = "k8s-openapi")]
+mod k8s_openapi_types {
+    use k8s_openapi::{ClusterResourceScope, NamespaceResourceScope, Resource as Described};
+    use watchkeeper_meta::{Resource, Scope};
+
+    use super::ResourceType;
+
+    /// The two scopes an object can have.
+    pub trait KnownScope {
+        /// Which of them.
+        const SCOPE: Scope;
+    }
+
+    impl KnownScope for NamespaceResourceScope {
+        const SCOPE: Scope = Scope::Namespaced;
+    }
+
+    impl KnownScope for ClusterResourceScope {
+        const SCOPE: Scope = Scope::Cluster;
+    }
+
+    impl<K> ResourceType for K
+    where
+        K: Described + serde::de::DeserializeOwned + serde::Serialize,
+        K::Scope: KnownScope,
+    {
+        fn resource() -> Resource {
+            Resource {
+                group: K::GROUP.into(),
+                version: K::VERSION.into(),
+                kind: K::KIND.into(),
+                plural: K::URL_PATH_SEGMENT.into(),
+                scope: <K::Scope as KnownScope>::SCOPE,
+            }
+        }
+    }
+}

@@ -1,0 +1,268 @@
+//! A watch: events as they arrive, their objects undecoded.
+//!
+//! In flow chunks of JSON lines or protobuf frames, or WebSocket messages; out flow [`WatchEvent`]s. The ways a
+//! watch ends are told apart: a plain end (the server's time was up), [`WatchEvent::Error`] (the server says why), an
+//! `Err` (the connection broke). Dropping the stream cancels the request at once.
+
+mod websocket;
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use bytes::{Buf, Bytes};
+use futures_core::Stream;
+use http::Request;
+use watchkeeper_meta::{GroupVersionKind, Status, WatchEventKind};
+use watchkeeper_wire::protobuf::Message;
+use watchkeeper_wire::schema::Schema;
+use watchkeeper_wire::{Encoding, Object, ObjectOptions, RawEvent, RawObject, WatchSplitter, WireError};
+
+use crate::client::Client;
+use crate::dynamic::{Answer, Asked};
+use crate::error::{Error, ErrorKind};
+use crate::list::Undecodable;
+use crate::transport::Body;
+use websocket::Socket;
+
+/// One event of a watch.
+#[derive(Clone, Debug)]
+pub enum WatchEvent {
+    /// The object is new to this watch.
+    Added(Object),
+    /// The object has changed.
+    Modified(Object),
+    /// The object is gone; this is its last state, at the version of its deletion.
+    Deleted(Object),
+    /// Nothing happened up to the object's version; only that version means something.
+    Bookmark(Object),
+    /// The server ends the watch and says why. The last item.
+    Error(Status),
+    /// An event that cannot be read. The stream goes on behind it.
+    Undecodable(Undecodable),
+}
+
+/// The events of a watch as they arrive.
+pub struct WatchStream {
+    source: Source,
+    asked: Asked,
+    kind: Arc<GroupVersionKind>,
+    kept: ObjectOptions,
+    position: usize,
+    state: State,
+}
+
+enum Source {
+    Body(Box<BodySource>),
+    Socket(Box<Socket>),
+}
+
+struct BodySource {
+    body: Body,
+    splitter: WatchSplitter,
+    /// Bytes that have arrived and are not split yet.
+    chunk: Bytes,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum State {
+    Open,
+    Ended,
+}
+
+impl WatchStream {
+    pub(crate) fn from_answer(answer: Answer, kind: Arc<GroupVersionKind>, kept: ObjectOptions) -> Self {
+        let Answer {
+            body,
+            encoding,
+            asked,
+        } = answer;
+        let splitter = WatchSplitter::new(encoding);
+        let source = Source::Body(Box::new(BodySource {
+            body,
+            splitter,
+            chunk: Bytes::new(),
+        }));
+        Self::new(source, asked, kind, kept)
+    }
+
+    pub(crate) async fn over_websocket(
+        client: &Client,
+        request: Request<Bytes>,
+        kind: Arc<GroupVersionKind>,
+        kept: ObjectOptions,
+    ) -> Result<Self, Error> {
+        let asked = Asked::new(client, &request);
+        let socket = websocket::open(client, request, &asked).await?;
+        Ok(Self::new(Source::Socket(Box::new(socket)), asked, kind, kept))
+    }
+
+    fn new(source: Source, asked: Asked, kind: Arc<GroupVersionKind>, kept: ObjectOptions) -> Self {
+        Self {
+            source,
+            asked,
+            kind,
+            kept,
+            position: 0,
+            state: State::Open,
+        }
+    }
+
+    /// The next event; `None` when the server has ended the watch as agreed.
+    pub async fn next(&mut self) -> Option<Result<WatchEvent, Error>> {
+        std::future::poll_fn(|cx| Pin::new(&mut *self).poll_next(cx)).await
+    }
+
+    fn fail(&mut self, kind: impl Into<ErrorKind>) -> Poll<Option<Result<WatchEvent, Error>>> {
+        self.state = State::Ended;
+        Poll::Ready(Some(Err(self.asked.error(kind))))
+    }
+
+    fn deliver(&mut self, event: WatchEvent) -> Poll<Option<Result<WatchEvent, Error>>> {
+        self.position += 1;
+        if matches!(event, WatchEvent::Error(_)) {
+            self.state = State::Ended;
+        }
+        Poll::Ready(Some(Ok(event)))
+    }
+
+    fn poll_body(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<WatchEvent, Error>>> {
+        loop {
+            let reader = EventReader {
+                position: self.position,
+                kind: &self.kind,
+                kept: self.kept,
+            };
+            let Source::Body(source) = &mut self.source else {
+                return Poll::Ready(None);
+            };
+            match source.split(&reader) {
+                Ok(Some(event)) => return self.deliver(event),
+                Ok(None) => {}
+                Err(error) => return self.fail(ErrorKind::Decode(error.to_string())),
+            }
+            match ready!(source.body.poll_chunk(cx)) {
+                Some(Ok(chunk)) => source.chunk = chunk,
+                Some(Err(error)) => return self.fail(error),
+                None => {
+                    self.state = State::Ended;
+                    return match source.finish(&reader) {
+                        Ok(None) => Poll::Ready(None),
+                        Ok(Some(event)) => self.deliver(event),
+                        Err(error) => self.fail(ErrorKind::Decode(error.to_string())),
+                    };
+                }
+            }
+        }
+    }
+
+    fn poll_socket(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<WatchEvent, Error>>> {
+        let Source::Socket(socket) = &mut self.source else {
+            return Poll::Ready(None);
+        };
+        match ready!(socket.poll_message(cx)) {
+            Some(Ok(line)) => {
+                let reader = EventReader {
+                    position: self.position,
+                    kind: &self.kind,
+                    kept: self.kept,
+                };
+                let event = reader.read(RawEvent::from_line(&line), &line);
+                self.deliver(event)
+            }
+            Some(Err(reason)) => self.fail(ErrorKind::Decode(reason)),
+            None => {
+                self.state = State::Ended;
+                Poll::Ready(None)
+            }
+        }
+    }
+}
+
+impl Stream for WatchStream {
+    type Item = Result<WatchEvent, Error>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        match (&self.source, self.state) {
+            (_, State::Ended) => Poll::Ready(None),
+            (Source::Body(_), _) => self.poll_body(cx),
+            (Source::Socket(_), _) => self.poll_socket(cx),
+        }
+    }
+}
+
+impl BodySource {
+    /// The next event in the chunk at hand; `None` when the chunk is used up. An error here is the end: without
+    /// the bounds of an event there is no next one.
+    fn split(&mut self, reader: &EventReader<'_>) -> Result<Option<WatchEvent>, WireError> {
+        let mut rest = &self.chunk[..];
+        let event = match &mut self.splitter {
+            WatchSplitter::Json(lines) => lines
+                .next(&mut rest)?
+                .map(|line| reader.read(RawEvent::from_line(line), line)),
+            WatchSplitter::Protobuf(frames) => frames
+                .next(&mut rest)?
+                .map(|frame| reader.read(RawEvent::from_frame(frame), frame)),
+        };
+        let used = self.chunk.len() - rest.len();
+        self.chunk.advance(used);
+        Ok(event)
+    }
+
+    /// A last line without its end, if it is whole.
+    fn finish(&mut self, reader: &EventReader<'_>) -> Result<Option<WatchEvent>, WireError> {
+        Ok(self
+            .splitter
+            .finish()?
+            .map(|raw| reader.read(Ok(raw), raw.object.bytes)))
+    }
+}
+
+/// Makes events of raw ones.
+struct EventReader<'a> {
+    position: usize,
+    kind: &'a Arc<GroupVersionKind>,
+    kept: ObjectOptions,
+}
+
+impl EventReader<'_> {
+    fn read(&self, raw: Result<RawEvent<'_>, WireError>, bytes: &[u8]) -> WatchEvent {
+        raw.and_then(|raw| self.event(raw)).unwrap_or_else(|error| {
+            WatchEvent::Undecodable(Undecodable {
+                position: self.position,
+                bytes: Bytes::copy_from_slice(bytes),
+                error,
+            })
+        })
+    }
+
+    fn event(&self, raw: RawEvent<'_>) -> Result<WatchEvent, WireError> {
+        let object = |raw| Object::from_raw(raw, self.kind, &self.kept);
+        Ok(match raw.kind {
+            WatchEventKind::Added => WatchEvent::Added(object(raw.object)?),
+            WatchEventKind::Modified => WatchEvent::Modified(object(raw.object)?),
+            WatchEventKind::Deleted => WatchEvent::Deleted(object(raw.object)?),
+            WatchEventKind::Bookmark => WatchEvent::Bookmark(object(raw.object)?),
+            WatchEventKind::Error => WatchEvent::Error(status(raw.object)),
+        })
+    }
+}
+
+/// The `Status` of an error event. The watch is over whatever it says, so an unreadable one is still an error.
+fn status(raw: RawObject<'_>) -> Status {
+    let status: Option<Status> = match raw.encoding {
+        Encoding::Json => serde_json::from_slice(raw.bytes).ok(),
+        Encoding::Protobuf => Message::of_kind(Schema::builtin(), raw.api_version, raw.kind, raw.bytes)
+            .and_then(|message| message.decode())
+            .ok(),
+    };
+    status.unwrap_or_else(|| Status::internal_error("the watch ended with an error that cannot be read"))
+}
+
+impl std::fmt::Debug for WatchStream {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("WatchStream")
+            .field("asked", &self.asked)
+            .finish_non_exhaustive()
+    }
+}

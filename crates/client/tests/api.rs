@@ -1,0 +1,427 @@
+//! Typed, dynamic and metadata clients over a scripted server: what they send, and what they make of the answers.
+
+mod support;
+
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use support::{Server, answer, unlimited};
+use watchkeeper_client::{Client, Deletion, ListItem, ResourceType, retry_on_conflict};
+use watchkeeper_meta::{
+    ApplyOptions, CreateOptions, DeleteOptions, GetOptions, ListOptions, PatchKind, PatchOptions, Resource,
+    Scope, UpdateOptions,
+};
+use watchkeeper_wire::protobuf::{Envelope, encode_body};
+use watchkeeper_wire::schema::Schema;
+
+#[derive(Serialize, Deserialize, Debug, PartialEq)]
+struct ConfigMap {
+    metadata: Value,
+    #[serde(default)]
+    data: Value,
+}
+
+impl ResourceType for ConfigMap {
+    fn resource() -> Resource {
+        resource("", "ConfigMap", "configmaps")
+    }
+}
+
+fn resource(group: &'static str, kind: &'static str, plural: &'static str) -> Resource {
+    Resource {
+        group: group.into(),
+        version: "v1".into(),
+        kind: kind.into(),
+        plural: plural.into(),
+        scope: Scope::Namespaced,
+    }
+}
+
+fn config_map(name: &str, version: u64) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": {"name": name, "namespace": "ns", "resourceVersion": version.to_string()},
+        "data": {"a": "b"},
+    })
+}
+
+fn list(items: Vec<Value>, continue_token: &str) -> Value {
+    json!({
+        "kind": "ConfigMapList", "apiVersion": "v1",
+        "metadata": {"resourceVersion": "9", "continue": continue_token}, "items": items,
+    })
+}
+
+fn failure(code: u16, reason: &str, metadata: Value) -> support::Answer {
+    support::json(
+        code,
+        json!({
+            "kind": "Status", "apiVersion": "v1", "metadata": metadata, "status": "Failure",
+            "message": reason, "reason": reason, "code": code,
+        }),
+    )
+}
+
+fn protobuf(value: &Value) -> support::Answer {
+    let body = encode_body(Schema::builtin(), value).unwrap();
+    answer(
+        200,
+        &[("content-type", "application/vnd.kubernetes.protobuf")],
+        body,
+    )
+}
+
+fn client(server: &Server) -> Client {
+    server.client(unlimited())
+}
+
+#[tokio::test]
+async fn each_verb_asks_for_the_right_thing() {
+    let object = || support::json(200, config_map("a", 1));
+    let server = Server::new((0..8).map(|_| object()));
+    let api = client(&server).api::<ConfigMap>().namespace("ns");
+    let it = api.get("a", &GetOptions::default()).await.unwrap();
+    api.create(&it, &CreateOptions::default()).await.unwrap();
+    api.update("a", &it, &UpdateOptions::default()).await.unwrap();
+    api.status()
+        .update("a", &it, &UpdateOptions::default())
+        .await
+        .unwrap();
+    api.patch(
+        "a",
+        PatchKind::Merge,
+        &json!({"data": {"c": "d"}}),
+        &PatchOptions::default(),
+    )
+    .await
+    .unwrap();
+    let apply = ApplyOptions {
+        field_manager: "me".to_owned(),
+        force: true,
+        ..Default::default()
+    };
+    api.apply("a", &config_map("a", 1), &apply).await.unwrap();
+    api.delete("a", &DeleteOptions::default()).await.unwrap();
+    let scale = api.objects().clone().subresource("scale");
+    scale.get("a", &GetOptions::default()).await.unwrap();
+    let path = "/api/v1/namespaces/ns/configmaps";
+    assert_eq!(
+        server.lines(),
+        [
+            format!("GET {path}/a"),
+            format!("POST {path}"),
+            format!("PUT {path}/a"),
+            format!("PUT {path}/a/status"),
+            format!("PATCH {path}/a"),
+            format!("PATCH {path}/a?fieldManager=me&force=true"),
+            format!("DELETE {path}/a"),
+            format!("GET {path}/a/scale"),
+        ]
+    );
+    let seen = server.seen();
+    let content_types: Vec<_> = seen
+        .iter()
+        .filter_map(|seen| seen.headers.get("content-type")?.to_str().ok())
+        .collect();
+    assert_eq!(
+        content_types,
+        [
+            "application/json",
+            "application/json",
+            "application/json",
+            "application/merge-patch+json",
+            "application/apply-patch+yaml",
+            "application/json",
+        ]
+    );
+    assert_eq!(
+        serde_json::from_slice::<Value>(&seen[4].body).unwrap(),
+        json!({"data": {"c": "d"}})
+    );
+}
+
+#[tokio::test]
+async fn built_in_kinds_ask_for_protobuf_and_read_both() {
+    let server = Server::new([
+        protobuf(&config_map("a", 1)),
+        support::json(200, config_map("a", 1)),
+    ]);
+    let api = client(&server).api::<ConfigMap>().namespace("ns");
+    let from_protobuf = api.get("a", &GetOptions::default()).await.unwrap();
+    let from_json = api.get("a", &GetOptions::default()).await.unwrap();
+    assert_eq!(from_protobuf.data, from_json.data);
+    assert_eq!(
+        server.seen()[0].headers["accept"],
+        "application/vnd.kubernetes.protobuf,application/json"
+    );
+}
+
+#[tokio::test]
+async fn other_kinds_ask_for_json() {
+    let widget = json!({"apiVersion": "acme.example/v1", "kind": "Widget", "metadata": {"name": "a"}});
+    let server = Server::new([support::json(200, widget)]);
+    let api = client(&server)
+        .dynamic(resource("acme.example", "Widget", "widgets"))
+        .namespace("ns");
+    assert_eq!(
+        api.get("a", &GetOptions::default()).await.unwrap().kind(),
+        "Widget"
+    );
+    assert_eq!(server.seen()[0].headers["accept"], "application/json");
+    assert_eq!(
+        server.lines(),
+        ["GET /apis/acme.example/v1/namespaces/ns/widgets/a"]
+    );
+}
+
+#[tokio::test]
+async fn failures_in_protobuf_are_read() {
+    let status = json!({
+        "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+        "message": "configmaps \"a\" not found", "reason": "NotFound", "code": 404,
+    });
+    let body = encode_body(Schema::builtin(), &status).unwrap();
+    let server = Server::new([answer(
+        404,
+        &[("content-type", "application/vnd.kubernetes.protobuf")],
+        body,
+    )]);
+    let api = client(&server).api::<ConfigMap>().namespace("ns");
+    let error = api.get("a", &GetOptions::default()).await.unwrap_err();
+    assert_eq!(error.status().unwrap().message, "configmaps \"a\" not found");
+    assert!(error.is_not_found());
+}
+
+#[tokio::test]
+async fn find_tells_absence_from_failure() {
+    let server = Server::new([
+        failure(404, "NotFound", json!({})),
+        failure(403, "Forbidden", json!({})),
+    ]);
+    let api = client(&server).api::<ConfigMap>().namespace("ns");
+    assert_eq!(api.find("a", &GetOptions::default()).await.unwrap(), None);
+    assert!(
+        api.find("a", &GetOptions::default())
+            .await
+            .unwrap_err()
+            .is_forbidden()
+    );
+}
+
+#[tokio::test]
+async fn names_that_lead_elsewhere_are_not_sent() {
+    let server = Server::default();
+    let api = client(&server).api::<ConfigMap>().namespace("ns");
+    let error = api.get("../secrets/a", &GetOptions::default()).await.unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "GET configmaps: invalid resource name \"../secrets/a\": [may not contain '/']"
+    );
+    assert!(server.seen().is_empty());
+}
+
+#[tokio::test]
+async fn lists_read_the_same_in_both_encodings() {
+    let whole = list(vec![config_map("a", 1), config_map("b", 2)], "");
+    let server = Server::new([protobuf(&whole), support::json(200, whole)]);
+    let api = client(&server).api::<ConfigMap>().namespace("ns");
+    for _ in 0..2 {
+        let list = api.objects().list(&ListOptions::default()).await.unwrap();
+        assert_eq!(list.head.resource_version.as_str(), "9");
+        let keys: Vec<_> = list.items.iter().map(|object| object.key().to_string()).collect();
+        assert_eq!(keys, ["ns/a", "ns/b"]);
+        let typed: ConfigMap = list.items[1].decode().unwrap();
+        assert_eq!(typed.data, json!({"a": "b"}));
+    }
+}
+
+#[tokio::test]
+async fn one_bad_item_does_not_spoil_a_list() {
+    let items = json!([config_map("a", 1), {"metadata": {"name": 7}}, config_map("b", 2)]);
+    let server = Server::new([support::json(200, list(items.as_array().unwrap().clone(), ""))]);
+    let api = client(&server).api::<ConfigMap>();
+    let list = api.objects().list(&ListOptions::default()).await.unwrap();
+    assert_eq!(list.items.len(), 2);
+    assert_eq!(list.undecodable[0].position, 1);
+    assert_eq!(list.undecodable[0].bytes, r#"{"metadata":{"name":7}}"#);
+}
+
+#[tokio::test]
+async fn a_list_cut_at_any_byte_is_an_error_after_what_was_whole() {
+    let whole = list(vec![config_map("a", 1), config_map("b", 2)], "");
+    let json = Bytes::from(whole.to_string());
+    let protobuf = Bytes::from(encode_body(Schema::builtin(), &whole).unwrap());
+    let cases = [
+        ("application/json", json),
+        ("application/vnd.kubernetes.protobuf", protobuf),
+    ];
+    for (content_type, body) in cases {
+        // Broken: the connection resets. Ended: the server, or a proxy, ends the body in good order but too early.
+        for broken in [true, false] {
+            for cut in 0..body.len() {
+                // Protobuf has no end mark: an envelope that ends between two of its fields is whole by itself.
+                if !broken && Envelope::read(&body[..cut]).is_ok() {
+                    continue;
+                }
+                let (stream, sender) = support::streamed(content_type);
+                let server = Server::new([stream]);
+                let api = client(&server).api::<ConfigMap>();
+                let mut stream = api.objects().list_stream(&ListOptions::default()).await.unwrap();
+                sender.send(Ok(body.slice(..cut))).unwrap();
+                if broken {
+                    sender.send(Err(support::Broken)).unwrap();
+                }
+                drop(sender);
+                let mut names = Vec::new();
+                let end = loop {
+                    match futures_util::StreamExt::next(&mut stream).await {
+                        Some(Ok(ListItem::Object(object))) => names.push(object.name().to_owned()),
+                        Some(Ok(ListItem::Undecodable(bad))) => panic!("{bad:?}"),
+                        Some(Err(error)) => break Some(error),
+                        None => break None,
+                    }
+                };
+                let whole_names = ["a", "b"];
+                assert_eq!(names, whole_names[..names.len()], "{content_type} {cut}");
+                let error = end.unwrap_or_else(|| panic!("{content_type} cut at {cut} was taken for whole"));
+                assert_eq!(error.is_connection_lost(), broken, "{error}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn html_with_a_good_status_is_named() {
+    let server = Server::new([answer(
+        200,
+        &[("content-type", "text/html")],
+        "<html>Sign in</html>",
+    )]);
+    let error = client(&server)
+        .api::<ConfigMap>()
+        .list(&ListOptions::default())
+        .await
+        .unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "GET http://localhost/api/v1/configmaps: the answer is \"text/html\" beginning with \
+         \"<html>Sign in</html>\"; is this a Kubernetes API server?"
+    );
+}
+
+#[tokio::test]
+async fn metadata_is_asked_for_alone() {
+    let partial = json!({
+        "kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1", "metadata": {"resourceVersion": "9"},
+        "items": [{"metadata": {"name": "a", "namespace": "ns"}}],
+    });
+    // A server that does not know partial objects sends whole ones.
+    let server = Server::new([
+        support::json(200, partial),
+        support::json(200, list(vec![config_map("a", 1)], "")),
+    ]);
+    let api = client(&server).metadata(ConfigMap::resource());
+    let kinds = [("PartialObjectMetadata", "meta.k8s.io/v1"), ("ConfigMap", "v1")];
+    for (kind, api_version) in kinds {
+        let list = api.list(&ListOptions::default()).await.unwrap();
+        assert_eq!(
+            (list.items[0].kind(), &*list.items[0].api_version()),
+            (kind, api_version)
+        );
+        assert_eq!(list.items[0].name(), "a");
+    }
+    assert_eq!(
+        server.seen()[0].headers["accept"],
+        "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,\
+         application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
+    );
+}
+
+#[tokio::test]
+async fn deletions_answer_with_an_object_or_a_status() {
+    let done = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": {"name": "a"}});
+    let server = Server::new([support::json(200, config_map("a", 1)), support::json(200, done)]);
+    let api = client(&server).api::<ConfigMap>().namespace("ns");
+    let first = api.delete("a", &DeleteOptions::default()).await.unwrap();
+    assert!(matches!(first, Deletion::Object(object) if object.metadata["name"] == "a"));
+    let second = api.delete("a", &DeleteOptions::default()).await.unwrap();
+    assert!(matches!(second, Deletion::Status(status) if status.is_success()));
+}
+
+#[tokio::test]
+async fn a_pager_turns_pages() {
+    let server = Server::new([
+        support::json(200, list(vec![config_map("a", 1)], "t1")),
+        support::json(200, list(vec![config_map("b", 2)], "")),
+    ]);
+    let options = ListOptions {
+        resource_version: watchkeeper_meta::ResourceVersion::any(),
+        ..Default::default()
+    };
+    let list = client(&server)
+        .api::<ConfigMap>()
+        .pages(&options, Some(1))
+        .collect()
+        .await
+        .unwrap();
+    assert_eq!(list.items.len(), 2);
+    assert_eq!(
+        server.lines(),
+        [
+            "GET /api/v1/configmaps?limit=1&resourceVersion=0",
+            "GET /api/v1/configmaps?continue=t1&limit=1"
+        ]
+    );
+}
+
+#[tokio::test]
+async fn an_expired_token_goes_on_behind_the_last_object() {
+    let expired = || failure(410, "Expired", json!({"continue": "t2"}));
+    let script = || {
+        [
+            support::json(200, list(vec![config_map("a", 1)], "t1")),
+            expired(),
+            support::json(200, list(vec![config_map("c", 3)], "")),
+            support::json(200, list(vec![config_map("b", 2), config_map("c", 3)], "")),
+        ]
+    };
+    let server = Server::new(script());
+    let mut pager = client(&server)
+        .api::<ConfigMap>()
+        .pages(&ListOptions::default(), Some(1));
+    let mut names = Vec::new();
+    while let Some(Ok(ListItem::Object(object))) = pager.next().await {
+        names.push(object.name().to_owned());
+    }
+    assert_eq!(
+        (names, pager.is_consistent()),
+        (vec!["a".to_owned(), "c".to_owned()], false)
+    );
+
+    let server = Server::new(script());
+    let list = client(&server)
+        .api::<ConfigMap>()
+        .pages(&ListOptions::default(), Some(1))
+        .collect()
+        .await
+        .unwrap();
+    let names: Vec<_> = list.items.iter().map(|object| object.name()).collect();
+    assert_eq!(names, ["b", "c"], "a collected list is of one state");
+    assert_eq!(server.lines()[3], "GET /api/v1/configmaps");
+}
+
+#[tokio::test(start_paused = true)]
+async fn conflicts_are_tried_again_five_times() {
+    let conflict = || failure(409, "Conflict", json!({}));
+    let server = Server::new([conflict(), conflict(), support::json(200, config_map("a", 1))]);
+    let api = client(&server).api::<ConfigMap>().namespace("ns");
+    retry_on_conflict(async || api.get("a", &GetOptions::default()).await)
+        .await
+        .unwrap();
+
+    let server = Server::new((0..9).map(|_| conflict()));
+    let api = client(&server).api::<ConfigMap>().namespace("ns");
+    let result = retry_on_conflict(async || api.get("a", &GetOptions::default()).await).await;
+    assert!(result.unwrap_err().is_conflict());
+    assert_eq!(server.seen().len(), 5);
+}

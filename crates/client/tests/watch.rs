@@ -1,0 +1,267 @@
+//! Watch streams over a scripted server.
+
+mod support;
+
+use bytes::Bytes;
+use futures_util::StreamExt;
+use serde_json::{Value, json};
+use support::{Server, answer, unlimited};
+use watchkeeper_client::{DynamicApi, Error, WatchEvent, WatchStream};
+use watchkeeper_meta::{Resource, ResourceVersion, Scope, WatchOptions};
+use watchkeeper_wire::protobuf::{Envelope, encode_body, frame};
+use watchkeeper_wire::schema::Schema;
+
+const JSON: &str = "application/json";
+const PROTOBUF: &str = "application/vnd.kubernetes.protobuf;stream=watch";
+
+fn config_maps(server: &Server) -> DynamicApi {
+    server.client(unlimited()).dynamic(Resource {
+        group: "".into(),
+        version: "v1".into(),
+        kind: "ConfigMap".into(),
+        plural: "configmaps".into(),
+        scope: Scope::Namespaced,
+    })
+}
+
+fn config_map(name: &str, version: u64) -> Value {
+    json!({
+        "kind": "ConfigMap", "apiVersion": "v1",
+        "metadata": {"name": name, "namespace": "ns", "resourceVersion": version.to_string()},
+    })
+}
+
+fn expired() -> Value {
+    json!({
+        "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+        "message": "too old resource version: 1 (9)", "reason": "Expired", "code": 410,
+    })
+}
+
+/// One event in the encoding of the stream.
+fn event(content_type: &str, word: &str, object: &Value) -> Bytes {
+    if content_type == JSON {
+        return format!("{}\n", json!({"type": word, "object": object})).into();
+    }
+    let body = encode_body(Schema::builtin(), object).unwrap();
+    let mut out = Vec::new();
+    frame::write(
+        &frame::WatchFrame {
+            word,
+            object: Envelope::read(&body).unwrap(),
+        },
+        &mut out,
+    );
+    out.into()
+}
+
+/// `ADDED ns/a 1` for each item.
+fn show(item: &Result<WatchEvent, Error>) -> String {
+    let line = |word: &str, object: &watchkeeper_wire::Object| {
+        format!("{word} {} {}", object.key(), object.resource_version())
+    };
+    match item {
+        Ok(WatchEvent::Added(object)) => line("ADDED", object),
+        Ok(WatchEvent::Modified(object)) => line("MODIFIED", object),
+        Ok(WatchEvent::Deleted(object)) => line("DELETED", object),
+        Ok(WatchEvent::Bookmark(object)) => format!("BOOKMARK {}", object.resource_version()),
+        Ok(WatchEvent::Error(status)) => format!("ERROR {}", status.message),
+        Ok(WatchEvent::Undecodable(bad)) => format!("UNDECODABLE {} {}", bad.position, bad.error),
+        Err(error) if error.is_connection_lost() => "lost".to_owned(),
+        Err(error) => format!("failed: {error}"),
+    }
+}
+
+async fn read(stream: WatchStream) -> Vec<String> {
+    stream.map(|item| show(&item)).collect().await
+}
+
+/// How the script goes on after the body's bytes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum End {
+    /// The server ends the body in good order.
+    Closed,
+    /// The stream breaks, after that many events have been read: a reset overtakes what is still on its way.
+    BrokenAfter(usize),
+}
+
+/// Opens a watch whose body is those bytes, and returns what was seen of it.
+async fn watch(content_type: &str, body: Bytes, end: End) -> Vec<String> {
+    let (stream, sender) = support::streamed(content_type);
+    let server = Server::new([stream]);
+    let mut watch = config_maps(&server)
+        .watch(&WatchOptions::default())
+        .await
+        .unwrap();
+    sender.send(Ok(body)).unwrap();
+    let mut seen = Vec::new();
+    if let End::BrokenAfter(events) = end {
+        while seen.len() < events {
+            seen.push(show(&watch.next().await.unwrap()));
+        }
+        sender.send(Err(support::Broken)).unwrap();
+    }
+    drop(sender);
+    seen.extend(read(watch).await);
+    seen
+}
+
+#[tokio::test]
+async fn events_of_both_encodings_are_read() {
+    for content_type in [JSON, PROTOBUF] {
+        let body = [
+            event(content_type, "ADDED", &config_map("a", 1)),
+            event(content_type, "MODIFIED", &config_map("a", 2)),
+            event(content_type, "DELETED", &config_map("a", 3)),
+            event(
+                content_type,
+                "BOOKMARK",
+                &json!({"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"resourceVersion": "9"}}),
+            ),
+        ];
+        let expected = ["ADDED ns/a 1", "MODIFIED ns/a 2", "DELETED ns/a 3", "BOOKMARK 9"];
+        assert_eq!(
+            watch(content_type, body.concat().into(), End::Closed).await,
+            expected,
+            "{content_type}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn an_event_is_delivered_when_its_last_byte_has_arrived() {
+    for content_type in [JSON, PROTOBUF] {
+        let (stream, sender) = support::streamed(content_type);
+        let server = Server::new([stream]);
+        let mut watch = config_maps(&server)
+            .watch(&WatchOptions::default())
+            .await
+            .unwrap();
+        for version in 1..4 {
+            let event = event(content_type, "ADDED", &config_map("a", version));
+            for byte in event {
+                sender.send(Ok(Bytes::copy_from_slice(&[byte]))).unwrap();
+            }
+            // Nothing else is on its way: a held-back event would wait here for ever.
+            assert_eq!(
+                show(&watch.next().await.unwrap()),
+                format!("ADDED ns/a {version}")
+            );
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_request_says_what_is_wanted() {
+    let (stream, _sender) = support::streamed(JSON);
+    let server = Server::new([stream]);
+    let options = WatchOptions {
+        resource_version: ResourceVersion::new("7"),
+        allow_bookmarks: true,
+        timeout_seconds: Some(300),
+        ..Default::default()
+    };
+    config_maps(&server)
+        .namespace("ns")
+        .watch(&options)
+        .await
+        .unwrap();
+    assert_eq!(
+        server.lines(),
+        [
+            "GET /api/v1/namespaces/ns/configmaps?allowWatchBookmarks=true&resourceVersion=7&timeout=5m0s&timeoutSeconds=300&watch=true"
+        ]
+    );
+}
+
+#[tokio::test]
+async fn the_ways_to_end_are_told_apart() {
+    for content_type in [JSON, PROTOBUF] {
+        let added = event(content_type, "ADDED", &config_map("a", 1));
+        let error = event(content_type, "ERROR", &expired());
+        assert_eq!(
+            watch(content_type, added.clone(), End::Closed).await,
+            ["ADDED ns/a 1"]
+        );
+        assert_eq!(
+            watch(content_type, added.clone(), End::BrokenAfter(1)).await,
+            ["ADDED ns/a 1", "lost"]
+        );
+        assert_eq!(
+            watch(content_type, [error, added].concat().into(), End::Closed).await,
+            ["ERROR too old resource version: 1 (9)"],
+            "nothing comes after an error"
+        );
+    }
+    let server = Server::new([support::json(410, expired())]);
+    let refused = config_maps(&server)
+        .watch(&WatchOptions::default())
+        .await
+        .unwrap_err();
+    assert!(refused.is_expired());
+}
+
+#[tokio::test]
+async fn an_event_that_cannot_be_read_is_an_item_of_its_own() {
+    let body = [
+        event(JSON, "ADDED", &config_map("a", 1)),
+        Bytes::from_static(b"{\"type\":\"RENAMED\",\"object\":{}}\n"),
+        Bytes::from_static(b"{\"type\":\"ADDED\",\"object\":{\"metadata\":{\"name\":7}}}\n"),
+        event(JSON, "ADDED", &config_map("b", 2)),
+    ];
+    let seen = watch(JSON, body.concat().into(), End::Closed).await;
+    assert_eq!(
+        (seen[0].as_str(), seen[3].as_str(), seen.len()),
+        ("ADDED ns/a 1", "ADDED ns/b 2", 4)
+    );
+    assert_eq!(seen[1], "UNDECODABLE 1 unknown watch event type \"RENAMED\"");
+    assert!(seen[2].starts_with("UNDECODABLE 2 "), "{seen:?}");
+}
+
+#[tokio::test]
+async fn a_watch_cut_at_any_byte_has_delivered_exactly_what_was_whole() {
+    for content_type in [JSON, PROTOBUF] {
+        let events = [1, 2, 3].map(|version| event(content_type, "ADDED", &config_map("a", version)));
+        let body = Bytes::from(events.concat());
+        let ends: Vec<usize> = events
+            .iter()
+            .scan(0, |end, event| {
+                *end += event.len();
+                Some(*end)
+            })
+            .collect();
+        for cut in 0..=body.len() {
+            let whole = ends.iter().filter(|&&end| end <= cut).count();
+            let events = |count: usize| (1..=count).map(|version| format!("ADDED ns/a {version}"));
+
+            let seen = watch(content_type, body.slice(..cut), End::BrokenAfter(whole)).await;
+            let expected: Vec<_> = events(whole).chain(["lost".to_owned()]).collect();
+            assert_eq!(seen, expected, "{content_type} broken at {cut}");
+
+            // A line that is whole but for its line feed is an event, too.
+            let unended = content_type == JSON && ends.contains(&(cut + 1));
+            let on_boundary = cut == 0 || ends.contains(&cut) || unended;
+            let seen = watch(content_type, body.slice(..cut), End::Closed).await;
+            let expected: Vec<_> = events(whole + usize::from(unended)).collect();
+            assert_eq!(seen[..expected.len()], expected, "{content_type} ended at {cut}");
+            assert_eq!(
+                seen.len() == expected.len(),
+                on_boundary,
+                "{content_type} ended at {cut}: {seen:?}"
+            );
+        }
+    }
+}
+
+#[tokio::test]
+async fn dropping_the_stream_cancels_the_request() {
+    let (stream, sender) = support::streamed(JSON);
+    let server = Server::new([stream, answer(200, &[], "")]);
+    let watch = config_maps(&server)
+        .watch(&WatchOptions::default())
+        .await
+        .unwrap();
+    drop(watch);
+    // The server's side of the body is dropped when the reset arrives.
+    sender.closed().await;
+}
