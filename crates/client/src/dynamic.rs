@@ -12,7 +12,7 @@ use serde_json::Value;
 use watchkeeper_meta::{
     ApplyOptions, CollectionRequests, CreateOptions, DeleteOptions, GetOptions, GroupVersionKind,
     ListOptions, LogOptions, ObjectRequests, PatchKind, PatchOptions, Payload, RequestError, Resource, Scope,
-    Status, UpdateOptions, WatchOptions,
+    Status, UpdateOptions, WatchOptions, accept,
 };
 use watchkeeper_wire::protobuf::{Envelope, Message};
 use watchkeeper_wire::schema::Schema;
@@ -186,8 +186,10 @@ impl DynamicApi {
 impl DynamicApi {
     /// Reads one object.
     pub async fn get(&self, name: &str, options: &GetOptions) -> Result<Object, Error> {
-        let accept = self.accept("PartialObjectMetadata");
-        let request = self.build(Method::GET, self.object(name).accepting(&accept).get(options))?;
+        let request = self.build(
+            Method::GET,
+            self.object(name).accepting(self.accept()).get(options),
+        )?;
         self.send(request).await
     }
 
@@ -198,8 +200,10 @@ impl DynamicApi {
 
     /// As [`list`](Self::list), but each object comes as soon as it has arrived.
     pub async fn list_stream(&self, options: &ListOptions) -> Result<ListStream, Error> {
-        let accept = self.accept("PartialObjectMetadataList");
-        let request = self.build(Method::GET, self.collection().accepting(&accept).list(options))?;
+        let request = self.build(
+            Method::GET,
+            self.collection().accepting(self.accept_list()).list(options),
+        )?;
         let answer = Answer::open(&self.client, request, false).await?;
         Ok(ListStream::new(answer, self.kind(), self.kept))
     }
@@ -211,8 +215,10 @@ impl DynamicApi {
 
     /// The changes from now on, or after the version in `options`.
     pub async fn watch(&self, options: &WatchOptions) -> Result<WatchStream, Error> {
-        let accept = self.accept("PartialObjectMetadata");
-        let request = self.build(Method::GET, self.collection().accepting(&accept).watch(options))?;
+        let request = self.build(
+            Method::GET,
+            self.collection().accepting(self.accept()).watch(options),
+        )?;
         let answer = Answer::open(&self.client, request, true).await?;
         Ok(WatchStream::from_answer(answer, self.kind(), self.kept))
     }
@@ -226,10 +232,11 @@ impl DynamicApi {
     /// Creates an object.
     pub async fn create(&self, object: impl IntoPayload, options: &CreateOptions) -> Result<Object, Error> {
         let payload = self.payload(Method::POST, object)?;
-        let accept = self.accept("PartialObjectMetadata");
         let request = self.build(
             Method::POST,
-            self.collection().accepting(&accept).create(payload, options),
+            self.collection()
+                .accepting(self.accept())
+                .create(payload, options),
         )?;
         self.send(request).await
     }
@@ -258,10 +265,11 @@ impl DynamicApi {
         options: &UpdateOptions,
     ) -> Result<Object, Error> {
         let payload = self.payload(Method::PUT, object)?;
-        let accept = self.accept("PartialObjectMetadata");
         let request = self.build(
             Method::PUT,
-            self.object(name).accepting(&accept).update(payload, options),
+            self.object(name)
+                .accepting(self.accept())
+                .update(payload, options),
         )?;
         self.send(request).await
     }
@@ -275,8 +283,10 @@ impl DynamicApi {
         options: &PatchOptions,
     ) -> Result<Object, Error> {
         let patch = patch.to_string().into_bytes();
-        let accept = self.accept("PartialObjectMetadata");
-        let request = self.object(name).accepting(&accept).patch(kind, patch, options);
+        let request = self
+            .object(name)
+            .accepting(self.accept())
+            .patch(kind, patch, options);
         self.send(self.build(Method::PATCH, request)?).await
     }
 
@@ -288,17 +298,18 @@ impl DynamicApi {
         options: &ApplyOptions,
     ) -> Result<Object, Error> {
         let configuration = self.payload(Method::PATCH, configuration)?.into_bytes();
-        let accept = self.accept("PartialObjectMetadata");
-        let request = self.object(name).accepting(&accept).apply(configuration, options);
+        let request = self
+            .object(name)
+            .accepting(self.accept())
+            .apply(configuration, options);
         self.send(self.build(Method::PATCH, request)?).await
     }
 
     /// Deletes an object.
     pub async fn delete(&self, name: &str, options: &DeleteOptions) -> Result<Deletion<Object>, Error> {
-        let accept = self.accept("PartialObjectMetadata");
         let request = self.build(
             Method::DELETE,
-            self.object(name).accepting(&accept).delete(options),
+            self.object(name).accepting(self.accept()).delete(options),
         )?;
         Answer::open(&self.client, request, false)
             .await?
@@ -312,8 +323,10 @@ impl DynamicApi {
         which: &ListOptions,
         options: &DeleteOptions,
     ) -> Result<ObjectList, Error> {
-        let accept = self.accept("PartialObjectMetadataList");
-        let request = self.collection().accepting(&accept).delete(which, options);
+        let request = self
+            .collection()
+            .accepting(self.accept_list())
+            .delete(which, options);
         let answer = Answer::open(&self.client, self.build(Method::DELETE, request)?, false).await?;
         ListStream::new(answer, self.kind(), self.kept).collect().await
     }
@@ -352,16 +365,20 @@ impl DynamicApi {
         })
     }
 
-    /// The forms an answer may have, most wanted first.
-    fn accept(&self, partial_kind: &str) -> String {
-        let (protobuf, json) = (Encoding::Protobuf.media_type(), Encoding::Json.media_type());
+    /// The forms an answer with one object may have, most wanted first.
+    fn accept(&self) -> &'static str {
         match self.form {
-            Form::Protobuf => format!("{protobuf},{json}"),
-            Form::Json => json.to_owned(),
-            Form::Metadata => {
-                let partial = format!("as={partial_kind};g=meta.k8s.io;v=v1");
-                format!("{protobuf};{partial},{json};{partial},{json}")
-            }
+            Form::Protobuf => accept::PROTOBUF,
+            Form::Json => accept::JSON,
+            Form::Metadata => accept::METADATA,
+        }
+    }
+
+    /// The forms a list may have.
+    fn accept_list(&self) -> &'static str {
+        match self.form {
+            Form::Metadata => accept::METADATA_LIST,
+            _ => self.accept(),
         }
     }
 

@@ -130,6 +130,43 @@ fn the_list_wins_over_the_home_directory_and_its_first_file_over_the_others() {
 }
 
 #[test]
+fn files_are_yaml_as_kubectl_writes_it() {
+    let home = Home::new();
+    home.write(
+        ".kube/config",
+        "apiVersion: v1
+clusters:
+- cluster:
+    certificate-authority-data: aGVs
+      bG8=
+    server: https://kube:6443
+  name: minikube
+contexts:
+- context: {cluster: minikube, user: minikube}
+  name: minikube
+current-context: minikube
+kind: Config
+preferences: {}
+users:
+- name: minikube
+  user:
+    username: 'yes'
+    password: \"0644\"
+",
+    );
+    let config = home.load(&[]).unwrap();
+    assert_eq!(
+        (config.server.port_u16(), config.namespace.as_str()),
+        (Some(6443), "default")
+    );
+    assert_eq!(
+        config.tls.authority,
+        Some(Material::Inline(b"hello".as_slice().into()))
+    );
+    assert!(matches!(config.credentials, Credentials::Basic { username, .. } if username == "yes"));
+}
+
+#[test]
 fn errors_name_file_and_field() {
     fn check(cluster: Value, user: Value, expected: &str) {
         let home = Home::new();
@@ -352,6 +389,11 @@ fn written_files_are_private_and_read_back() {
     assert_eq!(
         std::fs::metadata(&out).unwrap().permissions().mode() & 0o777,
         0o600
+    );
+    let text = std::fs::read_to_string(&out).unwrap();
+    assert!(
+        text.starts_with("apiVersion: v1\nclusters:\n- cluster:\n    server: https://a\n"),
+        "{text}"
     );
     let again = Kubeconfig::read(&out).unwrap();
     assert_eq!(again.users[0].user, config.users[0].user);

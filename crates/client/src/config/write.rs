@@ -4,6 +4,7 @@ use std::io::Write;
 use std::path::Path;
 
 use serde_json::Value;
+use watchkeeper_wire::yaml;
 
 use crate::config::{ConfigError, Kubeconfig};
 
@@ -13,10 +14,10 @@ pub(super) fn parse(text: &str, path: &Path) -> Result<Value, ConfigError> {
         path: path.to_owned(),
         reason,
     };
-    if text.trim().is_empty() {
-        return Ok(Value::Null);
+    match yaml::first_document(text.as_bytes(), yaml::Mode::Lenient) {
+        Ok(document) => Ok(document.value),
+        Err(error) => Err(syntax(error.to_string())),
     }
-    serde_json::from_str(text).map_err(|error| syntax(error.to_string()))
 }
 
 impl Kubeconfig {
@@ -27,8 +28,7 @@ impl Kubeconfig {
             source,
         };
         let value = serde_json::to_value(self).map_err(|error| failed(error.into()))?;
-        let text = serde_json::to_string_pretty(&value).map_err(|error| failed(error.into()))?;
-        replace(path, text.as_bytes()).map_err(failed)
+        replace(path, yaml::to_string(&value).as_bytes()).map_err(failed)
     }
 }
 
