@@ -11,13 +11,15 @@ pub mod managed_fields;
 mod message;
 pub mod primitive;
 mod reorder;
+mod ser;
 mod special;
 mod text;
 mod time;
 
-pub use encode::{EncodeError, encode, encode_body, encode_message};
+pub use encode::{EncodeError, encode_body, encode_message};
 pub use envelope::Envelope;
 pub use message::Message;
+pub use ser::encode_as;
 pub(crate) use special::whole;
 
 #[cfg(test)]

@@ -396,6 +396,11 @@ impl Type {
         self.name.rsplit('.').next().unwrap_or(&self.name)
     }
 
+    /// Whether the type can travel in protobuf. Tables cannot.
+    pub fn has_protobuf(&self) -> bool {
+        self.fields.iter().all(|field| field.embedded || field.number > 0)
+    }
+
     /// The field with that protobuf number, and its position in [`Type::fields`].
     #[inline]
     pub fn field_numbered(&self, number: u32) -> Option<(usize, &Field)> {

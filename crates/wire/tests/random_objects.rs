@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 use watchkeeper_wire::canonical::canonicalize;
 use watchkeeper_wire::protobuf::primitive::{Reader, WireType, put_bytes, put_tag, put_varint};
-use watchkeeper_wire::protobuf::{Message, encode_message};
+use watchkeeper_wire::protobuf::{Envelope, Message, encode_as, encode_message};
 use watchkeeper_wire::schema::{Kind, Schema, Shape, TypeId};
 
 /// How deep a random object goes; schemas of custom resources would never end.
@@ -182,6 +182,8 @@ proptest! {
         prop_assert_eq!(&canonical.unknown, &[]);
         let raw = encode_message(schema, kind.id, &object).unwrap();
         prop_assert_eq!(&encode_message(schema, kind.id, &canonical.value).unwrap(), &raw);
+        let body = encode_as(schema, &kind.api_version, &kind.kind, &object).unwrap();
+        prop_assert_eq!(Envelope::read(&body).unwrap().raw, &raw);
         let again = read(kind, &raw).unwrap();
         prop_assert_eq!(&again, &canonical.value);
         prop_assert_eq!(read(kind, &shuffled(&raw, raw.len())).unwrap(), again);

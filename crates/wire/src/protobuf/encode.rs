@@ -6,7 +6,6 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::envelope::Envelope;
@@ -27,18 +26,11 @@ pub struct EncodeError {
     pub reason: String,
 }
 
-/// Writes a whole body from anything that writes the JSON form of an object, `apiVersion` and `kind` included.
-pub fn encode<T: Serialize + ?Sized>(schema: &Schema, object: &T) -> Result<Vec<u8>, EncodeError> {
-    let value = serde_json::to_value(object).map_err(EncodeError::from_reason)?;
-    encode_body(schema, &value)
-}
-
 /// Writes a whole body: the envelope with the object's `apiVersion` and `kind`, and its message within.
 pub fn encode_body(schema: &Schema, value: &Value) -> Result<Vec<u8>, EncodeError> {
     let text = |name: &str| value.get(name).and_then(Value::as_str).unwrap_or_default();
     let (api_version, kind) = (text("apiVersion"), text("kind"));
-    let id = schema.kind(api_version, kind);
-    let id = id.ok_or_else(|| EncodeError::new(format!("no kind {kind:?} in version {api_version:?}")))?;
+    let id = kind_id(schema, api_version, kind)?;
     let raw = encode_message(schema, id, value)?;
     let mut out = Vec::with_capacity(raw.len() + 64);
     Envelope {
@@ -55,13 +47,19 @@ pub fn encode_message(schema: &Schema, id: TypeId, value: &Value) -> Result<Vec<
     let Value::Object(object) = value else {
         return Err(EncodeError::expected("an object", value));
     };
-    let mut encoder = Encoder {
-        schema,
-        depth: 0,
-        out: Vec::with_capacity(1024),
-    };
+    let mut encoder = Encoder::new(schema);
     encoder.message(id, Some(object))?;
     Ok(encoder.out)
+}
+
+/// The type of a kind that can be written as protobuf.
+pub(super) fn kind_id(schema: &Schema, api_version: &str, kind: &str) -> Result<TypeId, EncodeError> {
+    let id = schema.kind(api_version, kind);
+    id.filter(|id| schema[*id].has_protobuf()).ok_or_else(|| {
+        EncodeError::new(format!(
+            "no protobuf for kind {kind:?} in version {api_version:?}"
+        ))
+    })
 }
 
 impl EncodeError {
@@ -72,7 +70,7 @@ impl EncodeError {
         }
     }
 
-    fn from_reason(reason: impl std::fmt::Display) -> Self {
+    pub(super) fn from_reason(reason: impl std::fmt::Display) -> Self {
         Self::new(reason.to_string())
     }
 
@@ -84,7 +82,7 @@ impl EncodeError {
     }
 
     /// The same error, seen from the object around.
-    fn within(mut self, outer: &str) -> Self {
+    pub(super) fn within(mut self, outer: &str) -> Self {
         let separator = if self.path.is_empty() || self.path.starts_with('[') {
             ""
         } else {
@@ -95,21 +93,40 @@ impl EncodeError {
     }
 }
 
-struct Encoder<'s> {
-    schema: &'s Schema,
+/// Appends messages to its output.
+pub(super) struct Encoder<'s> {
+    pub(super) schema: &'s Schema,
     depth: usize,
-    out: Vec<u8>,
+    pub(super) out: Vec<u8>,
 }
 
-impl Encoder<'_> {
-    /// Writes the fields of an object; `None` is Go's zero value of it.
-    fn message(&mut self, id: TypeId, object: Option<&Map<String, Value>>) -> Result<(), EncodeError> {
+impl<'s> Encoder<'s> {
+    pub(super) fn new(schema: &'s Schema) -> Self {
+        Self {
+            schema,
+            depth: 0,
+            out: Vec::with_capacity(1024),
+        }
+    }
+
+    /// One message deeper.
+    pub(super) fn enter(&mut self) -> Result<(), EncodeError> {
         if self.depth == MAX_DEPTH {
             return Err(EncodeError::new(format!(
                 "nested deeper than {MAX_DEPTH} messages"
             )));
         }
         self.depth += 1;
+        Ok(())
+    }
+
+    pub(super) fn leave(&mut self) {
+        self.depth -= 1;
+    }
+
+    /// Writes the fields of an object; `None` is Go's zero value of it.
+    fn message(&mut self, id: TypeId, object: Option<&Map<String, Value>>) -> Result<(), EncodeError> {
+        self.enter()?;
         for field in self.schema[id].wire_fields() {
             match field.shape {
                 // An embedded type finds its fields in the same object.
@@ -124,11 +141,12 @@ impl Encoder<'_> {
                 }
             }
         }
-        self.depth -= 1;
+        self.leave();
         Ok(())
     }
 
-    fn field(&mut self, field: &Field, value: Option<&Value>) -> Result<(), EncodeError> {
+    /// Writes a field; `None` is a missing value, for which Go writes a zero unless it would be nil.
+    pub(super) fn field(&mut self, field: &Field, value: Option<&Value>) -> Result<(), EncodeError> {
         let number = field.number;
         let Some(value) = value else {
             return if field.pointer || field.shape.is_nil_when_absent() {
@@ -176,7 +194,7 @@ impl Encoder<'_> {
     }
 
     /// Writes one value with its tag; null is the zero value.
-    fn value(&mut self, number: u32, shape: &Shape, value: &Value) -> Result<(), EncodeError> {
+    pub(super) fn value(&mut self, number: u32, shape: &Shape, value: &Value) -> Result<(), EncodeError> {
         match shape {
             Shape::String(_) => put_bytes(&mut self.out, number, text(value)?.as_bytes()),
             Shape::Bool => self.varint(number, u64::from(boolean(value)?)),
@@ -257,14 +275,14 @@ impl Encoder<'_> {
         Ok(())
     }
 
-    fn varint(&mut self, number: u32, value: u64) {
+    pub(super) fn varint(&mut self, number: u32, value: u64) {
         put_tag(&mut self.out, number, WireType::Varint);
         put_varint(&mut self.out, value);
     }
 
     /// Writes a message whose length is known only afterwards: most fit in one byte of length, longer ones are
     /// moved to make room.
-    fn length_delimited(
+    pub(super) fn length_delimited(
         &mut self,
         number: u32,
         write: impl FnOnce(&mut Self) -> Result<(), EncodeError>,

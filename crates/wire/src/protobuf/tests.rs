@@ -169,7 +169,11 @@ fn values_without_a_protobuf_form_are_named_with_their_path() {
         "cannot write \"spec.activeDeadlineSeconds\" as protobuf: expected an integer, found number",
     );
     check(
+        json!({"apiVersion": "meta.k8s.io/v1", "kind": "Table", "rows": []}),
+        "cannot write \"\" as protobuf: no protobuf for kind \"Table\" in version \"meta.k8s.io/v1\"",
+    );
+    check(
         json!({"apiVersion": "example.com/v1", "kind": "Widget"}),
-        "cannot write \"\" as protobuf: no kind \"Widget\" in version \"example.com/v1\"",
+        "cannot write \"\" as protobuf: no protobuf for kind \"Widget\" in version \"example.com/v1\"",
     );
 }
