@@ -15,7 +15,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use tokio::sync::{Notify, Semaphore, oneshot};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, oneshot};
 
 use crate::engine::{Commit, Engine};
 use crate::state::SharedState;
@@ -37,7 +37,7 @@ pub(crate) type Answer = Result<Revision, WriteError>;
 /// The way into a store.
 pub(crate) struct GroupCommit {
     state: SharedState,
-    places: Semaphore,
+    places: Arc<Semaphore>,
     queue: Mutex<Queue>,
     /// Belongs to the leader, and to `finish` once there will be none, so this lock is not waited for.
     writer: Mutex<Option<Writer>>,
@@ -56,6 +56,9 @@ struct Queue {
 struct Waiting {
     command: Command,
     answer: oneshot::Sender<Answer>,
+    /// Kept with the command, because a writer may stop waiting while its command stays. Maintenance has none: it
+    /// bounds itself.
+    _place: Option<OwnedSemaphorePermit>,
 }
 
 struct Writer {
@@ -68,7 +71,7 @@ impl GroupCommit {
     pub(crate) fn new(state: SharedState, engine: Box<dyn Engine>, garbage: Vec<Revision>) -> Arc<Self> {
         Arc::new(Self {
             state,
-            places: Semaphore::new(MAX_QUEUED),
+            places: Arc::new(Semaphore::new(MAX_QUEUED)),
             queue: Mutex::default(),
             waits_for_disk: engine.waits_for_disk(),
             writer: Mutex::new(Some(Writer {
@@ -81,37 +84,47 @@ impl GroupCommit {
 
     /// Does a command. If the future is dropped, the command may be done all the same.
     pub(crate) async fn submit(self: &Arc<Self>, command: Command) -> Answer {
-        let _place = self.places.acquire().await.map_err(|_| WriteError::Closed)?;
-        match self.enqueue(command)?.await {
+        let place = self.places.clone().acquire_owned().await;
+        let place = place.map_err(|_| WriteError::Closed)?;
+        match self.enqueue(command, Some(place))?.await {
             Ok(answer) => answer,
             Err(_) => Err(WriteError::Engine(EngineError::new("the writer stopped"))),
         }
     }
 
-    /// Queues a command without waiting for a place. The caller bounds how many of these there are.
+    /// Queues a command, and starts a leader if there is none.
     pub(crate) fn enqueue(
         self: &Arc<Self>,
         command: Command,
+        place: Option<OwnedSemaphorePermit>,
     ) -> Result<oneshot::Receiver<Answer>, WriteError> {
         let (answer, receiver) = oneshot::channel();
         let mut queue = self.queue.lock();
         if queue.closed {
             return Err(WriteError::Closed);
         }
-        queue.waiting.push_back(Waiting { command, answer });
-        if !queue.has_leader {
-            queue.has_leader = true;
-            drop(queue);
-            let leader = Leader {
-                group_commit: self.clone(),
-                resigned: false,
-            };
-            match self.waits_for_disk {
-                true => drop(tokio::task::spawn_blocking(move || leader.lead())),
-                false => leader.lead(),
-            }
+        queue.waiting.push_back(Waiting {
+            command,
+            answer,
+            _place: place,
+        });
+        let starts = !std::mem::replace(&mut queue.has_leader, true);
+        drop(queue);
+        if starts {
+            self.start_leader();
         }
         Ok(receiver)
+    }
+
+    fn start_leader(self: &Arc<Self>) {
+        let leader = Leader {
+            group_commit: self.clone(),
+            resigned: false,
+        };
+        match self.waits_for_disk {
+            true => drop(tokio::task::spawn_blocking(move || leader.lead())),
+            false => leader.lead(),
+        }
     }
 
     /// Refuses new commands; those in the queue are still done.

@@ -60,7 +60,7 @@ async fn tend(state: &State, group_commit: &Arc<GroupCommit>) -> Result<(), Writ
 async fn expire(group_commit: &Arc<GroupCommit>, expired: Vec<(Key, Revision)>) -> Result<(), WriteError> {
     let deletions: Vec<_> = expired
         .into_iter()
-        .map(|(key, expected)| group_commit.enqueue(Command::Delete { key, expected }))
+        .map(|(key, expected)| group_commit.enqueue(Command::Delete { key, expected }, None))
         .collect();
     for deletion in deletions {
         match deletion?.await {

@@ -43,8 +43,8 @@ impl Default for StoreOptions {
 
 /// A store of keys with one revision counter for all of them. Clones are cheap and lead to the same store.
 ///
-/// Every call is answered from memory; only a write waits, until it is durable. A write becomes visible to readers
-/// and feeds when it is acknowledged, not before.
+/// Every call is answered from memory; only a write waits, until it is durable. Readers and feeds see it from then
+/// on, never before. If the future of a write is dropped, the write may happen all the same.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
