@@ -4,9 +4,12 @@
 //! around them own locks, timers and streams. The hearts are tested against oracles, the shells against a server.
 
 pub mod delta;
+pub mod follow;
 pub mod informer;
+pub mod position;
 pub mod queue;
 pub mod reflector;
+pub mod retry_watcher;
 pub mod store;
 pub mod watcher;
 pub mod workqueue;

@@ -3,7 +3,6 @@
 //! In flow the events of one watcher, or of one per namespace; out flow batches of changes, each of which the store
 //! shows before it is told. A watcher that fails does not hold up the others.
 
-use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
@@ -103,7 +102,7 @@ impl Reflector {
         let mut ended = 0;
         for step in 0..count {
             let part = (self.turn + step) % count;
-            match pin!(self.watchers[part].next()).poll(context) {
+            match self.watchers[part].poll_next_event(context) {
                 Poll::Ready(Some(received)) => {
                     self.turn = (part + 1) % count;
                     return Poll::Ready(Some((part, received)));

@@ -9,11 +9,14 @@ mod machine;
 mod source;
 
 use std::fmt;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
-use futures_util::Stream;
-use futures_util::stream::{self, StreamExt};
+use futures_util::future::poll_fn;
+use futures_util::{FutureExt, Stream, StreamExt};
+use tokio::time::{Sleep, sleep_until};
 use watchkeeper_meta::ResourceVersion;
 
 pub use backoff::{FIRST_WAIT, LONGEST_WAIT};
@@ -126,13 +129,14 @@ impl Versioned for watchkeeper_wire::Object {
     }
 }
 
-/// Lists and watches, for ever. Drive it with [`Watcher::next`], or turn it into a stream.
+/// Lists and watches, for ever. Drive it with [`Watcher::next`], or as the stream that it is.
 pub struct Watcher<S: Source + ?Sized> {
     source: Arc<S>,
     machine: Machine,
     doing: Doing<S::Object>,
     /// An event that waits until the report before it was taken.
     held: Option<Event<S::Object>>,
+    alarm: Alarm,
 }
 
 /// What the watcher waits for.
@@ -147,6 +151,8 @@ enum Doing<O> {
     Stopped,
 }
 
+impl<S: Source + ?Sized> Unpin for Watcher<S> {}
+
 impl<S: Source + ?Sized> Watcher<S> {
     /// Asks for nothing before it is driven.
     pub fn new(source: Arc<S>, config: Config) -> Self {
@@ -157,32 +163,25 @@ impl<S: Source + ?Sized> Watcher<S> {
             machine,
             doing,
             held: None,
+            alarm: Alarm::default(),
         }
+    }
+
+    /// Begins with what happened after a version, for those who know everything up to it. Should that be too old,
+    /// the failure says so, and a list follows.
+    pub fn resume_from(source: Arc<S>, config: Config, version: ResourceVersion) -> Self {
+        let mut watcher = Self::new(source, config);
+        watcher.machine = Machine::new(config, fastrand::u64(..));
+        watcher.machine.resume_from(version);
+        watcher.doing = Doing::Pausing(now(), watcher.machine.start());
+        watcher
     }
 
     /// The next event, or a failure that is being dealt with. `None` after a failure that cannot be.
     ///
     /// May be dropped at any await without losing an event.
     pub async fn next(&mut self) -> Option<Result<Event<S::Object>, Failure>> {
-        if let Some(event) = self.held.take() {
-            return Some(Ok(event));
-        }
-        loop {
-            let input = self.receive().await?;
-            let now = now();
-            let output = self.machine.step(input, now);
-            self.follow(output.next, now + output.after);
-            match (output.event, output.report) {
-                (None, None) => {}
-                (Some(event), None) => return Some(Ok(event)),
-                (None, Some(failure)) => return Some(Err(failure)),
-                // A list older than what was known says both: first the warning, then the list.
-                (Some(event), Some(failure)) => {
-                    self.held = Some(event);
-                    return Some(Err(failure));
-                }
-            }
-        }
+        poll_fn(|context| self.poll_next_event(context)).await
     }
 
     /// The newest version received.
@@ -190,44 +189,77 @@ impl<S: Source + ?Sized> Watcher<S> {
         self.machine.version()
     }
 
-    /// The watcher as a stream.
-    pub fn into_stream(self) -> impl Stream<Item = Result<Event<S::Object>, Failure>> {
-        stream::unfold(self, |mut watcher| async move {
-            let next = watcher.next().await?;
-            Some((next, watcher))
-        })
-    }
-
-    /// Waits for the next thing the machine has to know. `None` when it has stopped.
-    async fn receive(&mut self) -> Option<Input<S::Object>> {
+    /// [`Watcher::next`] for those who poll several.
+    pub fn poll_next_event(
+        &mut self,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Event<S::Object>, Failure>>> {
+        if let Some(event) = self.held.take() {
+            return Poll::Ready(Some(Ok(event)));
+        }
         loop {
-            let deadline = self.machine.deadline();
-            match &mut self.doing {
-                Doing::Stopped => return None,
-                Doing::Pausing(until, next) => {
-                    tokio::time::sleep_until((*until).into()).await;
-                    self.doing = match next {
-                        Next::List(request) => Doing::Opening(self.source.list(request.clone())),
-                        Next::Watch(request) => Doing::Opening(self.source.watch(request.clone())),
-                        Next::Read | Next::Stop => Doing::Stopped,
-                    };
-                    self.machine.asked(now());
+            let Some(input) = ready!(self.poll_receive(context)) else {
+                return Poll::Ready(None);
+            };
+            let now = now();
+            let output = self.machine.step(input, now);
+            self.follow(output.next, now + output.after);
+            match (output.event, output.report) {
+                (None, None) => {}
+                (Some(event), None) => return Poll::Ready(Some(Ok(event))),
+                (None, Some(failure)) => return Poll::Ready(Some(Err(failure))),
+                // A list older than what was known says both: first the warning, then the list.
+                (Some(event), Some(failure)) => {
+                    self.held = Some(event);
+                    return Poll::Ready(Some(Err(failure)));
                 }
-                Doing::Opening(opening) => match before(deadline, opening).await {
-                    None => return Some(Input::Late),
-                    Some(Err(failure)) => return Some(Input::Failed(failure)),
-                    Some(Ok(answer)) => {
-                        self.doing = Doing::Reading(answer);
-                        return Some(Input::Opened);
-                    }
-                },
-                Doing::Reading(answer) => match before(deadline, answer.next()).await {
-                    None => return Some(Input::Late),
-                    Some(None) => return Some(Input::Ended),
-                    Some(Some(input)) => return Some(input),
-                },
             }
         }
+    }
+
+    /// The next thing the machine has to know. `None` when it has stopped.
+    fn poll_receive(&mut self, context: &mut Context<'_>) -> Poll<Option<Input<S::Object>>> {
+        loop {
+            let received = match &mut self.doing {
+                Doing::Stopped => return Poll::Ready(None),
+                Doing::Pausing(until, _) => {
+                    ready!(self.alarm.poll_at(*until, context));
+                    self.ask();
+                    continue;
+                }
+                Doing::Opening(opening) => opening.poll_unpin(context).map(|opened| match opened {
+                    Err(failure) => Input::Failed(failure),
+                    Ok(answer) => {
+                        self.doing = Doing::Reading(answer);
+                        Input::Opened
+                    }
+                }),
+                Doing::Reading(answer) => answer
+                    .poll_next_unpin(context)
+                    .map(|input| input.unwrap_or(Input::Ended)),
+            };
+            return match (received, self.machine.deadline()) {
+                (Poll::Ready(input), _) => Poll::Ready(Some(input)),
+                (Poll::Pending, None) => Poll::Pending,
+                (Poll::Pending, Some(deadline)) => {
+                    let late = self.alarm.poll_at(deadline, context);
+                    late.map(|()| Some(Input::Late))
+                }
+            };
+        }
+    }
+
+    /// Sends the request that was waited for.
+    fn ask(&mut self) {
+        let Doing::Pausing(_, next) = std::mem::replace(&mut self.doing, Doing::Stopped) else {
+            return;
+        };
+        self.doing = match next {
+            Next::List(request) => Doing::Opening(self.source.list(request)),
+            Next::Watch(request) => Doing::Opening(self.source.watch(request)),
+            Next::Read | Next::Stop => Doing::Stopped,
+        };
+        self.machine.asked(now());
     }
 
     fn follow(&mut self, next: Next, at: Instant) {
@@ -245,11 +277,26 @@ impl<S: Source + ?Sized> fmt::Debug for Watcher<S> {
     }
 }
 
-/// The future's value, or `None` if the deadline comes first. The value wins when both are there.
-async fn before<F: Future>(deadline: Option<Instant>, future: F) -> Option<F::Output> {
-    match deadline {
-        None => Some(future.await),
-        Some(deadline) => tokio::time::timeout_at(deadline.into(), future).await.ok(),
+impl<S: Source + ?Sized> Stream for Watcher<S> {
+    type Item = Result<Event<S::Object>, Failure>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        self.poll_next_event(context)
+    }
+}
+
+/// A timer that stays set between polls.
+#[derive(Default)]
+struct Alarm(Option<Pin<Box<Sleep>>>);
+
+impl Alarm {
+    fn poll_at(&mut self, at: Instant, context: &mut Context<'_>) -> Poll<()> {
+        let at = at.into();
+        let sleep = self.0.get_or_insert_with(|| Box::pin(sleep_until(at)));
+        if sleep.deadline() != at {
+            sleep.as_mut().reset(at);
+        }
+        sleep.as_mut().poll(context)
     }
 }
 

@@ -77,8 +77,8 @@ impl Relist {
         listed.sort_by(|a, b| KeyRef::of(a.object()).cmp(KeyRef::of(b.object())));
         let mut objects: Vec<Object> = Vec::with_capacity(listed.len());
         for entry in listed {
-            let same = |last: &mut Object| KeyRef::of(last) == KeyRef::of(entry.object());
-            if objects.last_mut().is_some_and(|last| same(last)) {
+            let same = |last: &Object| KeyRef::of(last) == KeyRef::of(entry.object());
+            if objects.last().is_some_and(same) {
                 objects.pop();
             }
             if let Listed::Here(object) = entry {

@@ -56,6 +56,8 @@ pub struct Machine {
     chance: fastrand::Rng,
     /// When something was last sent or received.
     quiet_since: Option<Instant>,
+    /// Whether the last version comes from elsewhere and nothing was received since.
+    resumed: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -147,12 +149,26 @@ impl Machine {
             backoff: Backoff::default(),
             chance: fastrand::Rng::with_seed(seed),
             quiet_since: None,
+            resumed: false,
         }
+    }
+
+    /// Everything up to a version is known from elsewhere: the first thing is a watch from there. Should the version
+    /// be too old, that is reported, and everything is listed.
+    pub fn resume_from(&mut self, version: ResourceVersion) {
+        self.phase = Phase::InitListed {
+            limit: self.config.timeout,
+        };
+        self.last = version;
+        self.resumed = true;
     }
 
     /// The first thing to do.
     pub fn start(&mut self) -> Next {
-        self.begin_list()
+        match self.phase {
+            Phase::InitListed { .. } => self.begin_watch(),
+            _ => self.begin_list(),
+        }
     }
 
     /// The shell sends its request now, after it has waited as told.
@@ -320,7 +336,13 @@ impl Machine {
     }
 
     fn failed<O>(&mut self, failure: Failure) -> Output<O> {
-        let verdict = judge(self.stage(), &failure);
+        let mut verdict = judge(self.stage(), &failure);
+        if failure.is_expired() && std::mem::take(&mut self.resumed) {
+            verdict.reported = true;
+            // The version was somebody else's; the state to begin with is the server's own.
+            verdict.cure = Cure::Relist(ListFrom::MostRecent);
+            self.last = ResourceVersion::unset();
+        }
         let wait = match self.asks_for_more(verdict.cure) {
             true => Duration::ZERO,
             false => self.backoff.fail(verdict.first_is_free, self.chance.f64()),
@@ -443,6 +465,7 @@ impl Machine {
         if let Phase::Watching { heard, .. } = &mut self.phase {
             *heard = true;
         }
+        self.resumed = false;
         self.backoff.progress();
     }
 

@@ -1,6 +1,6 @@
 //! The shell around the machine, against scripted answers with tokio's clock moved by hand.
 
-use futures_util::FutureExt;
+use futures_util::{FutureExt, stream};
 use parking_lot::Mutex;
 use tokio::time::Instant as Clock;
 use watchkeeper_meta::{ListMeta, Status};
@@ -9,13 +9,16 @@ use super::*;
 
 /// Answers requests in the order of its script and writes down when they came.
 struct Script {
-    answers: Mutex<Vec<Result<Vec<Input<&'static str>>, Failure>>>,
+    answers: Mutex<Vec<Line>>,
     asked: Mutex<Vec<(u128, &'static str)>>,
     start: Clock,
 }
 
+/// One answer: what it says, or why there is none.
+type Line = Result<Vec<Input<&'static str>>, Failure>;
+
 impl Script {
-    fn new(mut answers: Vec<Result<Vec<Input<&'static str>>, Failure>>) -> Arc<Self> {
+    fn new(mut answers: Vec<Line>) -> Arc<Self> {
         answers.reverse();
         Arc::new(Self {
             answers: Mutex::new(answers),
@@ -134,4 +137,20 @@ async fn waiting_for_the_next_event_can_be_given_up_without_losing_one() {
         }
     }
     assert_eq!(watcher.version().as_str(), "4");
+}
+
+#[tokio::test(start_paused = true)]
+async fn pauses_end_even_if_every_poll_gives_up() {
+    let script = Script::new(vec![
+        Err(Status::service_unavailable("down").into()),
+        Ok(vec![page("3")]),
+    ]);
+    let mut watcher = Watcher::new(script, paged());
+    assert!(watcher.next().await.unwrap().is_err());
+    // Like a caller that polls several watchers: the future of each poll is dropped.
+    let poll_once = poll_fn(|context| std::pin::pin!(watcher.next()).poll(context));
+    let event = tokio::time::timeout(Duration::from_secs(60), poll_once)
+        .await
+        .expect("woken");
+    assert_eq!(event.unwrap().unwrap(), Event::Init);
 }

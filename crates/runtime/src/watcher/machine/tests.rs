@@ -723,6 +723,25 @@ fn any_semantic_asks_for_any_state_without_a_limit() {
     );
 }
 
+#[test]
+fn a_position_from_elsewhere_is_resumed_and_reported_if_too_old() {
+    let mut machine = Machine::new(streaming(), 0);
+    machine.resume_from(ResourceVersion::new("1000"));
+    assert_eq!(show_next(&machine.start()), r#"WATCH rv="1000""#);
+    let now = Instant::now();
+    machine.step::<&str>(Input::Opened, now);
+    let expired = Status::too_old_resource_version(1000, 1_080_816);
+    let output = machine.step::<&str>(Input::Failed(expired.into()), now);
+    assert_eq!(
+        output.report.unwrap().to_string(),
+        "too old resource version: 1000 (1080816)"
+    );
+    assert_eq!(
+        (show_next(&output.next).as_str(), output.after),
+        (r#"WATCH rv="" initial"#, Duration::ZERO)
+    );
+}
+
 fn anything() -> impl Strategy<Value = Says> {
     let objects = prop::sample::select(vec!["a@1", "b@2", "c@3", "a@4", "b@5", "c@6", "d@7", "a@8"]);
     let versions = prop::sample::select(vec!["1", "3", "5", "7", "9"]);
