@@ -1,0 +1,160 @@
+//! klog's flags as a plain struct; with the `clap` feature, as arguments.
+
+use std::path::PathBuf;
+
+use crate::format::{Format, Formatter, LevelStyle, TimeStyle};
+use crate::severity::Severity;
+use crate::verbosity::Verbosity;
+use crate::vmodule::Vmodule;
+
+/// Largest log file before a new one is started, in megabytes: klog's default.
+pub const LOG_FILE_MAX_SIZE_MB: u64 = 1800;
+
+/// What to print, how and where. The default is klog's: level 0, to standard error.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "clap", derive(clap::Args))]
+pub struct Options {
+    /// Number for the log level verbosity
+    #[cfg_attr(
+        feature = "clap",
+        arg(
+            short = 'v',
+            long = "v",
+            value_name = "LEVEL",
+            default_value_t = 0,
+            allow_negative_numbers = true,
+            global = true
+        )
+    )]
+    pub v: i32,
+
+    /// Comma-separated list of pattern=N settings for file-filtered logging
+    #[cfg_attr(
+        feature = "clap",
+        arg(long, value_name = "PATTERN=N", default_value_t, global = true)
+    )]
+    pub vmodule: Vmodule,
+
+    /// Log to standard error instead of files
+    #[cfg_attr(
+        feature = "clap",
+        arg(long, num_args = 0..=1, require_equals = true, default_value_t = true, default_missing_value = "true",
+            action = clap::ArgAction::Set, value_name = "BOOL", global = true)
+    )]
+    pub logtostderr: bool,
+
+    /// Log to standard error as well as files (no effect when --logtostderr=true)
+    #[cfg_attr(
+        feature = "clap",
+        arg(long, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true",
+            action = clap::ArgAction::Set, value_name = "BOOL", global = true)
+    )]
+    pub alsologtostderr: bool,
+
+    /// Logs at or above this threshold go to standard error when writing to files (no effect when
+    /// --logtostderr=true or --alsologtostderr=true)
+    #[cfg_attr(
+        feature = "clap",
+        arg(long, value_name = "SEVERITY", default_value_t, global = true)
+    )]
+    pub stderrthreshold: Severity,
+
+    /// If non-empty, write log files in this directory (no effect when --logtostderr=true)
+    #[cfg_attr(
+        feature = "clap",
+        arg(long, alias = "log_dir", value_name = "DIR", global = true)
+    )]
+    pub log_dir: Option<PathBuf>,
+
+    /// If non-empty, use this log file (no effect when --logtostderr=true)
+    #[cfg_attr(
+        feature = "clap",
+        arg(long, alias = "log_file", value_name = "FILE", global = true)
+    )]
+    pub log_file: Option<PathBuf>,
+
+    /// The maximum size a log file can grow to, in megabytes; 0 means unlimited (no effect when --logtostderr=true)
+    #[cfg_attr(
+        feature = "clap",
+        arg(long, alias = "log_file_max_size", value_name = "MB", default_value_t = LOG_FILE_MAX_SIZE_MB, global = true)
+    )]
+    pub log_file_max_size: u64,
+
+    /// Avoid header prefixes in the log messages
+    #[cfg_attr(feature = "clap", arg(long, alias = "skip_headers", global = true))]
+    pub skip_headers: bool,
+
+    /// Avoid headers when opening log files (no effect when --logtostderr=true)
+    #[cfg_attr(feature = "clap", arg(long, alias = "skip_log_headers", global = true))]
+    pub skip_log_headers: bool,
+
+    /// Add the file directory to the header of the log messages
+    #[cfg_attr(feature = "clap", arg(long, alias = "add_dir_header", global = true))]
+    pub add_dir_header: bool,
+
+    /// Only write logs to their native severity level, not also to each lower one (no effect when --logtostderr=true)
+    #[cfg_attr(feature = "clap", arg(long, alias = "one_output", global = true))]
+    pub one_output: bool,
+
+    /// Sets the log format
+    #[cfg_attr(
+        feature = "clap",
+        arg(long, alias = "log_format", alias = "logging-format", value_enum, value_name = "FORMAT",
+            default_value_t = Format::Text, global = true)
+    )]
+    pub log_format: Format,
+
+    /// How the json and console formats print the time, as strftime has it; seconds since 1970 if not given
+    #[cfg_attr(feature = "clap", arg(long, value_name = "STRFTIME", global = true))]
+    pub log_time_format: Option<String>,
+
+    /// How the json and console formats print the severity
+    #[cfg_attr(
+        feature = "clap",
+        arg(long, value_enum, value_name = "STYLE", default_value_t = LevelStyle::Lower, global = true)
+    )]
+    pub log_level_style: LevelStyle,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            v: 0,
+            vmodule: Vmodule::default(),
+            logtostderr: true,
+            alsologtostderr: false,
+            stderrthreshold: Severity::Error,
+            log_dir: None,
+            log_file: None,
+            log_file_max_size: LOG_FILE_MAX_SIZE_MB,
+            skip_headers: false,
+            skip_log_headers: false,
+            add_dir_header: false,
+            one_output: false,
+            log_format: Format::Text,
+            log_time_format: None,
+            log_level_style: LevelStyle::Lower,
+        }
+    }
+}
+
+impl Options {
+    /// The levels these options start with.
+    pub fn verbosity(&self) -> Verbosity {
+        Verbosity::new(self.v, self.vmodule.clone())
+    }
+
+    /// The layout these options ask for.
+    pub fn formatter(&self) -> Formatter {
+        Formatter {
+            format: self.log_format,
+            skip_headers: self.skip_headers,
+            add_dir_header: self.add_dir_header,
+            time: match &self.log_time_format {
+                Some(format) => TimeStyle::Custom(format.clone()),
+                None => TimeStyle::Seconds,
+            },
+            level: self.log_level_style,
+        }
+    }
+}
