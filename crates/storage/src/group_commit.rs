@@ -86,10 +86,7 @@ impl GroupCommit {
     pub(crate) async fn submit(self: &Arc<Self>, command: Command) -> Answer {
         let place = self.places.clone().acquire_owned().await;
         let place = place.map_err(|_| WriteError::Closed)?;
-        match self.enqueue(command, Some(place))?.await {
-            Ok(answer) => answer,
-            Err(_) => Err(WriteError::Engine(EngineError::new("the writer stopped"))),
-        }
+        answered(self.enqueue(command, Some(place))?).await
     }
 
     /// Queues a command, and starts a leader if there is none.
@@ -211,6 +208,12 @@ impl GroupCommit {
             .collect();
         (transaction, answers)
     }
+}
+
+/// Waits for an answer, which fails to come only if the engine panicked or the runtime is going down.
+pub(crate) async fn answered(answer: oneshot::Receiver<Answer>) -> Answer {
+    let stopped = || Err(WriteError::Engine(EngineError::new("the writer stopped")));
+    answer.await.unwrap_or_else(|_| stopped())
 }
 
 /// Whoever commits at the moment. There is at most one.

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::group_commit::GroupCommit;
+use crate::group_commit::{GroupCommit, answered};
 use crate::model::UnixMillis;
 use crate::state::State;
 use crate::transaction::Command;
@@ -63,11 +63,10 @@ async fn expire(group_commit: &Arc<GroupCommit>, expired: Vec<(Key, Revision)>) 
         .map(|(key, expected)| group_commit.enqueue(Command::Delete { key, expected }, None))
         .collect();
     for deletion in deletions {
-        match deletion?.await {
+        match answered(deletion?).await {
             // Somebody renewed or deleted it first, which is fine.
-            Ok(Ok(_) | Err(WriteError::Conflict { .. })) => {}
-            Ok(Err(error)) => return Err(error),
-            Err(_) => return Err(WriteError::Closed),
+            Ok(_) | Err(WriteError::Conflict { .. }) => {}
+            Err(error) => return Err(error),
         }
     }
     Ok(())
