@@ -1,0 +1,91 @@
+//! Realistic pods: two containers, ports, environment, a volume, an owner, labels, annotations, `managedFields`,
+//! status.
+
+use std::fmt;
+
+use anyhow::{Context, Result};
+use serde_json::Value;
+use watchkeeper_wire::protobuf::primitive::put_bytes;
+use watchkeeper_wire::protobuf::{Envelope, encode_message};
+use watchkeeper_wire::schema::Schema;
+
+/// One pod, in the order a server writes; words with a `$` differ from pod to pod.
+const TEMPLATE: &str = include_str!("pod.json");
+
+/// Pods per owner.
+const REPLICAS: usize = 10;
+
+/// Owners per namespace.
+const OWNERS: usize = 30;
+
+/// The same list in both encodings, as a server sends it.
+pub(crate) struct Bodies {
+    pub(crate) pods: usize,
+    pub(crate) json: Vec<u8>,
+    pub(crate) protobuf: Vec<u8>,
+}
+
+impl Bodies {
+    /// Makes up so many pods.
+    pub(crate) fn generate(pods: usize) -> Result<Self> {
+        let template: String = TEMPLATE.lines().map(str::trim_start).collect();
+        let items: Vec<String> = (0..pods).map(|number| pod(&template, number)).collect();
+        Ok(Self {
+            pods,
+            json: json_list(&items),
+            protobuf: protobuf_list(&items)?,
+        })
+    }
+}
+
+impl fmt::Display for Bodies {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let per_pod = |body: &[u8]| body.len() / self.pods.max(1);
+        let (json, protobuf) = (per_pod(&self.json), per_pod(&self.protobuf));
+        write!(f, "{json} bytes of JSON, {protobuf} bytes of protobuf per pod")
+    }
+}
+
+fn pod(template: &str, number: usize) -> String {
+    let owner = number / REPLICAS;
+    let uid = |kind: u32, number: usize| format!("{kind:08x}-5eed-4e1c-98bf-{number:012x}");
+    let app = format!("app-{}", owner % OWNERS);
+    template
+        .replace("$OWNER_UID", &uid(1, owner))
+        .replace("$NAMESPACE", &format!("team-{}", owner / OWNERS))
+        .replace("$NAME", &format!("{app}-7d4b9c6f58-{number:05x}"))
+        .replace("$OWNER", &format!("{app}-7d4b9c6f58"))
+        .replace("$UID", &uid(2, number))
+        .replace("$VERSION", &(100_000 + number).to_string())
+        .replace(
+            "$POD_IP",
+            &format!("10.{}.{}.{}", number >> 16 & 255, number >> 8 & 255, number & 255),
+        )
+        .replace("$NODE", &format!("node-{}", number % 300))
+        .replace("$APP", &app)
+}
+
+fn json_list(items: &[String]) -> Vec<u8> {
+    let head = r#"{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"900000"},"items":["#;
+    [head, &items.join(","), "]}\n"].concat().into_bytes()
+}
+
+fn protobuf_list(items: &[String]) -> Result<Vec<u8>> {
+    let schema = Schema::builtin();
+    let pod = schema.kind("v1", "Pod").context("no schema for pods")?;
+    let mut raw = Vec::new();
+    put_bytes(&mut raw, 1, b"\x0a\x00\x12\x06900000\x1a\x00");
+    for item in items {
+        let value: Value = serde_json::from_str(item)?;
+        put_bytes(&mut raw, 2, &encode_message(schema, pod, &value)?);
+    }
+    let mut body = Vec::with_capacity(raw.len() + 64);
+    let (api_version, kind, raw) = ("v1", "PodList", &raw[..]);
+    Envelope {
+        api_version,
+        kind,
+        raw,
+    }
+    .write(&mut body);
+    Ok(body)
+}
