@@ -11,7 +11,7 @@ use prost::Message as _;
 use watchkeeper_meta::GroupVersionKind;
 use watchkeeper_wire::protobuf::{Envelope, encode_message};
 use watchkeeper_wire::schema::Schema;
-use watchkeeper_wire::{Encoding, ListSplitter, Object, ObjectOptions, json, protobuf};
+use watchkeeper_wire::{Encoding, ListSplitter, Object, ObjectOptions, RawObject, json, protobuf};
 
 use crate::measure::{Case, compare};
 use crate::pods::Bodies;
@@ -59,6 +59,33 @@ pub(crate) fn time(bodies: &Bodies, rounds: usize) -> Result<()> {
             }),
             Case::new("peer: prost into PodList", protobuf.len(), || {
                 Ok(prost_list(protobuf)?.items.len())
+            }),
+        ],
+    )?;
+    let (json_objects, protobuf_objects) = (
+        objects(Encoding::Json, json)?,
+        objects(Encoding::Protobuf, protobuf)?,
+    );
+    let size = |objects: &[Object]| objects.iter().map(|object| object.bytes().len()).sum();
+    let (json_size, protobuf_size) = (size(&json_objects), size(&protobuf_objects));
+    table(
+        "Typed decode of kept objects, one by one",
+        vec![
+            Case::new("JSON", json_size, || {
+                each(&json_objects, |object| Ok(object.decode::<Pod>()?))
+            }),
+            Case::new("peer: serde_json into Pod", json_size, || {
+                each(&json_objects, |object| {
+                    Ok(serde_json::from_slice::<Pod>(object.bytes())?)
+                })
+            }),
+            Case::new("protobuf", protobuf_size, || {
+                each(&protobuf_objects, |object| Ok(object.decode::<Pod>()?))
+            }),
+            Case::new("peer: prost into its Pod", protobuf_size, || {
+                each(&protobuf_objects, |object| {
+                    Ok(k8s_pb::api::core::v1::Pod::decode(object.bytes())?)
+                })
             }),
         ],
     )?;
@@ -126,13 +153,18 @@ fn objects(encoding: Encoding, body: &[u8]) -> Result<Vec<Object>> {
     Ok(objects)
 }
 
+fn each<T>(objects: &[Object], decode: impl Fn(&Object) -> Result<T>) -> Result<usize> {
+    for object in objects {
+        black_box(decode(object)?);
+    }
+    Ok(objects.len())
+}
+
+/// What a typed list does.
 fn typed(encoding: Encoding, body: &[u8]) -> Result<usize> {
-    let options = ObjectOptions {
-        keep_managed_fields: true,
-    };
     let (kind, mut pods) = (pod_kind(), Vec::new());
     split(encoding, body, |item| {
-        pods.push(Object::from_item(encoding, item, &kind, &options)?.decode::<Pod>()?);
+        pods.push(RawObject::item(encoding, item).decode::<Pod>(&kind)?);
         Ok(())
     })?;
     Ok(black_box(pods).len())

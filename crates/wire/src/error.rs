@@ -34,7 +34,7 @@ pub enum WireError {
     /// An object whose header could be read, but whose rest is not what was asked for.
     #[error("cannot decode {kind} {key}: {reason}")]
     Decode {
-        /// Its type.
+        /// Its `apiVersion` and `kind`.
         kind: String,
         /// Its namespace and name.
         key: String,

@@ -11,6 +11,7 @@ pub mod list;
 pub mod managed_fields;
 mod reader;
 mod scan;
+pub(crate) mod typed;
 pub mod watch;
 
 pub use error::{JsonError, JsonErrorKind};

@@ -61,13 +61,7 @@ impl Object {
         kind: &Arc<GroupVersionKind>,
         options: &ObjectOptions,
     ) -> Result<Self, WireError> {
-        let raw = RawObject {
-            encoding,
-            api_version: "",
-            kind: "",
-            bytes,
-        };
-        Self::from_raw(raw, kind, options)
+        Self::from_raw(RawObject::item(encoding, bytes), kind, options)
     }
 
     /// Copies an object of a watch. Its type is nearly always the expected one, which is then shared.

@@ -2,20 +2,7 @@
 
 use watchkeeper_meta::WatchEventKind;
 
-use crate::{Encoding, WireError, json, protobuf};
-
-/// An object as it was cut out of a stream.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RawObject<'a> {
-    /// How to read `bytes`.
-    pub encoding: Encoding,
-    /// `apiVersion` where it travels beside the bytes (protobuf); empty where it stands in them (JSON).
-    pub api_version: &'a str,
-    /// `kind`, likewise.
-    pub kind: &'a str,
-    /// The object; in protobuf its own message, without envelope.
-    pub bytes: &'a [u8],
-}
+use crate::{Encoding, RawObject, WireError, json, protobuf};
 
 /// One event of a watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,12 +71,7 @@ impl<'a> RawEvent<'a> {
     /// Reads one line of a JSON watch.
     pub fn from_line(line: &'a [u8]) -> Result<Self, WireError> {
         let event = json::watch::event(line)?;
-        let object = RawObject {
-            encoding: Encoding::Json,
-            api_version: "",
-            kind: "",
-            bytes: event.object,
-        };
+        let object = RawObject::item(Encoding::Json, event.object);
         let kind = event_kind(&event.word)?;
         Ok(Self { kind, object })
     }

@@ -6,24 +6,12 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::Object;
-use crate::protobuf::Message;
-use crate::schema::Schema;
-use crate::{Encoding, WireError, json};
+use crate::{Encoding, RawObject, WireError, json};
 
 impl Object {
     /// The object as a typed struct.
     pub fn decode<K: DeserializeOwned>(&self) -> Result<K, WireError> {
-        match self.encoding() {
-            Encoding::Json => {
-                serde_json::from_slice(&self.typed_json()?).map_err(|error| self.decode_error(&error))
-            }
-            Encoding::Protobuf => {
-                let api_version = self.api_version();
-                Message::of_kind(Schema::builtin(), &api_version, self.kind(), self.bytes())
-                    .and_then(|message| message.decode())
-                    .map_err(|error| self.decode_error(&error))
-            }
-        }
+        RawObject::item(self.encoding(), self.bytes()).decode(self.group_version_kind())
     }
 
     /// The object as a tree.
@@ -55,13 +43,5 @@ impl Object {
         let mut out = format!(r#"{{"kind":{kind},"apiVersion":{api_version}{comma}"#).into_bytes();
         out.extend_from_slice(rest);
         Ok(Cow::Owned(out))
-    }
-
-    fn decode_error(&self, error: &dyn std::fmt::Display) -> WireError {
-        WireError::Decode {
-            kind: self.group_version_kind().to_string(),
-            key: self.key().to_string(),
-            reason: error.to_string(),
-        }
     }
 }

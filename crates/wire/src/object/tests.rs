@@ -195,7 +195,7 @@ fn a_custom_kind_has_no_protobuf() {
         Object::from_item(Encoding::Protobuf, &protobuf(), &kind, &ObjectOptions::default()).unwrap();
     let error = object.to_value().unwrap_err().to_string();
     assert!(
-        error.starts_with("cannot decode example.com/v1, Kind=Widget shop/web-0: "),
+        error.starts_with("cannot decode example.com/v1 Widget shop/web-0: "),
         "{error}"
     );
 }
@@ -207,7 +207,7 @@ fn an_object_that_is_not_what_was_asked_for_is_named() {
     let error = object.to_value().unwrap_err().to_string();
     assert_eq!(
         error,
-        "cannot decode /v1, Kind=Pod ns/a: expected value at line 1 column 82"
+        "cannot decode v1 Pod ns/a: expected value at line 1 column 82"
     );
 }
 

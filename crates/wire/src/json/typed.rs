@@ -1,0 +1,220 @@
+//! Decoding an object that may leave its type to the list around it.
+//!
+//! Items of built-in lists have neither `kind` nor `apiVersion`; many structs ask for them. They are not written into
+//! a copy of the bytes: the deserializer shows them to the struct in front of the members that are there.
+
+use serde::de::value::StrDeserializer;
+use serde::de::{DeserializeOwned, DeserializeSeed, Deserializer, MapAccess, Visitor};
+use serde::forward_to_deserialize_any;
+
+use super::error::JsonError;
+use super::header::header;
+use super::reader::Reader;
+
+/// Decodes an object of the given type, whether or not its bytes state it.
+pub(crate) fn decode<K: DeserializeOwned>(
+    bytes: &[u8],
+    api_version: &str,
+    kind: &str,
+) -> Result<K, serde_json::Error> {
+    if kind.is_empty() || states_type_first(bytes).unwrap_or(true) {
+        return serde_json::from_slice(bytes);
+    }
+    let mut inner = serde_json::Deserializer::from_slice(bytes);
+    let shown = [("apiVersion", api_version), ("kind", kind)];
+    let decoded = K::deserialize(Typed {
+        inner: &mut inner,
+        shown,
+    })
+    .and_then(|object| inner.end().map(|()| object));
+    match decoded {
+        // No server writes the type behind the metadata, but a file may have it there.
+        Err(_) if header(bytes).is_ok_and(|header| !header.kind.is_empty()) => serde_json::from_slice(bytes),
+        decoded => decoded,
+    }
+}
+
+/// Whether the type stands in front of the metadata, where every server puts it if at all.
+fn states_type_first(bytes: &[u8]) -> Result<bool, JsonError> {
+    let mut reader = Reader::new(bytes);
+    let Some(mut members) = reader.object()? else {
+        return Ok(false);
+    };
+    while let Some(key) = members.next_key(&mut reader)? {
+        match &*key {
+            "kind" => return Ok(true),
+            "metadata" => break,
+            _ => drop(reader.skip()?),
+        }
+    }
+    Ok(false)
+}
+
+/// Members that are shown in front of the object's own.
+type Shown<'t> = [(&'static str, &'t str); 2];
+
+/// A deserializer, and what it shows first.
+struct Typed<'t, D> {
+    inner: D,
+    shown: Shown<'t>,
+}
+
+impl<'de, D: Deserializer<'de>> Deserializer<'de> for Typed<'_, D> {
+    type Error = D::Error;
+
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, D::Error> {
+        let shown = self.shown;
+        self.inner.deserialize_any(Typed {
+            inner: visitor,
+            shown,
+        })
+    }
+
+    fn deserialize_struct<V: Visitor<'de>>(
+        self,
+        name: &'static str,
+        fields: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, D::Error> {
+        let shown = self.shown;
+        self.inner.deserialize_struct(
+            name,
+            fields,
+            Typed {
+                inner: visitor,
+                shown,
+            },
+        )
+    }
+
+    fn deserialize_newtype_struct<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        visitor: V,
+    ) -> Result<V::Value, D::Error> {
+        visitor.visit_newtype_struct(self)
+    }
+
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, D::Error> {
+        visitor.visit_some(self)
+    }
+
+    forward_to_deserialize_any! {
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf unit unit_struct seq
+        tuple tuple_struct map enum identifier ignored_any
+    }
+}
+
+impl<'de, V: Visitor<'de>> Visitor<'de> for Typed<'_, V> {
+    type Value = V::Value;
+
+    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.inner.expecting(f)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, members: A) -> Result<V::Value, A::Error> {
+        self.inner.visit_map(Members {
+            inner: members,
+            shown: self.shown.into_iter(),
+            value: None,
+        })
+    }
+}
+
+/// The shown members, then the object's own.
+struct Members<'t, A> {
+    inner: A,
+    shown: std::array::IntoIter<(&'static str, &'t str), 2>,
+    value: Option<&'t str>,
+}
+
+impl<'de, A: MapAccess<'de>> MapAccess<'de> for Members<'_, A> {
+    type Error = A::Error;
+
+    fn next_key_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<Option<S::Value>, A::Error> {
+        match self.shown.next() {
+            Some((key, value)) => {
+                self.value = Some(value);
+                seed.deserialize(StrDeserializer::new(key)).map(Some)
+            }
+            None => self.inner.next_key_seed(seed),
+        }
+    }
+
+    fn next_value_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<S::Value, A::Error> {
+        match self.value.take() {
+            Some(value) => seed.deserialize(StrDeserializer::new(value)),
+            None => self.inner.next_value_seed(seed),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde::Deserialize;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    #[derive(Debug, Deserialize, PartialEq)]
+    #[serde(rename_all = "camelCase", deny_unknown_fields)]
+    struct Widget {
+        api_version: String,
+        kind: String,
+        metadata: Value,
+    }
+
+    #[derive(Debug, Deserialize, PartialEq)]
+    struct Wrapped(Option<Widget>);
+
+    #[test]
+    fn the_type_is_there_whether_stated_or_not() {
+        let widget = || Widget {
+            api_version: "v1".into(),
+            kind: "Widget".into(),
+            metadata: json!({"name": "a"}),
+        };
+        for text in [
+            r#"{"metadata":{"name":"a"}}"#,
+            r#"{"apiVersion":"v1","kind":"Widget","metadata":{"name":"a"}}"#,
+            r#"{"metadata":{"name":"a"},"apiVersion":"v1","kind":"Widget"}"#,
+        ] {
+            assert_eq!(
+                decode::<Widget>(text.as_bytes(), "v1", "Widget").unwrap(),
+                widget(),
+                "{text}"
+            );
+            assert_eq!(
+                decode::<Wrapped>(text.as_bytes(), "v1", "Widget").unwrap(),
+                Wrapped(Some(widget()))
+            );
+            let value: Value = decode(text.as_bytes(), "v1", "Widget").unwrap();
+            assert_eq!(
+                value,
+                json!({"apiVersion": "v1", "kind": "Widget", "metadata": {"name": "a"}})
+            );
+        }
+    }
+
+    #[test]
+    fn bad_objects_are_refused() {
+        let check = |text: &str, error: &str| {
+            assert_eq!(
+                decode::<Widget>(text.as_bytes(), "v1", "Widget")
+                    .unwrap_err()
+                    .to_string(),
+                error
+            );
+        };
+        check("{}", "missing field `metadata` at line 1 column 2");
+        check(r#"{"metadata":{}} x"#, "trailing characters at line 1 column 17");
+        check(
+            r#"{"metadata":{"#,
+            "EOF while parsing an object at line 1 column 13",
+        );
+        check(
+            "[]",
+            "invalid length 0, expected struct Widget with 3 elements at line 1 column 2",
+        );
+    }
+}

@@ -1,0 +1,65 @@
+//! An object that still lies in the stream it came in.
+
+use serde::de::DeserializeOwned;
+use watchkeeper_meta::GroupVersionKind;
+
+use crate::protobuf::Message;
+use crate::schema::Schema;
+use crate::{Encoding, WireError, json};
+
+/// An object as it was cut out of a list or a watch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RawObject<'a> {
+    /// How to read `bytes`.
+    pub encoding: Encoding,
+    /// `apiVersion` where it travels beside the bytes (protobuf); empty where it stands in them, or where the list
+    /// states it for all its items.
+    pub api_version: &'a str,
+    /// `kind`, likewise.
+    pub kind: &'a str,
+    /// The object; in protobuf its own message, without envelope.
+    pub bytes: &'a [u8],
+}
+
+impl<'a> RawObject<'a> {
+    /// An item of a list.
+    pub fn item(encoding: Encoding, bytes: &'a [u8]) -> Self {
+        Self {
+            encoding,
+            api_version: "",
+            kind: "",
+            bytes,
+        }
+    }
+
+    /// Decodes the object where it lies. `expected` is its type where it states none itself.
+    pub fn decode<K: DeserializeOwned>(&self, expected: &GroupVersionKind) -> Result<K, WireError> {
+        let expected_version = expected.api_version();
+        let (api_version, kind) = match self.kind.is_empty() {
+            true => (&*expected_version, &*expected.kind),
+            false => (self.api_version, self.kind),
+        };
+        let decoded = match self.encoding {
+            Encoding::Json => {
+                json::typed::decode(self.bytes, api_version, kind).map_err(|error| error.to_string())
+            }
+            Encoding::Protobuf => Message::of_kind(Schema::builtin(), api_version, kind, self.bytes)
+                .and_then(|message| message.decode())
+                .map_err(|error| error.to_string()),
+        };
+        decoded.map_err(|reason| WireError::Decode {
+            kind: format!("{api_version} {kind}"),
+            key: self.key(),
+            reason,
+        })
+    }
+
+    /// Namespace and name for an error message, if they can be read.
+    fn key(&self) -> String {
+        let header = match self.encoding {
+            Encoding::Json => json::item_header(self.bytes).ok(),
+            Encoding::Protobuf => crate::protobuf::header::header(self.bytes).ok(),
+        };
+        header.map(|header| header.key().to_string()).unwrap_or_default()
+    }
+}
