@@ -20,7 +20,7 @@ use crate::object::StoredObject;
 use crate::watch::{Event, WatchItem};
 
 /// Marks the bookmark that ends the initial events of a watch.
-const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
+pub(crate) const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
 
 /// The version that metadata alone is sent in.
 const META_API_VERSION: &str = "meta.k8s.io/v1";

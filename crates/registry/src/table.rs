@@ -1,0 +1,204 @@
+//! Objects as rows: what `kubectl get` prints, worked out by the server.
+//!
+//! The columns come with the resource's data; the cells of a column are in [`cells`], those of a pod's status in
+//! [`pod`].
+
+mod cells;
+mod human;
+mod pod;
+
+use bytes::Bytes;
+use serde::Serialize;
+use serde_json::{Value, json};
+use watchkeeper_meta::{Status, Time, WatchEventKind};
+use watchkeeper_storage::Revision;
+
+use crate::definition::Definition;
+use crate::list::List;
+use crate::object::StoredObject;
+use crate::watch::WatchItem;
+
+/// How much of each object comes with its row.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum IncludeObject {
+    /// Nothing.
+    None,
+    /// `PartialObjectMetadata`.
+    #[default]
+    Metadata,
+    /// All of it.
+    Object,
+}
+
+/// The document, in the order Go prints it.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Table<'a> {
+    kind: &'static str,
+    api_version: &'static str,
+    metadata: Value,
+    column_definitions: Option<Vec<Column<'a>>>,
+    rows: Option<Vec<Row>>,
+}
+
+#[derive(Serialize)]
+struct Column<'a> {
+    name: &'a str,
+    #[serde(rename = "type")]
+    kind: &'a str,
+    format: &'a str,
+    description: &'static str,
+    priority: i32,
+}
+
+#[derive(Serialize)]
+struct Row {
+    cells: Vec<Value>,
+    object: Value,
+}
+
+/// Makes Tables of one resource.
+#[derive(Clone, Copy, Debug)]
+pub struct TablePrinter<'d> {
+    /// The resource.
+    pub definition: &'d Definition,
+    /// How much of each object comes with its row.
+    pub include: IncludeObject,
+    /// Now, for ages.
+    pub now: Time,
+}
+
+impl TablePrinter<'_> {
+    /// A page of a list; ends with a newline.
+    pub fn list(&self, list: &List) -> Result<Bytes, Status> {
+        let mut metadata = json!({"resourceVersion": list.revision.to_string()});
+        if let Some(token) = &list.continue_token {
+            metadata["continue"] = json!(token);
+        }
+        if let Some(remaining) = list.remaining {
+            metadata["remainingItemCount"] = json!(remaining);
+        }
+        let rows: Result<Vec<Row>, Status> = list.items.iter().map(|item| self.row(item)).collect();
+        line(&self.table(metadata, Some(rows?), true))
+    }
+
+    /// One object; ends with a newline.
+    pub fn object(&self, object: &StoredObject) -> Result<Bytes, Status> {
+        let version = object
+            .revision
+            .map(|revision| revision.to_string())
+            .unwrap_or_default();
+        let row = self.row(object)?;
+        line(&self.table(json!({"resourceVersion": version}), Some(vec![row]), true))
+    }
+
+    /// A line of a watch stream. Only the first one needs the columns.
+    pub fn watch_item(&self, item: &WatchItem, with_columns: bool) -> Result<Bytes, Status> {
+        let (kind, object) = match item {
+            WatchItem::Event(event) => {
+                let row = self.row(&event.object)?;
+                let version = event
+                    .object
+                    .revision
+                    .map(|revision| revision.to_string())
+                    .unwrap_or_default();
+                (
+                    event.kind,
+                    self.table(json!({"resourceVersion": version}), Some(vec![row]), with_columns),
+                )
+            }
+            WatchItem::Bookmark {
+                revision,
+                initial_events_end,
+            } => {
+                let row = self.bookmark_row(*revision, *initial_events_end)?;
+                let metadata = json!({"resourceVersion": revision.to_string()});
+                (
+                    WatchEventKind::Bookmark,
+                    self.table(metadata, Some(vec![row]), with_columns),
+                )
+            }
+            WatchItem::Error(status) => {
+                return line(&json!({"type": "ERROR", "object": status}));
+            }
+        };
+        #[derive(Serialize)]
+        struct Event<'a> {
+            #[serde(rename = "type")]
+            kind: &'static str,
+            object: Table<'a>,
+        }
+        line(&Event {
+            kind: kind.as_str(),
+            object,
+        })
+    }
+
+    fn table(&self, metadata: Value, rows: Option<Vec<Row>>, with_columns: bool) -> Table<'_> {
+        Table {
+            kind: "Table",
+            api_version: "meta.k8s.io/v1",
+            metadata,
+            column_definitions: with_columns.then(|| self.columns()),
+            rows,
+        }
+    }
+
+    fn columns(&self) -> Vec<Column<'_>> {
+        let columns = self.definition.builtin.columns.iter();
+        let columns = columns.map(|column| Column {
+            name: &column.name,
+            kind: &column.kind,
+            format: &column.format,
+            description: "",
+            priority: column.priority,
+        });
+        columns.collect()
+    }
+
+    fn row(&self, object: &StoredObject) -> Result<Row, Status> {
+        let value = object.to_value(self.definition)?;
+        Ok(Row {
+            cells: self.cells(&value),
+            object: self.included(value),
+        })
+    }
+
+    /// A bookmark's row is that of an object nobody has filled in.
+    fn bookmark_row(&self, revision: Revision, initial_events_end: bool) -> Result<Row, Status> {
+        let mut metadata = json!({"resourceVersion": revision.to_string()});
+        if initial_events_end {
+            metadata["annotations"] = json!({crate::encode::INITIAL_EVENTS_END: "true"});
+        }
+        let empty = crate::create::recanonicalized(self.definition, json!({"metadata": metadata}))?;
+        Ok(Row {
+            cells: self.cells(&empty),
+            object: self.included(empty),
+        })
+    }
+
+    fn cells(&self, object: &Value) -> Vec<Value> {
+        let columns = self.definition.builtin.columns.iter();
+        columns
+            .map(|column| cells::cell(&self.definition.resource.kind, &column.name, object, self.now))
+            .collect()
+    }
+
+    fn included(&self, object: Value) -> Value {
+        match self.include {
+            IncludeObject::None => Value::Null,
+            IncludeObject::Object => object,
+            IncludeObject::Metadata => json!({
+                "kind": "PartialObjectMetadata",
+                "apiVersion": "meta.k8s.io/v1",
+                "metadata": object["metadata"],
+            }),
+        }
+    }
+}
+
+fn line(document: &impl Serialize) -> Result<Bytes, Status> {
+    let mut out = serde_json::to_vec(document).map_err(Status::internal_error)?;
+    out.push(b'\n');
+    Ok(out.into())
+}

@@ -1,0 +1,134 @@
+//! The rows of every recorded Table, worked out again from the objects of the same recording.
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use serde_json::{Value, json};
+use watchkeeper_meta::{GroupVersionKind, Time};
+use watchkeeper_registry::{Definition, IncludeObject, StoredObject, TablePrinter};
+use watchkeeper_wire::protobuf::encode_body;
+
+fn recorded_cases() -> Vec<Value> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../goldens/wire");
+    let areas = std::fs::read_dir(root)
+        .unwrap()
+        .flatten()
+        .filter(|entry| entry.path().is_dir());
+    let files = areas.flat_map(|area| std::fs::read_dir(area.path()).unwrap().flatten());
+    files
+        .map(|file| serde_json::from_slice(&std::fs::read(file.path()).unwrap()).unwrap())
+        .collect()
+}
+
+/// Every state of an object that a case shows, by uid and version.
+fn states(case: &Value) -> HashMap<(String, String), Value> {
+    let mut found = HashMap::new();
+    let mut pending = vec![case];
+    while let Some(value) = pending.pop() {
+        let text = |pointer: &str| {
+            value
+                .pointer(pointer)
+                .and_then(Value::as_str)
+                .unwrap_or_default()
+                .to_owned()
+        };
+        let key = (text("/metadata/uid"), text("/metadata/resourceVersion"));
+        if !key.0.is_empty() && !text("/apiVersion").starts_with("meta.k8s.io") && !text("/kind").is_empty() {
+            found.insert(key, value.clone());
+        }
+        match value {
+            Value::Array(items) => pending.extend(items),
+            Value::Object(fields) => pending.extend(fields.values()),
+            _ => {}
+        }
+    }
+    found
+}
+
+/// Every Table a case shows.
+fn tables(case: &Value) -> Vec<&Value> {
+    let mut found = Vec::new();
+    let mut pending = vec![case];
+    while let Some(value) = pending.pop() {
+        if value["kind"] == "Table" {
+            found.push(value);
+        }
+        match value {
+            Value::Array(items) => pending.extend(items),
+            Value::Object(fields) => pending.extend(fields.values()),
+            _ => {}
+        }
+    }
+    found
+}
+
+/// Ages depend on when one looks.
+fn without_ages(cells: &Value) -> Vec<Value> {
+    let is_age = |text: &str| {
+        text.ends_with(['s', 'm', 'h', 'd', 'y'])
+            && text.starts_with(|first: char| first.is_ascii_digit())
+            && text.chars().all(|c| c.is_ascii_digit() || "smhdy".contains(c))
+    };
+    let mask = |cell: &Value| match cell.as_str() {
+        Some(text) if is_age(text) => json!("<age>"),
+        Some(text) if text.ends_with(" ago)") => json!(text.split(" (").next()),
+        _ => cell.clone(),
+    };
+    cells.as_array().unwrap().iter().map(mask).collect()
+}
+
+#[test]
+fn rows_read_as_kubernetes_prints_them() {
+    let definitions = Definition::builtin();
+    let now: Time = "2026-11-15T21:20:00Z".parse().unwrap();
+    let (mut checked, mut wrong) = (0, Vec::new());
+    for case in recorded_cases() {
+        let states = states(&case);
+        for row in tables(&case)
+            .iter()
+            .flat_map(|table| table["rows"].as_array().into_iter().flatten())
+        {
+            let text = |pointer: &str| row.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+            let key = (
+                text("/object/metadata/uid"),
+                text("/object/metadata/resourceVersion"),
+            );
+            let Some(object) = states.get(&(key.0.to_owned(), key.1.to_owned())) else {
+                continue;
+            };
+            let kind = GroupVersionKind::from_api_version(
+                object["apiVersion"].as_str().unwrap(),
+                object["kind"].as_str().unwrap(),
+            );
+            let kind = kind.unwrap();
+            let known = definitions
+                .iter()
+                .find(|known| known.resource.group_version_kind() == kind);
+            let Some(definition) = known else { continue };
+            let bytes = encode_body(definition.schema, object).unwrap().into();
+            let stored = StoredObject {
+                bytes,
+                revision: None,
+            };
+            let printer = TablePrinter {
+                definition,
+                include: IncludeObject::None,
+                now,
+            };
+            let printed: Value = serde_json::from_slice(&printer.object(&stored).unwrap()).unwrap();
+            checked += 1;
+            let (ours, theirs) = (
+                without_ages(&printed["rows"][0]["cells"]),
+                without_ages(&row["cells"]),
+            );
+            if ours != theirs {
+                wrong.push(format!(
+                    "{} {}: {ours:?}, recorded {theirs:?}",
+                    case["name"], kind
+                ));
+            }
+        }
+    }
+    assert!(checked > 20, "only {checked} recorded rows were found");
+    assert!(wrong.is_empty(), "{checked} rows\n{}", wrong.join("\n"));
+}
