@@ -3,6 +3,7 @@
 //! The hard parts are plain data that change by plain method calls, with time as an argument; thin async shells
 //! around them own locks, timers and streams. The hearts are tested against oracles, the shells against a server.
 
+pub mod controller;
 pub mod delta;
 pub mod follow;
 pub mod informer;

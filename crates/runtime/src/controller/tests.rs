@@ -1,0 +1,365 @@
+//! The controller's promises, with informers fed by hand.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use futures_util::StreamExt;
+use parking_lot::Mutex;
+use tokio::sync::{Notify, oneshot};
+use tokio::time::{Instant, timeout};
+use watchkeeper_meta::{ListMeta, ResourceVersion, Scope};
+use watchkeeper_wire::ObjectOptions;
+
+use super::*;
+use crate::informer::InformerOptions;
+use crate::store::tests::object;
+use crate::watcher::{Config, Failure, InitialList, Input, ListRequest, Opening, Source, WatchRequest};
+
+/// A server with a list and a channel of changes.
+struct Fed {
+    listed: Vec<Object>,
+    changes: Mutex<Option<mpsc::UnboundedReceiver<Input<Object>>>>,
+}
+
+impl Source for Fed {
+    type Object = Object;
+
+    fn list(&self, _: ListRequest) -> Opening<Object> {
+        let items = self.listed.iter().cloned().map(Input::Item);
+        let end = Input::PageEnd(ListMeta {
+            resource_version: ResourceVersion::new("5"),
+            ..Default::default()
+        });
+        let answer = futures_util::stream::iter(items.chain([end]).collect::<Vec<_>>()).boxed();
+        async { Ok(answer) }.boxed()
+    }
+
+    fn watch(&self, _: WatchRequest) -> Opening<Object> {
+        let Some(mut changes) = self.changes.lock().take() else {
+            return std::future::pending().boxed();
+        };
+        async move { Ok(futures_util::stream::poll_fn(move |cx| changes.poll_recv(cx)).boxed()) }.boxed()
+    }
+}
+
+fn fed(listed: &[Object]) -> (Informer, mpsc::UnboundedSender<Input<Object>>) {
+    let (sender, receiver) = mpsc::unbounded_channel();
+    let source = Fed {
+        listed: listed.to_vec(),
+        changes: Mutex::new(Some(receiver)),
+    };
+    let config = Config {
+        initial_list: InitialList::Paged,
+        ..Default::default()
+    };
+    let options = InformerOptions {
+        config,
+        ..Default::default()
+    };
+    (Informer::start(Arc::new(source), options), sender)
+}
+
+/// Does what the test says, and writes down what it was asked.
+#[derive(Clone)]
+struct Script {
+    seen: mpsc::UnboundedSender<String>,
+    act: Arc<Act>,
+}
+
+type Act = dyn Fn(&Request) -> Result<Action, Failure> + Send + Sync;
+
+impl Reconciler for Script {
+    type Error = Failure;
+
+    async fn reconcile(&self, request: Request) -> Result<Action, Failure> {
+        let state = request
+            .object
+            .as_ref()
+            .map_or("gone", |object| object.resource_version());
+        let _ = self
+            .seen
+            .send(format!("{} {state} #{}", request.key, request.attempts));
+        (self.act)(&request)
+    }
+}
+
+struct Running {
+    seen: mpsc::UnboundedReceiver<String>,
+    stop: oneshot::Sender<()>,
+    task: tokio::task::JoinHandle<Stopped>,
+}
+
+impl Running {
+    fn start(
+        controller: Controller,
+        act: impl Fn(&Request) -> Result<Action, Failure> + Send + Sync + 'static,
+    ) -> Self {
+        let (sender, seen) = mpsc::unbounded_channel();
+        let (stop, stopped) = oneshot::channel();
+        let script = Script {
+            seen: sender,
+            act: Arc::new(act),
+        };
+        let shutdown = stopped.map(|_| ());
+        let task = tokio::spawn(controller.run(script, shutdown));
+        Self { seen, stop, task }
+    }
+
+    async fn next(&mut self) -> String {
+        let next = timeout(Duration::from_secs(3600), self.seen.recv()).await;
+        next.expect("a reconcile").expect("still running")
+    }
+
+    async fn take(&mut self, count: usize) -> Vec<String> {
+        let mut seen = Vec::new();
+        for _ in 0..count {
+            seen.push(self.next().await);
+        }
+        seen
+    }
+
+    async fn stop(self) -> Stopped {
+        let _ = self.stop.send(());
+        self.task.await.unwrap()
+    }
+}
+
+fn one_worker() -> ControllerOptions {
+    ControllerOptions {
+        workers: 1,
+        ..Default::default()
+    }
+}
+
+fn done(_: &Request) -> Result<Action, Failure> {
+    Ok(Action::Done)
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_object_is_reconciled_then_every_change_deletes_included() {
+    let (pods, changes) = fed(&[object("a/x@1"), object("a/y@2")]);
+    let mut running = Running::start(Controller::new("test", pods, one_worker()), done);
+    assert_eq!(running.take(2).await, ["a/x 1 #0", "a/y 2 #0"]);
+    changes.send(Input::Applied(object("a/x@6"))).unwrap();
+    assert_eq!(running.next().await, "a/x 6 #0");
+    changes.send(Input::Deleted(object("a/x@7"))).unwrap();
+    assert_eq!(running.next().await, "a/x gone #0");
+    assert_eq!(running.stop().await, Stopped { aborted: 0 });
+}
+
+#[tokio::test(start_paused = true)]
+async fn failures_come_back_later_and_later_and_success_forgets_them() {
+    let (pods, changes) = fed(&[object("a/x@1")]);
+    let act = |request: &Request| match request.attempts {
+        0..3 => Err(Failure::NoEndBookmark),
+        _ => Ok(Action::Done),
+    };
+    let start = Instant::now();
+    let mut running = Running::start(Controller::new("test", pods, one_worker()), act);
+    assert_eq!(
+        running.take(4).await,
+        ["a/x 1 #0", "a/x 1 #1", "a/x 1 #2", "a/x 1 #3"]
+    );
+    assert!(start.elapsed() >= Duration::from_millis(5 + 10 + 20));
+    changes.send(Input::Applied(object("a/x@6"))).unwrap();
+    assert_eq!(running.next().await, "a/x 6 #0");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_panic_counts_as_a_failure_and_harms_nobody_else() {
+    let (pods, _changes) = fed(&[object("a/bad@1"), object("a/good@2")]);
+    let act = |request: &Request| {
+        assert!(request.key.name() != "bad" || request.attempts > 0, "on purpose");
+        Ok(Action::Done)
+    };
+    let mut running = Running::start(Controller::new("test", pods, one_worker()), act);
+    assert_eq!(running.take(3).await, ["a/bad 1 #0", "a/good 2 #0", "a/bad 1 #1"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_can_ask_to_be_reconciled_again() {
+    let (pods, _changes) = fed(&[object("a/x@1")]);
+    let minute = Duration::from_secs(60);
+    let mut running = Running::start(Controller::new("test", pods, one_worker()), move |_| {
+        Ok(Action::After(minute))
+    });
+    let start = Instant::now();
+    running.take(3).await;
+    assert_eq!(start.elapsed().as_secs(), 120);
+}
+
+/// A pod that a set controls.
+fn owned(text: &str, owner: &str) -> Object {
+    let plain = object(text);
+    let json = serde_json::json!({
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "namespace": plain.namespace(),
+            "name": plain.name(),
+            "resourceVersion": plain.resource_version(),
+            "uid": "u",
+            "ownerReferences": [{"apiVersion": "apps/v1", "kind": "Set", "name": owner, "uid": "o", "controller": true}],
+        }
+    });
+    Object::from_json(json.to_string().as_bytes(), &ObjectOptions::default()).unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn changes_of_owned_objects_reconcile_their_owner() {
+    let (sets, _sets) = fed(&[object("a/set@1")]);
+    let (pods, changes) = fed(&[]);
+    let resource = Resource {
+        group: "apps".into(),
+        version: "v1beta1".into(),
+        kind: "Set".into(),
+        plural: "sets".into(),
+        scope: Scope::Namespaced,
+    };
+    let controller = Controller::new("test", sets, one_worker()).owns(pods, &resource);
+    let mut running = Running::start(controller, done);
+    running.next().await;
+    changes.send(Input::Applied(owned("a/pod@6", "set"))).unwrap();
+    assert_eq!(running.next().await, "a/set 1 #0");
+    changes.send(Input::Deleted(owned("a/pod@7", "set"))).unwrap();
+    assert_eq!(running.next().await, "a/set 1 #0", "deletes count");
+    changes.send(Input::Applied(owned("a/pod@8", "set"))).unwrap();
+    running.next().await;
+    changes.send(Input::Applied(owned("a/pod@9", "other"))).unwrap();
+    let mut both = running.take(2).await;
+    both.sort();
+    assert_eq!(
+        both,
+        ["a/other gone #0", "a/set 1 #0"],
+        "the owner that was left counts, too"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_predicate_sees_what_has_changed() {
+    let (pods, changes) = fed(&[object("a/x@1")]);
+    let predicate: Predicate = Arc::new(|delta| !matches!(delta, Delta::Updated { .. }));
+    let options = ControllerOptions {
+        predicate: Some(predicate),
+        ..one_worker()
+    };
+    let mut running = Running::start(Controller::new("test", pods, options), done);
+    running.next().await;
+    changes.send(Input::Applied(object("a/x@6"))).unwrap();
+    changes.send(Input::Deleted(object("a/x@7"))).unwrap();
+    assert_eq!(running.next().await, "a/x gone #0");
+}
+
+#[tokio::test(start_paused = true)]
+async fn other_systems_can_ask_for_a_reconcile() {
+    let (pods, _changes) = fed(&[]);
+    let mut controller = Controller::new("test", pods, one_worker());
+    let trigger = controller.external_trigger();
+    let mut running = Running::start(controller, done);
+    trigger.send(ObjectKey::new("a", "x")).await.unwrap();
+    assert_eq!(running.next().await, "a/x gone #0");
+}
+
+/// Never ends, and counts those under way by key.
+struct Stuck {
+    running: Mutex<HashMap<ObjectKey, usize>>,
+    most: AtomicUsize,
+    release: Notify,
+}
+
+impl Reconciler for Arc<Stuck> {
+    type Error = Failure;
+
+    async fn reconcile(&self, request: Request) -> Result<Action, Failure> {
+        let total = {
+            let mut running = self.running.lock();
+            let count = running.entry(request.key.clone()).or_default();
+            *count += 1;
+            assert_eq!(*count, 1, "one at a time per key");
+            running.values().sum::<usize>()
+        };
+        self.most.fetch_max(total, Ordering::SeqCst);
+        self.release.notified().await;
+        *self.running.lock().get_mut(&request.key).unwrap() -= 1;
+        Ok(Action::Done)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn workers_share_the_keys_and_a_shutdown_has_a_deadline() {
+    let objects: Vec<Object> = (0..10).map(|number| object(&format!("a/x{number}@1"))).collect();
+    let (pods, _changes) = fed(&objects);
+    let options = ControllerOptions {
+        workers: 3,
+        ..Default::default()
+    };
+    let stuck = Arc::new(Stuck {
+        running: Mutex::default(),
+        most: AtomicUsize::new(0),
+        release: Notify::new(),
+    });
+    let (stop, stopped) = oneshot::channel::<()>();
+    let controller = Controller::new("test", pods, options);
+    let task = tokio::spawn(controller.run(stuck.clone(), stopped.map(|_| ())));
+    while stuck.most.load(Ordering::SeqCst) < 3 {
+        tokio::task::yield_now().await;
+    }
+    let start = Instant::now();
+    stop.send(()).unwrap();
+    tokio::task::yield_now().await;
+    stuck.release.notify_one();
+    assert_eq!(
+        task.await.unwrap(),
+        Stopped { aborted: 2 },
+        "one was let go and began nothing new"
+    );
+    assert_eq!(start.elapsed(), SHUTDOWN_DEADLINE);
+    assert_eq!(stuck.most.load(Ordering::SeqCst), 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_kind_that_cannot_be_watched_does_not_hold_up_the_others_for_ever() {
+    struct Silent;
+    impl Source for Silent {
+        type Object = Object;
+        fn list(&self, _: ListRequest) -> Opening<Object> {
+            std::future::pending().boxed()
+        }
+        fn watch(&self, _: WatchRequest) -> Opening<Object> {
+            std::future::pending().boxed()
+        }
+    }
+    let (pods, _changes) = fed(&[object("a/x@1")]);
+    let silent = Informer::start(Arc::new(Silent), InformerOptions::default());
+    let controller = Controller::new("test", pods, one_worker()).watches(silent, Arc::new(|_| vec![]), None);
+    let start = Instant::now();
+    let mut running = Running::start(controller, done);
+    assert_eq!(running.next().await, "a/x 1 #0");
+    assert!(start.elapsed() >= SYNC_PATIENCE);
+}
+
+#[test]
+fn generation_predicate_keeps_adds_deletes_and_real_changes() {
+    let predicate = generation_changed();
+    let (one, two) = (object("a/x@1#u"), object("a/x@2#u"));
+    let cause = Cause::Watch;
+    assert!(predicate(&Delta::Added {
+        object: one.clone(),
+        cause
+    }));
+    assert!(predicate(&Delta::Deleted {
+        last: one.clone(),
+        final_state: true,
+        cause
+    }));
+    assert!(!predicate(&Delta::Updated {
+        old: one.clone(),
+        new: two,
+        cause
+    }));
+    assert!(predicate(&Delta::Updated {
+        old: one,
+        new: object("a/x@3#other"),
+        cause
+    }));
+}

@@ -1,0 +1,109 @@
+//! What leads to a reconcile: changes, seen through a predicate and turned into keys.
+
+use std::sync::Arc;
+
+use tokio::sync::mpsc;
+use watchkeeper_meta::{ObjectKey, Resource, Scope};
+use watchkeeper_wire::Object;
+
+use super::is_initial;
+use crate::delta::Delta;
+use crate::informer::{Informer, Notice, SubscribeOptions};
+use crate::queue::{AddOptions, LOW_PRIORITY, Queue};
+
+/// Decides whether a change counts. It sees deletes and both states of an update.
+pub type Predicate = Arc<dyn Fn(&Delta) -> bool + Send + Sync>;
+
+/// Finds the keys to reconcile for an object.
+pub type Mapping = Arc<dyn Fn(&Object) -> Vec<ObjectKey> + Send + Sync>;
+
+/// Leaves out updates that change only status or metadata: those that keep the generation. Adds, deletes and
+/// recreated objects always count.
+pub fn generation_changed() -> Predicate {
+    Arc::new(|delta| match delta {
+        Delta::Updated { old, new, .. } => old.generation() != new.generation() || old.uid() != new.uid(),
+        Delta::Added { .. } | Delta::Deleted { .. } => true,
+    })
+}
+
+/// The object itself.
+pub(super) fn same_key() -> Mapping {
+    Arc::new(|object| vec![object.key()])
+}
+
+/// The object of this resource that controls another one.
+pub(super) fn controller_of(owner: &Resource) -> Mapping {
+    let owner = owner.clone();
+    Arc::new(move |object| {
+        let Some(reference) = object.controller() else {
+            return Vec::new();
+        };
+        let group = reference
+            .api_version
+            .split_once('/')
+            .map_or("", |(group, _)| group);
+        // The version may differ: an owner keeps its references when its kind gets a new one.
+        if group != owner.group || reference.kind != owner.kind {
+            return Vec::new();
+        }
+        let namespace = match owner.scope {
+            Scope::Namespaced => object.namespace(),
+            Scope::Cluster => "",
+        };
+        vec![ObjectKey::new(namespace, &reference.name)]
+    })
+}
+
+/// One informer that leads to reconciles.
+pub(super) struct Trigger {
+    informer: Informer,
+    mapping: Mapping,
+    predicate: Option<Predicate>,
+}
+
+impl Trigger {
+    pub(super) fn new(informer: Informer, mapping: Mapping, predicate: Option<Predicate>) -> Self {
+        Self {
+            informer,
+            mapping,
+            predicate,
+        }
+    }
+
+    pub(super) fn informer(&self) -> Informer {
+        self.informer.clone()
+    }
+
+    /// Adds keys until the informer ends.
+    pub(super) async fn run(self, queue: Queue<ObjectKey>) {
+        let mut changes = self.informer.subscribe(SubscribeOptions::default());
+        while let Some(notice) = changes.next().await {
+            if let Notice::Change(delta) = notice
+                && self.predicate.as_ref().is_none_or(|predicate| predicate(&delta))
+            {
+                self.add(&delta, &queue);
+            }
+        }
+    }
+
+    fn add(&self, delta: &Delta, queue: &Queue<ObjectKey>) {
+        let options = AddOptions {
+            priority: if is_initial(delta) { LOW_PRIORITY } else { 0 },
+            ..Default::default()
+        };
+        let mut keys = (self.mapping)(delta.object());
+        if let Delta::Updated { old, .. } = delta {
+            keys.extend((self.mapping)(old));
+        }
+        for key in keys {
+            queue.add(key, options);
+        }
+    }
+}
+
+/// Adds what is sent until nobody sends any more.
+pub(super) async fn run_external(mut receiver: mpsc::Receiver<ObjectKey>, queue: Queue<ObjectKey>) {
+    while let Some(key) = receiver.recv().await {
+        queue.add(key, AddOptions::default());
+    }
+}
