@@ -22,6 +22,7 @@ use serde_json::Value;
 mod compose;
 mod error;
 mod float;
+mod lookalike;
 mod scalar;
 mod split;
 mod write;

@@ -14,22 +14,14 @@
 use std::cmp::Ordering;
 use std::fmt;
 use std::hash::{Hash, Hasher};
-use std::str::FromStr;
 
 use serde::de::{self, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// Ten to this power is the smallest step kept: nano.
-const FINEST_SCALE: i32 = -9;
+mod amount;
+mod parse;
 
-/// Significant decimal digits a quantity can hold: what always fits 128 bits. More is an error, not a loss.
-const MAX_DIGITS: usize = 38;
-
-/// Digits of a fraction that count before a binary suffix; with 19 before it, the product fits 128 bits.
-const MAX_BINARY_FRACTION: usize = 19;
-
-/// Where amounts with a binary suffix are capped.
-const BINARY_CAP: u128 = i64::MAX as u128;
+use amount::Amount;
 
 /// The decimal suffixes and their powers of ten.
 const DECIMAL_SUFFIXES: [(&str, i32); 10] = [
@@ -81,29 +73,6 @@ pub struct Quantity {
     format: QuantityFormat,
     /// The text as typed, where Kubernetes echoes it although it is not canonical (`1.500`, `+5`).
     typed: Option<Box<str>>,
-}
-
-/// `±coefficient · 10^scale`, without trailing zeros, so that equal amounts are equal structs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-struct Amount {
-    negative: bool,
-    /// Below 10^38.
-    coefficient: u128,
-    scale: i32,
-}
-
-/// The parts of a quantity's text. `number` has no leading zeros, but at least one digit.
-struct Parts<'a> {
-    negative: bool,
-    number: &'a str,
-    fraction: &'a str,
-    suffix: &'a str,
-}
-
-/// What a suffix multiplies by.
-enum Multiplier {
-    Ten { power: i32, format: QuantityFormat },
-    Two { power: u32 },
 }
 
 impl Quantity {
@@ -181,33 +150,6 @@ impl Quantity {
     }
 }
 
-impl FromStr for Quantity {
-    type Err = ParseQuantityError;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let parts = Parts::split(text)?;
-        match multiplier(parts.suffix)? {
-            Multiplier::Ten { power, format } => Ok(Self {
-                amount: parts.decimal(power)?,
-                format,
-                typed: parts.keeps_decimal_text(power).then(|| text.into()),
-            }),
-            Multiplier::Two { power } => {
-                let amount = parts.binary(power);
-                Ok(Self {
-                    amount,
-                    format: if amount.is_fraction_of_one() {
-                        QuantityFormat::DecimalSi
-                    } else {
-                        QuantityFormat::BinarySi
-                    },
-                    typed: parts.keeps_binary_text(power).then(|| text.into()),
-                })
-            }
-        }
-    }
-}
-
 impl fmt::Display for Quantity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(typed) = &self.typed {
@@ -224,194 +166,6 @@ impl fmt::Display for Quantity {
             (QuantityFormat::DecimalExponent, _) => write_exponent(f, self.amount.in_thousands()),
             _ => write_decimal(f, self.amount.in_thousands()),
         }
-    }
-}
-
-impl<'a> Parts<'a> {
-    fn split(text: &'a str) -> Result<Self, ParseQuantityError> {
-        if text.is_empty() {
-            return Err(ParseQuantityError::Format);
-        }
-        let (negative, rest) = match text.as_bytes()[0] {
-            b'-' => (true, &text[1..]),
-            b'+' => (false, &text[1..]),
-            _ => (false, text),
-        };
-        let (number, rest) = split_digits(rest.trim_start_matches('0'));
-        let (fraction, suffix) = match rest.strip_prefix('.') {
-            Some(rest) => split_digits(rest),
-            None => ("", rest),
-        };
-        let exponent = suffix.trim_start_matches(|c| "eEinumkKMGTP".contains(c));
-        let digits = exponent.strip_prefix(['-', '+']).unwrap_or(exponent);
-        if !digits.bytes().all(|byte| byte.is_ascii_digit()) {
-            return Err(ParseQuantityError::Format);
-        }
-        Ok(Self {
-            negative,
-            number: if number.is_empty() { "0" } else { number },
-            fraction,
-            suffix,
-        })
-    }
-
-    fn decimal(&self, power: i32) -> Result<Amount, ParseQuantityError> {
-        let mut digits = format!("{}{}", self.number, self.fraction);
-        let mut scale = i64::from(power) - self.fraction.len() as i64;
-        let mut round_up = false;
-        if scale < FINEST_SCALE.into() {
-            let finer = i64::from(FINEST_SCALE) - scale;
-            let keep = digits
-                .len()
-                .saturating_sub(usize::try_from(finer).unwrap_or(usize::MAX));
-            round_up = digits[keep..].bytes().any(|digit| digit != b'0');
-            digits.truncate(keep);
-            scale = FINEST_SCALE.into();
-        }
-        let significant = digits.trim_end_matches('0');
-        if significant.trim_start_matches('0').len() > MAX_DIGITS {
-            return Err(ParseQuantityError::Numeric);
-        }
-        let zeros = (digits.len() - significant.len()) as i64;
-        let coefficient = significant.parse().unwrap_or(0u128);
-        let exact = scaled_amount(self.negative, coefficient, scale + zeros)?;
-        match round_up {
-            true => exact
-                .checked_add(Amount::new(self.negative, 1, FINEST_SCALE))
-                .ok_or(ParseQuantityError::Numeric),
-            false => Ok(exact),
-        }
-    }
-
-    fn binary(&self, power: u32) -> Amount {
-        let kept = self.fraction.len().min(MAX_BINARY_FRACTION);
-        let (fraction, dropped) = self.fraction.split_at(kept);
-        let round_up = dropped.bytes().any(|digit| digit != b'0');
-        let capped = Amount::new(self.negative, BINARY_CAP, 0);
-        if self.number.len() > MAX_BINARY_FRACTION {
-            return capped;
-        }
-        let digits: u128 = format!("{}{fraction}", self.number).parse().unwrap_or(0);
-        let Some(product) = (digits + u128::from(round_up)).checked_mul(1 << power) else {
-            return capped;
-        };
-        let finer = kept.saturating_sub(FINEST_SCALE.unsigned_abs() as usize);
-        let coefficient = product.div_ceil(power_of_ten(finer));
-        let unit = power_of_ten(kept - finer);
-        if coefficient > BINARY_CAP * unit {
-            return capped;
-        }
-        Amount::new(self.negative, coefficient, -((kept - finer) as i32))
-    }
-
-    /// Kubernetes takes short numbers that look canonical at a glance as they stand.
-    fn keeps_decimal_text(&self, power: i32) -> bool {
-        /// The digits it reads into 64 bits without a second look.
-        const SHORT: usize = 18;
-        let digits = format!("{}{}", self.number, self.fraction);
-        let scale = i64::from(power) - self.fraction.len() as i64;
-        digits.len() <= SHORT
-            && scale >= FINEST_SCALE.into()
-            && scale % 3 == 0
-            && !digits.ends_with("000")
-            && !digits.starts_with('0')
-    }
-
-    /// As above: a multiple of eight might be a multiple of 1024.
-    fn keeps_binary_text(&self, power: u32) -> bool {
-        /// Decimal digits of number and suffix together that it reads without a second look.
-        const SHORT: usize = 14;
-        let suffix_digits = (power * 3 / 10) as usize;
-        self.fraction.is_empty()
-            && self.number.len() + suffix_digits <= SHORT
-            && self.number.parse::<u64>().is_ok_and(|value| value % 8 != 0)
-    }
-}
-
-impl Amount {
-    fn new(negative: bool, mut coefficient: u128, mut scale: i32) -> Self {
-        if coefficient == 0 {
-            return Self::default();
-        }
-        while coefficient.is_multiple_of(10) && scale < i32::MAX {
-            coefficient /= 10;
-            scale += 1;
-        }
-        Self {
-            negative,
-            coefficient,
-            scale,
-        }
-    }
-
-    /// How many digits stand before the point (negative: zeros after it).
-    fn order(self) -> i64 {
-        i64::from(self.coefficient.checked_ilog10().unwrap_or(0)) + i64::from(self.scale)
-    }
-
-    fn is_fraction_of_one(self) -> bool {
-        self.coefficient != 0 && !self.negative && self.order() < 0
-    }
-
-    /// The magnitude, if it has no fraction and fits.
-    fn whole(self) -> Option<u128> {
-        let zeros = usize::try_from(self.scale).ok()?;
-        (zeros <= MAX_DIGITS).then(|| self.coefficient.checked_mul(power_of_ten(zeros)))?
-    }
-
-    fn rounded_to(self, scale: i32) -> Option<i64> {
-        let shift = i64::from(self.scale) - i64::from(scale);
-        let zeros = usize::try_from(shift.unsigned_abs()).ok()?;
-        let magnitude = match shift >= 0 {
-            true if zeros > MAX_DIGITS => return (self.coefficient == 0).then_some(0),
-            true => self.coefficient.checked_mul(power_of_ten(zeros))?,
-            false if zeros > MAX_DIGITS => u128::from(self.coefficient != 0),
-            false => self.coefficient.div_ceil(power_of_ten(zeros)),
-        };
-        let value = i128::try_from(magnitude).ok()?;
-        i64::try_from(if self.negative { -value } else { value }).ok()
-    }
-
-    /// Coefficient and power of ten, the power a multiple of three.
-    fn in_thousands(self) -> (u128, i32, usize) {
-        let extra = self.scale.rem_euclid(3);
-        (self.coefficient, self.scale - extra, extra as usize)
-    }
-
-    /// Both coefficients at the smaller of the two scales.
-    fn aligned(self, other: Self) -> Option<(u128, u128, i32)> {
-        let scale = self.scale.min(other.scale);
-        let at = |amount: Self| {
-            let zeros = usize::try_from(i64::from(amount.scale) - i64::from(scale)).ok()?;
-            (zeros <= MAX_DIGITS).then(|| amount.coefficient.checked_mul(power_of_ten(zeros)))?
-        };
-        Some((at(self)?, at(other)?, scale))
-    }
-
-    fn checked_add(self, other: Self) -> Option<Self> {
-        if self.coefficient == 0 || other.coefficient == 0 {
-            return Some(if self.coefficient == 0 { other } else { self });
-        }
-        let (left, right, scale) = self.aligned(other)?;
-        let sum = match (self.negative == other.negative, left >= right) {
-            (true, _) => Self::new(self.negative, left.checked_add(right)?, scale),
-            (false, true) => Self::new(self.negative, left - right, scale),
-            (false, false) => Self::new(other.negative, right - left, scale),
-        };
-        (sum.coefficient < power_of_ten(MAX_DIGITS)).then_some(sum)
-    }
-
-    fn cmp_magnitude(self, other: Self) -> Ordering {
-        if self.coefficient == 0 || other.coefficient == 0 {
-            return self.coefficient.cmp(&other.coefficient);
-        }
-        self.order()
-            .cmp(&other.order())
-            .then_with(|| match self.aligned(other) {
-                Some((left, right, _)) => left.cmp(&right),
-                // Of the same order, no two amounts are further apart than their digits.
-                None => Ordering::Equal,
-            })
     }
 }
 
@@ -485,43 +239,6 @@ impl<'de> Deserialize<'de> for Quantity {
         }
         deserializer.deserialize_any(Text)
     }
-}
-
-fn split_digits(text: &str) -> (&str, &str) {
-    let end = text.bytes().take_while(u8::is_ascii_digit).count();
-    text.split_at(end)
-}
-
-fn multiplier(suffix: &str) -> Result<Multiplier, ParseQuantityError> {
-    if let Some((_, power)) = DECIMAL_SUFFIXES.iter().find(|(name, _)| *name == suffix) {
-        return Ok(Multiplier::Ten {
-            power: *power,
-            format: QuantityFormat::DecimalSi,
-        });
-    }
-    if let Some(index) = BINARY_SUFFIXES.iter().position(|name| *name == suffix) {
-        return Ok(Multiplier::Two {
-            power: 10 * (index as u32 + 1),
-        });
-    }
-    let exponent = suffix
-        .strip_prefix(['e', 'E'])
-        .ok_or(ParseQuantityError::Suffix)?;
-    let power = exponent.parse().map_err(|_| ParseQuantityError::Suffix)?;
-    Ok(Multiplier::Ten {
-        power,
-        format: QuantityFormat::DecimalExponent,
-    })
-}
-
-fn scaled_amount(negative: bool, coefficient: u128, scale: i64) -> Result<Amount, ParseQuantityError> {
-    let scale = i32::try_from(scale).map_err(|_| ParseQuantityError::Numeric)?;
-    Ok(Amount::new(negative, coefficient, scale))
-}
-
-/// `zeros` is at most [`MAX_DIGITS`].
-fn power_of_ten(zeros: usize) -> u128 {
-    10u128.pow(zeros as u32)
 }
 
 fn write_binary(f: &mut fmt::Formatter<'_>, mut whole: u128) -> fmt::Result {
@@ -668,7 +385,7 @@ mod tests {
         ] {
             check(text, ParseQuantityError::Suffix);
         }
-        check(&"7".repeat(MAX_DIGITS + 1), ParseQuantityError::Numeric);
+        check(&"7".repeat(amount::MAX_DIGITS + 1), ParseQuantityError::Numeric);
         check("10e2147483647", ParseQuantityError::Numeric);
     }
 

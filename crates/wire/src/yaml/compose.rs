@@ -72,6 +72,8 @@ struct Composer<'a> {
     depth: u32,
     /// Text and nodes copied so far.
     copied: usize,
+    /// Where the last event ended, from 0.
+    line: u64,
 }
 
 enum Anchor {
@@ -80,11 +82,14 @@ enum Anchor {
     Closed(Node),
 }
 
-/// A value and what a copy of it costs.
+/// A value, and what a copy of it costs.
 #[derive(Clone)]
 struct Node {
     value: Value,
+    /// Text and nodes.
     weight: usize,
+    /// Maps and lists within each other; 0 for a scalar.
+    height: u32,
 }
 
 impl<'a> Composer<'a> {
@@ -99,6 +104,7 @@ impl<'a> Composer<'a> {
             duplicates: Vec::new(),
             depth: 0,
             copied: 0,
+            line: 0,
         }
     }
 
@@ -132,10 +138,22 @@ impl<'a> Composer<'a> {
 
     fn event(&mut self) -> Result<Event, Fault> {
         // The scanner panics at a tag before a comma, as in `[!a,b]`. Its state is not used again after that.
-        let event = catch_unwind(AssertUnwindSafe(|| self.parser.parse()));
-        event
-            .map_err(|_| syntax_fault("did not find expected ',' or ']'"))?
-            .map_err(|error| scanner_fault(&error))
+        let parsed = catch_unwind(AssertUnwindSafe(|| self.parser.parse()));
+        let event = match parsed {
+            Ok(event) => event.map_err(|error| scanner_fault(&error))?,
+            Err(_) => {
+                let problem = "did not find expected ',' or ']'";
+                return Err(Fault::new(
+                    self.line,
+                    YamlErrorKind::Syntax {
+                        problem,
+                        go_line: Some(self.line + 1),
+                    },
+                ));
+            }
+        };
+        self.line = event.end_mark.line;
+        Ok(event)
     }
 
     fn node(&mut self, event: Event) -> Result<Node, Fault> {
@@ -152,7 +170,13 @@ impl<'a> Composer<'a> {
                 let weight = NODE_WEIGHT + value.len();
                 let value = scalar::resolve(tag.as_deref(), plain_implicit, value)
                     .map_err(|kind| Fault::new(line, kind))?;
-                self.anchored(anchor, line, |_| Ok(Node { value, weight }))
+                self.anchored(anchor, line, |_| {
+                    Ok(Node {
+                        value,
+                        weight,
+                        height: 0,
+                    })
+                })
             }
             EventData::SequenceStart { anchor, .. } => self.anchored(anchor, line, Self::sequence),
             EventData::MappingStart { anchor, .. } => self.anchored(anchor, line, Self::mapping),
@@ -178,60 +202,60 @@ impl<'a> Composer<'a> {
         };
         self.anchors.insert(name.clone(), Anchor::Open);
         let node = read(self)?;
-        self.charge(node.weight, line)?;
+        if self.copied + node.weight > ALIAS_LIMIT {
+            return Err(Fault::new(line, YamlErrorKind::TooManyAliases));
+        }
+        self.copied += node.weight;
         self.anchors.insert(name, Anchor::Closed(node.clone()));
         Ok(node)
     }
 
     fn alias(&mut self, name: &str, line: u64) -> Result<Node, Fault> {
-        let weight = match self.anchors.get(name) {
-            Some(Anchor::Closed(node)) => node.weight,
-            Some(Anchor::Open) => {
-                return Err(Fault::new(line, YamlErrorKind::RecursiveAnchor(name.to_owned())));
-            }
-            None => return Err(Fault::new(line, YamlErrorKind::UnknownAnchor(name.to_owned()))),
+        let fail = |kind| Err(Fault::new(line, kind));
+        let node = match self.anchors.get(name) {
+            Some(Anchor::Closed(node)) => node,
+            Some(Anchor::Open) => return fail(YamlErrorKind::RecursiveAnchor(name.to_owned())),
+            None => return fail(YamlErrorKind::UnknownAnchor(name.to_owned())),
         };
-        self.charge(weight, line)?;
-        match self.anchors.get(name) {
-            Some(Anchor::Closed(node)) => Ok(node.clone()),
-            _ => Err(Fault::new(line, YamlErrorKind::UnknownAnchor(name.to_owned()))),
+        if self.depth + node.height > NESTING_LIMIT {
+            return fail(YamlErrorKind::TooDeep);
         }
-    }
-
-    fn charge(&mut self, weight: usize, line: u64) -> Result<(), Fault> {
-        self.copied = self.copied.saturating_add(weight);
-        match self.copied > ALIAS_LIMIT {
-            true => Err(Fault::new(line, YamlErrorKind::TooManyAliases)),
-            false => Ok(()),
+        if self.copied + node.weight > ALIAS_LIMIT {
+            return fail(YamlErrorKind::TooManyAliases);
         }
+        self.copied += node.weight;
+        Ok(node.clone())
     }
 
     fn sequence(&mut self) -> Result<Node, Fault> {
         let mut items = Vec::new();
-        let mut weight = NODE_WEIGHT;
+        let (mut weight, mut height) = (NODE_WEIGHT, 1);
         loop {
             let event = self.event()?;
             if event.data == EventData::SequenceEnd {
                 return Ok(Node {
                     value: Value::Array(items),
                     weight,
+                    height,
                 });
             }
             let item = self.nested(event)?;
             weight += item.weight;
+            height = height.max(1 + item.height);
             items.push(item.value);
         }
     }
 
     fn mapping(&mut self) -> Result<Node, Fault> {
         let mut map = Map::new();
-        let mut weight = NODE_WEIGHT;
+        let (mut weight, mut height) = (NODE_WEIGHT, 1);
         loop {
             let event = self.event()?;
             if event.data == EventData::MappingEnd {
                 return Ok(Node {
                     value: Value::Object(map),
                     weight,
+                    height,
                 });
             }
             let merges = is_merge(&event.data);
@@ -240,9 +264,11 @@ impl<'a> Composer<'a> {
             let line = event.start_mark.line;
             let node = self.nested(event)?;
             weight += key + node.weight;
-            match name {
-                _ if merges => self.merge(&mut map, node.value, line)?,
-                name => self.insert(&mut map, name, node.value, line),
+            height = height.max(1 + node.height);
+            if merges {
+                self.merge(&mut map, node.value, line)?;
+            } else {
+                self.insert(&mut map, name, node.value, line);
             }
         }
     }
@@ -250,16 +276,15 @@ impl<'a> Composer<'a> {
     /// The weight and the name of a key.
     fn key(&mut self, event: Event) -> Result<(usize, Key), Fault> {
         let line = event.start_mark.line;
-        let float = match &event.data {
-            EventData::Scalar {
-                value,
-                tag: None,
-                plain_implicit: true,
-                ..
-            } => scalar::float_key(value),
-            _ => None,
-        };
-        if let (Some(name), EventData::Scalar { anchor: None, .. }) = (float, &event.data) {
+        if let EventData::Scalar {
+            anchor: None,
+            tag: None,
+            value,
+            plain_implicit: true,
+            ..
+        } = &event.data
+            && let Some(name) = scalar::float_key(value)
+        {
             return Ok((NODE_WEIGHT, Key::bare(name)));
         }
         let node = self.nested(event)?;
@@ -351,16 +376,6 @@ impl fmt::Display for Key {
             false => f.write_str(&self.name),
         }
     }
-}
-
-fn syntax_fault(problem: &'static str) -> Fault {
-    Fault::new(
-        0,
-        YamlErrorKind::Syntax {
-            problem,
-            go_line: None,
-        },
-    )
 }
 
 /// Both the true line and the one kubectl names: it takes the count from 0 for one from 1, except in the scanner.

@@ -250,9 +250,20 @@ fn bad_input_is_refused() {
         "document 1, line 1: longer than 33554432 bytes",
     );
     check_error(
-        "a: [!b,c]\n",
+        "a: 1\nb: [!b,c]\n",
         Mode::Lenient,
-        "document 1, line 1: did not find expected ',' or ']'",
+        "document 1, line 2: did not find expected ',' or ']'",
+    );
+}
+
+#[test]
+fn aliases_cannot_dig_deeper_than_brackets() {
+    let deep = |inner: &str| format!("{}{inner}{}", "[".repeat(100), "]".repeat(100));
+    let text = format!("a: &a {}\nb: {}\n", deep("x"), deep("*a"));
+    check_error(
+        text,
+        Mode::Lenient,
+        "document 1, line 2: nested deeper than 127 levels",
     );
 }
 
