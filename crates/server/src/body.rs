@@ -11,7 +11,7 @@ use http_body::{Body, Frame, SizeHint};
 use http_body_util::BodyExt as _;
 use watchkeeper_meta::Status;
 
-use crate::limits::MAX_REQUEST_BODY_BYTES;
+use crate::limits::{DISCARD_TIMEOUT, MAX_DISCARDED_BYTES, MAX_REQUEST_BODY_BYTES};
 
 /// The stream was cut on purpose: the connection ends without the mark of a complete body.
 #[derive(Debug, thiserror::Error)]
@@ -75,7 +75,7 @@ impl Body for ResponseBody {
 ///
 /// A length that is stated and too large is refused before a byte is read, so that an attacker cannot make the
 /// server wait for what it will not take.
-pub(crate) async fn collect<B>(headers: &HeaderMap, mut body: B) -> Result<Bytes, Status>
+pub(crate) async fn collect<B>(headers: &HeaderMap, body: &mut B) -> Result<Bytes, Status>
 where
     B: Body<Data = Bytes> + Unpin,
 {
@@ -106,6 +106,34 @@ where
     whole.extend_from_slice(&first);
     whole.extend_from_slice(&rest);
     Ok(whole.freeze())
+}
+
+/// Reads what nobody wanted of a request's body, if that is not much: HTTP/1.1 clients can then go on using the
+/// connection. Answers whether all of it is read.
+pub(crate) async fn discard<B>(body: &mut B) -> bool
+where
+    B: Body<Data = Bytes> + Unpin,
+{
+    let reading = async {
+        let mut left = MAX_DISCARDED_BYTES;
+        while !body.is_end_stream() {
+            match body.frame().await {
+                None => break,
+                Some(Err(_)) => return false,
+                Some(Ok(frame)) => {
+                    let read = frame.data_ref().map_or(0, Bytes::len);
+                    match left.checked_sub(read) {
+                        Some(rest) => left = rest,
+                        None => return false,
+                    }
+                }
+            }
+        }
+        true
+    };
+    tokio::time::timeout(DISCARD_TIMEOUT, reading)
+        .await
+        .unwrap_or(false)
 }
 
 fn too_large() -> Status {

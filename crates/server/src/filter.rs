@@ -5,14 +5,15 @@ use std::sync::Arc;
 
 use aws_lc_rs::rand;
 use futures_util::FutureExt as _;
-use http::header::{ACCEPT, CONTENT_TYPE, USER_AGENT};
-use http::{HeaderMap, HeaderName, HeaderValue, Request, request};
+use http::header::{ACCEPT, CONNECTION, CONTENT_TYPE, USER_AGENT};
+use http::{HeaderMap, HeaderName, HeaderValue, Request, Version, request};
 use hyper::body::Incoming;
 use tokio::time::Instant;
 use watchkeeper_meta::Status;
 
 use crate::authenticate::authenticate;
 use crate::authorize::authorize;
+use crate::body::discard;
 use crate::deadline::deadline;
 use crate::handlers;
 use crate::host::check_host;
@@ -69,7 +70,8 @@ impl Call {
 /// Answers a request, whatever happens.
 pub(crate) async fn serve(server: Arc<Shared>, peer: Arc<Peer>, request: Request<Incoming>) -> Answer {
     let began = Instant::now();
-    let (head, body) = request.into_parts();
+    let (head, mut body) = request.into_parts();
+    let version = head.version;
     let request_headers = head.headers.clone();
     let audit_id = audit_id(&request_headers);
     let info = RequestInfo::read(
@@ -97,7 +99,7 @@ pub(crate) async fn serve(server: Arc<Shared>, peer: Arc<Peer>, request: Request
         info,
         route.map_err(Failure::from),
         form.pretty,
-        body,
+        &mut body,
     ));
     let answer = match answered.catch_unwind().await {
         Ok(Ok(answer)) => answer,
@@ -108,7 +110,13 @@ pub(crate) async fn serve(server: Arc<Shared>, peer: Arc<Peer>, request: Request
     server
         .metrics
         .answered(labels, answer.status().as_u16(), began.elapsed());
-    respond::finish(answer, &request_headers, &audit_id)
+    let mut answer = respond::finish(answer, &request_headers, &audit_id);
+    if version < Version::HTTP_2 && !discard(&mut body).await {
+        // The next request would begin within this one's body.
+        let close = HeaderValue::from_static("close");
+        answer.headers_mut().insert(CONNECTION, close);
+    }
+    answer
 }
 
 /// The filters, from the outside in.
@@ -119,7 +127,7 @@ async fn answer(
     info: RequestInfo,
     route: Result<Route, Failure>,
     pretty: bool,
-    body: Incoming,
+    body: &mut Incoming,
 ) -> Result<Answer, Failure> {
     // A page that leads browsers here under a foreign name learns nothing, not even from errors.
     check_host(&server.hosts, &head.uri, &head.headers)?;

@@ -1,17 +1,32 @@
 //! One handler per verb: a [`Call`] and its route in, an answer out.
 
+mod create;
+mod delete;
 mod discovery;
 mod documents;
+mod get;
+mod list;
+mod objects;
+mod openapi;
+mod options_body;
+mod patch;
+mod reviews;
+mod update;
+mod watch;
+mod websocket;
 
 use hyper::body::Incoming;
 use watchkeeper_meta::Status;
+use watchkeeper_registry::Part;
 
+use crate::Verb;
+use crate::body::collect;
 use crate::filter::Call;
 use crate::respond::{Answer, Failure};
-use crate::route::Route;
+use crate::route::{ResourceRoute, Route};
 
 /// Answers a request that has passed the filters.
-pub(crate) async fn answer(call: Call, route: Route, _body: Incoming) -> Result<Answer, Failure> {
+pub(crate) async fn answer(call: Call, route: Route, body: &mut Incoming) -> Result<Answer, Failure> {
     match route {
         Route::Root => documents::root(&call),
         Route::Version => Ok(documents::version()),
@@ -21,7 +36,40 @@ pub(crate) async fn answer(call: Call, route: Route, _body: Incoming) -> Result<
         Route::Groups => discovery::groups(&call),
         Route::Group(group) => discovery::group(&call, &group),
         Route::Resources(group, version) => discovery::resources(&call, &group, &version),
-        Route::OpenApiV2 | Route::OpenApiV3Index | Route::OpenApiV3(_) => Err(Failure::NoSuchPage),
-        Route::Resource(_) => Err(Status::service_unavailable("objects are not served yet").into()),
+        Route::OpenApiV2 => openapi::v2(&call),
+        Route::OpenApiV3Index => Ok(openapi::v3_index(&call)),
+        Route::OpenApiV3(path) => openapi::v3(&call, &path),
+        Route::Resource(route) => resource(call, &route, body).await,
     }
+}
+
+/// Answers a request for objects.
+async fn resource(call: Call, route: &ResourceRoute, body: &mut Incoming) -> Result<Answer, Failure> {
+    let part = match route.subresource.as_ref().map(|subresource| &*subresource.name) {
+        None => Part::Object,
+        Some("status") => Part::Status,
+        Some(other) => return Err(not_served(route, other)),
+    };
+    match route.verb {
+        Verb::Get => get::get(&call, route).await,
+        Verb::List => list::list(&call, route).await,
+        Verb::Watch => watch::watch(call, route).await,
+        verb => {
+            let bytes = collect(&call.head.headers, body).await?;
+            match verb {
+                Verb::Create if reviews::is_review(route) => reviews::review(&call, route),
+                Verb::Create => create::create(&call, route, bytes).await,
+                Verb::Update => update::update(&call, route, part, bytes).await,
+                Verb::Delete => delete::delete(&call, route, bytes).await,
+                Verb::DeleteCollection => delete::delete_collection(&call, route, bytes).await,
+                _ => patch::patch(&call, route, part, bytes).await,
+            }
+        }
+    }
+}
+
+/// What is known but cannot be done here yet.
+fn not_served(route: &ResourceRoute, what: &str) -> Failure {
+    let resource = route.resource.resource.group_resource();
+    Status::method_not_supported(&resource, what).into()
 }

@@ -23,7 +23,6 @@
 
 mod authenticate;
 mod authorize;
-#[allow(dead_code)] // until objects are served
 mod body;
 mod catalog;
 mod certificate_subject;
@@ -31,10 +30,9 @@ mod certificates;
 mod connector;
 mod deadline;
 mod discovery;
-#[allow(dead_code)] // until objects are served
 mod faults;
-#[allow(dead_code)] // until objects are served
 mod filter;
+mod forms;
 mod handlers;
 mod health;
 mod host;
@@ -45,17 +43,16 @@ pub mod limits;
 mod listener;
 mod metrics;
 pub mod negotiate;
+mod openapi;
 mod pretty;
 mod request_info;
 mod resources;
-#[allow(dead_code)] // until objects are served
 mod respond;
 mod route;
 mod server;
 mod shared;
 mod stall_guard;
 mod status_bytes;
-#[allow(dead_code)] // until objects are served
 mod stream;
 mod tokens;
 mod verb;

@@ -5,6 +5,13 @@ use std::time::Duration;
 /// A larger request body is refused with 413; the figure is kube-apiserver's.
 pub const MAX_REQUEST_BODY_BYTES: usize = 3 * 1024 * 1024;
 
+/// How much of a body that nobody reads is read anyway, so that the connection stays usable; with more left, it is
+/// closed after the answer. As Go's HTTP server.
+pub const MAX_DISCARDED_BYTES: usize = 256 * 1024;
+
+/// How long that may take; then the connection is closed after the answer.
+pub const DISCARD_TIMEOUT: Duration = Duration::from_secs(1);
+
 /// A larger request head is refused with 431 by the HTTP layer. Tokens of cloud providers reach a few KiB.
 pub const MAX_HEADER_BYTES: usize = 64 * 1024;
 

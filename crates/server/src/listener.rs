@@ -35,7 +35,7 @@ pub(crate) struct Sources {
 /// Serves connections until the server drains, then waits for the open ones, but not for ever.
 pub(crate) async fn run(mut sources: Sources, server: Arc<Shared>) {
     let connections = Connections {
-        tasks: TaskTracker::new(),
+        tasks: server.tasks.clone(),
         end: CancellationToken::new(),
         places: Arc::new(Semaphore::new(MAX_CONNECTIONS)),
         server: server.clone(),

@@ -10,6 +10,10 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use watchkeeper_meta::Status;
+use watchkeeper_registry::Registry;
+use watchkeeper_storage::{OpenError, Store, StoreOptions};
 
 use crate::catalog::Catalog;
 use crate::certificates::{Authority, CertificateError, ClientCertificate, host_names};
@@ -62,6 +66,12 @@ pub enum StartError {
         /// What the system said.
         source: io::Error,
     },
+    /// The data directory is taken, damaged or not ours.
+    #[error("cannot open the data directory")]
+    Storage(#[from] OpenError),
+    /// What every cluster has could not be created.
+    #[error("cannot create what every cluster has")]
+    Bootstrap(#[source] Status),
     /// No certificates.
     #[error("cannot make the server's certificates")]
     Certificates(#[from] CertificateError),
@@ -117,7 +127,13 @@ impl Builder {
             Some(listener) => Some((listener, Authority::new()?)),
             None => None,
         };
+        let store = match &self.data_dir {
+            Some(path) => Store::open(path, StoreOptions::default()).await?,
+            None => Store::memory(StoreOptions::default()),
+        };
+        let registry = Registry::open(store).await.map_err(StartError::Bootstrap)?;
         let server = Arc::new(Shared {
+            registry,
             catalog: RwLock::new(Arc::new(Catalog::new(built_in()))),
             tokens,
             address: address.map_or_else(|| "localhost".to_owned(), |address| address.to_string()),
@@ -125,6 +141,7 @@ impl Builder {
             faults: Arc::new(Faults::default()),
             metrics: Metrics::default(),
             draining: CancellationToken::new(),
+            tasks: TaskTracker::new(),
             hosts,
         });
         let (pipes, waiting_pipes) = mpsc::channel(MAX_WAITING_CONNECTIONS);
@@ -230,6 +247,11 @@ impl Handle {
         write_private(path, &text)
     }
 
+    /// What lies below HTTP, for tests that want to look or compact.
+    pub fn registry(&self) -> &Registry {
+        &self.server.registry
+    }
+
     /// Faults on demand.
     pub fn faults(&self) -> &Arc<Faults> {
         &self.server.faults
@@ -243,6 +265,7 @@ impl Handle {
             // A panic in the accept loop has ended the server as well.
             let _ = serving.await;
         }
+        self.server.registry.store().close().await;
     }
 }
 

@@ -4,6 +4,8 @@
 use std::sync::{Arc, RwLock};
 
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use watchkeeper_registry::Registry;
 
 use crate::catalog::Catalog;
 use crate::faults::Faults;
@@ -14,6 +16,8 @@ use crate::tokens::Tokens;
 
 /// The parts of one server.
 pub(crate) struct Shared {
+    /// What requests mean.
+    pub registry: Registry,
     /// What is served; replaced as a whole when that changes.
     pub catalog: RwLock<Arc<Catalog>>,
     pub tokens: Tokens,
@@ -26,6 +30,8 @@ pub(crate) struct Shared {
     pub metrics: Metrics,
     /// Cancelled when the server begins to shut down: no new connections, streams end.
     pub draining: CancellationToken,
+    /// Everything that runs on behalf of a connection; the listener waits for it.
+    pub tasks: TaskTracker,
 }
 
 impl Shared {

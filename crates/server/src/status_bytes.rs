@@ -7,6 +7,7 @@ use bytes::Bytes;
 use watchkeeper_meta::{Outcome, Status, StatusCause, StatusDetails};
 use watchkeeper_wire::protobuf::primitive::{WireType, put_bytes, put_tag, put_varint};
 
+use crate::forms;
 use crate::negotiate::Encoding;
 use crate::respond::to_json;
 
@@ -16,10 +17,15 @@ const MAGIC: &[u8] = b"k8s\0";
 /// Writes a `Status`.
 pub(crate) fn encode(status: &Status, encoding: Encoding) -> Bytes {
     match encoding {
-        // JSON is YAML too.
-        Encoding::Json | Encoding::Yaml => to_json(status).into(),
+        Encoding::Json => to_json(status).into(),
+        Encoding::Yaml => yaml(status).into(),
         Encoding::Protobuf => protobuf(status).into(),
     }
+}
+
+fn yaml(status: &Status) -> Vec<u8> {
+    let value = serde_json::to_value(status).expect("a status has text keys");
+    forms::yaml(&value)
 }
 
 fn protobuf(status: &Status) -> Vec<u8> {

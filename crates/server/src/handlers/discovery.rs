@@ -85,7 +85,7 @@ fn aggregated(call: &Call, document: &Aggregated<'_>) -> Answer {
     answer
 }
 
-fn not_modified() -> Answer {
+pub(super) fn not_modified() -> Answer {
     let mut answer = Answer::new(ResponseBody::empty());
     *answer.status_mut() = StatusCode::NOT_MODIFIED;
     answer

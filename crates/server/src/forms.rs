@@ -1,0 +1,172 @@
+//! The forms an answer can take: what the registry encodes, and what is made from it for clients with rarer wishes
+//! — YAML, the older version of metadata-only answers, and tables.
+
+use bytes::Bytes;
+use memchr::{memchr3, memmem};
+use serde_json::Value;
+use watchkeeper_meta::Status;
+use watchkeeper_registry::encode::{self, OutputForm, View};
+use watchkeeper_registry::{Definition, List, StoredObject, WatchItem};
+use watchkeeper_wire::protobuf::frame::{self, WatchFrame};
+use watchkeeper_wire::protobuf::{Envelope, Message, encode_body};
+use watchkeeper_wire::schema::Schema;
+
+use crate::negotiate::{Accepted, Encoding, MetaVersion, Transform};
+use crate::status_bytes::escape_markup;
+
+/// What the registry calls metadata-only objects and lists.
+const META_V1: &str = "meta.k8s.io/v1";
+/// What clients older than v1.15 ask them to be called.
+const META_V1BETA1: &str = "meta.k8s.io/v1beta1";
+
+/// One object.
+pub(crate) fn object(
+    definition: &Definition,
+    object: &StoredObject,
+    form: Accepted,
+) -> Result<Bytes, Status> {
+    let bytes = encode::object(definition, object, output(form))?;
+    finished(bytes, form)
+}
+
+/// A page of a list.
+pub(crate) fn list(definition: &Definition, list: &List, form: Accepted) -> Result<Bytes, Status> {
+    let bytes = encode::list(definition, list, output(form))?;
+    finished(bytes, form)
+}
+
+/// One frame of a watch.
+pub(crate) fn frame(definition: &Definition, item: &WatchItem, form: Accepted) -> Result<Bytes, Status> {
+    let bytes = encode::watch_item(definition, item, output(form))?;
+    match (is_old_metadata(form), form.encoding) {
+        (false, Encoding::Protobuf) => Ok(bytes),
+        (true, Encoding::Protobuf) => renamed_frame(&bytes),
+        (false, _) => Ok(without_markup(bytes)),
+        (true, _) => Ok(without_markup(renamed_json(&bytes))),
+    }
+}
+
+/// An object of a built-in kind that is not stored.
+pub(crate) fn value(value: &Value, encoding: Encoding) -> Result<Bytes, Status> {
+    let schema = Schema::builtin();
+    let body = encode_body(schema, value).map_err(Status::internal_error)?;
+    match encoding {
+        Encoding::Protobuf => Ok(body.into()),
+        Encoding::Yaml => Ok(yaml(value).into()),
+        Encoding::Json => {
+            let mut out = Vec::with_capacity(body.len() * 2);
+            Message::open(schema, &body)
+                .and_then(|message| message.write_json(&mut out))
+                .map_err(Status::internal_error)?;
+            out.push(b'\n');
+            Ok(without_markup(out.into()))
+        }
+    }
+}
+
+/// A tree as YAML.
+pub(crate) fn yaml(value: &Value) -> Vec<u8> {
+    watchkeeper_wire::yaml::to_string(value).into_bytes()
+}
+
+fn output(form: Accepted) -> OutputForm {
+    OutputForm {
+        encoding: match form.encoding {
+            Encoding::Json | Encoding::Yaml => watchkeeper_wire::Encoding::Json,
+            Encoding::Protobuf => watchkeeper_wire::Encoding::Protobuf,
+        },
+        view: match form.transform {
+            Transform::PartialObjectMetadata(_) | Transform::PartialObjectMetadataList(_) => View::Metadata,
+            _ => View::Whole,
+        },
+    }
+}
+
+fn finished(bytes: Bytes, form: Accepted) -> Result<Bytes, Status> {
+    let bytes = match (is_old_metadata(form), form.encoding) {
+        (false, _) => bytes,
+        (true, Encoding::Protobuf) => renamed_protobuf(&bytes)?,
+        (true, _) => renamed_json(&bytes),
+    };
+    match form.encoding {
+        Encoding::Protobuf => Ok(bytes),
+        Encoding::Json => Ok(without_markup(bytes)),
+        Encoding::Yaml => {
+            let value: Value = serde_json::from_slice(&bytes).map_err(Status::internal_error)?;
+            Ok(yaml(&value).into())
+        }
+    }
+}
+
+/// Writes characters that browsers and scripts trip over as escapes, as Go does. They stand only inside JSON texts,
+/// so the whole document can be treated alike; most documents have none and are not copied.
+fn without_markup(json: Bytes) -> Bytes {
+    let separator = memmem::find(&json, "\u{2028}".as_bytes()).or(memmem::find(&json, "\u{2029}".as_bytes()));
+    if memchr3(b'<', b'>', b'&', &json).or(separator).is_none() {
+        return json;
+    }
+    match String::from_utf8(json.into()) {
+        Ok(text) => escape_markup(text).into(),
+        Err(error) => error.into_bytes().into(),
+    }
+}
+
+fn is_old_metadata(form: Accepted) -> bool {
+    matches!(
+        form.transform,
+        Transform::PartialObjectMetadata(MetaVersion::V1Beta1)
+            | Transform::PartialObjectMetadataList(MetaVersion::V1Beta1)
+    )
+}
+
+/// Quotes within texts are escaped, so the quoted name behind its key is found only where an object states its
+/// version.
+fn renamed_json(bytes: &[u8]) -> Bytes {
+    let text = String::from_utf8_lossy(bytes);
+    let (old, new) = [META_V1, META_V1BETA1]
+        .map(|version| format!(r#""apiVersion":"{version}""#))
+        .into();
+    text.replace(&old, &new).into_bytes().into()
+}
+
+fn renamed_protobuf(bytes: &[u8]) -> Result<Bytes, Status> {
+    let envelope = Envelope::read(bytes).map_err(Status::internal_error)?;
+    let mut out = Vec::with_capacity(bytes.len() + 8);
+    renamed(envelope).write(&mut out);
+    Ok(out.into())
+}
+
+fn renamed_frame(bytes: &[u8]) -> Result<Bytes, Status> {
+    const LENGTH_BYTES: usize = 4;
+    let event = frame::event(&bytes[LENGTH_BYTES..]).map_err(Status::internal_error)?;
+    let event = WatchFrame {
+        object: renamed(event.object),
+        ..event
+    };
+    let mut out = Vec::with_capacity(bytes.len() + 8);
+    frame::write(&event, &mut out);
+    Ok(out.into())
+}
+
+fn renamed(envelope: Envelope<'_>) -> Envelope<'_> {
+    match envelope.api_version {
+        META_V1 => Envelope {
+            api_version: META_V1BETA1,
+            ..envelope
+        },
+        _ => envelope,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_stated_versions_are_renamed() {
+        let text = br#"{"apiVersion":"meta.k8s.io/v1","note":"\"apiVersion\":\"meta.k8s.io/v1\""}"#;
+        let renamed = renamed_json(text);
+        let expected = r#"{"apiVersion":"meta.k8s.io/v1beta1","note":"\"apiVersion\":\"meta.k8s.io/v1\""}"#;
+        assert_eq!(std::str::from_utf8(&renamed).unwrap(), expected);
+    }
+}

@@ -1,0 +1,85 @@
+//! DELETE of an object or of a collection.
+
+use bytes::Bytes;
+use http::StatusCode;
+use watchkeeper_meta::{DeleteOptions, ListOptions, Status};
+use watchkeeper_registry::{Definition, Deletion};
+
+use super::objects::{definition, form, list_answer, object_answer, warned, write_context};
+use super::options_body::delete_options;
+use crate::filter::Call;
+use crate::negotiate::{Accepted, Offer};
+use crate::respond::{Answer, Failure, status};
+use crate::route::ResourceRoute;
+
+/// `DELETE …/{name}`.
+pub(super) async fn delete(call: &Call, route: &ResourceRoute, bytes: Bytes) -> Result<Answer, Failure> {
+    let form = form(call, Offer::Objects)?;
+    let definition = definition(call, route)?;
+    let options = options(call, &bytes)?;
+    let context = write_context(call, None, options.dry_run, None);
+    let namespace = route.namespace.as_deref().unwrap_or_default();
+    let name = route.name.as_deref().unwrap_or_default();
+    let registry = &call.server.registry;
+    let deletion = registry
+        .delete(&definition, namespace, name, &options, &context)
+        .await?;
+    let answer = answer(&definition, name, &deletion, &options, form)?;
+    Ok(warned(answer, &context))
+}
+
+/// `DELETE …/{resource}`.
+pub(super) async fn delete_collection(
+    call: &Call,
+    route: &ResourceRoute,
+    bytes: Bytes,
+) -> Result<Answer, Failure> {
+    let form = form(call, Offer::Objects)?;
+    let definition = definition(call, route)?;
+    let selection = ListOptions::from_query(call.query())?;
+    let options = options(call, &bytes)?;
+    let context = write_context(call, None, options.dry_run, None);
+    let namespace = route.namespace.as_deref().unwrap_or_default();
+    let registry = &call.server.registry;
+    let list = registry
+        .delete_collection(&definition, namespace, &selection, &options, &context)
+        .await?;
+    Ok(warned(list_answer(&definition, &list, form)?, &context))
+}
+
+/// From the body if there is one, else from the query: one of them counts, never both.
+fn options(call: &Call, bytes: &[u8]) -> Result<DeleteOptions, Failure> {
+    match bytes {
+        [] => Ok(DeleteOptions::from_query(call.query())?),
+        bytes => delete_options(call, bytes),
+    }
+}
+
+/// What is gone is answered with a `Status`, unless the kind shows what it was; what remains is shown.
+fn answer(
+    definition: &Definition,
+    name: &str,
+    deletion: &Deletion,
+    options: &DeleteOptions,
+    form: Accepted,
+) -> Result<Answer, Failure> {
+    match deletion {
+        Deletion::Gone(object) if !definition.strategy.delete_returns_object => {
+            let value = object.to_value(definition)?;
+            let uid = value["metadata"]["uid"].as_str().unwrap_or_default();
+            Ok(status(
+                &Status::deleted(&definition.group_resource(), name, uid),
+                form,
+            ))
+        }
+        Deletion::Gone(object) => object_answer(StatusCode::OK, definition, object, form),
+        // Clients that ask in the old way for dependents to go too are told that it is under way.
+        Deletion::Marked(object) => {
+            let code = match options.orphan_dependents {
+                Some(false) => StatusCode::ACCEPTED,
+                _ => StatusCode::OK,
+            };
+            object_answer(code, definition, object, form)
+        }
+    }
+}

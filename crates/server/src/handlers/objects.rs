@@ -1,0 +1,113 @@
+//! What the handlers of the resource API share: which resource is meant, in which form it is answered, and how an
+//! object or a list becomes that answer.
+
+use std::sync::Arc;
+
+use http::header::WARNING;
+use http::{HeaderValue, StatusCode};
+use watchkeeper_meta::{FieldValidation, Status};
+use watchkeeper_registry::{Definition, Format, List, StoredObject, WriteContext};
+
+use crate::filter::Call;
+use crate::forms;
+use crate::negotiate::{Accepted, Encoding, Offer, Transform, accept, content_type};
+use crate::respond::{Answer, Failure, encoded};
+use crate::route::ResourceRoute;
+
+/// The resource of a request, as the registry knows it.
+pub(super) fn definition(call: &Call, route: &ResourceRoute) -> Result<Arc<Definition>, Failure> {
+    let resource = route.resource.resource.group_version_resource();
+    let known = call.server.registry.definition(&resource);
+    known.ok_or_else(|| Status::path_not_found().into())
+}
+
+/// The form of the answer, out of what can be offered.
+pub(super) fn form(call: &Call, offer: Offer) -> Result<Accepted, Failure> {
+    let accepted = accept(&call.accept(), offer)?;
+    Ok(Accepted {
+        pretty: accepted.pretty || call.pretty,
+        ..accepted
+    })
+}
+
+/// How the body of a write is written.
+pub(super) fn body_format(call: &Call) -> Result<Format, Failure> {
+    Ok(match content_type(call.content_type())? {
+        Encoding::Json => Format::Json,
+        Encoding::Yaml => Format::Yaml,
+        Encoding::Protobuf => Format::Protobuf,
+    })
+}
+
+/// Who writes, and how.
+pub(super) fn write_context(
+    call: &Call,
+    manager: Option<String>,
+    dry_run: bool,
+    field_validation: Option<FieldValidation>,
+) -> WriteContext {
+    let manager =
+        manager.unwrap_or_else(|| watchkeeper_meta::field_manager_from_user_agent(call.user_agent()));
+    WriteContext {
+        manager,
+        dry_run,
+        field_validation: field_validation.unwrap_or(FieldValidation::Warn),
+        ..WriteContext::default()
+    }
+}
+
+/// An object as an answer.
+pub(super) fn object_answer(
+    code: StatusCode,
+    definition: &Definition,
+    object: &StoredObject,
+    form: Accepted,
+) -> Result<Answer, Failure> {
+    if matches!(form.transform, Transform::PartialObjectMetadataList(_)) {
+        return Err(not_a_list(definition));
+    }
+    Ok(encoded(code, form, forms::object(definition, object, form)?))
+}
+
+/// A list as an answer.
+pub(super) fn list_answer(definition: &Definition, list: &List, form: Accepted) -> Result<Answer, Failure> {
+    if matches!(form.transform, Transform::PartialObjectMetadata(_)) {
+        return Err(is_a_list(definition));
+    }
+    Ok(encoded(
+        StatusCode::OK,
+        form,
+        forms::list(definition, list, form)?,
+    ))
+}
+
+/// Adds what the writer should hear.
+pub(super) fn warned(mut answer: Answer, context: &WriteContext) -> Answer {
+    for warning in context.warnings.take() {
+        let quoted = warning.replace('\\', "\\\\").replace('"', "\\\"");
+        if let Ok(value) = HeaderValue::try_from(format!("299 - \"{quoted}\"")) {
+            answer.headers_mut().append(WARNING, value);
+        }
+    }
+    answer
+}
+
+fn is_a_list(definition: &Definition) -> Failure {
+    let list = &definition.list_kind;
+    let text = "you requested PartialObjectMetadata, but the requested object is a list";
+    Status::not_acceptable(format!("{text} (*{}.{list})", internal_group(definition))).into()
+}
+
+fn not_a_list(definition: &Definition) -> Failure {
+    let kind = &definition.resource.kind;
+    let text = "you requested PartialObjectMetadataList, but the requested object is not a list";
+    Status::not_acceptable(format!("{text} (*{}.{kind})", internal_group(definition))).into()
+}
+
+/// The package name some of Kubernetes' texts show for a group.
+fn internal_group(definition: &Definition) -> &str {
+    match definition.resource.group.split('.').next() {
+        Some("") | None => "core",
+        Some(first) => first,
+    }
+}

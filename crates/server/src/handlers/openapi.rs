@@ -1,0 +1,96 @@
+//! OpenAPI documents over HTTP: an index with hashes, and documents that clients may keep for as long as the hash
+//! stays the same.
+
+use http::header::{CACHE_CONTROL, ETAG, EXPIRES, LAST_MODIFIED, LOCATION, VARY};
+use http::{HeaderValue, StatusCode};
+use watchkeeper_wire::schema::Schema;
+
+use super::discovery::{is_known, not_modified};
+use crate::body::ResponseBody;
+use crate::filter::Call;
+use crate::negotiate::JSON;
+use crate::openapi::{document, document_hash, document_v2, index};
+use crate::request_info::query_value;
+use crate::respond::{Answer, Failure, plain_text, to_json, with_type};
+
+/// The documents are made from the program itself and are as old as it is; nobody relies on the date.
+const MADE: HeaderValue = HeaderValue::from_static("Thu, 01 Jan 1970 00:00:00 GMT");
+
+/// A document that is asked for by its hash never changes: far enough away for every cache.
+const NEVER: HeaderValue = HeaderValue::from_static("Fri, 31 Dec 2100 23:59:59 GMT");
+
+/// `GET /openapi/v3`. A real server states plain text here, and clients do not look.
+pub(super) fn v3_index(call: &Call) -> Answer {
+    let bytes = to_json(&index(&call.server.catalog()));
+    let mut answer = with_type(StatusCode::OK, "text/plain; charset=utf-8", bytes);
+    answer.headers_mut().insert(LAST_MODIFIED, MADE);
+    answer
+}
+
+/// `GET /openapi/v3/{path}`.
+pub(super) fn v3(call: &Call, path: &str) -> Result<Answer, Failure> {
+    let catalog = call.server.catalog();
+    let Some(document) = document(&catalog, Schema::builtin(), path) else {
+        return Ok(empty(StatusCode::NOT_FOUND));
+    };
+    let hash = document_hash(&catalog, path);
+    let asked = query_value(call.query(), "hash").filter(|asked| !asked.is_empty());
+    if asked.as_ref().is_some_and(|asked| *asked != hash) {
+        return Ok(moved(path, &hash));
+    }
+    let tag = format!("\"{hash}\"");
+    let mut answer = match is_known(call, &tag) {
+        true => not_modified(),
+        false => with_type(StatusCode::OK, JSON, to_json(&document)),
+    };
+    let headers = answer.headers_mut();
+    headers.insert(VARY, HeaderValue::from_static("Accept"));
+    headers.insert(ETAG, HeaderValue::try_from(tag).expect("hex digits and quotes"));
+    headers.insert(LAST_MODIFIED, MADE);
+    if asked.is_some() {
+        headers.insert(CACHE_CONTROL, HeaderValue::from_static("public, immutable"));
+        headers.insert(EXPIRES, NEVER);
+    }
+    Ok(answer)
+}
+
+/// `GET /openapi/v2`: JSON only. Clients that ask for its protobuf form have a way without it.
+pub(super) fn v2(call: &Call) -> Result<Answer, Failure> {
+    let accept = call.accept();
+    let takes_json = accept.is_empty() || accept.contains("json") || accept.contains("*/*");
+    if !takes_json {
+        return Ok(plain_text(
+            StatusCode::NOT_ACCEPTABLE,
+            "only application/json is served here\n",
+        ));
+    }
+    let catalog = call.server.catalog();
+    let bytes = to_json(&document_v2(&catalog, Schema::builtin()));
+    let tag = crate::discovery::etag(&bytes);
+    let mut answer = match is_known(call, &tag) {
+        true => not_modified(),
+        false => with_type(StatusCode::OK, JSON, bytes),
+    };
+    let headers = answer.headers_mut();
+    headers.append(VARY, HeaderValue::from_static("Accept-Encoding"));
+    headers.append(VARY, HeaderValue::from_static("Accept"));
+    headers.insert(ETAG, HeaderValue::try_from(tag).expect("hex digits and quotes"));
+    headers.insert(LAST_MODIFIED, MADE);
+    Ok(answer)
+}
+
+/// The hash is of another document: the client is sent to the right one.
+fn moved(path: &str, hash: &str) -> Answer {
+    let mut answer = empty(StatusCode::MOVED_PERMANENTLY);
+    let address = format!("/openapi/v3/{path}?hash={hash}");
+    if let Ok(address) = HeaderValue::try_from(address) {
+        answer.headers_mut().insert(LOCATION, address);
+    }
+    answer
+}
+
+fn empty(code: StatusCode) -> Answer {
+    let mut answer = Answer::new(ResponseBody::empty());
+    *answer.status_mut() = code;
+    answer
+}

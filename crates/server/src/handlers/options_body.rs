@@ -1,0 +1,55 @@
+//! Options that travel as a body.
+
+use serde_json::Value;
+use watchkeeper_meta::{DeleteOptions, Status};
+use watchkeeper_wire::canonical::read_body;
+use watchkeeper_wire::protobuf::Message;
+use watchkeeper_wire::schema::Schema;
+use watchkeeper_wire::yaml::{self, Mode};
+
+use crate::filter::Call;
+use crate::negotiate::{Encoding, content_type};
+use crate::respond::Failure;
+
+/// Reads the options of a delete from its body, in whatever form it is.
+pub(super) fn delete_options(call: &Call, bytes: &[u8]) -> Result<DeleteOptions, Failure> {
+    let value = match content_type(call.content_type())? {
+        Encoding::Json => json(bytes)?,
+        Encoding::Yaml => yaml(bytes)?,
+        Encoding::Protobuf => protobuf(bytes)?,
+    };
+    Ok(DeleteOptions::from_json(&value)?)
+}
+
+fn json(bytes: &[u8]) -> Result<Value, Status> {
+    let body = read_body(bytes);
+    let body = body.map_err(|error| {
+        Status::bad_request(format!("couldn't get version/kind; json parse error: {error}"))
+    })?;
+    Ok(body.value)
+}
+
+fn yaml(bytes: &[u8]) -> Result<Value, Status> {
+    let document = yaml::first_document(bytes, Mode::Lenient);
+    Ok(document
+        .map_err(|error| Status::bad_request(error.to_go_string()))?
+        .value)
+}
+
+/// Every group and version has delete options of its own name; they all look alike.
+fn protobuf(bytes: &[u8]) -> Result<Value, Status> {
+    let unreadable = |error: &dyn std::fmt::Display| Status::bad_request(error.to_string());
+    let schema = Schema::builtin();
+    let envelope = watchkeeper_wire::protobuf::Envelope::read(bytes).map_err(|error| unreadable(&error))?;
+    let id = schema
+        .type_named("meta/v1.DeleteOptions")
+        .expect("the schema has every type of meta/v1");
+    let mut value = Message::of_type(schema, id, envelope.raw)
+        .to_value()
+        .map_err(|error| unreadable(&error))?;
+    if !envelope.kind.is_empty() {
+        value["kind"] = envelope.kind.into();
+        value["apiVersion"] = envelope.api_version.into();
+    }
+    Ok(value)
+}

@@ -1,0 +1,59 @@
+//! PATCH of an object, or of its status, in four kinds.
+
+use bytes::Bytes;
+use http::StatusCode;
+use watchkeeper_meta::{ApplyOptions, PatchOptions};
+use watchkeeper_registry::{Part, PatchKind, WriteContext};
+
+use super::objects::{definition, form, object_answer, warned, write_context};
+use crate::filter::Call;
+use crate::negotiate::{Offer, PatchType, patch_type};
+use crate::respond::{Answer, Failure};
+use crate::route::ResourceRoute;
+
+pub(super) async fn patch(
+    call: &Call,
+    route: &ResourceRoute,
+    part: Part,
+    bytes: Bytes,
+) -> Result<Answer, Failure> {
+    let patch_type = patch_type(call.content_type())?;
+    let form = form(call, Offer::Objects)?;
+    let definition = definition(call, route)?;
+    let (kind, context) = kind_and_context(call, patch_type)?;
+    let namespace = route.namespace.as_deref().unwrap_or_default();
+    let name = route.name.as_deref().unwrap_or_default();
+    let registry = &call.server.registry;
+    let written = registry
+        .patch(&definition, namespace, name, part, kind, &bytes, &context)
+        .await?;
+    let code = match written.created {
+        true => StatusCode::CREATED,
+        false => StatusCode::OK,
+    };
+    let answer = object_answer(code, &definition, &written.object, form)?;
+    Ok(warned(answer, &context))
+}
+
+/// Apply has options of its own: it must say who applies, and may take fields by force.
+fn kind_and_context(call: &Call, patch_type: PatchType) -> Result<(PatchKind, WriteContext), Failure> {
+    if patch_type == PatchType::Apply {
+        let options = ApplyOptions::from_query(call.query())?;
+        let manager = Some(options.field_manager);
+        let context = write_context(call, manager, options.dry_run, options.field_validation);
+        return Ok((PatchKind::Apply { force: options.force }, context));
+    }
+    let options = PatchOptions::from_query(call.query())?;
+    let context = write_context(
+        call,
+        options.field_manager,
+        options.dry_run,
+        options.field_validation,
+    );
+    let kind = match patch_type {
+        PatchType::Json => PatchKind::Json,
+        PatchType::Merge => PatchKind::Merge,
+        _ => PatchKind::Strategic,
+    };
+    Ok((kind, context))
+}

@@ -1,0 +1,68 @@
+//! A collection, or one object, that is followed.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures_core::Stream;
+use watchkeeper_meta::{FieldSelector, Status, WatchOptions};
+use watchkeeper_registry::{Definition, Watch, WatchItem};
+
+use super::objects::{definition, form};
+use super::websocket;
+use crate::filter::Call;
+use crate::forms;
+use crate::negotiate::{Accepted, Offer};
+use crate::respond::{self, Answer, Failure};
+use crate::route::ResourceRoute;
+use crate::stream::guarded;
+
+pub(super) async fn watch(mut call: Call, route: &ResourceRoute) -> Result<Answer, Failure> {
+    let form = form(&call, Offer::Stream)?;
+    let definition = definition(&call, route)?;
+    let mut options = WatchOptions::from_query(call.query())?;
+    if let Some(name) = &route.name {
+        options.field_selector = only(name, &options.field_selector)?;
+    }
+    let namespace = route.namespace.as_deref().unwrap_or_default();
+    let watch = call
+        .server
+        .registry
+        .watch(&definition, namespace, &options)
+        .await?;
+    let server = call.server.clone();
+    let frames = frames(watch, definition, form);
+    let frames = guarded(
+        frames,
+        call.info.clone(),
+        server.faults.clone(),
+        server.draining.clone(),
+    );
+    if websocket::is_asked_for(&call) {
+        return websocket::answer(&mut call, form.encoding, frames);
+    }
+    Ok(respond::stream(form.encoding, frames))
+}
+
+/// The selector of a watch on one object: the path names it, and the query may not name another.
+fn only(name: &str, selector: &FieldSelector) -> Result<FieldSelector, Status> {
+    if !selector.is_everything() && selector.exact_value("metadata.name") != Some(name) {
+        let text = "fieldSelector metadata.name doesn't match requested name";
+        return Err(Status::bad_request(text));
+    }
+    Ok(FieldSelector::name(name))
+}
+
+/// The items of a watch as frames. An item that cannot be written is the last, and says so.
+fn frames(watch: Watch, definition: Arc<Definition>, form: Accepted) -> impl Stream<Item = Bytes> + Send {
+    futures_util::stream::unfold(Some((watch, definition)), move |state| async move {
+        let (mut watch, definition) = state?;
+        let item = watch.next().await?;
+        match forms::frame(&definition, &item, form) {
+            Ok(bytes) => Some((bytes, Some((watch, definition)))),
+            Err(status) => {
+                let last = forms::frame(&definition, &WatchItem::Error(status), form).ok()?;
+                Some((last, None))
+            }
+        }
+    })
+}

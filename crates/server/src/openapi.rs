@@ -1,0 +1,243 @@
+//! OpenAPI documents made from the catalog and the schema: enough for clients that validate, explain and merge.
+//!
+//! There is one document per group and version. Texts that describe fields are not part of the schema and so not
+//! of the documents.
+
+mod paths;
+mod schemas;
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value, json};
+use watchkeeper_wire::schema::Schema;
+
+use crate::catalog::{ApiVersion, Catalog};
+use crate::discovery::hex_of_sha512;
+use crate::version::KUBERNETES_MINOR;
+
+use schemas::Definitions;
+
+/// The index: every document's address. The hash in it changes when the document may have changed, so that clients
+/// can keep what they have.
+pub(crate) fn index(catalog: &Catalog) -> Value {
+    let mut paths = BTreeMap::new();
+    for path in document_paths(catalog) {
+        let hash = document_hash(catalog, &path);
+        paths.insert(
+            path.clone(),
+            json!({ "serverRelativeURL": format!("/openapi/v3/{path}?hash={hash}") }),
+        );
+    }
+    json!({ "paths": paths })
+}
+
+/// What identifies a document's content: everything it is made from.
+pub(crate) fn document_hash(catalog: &Catalog, path: &str) -> String {
+    let made_from = match version_at(catalog, path) {
+        Some((_, version)) => format!("{version:?}"),
+        None => format!(
+            "{:?}",
+            catalog
+                .groups()
+                .iter()
+                .map(|group| &group.name)
+                .collect::<Vec<_>>()
+        ),
+    };
+    let text = format!("{} {path} {made_from}", env!("CARGO_PKG_VERSION"));
+    hex_of_sha512(text.as_bytes())
+}
+
+/// The document at a path of the index; `None` if there is none.
+pub(crate) fn document(catalog: &Catalog, schema: &Schema, path: &str) -> Option<Value> {
+    if let Some((group, version)) = version_at(catalog, path) {
+        return Some(version_document(schema, path, group, version));
+    }
+    let known = document_paths(catalog).iter().any(|known| known == path);
+    known.then(|| discovery_document(schema, path))
+}
+
+/// The same content as one document of the older version 2, without the details of operations.
+pub(crate) fn document_v2(catalog: &Catalog, schema: &Schema) -> Value {
+    let mut definitions = Definitions::new(schema);
+    let mut paths = Map::new();
+    for group in catalog.groups() {
+        for version in &group.versions {
+            let root = root_of(&group.name, &version.name);
+            paths.append(&mut paths::of_version(
+                &mut definitions,
+                &format!("/{root}"),
+                &group.name,
+                version,
+            ));
+        }
+    }
+    let text = json!({
+        "swagger": "2.0",
+        "info": info(),
+        "paths": paths::as_v2(paths),
+        "definitions": definitions.finish(),
+        "parameters": {},
+        "securityDefinitions": {
+            "BearerToken": { "type": "apiKey", "name": "authorization", "in": "header", "description": "Bearer Token authentication" },
+        },
+        "security": [{ "BearerToken": [] }],
+    });
+    with_references(text, "#/components/schemas/", "#/definitions/")
+}
+
+fn version_document(schema: &Schema, path: &str, group: &str, version: &ApiVersion) -> Value {
+    let mut definitions = Definitions::new(schema);
+    let paths = paths::of_version(&mut definitions, &format!("/{path}"), group, version);
+    whole(paths, definitions)
+}
+
+/// A document with the one path of a discovery endpoint.
+fn discovery_document(schema: &Schema, path: &str) -> Value {
+    let mut definitions = Definitions::new(schema);
+    let answer = match path {
+        "api" => "meta/v1.APIVersions",
+        "apis" => "meta/v1.APIGroupList",
+        _ => "meta/v1.APIGroup",
+    };
+    let (address, operation) = match path {
+        "version" => (format!("/{path}/"), paths::plain_get("version", None)),
+        _ => (
+            format!("/{path}/"),
+            paths::plain_get(path, definitions.reference(answer)),
+        ),
+    };
+    let mut paths = Map::new();
+    paths.insert(address, json!({ "get": operation }));
+    whole(paths, definitions)
+}
+
+fn whole(paths: Map<String, Value>, definitions: Definitions<'_>) -> Value {
+    json!({
+        "openapi": "3.0.0",
+        "info": info(),
+        "paths": paths,
+        "components": {
+            "schemas": definitions.finish(),
+            "securitySchemes": {
+                "BearerToken": { "type": "apiKey", "name": "authorization", "in": "header", "description": "Bearer Token authentication" },
+            },
+        },
+    })
+}
+
+fn info() -> Value {
+    json!({ "title": "Kubernetes", "version": format!("1.{KUBERNETES_MINOR}") })
+}
+
+/// Every path of the index.
+fn document_paths(catalog: &Catalog) -> Vec<String> {
+    let mut paths: Vec<String> = ["api", "apis", "version"].map(str::to_owned).to_vec();
+    for group in catalog.groups() {
+        paths.extend((!group.name.is_empty()).then(|| format!("apis/{}", group.name)));
+        paths.extend(
+            group
+                .versions
+                .iter()
+                .map(|version| root_of(&group.name, &version.name)),
+        );
+    }
+    paths
+}
+
+/// `api/v1`, `apis/apps/v1`.
+fn root_of(group: &str, version: &str) -> String {
+    match group {
+        "" => format!("api/{version}"),
+        group => format!("apis/{group}/{version}"),
+    }
+}
+
+fn version_at<'a>(catalog: &'a Catalog, path: &'a str) -> Option<(&'a str, &'a ApiVersion)> {
+    let parts: Vec<&str> = path.split('/').collect();
+    match parts.as_slice() {
+        ["api", version] => Some(("", catalog.version("", version)?)),
+        ["apis", group, version] => Some((*group, catalog.version(group, version)?)),
+        _ => None,
+    }
+}
+
+/// Lets every reference begin differently.
+fn with_references(value: Value, old: &str, new: &str) -> Value {
+    match value {
+        Value::Object(members) => Value::Object(
+            members
+                .into_iter()
+                .map(|(name, value)| (name, with_references(value, old, new)))
+                .collect(),
+        ),
+        Value::Array(items) => items
+            .into_iter()
+            .map(|item| with_references(item, old, new))
+            .collect(),
+        Value::String(text) => match text.strip_prefix(old) {
+            Some(name) => Value::String(format!("{new}{name}")),
+            None => Value::String(text),
+        },
+        other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::resources::built_in;
+
+    fn coordination() -> Value {
+        let catalog = Catalog::new(built_in());
+        document(&catalog, Schema::builtin(), "apis/coordination.k8s.io/v1").unwrap()
+    }
+
+    #[test]
+    fn a_patch_says_that_it_checks_fields() {
+        let document = coordination();
+        let patch =
+            &document["paths"]["/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/{name}"]["patch"];
+        assert_eq!(patch["x-kubernetes-group-version-kind"]["kind"], "Lease");
+        let parameters = patch["parameters"].as_array().unwrap();
+        assert!(parameters.iter().any(|it| it["name"] == "fieldValidation"));
+    }
+
+    #[test]
+    fn every_reference_leads_somewhere() {
+        fn check(value: &Value, schemas: &Value) {
+            match value {
+                Value::Object(members) => {
+                    if let Some(Value::String(reference)) = members.get("$ref") {
+                        let name = reference.strip_prefix("#/components/schemas/").unwrap();
+                        assert!(schemas.get(name).is_some(), "{name}");
+                    }
+                    members.values().for_each(|value| check(value, schemas));
+                }
+                Value::Array(items) => items.iter().for_each(|item| check(item, schemas)),
+                _ => {}
+            }
+        }
+        let catalog = Catalog::new(built_in());
+        for path in document_paths(&catalog) {
+            let document = document(&catalog, Schema::builtin(), &path).unwrap();
+            check(&document, &document["components"]["schemas"]);
+        }
+    }
+
+    #[test]
+    fn lists_say_how_they_merge() {
+        let catalog = Catalog::new(built_in());
+        let document = document(&catalog, Schema::builtin(), "api/v1").unwrap();
+        let spec = &document["components"]["schemas"]["io.k8s.api.core.v1.PodSpec"];
+        let containers = &spec["properties"]["containers"];
+        assert_eq!(containers["x-kubernetes-patch-merge-key"], "name");
+        assert_eq!(containers["x-kubernetes-list-map-keys"], json!(["name"]));
+        assert!(
+            spec["required"]
+                .as_array()
+                .unwrap()
+                .contains(&json!("containers"))
+        );
+    }
+}

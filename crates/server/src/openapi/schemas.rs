@@ -1,0 +1,210 @@
+//! Types of the schema as OpenAPI schemas, and only those a document refers to.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value, json};
+use watchkeeper_wire::schema::{Field, Granularity, ListType, Schema, Shape, TypeId};
+
+/// Collects the definitions a document needs; what a definition refers to is collected with it.
+pub(super) struct Definitions<'a> {
+    schema: &'a Schema,
+    done: BTreeMap<String, Value>,
+}
+
+impl<'a> Definitions<'a> {
+    pub(super) fn new(schema: &'a Schema) -> Self {
+        Self {
+            schema,
+            done: BTreeMap::new(),
+        }
+    }
+
+    /// The definitions, by name.
+    pub(super) fn finish(self) -> BTreeMap<String, Value> {
+        self.done
+    }
+
+    /// A reference to a type by its schema name (`core/v1.Pod`).
+    pub(super) fn reference(&mut self, type_name: &str) -> Option<Value> {
+        let id = self.schema.type_named(type_name)?;
+        Some(self.refer(id))
+    }
+
+    /// A reference to the type of a kind; the definition states which kind it is.
+    pub(super) fn kind(&mut self, api_version: &str, kind: &str) -> Option<Value> {
+        let id = self.schema.kind(api_version, kind)?;
+        let reference = self.refer(id);
+        let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+        let name = public_name(&self.schema[id].name);
+        if let Some(Value::Object(definition)) = self.done.get_mut(&name) {
+            let is = json!([{ "group": group, "version": version, "kind": kind }]);
+            definition.insert("x-kubernetes-group-version-kind".to_owned(), is);
+        }
+        Some(reference)
+    }
+
+    fn refer(&mut self, id: TypeId) -> Value {
+        let name = public_name(&self.schema[id].name);
+        if !self.done.contains_key(&name) {
+            // Recursive types find themselves here.
+            self.done.insert(name.clone(), Value::Null);
+            let definition = self.define(id);
+            self.done.insert(name.clone(), definition);
+        }
+        json!({ "$ref": format!("#/components/schemas/{name}") })
+    }
+
+    /// A definition that stands for no struct of the schema.
+    fn leaf(&mut self, name: &str, definition: Value) -> Value {
+        self.done.entry(name.to_owned()).or_insert(definition);
+        json!({ "$ref": format!("#/components/schemas/{name}") })
+    }
+
+    fn define(&mut self, id: TypeId) -> Value {
+        let mut properties = Map::new();
+        let mut required = Vec::new();
+        for field in self.schema.fields(id) {
+            if field.name.is_empty() {
+                continue;
+            }
+            if field.is_required() {
+                required.push(field.name.to_string());
+            }
+            properties.insert(field.name.to_string(), self.property(field));
+        }
+        let mut definition = json!({ "type": "object" });
+        if !properties.is_empty() {
+            definition["properties"] = Value::Object(properties);
+        }
+        if !required.is_empty() {
+            required.sort();
+            definition["required"] = json!(required);
+        }
+        if self.schema[id].atomic {
+            definition["x-kubernetes-map-type"] = json!("atomic");
+        }
+        definition
+    }
+
+    fn property(&mut self, field: &Field) -> Value {
+        let mut property = self.shape(&field.shape);
+        let mut extra = Map::new();
+        if let Some(list_type) = field.list_type {
+            extra.insert(
+                "x-kubernetes-list-type".to_owned(),
+                json!(list_type_word(list_type)),
+            );
+        }
+        if !field.list_map_keys.is_empty() {
+            extra.insert(
+                "x-kubernetes-list-map-keys".to_owned(),
+                json!(field.list_map_keys),
+            );
+        }
+        if field.map_type == Some(Granularity::Atomic) || field.struct_type == Some(Granularity::Atomic) {
+            extra.insert("x-kubernetes-map-type".to_owned(), json!("atomic"));
+        }
+        if let Some(strategy) = patch_strategy(field) {
+            extra.insert("x-kubernetes-patch-strategy".to_owned(), json!(strategy));
+        }
+        if let Some(key) = &field.patch_merge_key {
+            extra.insert("x-kubernetes-patch-merge-key".to_owned(), json!(key));
+        }
+        if let Some(default) = field
+            .default
+            .as_ref()
+            .and_then(|text| serde_json::from_str(text).ok())
+        {
+            extra.insert("default".to_owned(), default);
+        }
+        // Whatever stands beside a reference is ignored by readers, so the reference is wrapped.
+        if !extra.is_empty() && property.get("$ref").is_some() {
+            property = json!({ "allOf": [property] });
+        }
+        if let Value::Object(members) = &mut property {
+            members.append(&mut extra);
+        }
+        property
+    }
+
+    fn shape(&mut self, shape: &Shape) -> Value {
+        const META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1";
+        const CRD: &str = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1";
+        match shape {
+            Shape::String(None) => json!({ "type": "string" }),
+            Shape::String(Some(id)) => json!({ "type": "string", "enum": self.schema[*id].values }),
+            Shape::Bool => json!({ "type": "boolean" }),
+            Shape::Int32 => json!({ "type": "integer", "format": "int32" }),
+            Shape::Int64 => json!({ "type": "integer", "format": "int64" }),
+            Shape::Float64 => json!({ "type": "number", "format": "double" }),
+            Shape::Bytes => json!({ "type": "string", "format": "byte" }),
+            Shape::Struct(id) => self.refer(*id),
+            Shape::List(item) | Shape::ListMessage(item) => {
+                json!({ "type": "array", "items": self.shape(item) })
+            }
+            Shape::Map(item) => json!({ "type": "object", "additionalProperties": self.shape(item) }),
+            Shape::Time => self.leaf(&format!("{META}.Time"), date_time()),
+            Shape::MicroTime => self.leaf(&format!("{META}.MicroTime"), date_time()),
+            Shape::Duration => self.leaf(&format!("{META}.Duration"), json!({ "type": "string" })),
+            Shape::FieldsV1 => self.leaf(&format!("{META}.FieldsV1"), json!({ "type": "object" })),
+            Shape::Quantity => self.leaf(
+                "io.k8s.apimachinery.pkg.api.resource.Quantity",
+                json!({ "oneOf": [{ "type": "string" }, { "type": "number" }] }),
+            ),
+            Shape::IntOrString => self.leaf(
+                "io.k8s.apimachinery.pkg.util.intstr.IntOrString",
+                json!({ "format": "int-or-string", "oneOf": [{ "type": "integer" }, { "type": "string" }] }),
+            ),
+            Shape::RawExtension => self.leaf(
+                "io.k8s.apimachinery.pkg.runtime.RawExtension",
+                json!({ "type": "object" }),
+            ),
+            Shape::Json => self.leaf(&format!("{CRD}.JSON"), json!({})),
+            Shape::SchemaOrBool(_) => self.leaf(&format!("{CRD}.JSONSchemaPropsOrBool"), json!({})),
+            Shape::SchemaOrArray(_) => self.leaf(&format!("{CRD}.JSONSchemaPropsOrArray"), json!({})),
+            Shape::SchemaOrStrings(_) => self.leaf(&format!("{CRD}.JSONSchemaPropsOrStringArray"), json!({})),
+            Shape::Any => json!({}),
+        }
+    }
+}
+
+fn date_time() -> Value {
+    json!({ "type": "string", "format": "date-time" })
+}
+
+fn list_type_word(list_type: ListType) -> &'static str {
+    match list_type {
+        ListType::Atomic => "atomic",
+        ListType::Set => "set",
+        ListType::Map => "map",
+    }
+}
+
+fn patch_strategy(field: &Field) -> Option<String> {
+    let words = [
+        (field.patch.merge, "merge"),
+        (field.patch.retain_keys, "retainKeys"),
+        (field.patch.replace, "replace"),
+    ];
+    let set: Vec<&str> = words
+        .into_iter()
+        .filter(|(is, _)| *is)
+        .map(|(_, word)| word)
+        .collect();
+    (!set.is_empty()).then(|| set.join(","))
+}
+
+/// The name clients know a type by: `core/v1.Pod` is `io.k8s.api.core.v1.Pod`.
+fn public_name(name: &str) -> String {
+    let (package, kind) = name.rsplit_once('.').unwrap_or(("", name));
+    let package = match package {
+        "runtime" => "io.k8s.apimachinery.pkg.runtime".to_owned(),
+        "intstr" => "io.k8s.apimachinery.pkg.util.intstr".to_owned(),
+        "resource" => "io.k8s.apimachinery.pkg.api.resource".to_owned(),
+        "meta/v1" => "io.k8s.apimachinery.pkg.apis.meta.v1".to_owned(),
+        "apiextensions/v1" => "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1".to_owned(),
+        "apiregistration/v1" => "io.k8s.kube-aggregator.pkg.apis.apiregistration.v1".to_owned(),
+        package => format!("io.k8s.api.{}", package.replace('/', ".")),
+    };
+    format!("{package}.{kind}")
+}

@@ -1,0 +1,178 @@
+//! The server from the outside: over an in-process pipe and over TLS, with HTTP/1.1 and HTTP/2.
+
+use std::net::{Ipv4Addr, SocketAddr};
+
+use crate::client::Client;
+use ::http::Method;
+use watchkeeper_meta::Status;
+use watchkeeper_server::{Handle, RequestMatch, Server, StartError, Verb};
+
+async fn in_process() -> Handle {
+    Server::builder().in_memory().start().await.unwrap()
+}
+
+#[tokio::test]
+async fn both_protocols_are_served_without_a_port() {
+    let server = in_process().await;
+    let mut http1 = Client::http1(server.connector().connect().await.unwrap()).await;
+    let mut http2 = Client::http2(server.connector().connect().await.unwrap()).await;
+    for client in [&mut http1, &mut http2] {
+        let answer = client.get("/version").await;
+        assert_eq!(answer.status, 200);
+        assert!(answer.text().contains("\"minor\": \"37\""), "{}", answer.text());
+        assert_eq!(answer.header("cache-control"), "no-cache, private");
+        assert!(!answer.header("audit-id").is_empty());
+    }
+    server.shutdown().await;
+}
+
+#[tokio::test]
+async fn the_same_protocols_are_served_over_tls() {
+    let server = Server::builder()
+        .listen(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))
+        .start()
+        .await
+        .unwrap();
+    for protocol in [&b"http/1.1"[..], b"h2"] {
+        let mut client = Client::tls(&server, protocol, None).await.with_token(&server);
+        let answer = client.get("/api").await;
+        assert_eq!(answer.status, 200, "{}", answer.text());
+    }
+    server.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_client_certificate_names_its_user() {
+    let server = Server::builder()
+        .listen(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))
+        .start()
+        .await
+        .unwrap();
+    for (group, expected) in [(Some("system:masters"), 200), (Some("dev"), 403), (None, 403)] {
+        let certificate = server.client_certificate("zoë", group).unwrap().unwrap();
+        let mut client = Client::tls(&server, b"h2", Some(&certificate)).await;
+        let answer = client.get("/metrics").await;
+        assert_eq!(answer.status, expected, "{group:?}: {}", answer.text());
+    }
+    server.shutdown().await;
+}
+
+#[tokio::test]
+async fn errors_are_statuses_in_the_form_asked_for() {
+    let server = in_process().await;
+    let mut client = Client::http1(server.connector().connect().await.unwrap()).await;
+    let answer = client.get("/api/v1/pods").await;
+    assert_eq!(answer.status, 403);
+    let status: Status = serde_json::from_slice(&answer.body).unwrap();
+    assert_eq!(
+        status.message,
+        r#"pods is forbidden: User "system:anonymous" cannot list resource "pods" in API group "" at the cluster scope"#
+    );
+    let protobuf = [("accept", "application/vnd.kubernetes.protobuf")];
+    let answer = client.send(Method::GET, "/api/v1/pods", &protobuf, "").await;
+    assert_eq!(
+        answer.header("content-type"),
+        "application/vnd.kubernetes.protobuf"
+    );
+    assert!(answer.body.starts_with(b"k8s\0"));
+    let wrong = [("authorization", "Bearer wrong")];
+    assert_eq!(client.send(Method::GET, "/livez", &wrong, "").await.status, 401);
+    server.shutdown().await;
+}
+
+#[tokio::test]
+async fn foreign_hosts_are_refused() {
+    let server = in_process().await;
+    let mut client = Client::http1(server.connector().connect().await.unwrap()).await;
+    let foreign = [("host", "evil.example")];
+    assert_eq!(client.send(Method::GET, "/livez", &foreign, "").await.status, 403);
+    server.shutdown().await;
+}
+
+#[tokio::test]
+async fn discovery_is_cached_by_its_tag() {
+    let server = in_process().await;
+    let mut client = Client::http2(server.connector().connect().await.unwrap())
+        .await
+        .with_token(&server);
+    let accept = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json";
+    let first = client.send(Method::GET, "/apis", &[("accept", accept)], "").await;
+    let tag = first.header("etag");
+    let again = [("accept", accept), ("if-none-match", tag.as_str())];
+    let second = client.send(Method::GET, "/apis", &again, "").await;
+    assert_eq!((first.status, second.status), (200, 304));
+    assert!(second.body.is_empty());
+    server.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_planned_fault_answers_one_request() {
+    let server = in_process().await;
+    let mut client = Client::http2(server.connector().connect().await.unwrap())
+        .await
+        .with_token(&server);
+    let list = RequestMatch::new(Verb::List, "configmaps");
+    let busy = Status::too_many_requests("slow down", 7);
+    server.faults().answer_next(list, 1, busy).unwrap();
+    let answer = client.get("/api/v1/configmaps").await;
+    assert_eq!((answer.status, answer.header("retry-after").as_str()), (429, "7"));
+    assert_ne!(client.get("/api/v1/configmaps").await.status, 429);
+    server.shutdown().await;
+}
+
+#[tokio::test]
+async fn refused_connections_end_at_once() {
+    let server = in_process().await;
+    server.faults().refuse_connections(true);
+    let pipe = server.connector().connect().await.unwrap();
+    assert!(Client::try_get_http1(pipe, "/livez").await.is_err());
+    server.faults().refuse_connections(false);
+    let mut client = Client::http1(server.connector().connect().await.unwrap()).await;
+    assert_eq!(client.get("/livez").await.status, 200);
+    server.shutdown().await;
+}
+
+#[tokio::test]
+async fn bodies_over_the_limit_are_refused_before_they_are_read() {
+    let server = in_process().await;
+    let mut client = Client::http1(server.connector().connect().await.unwrap())
+        .await
+        .with_token(&server);
+    let body = "x".repeat(3 * 1024 * 1024 + 1);
+    let answer = client
+        .send(Method::POST, "/api/v1/namespaces/default/configmaps", &[], &body)
+        .await;
+    assert_eq!(answer.status, 413, "{}", answer.text());
+    server.shutdown().await;
+}
+
+#[tokio::test]
+async fn shutdown_refuses_new_connections_and_ends() {
+    let server = in_process().await;
+    let connector = server.connector();
+    let mut idle = Client::http1(connector.connect().await.unwrap()).await;
+    assert_eq!(idle.get("/livez").await.status, 200);
+    server.shutdown().await;
+    assert!(connector.connect().await.is_err());
+}
+
+#[tokio::test]
+async fn many_servers_share_nothing() {
+    let (one, other) = (in_process().await, in_process().await);
+    let mut client = Client::http1(one.connector().connect().await.unwrap()).await;
+    let foreign = format!("Bearer {}", other.admin_token().reveal());
+    let answer = client
+        .send(Method::GET, "/livez", &[("authorization", &foreign)], "")
+        .await;
+    assert_eq!(answer.status, 401);
+    other.shutdown().await;
+    assert_eq!(client.get("/livez").await.status, 200);
+    one.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_public_address_needs_credentials() {
+    let public = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
+    let refused = Server::builder().listen(public).start().await.unwrap_err();
+    assert!(matches!(refused, StartError::Exposed(_)), "{refused}");
+}

@@ -1,0 +1,4 @@
+//! The server from the outside.
+
+mod client;
+mod http;
