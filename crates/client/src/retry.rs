@@ -30,13 +30,10 @@ pub(crate) fn after_answer(status: StatusCode, headers: &HeaderMap, now: Timesta
 
 /// When to repeat a request that got no answer; `None` means never.
 ///
-/// A connection that could not be made is reported at once: a refused port or a certificate nobody trusts does
-/// not get better by asking again.
+/// A connection that could not be made, or that closed time and again before anything was sent, is reported at
+/// once: a refused port or a certificate nobody trusts does not get better by asking again.
 pub(crate) fn after_loss(method: &Method, error: &TransportError) -> Option<Duration> {
-    let lost = matches!(
-        error,
-        TransportError::Lost { .. } | TransportError::NotSent { .. }
-    );
+    let lost = matches!(error, TransportError::Lost { .. });
     (lost && (method.is_safe() || error.is_unprocessed())).then_some(AFTER_LOSS)
 }
 

@@ -125,14 +125,25 @@ impl TransportError {
 
 /// HTTP/2 names the streams a server has not looked at: refused ones, and those above the last one of a GOAWAY.
 fn was_refused(error: &hyper::Error) -> bool {
-    let mut source: Option<&(dyn StdError + 'static)> = error.source();
-    while let Some(error) = source {
-        if let Some(error) = error.downcast_ref::<h2::Error>() {
+    causes(error)
+        .filter_map(|cause| cause.downcast_ref::<h2::Error>())
+        .any(|error| {
             let graceful =
                 error.is_go_away() && error.is_remote() && error.reason() == Some(h2::Reason::NO_ERROR);
-            return graceful || error.reason() == Some(h2::Reason::REFUSED_STREAM);
-        }
-        source = error.source();
-    }
-    false
+            graceful || error.reason() == Some(h2::Reason::REFUSED_STREAM)
+        })
+}
+
+/// What TLS said, if it ended the connection. Of all that can go wrong on a socket only TLS finds data invalid;
+/// the h2 crate keeps the kind and the text of an IO error but not the error.
+fn tls_refusal(error: &hyper::Error) -> Option<String> {
+    let io = causes(error).find_map(|cause| match cause.downcast_ref::<h2::Error>() {
+        Some(error) => error.get_io(),
+        None => cause.downcast_ref::<std::io::Error>(),
+    })?;
+    (io.kind() == std::io::ErrorKind::InvalidData).then(|| io.to_string())
+}
+
+fn causes(error: &hyper::Error) -> impl Iterator<Item = &(dyn StdError + 'static)> {
+    std::iter::successors(error.source(), |&error| error.source())
 }

@@ -289,7 +289,14 @@ async fn client_certificates_are_shown() {
     let error = get(&Client::new(&config, unlimited()).unwrap())
         .await
         .unwrap_err();
-    assert!(chain(&error).contains("CertificateRequired"), "{}", chain(&error));
+    let address = format!("127.0.0.1:{port}");
+    assert_eq!(
+        chain(&error),
+        format!(
+            "GET https://{address}/version: TLS handshake with {address} failed: received fatal alert: \
+             CertificateRequired"
+        )
+    );
 
     let pair = authority.client("alice");
     config.tls.identity = Some(IdentityConfig {

@@ -6,7 +6,7 @@
 
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -17,7 +17,8 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 
 use super::body::Body;
 use super::connector::{Connected, Connector, Opening, Protocol, Target};
-use super::{Lane, TransportError};
+use super::{Lane, TransportError, tls_refusal};
+use crate::error::chain;
 use crate::tls::Identity;
 
 /// Streams per connection: kube-apiserver allows as many. A server that allows fewer is asked for fewer.
@@ -71,12 +72,18 @@ struct Shared {
     streams: Arc<AtomicUsize>,
     /// How many streams the server allows, as far as it has said.
     allowed: Arc<AtomicUsize>,
+    refusal: Refusal,
     generation: u64,
 }
+
+/// Why TLS ended a connection, if it did: with TLS 1.3 a server looks at our certificate after the handshake, and
+/// whoever waits on the connection only sees it close.
+type Refusal = Arc<OnceLock<String>>;
 
 /// An HTTP/1.1 connection with no request on it.
 struct Single {
     sender: http1::SendRequest<Full<Bytes>>,
+    refusal: Refusal,
     generation: u64,
 }
 
@@ -121,24 +128,32 @@ impl Pool {
         let mut unsent = 0;
         loop {
             let lease = self.lease(lane, &self.connector.target(identity), opened).await?;
-            match self.send_on(lease, request).await {
+            let refusal = lease.refusal();
+            let mut error = match self.send_on(lease, request).await {
                 Ok(response) => return Ok(response),
-                Err(mut error) => match error.take_message() {
-                    Some(back) if unsent < MAX_UNSENT => {
-                        unsent += 1;
-                        request = back;
-                    }
-                    Some(_) => {
-                        return Err(TransportError::NotSent {
-                            source: error.into_error(),
-                        });
-                    }
-                    None => {
-                        return Err(TransportError::Lost {
-                            source: error.into_error(),
-                        });
-                    }
-                },
+                Err(error) => error,
+            };
+            if let Some(refusal) = refusal.get().cloned().or_else(|| tls_refusal(error.error())) {
+                return Err(TransportError::Tls {
+                    address: self.connector.address(),
+                    source: std::io::Error::new(std::io::ErrorKind::InvalidData, refusal),
+                });
+            }
+            match error.take_message() {
+                Some(back) if unsent < MAX_UNSENT => {
+                    unsent += 1;
+                    request = back;
+                }
+                Some(_) => {
+                    return Err(TransportError::NotSent {
+                        source: error.into_error(),
+                    });
+                }
+                None => {
+                    return Err(TransportError::Lost {
+                        source: error.into_error(),
+                    });
+                }
             }
         }
     }
@@ -211,6 +226,7 @@ impl Pool {
             source,
         };
         let generation = target.generation();
+        let refusal = Refusal::default();
         match protocol {
             Protocol::Http2 => {
                 let (sender, mut connection) = http2_settings().handshake(io).await.map_err(fail)?;
@@ -219,25 +235,31 @@ impl Pool {
                     sender,
                     streams: Arc::default(),
                     allowed: allowed.clone(),
+                    refusal: refusal.clone(),
                     generation,
                 };
                 // The task ends when the last sender and the last stream are gone, or the peer is.
-                tokio::spawn(log_end(std::future::poll_fn(move |cx| {
+                let driven = std::future::poll_fn(move |cx| {
                     let progress = Pin::new(&mut connection).poll(cx);
                     allowed.store(connection.current_max_send_streams(), Ordering::Relaxed);
                     progress
-                })));
+                });
+                tokio::spawn(drive(driven, refusal));
                 let lease = shared.lease();
                 self.lock().http2.push(shared.clone());
                 Ok(lease.unwrap_or_else(|| Lease::Shared(shared.clone(), StreamLease::new(&shared.streams))))
             }
             Protocol::Http1 => {
                 let (sender, connection) = http1::handshake(io).await.map_err(fail)?;
-                tokio::spawn(log_end(connection.with_upgrades()));
+                tokio::spawn(drive(connection.with_upgrades(), refusal.clone()));
                 if lane == Lane::Multiplexed {
                     self.lock().http1_only = true;
                 }
-                Ok(Lease::Single(Single { sender, generation }))
+                Ok(Lease::Single(Single {
+                    sender,
+                    refusal,
+                    generation,
+                }))
             }
         }
     }
@@ -286,6 +308,15 @@ impl Pool {
         self.connections
             .lock()
             .unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+impl Lease {
+    fn refusal(&self) -> Refusal {
+        match self {
+            Self::Shared(shared, _) => shared.refusal.clone(),
+            Self::Single(single) => single.refusal.clone(),
+        }
     }
 }
 
@@ -350,9 +381,12 @@ fn http2_settings() -> http2::Builder<TokioExecutor> {
     builder
 }
 
-/// Drives a connection to its end. Its requests learn of errors themselves.
-async fn log_end(connection: impl Future<Output = hyper::Result<()>>) {
+/// Drives a connection to its end. Its requests learn of errors themselves, but for this one.
+async fn drive(connection: impl Future<Output = hyper::Result<()>>, refusal: Refusal) {
     if let Err(error) = connection.await {
-        tracing::debug!(%error, "connection ended");
+        tracing::debug!(error = %chain(&error), "connection ended");
+        if let Some(error) = tls_refusal(&error) {
+            let _ = refusal.set(error);
+        }
     }
 }
