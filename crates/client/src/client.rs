@@ -226,8 +226,12 @@ impl Client {
         )?;
         call.lane = Lane::Upgrade;
         let (mut response, _) = call.attempt().await?;
-        if response.status() != StatusCode::SWITCHING_PROTOCOLS {
-            return Err(call.failure(response).await);
+        match response.status() {
+            StatusCode::SWITCHING_PROTOCOLS => {}
+            status if status.is_success() => {
+                return Err(call.error(ErrorKind::Upgrade(format!("it answered {status}"))));
+            }
+            _ => return Err(call.failure(response).await),
         }
         let upgraded = hyper::upgrade::on(&mut response).await;
         let upgraded = upgraded.map_err(|error| call.error(ErrorKind::Upgrade(chain(&error))))?;
@@ -276,7 +280,7 @@ impl<'a> Call<'a> {
             self.throttle().await;
             let (wait, error) = match self.attempt().await {
                 Ok((mut response, proof)) => {
-                    if response.status().is_success() {
+                    if response.status().is_success() || self.is_unchanged(&response) {
                         if let Some(deadline) = deadline {
                             response.body_mut().set_deadline(deadline);
                         }
@@ -302,6 +306,12 @@ impl<'a> Call<'a> {
             tracing::debug!(error = %chain(&error), ?wait, "asking again");
             tokio::time::sleep(wait).await;
         }
+    }
+
+    /// Who asks "only if it has changed" is glad to hear that it has not.
+    fn is_unchanged(&self, response: &Response<Body>) -> bool {
+        response.status() == StatusCode::NOT_MODIFIED
+            && self.request.headers().contains_key(header::IF_NONE_MATCH)
     }
 
     async fn throttle(&self) {

@@ -61,6 +61,9 @@ pub enum ErrorKind {
     /// The request cannot be made.
     #[error("{0}")]
     Request(String),
+    /// The WebSocket broke before it was closed.
+    #[error("the WebSocket broke: {0}")]
+    WebSocket(String),
     /// The server did not agree to change the protocol.
     #[error("the server does not upgrade the connection: {0}")]
     Upgrade(String),
@@ -191,6 +194,7 @@ impl Error {
             &self.0.kind,
             ErrorKind::Transport(TransportError::Lost { .. } | TransportError::NotSent { .. })
                 | ErrorKind::Body(BodyError::Lost { .. })
+                | ErrorKind::WebSocket(_)
         )
     }
 

@@ -1,4 +1,4 @@
-//! A Kubernetes client: REST, typed, dynamic and metadata APIs and watch streams on one core.
+//! A Kubernetes client: REST, typed, dynamic, metadata and discovery APIs and watch streams on one core.
 //!
 //! ```text
 //! config ▶ auth ▶ transport ▶ client ▶ api (typed · dynamic · metadata) ▶ list · watch
@@ -10,6 +10,7 @@ mod auth;
 mod client;
 pub mod config;
 mod conflict;
+pub mod discovery;
 mod dynamic;
 mod error;
 mod list;
@@ -28,6 +29,7 @@ pub use auth::AuthError;
 pub use client::{Client, ClientOptions, SendOptions, WarningHandler};
 pub use config::{Config, ConfigError, LoadOptions};
 pub use conflict::retry_on_conflict;
+pub use discovery::{Discovery, DiscoveryClient, DiscoveryOptions, ServerVersion};
 pub use dynamic::{Deletion, DynamicApi, IntoPayload};
 pub use error::{Error, ErrorKind};
 pub use list::{ListItem, ListStream, ObjectList, Undecodable};

@@ -170,7 +170,7 @@ impl WatchStream {
                 let event = reader.read(RawEvent::from_line(&line), &line);
                 self.deliver(event)
             }
-            Some(Err(reason)) => self.fail(ErrorKind::Decode(reason)),
+            Some(Err(reason)) => self.fail(ErrorKind::WebSocket(reason)),
             None => {
                 self.state = State::Ended;
                 Poll::Ready(None)

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use futures_util::StreamExt;
 use serde_json::{Value, json};
 use support::{Server, answer, unlimited};
-use watchkeeper_client::{DynamicApi, Error, WatchEvent, WatchStream};
+use watchkeeper_client::{Client, DynamicApi, Error, InProcess, WatchEvent, WatchStream};
 use watchkeeper_meta::{Resource, ResourceVersion, Scope, WatchOptions};
 use watchkeeper_wire::protobuf::{Envelope, encode_body, frame};
 use watchkeeper_wire::schema::Schema;
@@ -15,13 +15,17 @@ const JSON: &str = "application/json";
 const PROTOBUF: &str = "application/vnd.kubernetes.protobuf;stream=watch";
 
 fn config_maps(server: &Server) -> DynamicApi {
-    server.client(unlimited()).dynamic(Resource {
+    server.client(unlimited()).dynamic(config_map_resource())
+}
+
+fn config_map_resource() -> Resource {
+    Resource {
         group: "".into(),
         version: "v1".into(),
         kind: "ConfigMap".into(),
         plural: "configmaps".into(),
         scope: Scope::Namespaced,
-    })
+    }
 }
 
 fn config_map(name: &str, version: u64) -> Value {
@@ -264,4 +268,76 @@ async fn dropping_the_stream_cancels_the_request() {
     drop(watch);
     // The server's side of the body is dropped when the reset arrives.
     sender.closed().await;
+}
+
+/// A server that speaks WebSocket: accepts, sends the messages, and closes in order or breaks off.
+fn websocket_client(messages: Vec<String>, in_order: bool) -> DynamicApi {
+    use futures_util::SinkExt;
+    use tokio_tungstenite::tungstenite::Message;
+    let connector = InProcess::new(move || {
+        let (ours, theirs) = tokio::io::duplex(64 << 10);
+        let messages = messages.clone();
+        tokio::spawn(async move {
+            let mut socket = tokio_tungstenite::accept_async(theirs).await.unwrap();
+            socket
+                .send(Message::Ping(Bytes::from_static(b"?")))
+                .await
+                .unwrap();
+            for message in messages {
+                socket.send(Message::text(message)).await.unwrap();
+            }
+            if in_order {
+                socket.close(None).await.unwrap();
+                // Until the client has said good-bye, too.
+                while let Some(Ok(_)) = socket.next().await {}
+            }
+        });
+        std::future::ready(Ok(ours))
+    });
+    Client::in_process(connector, unlimited()).dynamic(config_map_resource())
+}
+
+#[tokio::test]
+async fn a_watch_can_come_over_a_websocket() {
+    let line = |version| {
+        let text = event(JSON, "ADDED", &config_map("a", version));
+        String::from_utf8(text.to_vec()).unwrap()
+    };
+    let messages = vec![
+        line(1),
+        "{\"type\":\"RENAMED\",\"object\":{}}".to_owned(),
+        line(2),
+    ];
+    let expected = [
+        "ADDED ns/a 1",
+        "UNDECODABLE 1 unknown watch event type \"RENAMED\"",
+        "ADDED ns/a 2",
+    ];
+    let api = websocket_client(messages.clone(), true);
+    let watch = api.watch_websocket(&WatchOptions::default()).await.unwrap();
+    assert_eq!(read(watch).await, expected);
+
+    let api = websocket_client(messages, false);
+    let watch = api.watch_websocket(&WatchOptions::default()).await.unwrap();
+    assert_eq!(read(watch).await, [&expected[..], &["lost"]].concat());
+}
+
+#[tokio::test]
+async fn a_server_without_websockets_is_named() {
+    let server = Server::new([support::json(410, expired()), answer(200, &[], "no upgrade")]);
+    let api = config_maps(&server);
+    assert!(
+        api.watch_websocket(&WatchOptions::default())
+            .await
+            .unwrap_err()
+            .is_expired()
+    );
+    let error = api.watch_websocket(&WatchOptions::default()).await.unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .ends_with("the server does not upgrade the connection: it answered 200 OK"),
+        "{error}"
+    );
+    assert_eq!(server.seen()[0].version, http::Version::HTTP_11);
 }

@@ -1,0 +1,241 @@
+//! What a server serves: groups, versions, resources and their names.
+//!
+//! Two requests (`/api` and `/apis`) tell everything where the server has aggregated discovery; else each version
+//! of each group is asked. A group that cannot be told about is a failure beside the rest, never instead of it.
+//! [`Discovery`] is one look; [`DiscoveryClient`] remembers it, asks again by `ETag`, and finds resources by any of
+//! their names.
+
+mod aggregated;
+mod cache;
+mod legacy;
+mod mapper;
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::{Method, Request, Response, StatusCode, header};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use watchkeeper_meta::{GroupVersion, Resource};
+
+pub use cache::{DiscoveryClient, DiscoveryOptions};
+pub use mapper::MapError;
+
+use crate::client::{Client, SendOptions};
+use crate::error::{Error, ErrorKind};
+use crate::transport::Body;
+
+/// The largest document that is read; a large cluster's has about one megabyte.
+const MAX_DOCUMENT: usize = 64 << 20;
+
+/// What a server serves, in its own order: the core group first, preferred versions first.
+#[derive(Clone, Debug, Default)]
+pub struct Discovery {
+    /// The groups.
+    pub groups: Vec<ApiGroup>,
+    /// The versions whose resources could not be told; what is known of them is in `groups` all the same.
+    pub failures: Vec<DiscoveryFailure>,
+}
+
+/// One group.
+#[derive(Clone, Debug, Default)]
+pub struct ApiGroup {
+    /// Its name; empty for core.
+    pub name: String,
+    /// Its versions, the preferred one first.
+    pub versions: Vec<ApiVersion>,
+}
+
+/// One version of a group.
+#[derive(Clone, Debug, Default)]
+pub struct ApiVersion {
+    /// Its name: `v1`.
+    pub version: String,
+    /// What it serves.
+    pub resources: Vec<ApiResource>,
+}
+
+/// One resource of a version.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ApiResource {
+    /// Group, version, kind, plural name and scope.
+    pub resource: Resource,
+    /// The name of one: `pod`.
+    pub singular: String,
+    /// `po`.
+    pub short_names: Vec<String>,
+    /// The larger sets it belongs to: `all`.
+    pub categories: Vec<String>,
+    /// What can be done with it.
+    pub verbs: Vec<String>,
+    /// The parts of its objects with an address of their own.
+    pub subresources: Vec<ApiSubresource>,
+}
+
+/// A part of an object with an address of its own: `status`, `scale`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ApiSubresource {
+    /// Its name.
+    pub name: String,
+    /// The kind that is read and written there.
+    pub kind: String,
+    /// What can be done with it.
+    pub verbs: Vec<String>,
+}
+
+/// A version that could not be told about.
+#[derive(Clone, Debug)]
+pub struct DiscoveryFailure {
+    /// Which one.
+    pub group_version: GroupVersion,
+    /// Why.
+    pub reason: String,
+}
+
+/// What `/version` says.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+#[non_exhaustive]
+pub struct ServerVersion {
+    /// `1`.
+    pub major: String,
+    /// `37`.
+    pub minor: String,
+    /// `v1.37.0`.
+    pub git_version: String,
+    /// The commit it was built from.
+    pub git_commit: String,
+    /// `clean`.
+    pub git_tree_state: String,
+    /// When it was built.
+    pub build_date: String,
+    /// The compiler's version.
+    pub go_version: String,
+    /// The compiler.
+    pub compiler: String,
+    /// `linux/amd64`.
+    pub platform: String,
+}
+
+impl Client {
+    /// Asks the server what it serves.
+    pub async fn discover(&self) -> Result<Discovery, Error> {
+        DiscoveryClient::new(self.clone(), DiscoveryOptions::default())
+            .refresh()
+            .await
+            .map(|found| (*found).clone())
+    }
+
+    /// What the server's version is.
+    pub async fn server_version(&self) -> Result<ServerVersion, Error> {
+        let document = fetch(self, "/version", "application/json", None).await?;
+        let Fetched::Changed(document) = document else {
+            return Ok(ServerVersion::default());
+        };
+        document.read(self)
+    }
+}
+
+impl Discovery {
+    /// All resources, in order.
+    pub fn resources(&self) -> impl Iterator<Item = &ApiResource> {
+        let versions = self.groups.iter().flat_map(|group| &group.versions);
+        versions.flat_map(|version| &version.resources)
+    }
+
+    /// The resources of each group's preferred version that has them.
+    pub fn preferred_resources(&self) -> impl Iterator<Item = &ApiResource> {
+        self.groups.iter().flat_map(|group| {
+            let versions = group.versions.iter().enumerate();
+            versions.flat_map(|(index, version)| {
+                let earlier = &group.versions[..index];
+                version.resources.iter().filter(move |found| {
+                    let mut before = earlier.iter().flat_map(|version| &version.resources);
+                    !before.any(|resource| resource.resource.plural == found.resource.plural)
+                })
+            })
+        })
+    }
+}
+
+impl ApiResource {
+    /// Whether it has that verb.
+    pub fn has_verb(&self, verb: &str) -> bool {
+        self.verbs.iter().any(|have| have == verb)
+    }
+
+    /// The subresource of that name.
+    pub fn subresource(&self, name: &str) -> Option<&ApiSubresource> {
+        self.subresources.iter().find(|have| have.name == name)
+    }
+}
+
+/// An answer to a conditional request.
+enum Fetched {
+    Unchanged,
+    Changed(Document),
+}
+
+/// A document and what names this version of it.
+#[derive(Clone, Debug)]
+struct Document {
+    path: Arc<str>,
+    content_type: String,
+    etag: Option<String>,
+    bytes: Bytes,
+}
+
+impl Document {
+    fn is_aggregated(&self) -> bool {
+        self.content_type.contains("as=APIGroupDiscoveryList")
+    }
+
+    fn read<T: DeserializeOwned>(&self, client: &Client) -> Result<T, Error> {
+        serde_json::from_slice(&self.bytes).map_err(|error| {
+            let start = String::from_utf8_lossy(&self.bytes[..self.bytes.len().min(200)]).into_owned();
+            let kind = match self.content_type.starts_with("application/json") {
+                true => ErrorKind::Decode(error.to_string()),
+                false => ErrorKind::NotKubernetes {
+                    content_type: self.content_type.clone(),
+                    start,
+                },
+            };
+            Error::new(&Method::GET, client.url(&self.path), kind)
+        })
+    }
+}
+
+/// Reads a document, unless it is still the one with that `ETag`.
+async fn fetch(client: &Client, path: &str, accept: &str, etag: Option<&str>) -> Result<Fetched, Error> {
+    let mut request = Request::builder()
+        .method(Method::GET)
+        .uri(path)
+        .header(header::ACCEPT, accept);
+    if let Some(etag) = etag {
+        request = request.header(header::IF_NONE_MATCH, etag);
+    }
+    let failed = |kind: ErrorKind| Error::new(&Method::GET, client.url(path), kind);
+    let request = request
+        .body(Bytes::new())
+        .map_err(|error| failed(ErrorKind::Request(error.to_string())))?;
+    let response = client.send(request, &SendOptions::default()).await?;
+    if response.status() == StatusCode::NOT_MODIFIED {
+        return Ok(Fetched::Unchanged);
+    }
+    let (head, mut body): (_, Body) = Response::into_parts(response);
+    let text = |name| {
+        head.headers
+            .get(name)
+            .and_then(|value| value.to_str().ok())
+            .map(str::to_owned)
+    };
+    Ok(Fetched::Changed(Document {
+        path: path.into(),
+        content_type: text(header::CONTENT_TYPE).unwrap_or_default(),
+        etag: text(header::ETAG),
+        bytes: body
+            .collect(MAX_DOCUMENT)
+            .await
+            .map_err(|error| failed(error.into()))?,
+    }))
+}

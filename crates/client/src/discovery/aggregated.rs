@@ -1,0 +1,131 @@
+//! Aggregated discovery: all groups, versions and resources in one document (`apidiscovery.k8s.io/v2`).
+
+use serde::Deserialize;
+use watchkeeper_meta::{GroupVersion, Resource, Scope};
+
+use super::{ApiGroup, ApiResource, ApiSubresource, ApiVersion, Discovery, DiscoveryFailure};
+
+/// The document.
+#[derive(Deserialize)]
+pub(super) struct GroupList {
+    #[serde(default)]
+    items: Vec<Group>,
+}
+
+#[derive(Deserialize)]
+struct Group {
+    #[serde(default)]
+    metadata: Metadata,
+    #[serde(default)]
+    versions: Vec<Version>,
+}
+
+#[derive(Default, Deserialize)]
+struct Metadata {
+    #[serde(default)]
+    name: String,
+}
+
+#[derive(Deserialize)]
+struct Version {
+    version: String,
+    #[serde(default)]
+    resources: Vec<Served>,
+    #[serde(default)]
+    freshness: String,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Served {
+    resource: String,
+    #[serde(default)]
+    response_kind: Option<Kind>,
+    #[serde(default)]
+    scope: String,
+    #[serde(default)]
+    singular_resource: String,
+    #[serde(default)]
+    verbs: Vec<String>,
+    #[serde(default)]
+    short_names: Vec<String>,
+    #[serde(default)]
+    categories: Vec<String>,
+    #[serde(default)]
+    subresources: Vec<ServedPart>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ServedPart {
+    subresource: String,
+    #[serde(default)]
+    response_kind: Option<Kind>,
+    #[serde(default)]
+    verbs: Vec<String>,
+}
+
+/// The kind of the answer. Its group and version are the resource's own but for subresources.
+#[derive(Default, Deserialize)]
+struct Kind {
+    #[serde(default)]
+    kind: String,
+}
+
+/// Adds what the document tells.
+pub(super) fn add(list: GroupList, discovery: &mut Discovery) {
+    for group in list.items {
+        let name = group.metadata.name;
+        let mut versions = Vec::new();
+        for version in group.versions {
+            // The server could not ask the one that serves this version, and shows what it remembers.
+            if version.freshness == "Stale" {
+                discovery.failures.push(DiscoveryFailure {
+                    group_version: GroupVersion::new(name.clone(), version.version.clone()),
+                    reason: "the server's own information is stale".to_owned(),
+                });
+            }
+            let resources = version
+                .resources
+                .into_iter()
+                .map(|served| served.read(&name, &version.version));
+            versions.push(ApiVersion {
+                resources: resources.collect(),
+                version: version.version,
+            });
+        }
+        discovery.groups.push(ApiGroup { name, versions });
+    }
+}
+
+impl Served {
+    fn read(self, group: &str, version: &str) -> ApiResource {
+        let kind = self.response_kind.unwrap_or_default();
+        ApiResource {
+            resource: Resource {
+                group: group.to_owned().into(),
+                version: version.to_owned().into(),
+                kind: kind.kind.into(),
+                plural: self.resource.into(),
+                scope: if self.scope == "Namespaced" {
+                    Scope::Namespaced
+                } else {
+                    Scope::Cluster
+                },
+            },
+            singular: self.singular_resource,
+            short_names: self.short_names,
+            categories: self.categories,
+            verbs: self.verbs,
+            subresources: self
+                .subresources
+                .into_iter()
+                .map(|part| ApiSubresource {
+                    name: part.subresource,
+                    kind: part.response_kind.unwrap_or_default().kind,
+                    verbs: part.verbs,
+                })
+                .collect(),
+        }
+    }
+}

@@ -1,0 +1,180 @@
+//! Discovery that remembers: documents are asked for again by their `ETag`, so that a second look costs two small
+//! answers while nothing has changed. Optionally the documents are kept on disk for the next program.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+use tokio::sync::Mutex;
+use watchkeeper_meta::accept;
+
+use super::{Discovery, Document, Fetched, aggregated, fetch, legacy};
+use crate::client::Client;
+use crate::error::Error;
+
+/// How discovery is remembered.
+#[derive(Clone, Debug, Default)]
+pub struct DiscoveryOptions {
+    /// A directory, one per server and user, where documents are kept between programs. `None`: in memory only.
+    pub cache_directory: Option<PathBuf>,
+}
+
+/// What a server serves, remembered; and which resource a name stands for.
+#[derive(Clone, Debug)]
+pub struct DiscoveryClient(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    client: Client,
+    options: DiscoveryOptions,
+    known: Mutex<Known>,
+}
+
+#[derive(Debug, Default)]
+struct Known {
+    core: Option<Document>,
+    groups: Option<Document>,
+    discovery: Option<Arc<Discovery>>,
+}
+
+/// A document on disk.
+#[derive(Serialize, Deserialize)]
+struct Stored {
+    content_type: String,
+    etag: String,
+    body: String,
+}
+
+impl DiscoveryClient {
+    /// Nothing is asked yet.
+    pub fn new(client: Client, options: DiscoveryOptions) -> Self {
+        let known = Known {
+            core: options.load("api"),
+            groups: options.load("apis"),
+            discovery: None,
+        };
+        Self(Arc::new(Inner {
+            client,
+            options,
+            known: Mutex::new(known),
+        }))
+    }
+
+    /// The client it asks with.
+    pub fn client(&self) -> &Client {
+        &self.0.client
+    }
+
+    /// What was found last; asks if nothing was yet.
+    pub async fn get(&self) -> Result<Arc<Discovery>, Error> {
+        let found = self.0.known.lock().await.discovery.clone();
+        match found {
+            Some(discovery) => Ok(discovery),
+            None => self.refresh().await,
+        }
+    }
+
+    /// Asks again; the same [`Arc`] comes back if nothing has changed.
+    ///
+    /// An error means that not even the list of groups could be had; what fails below that is in
+    /// [`Discovery::failures`].
+    pub async fn refresh(&self) -> Result<Arc<Discovery>, Error> {
+        let client = &self.0.client;
+        // Held while asking: those who come meanwhile want the same answer.
+        let mut known = self.0.known.lock().await;
+        let (core, groups) = tokio::try_join!(
+            ask(client, "/api", known.core.as_ref()),
+            ask(client, "/apis", known.groups.as_ref())
+        )?;
+        if let (None, None, Some(discovery)) = (&core, &groups, &known.discovery) {
+            return Ok(discovery.clone());
+        }
+        self.0.remember("api", core, &mut known.core);
+        self.0.remember("apis", groups, &mut known.groups);
+        let mut discovery = Discovery::default();
+        let documents = [known.core.clone(), known.groups.clone()];
+        for document in documents.iter().flatten() {
+            read(client, document, &mut discovery).await?;
+        }
+        let discovery = Arc::new(discovery);
+        known.discovery = Some(discovery.clone());
+        Ok(discovery)
+    }
+}
+
+/// The document if it has changed. A server without one of the two trees has no groups there.
+async fn ask(client: &Client, path: &str, known: Option<&Document>) -> Result<Option<Document>, Error> {
+    let etag = known.and_then(|document| document.etag.as_deref());
+    match fetch(client, path, accept::DISCOVERY, etag).await {
+        Ok(Fetched::Changed(document)) => Ok(Some(document)),
+        Ok(Fetched::Unchanged) => Ok(None),
+        Err(error) if error.is_not_found() => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+async fn read(client: &Client, document: &Document, into: &mut Discovery) -> Result<(), Error> {
+    if document.is_aggregated() {
+        aggregated::add(document.read(client)?, into);
+        return Ok(());
+    }
+    match &*document.path {
+        "/api" => legacy::add_core(client, document, into).await,
+        _ => legacy::add_groups(client, document, into).await,
+    }
+}
+
+impl Inner {
+    fn remember(&self, name: &str, changed: Option<Document>, known: &mut Option<Document>) {
+        let Some(document) = changed else { return };
+        self.options.store(name, &document);
+        *known = Some(document);
+    }
+}
+
+impl DiscoveryOptions {
+    /// A document that is missing or damaged is asked for afresh; that is all a cache may cost.
+    fn load(&self, name: &str) -> Option<Document> {
+        let text = std::fs::read(self.file(name)?).ok()?;
+        let stored: Stored = serde_json::from_slice(&text).ok()?;
+        Some(Document {
+            path: format!("/{name}").into(),
+            content_type: stored.content_type,
+            etag: Some(stored.etag),
+            bytes: Bytes::from(stored.body),
+        })
+    }
+
+    /// Documents without an `ETag` cannot be checked later and are not kept.
+    fn store(&self, name: &str, document: &Document) {
+        let (Some(path), Some(etag)) = (self.file(name), &document.etag) else {
+            return;
+        };
+        let stored = Stored {
+            content_type: document.content_type.clone(),
+            etag: etag.clone(),
+            body: String::from_utf8_lossy(&document.bytes).into_owned(),
+        };
+        let written = serde_json::to_vec(&stored)
+            .map_err(Into::into)
+            .and_then(|text| replace(&path, &text));
+        if let Err(error) = written {
+            tracing::debug!(%error, path = %path.display(), "discovery is not cached");
+        }
+    }
+
+    fn file(&self, name: &str) -> Option<PathBuf> {
+        Some(self.cache_directory.as_ref()?.join(format!("{name}.json")))
+    }
+}
+
+/// Readers see the old file or the new one.
+fn replace(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+    if let Some(directory) = path.parent() {
+        std::fs::create_dir_all(directory)?;
+    }
+    let beside = path.with_extension(format!("{}.new", std::process::id()));
+    std::fs::write(&beside, bytes)?;
+    std::fs::rename(&beside, path)
+}

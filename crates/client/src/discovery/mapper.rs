@@ -1,0 +1,146 @@
+//! From what a user types to a resource: `po`, `pod`, `pods`, `Pod`, `deployments.apps`, `deploy.v1.apps`, `all`.
+
+use watchkeeper_meta::GroupVersionKind;
+
+use super::{ApiResource, Discovery, DiscoveryClient};
+use crate::error::Error;
+
+/// Why a name stands for nothing.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum MapError {
+    /// The server could not be asked.
+    #[error("cannot learn what the server serves")]
+    Discovery(#[from] Error),
+    /// No resource has that name. The words are kubectl's.
+    #[error("the server doesn't have a resource type {0:?}")]
+    NoResource(String),
+    /// No resource has that kind. The words are kubectl's.
+    #[error("no matches for kind {:?} in version {:?}", .0.kind, .0.api_version())]
+    NoKind(GroupVersionKind),
+}
+
+/// A name, maybe with a group, maybe with a version in between.
+struct Wanted<'a> {
+    name: String,
+    version: Option<&'a str>,
+    group: Option<&'a str>,
+}
+
+impl DiscoveryClient {
+    /// The resource a name stands for: plural, singular, short name or kind, as `name`, `name.group` or
+    /// `name.version.group`. A name nobody knows makes it ask the server again before giving up.
+    pub async fn resource(&self, name: &str) -> Result<ApiResource, MapError> {
+        let found = self.look(|discovery| discovery.resource(name).cloned()).await?;
+        found.ok_or_else(|| MapError::NoResource(name.to_owned()))
+    }
+
+    /// All resources a name stands for: one, or those of a category such as `all`.
+    pub async fn resources(&self, name: &str) -> Result<Vec<ApiResource>, MapError> {
+        let found = self
+            .look(|discovery| discovery.category_or_resource(name))
+            .await?;
+        found.ok_or_else(|| MapError::NoResource(name.to_owned()))
+    }
+
+    /// The resource of a kind, as manifests name it.
+    pub async fn resource_of_kind(&self, kind: &GroupVersionKind) -> Result<ApiResource, MapError> {
+        let found = self
+            .look(|discovery| discovery.resource_of_kind(kind).cloned())
+            .await?;
+        found.ok_or_else(|| MapError::NoKind(kind.clone()))
+    }
+
+    async fn look<T>(&self, find: impl Fn(&Discovery) -> Option<T>) -> Result<Option<T>, Error> {
+        match find(&*self.get().await?) {
+            Some(found) => Ok(Some(found)),
+            None => Ok(find(&*self.refresh().await?)),
+        }
+    }
+}
+
+impl Discovery {
+    /// The resource a name stands for. Of several, the first group wins, and its preferred version.
+    pub fn resource(&self, name: &str) -> Option<&ApiResource> {
+        readings(name).iter().find_map(|wanted| self.find(wanted))
+    }
+
+    /// The resource of a kind.
+    pub fn resource_of_kind(&self, kind: &GroupVersionKind) -> Option<&ApiResource> {
+        self.resources()
+            .find(|found| found.resource.group_version_kind() == *kind)
+    }
+
+    /// The resources of a category that can be listed.
+    pub fn category(&self, name: &str) -> Vec<&ApiResource> {
+        let belongs = |found: &&ApiResource| found.categories.iter().any(|category| category == name);
+        self.preferred_resources()
+            .filter(|found| belongs(found) && found.has_verb("list"))
+            .collect()
+    }
+
+    fn category_or_resource(&self, name: &str) -> Option<Vec<ApiResource>> {
+        match self.category(name) {
+            members if members.is_empty() => self.resource(name).map(|found| vec![found.clone()]),
+            members => Some(members.into_iter().cloned().collect()),
+        }
+    }
+
+    /// Full names before short ones: a short name must not hide a resource that is really called so.
+    fn find(&self, wanted: &Wanted<'_>) -> Option<&ApiResource> {
+        let full = self
+            .resources()
+            .find(|found| wanted.fits(found) && wanted.is_full_name_of(found));
+        full.or_else(|| {
+            self.resources()
+                .find(|found| wanted.fits(found) && found.short_names.contains(&wanted.name))
+        })
+    }
+}
+
+impl Wanted<'_> {
+    fn fits(&self, found: &ApiResource) -> bool {
+        let resource = &found.resource;
+        self.group.is_none_or(|group| resource.group == group)
+            && self.version.is_none_or(|version| resource.version == version)
+    }
+
+    fn is_full_name_of(&self, found: &ApiResource) -> bool {
+        found.resource.plural == self.name
+            || found.singular == self.name
+            || found.resource.kind.eq_ignore_ascii_case(&self.name)
+    }
+}
+
+/// The ways a name can be meant: `a.b.c` is `a` of version `b` in group `c`, or `a` of group `b.c`.
+fn readings(text: &str) -> Vec<Wanted<'_>> {
+    let mut readings = Vec::new();
+    let Some((name, rest)) = text.split_once('.') else {
+        return vec![Wanted {
+            name: text.to_lowercase(),
+            version: None,
+            group: None,
+        }];
+    };
+    let name = name.to_lowercase();
+    if let Some((version, group)) = rest.split_once('.') {
+        readings.push(Wanted {
+            name: name.clone(),
+            version: Some(version),
+            group: Some(group),
+        });
+    }
+    readings.push(Wanted {
+        name: name.clone(),
+        version: None,
+        group: Some(rest),
+    });
+    // `pods.v1` and `pods.v1.`: the core group has no name to put behind the dot.
+    let version = rest.strip_suffix('.').unwrap_or(rest);
+    readings.push(Wanted {
+        name,
+        version: Some(version),
+        group: Some(""),
+    });
+    readings
+}
