@@ -84,10 +84,13 @@ pub fn apply(
     if !force && !conflicts.0.is_empty() {
         return Err(conflicts.into());
     }
-    let wanted = std::mem::take(&mut managers.entry(Operation::Apply, writer).fields);
+    // Without fields the entry is forgotten too, so that what it says is carried over.
+    let entry = managers.entry(Operation::Apply, writer);
+    let (wanted, time) = (std::mem::take(&mut entry.fields), entry.time.take());
     managers.forget(&change.changed().union(&change.removed));
     let entry = managers.entry(Operation::Apply, writer);
     entry.fields = managed(&wanted);
+    entry.time = time;
     managers.drop_empty();
     Ok((merged, managers))
 }

@@ -58,7 +58,8 @@ impl Registry {
         let empty = empty_object(schema, root);
         let mut managers = Managers::of_write(&empty, object);
         let writer = context.writer(definition, "", &now);
-        managers.record_update(schema, root, &empty, object, &FieldSet::new(), &writer);
+        let kept = kinds::without_status(definition, object);
+        managers.record_update(schema, root, &empty, &kept, &FieldSet::new(), &writer);
         managers.write_to(object);
         Ok(())
     }

@@ -2,9 +2,13 @@
 //!
 //! Every kind gets what its schema says. A kind people meet often has a module of its own with [`Hooks`].
 
+mod defaulting;
 mod namespace;
 mod pod;
 mod schema_rules;
+mod workloads;
+
+use std::borrow::Cow;
 
 use serde_json::{Value, json};
 use watchkeeper_meta::FieldError;
@@ -44,12 +48,21 @@ fn hooks(definition: &Definition) -> &'static Hooks {
     match (&*definition.resource.group, &*definition.resource.kind) {
         ("", "Namespace") => &namespace::HOOKS,
         ("", "Pod") => &pod::HOOKS,
+        ("", "PodTemplate") => &workloads::pod_template::HOOKS,
+        ("", "ReplicationController") => &workloads::replication_controller::HOOKS,
+        ("apps", "DaemonSet") => &workloads::daemon_set::HOOKS,
+        ("apps", "Deployment") => &workloads::deployment::HOOKS,
+        ("apps", "ReplicaSet") => &workloads::replica_set::HOOKS,
+        ("apps", "StatefulSet") => &workloads::stateful_set::HOOKS,
+        ("batch", "CronJob") => &workloads::cron_job::HOOKS,
+        ("batch", "Job") => &workloads::job::HOOKS,
         _ => &PLAIN,
     }
 }
 
-/// Fills in what the client left open.
+/// Fills in what the client left open: first what the schema says, then what the kind says.
 pub(crate) fn default(definition: &Definition, object: &mut Value) {
+    defaulting::fill_from_schema(definition.schema, definition.type_id, object);
     (hooks(definition).default)(object);
 }
 
@@ -59,6 +72,19 @@ pub(crate) fn prepare_for_create(definition: &Definition, object: &mut Value) {
         object["status"] = json!({});
     }
     (hooks(definition).prepare_for_create)(object);
+}
+
+/// A new object without the status that it will not keep: its writer manages nothing there.
+pub(crate) fn without_status<'v>(definition: &Definition, object: &'v Value) -> Cow<'v, Value> {
+    let is_reset = definition.has_status() && keeps_no_status(definition) && object.get("status").is_some();
+    if !is_reset {
+        return Cow::Borrowed(object);
+    }
+    let mut kept = object.clone();
+    if let Some(fields) = kept.as_object_mut() {
+        fields.remove("status");
+    }
+    Cow::Owned(kept)
 }
 
 /// Nodes report themselves, status and all, with their first write.

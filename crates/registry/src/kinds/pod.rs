@@ -1,10 +1,78 @@
-//! Pods.
+//! Pods: what runs.
 
-use serde_json::json;
+mod defaults;
+mod image;
+mod quality_of_service;
+
+pub(super) use defaults::default_spec;
+
+use serde_json::{Value, json};
 
 use super::{Hooks, PLAIN};
+use crate::update::Part;
+
+/// How long a pod stays on a node that went away: five minutes, as Kubernetes has it.
+const TOLERATED_SECONDS: i64 = 300;
+
+/// What a node is marked with that went away.
+const NODE_FAULTS: [&str; 2] = ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"];
 
 pub(super) const HOOKS: Hooks = Hooks {
-    prepare_for_create: |pod| pod["status"] = json!({"phase": "Pending"}),
+    default: defaults::default_pod,
+    prepare_for_create: |pod| {
+        tolerate_node_faults(pod);
+        set_priority(pod);
+        let quality = quality_of_service::of(&pod["spec"]);
+        pod["status"] = json!({"phase": "Pending", "qosClass": quality});
+    },
+    prepare_for_update: |part, pod, live| match part {
+        Part::Status => {}
+        Part::Object | Part::Whole => {
+            tolerate_node_faults(pod);
+            keep_priority(pod, live);
+        }
+    },
     ..PLAIN
 };
+
+/// Lets a pod stay for a while on a node that went away, unless it says what it tolerates.
+fn tolerate_node_faults(pod: &mut Value) {
+    for fault in NODE_FAULTS {
+        let given = pod["spec"]["tolerations"].as_array().into_iter().flatten();
+        if given.into_iter().any(|toleration| covers(toleration, fault)) {
+            continue;
+        }
+        let toleration = json!({
+            "key": fault,
+            "operator": "Exists",
+            "effect": "NoExecute",
+            "tolerationSeconds": TOLERATED_SECONDS,
+        });
+        match &mut pod["spec"]["tolerations"] {
+            Value::Array(list) => list.push(toleration),
+            none => *none = json!([toleration]),
+        }
+    }
+}
+
+/// Whether a toleration says anything about pods that are to be driven off for this reason.
+fn covers(toleration: &Value, fault: &str) -> bool {
+    let text = |name: &str| toleration[name].as_str().unwrap_or_default();
+    (text("key") == fault || text("key").is_empty())
+        && (text("effect") == "NoExecute" || text("effect").is_empty())
+}
+
+/// The priority of a pod without a class.
+fn set_priority(pod: &mut Value) {
+    super::defaulting::fill(&mut pod["spec"], "priority", 0);
+    super::defaulting::fill(&mut pod["spec"], "preemptionPolicy", "PreemptLowerPriority");
+}
+
+/// A client that does not know a pod's priority does not mean to change it.
+fn keep_priority(pod: &mut Value, live: &Value) {
+    for name in ["priority", "preemptionPolicy"] {
+        if let Some(kept) = live["spec"].get(name) {
+            super::defaulting::fill(&mut pod["spec"], name, kept.clone());
+        }
+    }
+}

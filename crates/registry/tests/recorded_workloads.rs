@@ -1,0 +1,110 @@
+//! Pods and the kinds that make them, as a recorded Kubernetes server writes them.
+
+#[path = "support/recording.rs"]
+mod recording;
+
+use recording::{Exchange, cases, replay, writes_any};
+
+/// Whose answers are compared.
+const RESOURCES: &[&str] = &[
+    "controllerrevisions",
+    "cronjobs",
+    "daemonsets",
+    "deployments",
+    "jobs",
+    "pods",
+    "podtemplates",
+    "replicasets",
+    "replicationcontrollers",
+    "statefulsets",
+];
+
+/// Cases with steps that only a server answers, on whose outcome later steps depend.
+const NEEDS_SERVER: &[&str] = &[
+    "patch/scale-subresource.json",
+    "protobuf/deployment.json",
+    "protobuf/pod.json",
+    "subresource/binding.json",
+    "subresource/eviction.json",
+    "subresource/pod-status-and-ephemeral.json",
+    "watch/field-selectors.json",
+];
+
+/// What is known to differ, and why.
+const DIFFERS: &[(&str, &str)] = &[
+    (
+        "crud/limit-range-applies.json defaulted",
+        "limit ranges are not applied",
+    ),
+    (
+        "patch/merge-patch.json defaulted-null",
+        "follows a patch that should be refused",
+    ),
+    (
+        "patch/strategic-directives.json get",
+        "follows a patch that should be refused",
+    ),
+    (
+        "validation/pod-containers.json dup-port-warning",
+        "no such warning yet",
+    ),
+    (
+        "validation/pod-security.json deployment-warns",
+        "no such warning yet",
+    ),
+    (
+        "validation/warnings.json annotation-seccomp",
+        "no such warning yet",
+    ),
+    ("validation/warnings.json dup-env", "no such warning yet"),
+    (
+        "validation/warnings.json fractional-memory",
+        "no such warning yet",
+    ),
+    (
+        "validation/warnings.json node-selector-beta",
+        "no such warning yet",
+    ),
+    ("validation/warnings.json pod-name-dots", "no such warning yet"),
+];
+
+#[tokio::test]
+async fn writes_are_answered_as_recorded() {
+    let mut wrong = Vec::new();
+    let mut right = 0;
+    for (file, case) in cases() {
+        if !writes_any(&case, RESOURCES) || NEEDS_SERVER.contains(&file.as_str()) {
+            continue;
+        }
+        for exchange in replay(&file, &case).await {
+            if !RESOURCES.contains(&exchange.resource.as_str()) || exchange.method == "DELETE" {
+                continue;
+            }
+            if exchange.expected.body["kind"] == "Status" {
+                continue;
+            }
+            let is_known = DIFFERS.iter().any(|(name, _)| *name == exchange.name);
+            match exchange.got == exchange.expected {
+                true if is_known => wrong.push(format!("{} no longer differs", exchange.name)),
+                true => right += 1,
+                false if is_known => {}
+                false => wrong.push(difference(&exchange)),
+            }
+        }
+    }
+    assert!(
+        wrong.is_empty(),
+        "{right} as recorded, {} not:\n{}",
+        wrong.len(),
+        wrong.join("\n")
+    );
+    assert!(right > 100, "only {right} answers were compared");
+}
+
+fn difference(exchange: &Exchange) -> String {
+    let (got, expected) = (&exchange.got, &exchange.expected);
+    format!(
+        "{}\n  recorded {} {:?}\n  got      {} {:?}",
+        exchange.name, expected.body, expected.warnings, got.body, got.warnings
+    )
+}

@@ -1,0 +1,414 @@
+//! Recorded exchanges with a Kubernetes API server, and their replay against a registry.
+//!
+//! A case is a list of requests and answers. [`replay`] sends those that a registry without HTTP understands, with
+//! what earlier answers fill in, and returns each answer beside the recorded one, both without what differs
+//! between any two runs: uids, versions, times, generated names.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+use watchkeeper_meta::{DeleteOptions, FieldValidation, GetOptions, GroupVersionResource, Status};
+use watchkeeper_registry::{Body, Deletion, Format, Part, PatchKind, Registry, StoredObject, WriteContext};
+use watchkeeper_storage::{Store, StoreOptions};
+
+/// One request of a case, answered.
+pub(crate) struct Exchange {
+    /// `crud/pod.json create`.
+    pub(crate) name: String,
+    /// `POST`.
+    pub(crate) method: String,
+    /// The resource's plural name.
+    pub(crate) resource: String,
+    /// What the recorded server said.
+    pub(crate) expected: Answer,
+    /// What the registry says.
+    pub(crate) got: Answer,
+}
+
+/// An answer, without what differs between any two runs.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Answer {
+    pub(crate) body: Value,
+    pub(crate) warnings: Vec<String>,
+}
+
+/// The recorded cases, by file.
+pub(crate) fn cases() -> Vec<(String, Value)> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../goldens/wire");
+    let sorted = |folder: &Path| -> Vec<PathBuf> {
+        let entries = std::fs::read_dir(folder).unwrap();
+        let mut paths: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
+        paths.sort();
+        paths
+    };
+    let folders = sorted(&root).into_iter().filter(|path| path.is_dir());
+    let files = folders.flat_map(|folder| sorted(&folder));
+    files
+        .map(|file| {
+            let name = file.strip_prefix(&root).unwrap().display().to_string();
+            (
+                name,
+                serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap(),
+            )
+        })
+        .collect()
+}
+
+/// Whether a case writes any of these resources.
+pub(crate) fn writes_any(case: &Value, resources: &[&str]) -> bool {
+    steps(case).any(|step| {
+        Target::of(&step["request"]).is_some_and(|target| {
+            target.method != "GET" && resources.contains(&target.resource.resource.as_ref())
+        })
+    })
+}
+
+/// Replays a case against a new registry.
+pub(crate) async fn replay(file: &str, case: &Value) -> Vec<Exchange> {
+    let store = Store::memory(StoreOptions::default());
+    let registry = Registry::open(store).await.unwrap();
+    let mut answers: BTreeMap<String, Value> = BTreeMap::new();
+    let mut exchanges = Vec::new();
+    for step in steps(case) {
+        let request = filled_in(step, &answers);
+        let Some(target) = Target::of(&request) else {
+            continue;
+        };
+        let Some((result, warnings)) = target.send(&registry, &request).await else {
+            continue;
+        };
+        let id = step["id"].as_str().unwrap();
+        let body = result.unwrap_or_else(|status| serde_json::to_value(status).unwrap());
+        answers.insert(id.to_owned(), body.clone());
+        let recorded = &step["response"];
+        let expected = Answer {
+            body: normalized(recorded["body"].clone()),
+            warnings: recorded_warnings(recorded),
+        };
+        exchanges.push(Exchange {
+            name: format!("{file} {id}"),
+            method: target.method,
+            resource: target.resource.resource.to_string(),
+            expected,
+            got: Answer {
+                body: normalized(body),
+                warnings,
+            },
+        });
+    }
+    exchanges
+}
+
+fn steps(case: &Value) -> impl Iterator<Item = &Value> {
+    let lists = ["setup", "steps"].map(|list| case[list].as_array());
+    lists
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter(|step| step["request"].is_object())
+}
+
+/// What a request is about.
+struct Target {
+    method: String,
+    resource: GroupVersionResource,
+    namespace: String,
+    name: String,
+    part: Part,
+    query: BTreeMap<String, String>,
+    raw_query: String,
+}
+
+impl Target {
+    /// Reads a path; `None` for what a registry does not serve.
+    fn of(request: &Value) -> Option<Self> {
+        let path = request["path"].as_str()?;
+        let (path, query) = path.split_once('?').unwrap_or((path, ""));
+        let parts: Vec<&str> = path.trim_matches('/').split('/').collect();
+        let (group, version, rest) = match parts.as_slice() {
+            ["api", version, rest @ ..] => ("", *version, rest),
+            ["apis", group, version, rest @ ..] => (*group, *version, rest),
+            _ => return None,
+        };
+        let (namespace, rest) = match rest {
+            ["namespaces", namespace, rest @ ..] if !rest.is_empty() && rest[0] != "finalize" => {
+                (*namespace, rest)
+            }
+            rest => ("", rest),
+        };
+        let (resource, name, part) = match rest {
+            [resource] => (resource, "", Part::Object),
+            [resource, name] => (resource, *name, Part::Object),
+            [resource, name, "status"] => (resource, *name, Part::Status),
+            _ => return None,
+        };
+        let pairs = query.split('&').filter_map(|pair| pair.split_once('='));
+        Some(Self {
+            raw_query: query.to_owned(),
+            query: pairs
+                .map(|(key, value)| (key.to_owned(), value.to_owned()))
+                .collect(),
+            method: request["method"].as_str()?.to_owned(),
+            resource: GroupVersionResource::new(group.to_owned(), version.to_owned(), (*resource).to_owned()),
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+            part,
+        })
+    }
+
+    async fn send(
+        &self,
+        registry: &Registry,
+        request: &Value,
+    ) -> Option<(Result<Value, Status>, Vec<String>)> {
+        let definition = registry.definition(&self.resource)?;
+        let (namespace, name, part) = (self.namespace.as_str(), self.name.as_str(), self.part);
+        let content_type = request["headers"]["Content-Type"]
+            .as_str()
+            .unwrap_or("application/json");
+        let (format, bytes) = bytes(&request["body"], content_type)?;
+        let body = Body {
+            format,
+            bytes: &bytes,
+        };
+        let context = self.context();
+        let show = |object: StoredObject| object.to_value(&definition);
+        let result = match (self.method.as_str(), name) {
+            ("POST", "") => registry
+                .create(&definition, namespace, body, &context)
+                .await
+                .and_then(show),
+            ("PUT", _) => registry
+                .update(&definition, namespace, name, part, body, &context)
+                .await
+                .and_then(|written| show(written.object)),
+            ("PATCH", _) => registry
+                .patch(
+                    &definition,
+                    namespace,
+                    name,
+                    part,
+                    self.patch_kind(content_type)?,
+                    &bytes,
+                    &context,
+                )
+                .await
+                .and_then(|written| show(written.object)),
+            ("DELETE", name) if !name.is_empty() => {
+                let options = match bytes.is_empty() {
+                    true => DeleteOptions::from_query(&self.raw_query).ok()?,
+                    false => DeleteOptions::from_json(&request["body"]).ok()?,
+                };
+                let deleted = registry
+                    .delete(&definition, namespace, name, &options, &context)
+                    .await;
+                deleted.and_then(|deletion: Deletion| show(deletion.object().clone()))
+            }
+            // Tables and the like are not the registry's.
+            ("GET", name) if !name.is_empty() && request["headers"]["Accept"].is_null() => {
+                let options = GetOptions::default();
+                registry
+                    .get(&definition, namespace, name, &options)
+                    .await
+                    .and_then(show)
+            }
+            _ => return None,
+        };
+        Some((result, context.warnings.take()))
+    }
+
+    fn context(&self) -> WriteContext {
+        let text = |name: &str| self.query.get(name).cloned();
+        WriteContext {
+            manager: text("fieldManager").unwrap_or("golden".to_owned()),
+            dry_run: text("dryRun").is_some(),
+            field_validation: match text("fieldValidation").as_deref() {
+                Some("Strict") => FieldValidation::Strict,
+                Some("Ignore") => FieldValidation::Ignore,
+                _ => FieldValidation::Warn,
+            },
+            ..Default::default()
+        }
+    }
+
+    fn patch_kind(&self, content_type: &str) -> Option<PatchKind> {
+        let force = self.query.get("force").is_some_and(|force| force == "true");
+        Some(match content_type {
+            "application/json-patch+json" => PatchKind::Json,
+            "application/merge-patch+json" => PatchKind::Merge,
+            "application/strategic-merge-patch+json" => PatchKind::Strategic,
+            "application/apply-patch+yaml" => PatchKind::Apply { force },
+            _ => return None,
+        })
+    }
+}
+
+/// A body as it was sent; `None` for those too large to be recorded and those that are not text.
+fn bytes(body: &Value, content_type: &str) -> Option<(Format, Vec<u8>)> {
+    if !body["base64"].is_null() || !body["repeat"].is_null() {
+        return None;
+    }
+    let format = if content_type.contains("yaml") {
+        Format::Yaml
+    } else {
+        Format::Json
+    };
+    Some(match (body, body["text"].as_str()) {
+        (Value::Null, _) => (format, Vec::new()),
+        (_, Some(text)) => (format, text.as_bytes().to_vec()),
+        (body, None) => (format, serde_json::to_vec(body).unwrap()),
+    })
+}
+
+/// The request of a step, with what it takes from earlier answers.
+fn filled_in(step: &Value, answers: &BTreeMap<String, Value>) -> Value {
+    let mut request = step["request"].clone();
+    let template = &step["template"];
+    for part in ["path", "body"] {
+        if let Some(given) = template.get(part) {
+            request[part] = resolved(given, answers);
+        }
+    }
+    request
+}
+
+fn resolved(template: &Value, answers: &BTreeMap<String, Value>) -> Value {
+    if let Some(from) = template["$from"].as_str() {
+        let mut value = answers.get(from).cloned().unwrap_or_default();
+        for (pointer, set) in template["$set"].as_object().into_iter().flatten() {
+            set_pointer(&mut value, pointer, resolved(set, answers));
+        }
+        for pointer in template["$unset"].as_array().into_iter().flatten() {
+            unset_pointer(&mut value, pointer.as_str().unwrap());
+        }
+        return value;
+    }
+    match template {
+        Value::String(text) => json!(resolved_text(text, answers)),
+        Value::Array(items) => items.iter().map(|item| resolved(item, answers)).collect(),
+        Value::Object(fields) => {
+            let fields = fields.iter();
+            Value::Object(
+                fields
+                    .map(|(name, value)| (name.clone(), resolved(value, answers)))
+                    .collect(),
+            )
+        }
+        other => other.clone(),
+    }
+}
+
+/// `{{step/json/pointer}}` stands for a part of an earlier answer.
+fn resolved_text(text: &str, answers: &BTreeMap<String, Value>) -> String {
+    let Some((before, rest)) = text.split_once("{{") else {
+        return text.to_owned();
+    };
+    let (reference, after) = rest.split_once("}}").unwrap();
+    let (step, pointer) = reference.split_at(reference.find('/').unwrap_or(reference.len()));
+    let found = answers.get(step).and_then(|answer| answer.pointer(pointer));
+    let found = found.and_then(Value::as_str).unwrap_or_default();
+    format!("{before}{found}{}", resolved_text(after, answers))
+}
+
+fn parent_of<'v>(value: &'v mut Value, pointer: &str) -> (&'v mut Value, String) {
+    let (parent, last) = pointer.rsplit_once('/').unwrap();
+    let last = last.replace("~1", "/").replace("~0", "~");
+    if value.pointer(parent).is_none() {
+        set_pointer(value, parent, json!({}));
+    }
+    (value.pointer_mut(parent).unwrap(), last)
+}
+
+fn set_pointer(value: &mut Value, pointer: &str, set: Value) {
+    let (parent, last) = parent_of(value, pointer);
+    match parent {
+        Value::Array(items) => match last.parse::<usize>() {
+            Ok(index) if index < items.len() => items[index] = set,
+            _ => items.push(set),
+        },
+        parent => parent[last.as_str()] = set,
+    }
+}
+
+fn unset_pointer(value: &mut Value, pointer: &str) {
+    let (parent, last) = parent_of(value, pointer);
+    match parent {
+        Value::Array(items) => drop(items.remove(last.parse().unwrap())),
+        Value::Object(fields) => drop(fields.remove(&last)),
+        _ => {}
+    }
+}
+
+fn recorded_warnings(response: &Value) -> Vec<String> {
+    let values = match &response["headers"]["Warning"] {
+        Value::Array(values) => values.clone(),
+        Value::Null => Vec::new(),
+        one => vec![one.clone()],
+    };
+    let unquoted = |value: &Value| {
+        let text = value.as_str().unwrap().trim_start_matches("299 - ");
+        serde_json::from_str::<String>(text).unwrap()
+    };
+    values.iter().map(unquoted).collect()
+}
+
+/// A body without what differs between any two runs.
+fn normalized(mut body: Value) -> Value {
+    if body["metadata"]["generateName"].is_string() {
+        body["metadata"]["name"] = json!("GENERATED");
+    }
+    if let Some(Value::Array(entries)) = body.pointer_mut("/metadata/managedFields") {
+        entries.sort_by_key(|entry| {
+            let key = ["operation", "manager", "subresource", "apiVersion", "fieldsV1"];
+            key.map(|name| entry[name].to_string())
+        });
+    }
+    normalize(&mut body);
+    body
+}
+
+fn normalize(value: &mut Value) {
+    match value {
+        Value::Array(items) => items.iter_mut().for_each(normalize),
+        Value::Object(fields) => {
+            if let Some(version) = fields.get_mut("resourceVersion") {
+                *version = json!("VERSION");
+            }
+            fields.values_mut().for_each(normalize);
+        }
+        Value::String(text) => *text = without_uids(text),
+        _ => {}
+    }
+}
+
+/// Uids and times of this run, replaced by words.
+fn without_uids(text: &str) -> String {
+    let is_time = text.len() >= 20 && text.ends_with('Z') && text.as_bytes()[10] == b'T';
+    if is_time && text > "2021" {
+        return "TIME".to_owned();
+    }
+    let bytes = text.as_bytes();
+    let is_uid = |at: usize| {
+        text.is_char_boundary(at)
+            && text.get(at..at + 36).is_some_and(|part| {
+                part.bytes().enumerate().all(|(index, byte)| match index {
+                    8 | 13 | 18 | 23 => byte == b'-',
+                    _ => byte.is_ascii_hexdigit(),
+                })
+            })
+    };
+    let mut out = String::new();
+    let mut at = 0;
+    while at < bytes.len() {
+        if is_uid(at) {
+            out.push_str("UID");
+            at += 36;
+        } else {
+            let c = text[at..].chars().next().unwrap();
+            out.push(c);
+            at += c.len_utf8();
+        }
+    }
+    out
+}
