@@ -6,6 +6,7 @@ use serde_json::Value;
 use watchkeeper_meta::{GroupResource, GroupVersionResource, Status, StatusCause};
 
 use crate::Registry;
+use crate::allocate::is_service;
 use crate::definition::Definition;
 use crate::metadata;
 use crate::write::WriteContext;
@@ -25,6 +26,9 @@ impl Registry {
         if definition.is_namespaced() {
             self.check_namespace(definition, namespace, metadata::text(object, "name"))
                 .await?;
+        }
+        if is_service(definition) {
+            self.allocate_service(definition, object, None).await?;
         }
         Ok(())
     }

@@ -72,6 +72,7 @@ impl Registry {
         mut object: Value,
         context: &WriteContext,
     ) -> Result<StoredObject, Status> {
+        let _allocating = self.allocation_lock(definition).await;
         self.admit_create(definition, namespace, &mut object, context)
             .await?;
         let prefix = metadata::begin(&mut object, &timestamp(self.clock().now()));

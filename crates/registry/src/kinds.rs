@@ -2,10 +2,12 @@
 //!
 //! Every kind gets what its schema says. A kind people meet often has a module of its own with [`Hooks`].
 
+mod check;
 mod defaulting;
 mod namespace;
 mod pod;
 mod schema_rules;
+mod service;
 mod workloads;
 
 use std::borrow::Cow;
@@ -47,6 +49,7 @@ const PLAIN: Hooks = Hooks {
 fn hooks(definition: &Definition) -> &'static Hooks {
     match (&*definition.resource.group, &*definition.resource.kind) {
         ("", "Namespace") => &namespace::HOOKS,
+        ("", "Service") => &service::HOOKS,
         ("", "Pod") => &pod::HOOKS,
         ("", "PodTemplate") => &workloads::pod_template::HOOKS,
         ("", "ReplicationController") => &workloads::replication_controller::HOOKS,

@@ -5,6 +5,7 @@
 //! stores; a server above it does. It keeps no state but the store's and a history per watched resource.
 
 mod admission;
+mod allocate;
 mod body;
 mod bootstrap;
 mod clock;

@@ -4,9 +4,11 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
+use tokio::sync::MutexGuard;
 use watchkeeper_meta::{GroupVersionResource, Status};
 use watchkeeper_storage::{ReadError, Store};
 
+use crate::allocate::is_service;
 use crate::clock::Clock;
 use crate::definition::Definition;
 use crate::watch_cache::WatchCache;
@@ -23,6 +25,8 @@ struct Inner {
     definitions: HashMap<GroupVersionResource, Arc<Definition>>,
     /// One history per resource that has ever been watched, by its prefix in the store.
     watch_caches: Mutex<HashMap<String, Arc<WatchCache>>>,
+    /// Held from picking a service's address until the service is stored.
+    allocation: tokio::sync::Mutex<()>,
 }
 
 impl Registry {
@@ -39,6 +43,7 @@ impl Registry {
                 clock: Clock::system(),
                 definitions,
                 watch_caches: Mutex::new(HashMap::new()),
+                allocation: tokio::sync::Mutex::new(()),
             }),
         };
         registry.bootstrap().await?;
@@ -63,6 +68,14 @@ impl Registry {
     /// What time it is.
     pub fn clock(&self) -> Clock {
         self.inner.clock
+    }
+
+    /// Keeps others from giving out addresses, for a resource that has them.
+    pub(crate) async fn allocation_lock(&self, definition: &Definition) -> Option<MutexGuard<'_, ()>> {
+        match is_service(definition) {
+            true => Some(self.inner.allocation.lock().await),
+            false => None,
+        }
     }
 
     /// The resource's history, followed from the first watch on.

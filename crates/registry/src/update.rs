@@ -12,6 +12,7 @@ use watchkeeper_patch::field_set::FieldSet;
 use watchkeeper_patch::managed_fields::Managers;
 use watchkeeper_storage::WriteError;
 
+use crate::allocate::is_service;
 use crate::body::Body;
 use crate::create::recanonicalized;
 use crate::definition::Definition;
@@ -111,6 +112,7 @@ impl Registry {
         propose: impl Fn(&Value) -> Result<Proposal, Status>,
     ) -> Result<StoredObject, Status> {
         let resource = definition.group_resource();
+        let _allocating = self.allocation_lock(definition).await;
         for _ in 0..MAX_TRIES {
             let stored = self.find(definition, namespace, name).await?;
             let stored = stored.ok_or_else(|| Status::not_found(&resource, name))?;
@@ -160,6 +162,9 @@ impl Registry {
         }
         self.admit_update(definition, live, &mut new, context).await?;
         kinds::prepare_for_update(definition, part, &mut new, live);
+        if is_service(definition) && part == Part::Object {
+            self.allocate_service(definition, &mut new, Some(live)).await?;
+        }
         new = recanonicalized(definition, new)?;
         count_generation(definition, &mut new, live);
         managers.write_to(&mut new);

@@ -1,0 +1,191 @@
+//! Addresses and node ports of services: each is given to one service at a time.
+//!
+//! What is taken is read from the stored services themselves, so nothing can drift. Two creates that pick the same
+//! address at the same moment are kept apart by a lock.
+
+use std::collections::HashSet;
+use std::net::Ipv4Addr;
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use watchkeeper_meta::{FieldError, FieldPath, ListOptions, Status};
+
+use crate::Registry;
+use crate::definition::Definition;
+
+/// Where cluster addresses come from: 10.0.0.0/16. The first is the server's own.
+const NETWORK: [u8; 2] = [10, 0];
+/// Where node ports come from, as Kubernetes.
+const NODE_PORTS: std::ops::RangeInclusive<i64> = 30_000..=32_767;
+/// How often a random pick is tried before the range counts as full.
+const MAX_TRIES: usize = 10_000;
+
+/// What is given out already.
+#[derive(Default)]
+struct Taken {
+    addresses: HashSet<String>,
+    node_ports: HashSet<i64>,
+}
+
+/// Whether objects of the resource have addresses.
+pub(crate) fn is_service(definition: &Definition) -> bool {
+    definition.resource.group.is_empty() && definition.resource.plural == "services"
+}
+
+impl Registry {
+    /// Completes a service with the addresses and ports it asks for or needs. `own` is the live service on an
+    /// update: what it has is not taken from it.
+    pub(crate) async fn allocate_service(
+        &self,
+        definition: &Arc<Definition>,
+        service: &mut Value,
+        own: Option<&Value>,
+    ) -> Result<(), Status> {
+        let kind = service["spec"]["type"].as_str().unwrap_or_default().to_owned();
+        if !matches!(kind.as_str(), "ClusterIP" | "NodePort" | "LoadBalancer") {
+            return Ok(());
+        }
+        let taken = self.given_out(definition, own).await?;
+        allocate_address(service, &taken);
+        let wants_ports = kind == "NodePort"
+            || (kind == "LoadBalancer" && service["spec"]["allocateLoadBalancerNodePorts"] != false);
+        if wants_ports {
+            allocate_ports(definition, service, taken.node_ports)?;
+        }
+        Ok(())
+    }
+
+    async fn given_out(&self, definition: &Arc<Definition>, own: Option<&Value>) -> Result<Taken, Status> {
+        let mut taken = Taken::default();
+        let own_uid = own.and_then(|own| own["metadata"]["uid"].as_str());
+        for service in self.list(definition, "", &ListOptions::default()).await?.items {
+            let service = service.to_value(definition)?;
+            if own_uid.is_some() && service["metadata"]["uid"].as_str() == own_uid {
+                continue;
+            }
+            let addresses = service["spec"]["clusterIPs"].as_array().into_iter().flatten();
+            taken
+                .addresses
+                .extend(addresses.filter_map(Value::as_str).map(str::to_owned));
+            taken.node_ports.extend(node_ports(&service));
+        }
+        Ok(taken)
+    }
+}
+
+fn node_ports(service: &Value) -> impl Iterator<Item = i64> + '_ {
+    let ports = service["spec"]["ports"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .map(|port| &port["nodePort"]);
+    ports
+        .chain([&service["spec"]["healthCheckNodePort"]])
+        .filter_map(Value::as_i64)
+        .filter(|port| *port > 0)
+}
+
+fn allocate_address(service: &mut Value, taken: &Taken) {
+    let spec = &mut service["spec"];
+    let stated = spec["clusterIP"].as_str().unwrap_or_default().to_owned();
+    let first = spec["clusterIPs"][0].as_str().unwrap_or_default().to_owned();
+    let address = match (stated.is_empty(), first.is_empty()) {
+        (false, _) => stated,
+        (true, false) => first,
+        (true, true) => match free_address(taken) {
+            Some(address) => address,
+            None => return,
+        },
+    };
+    let has_selector = spec["selector"]
+        .as_object()
+        .is_some_and(|selector| !selector.is_empty());
+    spec["clusterIP"] = json!(address);
+    if spec["clusterIPs"].as_array().is_none_or(Vec::is_empty) {
+        spec["clusterIPs"] = json!([address]);
+    }
+    // A headless service without a selector is backed by anything, of either family.
+    let either = address == "None" && !has_selector;
+    if spec["ipFamilyPolicy"].is_null() {
+        spec["ipFamilyPolicy"] = json!(if either { "RequireDualStack" } else { "SingleStack" });
+    }
+    if spec["ipFamilies"].as_array().is_none_or(Vec::is_empty) {
+        let one = if address.contains(':') { "IPv6" } else { "IPv4" };
+        spec["ipFamilies"] = if either {
+            json!(["IPv4", "IPv6"])
+        } else {
+            json!([one])
+        };
+    }
+}
+
+fn free_address(taken: &Taken) -> Option<String> {
+    let pick = || {
+        let [a, b] = NETWORK;
+        // .0.0 and .255.255 are no hosts, and .0.1 is the server.
+        let host = fastrand::u16(2..u16::MAX);
+        let [c, d] = host.to_be_bytes();
+        Ipv4Addr::new(a, b, c, d).to_string()
+    };
+    (0..MAX_TRIES)
+        .map(|_| pick())
+        .find(|address| !taken.addresses.contains(address))
+}
+
+fn allocate_ports(
+    definition: &Definition,
+    service: &mut Value,
+    mut taken: HashSet<i64>,
+) -> Result<(), Status> {
+    let name = service["metadata"]["name"]
+        .as_str()
+        .unwrap_or_default()
+        .to_owned();
+    let refuse = |index: usize, port: i64, why: &str| {
+        let path = FieldPath::new("spec")
+            .child("ports")
+            .index(index)
+            .child("nodePort");
+        Status::invalid(
+            &definition.group_kind(),
+            &name,
+            &[FieldError::invalid(&path, port, why)],
+        )
+    };
+    for (index, port) in service["spec"]["ports"]
+        .as_array_mut()
+        .into_iter()
+        .flatten()
+        .enumerate()
+    {
+        let stated = port["nodePort"].as_i64().unwrap_or_default();
+        let given = match stated {
+            0 => free_port(&taken).ok_or_else(|| refuse(index, 0, "range is full"))?,
+            stated if !NODE_PORTS.contains(&stated) => {
+                return Err(refuse(
+                    index,
+                    stated,
+                    "provided port is not in the valid range. The range of valid ports is 30000-32767",
+                ));
+            }
+            stated if taken.contains(&stated) => {
+                return Err(refuse(index, stated, "provided port is already allocated"));
+            }
+            stated => stated,
+        };
+        taken.insert(given);
+        port["nodePort"] = json!(given);
+    }
+    let spec = &mut service["spec"];
+    let needs_health_check = spec["type"] == "LoadBalancer" && spec["externalTrafficPolicy"] == "Local";
+    if needs_health_check && spec["healthCheckNodePort"].as_i64().unwrap_or_default() == 0 {
+        spec["healthCheckNodePort"] = json!(free_port(&taken).unwrap_or_default());
+    }
+    Ok(())
+}
+
+fn free_port(taken: &HashSet<i64>) -> Option<i64> {
+    (0..MAX_TRIES)
+        .map(|_| fastrand::i64(NODE_PORTS))
+        .find(|port| !taken.contains(port))
+}

@@ -1,0 +1,279 @@
+//! Services: ports, addresses and what each type of service may have.
+//!
+//! Addresses and node ports are given out by [`allocate`](crate::allocate), after defaulting and before these checks.
+
+use serde_json::{Value, json};
+use watchkeeper_meta::validation::{dns1123_label, dns1123_subdomain, labels};
+use watchkeeper_meta::{BadValue, FieldError, FieldPath};
+
+use super::check::{
+    immutable, ip, items, not_local, one_of, port, port_or_name, required, set_default, text,
+};
+use super::{Hooks, PLAIN};
+use crate::update::Part;
+
+/// Three hours: how long a client sticks to a backend, if it does.
+const STICKY_SECONDS: i64 = 10_800;
+
+pub(super) const HOOKS: Hooks = Hooks {
+    default,
+    prepare_for_update: |_, service, live| {
+        // Addresses stay with a service that does not say otherwise, as long as its type has them.
+        if text(service, "/spec/type") == "ExternalName" {
+            for name in ["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"] {
+                remove(service, name);
+            }
+            return;
+        }
+        for name in [
+            "clusterIP",
+            "clusterIPs",
+            "ipFamilies",
+            "ipFamilyPolicy",
+            "healthCheckNodePort",
+        ] {
+            if service["spec"].get(name).is_none() && live["spec"].get(name).is_some() {
+                service["spec"][name] = live["spec"][name].clone();
+            }
+        }
+        keep_node_ports(service, live);
+    },
+    faults,
+    update_faults: |part, service, live| match part {
+        Part::Status => Vec::new(),
+        _ => update_faults(service, live),
+    },
+    ..PLAIN
+};
+
+fn remove(service: &mut Value, name: &str) {
+    if let Some(spec) = service["spec"].as_object_mut() {
+        spec.remove(name);
+    }
+}
+
+fn has_node_ports(service: &Value) -> bool {
+    matches!(text(service, "/spec/type"), "NodePort" | "LoadBalancer")
+}
+
+fn default(service: &mut Value) {
+    if !service["spec"].is_object() {
+        service["spec"] = json!({});
+    }
+    let spec = &mut service["spec"];
+    set_default(spec, "sessionAffinity", "None");
+    set_default(spec, "type", "ClusterIP");
+    if spec["sessionAffinity"] == "None" {
+        if let Some(fields) = spec.as_object_mut() {
+            fields.remove("sessionAffinityConfig");
+        }
+    } else if spec["sessionAffinity"] == "ClientIP" && spec["sessionAffinityConfig"]["clientIP"].is_null() {
+        spec["sessionAffinityConfig"] = json!({"clientIP": {"timeoutSeconds": STICKY_SECONDS}});
+    }
+    for port in spec["ports"].as_array_mut().into_iter().flatten() {
+        set_default(port, "protocol", "TCP");
+        let is_unset = port["targetPort"].is_null() || port["targetPort"] == 0 || port["targetPort"] == "";
+        if is_unset {
+            port["targetPort"] = port["port"].clone();
+        }
+    }
+    let kind = text(service, "/spec/type").to_owned();
+    let reaches_out = !service["spec"]["externalIPs"]
+        .as_array()
+        .is_none_or(Vec::is_empty);
+    let spec = &mut service["spec"];
+    if matches!(kind.as_str(), "NodePort" | "LoadBalancer") || (kind == "ClusterIP" && reaches_out) {
+        set_default(spec, "externalTrafficPolicy", "Cluster");
+    }
+    if matches!(kind.as_str(), "ClusterIP" | "NodePort" | "LoadBalancer") {
+        set_default(spec, "internalTrafficPolicy", "Cluster");
+    }
+    if kind == "LoadBalancer" {
+        set_default(spec, "allocateLoadBalancerNodePorts", true);
+    }
+}
+
+/// A node port stays with its port.
+fn keep_node_ports(service: &mut Value, live: &Value) {
+    if !has_node_ports(service) || !has_node_ports(live) {
+        return;
+    }
+    let old: Vec<Value> = items(live, "/spec/ports").cloned().collect();
+    for port in service["spec"]["ports"].as_array_mut().into_iter().flatten() {
+        let same = old
+            .iter()
+            .find(|old| old["port"] == port["port"] && old["protocol"] == port["protocol"]);
+        if let (true, Some(node_port)) = (port["nodePort"].is_null(), same.map(|old| &old["nodePort"])) {
+            port["nodePort"] = node_port.clone();
+        }
+    }
+}
+
+fn faults(service: &Value) -> Vec<FieldError> {
+    let spec = FieldPath::new("spec");
+    let kind = text(service, "/spec/type");
+    let is_headless = text(service, "/spec/clusterIP") == "None";
+    let mut faults = Vec::new();
+    if items(service, "/spec/ports").next().is_none() && !is_headless && kind != "ExternalName" {
+        faults.push(FieldError::required(&spec.child("ports"), ""));
+    }
+    if kind == "ExternalName" {
+        external_name_faults(service, &spec, &mut faults);
+    }
+    port_faults(service, &spec.child("ports"), &mut faults);
+    if let Some(selector) = service.pointer("/spec/selector") {
+        faults.extend(labels(selector, &spec.child("selector")));
+    }
+    let affinity = text(service, "/spec/sessionAffinity");
+    one_of(
+        &mut faults,
+        &spec.child("sessionAffinity"),
+        affinity,
+        &["ClientIP", "None"],
+    );
+    for (index, address) in items(service, "/spec/externalIPs").enumerate() {
+        let path = spec.child("externalIPs").index(index);
+        if let Some(address) = ip(&mut faults, &path, address.as_str().unwrap_or_default()) {
+            not_local(&mut faults, &path, address);
+        }
+    }
+    let types = ["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"];
+    one_of(&mut faults, &spec.child("type"), kind, &types);
+    node_port_faults(service, &spec.child("ports"), &mut faults);
+    policy_faults(service, &spec, &mut faults);
+    address_faults(service, &spec, &mut faults);
+    faults
+}
+
+fn external_name_faults(service: &Value, spec: &FieldPath, faults: &mut Vec<FieldError>) {
+    let path = spec.child("externalName");
+    let name = text(service, "/spec/externalName");
+    required(faults, &path, name);
+    if !name.is_empty() {
+        let problems = dns1123_subdomain(name.trim_end_matches('.'));
+        faults.extend(
+            problems
+                .into_iter()
+                .map(|why| FieldError::invalid(&path, name, why)),
+        );
+    }
+}
+
+fn port_faults(service: &Value, path: &FieldPath, faults: &mut Vec<FieldError>) {
+    let ports: Vec<&Value> = items(service, "/spec/ports").collect();
+    let mut names: Vec<&str> = Vec::new();
+    for (index, entry) in ports.iter().enumerate() {
+        let path = path.index(index);
+        let name = text(entry, "/name");
+        if name.is_empty() {
+            if ports.len() > 1 {
+                faults.push(FieldError::required(&path.child("name"), ""));
+            }
+        } else {
+            let problems = dns1123_label(name).into_iter();
+            faults.extend(problems.map(|why| FieldError::invalid(&path.child("name"), name, why)));
+            if names.contains(&name) {
+                faults.push(FieldError::duplicate(&path.child("name"), name));
+            }
+            names.push(name);
+        }
+        port(
+            faults,
+            &path.child("port"),
+            entry["port"].as_i64().unwrap_or_default(),
+        );
+        let protocol = text(entry, "/protocol");
+        one_of(faults, &path.child("protocol"), protocol, &["SCTP", "TCP", "UDP"]);
+        port_or_name(faults, &path.child("targetPort"), &entry["targetPort"]);
+    }
+    for (index, entry) in ports.iter().enumerate() {
+        let key = |port: &Value| (port["port"].clone(), port["protocol"].clone());
+        if ports[..index].iter().any(|earlier| key(earlier) == key(entry)) {
+            // Kubernetes shows the two fields that collide in a struct of its own.
+            let shown = format!(
+                r#"{{"Name":"","Protocol":{},"AppProtocol":null,"Port":{},"TargetPort":0,"NodePort":0}}"#,
+                entry["protocol"], entry["port"]
+            );
+            let value = BadValue::Printed(shown);
+            faults.push(FieldError {
+                value,
+                ..FieldError::duplicate(&path.index(index), Value::Null)
+            });
+        }
+    }
+}
+
+fn node_port_faults(service: &Value, path: &FieldPath, faults: &mut Vec<FieldError>) {
+    let kind = text(service, "/spec/type");
+    if kind != "ClusterIP" {
+        return;
+    }
+    for (index, entry) in items(service, "/spec/ports").enumerate() {
+        if entry["nodePort"].as_i64().unwrap_or_default() != 0 {
+            let why = "may not be used when `type` is 'ClusterIP'";
+            faults.push(FieldError::forbidden(&path.index(index).child("nodePort"), why));
+        }
+    }
+}
+
+fn policy_faults(service: &Value, spec: &FieldPath, faults: &mut Vec<FieldError>) {
+    for name in ["externalTrafficPolicy", "internalTrafficPolicy"] {
+        let policy = text(service, &format!("/spec/{name}"));
+        if !policy.is_empty() {
+            one_of(faults, &spec.child(name), policy, &["Cluster", "Local"]);
+        }
+    }
+}
+
+fn address_faults(service: &Value, spec: &FieldPath, faults: &mut Vec<FieldError>) {
+    for (index, family) in items(service, "/spec/ipFamilies").enumerate() {
+        let path = spec.child("ipFamilies").index(index);
+        one_of(
+            faults,
+            &path,
+            family.as_str().unwrap_or_default(),
+            &["IPv4", "IPv6"],
+        );
+    }
+    let policy = text(service, "/spec/ipFamilyPolicy");
+    if !policy.is_empty() {
+        let allowed = ["PreferDualStack", "RequireDualStack", "SingleStack"];
+        one_of(faults, &spec.child("ipFamilyPolicy"), policy, &allowed);
+    }
+    for (index, address) in items(service, "/spec/clusterIPs").enumerate() {
+        let address = address.as_str().unwrap_or_default();
+        if address != "None" {
+            ip(faults, &spec.child("clusterIPs").index(index), address);
+        }
+    }
+}
+
+fn update_faults(service: &Value, live: &Value) -> Vec<FieldError> {
+    let spec = FieldPath::new("spec");
+    let mut faults = Vec::new();
+    let keeps = |object: &Value| {
+        matches!(
+            text(object, "/spec/type"),
+            "ClusterIP" | "NodePort" | "LoadBalancer"
+        )
+    };
+    if keeps(service) && keeps(live) && !text(live, "/spec/clusterIP").is_empty() {
+        let path = spec.child("clusterIPs").index(0);
+        let first = |object: &Value| object["spec"]["clusterIPs"][0].clone();
+        if first(service) != first(live) {
+            let shown = &service["spec"]["clusterIPs"];
+            let why = "may not change once set";
+            faults.push(FieldError::invalid(&path, shown.clone(), why));
+        }
+    }
+    let class = |object: &Value| object["spec"]["loadBalancerClass"].clone();
+    if text(live, "/spec/type") == "LoadBalancer" && text(service, "/spec/type") == "LoadBalancer" {
+        immutable(
+            &mut faults,
+            &spec.child("loadBalancerClass"),
+            &class(service),
+            &class(live),
+        );
+    }
+    faults
+}
