@@ -291,7 +291,7 @@ impl ListSplitter {
 
     fn check_size(&self, part: &'static str, size: usize, limit: usize) -> Result<(), JsonError> {
         match size > limit {
-            true => Err(JsonErrorKind::TooLarge { part, limit }.at(self.offset)),
+            true => Err(JsonErrorKind::TooLarge { part, limit }.at(self.offset - self.held.len())),
             false => Ok(()),
         }
     }

@@ -67,7 +67,7 @@ impl LineSplitter {
     fn take<'c>(&mut self, chunk: &mut &'c [u8], length: usize) -> Result<&'c [u8], JsonError> {
         let (part, limit) = ("a watch event", EVENT_LIMIT);
         if self.held.len() + length > limit {
-            return Err(JsonErrorKind::TooLarge { part, limit }.at(self.offset));
+            return Err(JsonErrorKind::TooLarge { part, limit }.at(self.offset - self.held.len()));
         }
         let (taken, rest) = chunk.split_at(length);
         *chunk = rest;

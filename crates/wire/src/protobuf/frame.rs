@@ -69,7 +69,10 @@ impl FrameSplitter {
         };
         let (part, limit) = ("a watch event", EVENT_LIMIT);
         match u32::from_be_bytes(*length) as usize {
-            length if length > limit => Err(self.error(ProtobufErrorKind::TooLarge { part, limit })),
+            length if length > limit => Err(ProtobufError {
+                offset: self.offset - self.held.len(),
+                kind: ProtobufErrorKind::TooLarge { part, limit },
+            }),
             length => Ok(Some(LENGTH_BYTES + length)),
         }
     }
@@ -184,7 +187,7 @@ mod tests {
         check(&[0, 0], "invalid protobuf at byte 2: truncated");
         check(
             &[255; 8],
-            "invalid protobuf at byte 4: a watch event is larger than 33555456 bytes",
+            "invalid protobuf at byte 0: a watch event is larger than 33555456 bytes",
         );
         let check = |frame: &[u8], text: &str| assert_eq!(event(frame).unwrap_err().to_string(), text);
         check(

@@ -1,0 +1,138 @@
+//! What must hold for any bytes: no panic, and the same answer however they are cut.
+//!
+//! `cargo +nightly fuzz run json_list` looks for bytes that break a check; `cargo test -p watchkeeper-wire` runs the
+//! checks over `fuzz/corpus`, on any compiler. The first byte of an input says how large the chunks are.
+
+#![allow(dead_code)]
+
+use std::sync::Arc;
+
+use serde_json::Value;
+use watchkeeper_meta::{FieldSelector, GroupVersionKind, LabelSelector};
+use watchkeeper_wire::{Encoding, ListSplitter, Object, ObjectOptions, WatchSplitter, WireError, yaml};
+
+/// A JSON list: any chunking gives the same items, and cutting `managedFields` is decoding and removing them.
+pub(crate) fn json_list(data: &[u8]) {
+    list(Encoding::Json, data);
+}
+
+/// A protobuf list, likewise.
+pub(crate) fn protobuf_list(data: &[u8]) {
+    list(Encoding::Protobuf, data);
+}
+
+/// A watch stream in either encoding: any chunking gives the same events.
+pub(crate) fn watch(data: &[u8]) {
+    let Some((&size, body)) = data.split_first() else {
+        return;
+    };
+    for encoding in [Encoding::Json, Encoding::Protobuf] {
+        let whole = events(encoding, body, usize::MAX);
+        assert_eq!(events(encoding, body, usize::from(size)), whole);
+    }
+}
+
+/// YAML: what is read is written and read back as the same.
+pub(crate) fn yaml(data: &[u8]) {
+    for document in yaml::documents(data, yaml::Mode::Lenient) {
+        let Ok(document) = document else {
+            return;
+        };
+        let text = yaml::to_string(&document.value);
+        let again = yaml::first_document(text.as_bytes(), yaml::Mode::Strict);
+        assert_eq!(
+            again.expect("what was written can be read").value,
+            document.value,
+            "{text}"
+        );
+    }
+}
+
+/// Selectors: what is parsed is printed and parsed as the same.
+pub(crate) fn selectors(data: &[u8]) {
+    let Ok(text) = std::str::from_utf8(data) else {
+        return;
+    };
+    if let Ok(selector) = text.parse::<LabelSelector>() {
+        assert_eq!(selector.to_string().parse(), Ok(selector), "{text}");
+    }
+    if let Ok(selector) = text.parse::<FieldSelector>() {
+        assert_eq!(selector.to_string().parse(), Ok(selector), "{text}");
+    }
+}
+
+fn list(encoding: Encoding, data: &[u8]) {
+    let Some((&size, body)) = data.split_first() else {
+        return;
+    };
+    let whole = items(encoding, body, usize::MAX);
+    assert_eq!(items(encoding, body, usize::from(size)), whole);
+    whole
+        .unwrap_or_default()
+        .iter()
+        .for_each(|item| object(encoding, item));
+}
+
+fn items(encoding: Encoding, body: &[u8], size: usize) -> Result<Vec<Vec<u8>>, WireError> {
+    let mut splitter = ListSplitter::new(encoding);
+    let mut items = Vec::new();
+    for mut chunk in body.chunks(size.max(1)) {
+        while let Some(item) = splitter.next(&mut chunk)? {
+            items.push(item.to_vec());
+        }
+    }
+    splitter.finish().map(|()| items)
+}
+
+fn object(encoding: Encoding, bytes: &[u8]) {
+    let kind = Arc::new(GroupVersionKind::new("", "v1", "Pod"));
+    let read = |keep_managed_fields| {
+        let options = ObjectOptions { keep_managed_fields };
+        Object::from_item(encoding, bytes, &kind, &options)
+    };
+    let (Ok(whole), Ok(cut)) = (read(true), read(false)) else {
+        return;
+    };
+    assert_eq!(whole.header(), cut.header());
+    assert_eq!(whole.annotations(), cut.annotations());
+    let Ok(mut value) = whole.to_value() else {
+        return;
+    };
+    // A member that stands twice is decoded as its last, but cut from its first.
+    if let Some(metadata) = value.get_mut("metadata").and_then(Value::as_object_mut) {
+        metadata.remove("managedFields");
+        if bytes
+            .windows(10)
+            .filter(|window| window == b"\"metadata\"")
+            .count()
+            < 2
+        {
+            assert_eq!(cut.to_value(), Ok(value));
+        }
+    }
+}
+
+fn events(encoding: Encoding, body: &[u8], size: usize) -> Vec<Result<String, WireError>> {
+    let mut splitter = WatchSplitter::new(encoding);
+    let mut events = Vec::new();
+    for mut chunk in body.chunks(size.max(1)) {
+        while !chunk.is_empty() {
+            match splitter.next(&mut chunk) {
+                Ok(Some(event)) => events.push(Ok(format!("{event:?}"))),
+                Ok(None) => {}
+                Err(error) => {
+                    let is_end = error.to_string().contains("is larger than");
+                    events.push(Err(error));
+                    if is_end {
+                        return events;
+                    }
+                }
+            }
+        }
+    }
+    match splitter.finish() {
+        Ok(last) => events.extend(last.map(|event| Ok(format!("{event:?}")))),
+        Err(error) => events.push(Err(error)),
+    }
+    events
+}
