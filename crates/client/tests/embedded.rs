@@ -1,0 +1,313 @@
+//! The client against the embedded server: the same bytes a real one would exchange, in-process and over TLS.
+
+mod support;
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use support::unlimited;
+use watchkeeper_client::config::{Config, Credentials};
+use watchkeeper_client::{
+    Client, Deletion, DiscoveryClient, DiscoveryOptions, DynamicApi, InProcess, LoadOptions, Secret,
+    WatchEvent, retry_on_conflict,
+};
+use watchkeeper_meta::{
+    ApplyOptions, CreateOptions, DeleteOptions, GetOptions, ListOptions, PatchKind, PatchOptions, Resource,
+    ResourceVersion, Scope, UpdateOptions, WatchOptions,
+};
+use watchkeeper_server::{Handle, Server};
+
+async fn start() -> (Handle, Client) {
+    let server = Server::builder().in_memory().start().await.unwrap();
+    let client = in_process(&server);
+    (server, client)
+}
+
+fn in_process(server: &Handle) -> Client {
+    let connector = server.connector();
+    let connect = InProcess::new(move || {
+        let connector = connector.clone();
+        async move { connector.connect().await }
+    });
+    let mut config = Config::new("http://localhost".parse().unwrap());
+    config.credentials = Credentials::Token(Secret::new(server.admin_token().reveal()));
+    Client::in_process_as(connect, &config, unlimited()).unwrap()
+}
+
+fn resource(group: &'static str, kind: &'static str, plural: &'static str, scope: Scope) -> Resource {
+    Resource {
+        group: group.into(),
+        version: "v1".into(),
+        kind: kind.into(),
+        plural: plural.into(),
+        scope,
+    }
+}
+
+fn config_maps(client: &Client) -> DynamicApi {
+    client
+        .dynamic(resource("", "ConfigMap", "configmaps", Scope::Namespaced))
+        .namespace("default")
+}
+
+fn config_map(name: &str, data: Value) -> Value {
+    json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": data})
+}
+
+#[tokio::test]
+async fn an_object_lives_and_dies() {
+    let (server, client) = start().await;
+    let api = config_maps(&client);
+    let created = api
+        .create(&config_map("a", json!({"k": "1"})), &CreateOptions::default())
+        .await
+        .unwrap();
+    assert_eq!(created.key().to_string(), "default/a");
+    let again = api
+        .create(&config_map("a", json!({})), &CreateOptions::default())
+        .await
+        .unwrap_err();
+    assert!(again.is_already_exists());
+    assert_eq!(again.status().unwrap().message, "configmaps \"a\" already exists");
+
+    let mut value = created.to_value().unwrap();
+    value["data"]["k"] = "2".into();
+    let updated = api.update("a", &value, &UpdateOptions::default()).await.unwrap();
+    let stale = api
+        .update("a", &value, &UpdateOptions::default())
+        .await
+        .unwrap_err();
+    assert!(stale.is_conflict());
+    assert_eq!(
+        stale.status().unwrap().message,
+        "Operation cannot be fulfilled on configmaps \"a\": the object has been modified; please apply your changes \
+         to the latest version and try again"
+    );
+    let patch = json!({"data": {"k": "3"}});
+    let patched = api
+        .patch("a", PatchKind::Merge, &patch, &PatchOptions::default())
+        .await
+        .unwrap();
+    assert_eq!(patched.to_value().unwrap()["data"]["k"], "3");
+    assert_ne!(patched.resource_version(), updated.resource_version());
+
+    let deleted = api.delete("a", &DeleteOptions::default()).await.unwrap();
+    assert!(matches!(deleted, Deletion::Status(status) if status.is_success()));
+    assert!(
+        api.get("a", &GetOptions::default())
+            .await
+            .unwrap_err()
+            .is_not_found()
+    );
+    server.shutdown().await;
+}
+
+#[tokio::test]
+async fn built_in_kinds_come_as_protobuf() {
+    let (server, client) = start().await;
+    let namespaces = client.dynamic(resource("", "Namespace", "namespaces", Scope::Cluster));
+    let list = namespaces.list(&ListOptions::default()).await.unwrap();
+    assert!(list.items.iter().any(|namespace| namespace.name() == "default"));
+    assert!(
+        list.items
+            .iter()
+            .all(|namespace| namespace.encoding() == watchkeeper_wire::Encoding::Protobuf)
+    );
+    let json = namespaces
+        .clone()
+        .json_only()
+        .list(&ListOptions::default())
+        .await
+        .unwrap();
+    let values = |list: &watchkeeper_client::ObjectList| -> Vec<Value> {
+        list.items
+            .iter()
+            .map(|object| object.to_value().unwrap())
+            .collect()
+    };
+    assert_eq!(values(&list), values(&json));
+    let partial = namespaces
+        .metadata_only()
+        .list(&ListOptions::default())
+        .await
+        .unwrap();
+    assert_eq!(partial.items[0].kind(), "PartialObjectMetadata");
+    server.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_watch_sees_exactly_what_happens_after_its_version() {
+    let (server, client) = start().await;
+    let api = config_maps(&client);
+    let first = api
+        .create(&config_map("a", json!({})), &CreateOptions::default())
+        .await
+        .unwrap();
+    let options = WatchOptions {
+        resource_version: first.version(),
+        ..Default::default()
+    };
+    for json in [false, true] {
+        let watched = if json {
+            api.clone().json_only()
+        } else {
+            api.clone()
+        };
+        let mut watch = watched.watch(&options).await.unwrap();
+        if !json {
+            api.create(&config_map("b", json!({})), &CreateOptions::default())
+                .await
+                .unwrap();
+            api.patch(
+                "b",
+                PatchKind::Merge,
+                &json!({"data": {"k": "1"}}),
+                &PatchOptions::default(),
+            )
+            .await
+            .unwrap();
+            api.delete("b", &DeleteOptions::default()).await.unwrap();
+        }
+        let mut seen = Vec::new();
+        while seen.len() < 3 {
+            let (word, object) = match watch.next().await.unwrap().unwrap() {
+                WatchEvent::Added(object) => ("ADDED", object),
+                WatchEvent::Modified(object) => ("MODIFIED", object),
+                WatchEvent::Deleted(object) => ("DELETED", object),
+                WatchEvent::Bookmark(_) => continue,
+                other => panic!("{other:?}"),
+            };
+            seen.push(format!("{word} {}", object.name()));
+        }
+        assert_eq!(seen, ["ADDED b", "MODIFIED b", "DELETED b"]);
+    }
+    server.shutdown().await;
+}
+
+#[tokio::test]
+async fn fifty_watches_share_one_connection() {
+    let (server, client) = start().await;
+    let api = config_maps(&client);
+    let mut watches = Vec::new();
+    for _ in 0..50 {
+        let options = WatchOptions {
+            resource_version: ResourceVersion::any(),
+            ..Default::default()
+        };
+        watches.push(api.watch(&options).await.unwrap());
+    }
+    assert_eq!(client.open_connections(), 1);
+    api.create(&config_map("seen-by-all", json!({})), &CreateOptions::default())
+        .await
+        .unwrap();
+    for watch in &mut watches {
+        loop {
+            match watch.next().await.unwrap().unwrap() {
+                WatchEvent::Added(object) if object.name() == "seen-by-all" => break,
+                WatchEvent::Added(_) | WatchEvent::Bookmark(_) => {}
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+    server.shutdown().await;
+}
+
+#[tokio::test]
+async fn pages_add_up_to_the_list() {
+    let (server, client) = start().await;
+    let api = config_maps(&client);
+    for index in 0..7 {
+        api.create(
+            &config_map(&format!("c-{index}"), json!({})),
+            &CreateOptions::default(),
+        )
+        .await
+        .unwrap();
+    }
+    let names = |list: watchkeeper_client::ObjectList| -> Vec<String> {
+        list.items.iter().map(|object| object.name().to_owned()).collect()
+    };
+    let whole = names(api.list(&ListOptions::default()).await.unwrap());
+    let paged = names(
+        api.pages(&ListOptions::default(), Some(2))
+            .collect()
+            .await
+            .unwrap(),
+    );
+    assert_eq!(whole, paged);
+    server.shutdown().await;
+}
+
+#[tokio::test]
+async fn apply_and_retry_work_together() {
+    let (server, client) = start().await;
+    let api = config_maps(&client);
+    let apply = ApplyOptions {
+        field_manager: "me".to_owned(),
+        ..Default::default()
+    };
+    api.apply("a", &config_map("a", json!({"k": "1"})), &apply)
+        .await
+        .unwrap();
+    let updated = retry_on_conflict(async || {
+        let mut value = api.get("a", &GetOptions::default()).await?.to_value().unwrap();
+        value["data"]["k"] = "2".into();
+        api.update("a", &value, &UpdateOptions::default()).await
+    })
+    .await
+    .unwrap();
+    assert_eq!(updated.to_value().unwrap()["data"]["k"], "2");
+    server.shutdown().await;
+}
+
+#[tokio::test]
+async fn the_server_tells_what_it_serves() {
+    let (server, client) = start().await;
+    let discovery = DiscoveryClient::new(client.clone(), DiscoveryOptions::default());
+    let deployments = discovery.resource("deploy").await.unwrap();
+    assert_eq!(
+        deployments.resource,
+        resource("apps", "Deployment", "deployments", Scope::Namespaced)
+    );
+    assert!(discovery.get().await.unwrap().failures.is_empty());
+    let all = discovery.resources("all").await.unwrap();
+    assert!(all.iter().any(|found| found.resource.plural == "pods"));
+    assert_eq!(client.server_version().await.unwrap().major, "1");
+    server.shutdown().await;
+}
+
+#[tokio::test]
+async fn its_kubeconfig_leads_to_it_over_tls() {
+    let address = "127.0.0.1:0".parse().unwrap();
+    let server = Server::builder()
+        .in_memory()
+        .listen(address)
+        .start()
+        .await
+        .unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("config");
+    server.write_kubeconfig(&path).unwrap();
+    let config = Config::load(&LoadOptions {
+        path: Some(path),
+        ..Default::default()
+    })
+    .unwrap();
+    let client = Client::new(&config, unlimited()).unwrap();
+    let api = config_maps(&client);
+    api.create(&config_map("a", json!({})), &CreateOptions::default())
+        .await
+        .unwrap();
+    let options = WatchOptions {
+        resource_version: ResourceVersion::any(),
+        ..Default::default()
+    };
+    let mut watch = api.watch_websocket(&options).await.unwrap();
+    let event = tokio::time::timeout(Duration::from_secs(60), watch.next())
+        .await
+        .unwrap()
+        .unwrap()
+        .unwrap();
+    assert!(matches!(event, WatchEvent::Added(object) if object.name() == "a"));
+    server.shutdown().await;
+}
