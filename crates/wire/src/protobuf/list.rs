@@ -176,8 +176,8 @@ impl ListSplitter {
         self.state = match (field, tag as u8 & 7) {
             (field, 2) => State::Length(field, Varint::default()),
             (Field::Other, 0) => State::Number(Varint::default()),
-            (Field::Other, 1) => State::Bytes(Field::Other, 8),
-            (Field::Other, 5) => State::Bytes(Field::Other, 4),
+            (Field::Other, 1) => State::Bytes(Field::Other, self.check_room(8)?),
+            (Field::Other, 5) => State::Bytes(Field::Other, self.check_room(4)?),
             (_, 0 | 1 | 5) => {
                 let number = number as u32;
                 return Err(self.error(ProtobufErrorKind::UnexpectedWireType { number }));
@@ -204,16 +204,22 @@ impl ListSplitter {
         field: Field,
         length: u64,
     ) -> Result<Option<Cut<'c>>, ProtobufError> {
-        let room = self.list_end.unwrap_or(usize::MAX) - self.offset;
-        if length > room as u64 {
-            return Err(self.error(ProtobufErrorKind::Truncated));
-        }
+        let length = self.check_room(length)?;
         self.check_size(field, length)?;
         if field == Field::List {
-            self.begin_list(length as usize)?;
+            self.begin_list(length)?;
             return Ok(None);
         }
-        self.bytes(chunk, field, length as usize)
+        self.bytes(chunk, field, length)
+    }
+
+    /// A field must end within the list it stands in.
+    fn check_room(&self, length: u64) -> Result<usize, ProtobufError> {
+        let room = self.list_end.unwrap_or(usize::MAX) - self.offset;
+        match usize::try_from(length) {
+            Ok(length) if length <= room => Ok(length),
+            _ => Err(self.error(ProtobufErrorKind::Truncated)),
+        }
     }
 
     fn begin_list(&mut self, length: usize) -> Result<(), ProtobufError> {
@@ -279,14 +285,14 @@ impl ListSplitter {
         Ok(())
     }
 
-    fn check_size(&self, field: Field, length: u64) -> Result<(), ProtobufError> {
+    fn check_size(&self, field: Field, length: usize) -> Result<(), ProtobufError> {
         let (part, limit) = match field {
             Field::Item => ("an item", OBJECT_LIMIT),
             Field::TypeMeta | Field::Content(_) | Field::ListMeta => ("the head of a list", LIST_HEAD_LIMIT),
             // The first is cut into items as it comes, the second is passed over: neither is held.
             Field::List | Field::Other => return Ok(()),
         };
-        match length > limit as u64 {
+        match length > limit {
             true => Err(self.error(ProtobufErrorKind::TooLarge { part, limit })),
             false => Ok(()),
         }
@@ -416,6 +422,10 @@ mod tests {
         );
         check(
             b"k8s\0\x12\x01\x82\x01",
+            expect!["invalid protobuf at byte 7: truncated"],
+        );
+        check(
+            b"k8s\0\x12\x05\x19aaaaaaaa\x12\x01a",
             expect!["invalid protobuf at byte 7: truncated"],
         );
         check(
