@@ -4,9 +4,9 @@
 use bytes::Bytes;
 use memchr::{memchr3, memmem};
 use serde_json::Value;
-use watchkeeper_meta::Status;
+use watchkeeper_meta::{Status, Time};
 use watchkeeper_registry::encode::{self, OutputForm, View};
-use watchkeeper_registry::{Definition, List, StoredObject, WatchItem};
+use watchkeeper_registry::{Definition, IncludeObject, List, StoredObject, TablePrinter, WatchItem};
 use watchkeeper_wire::protobuf::frame::{self, WatchFrame};
 use watchkeeper_wire::protobuf::{Envelope, Message, encode_body};
 use watchkeeper_wire::schema::Schema;
@@ -19,26 +19,58 @@ const META_V1: &str = "meta.k8s.io/v1";
 /// What clients older than v1.15 ask them to be called.
 const META_V1BETA1: &str = "meta.k8s.io/v1beta1";
 
+/// Everything an answer's form depends on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Form {
+    /// What was negotiated.
+    pub accepted: Accepted,
+    /// What comes with each row of a table.
+    pub include: IncludeObject,
+    /// When the request came, for the ages in a table.
+    pub now: Time,
+}
+
+impl Form {
+    /// Prints tables, if that is what was negotiated.
+    fn printer<'d>(&self, definition: &'d Definition) -> Option<TablePrinter<'d>> {
+        matches!(self.accepted.transform, Transform::Table(_)).then_some(TablePrinter {
+            definition,
+            include: self.include,
+            now: self.now,
+        })
+    }
+}
+
 /// One object.
-pub(crate) fn object(
-    definition: &Definition,
-    object: &StoredObject,
-    form: Accepted,
-) -> Result<Bytes, Status> {
-    let bytes = encode::object(definition, object, output(form))?;
-    finished(bytes, form)
+pub(crate) fn object(definition: &Definition, object: &StoredObject, form: Form) -> Result<Bytes, Status> {
+    let bytes = match form.printer(definition) {
+        Some(printer) => printer.object(object)?,
+        None => encode::object(definition, object, output(form.accepted))?,
+    };
+    finished(bytes, form.accepted)
 }
 
 /// A page of a list.
-pub(crate) fn list(definition: &Definition, list: &List, form: Accepted) -> Result<Bytes, Status> {
-    let bytes = encode::list(definition, list, output(form))?;
-    finished(bytes, form)
+pub(crate) fn list(definition: &Definition, list: &List, form: Form) -> Result<Bytes, Status> {
+    let bytes = match form.printer(definition) {
+        Some(printer) => printer.list(list)?,
+        None => encode::list(definition, list, output(form.accepted))?,
+    };
+    finished(bytes, form.accepted)
 }
 
-/// One frame of a watch.
-pub(crate) fn frame(definition: &Definition, item: &WatchItem, form: Accepted) -> Result<Bytes, Status> {
-    let bytes = encode::watch_item(definition, item, output(form))?;
-    match (is_old_metadata(form), form.encoding) {
+/// One frame of a watch. In tables, only the first frame has columns.
+pub(crate) fn frame(
+    definition: &Definition,
+    item: &WatchItem,
+    form: Form,
+    first: bool,
+) -> Result<Bytes, Status> {
+    let bytes = match form.printer(definition) {
+        Some(printer) => printer.watch_item(item, first)?,
+        None => encode::watch_item(definition, item, output(form.accepted))?,
+    };
+    match (is_old_metadata(form.accepted), form.accepted.encoding) {
         (false, Encoding::Protobuf) => Ok(bytes),
         (true, Encoding::Protobuf) => renamed_frame(&bytes),
         (false, _) => Ok(without_markup(bytes)),
@@ -114,7 +146,8 @@ fn without_markup(json: Bytes) -> Bytes {
 fn is_old_metadata(form: Accepted) -> bool {
     matches!(
         form.transform,
-        Transform::PartialObjectMetadata(MetaVersion::V1Beta1)
+        Transform::Table(MetaVersion::V1Beta1)
+            | Transform::PartialObjectMetadata(MetaVersion::V1Beta1)
             | Transform::PartialObjectMetadataList(MetaVersion::V1Beta1)
     )
 }

@@ -8,7 +8,8 @@ use watchkeeper_registry::{Definition, Deletion};
 use super::objects::{definition, form, list_answer, object_answer, warned, write_context};
 use super::options_body::delete_options;
 use crate::filter::Call;
-use crate::negotiate::{Accepted, Offer};
+use crate::forms::Form;
+use crate::negotiate::Offer;
 use crate::respond::{Answer, Failure, status};
 use crate::route::ResourceRoute;
 
@@ -61,7 +62,7 @@ fn answer(
     name: &str,
     deletion: &Deletion,
     options: &DeleteOptions,
-    form: Accepted,
+    form: Form,
 ) -> Result<Answer, Failure> {
     match deletion {
         Deletion::Gone(object) if !definition.strategy.delete_returns_object => {
@@ -69,7 +70,7 @@ fn answer(
             let uid = value["metadata"]["uid"].as_str().unwrap_or_default();
             Ok(status(
                 &Status::deleted(&definition.group_resource(), name, uid),
-                form,
+                form.accepted,
             ))
         }
         Deletion::Gone(object) => object_answer(StatusCode::OK, definition, object, form),

@@ -5,12 +5,13 @@ use std::sync::Arc;
 
 use http::header::WARNING;
 use http::{HeaderValue, StatusCode};
-use watchkeeper_meta::{FieldValidation, Status};
-use watchkeeper_registry::{Definition, Format, List, StoredObject, WriteContext};
+use watchkeeper_meta::{FieldValidation, Status, quote};
+use watchkeeper_registry::{Definition, Format, IncludeObject, List, StoredObject, WriteContext};
 
 use crate::filter::Call;
-use crate::forms;
+use crate::forms::{self, Form};
 use crate::negotiate::{Accepted, Encoding, Offer, Transform, accept, content_type};
+use crate::request_info::query_value;
 use crate::respond::{Answer, Failure, encoded};
 use crate::route::ResourceRoute;
 
@@ -22,12 +23,34 @@ pub(super) fn definition(call: &Call, route: &ResourceRoute) -> Result<Arc<Defin
 }
 
 /// The form of the answer, out of what can be offered.
-pub(super) fn form(call: &Call, offer: Offer) -> Result<Accepted, Failure> {
+pub(super) fn form(call: &Call, offer: Offer) -> Result<Form, Failure> {
     let accepted = accept(&call.accept(), offer)?;
-    Ok(Accepted {
-        pretty: accepted.pretty || call.pretty,
-        ..accepted
+    Ok(Form {
+        accepted: Accepted {
+            pretty: accepted.pretty || call.pretty,
+            ..accepted
+        },
+        include: include_object(call, accepted.transform)?,
+        now: call.server.registry.clock().now(),
     })
+}
+
+/// What comes with each row of a table; nobody else looks at the word.
+fn include_object(call: &Call, transform: Transform) -> Result<IncludeObject, Failure> {
+    match query_value(call.query(), "includeObject").as_deref() {
+        _ if !matches!(transform, Transform::Table(_)) => Ok(IncludeObject::Metadata),
+        None | Some("" | "Metadata") => Ok(IncludeObject::Metadata),
+        Some("None") => Ok(IncludeObject::None),
+        Some("Object") => Ok(IncludeObject::Object),
+        Some(word) => {
+            let text = format!(
+                "Unable to convert to Table as requested: includeObject: Invalid value: {}: must be 'Metadata', \
+                 'Object', 'None', or empty",
+                quote(word)
+            );
+            Err(Status::bad_request(text).into())
+        }
+    }
 }
 
 /// How the body of a write is written.
@@ -61,22 +84,26 @@ pub(super) fn object_answer(
     code: StatusCode,
     definition: &Definition,
     object: &StoredObject,
-    form: Accepted,
+    form: Form,
 ) -> Result<Answer, Failure> {
-    if matches!(form.transform, Transform::PartialObjectMetadataList(_)) {
+    if matches!(form.accepted.transform, Transform::PartialObjectMetadataList(_)) {
         return Err(not_a_list(definition));
     }
-    Ok(encoded(code, form, forms::object(definition, object, form)?))
+    Ok(encoded(
+        code,
+        form.accepted,
+        forms::object(definition, object, form)?,
+    ))
 }
 
 /// A list as an answer.
-pub(super) fn list_answer(definition: &Definition, list: &List, form: Accepted) -> Result<Answer, Failure> {
-    if matches!(form.transform, Transform::PartialObjectMetadata(_)) {
+pub(super) fn list_answer(definition: &Definition, list: &List, form: Form) -> Result<Answer, Failure> {
+    if matches!(form.accepted.transform, Transform::PartialObjectMetadata(_)) {
         return Err(is_a_list(definition));
     }
     Ok(encoded(
         StatusCode::OK,
-        form,
+        form.accepted,
         forms::list(definition, list, form)?,
     ))
 }

@@ -19,7 +19,7 @@ pub(super) fn is_review(route: &ResourceRoute) -> bool {
 
 /// `POST …/selfsubjectreviews`: who am I? The others need rules to answer from, which are not kept here yet.
 pub(super) fn review(call: &Call, route: &ResourceRoute) -> Result<Answer, Failure> {
-    let form = form(call, Offer::Virtual)?;
+    let form = form(call, Offer::Virtual)?.accepted;
     content_type(call.content_type())?;
     if route.resource.resource.plural != "selfsubjectreviews" {
         let resource = route.resource.resource.group_resource();

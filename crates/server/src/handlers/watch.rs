@@ -10,8 +10,8 @@ use watchkeeper_registry::{Definition, Watch, WatchItem};
 use super::objects::{definition, form};
 use super::websocket;
 use crate::filter::Call;
-use crate::forms;
-use crate::negotiate::{Accepted, Offer};
+use crate::forms::{self, Form};
+use crate::negotiate::Offer;
 use crate::respond::{self, Answer, Failure};
 use crate::route::ResourceRoute;
 use crate::stream::guarded;
@@ -38,9 +38,9 @@ pub(super) async fn watch(mut call: Call, route: &ResourceRoute) -> Result<Answe
         server.draining.clone(),
     );
     if websocket::is_asked_for(&call) {
-        return websocket::answer(&mut call, form.encoding, frames);
+        return websocket::answer(&mut call, form.accepted.encoding, frames);
     }
-    Ok(respond::stream(form.encoding, frames))
+    Ok(respond::stream(form.accepted.encoding, frames))
 }
 
 /// The selector of a watch on one object: the path names it, and the query may not name another.
@@ -53,14 +53,15 @@ fn only(name: &str, selector: &FieldSelector) -> Result<FieldSelector, Status> {
 }
 
 /// The items of a watch as frames. An item that cannot be written is the last, and says so.
-fn frames(watch: Watch, definition: Arc<Definition>, form: Accepted) -> impl Stream<Item = Bytes> + Send {
-    futures_util::stream::unfold(Some((watch, definition)), move |state| async move {
-        let (mut watch, definition) = state?;
+fn frames(watch: Watch, definition: Arc<Definition>, form: Form) -> impl Stream<Item = Bytes> + Send {
+    let first = true;
+    futures_util::stream::unfold(Some((watch, definition, first)), move |state| async move {
+        let (mut watch, definition, first) = state?;
         let item = watch.next().await?;
-        match forms::frame(&definition, &item, form) {
-            Ok(bytes) => Some((bytes, Some((watch, definition)))),
+        match forms::frame(&definition, &item, form, first) {
+            Ok(bytes) => Some((bytes, Some((watch, definition, false)))),
             Err(status) => {
-                let last = forms::frame(&definition, &WatchItem::Error(status), form).ok()?;
+                let last = forms::frame(&definition, &WatchItem::Error(status), form, first).ok()?;
                 Some((last, None))
             }
         }
