@@ -21,7 +21,7 @@ mod status;
 mod subscription;
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -41,6 +41,24 @@ pub use subscription::{DEFAULT_CAPACITY, Filter, Notice, SHORTEST_RESYNC, Subscr
 #[derive(Clone)]
 pub struct Informer {
     inner: Arc<Inner>,
+}
+
+/// An informer, for those who do not keep it running.
+#[derive(Clone)]
+pub(crate) struct WeakInformer {
+    inner: Weak<Inner>,
+}
+
+impl WeakInformer {
+    /// The informer, if it still runs.
+    pub(crate) fn upgrade(&self) -> Option<Informer> {
+        let informer = self.inner.upgrade().map(|inner| Informer { inner })?;
+        (informer.health().phase != HealthPhase::Stopped).then_some(informer)
+    }
+
+    pub(crate) fn is_running(&self) -> bool {
+        self.upgrade().is_some()
+    }
 }
 
 /// How an informer watches and what it keeps.
@@ -129,6 +147,12 @@ impl Informer {
     /// The objects.
     pub fn store(&self) -> &Store {
         &self.inner.store
+    }
+
+    pub(crate) fn downgrade(&self) -> WeakInformer {
+        WeakInformer {
+            inner: Arc::downgrade(&self.inner),
+        }
     }
 
     /// Tells what is there and then what changes.

@@ -3,8 +3,10 @@
 //! The hard parts are plain data that change by plain method calls, with time as an argument; thin async shells
 //! around them own locks, timers and streams. The hearts are tested against oracles, the shells against a server.
 
+pub mod api_source;
 pub mod controller;
 pub mod delta;
+pub mod factory;
 pub mod follow;
 pub mod informer;
 pub mod position;

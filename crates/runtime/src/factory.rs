@@ -1,0 +1,191 @@
+//! The informer factory: whoever asks for the same objects gets the same informer.
+//!
+//! One informer runs per resource, set of namespaces, selectors and form, however many ask for it. It is counted by
+//! its users, ends with the last of them, and is started anew for the next. Nothing is started that nobody asked for.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use watchkeeper_client::{Client, DynamicApi};
+use watchkeeper_meta::{FieldSelector, LabelSelector, Resource};
+
+use crate::api_source::ApiSource;
+use crate::informer::{Informer, InformerOptions, NotSyncedError, SubscribeOptions, WeakInformer};
+use crate::reflector::ObjectSource;
+
+/// Which objects to watch.
+#[derive(Clone, Debug)]
+pub struct Selection {
+    /// Their resource.
+    pub resource: Resource,
+    /// Their namespaces; none of them named means all.
+    pub namespaces: Vec<String>,
+    /// What their labels must match.
+    pub labels: LabelSelector,
+    /// What their fields must match.
+    pub fields: FieldSelector,
+    /// Only their `metadata`, for those who need no more: a fraction of the memory.
+    pub metadata_only: bool,
+}
+
+impl Selection {
+    /// All objects of a resource.
+    pub fn all(resource: Resource) -> Self {
+        Self {
+            resource,
+            namespaces: Vec::new(),
+            labels: LabelSelector::default(),
+            fields: FieldSelector::default(),
+            metadata_only: false,
+        }
+    }
+}
+
+/// What a factory gives to every informer and subscriber unless they say otherwise.
+#[derive(Clone, Debug, Default)]
+pub struct FactoryOptions {
+    /// How informers watch and what they keep.
+    pub informer: InformerOptions,
+    /// How often subscribers are told everything again.
+    pub resync: Option<Duration>,
+    /// How often, for single resources.
+    pub resync_by_resource: HashMap<Resource, Option<Duration>>,
+    /// The namespaces to watch where a selection names none.
+    pub namespaces: Vec<String>,
+}
+
+/// Gives out shared informers. Clones share them.
+#[derive(Clone)]
+pub struct Factory {
+    client: Client,
+    options: Arc<FactoryOptions>,
+    running: Arc<Mutex<HashMap<Identity, WeakInformer>>>,
+}
+
+/// What makes two selections the same.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Identity {
+    resource: Resource,
+    namespaces: Vec<String>,
+    labels: String,
+    fields: String,
+    metadata_only: bool,
+}
+
+impl Factory {
+    /// A factory for one server.
+    pub fn new(client: Client, options: FactoryOptions) -> Self {
+        Self {
+            client,
+            options: Arc::new(options),
+            running: Arc::default(),
+        }
+    }
+
+    /// The informer of these objects: the one that runs, or a new one.
+    pub fn informer(&self, mut selection: Selection) -> Informer {
+        if selection.namespaces.is_empty() {
+            selection.namespaces.clone_from(&self.options.namespaces);
+        }
+        selection.namespaces.sort();
+        selection.namespaces.dedup();
+        let identity = Identity {
+            resource: selection.resource.clone(),
+            namespaces: selection.namespaces.clone(),
+            labels: selection.labels.to_string(),
+            fields: selection.fields.to_string(),
+            metadata_only: selection.metadata_only,
+        };
+        let mut running = self.running.lock();
+        if let Some(informer) = running.get(&identity).and_then(WeakInformer::upgrade) {
+            return informer;
+        }
+        let informer = self.start(selection);
+        running.retain(|_, informer| informer.is_running());
+        running.insert(identity, informer.downgrade());
+        informer
+    }
+
+    /// What a subscriber to this resource gets by default.
+    pub fn subscribe_options(&self, resource: &Resource) -> SubscribeOptions {
+        let own = self.options.resync_by_resource.get(resource);
+        SubscribeOptions {
+            resync: own.copied().unwrap_or(self.options.resync),
+            ..Default::default()
+        }
+    }
+
+    /// Waits until every informer that runs has its first list, but no longer than this. The error names the first
+    /// that has not, and why.
+    pub async fn synced(&self, within: Duration) -> Result<(), FactorySyncError> {
+        let deadline = tokio::time::Instant::now() + within;
+        for (identity, informer) in self.informers() {
+            let left = deadline.saturating_duration_since(tokio::time::Instant::now());
+            informer.synced(left).await.map_err(|source| FactorySyncError {
+                resource: identity.resource.group_resource().to_string(),
+                source,
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Stops every informer that runs and waits until all have ended.
+    pub async fn stop(&self) {
+        for (_, informer) in self.informers() {
+            informer.stop().await;
+        }
+        self.running.lock().clear();
+    }
+
+    fn informers(&self) -> Vec<(Identity, Informer)> {
+        let running = self.running.lock();
+        let informers = running.iter();
+        informers
+            .filter_map(|(identity, informer)| Some((identity.clone(), informer.upgrade()?)))
+            .collect()
+    }
+
+    fn start(&self, selection: Selection) -> Informer {
+        let api = self.client.dynamic(selection.resource.clone());
+        let api = if selection.metadata_only {
+            api.metadata_only()
+        } else {
+            api
+        };
+        let source = |api: DynamicApi| -> Arc<ObjectSource> {
+            let (labels, fields) = (selection.labels.clone(), selection.fields.clone());
+            Arc::new(ApiSource::selected(api, labels, fields))
+        };
+        let options = self.options.informer.clone();
+        match selection.namespaces.as_slice() {
+            [] => Informer::start(source(api.all_namespaces()), options),
+            namespaces => {
+                let one = |name: &String| (name.clone(), source(api.clone().namespace(name.as_str())));
+                Informer::start_in_namespaces(namespaces.iter().map(one).collect(), options)
+            }
+        }
+    }
+}
+
+/// An informer of a factory did not get its first list in time.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("informer of {resource}")]
+pub struct FactorySyncError {
+    /// The resource it watches.
+    pub resource: String,
+    /// How it was doing.
+    #[source]
+    pub source: NotSyncedError,
+}
+
+impl fmt::Debug for Factory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let running = self.running.lock().len();
+        f.debug_struct("Factory")
+            .field("running", &running)
+            .finish_non_exhaustive()
+    }
+}
