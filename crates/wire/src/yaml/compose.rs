@@ -3,11 +3,12 @@
 //! An anchor keeps a copy of its value; an alias copies it again. Both are charged to [`ALIAS_LIMIT`], by text
 //! and nodes, before the copy is made.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use libyaml_safer::{Encoding, ErrorKind, Event, EventData, Parser};
+use libyaml_safer::{Encoding, ErrorKind, Event, EventData, Parser, ScalarStyle};
 use serde_json::{Map, Value};
 
 use super::{ALIAS_LIMIT, DuplicateKey, Mode, YamlError, YamlErrorKind, float, scalar};
@@ -50,7 +51,9 @@ pub(super) fn document(
     mode: Mode,
     rest: Rest,
 ) -> Result<Option<(Value, Vec<DuplicateKey>)>, Fault> {
-    let mut composer = Composer::new(text);
+    let ended = end_last_line(text);
+    let mut composer = Composer::new(&ended);
+    composer.has_added_break = ended.len() > text.len();
     let value = composer.document()?;
     if rest == Rest::Refused && value.is_some() {
         composer.end()?;
@@ -64,8 +67,23 @@ pub(super) fn document(
     }
 }
 
+/// The text with its last line ended: the scanner panics where a block text runs into the end of the input.
+///
+/// A last line of spaces is left alone, because an added break would count in a block text above it.
+fn end_last_line(text: &str) -> Cow<'_, str> {
+    let last = text.rsplit(['\n', '\r']).next().unwrap_or_default();
+    match last.trim_matches(' ').is_empty() {
+        true => Cow::Borrowed(text),
+        false => Cow::Owned(format!("{text}\n")),
+    }
+}
+
 struct Composer<'a> {
     parser: Parser<&'a [u8]>,
+    /// The last break of the text is ours; it is not part of a block text.
+    has_added_break: bool,
+    /// Bytes of the text.
+    length: usize,
     anchors: HashMap<String, Anchor>,
     duplicates: Vec<DuplicateKey>,
     /// Open maps and lists.
@@ -100,6 +118,8 @@ impl<'a> Composer<'a> {
         parser.set_input(text.as_bytes());
         Self {
             parser,
+            has_added_break: false,
+            length: text.len(),
             anchors: HashMap::new(),
             duplicates: Vec::new(),
             depth: 0,
@@ -153,7 +173,19 @@ impl<'a> Composer<'a> {
             }
         };
         self.line = event.end_mark.line;
-        Ok(event)
+        Ok(self.without_added_break(event))
+    }
+
+    fn without_added_break(&self, mut event: Event) -> Event {
+        if self.has_added_break
+            && event.end_mark.index as usize == self.length
+            && let EventData::Scalar { value, style, .. } = &mut event.data
+            && matches!(style, ScalarStyle::Literal | ScalarStyle::Folded)
+            && value.ends_with('\n')
+        {
+            value.pop();
+        }
+        event
     }
 
     fn node(&mut self, event: Event) -> Result<Node, Fault> {

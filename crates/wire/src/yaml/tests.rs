@@ -16,6 +16,23 @@ fn check(text: &str, value: Value) {
     assert_eq!(read(text), [value], "{text}");
 }
 
+#[test]
+fn block_texts_may_run_into_the_end() {
+    check("a: |\n  x", json!({"a": "x"}));
+    check("a: |\n  x\n", json!({"a": "x\n"}));
+    check("a: |-\n  x", json!({"a": "x"}));
+    check("a: |+\n  x\n\n", json!({"a": "x\n\n"}));
+    check("a: |+\n  x\n  y", json!({"a": "x\ny"}));
+    check("a: >\n  x\n  y", json!({"a": "x y"}));
+    check("a: |\n  x\n  ", json!({"a": "x\n"}));
+    check("- |\n é\n- b", json!(["é\n", "b"]));
+    check("a: |\n  x\nb: c", json!({"a": "x\n", "b": "c"}));
+    assert_eq!(
+        read("a: |\n  x\n---\nb: 1"),
+        [json!({"a": "x\n"}), json!({"b": 1})]
+    );
+}
+
 #[track_caller]
 fn check_error(input: impl AsRef<[u8]>, mode: Mode, message: &str) {
     let error = documents(input.as_ref(), mode)
