@@ -116,15 +116,18 @@ impl<'a> Trace<'a> {
         }
     }
 
+    /// In-process connections have no address to tell about.
     fn show_opening(&self, opening: &Opening) {
+        let Some(peer) = opening.peer else { return };
         let host = self.url.split('/').nth(2).unwrap_or_default();
-        let addresses: Vec<String> = opening.addresses.iter().map(ToString::to_string).collect();
+        let name = host.rsplit_once(':').map_or(host, |(name, _)| name);
+        let addresses: Vec<String> = opening.addresses.iter().map(|ip| format!("{{{ip} }}")).collect();
         log!(
             9,
-            "HTTP Trace: DNS Lookup for {host} resolved to [{}]",
+            "HTTP Trace: DNS Lookup for {name} resolved to [{}]",
             addresses.join(" ")
         );
-        log!(9, "HTTP Trace: Dial to tcp:{host} succeed");
+        log!(9, "HTTP Trace: Dial to tcp:{peer} succeed");
     }
 }
 

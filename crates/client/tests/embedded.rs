@@ -15,7 +15,7 @@ use watchkeeper_meta::{
     ApplyOptions, CreateOptions, DeleteOptions, GetOptions, ListOptions, PatchKind, PatchOptions, Resource,
     ResourceVersion, Scope, UpdateOptions, WatchOptions,
 };
-use watchkeeper_server::{Handle, Server};
+use watchkeeper_server::{Flow, Handle, RequestMatch, Server, Verb};
 
 async fn start() -> (Handle, Client) {
     let server = Server::builder().in_memory().start().await.unwrap();
@@ -309,5 +309,81 @@ async fn its_kubeconfig_leads_to_it_over_tls() {
         .unwrap()
         .unwrap();
     assert!(matches!(event, WatchEvent::Added(object) if object.name() == "a"));
+    server.shutdown().await;
+}
+
+/// Cuts the stream again and again, wherever it is, and resumes behind the last version seen: the whole story comes
+/// out, each event once.
+#[tokio::test]
+async fn resuming_after_every_cut_loses_and_repeats_nothing() {
+    let (server, client) = start().await;
+    let api = config_maps(&client);
+    let begin = api
+        .list(&ListOptions::default())
+        .await
+        .unwrap()
+        .head
+        .resource_version;
+    let cut = RequestMatch::new(Verb::Watch, "configmaps");
+
+    let writer = async {
+        let mut written = Vec::new();
+        for index in 0..40 {
+            let name = format!("c-{index}");
+            let created = api
+                .create(&config_map(&name, json!({})), &CreateOptions::default())
+                .await
+                .unwrap();
+            written.push(created.resource_version().to_owned());
+            if index % 3 == 0 {
+                server
+                    .faults()
+                    .set_flow(&cut, if index % 2 == 0 { Flow::Cut } else { Flow::Ended });
+            }
+        }
+        written
+    };
+    let reader = async {
+        let (mut version, mut seen, mut streams) = (begin.clone(), Vec::new(), 0);
+        while seen.len() < 40 {
+            streams += 1;
+            let options = WatchOptions {
+                resource_version: version.clone(),
+                ..Default::default()
+            };
+            let mut watch = api.watch(&options).await.unwrap();
+            // A cut or an end leads to the next watch; anything but an added object would be wrong.
+            while seen.len() < 40
+                && let Some(Ok(event)) = watch.next().await
+            {
+                let WatchEvent::Added(object) = event else {
+                    panic!("{event:?}")
+                };
+                version = object.version();
+                seen.push(object.resource_version().to_owned());
+            }
+        }
+        (seen, streams)
+    };
+    let (written, (seen, streams)) = tokio::join!(writer, reader);
+    assert_eq!(seen, written);
+    assert!(streams > 1, "nothing was cut");
+    server.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_busy_server_is_asked_again_when_it_says_so() {
+    let (server, client) = start().await;
+    let busy = watchkeeper_meta::Status::too_many_requests("slow down", 3);
+    server
+        .faults()
+        .answer_next(RequestMatch::new(Verb::Create, "configmaps"), 2, busy)
+        .unwrap();
+    let begun = tokio::time::Instant::now();
+    config_maps(&client)
+        .create(&config_map("a", json!({})), &CreateOptions::default())
+        .await
+        .unwrap();
+    assert_eq!(begun.elapsed().as_secs(), 6);
     server.shutdown().await;
 }

@@ -2,7 +2,7 @@
 
 use std::future::Future;
 use std::io;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -76,6 +76,8 @@ pub(crate) struct Connected {
 pub(crate) struct Opening {
     /// What the name stands for.
     pub(crate) addresses: Vec<IpAddr>,
+    /// Which of them answered.
+    pub(crate) peer: Option<SocketAddr>,
     /// Name look-up.
     pub(crate) look_up: Duration,
     /// TCP.

@@ -27,6 +27,7 @@ pub(super) async fn dial(host: &str, port: u16, opening: &mut Opening) -> Result
     opening.addresses.extend(addresses.iter().map(SocketAddr::ip));
     let stream = first_to_answer(addresses).await.and_then(tune);
     opening.dial = begun.elapsed() - opening.look_up;
+    opening.peer = stream.as_ref().ok().and_then(|stream| stream.peer_addr().ok());
     stream.map_err(|source| TransportError::Dial {
         address: format!("{host}:{port}"),
         source,

@@ -1,0 +1,142 @@
+//! What a user sees in the log at each verbosity.
+
+mod support;
+
+use std::fmt::Write;
+use std::sync::{Arc, Mutex};
+
+use expect_test::{Expect, expect};
+use support::{Server, answer, unlimited};
+use tracing::field::{Field, Visit};
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Event, Metadata, Subscriber};
+use watchkeeper_client::config::{Config, Credentials};
+use watchkeeper_client::{Client, ClientOptions, Secret};
+
+/// Keeps `v=6 message` of each event that has a level.
+#[derive(Clone, Default)]
+struct Lines(Arc<Mutex<String>>);
+
+impl Subscriber for Lines {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        metadata.target().starts_with("watchkeeper_client")
+    }
+
+    fn event(&self, event: &Event<'_>) {
+        let mut line = Line::default();
+        event.record(&mut line);
+        if let Some(level) = line.level {
+            writeln!(self.0.lock().unwrap(), "{level:2} {}", line.message).unwrap();
+        }
+    }
+
+    fn new_span(&self, _: &Attributes<'_>) -> Id {
+        Id::from_u64(1)
+    }
+
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+
+    fn enter(&self, _: &Id) {}
+
+    fn exit(&self, _: &Id) {}
+}
+
+#[derive(Default)]
+struct Line {
+    level: Option<i64>,
+    message: String,
+}
+
+impl Visit for Line {
+    fn record_i64(&mut self, field: &Field, value: i64) {
+        if field.name() == "v" {
+            self.level = Some(value);
+        }
+    }
+
+    fn record_debug(&mut self, field: &Field, value: &dyn std::fmt::Debug) {
+        if field.name() == "message" {
+            self.message = format!("{value:?}");
+        }
+    }
+}
+
+fn check(verbosity: u8, expected: Expect) {
+    let lines = Lines::default();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .start_paused(true)
+        .build()
+        .unwrap();
+    tracing::subscriber::with_default(lines.clone(), || {
+        runtime.block_on(async {
+            let server = Server::new([answer(
+                200,
+                &[("content-type", "application/json"), ("date", "now")],
+                "{\"a\":1}",
+            )]);
+            let mut config = Config::new("https://kube:6443".parse().unwrap());
+            config.credentials = Credentials::Token(Secret::new("hunter2"));
+            let options = ClientOptions {
+                verbosity,
+                ..unlimited()
+            };
+            let client = Client::in_process_as(server.connector(), &config, options).unwrap();
+            client.get_raw("/version", 1 << 20).await.unwrap();
+        });
+    });
+    let text = lines.0.lock().unwrap().clone();
+    assert!(!text.contains("hunter2"), "{text}");
+    expected.assert_eq(&text);
+}
+
+#[test]
+fn each_level_shows_more() {
+    check(5, expect![[""]]);
+    check(
+        6,
+        expect![[r#"
+             6 GET https://kube:6443/version 200 OK in 0 milliseconds
+        "#]],
+    );
+    check(
+        7,
+        expect![[r#"
+             7 GET https://kube:6443/version
+             7 Request Headers:
+             7     Accept: application/json, */*
+             7     User-Agent: test/1.0
+             7     Authorization: Bearer <masked>
+             6 GET https://kube:6443/version 200 OK in 0 milliseconds
+        "#]],
+    );
+    check(
+        8,
+        expect![[r#"
+             7 GET https://kube:6443/version
+             7 Request Headers:
+             7     Accept: application/json, */*
+             7     User-Agent: test/1.0
+             7     Authorization: Bearer <masked>
+             6 GET https://kube:6443/version 200 OK in 0 milliseconds
+             8 Response Headers:
+             8     Content-Type: application/json
+             8     Date: now
+             8 Response Body: {"a":1}
+        "#]],
+    );
+    check(
+        9,
+        expect![[r#"
+             9 curl -v -XGET  -H "Accept: application/json, */*" -H "User-Agent: test/1.0" -H "Authorization: Bearer <masked>" 'https://kube:6443/version'
+             6 GET https://kube:6443/version 200 OK in 0 milliseconds
+             9 HTTP Statistics: DNSLookup 0 ms Dial 0 ms TLSHandshake 0 ms ServerProcessing 0 ms Duration 0 ms
+             8 Response Headers:
+             8     Content-Type: application/json
+             8     Date: now
+             8 Response Body: {"a":1}
+        "#]],
+    );
+}
