@@ -22,7 +22,7 @@ use watchkeeper_registry::Part;
 use crate::Verb;
 use crate::body::collect;
 use crate::filter::Call;
-use crate::respond::{Answer, Failure};
+use crate::respond::{Answer, Failure, with_warnings};
 use crate::route::{ResourceRoute, Route};
 
 /// Answers a request that has passed the filters.
@@ -39,7 +39,10 @@ pub(crate) async fn answer(call: Call, route: Route, body: &mut Incoming) -> Res
         Route::OpenApiV2 => openapi::v2(&call),
         Route::OpenApiV3Index => Ok(openapi::v3_index(&call)),
         Route::OpenApiV3(path) => openapi::v3(&call, &path),
-        Route::Resource(route) => resource(call, &route, body).await,
+        Route::Resource(route) => {
+            let warnings = deprecation(&route).map(str::to_owned).into_iter().collect();
+            with_warnings(resource(call, &route, body).await, warnings)
+        }
     }
 }
 
@@ -65,6 +68,18 @@ async fn resource(call: Call, route: &ResourceRoute, body: &mut Incoming) -> Res
                 _ => patch::patch(&call, route, part, bytes).await,
             }
         }
+    }
+}
+
+/// What everyone hears who uses a resource that has a successor, whatever becomes of the request.
+fn deprecation(route: &ResourceRoute) -> Option<&'static str> {
+    let resource = &route.resource.resource;
+    match (&*resource.group, &*resource.plural) {
+        ("", "endpoints") => {
+            Some("v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice")
+        }
+        ("", "componentstatuses") => Some("v1 ComponentStatus is deprecated in v1.19+"),
+        _ => None,
     }
 }
 

@@ -9,7 +9,8 @@ use bytes::Bytes;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use http::header::{
-    ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, RETRY_AFTER, VARY, X_CONTENT_TYPE_OPTIONS,
+    ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, RETRY_AFTER, VARY, WARNING,
+    X_CONTENT_TYPE_OPTIONS,
 };
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
 use serde::Serialize;
@@ -31,6 +32,8 @@ pub(crate) enum Failure {
     Status(Box<Status>),
     /// No part of the server answers at this path: a line of text.
     NoSuchPage,
+    /// A failure whose caller should hear something besides.
+    Warned(Box<Failure>, Vec<String>),
     /// Too many requests are being answered: a line of text, and a time to come back.
     Busy,
 }
@@ -135,6 +138,7 @@ pub(crate) fn failure(failure: Failure, accepted: Accepted) -> Answer {
     match failure {
         Failure::Status(failure) => status(&failure, accepted),
         Failure::NoSuchPage => plain_text(StatusCode::NOT_FOUND, "404 page not found\n"),
+        Failure::Warned(failure, warnings) => warned(self::failure(*failure, accepted), &warnings),
         Failure::Busy => {
             let line = "Too many requests, please try again later.\n";
             let mut answer = plain_text(StatusCode::TOO_MANY_REQUESTS, line);
@@ -143,6 +147,33 @@ pub(crate) fn failure(failure: Failure, accepted: Accepted) -> Answer {
                 .insert(RETRY_AFTER, HeaderValue::from(RETRY_AFTER_SECONDS));
             answer
         }
+    }
+}
+
+/// Adds what a caller should hear besides the answer, in front of what the layers below had to say.
+pub(crate) fn warned(mut answer: Answer, warnings: &[String]) -> Answer {
+    let headers = answer.headers_mut();
+    let below: Vec<HeaderValue> = headers.get_all(WARNING).iter().cloned().collect();
+    headers.remove(WARNING);
+    let above = warnings.iter().filter_map(|warning| {
+        let quoted = warning.replace('\\', "\\\\").replace('"', "\\\"");
+        HeaderValue::try_from(format!("299 - \"{quoted}\"")).ok()
+    });
+    for warning in above.chain(below) {
+        headers.append(WARNING, warning);
+    }
+    answer
+}
+
+/// The same for an answer or a failure.
+pub(crate) fn with_warnings(
+    answer: Result<Answer, Failure>,
+    warnings: Vec<String>,
+) -> Result<Answer, Failure> {
+    match answer {
+        answer if warnings.is_empty() => answer,
+        Ok(answer) => Ok(warned(answer, &warnings)),
+        Err(failure) => Err(Failure::Warned(Box::new(failure), warnings)),
     }
 }
 

@@ -5,10 +5,10 @@ use http::StatusCode;
 use watchkeeper_meta::CreateOptions;
 use watchkeeper_registry::Body;
 
-use super::objects::{body_format, definition, form, object_answer, warned, write_context};
+use super::objects::{body_format, definition, form, object_answer, write_context};
 use crate::filter::Call;
 use crate::negotiate::Offer;
-use crate::respond::{Answer, Failure};
+use crate::respond::{Answer, Failure, with_warnings};
 use crate::route::ResourceRoute;
 
 pub(super) async fn create(call: &Call, route: &ResourceRoute, bytes: Bytes) -> Result<Answer, Failure> {
@@ -27,11 +27,14 @@ pub(super) async fn create(call: &Call, route: &ResourceRoute, bytes: Bytes) -> 
         format,
         bytes: &bytes,
     };
-    let object = call
+    let created = call
         .server
         .registry
         .create(&definition, namespace, body, &context)
-        .await?;
-    let answer = object_answer(StatusCode::CREATED, &definition, &object, form)?;
-    Ok(warned(answer, &context))
+        .await;
+    let answer = match created {
+        Ok(object) => object_answer(StatusCode::CREATED, &definition, &object, form),
+        Err(status) => Err(status.into()),
+    };
+    with_warnings(answer, context.warnings.take())
 }

@@ -5,12 +5,12 @@ use http::StatusCode;
 use watchkeeper_meta::{DeleteOptions, ListOptions, Status};
 use watchkeeper_registry::{Definition, Deletion};
 
-use super::objects::{definition, form, list_answer, object_answer, warned, write_context};
+use super::objects::{definition, form, list_answer, object_answer, write_context};
 use super::options_body::delete_options;
 use crate::filter::Call;
 use crate::forms::Form;
 use crate::negotiate::Offer;
-use crate::respond::{Answer, Failure, status};
+use crate::respond::{Answer, Failure, status, with_warnings};
 use crate::route::ResourceRoute;
 
 /// `DELETE …/{name}`.
@@ -25,8 +25,8 @@ pub(super) async fn delete(call: &Call, route: &ResourceRoute, bytes: Bytes) -> 
     let deletion = registry
         .delete(&definition, namespace, name, &options, &context)
         .await?;
-    let answer = answer(&definition, name, &deletion, &options, form)?;
-    Ok(warned(answer, &context))
+    let answer = answer(&definition, name, &deletion, &options, form);
+    with_warnings(answer, context.warnings.take())
 }
 
 /// `DELETE …/{resource}`.
@@ -45,7 +45,7 @@ pub(super) async fn delete_collection(
     let list = registry
         .delete_collection(&definition, namespace, &selection, &options, &context)
         .await?;
-    Ok(warned(list_answer(&definition, &list, form)?, &context))
+    with_warnings(list_answer(&definition, &list, form), context.warnings.take())
 }
 
 /// From the body if there is one, else from the query: one of them counts, never both.

@@ -3,10 +3,9 @@
 
 use std::sync::Arc;
 
-use http::header::WARNING;
-use http::{HeaderValue, StatusCode};
+use http::StatusCode;
 use watchkeeper_meta::{FieldValidation, Status, quote};
-use watchkeeper_registry::{Definition, Format, IncludeObject, List, StoredObject, WriteContext};
+use watchkeeper_registry::{Definition, Format, IncludeObject, List, StoredObject, WriteContext, Written};
 
 use crate::filter::Call;
 use crate::forms::{self, Form};
@@ -96,6 +95,20 @@ pub(super) fn object_answer(
     ))
 }
 
+/// What became of a write, as an answer.
+pub(super) fn written_answer(
+    definition: &Definition,
+    written: Result<Written, Status>,
+    form: Form,
+) -> Result<Answer, Failure> {
+    let written = written?;
+    let code = match written.created {
+        true => StatusCode::CREATED,
+        false => StatusCode::OK,
+    };
+    object_answer(code, definition, &written.object, form)
+}
+
 /// A list as an answer.
 pub(super) fn list_answer(definition: &Definition, list: &List, form: Form) -> Result<Answer, Failure> {
     if matches!(form.accepted.transform, Transform::PartialObjectMetadata(_)) {
@@ -106,17 +119,6 @@ pub(super) fn list_answer(definition: &Definition, list: &List, form: Form) -> R
         form.accepted,
         forms::list(definition, list, form)?,
     ))
-}
-
-/// Adds what the writer should hear.
-pub(super) fn warned(mut answer: Answer, context: &WriteContext) -> Answer {
-    for warning in context.warnings.take() {
-        let quoted = warning.replace('\\', "\\\\").replace('"', "\\\"");
-        if let Ok(value) = HeaderValue::try_from(format!("299 - \"{quoted}\"")) {
-            answer.headers_mut().append(WARNING, value);
-        }
-    }
-    answer
 }
 
 fn is_a_list(definition: &Definition) -> Failure {

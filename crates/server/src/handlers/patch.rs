@@ -1,14 +1,13 @@
 //! PATCH of an object, or of its status, in four kinds.
 
 use bytes::Bytes;
-use http::StatusCode;
 use watchkeeper_meta::{ApplyOptions, PatchOptions};
 use watchkeeper_registry::{Part, PatchKind, WriteContext};
 
-use super::objects::{definition, form, object_answer, warned, write_context};
+use super::objects::{definition, form, write_context, written_answer};
 use crate::filter::Call;
 use crate::negotiate::{Offer, PatchType, patch_type};
-use crate::respond::{Answer, Failure};
+use crate::respond::{Answer, Failure, with_warnings};
 use crate::route::ResourceRoute;
 
 pub(super) async fn patch(
@@ -26,13 +25,9 @@ pub(super) async fn patch(
     let registry = &call.server.registry;
     let written = registry
         .patch(&definition, namespace, name, part, kind, &bytes, &context)
-        .await?;
-    let code = match written.created {
-        true => StatusCode::CREATED,
-        false => StatusCode::OK,
-    };
-    let answer = object_answer(code, &definition, &written.object, form)?;
-    Ok(warned(answer, &context))
+        .await;
+    let answer = written_answer(&definition, written, form);
+    with_warnings(answer, context.warnings.take())
 }
 
 /// Apply has options of its own: it must say who applies, and may take fields by force.

@@ -1,14 +1,13 @@
 //! PUT of an object, or of its status.
 
 use bytes::Bytes;
-use http::StatusCode;
 use watchkeeper_meta::UpdateOptions;
 use watchkeeper_registry::{Body, Part};
 
-use super::objects::{body_format, definition, form, object_answer, warned, write_context};
+use super::objects::{body_format, definition, form, write_context, written_answer};
 use crate::filter::Call;
 use crate::negotiate::Offer;
-use crate::respond::{Answer, Failure};
+use crate::respond::{Answer, Failure, with_warnings};
 use crate::route::ResourceRoute;
 
 pub(super) async fn update(
@@ -36,11 +35,7 @@ pub(super) async fn update(
     let registry = &call.server.registry;
     let written = registry
         .update(&definition, namespace, name, part, body, &context)
-        .await?;
-    let code = match written.created {
-        true => StatusCode::CREATED,
-        false => StatusCode::OK,
-    };
-    let answer = object_answer(code, &definition, &written.object, form)?;
-    Ok(warned(answer, &context))
+        .await;
+    let answer = written_answer(&definition, written, form);
+    with_warnings(answer, context.warnings.take())
 }
