@@ -22,6 +22,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
             "--token-file" => builder = builder.token_file(value),
             "--admin-token" => builder = builder.admin_token(Token::new(value)),
             "--data-dir" => builder = builder.data_dir(value),
+            "--debug-endpoints" => builder = builder.debug_endpoints(value.parse()?),
             "--kubeconfig" => kubeconfig = Some(PathBuf::from(value)),
             unknown => return Err(format!("unknown flag {unknown}").into()),
         }

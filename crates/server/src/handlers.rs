@@ -1,6 +1,7 @@
 //! One handler per verb: a [`Call`] and its route in, an answer out.
 
 mod create;
+mod debug;
 mod delete;
 mod discovery;
 mod documents;
@@ -32,6 +33,7 @@ pub(crate) async fn answer(call: Call, route: Route, body: &mut Incoming) -> Res
         Route::Version => Ok(documents::version()),
         Route::Metrics => Ok(documents::metrics(&call)),
         Route::Health(probe, check) => Ok(documents::health(&call, probe, check.as_deref())),
+        Route::Debug(what) => debug::debug(&call, &what).await,
         Route::CoreVersions => discovery::core_versions(&call),
         Route::Groups => discovery::groups(&call),
         Route::Group(group) => discovery::group(&call, &group),

@@ -25,6 +25,8 @@ pub enum Route {
     Metrics,
     /// `/healthz`, `/livez`, `/readyz`, or one check below them.
     Health(HealthProbe, Option<String>),
+    /// `/debug/{what}`: faults on demand, where they are switched on.
+    Debug(String),
     /// `/openapi/v2`.
     OpenApiV2,
     /// `/openapi/v3`: the index.
@@ -80,6 +82,7 @@ impl Route {
             [] => Ok(Self::Root),
             ["version"] => only_get(method, Self::Version),
             ["metrics"] => Ok(Self::Metrics),
+            ["debug", what] => Ok(Self::Debug((*what).to_owned())),
             ["openapi", "v2"] => Ok(Self::OpenApiV2),
             ["openapi", "v3"] => Ok(Self::OpenApiV3Index),
             ["openapi", "v3", rest @ ..] => Ok(Self::OpenApiV3(rest.join("/"))),

@@ -47,6 +47,7 @@ pub struct Builder {
     token_file: Option<PathBuf>,
     admin_token: Option<Token>,
     host_names: Vec<String>,
+    debug_endpoints: bool,
 }
 
 /// Why a server did not start.
@@ -115,6 +116,12 @@ impl Builder {
         self
     }
 
+    /// Lets administrators ask for faults over the wire, below `/debug/`. For tests only.
+    pub fn debug_endpoints(mut self, on: bool) -> Self {
+        self.debug_endpoints = on;
+        self
+    }
+
     /// Starts the server. Once this returns, connections are served.
     pub async fn start(self) -> Result<Handle, StartError> {
         let admin_token = self.admin_token.clone().unwrap_or_else(Token::random);
@@ -137,6 +144,7 @@ impl Builder {
             catalog: RwLock::new(Arc::new(Catalog::new(built_in()))),
             tokens,
             address: address.map_or_else(|| "localhost".to_owned(), |address| address.to_string()),
+            debug_endpoints: self.debug_endpoints,
             in_flight: InFlight::default(),
             faults: Arc::new(Faults::default()),
             metrics: Metrics::default(),

@@ -25,6 +25,8 @@ pub(crate) struct Shared {
     pub hosts: Vec<String>,
     /// Where clients are told to come: `127.0.0.1:6443`.
     pub address: String,
+    /// Whether faults can be asked for over the wire.
+    pub debug_endpoints: bool,
     pub in_flight: InFlight,
     pub faults: Arc<Faults>,
     pub metrics: Metrics,
