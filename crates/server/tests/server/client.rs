@@ -36,6 +36,10 @@ impl Answer {
         String::from_utf8_lossy(&self.body).into_owned()
     }
 
+    pub(crate) fn json(&self) -> serde_json::Value {
+        serde_json::from_slice(&self.body).unwrap()
+    }
+
     pub(crate) fn header(&self, name: &str) -> String {
         let value = self.headers.get(name).map(|value| value.to_str().unwrap());
         value.unwrap_or_default().to_owned()

@@ -2,3 +2,5 @@
 
 mod client;
 mod http;
+mod objects;
+mod watches;

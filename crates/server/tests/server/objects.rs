@@ -1,0 +1,144 @@
+//! Objects over HTTP: written, read back in several forms, and kept across a restart.
+
+use ::http::Method;
+use serde_json::{Value, json};
+use watchkeeper_server::{Handle, Server};
+
+use crate::client::Client;
+
+const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
+
+async fn connected(server: &Handle) -> Client {
+    let pipe = server.connector().connect().await.unwrap();
+    Client::http2(pipe).await.with_token(server)
+}
+
+fn config_map(name: &str, value: &str) -> String {
+    json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"k": value}})
+        .to_string()
+}
+
+#[tokio::test]
+async fn an_object_goes_through_its_life() {
+    let server = Server::builder().start().await.unwrap();
+    let mut client = connected(&server).await;
+
+    let created = client
+        .send(Method::POST, CONFIG_MAPS, &[], &config_map("a", "1"))
+        .await;
+    assert_eq!(created.status, 201, "{}", created.text());
+    let again = client
+        .send(Method::POST, CONFIG_MAPS, &[], &config_map("a", "1"))
+        .await;
+    assert_eq!(again.status, 409, "{}", again.text());
+
+    let path = format!("{CONFIG_MAPS}/a");
+    let merge = [("content-type", "application/merge-patch+json")];
+    let patched = client
+        .send(Method::PATCH, &path, &merge, r#"{"data":{"k":"2"}}"#)
+        .await;
+    assert_eq!(patched.json()["data"]["k"], "2", "{}", patched.text());
+
+    let deleted = client.send(Method::DELETE, &path, &[], "").await;
+    assert_eq!(deleted.json()["status"], "Success", "{}", deleted.text());
+    assert_eq!(client.get(&path).await.status, 404);
+    server.shutdown().await;
+}
+
+#[tokio::test]
+async fn an_object_is_answered_in_the_form_asked_for() {
+    let server = Server::builder().start().await.unwrap();
+    let mut client = connected(&server).await;
+    client
+        .send(Method::POST, CONFIG_MAPS, &[], &config_map("a", "1"))
+        .await;
+    let path = format!("{CONFIG_MAPS}/a");
+    for (accept, content_type, start) in [
+        ("application/json", "application/json", "{\"kind\":\"ConfigMap\""),
+        (
+            "application/yaml",
+            "application/yaml",
+            "apiVersion: v1\ndata:\n  k: \"1\"\n",
+        ),
+        (
+            "application/vnd.kubernetes.protobuf",
+            "application/vnd.kubernetes.protobuf",
+            "k8s\0",
+        ),
+        (
+            "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1",
+            "application/json",
+            "{\"kind\":\"PartialObjectMetadata\"",
+        ),
+        (
+            "application/json;as=Table;g=meta.k8s.io;v=v1",
+            "application/json",
+            "{\"kind\":\"Table\"",
+        ),
+    ] {
+        let answer = client.send(Method::GET, &path, &[("accept", accept)], "").await;
+        assert_eq!(answer.header("content-type"), content_type);
+        assert!(answer.text().starts_with(start), "{accept}: {}", answer.text());
+    }
+    server.shutdown().await;
+}
+
+#[tokio::test]
+async fn large_answers_are_compressed_on_request() {
+    let server = Server::builder().start().await.unwrap();
+    let mut client = connected(&server).await;
+    let body = config_map("large", &"x".repeat(200 * 1024));
+    client.send(Method::POST, CONFIG_MAPS, &[], &body).await;
+    let path = format!("{CONFIG_MAPS}/large");
+    let plain = client.get(&path).await;
+    let small = client
+        .send(Method::GET, &path, &[("accept-encoding", "gzip")], "")
+        .await;
+    assert_eq!(plain.header("content-encoding"), "");
+    assert_eq!(small.header("content-encoding"), "gzip");
+    assert!(small.body.len() < plain.body.len() / 10);
+    server.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_connection_survives_a_body_nobody_wanted() {
+    let server = Server::builder().start().await.unwrap();
+    let pipe = server.connector().connect().await.unwrap();
+    let mut client = Client::http1(pipe).await.with_token(&server);
+    let unwanted = "x".repeat(100 * 1024);
+    assert_eq!(
+        client.send(Method::POST, "/version", &[], &unwanted).await.status,
+        405
+    );
+    assert_eq!(client.get("/version").await.status, 200);
+    server.shutdown().await;
+}
+
+#[tokio::test]
+async fn objects_outlive_their_server() {
+    let directory = tempfile::tempdir().unwrap();
+    let started = || Server::builder().data_dir(directory.path()).start();
+
+    let server = started().await.unwrap();
+    let mut client = connected(&server).await;
+    let created = client
+        .send(Method::POST, CONFIG_MAPS, &[], &config_map("a", "1"))
+        .await
+        .json();
+    server.shutdown().await;
+
+    let server = started().await.unwrap();
+    let mut client = connected(&server).await;
+    let kept: Value = client.get(&format!("{CONFIG_MAPS}/a")).await.json();
+    assert_eq!(kept, created);
+    let newer = client
+        .send(Method::POST, CONFIG_MAPS, &[], &config_map("b", "1"))
+        .await
+        .json();
+    let version = |object: &Value| -> u64 {
+        let text = object["metadata"]["resourceVersion"].as_str().unwrap();
+        text.parse().unwrap()
+    };
+    assert!(version(&newer) > version(&created));
+    server.shutdown().await;
+}

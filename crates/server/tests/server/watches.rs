@@ -1,0 +1,227 @@
+//! Streams over HTTP: how they begin, how they end, and what faults do to them.
+
+use ::http::Method;
+use bytes::BytesMut;
+use futures_util::StreamExt as _;
+use http_body_util::BodyExt as _;
+use hyper::body::Incoming;
+use serde_json::{Value, json};
+use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::protocol::Role;
+use watchkeeper_server::{Flow, Handle, RequestMatch, Server, Verb};
+
+use crate::client::Client;
+
+const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
+const WATCH: &str = "/api/v1/namespaces/default/configmaps?watch=1&resourceVersion=1";
+
+async fn connected(server: &Handle) -> Client {
+    let pipe = server.connector().connect().await.unwrap();
+    Client::http2(pipe).await.with_token(server)
+}
+
+async fn create(client: &mut Client, name: &str) {
+    let body = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}});
+    let answer = client
+        .send(Method::POST, CONFIG_MAPS, &[], &body.to_string())
+        .await;
+    assert_eq!(answer.status, 201, "{}", answer.text());
+}
+
+fn config_maps() -> RequestMatch {
+    RequestMatch::new(Verb::Watch, "configmaps")
+}
+
+/// Reads a stream line by line.
+struct Lines {
+    body: Incoming,
+    buffer: BytesMut,
+}
+
+/// How a stream ended.
+#[derive(Debug, PartialEq)]
+enum End {
+    Complete,
+    BrokenOff,
+}
+
+impl Lines {
+    async fn open(client: &mut Client, path: &str) -> Self {
+        let answer = client.open(Method::GET, path, &[], "").await;
+        assert_eq!(answer.status(), 200);
+        Self {
+            body: answer.into_body(),
+            buffer: BytesMut::new(),
+        }
+    }
+
+    async fn next(&mut self) -> Result<Value, End> {
+        loop {
+            if let Some(end) = self.buffer.iter().position(|byte| *byte == b'\n') {
+                let line = self.buffer.split_to(end + 1);
+                return Ok(serde_json::from_slice(&line).unwrap());
+            }
+            match self.body.frame().await {
+                None => return Err(End::Complete),
+                Some(Err(_)) => return Err(End::BrokenOff),
+                Some(Ok(frame)) => self
+                    .buffer
+                    .extend_from_slice(&frame.into_data().unwrap_or_default()),
+            }
+        }
+    }
+
+    /// `ADDED a`.
+    async fn event(&mut self) -> String {
+        let event = self.next().await.unwrap();
+        let word = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        format!(
+            "{} {}",
+            word(&event["type"]),
+            word(&event["object"]["metadata"]["name"])
+        )
+    }
+}
+
+#[tokio::test]
+async fn the_head_is_sent_before_anything_happens() {
+    let server = Server::builder().start().await.unwrap();
+    let mut client = connected(&server).await;
+    let mut lines = Lines::open(&mut client, WATCH).await;
+    create(&mut client, "a").await;
+    assert_eq!(lines.event().await, "ADDED a");
+    server.shutdown().await;
+}
+
+#[tokio::test]
+async fn shutting_down_ends_streams_cleanly() {
+    let server = Server::builder().start().await.unwrap();
+    let mut http2 = connected(&server).await;
+    let pipe = server.connector().connect().await.unwrap();
+    let mut http1 = Client::http1(pipe).await.with_token(&server);
+    let mut streams = [
+        Lines::open(&mut http1, WATCH).await,
+        Lines::open(&mut http2, WATCH).await,
+    ];
+    server.shutdown().await;
+    for lines in &mut streams {
+        assert_eq!(lines.next().await, Err(End::Complete));
+    }
+}
+
+#[tokio::test]
+async fn a_cut_stream_is_seen_as_cut() {
+    let server = Server::builder().start().await.unwrap();
+    let mut client = connected(&server).await;
+    let mut lines = Lines::open(&mut client, WATCH).await;
+    assert_eq!(server.faults().set_flow(&config_maps(), Flow::Cut), 1);
+    assert_eq!(lines.next().await, Err(End::BrokenOff));
+    // The connection and its other streams go on.
+    create(&mut client, "a").await;
+    server.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_stalled_stream_delivers_everything_in_the_end() {
+    let server = Server::builder().start().await.unwrap();
+    let mut client = connected(&server).await;
+    let mut lines = Lines::open(&mut client, WATCH).await;
+    server.faults().set_flow(&config_maps(), Flow::Stalled);
+    for name in ["a", "b"] {
+        create(&mut client, name).await;
+    }
+    server.faults().set_flow(&config_maps(), Flow::Running);
+    assert_eq!(lines.event().await, "ADDED a");
+    assert_eq!(lines.event().await, "ADDED b");
+    server.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_client_that_leaves_leaves_nothing_behind() {
+    let server = Server::builder().start().await.unwrap();
+    let mut client = connected(&server).await;
+    let lines = Lines::open(&mut client, WATCH).await;
+    assert_eq!(server.faults().open_streams(&config_maps()), 1);
+    drop(lines);
+    drop(client);
+    while server.faults().open_streams(&config_maps()) > 0 {
+        tokio::task::yield_now().await;
+    }
+    server.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stream_ends_at_its_timeout() {
+    let server = Server::builder().start().await.unwrap();
+    let mut client = connected(&server).await;
+    let before = tokio::time::Instant::now();
+    let mut lines = Lines::open(&mut client, &format!("{WATCH}&timeoutSeconds=300")).await;
+    assert_eq!(lines.next().await, Err(End::Complete));
+    assert_eq!(before.elapsed().as_secs(), 300);
+    server.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_over_its_deadline_is_told_so() {
+    let server = Server::builder().start().await.unwrap();
+    let mut client = connected(&server).await;
+    // A version that is never reached is waited for, but not for longer than the request may take.
+    let path = format!("{CONFIG_MAPS}?resourceVersion=999999&timeout=1s");
+    let answer = client.get(&path).await;
+    assert_eq!(answer.status, 504, "{}", answer.text());
+    assert!(
+        answer
+            .text()
+            .contains("did not complete within requested timeout"),
+        "{}",
+        answer.text()
+    );
+    server.shutdown().await;
+}
+
+#[tokio::test]
+async fn events_travel_over_a_web_socket() {
+    let server = Server::builder().start().await.unwrap();
+    let pipe = server.connector().connect().await.unwrap();
+    let mut client = Client::http1(pipe).await.with_token(&server);
+    let upgrade = [
+        ("connection", "Upgrade"),
+        ("upgrade", "websocket"),
+        ("sec-websocket-version", "13"),
+        ("sec-websocket-key", "dGhlIHNhbXBsZSBub25jZQ=="),
+    ];
+    let answer = client.open(Method::GET, WATCH, &upgrade, "").await;
+    assert_eq!(answer.status(), 101);
+    // The answer to this key stands in RFC 6455.
+    assert_eq!(
+        answer.headers()["sec-websocket-accept"],
+        "s3pPLMBiTxaQ9kYGzzhZRbK+xOo="
+    );
+    let upgraded = hyper::upgrade::on(answer).await.unwrap();
+    let io = hyper_util::rt::TokioIo::new(upgraded);
+    let mut socket = WebSocketStream::from_raw_socket(io, Role::Client, None).await;
+
+    create(&mut connected(&server).await, "a").await;
+    let message = socket.next().await.unwrap().unwrap();
+    let event: Value = serde_json::from_str(message.to_text().unwrap()).unwrap();
+    assert_eq!(
+        (&event["type"], &event["object"]["metadata"]["name"]),
+        (&json!("ADDED"), &json!("a"))
+    );
+    server.shutdown().await;
+    assert!(socket.next().await.unwrap().unwrap().is_close());
+}
+
+#[tokio::test]
+async fn a_slow_client_does_not_hold_up_the_others() {
+    let server = Server::builder().start().await.unwrap();
+    let mut slow = connected(&server).await;
+    let _unread = Lines::open(&mut slow, WATCH).await;
+    let mut client = connected(&server).await;
+    let mut lines = Lines::open(&mut client, WATCH).await;
+    for index in 0..50 {
+        create(&mut client, &format!("c{index}")).await;
+        assert_eq!(lines.event().await, format!("ADDED c{index}"));
+    }
+    server.shutdown().await;
+}
