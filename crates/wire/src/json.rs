@@ -1,7 +1,7 @@
 //! Kubernetes' JSON encoding: cutting objects out of lists and watch streams, and reading their headers.
 //!
 //! Nothing here builds a tree. [`list::ListSplitter`] and [`watch::LineSplitter`] take a body in chunks of any size
-//! and yield objects as slices; [`header`] reads identity, labels and owners from such a slice; decoding the rest
+//! and yield objects as slices; [`mod@header`] reads identity, labels and owners from such a slice; decoding the rest
 //! is `serde_json`'s business, when someone asks. What is passed over is only followed as far as brackets and
 //! quotes go: whether it is proper JSON shows when it is decoded.
 

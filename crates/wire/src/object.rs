@@ -27,6 +27,7 @@ use watchkeeper_meta::{GroupVersionKind, Header, ObjectKey, OwnerReference, Reso
 
 use self::head::{Head, Span};
 use crate::protobuf::Envelope;
+use crate::raw_object::api_version;
 use crate::{Encoding, RawObject, TextPairs, WireError, json, protobuf};
 
 /// An object: its header and its bytes behind one reference count.
@@ -167,11 +168,7 @@ impl Object {
 
     /// What stands in the object's `apiVersion`.
     pub fn api_version(&self) -> Cow<'_, str> {
-        let kind = &self.head().kind;
-        match kind.group.is_empty() {
-            true => Cow::Borrowed(&kind.version),
-            false => Cow::Owned(kind.api_version()),
-        }
+        api_version(&self.head().kind)
     }
 
     /// How to read [`bytes`](Self::bytes).

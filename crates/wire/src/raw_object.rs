@@ -1,5 +1,7 @@
 //! An object that still lies in the stream it came in.
 
+use std::borrow::Cow;
+
 use serde::de::DeserializeOwned;
 use watchkeeper_meta::GroupVersionKind;
 
@@ -34,7 +36,7 @@ impl<'a> RawObject<'a> {
 
     /// Decodes the object where it lies. `expected` is its type where it states none itself.
     pub fn decode<K: DeserializeOwned>(&self, expected: &GroupVersionKind) -> Result<K, WireError> {
-        let expected_version = expected.api_version();
+        let expected_version = api_version(expected);
         let (api_version, kind) = match self.kind.is_empty() {
             true => (&*expected_version, &*expected.kind),
             false => (self.api_version, self.kind),
@@ -61,5 +63,13 @@ impl<'a> RawObject<'a> {
             Encoding::Protobuf => crate::protobuf::header::header(self.bytes).ok(),
         };
         header.map(|header| header.key().to_string()).unwrap_or_default()
+    }
+}
+
+/// What stands in `apiVersion`; borrowed for the core group, whose objects are the most.
+pub(crate) fn api_version(kind: &GroupVersionKind) -> Cow<'_, str> {
+    match kind.group.is_empty() {
+        true => Cow::Borrowed(&kind.version),
+        false => Cow::Owned(kind.api_version()),
     }
 }

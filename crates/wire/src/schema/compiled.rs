@@ -41,7 +41,7 @@ pub fn write(schema: &Schema) -> Vec<u8> {
     out
 }
 
-/// Reads a schema that [`write`] wrote.
+/// Reads a schema that [`write()`] wrote.
 pub fn read(bytes: &'static [u8]) -> Result<Schema, SchemaError> {
     let body = bytes
         .strip_prefix(MAGIC)
