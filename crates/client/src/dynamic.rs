@@ -5,6 +5,7 @@
 //! from each answer, so nobody needs to know beforehand.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::{HeaderMap, Method, Request, Response, header};
@@ -58,6 +59,7 @@ pub struct DynamicApi {
     form: Form,
     /// What is kept of the objects of lists and watches.
     kept: ObjectOptions,
+    timeout: Option<Duration>,
 }
 
 /// What is asked for.
@@ -116,6 +118,7 @@ impl DynamicApi {
             subresource: None,
             form: if builtin { Form::Protobuf } else { Form::Json },
             kept: ObjectOptions::default(),
+            timeout: None,
         }
     }
 
@@ -166,6 +169,12 @@ impl DynamicApi {
         self
     }
 
+    /// Gives each request but watches no more than this time, retries and the whole answer included.
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = Some(timeout);
+        self
+    }
+
     /// The resource.
     pub fn resource(&self) -> &Resource {
         &self.resource
@@ -204,7 +213,7 @@ impl DynamicApi {
             Method::GET,
             self.collection().accepting(self.accept_list()).list(options),
         )?;
-        let answer = Answer::open(&self.client, request, false).await?;
+        let answer = self.open(request, false).await?;
         Ok(ListStream::new(answer, self.kind(), self.kept))
     }
 
@@ -219,7 +228,7 @@ impl DynamicApi {
             Method::GET,
             self.collection().accepting(self.accept()).watch(options),
         )?;
-        let answer = Answer::open(&self.client, request, true).await?;
+        let answer = self.open(request, true).await?;
         Ok(WatchStream::from_answer(answer, self.kind(), self.kept))
     }
 
@@ -251,10 +260,7 @@ impl DynamicApi {
         let payload = self.payload(Method::POST, body)?;
         // What comes back is of the subresource's kind, or a Status; JSON says which by itself.
         let request = self.build(Method::POST, self.object(name).create(payload, options))?;
-        Answer::open(&self.client, request, false)
-            .await?
-            .object_or_status()
-            .await
+        self.open(request, false).await?.object_or_status().await
     }
 
     /// Replaces an object; conflicts if it has changed since it was read.
@@ -311,10 +317,7 @@ impl DynamicApi {
             Method::DELETE,
             self.object(name).accepting(self.accept()).delete(options),
         )?;
-        Answer::open(&self.client, request, false)
-            .await?
-            .object_or_status()
-            .await
+        self.open(request, false).await?.object_or_status().await
     }
 
     /// Deletes all objects that `which` selects; returns those it has begun to delete.
@@ -327,7 +330,7 @@ impl DynamicApi {
             .collection()
             .accepting(self.accept_list())
             .delete(which, options);
-        let answer = Answer::open(&self.client, self.build(Method::DELETE, request)?, false).await?;
+        let answer = self.open(self.build(Method::DELETE, request)?, false).await?;
         ListStream::new(answer, self.kind(), self.kept).collect().await
     }
 
@@ -342,7 +345,12 @@ impl DynamicApi {
     }
 
     async fn send(&self, request: Request<Bytes>) -> Result<Object, Error> {
-        Answer::open(&self.client, request, false).await?.object().await
+        self.open(request, false).await?.object().await
+    }
+
+    async fn open(&self, request: Request<Bytes>, watch: bool) -> Result<Answer, Error> {
+        let timeout = self.timeout.filter(|_| !watch);
+        Answer::open(&self.client, request, &SendOptions { timeout, watch }).await
     }
 
     fn collection(&self) -> CollectionRequests<'_> {
@@ -440,11 +448,9 @@ impl Asked {
 }
 
 impl Answer {
-    pub(crate) async fn open(client: &Client, request: Request<Bytes>, watch: bool) -> Result<Self, Error> {
+    async fn open(client: &Client, request: Request<Bytes>, options: &SendOptions) -> Result<Self, Error> {
         let asked = Asked::new(client, &request);
-        let response = client
-            .send(request, &SendOptions { watch, timeout: None })
-            .await?;
+        let response = client.send(request, options).await?;
         let (head, mut body) = Response::into_parts(response);
         match encoding(&head.headers) {
             Some(encoding) => Ok(Self {

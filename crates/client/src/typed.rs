@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::marker::PhantomData;
+use std::time::Duration;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -116,6 +117,14 @@ impl<K: ResourceType> Api<K> {
     pub fn all_namespaces(self) -> Self {
         Self {
             objects: self.objects.all_namespaces(),
+            ..self
+        }
+    }
+
+    /// Gives each request but watches no more than this time.
+    pub fn timeout(self, timeout: Duration) -> Self {
+        Self {
+            objects: self.objects.timeout(timeout),
             ..self
         }
     }

@@ -2,6 +2,8 @@
 
 mod support;
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -424,4 +426,14 @@ async fn conflicts_are_tried_again_five_times() {
     let result = retry_on_conflict(async || api.get("a", &GetOptions::default()).await).await;
     assert!(result.unwrap_err().is_conflict());
     assert_eq!(server.seen().len(), 5);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_has_the_time_it_is_given() {
+    let (silent, _keep) = support::streamed("application/json");
+    let server = Server::new([silent]);
+    let api = client(&server).api::<ConfigMap>().timeout(Duration::from_secs(7));
+    let begun = tokio::time::Instant::now();
+    assert!(api.list(&ListOptions::default()).await.unwrap_err().is_deadline());
+    assert_eq!(begun.elapsed().as_secs(), 7);
 }
