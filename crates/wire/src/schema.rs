@@ -3,7 +3,7 @@
 //! A [`Schema`] is an arena of [`Type`]s that refer to each other by [`TypeId`], so recursive types need no
 //! special care and a look-up is an index. [`Schema::builtin`] holds every built-in kind; it is read once, from
 //! a compact file that the generator makes out of `schema/types.tsv`. A schema for custom resources is built
-//! at run time with [`Schema::new`] and is the same structure: texts are owned there and borrowed here.
+//! at run time with a [`Builder`] and is the same structure: texts are owned there and borrowed here.
 //!
 //! A schema says how things look on the wire and how lists and maps merge. It does not validate values.
 
@@ -11,8 +11,13 @@ use std::borrow::Cow;
 use std::ops::Index;
 use std::sync::LazyLock;
 
+mod builder;
 pub mod compiled;
 pub mod resources;
+mod slots;
+
+pub use builder::Builder;
+pub(crate) use slots::{Hidden, Slots};
 
 /// A text of the schema: borrowed from the program for built-in kinds, owned for kinds made at run time.
 pub type Text = Cow<'static, str>;
@@ -68,10 +73,8 @@ pub struct Type {
     pub unknown_fields: UnknownFields,
     /// Whether the type carries `apiVersion` and `kind`.
     pub is_object: bool,
-    /// Field index plus one by protobuf number; 0 where no field has that number.
-    by_number: Box<[u16]>,
-    /// Indexes of the fields that protobuf carries, by ascending number: the order messages are written in.
-    wire_order: Box<[u16]>,
+    /// The same fields as protobuf readers walk them.
+    pub(crate) slots: Slots,
     /// JSON names, embedded ones included, in order.
     by_json_name: Box<[JsonName]>,
 }
@@ -368,25 +371,13 @@ impl EnumId {
 impl Type {
     /// A type with these fields; numbers must be unique.
     pub fn new(name: impl Into<Text>, fields: Vec<Field>) -> Self {
-        let mut wire_order: Vec<u16> = (0..fields.len() as u16)
-            .filter(|index| fields[*index as usize].number > 0)
-            .collect();
-        wire_order.sort_by_key(|index| fields[*index as usize].number);
-        let highest = wire_order
-            .last()
-            .map_or(0, |index| fields[*index as usize].number);
-        let mut by_number = vec![0; if highest == 0 { 0 } else { highest as usize + 1 }];
-        for index in &wire_order {
-            by_number[fields[*index as usize].number as usize] = index + 1;
-        }
         Self {
             name: name.into(),
             is_object: fields.iter().any(|field| field.embedded && field.number == 0),
+            slots: Slots::new(&fields),
             fields: fields.into(),
             atomic: false,
             unknown_fields: UnknownFields::Drop,
-            by_number: by_number.into(),
-            wire_order: wire_order.into(),
             by_json_name: Box::default(),
         }
     }
@@ -404,20 +395,13 @@ impl Type {
     /// The field with that protobuf number, and its position in [`Type::fields`].
     #[inline]
     pub fn field_numbered(&self, number: u32) -> Option<(usize, &Field)> {
-        let index = (*self.by_number.get(number as usize)? as usize).checked_sub(1)?;
+        let index = self.slots.at(self.slots.position(number)?).field as usize;
         Some((index, &self.fields[index]))
     }
 
     /// The fields that travel in protobuf, in the order they are written.
     pub fn wire_fields(&self) -> impl Iterator<Item = &Field> {
-        self.wire_order.iter().map(|index| &self.fields[*index as usize])
-    }
-
-    /// The field at a position of [`Type::wire_fields`].
-    #[inline]
-    pub(crate) fn wire_field(&self, position: usize) -> Option<&Field> {
-        let index = *self.wire_order.get(position)?;
-        Some(&self.fields[index as usize])
+        self.slots.fields().map(|index| &self.fields[index])
     }
 
     /// The type's own field of that JSON name, or the embedded field within which it is found.

@@ -19,12 +19,37 @@ use super::special::{self, IntOrString, SchemaOr};
 use super::time::{self, TimeText};
 use crate::schema::{Field, Schema, Shape, TypeId};
 
-impl serde::de::Error for ProtobufError {
+/// An error as visitors pass it along: a pointer, so that every result on the way is small.
+#[derive(Debug)]
+pub(super) struct Error(Box<ProtobufError>);
+
+impl From<ProtobufError> for Error {
+    #[cold]
+    fn from(error: ProtobufError) -> Self {
+        Self(Box::new(error))
+    }
+}
+
+impl From<Error> for ProtobufError {
+    fn from(error: Error) -> Self {
+        *error.0
+    }
+}
+
+impl std::fmt::Display for Error {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl std::error::Error for Error {}
+
+impl serde::de::Error for Error {
     fn custom<T: std::fmt::Display>(message: T) -> Self {
-        Self {
+        Self::from(ProtobufError {
             offset: 0,
             kind: ProtobufErrorKind::Other(message.to_string()),
-        }
+        })
     }
 }
 
@@ -40,6 +65,7 @@ impl<'s> Context<'s> {
         Self { schema, depth: 0 }
     }
 
+    #[inline]
     pub(super) fn deeper(self, at: &Reader<'_>) -> Result<Self, ProtobufError> {
         if self.depth == MAX_DEPTH {
             return Err(at.error(ProtobufErrorKind::TooDeep { limit: MAX_DEPTH }));
@@ -61,9 +87,9 @@ pub(super) struct MessageDeserializer<'s, 'de> {
 }
 
 impl<'de> Deserializer<'de> for MessageDeserializer<'_, 'de> {
-    type Error = ProtobufError;
+    type Error = Error;
 
-    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ProtobufError> {
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
         visitor.visit_map(MessageMap {
             context: self.context.deeper(&self.reader)?,
             fields: Fields::new(&self.context.schema[self.id], self.reader),
@@ -73,7 +99,7 @@ impl<'de> Deserializer<'de> for MessageDeserializer<'_, 'de> {
         })
     }
 
-    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ProtobufError> {
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
         visitor.visit_some(self)
     }
 
@@ -81,11 +107,11 @@ impl<'de> Deserializer<'de> for MessageDeserializer<'_, 'de> {
         self,
         _name: &'static str,
         visitor: V,
-    ) -> Result<V::Value, ProtobufError> {
+    ) -> Result<V::Value, Error> {
         visitor.visit_newtype_struct(self)
     }
 
-    fn deserialize_ignored_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ProtobufError> {
+    fn deserialize_ignored_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
         visitor.visit_unit()
     }
 
@@ -117,7 +143,7 @@ enum Next<'s> {
 
 impl<'s, 'de> MessageMap<'s, 'de> {
     /// The next field that JSON shows.
-    fn next_field(&mut self) -> Result<Option<&'s Field>, ProtobufError> {
+    fn next_field(&mut self) -> Result<Option<&'s Field>, Error> {
         loop {
             match self.fields.step()? {
                 None => match self.outer.pop() {
@@ -130,18 +156,12 @@ impl<'s, 'de> MessageMap<'s, 'de> {
                 }
                 Some(Step::Absent(field)) if field.embedded => self.enter(field, Reader::new(&[])),
                 Some(Step::Present(field, wire_type)) => {
-                    if field.hidden_when_zero(&self.fields.reader)? {
-                        self.fields.reader.skip(wire_type)?;
-                    } else {
-                        self.next = Next::Value(field, wire_type);
-                        return Ok(Some(field));
-                    }
+                    self.next = Next::Value(field, wire_type);
+                    return Ok(Some(field));
                 }
                 Some(Step::Absent(field)) => {
-                    if field.shown_when_absent() {
-                        self.next = Next::Zero(field);
-                        return Ok(Some(field));
-                    }
+                    self.next = Next::Zero(field);
+                    return Ok(Some(field));
                 }
             }
         }
@@ -156,10 +176,10 @@ impl<'s, 'de> MessageMap<'s, 'de> {
 }
 
 impl<'de> MapAccess<'de> for MessageMap<'_, 'de> {
-    type Error = ProtobufError;
+    type Error = Error;
 
-    fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, ProtobufError> {
-        let key: StrDeserializer<'_, ProtobufError> = match (&self.next, self.identity) {
+    fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, Error> {
+        let key: StrDeserializer<'_, Error> = match (&self.next, self.identity) {
             (Next::Identity, Some(_)) => {
                 self.next = Next::KindValue;
                 "kind".into_deserializer()
@@ -176,7 +196,7 @@ impl<'de> MapAccess<'de> for MessageMap<'_, 'de> {
         seed.deserialize(key).map(Some)
     }
 
-    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, ProtobufError> {
+    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Error> {
         let (api_version, kind) = self.identity.unwrap_or_default();
         match std::mem::replace(&mut self.next, Next::Field) {
             Next::KindValue => {
@@ -214,11 +234,19 @@ impl<'de> MapAccess<'de> for MessageMap<'_, 'de> {
 }
 
 /// Gives a place to an error that a visitor made, which does not know where it is.
-fn located(error: ProtobufError, offset: usize) -> ProtobufError {
-    match error {
-        ProtobufError { offset: 0, kind } => ProtobufError { offset, kind },
-        located => located,
+#[cold]
+fn located(mut error: Error, offset: usize) -> Error {
+    if error.0.offset == 0 {
+        error.0.offset = offset;
     }
+    error
+}
+
+#[cold]
+pub(super) fn unexpected_wire_type(reader: &Reader<'_>, number: u32) -> Error {
+    reader
+        .error(ProtobufErrorKind::UnexpectedWireType { number })
+        .into()
 }
 
 /// Reads the value at which a reader stands.
@@ -231,7 +259,7 @@ struct ValueDeserializer<'s, 'r, 'de> {
 }
 
 impl<'s, 'de> ValueDeserializer<'s, '_, 'de> {
-    fn message(self, id: TypeId) -> Result<MessageDeserializer<'s, 'de>, ProtobufError> {
+    fn message(self, id: TypeId) -> Result<MessageDeserializer<'s, 'de>, Error> {
         Ok(MessageDeserializer {
             context: self.context,
             id,
@@ -241,7 +269,7 @@ impl<'s, 'de> ValueDeserializer<'s, '_, 'de> {
     }
 
     /// Whether JSON has null for the value, though the field is there.
-    fn is_null(&self) -> Result<bool, ProtobufError> {
+    fn is_null(&self) -> Result<bool, Error> {
         let message = || self.reader.clone().message();
         Ok(match self.shape {
             Shape::Time | Shape::MicroTime => time::read(message()?)?.is_none(),
@@ -253,7 +281,7 @@ impl<'s, 'de> ValueDeserializer<'s, '_, 'de> {
         })
     }
 
-    fn raw<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ProtobufError> {
+    fn raw<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
         let Some(raw) = special::raw(self.reader.message()?)? else {
             return visitor.visit_unit();
         };
@@ -270,7 +298,7 @@ impl<'s, 'de> ValueDeserializer<'s, '_, 'de> {
         Ok(value)
     }
 
-    fn schema_or<V: Visitor<'de>>(self, id: TypeId, visitor: V) -> Result<V::Value, ProtobufError> {
+    fn schema_or<V: Visitor<'de>>(self, id: TypeId, visitor: V) -> Result<V::Value, Error> {
         let context = self.context.deeper(self.reader)?;
         let shape = Shape::Struct(id);
         match special::schema_or(self.reader.message()?)? {
@@ -295,7 +323,7 @@ impl<'s, 'de> ValueDeserializer<'s, '_, 'de> {
         }
     }
 
-    fn schema_or_bool<V: Visitor<'de>>(self, id: TypeId, visitor: V) -> Result<V::Value, ProtobufError> {
+    fn schema_or_bool<V: Visitor<'de>>(self, id: TypeId, visitor: V) -> Result<V::Value, Error> {
         let context = self.context.deeper(self.reader)?;
         match special::schema_or_bool(self.reader.message()?)? {
             (_, Some(reader)) => MessageDeserializer {
@@ -311,9 +339,9 @@ impl<'s, 'de> ValueDeserializer<'s, '_, 'de> {
 }
 
 impl<'de> Deserializer<'de> for ValueDeserializer<'_, '_, 'de> {
-    type Error = ProtobufError;
+    type Error = Error;
 
-    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ProtobufError> {
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
         let reader = self.reader;
         match self.shape {
             Shape::String(_) => visitor.visit_borrowed_str(reader.text(self.number)?),
@@ -363,9 +391,7 @@ impl<'de> Deserializer<'de> for ValueDeserializer<'_, '_, 'de> {
                 IntOrString::String(text) => visitor.visit_borrowed_str(text),
             },
             Shape::FieldsV1 | Shape::RawExtension | Shape::Json => Self { reader, ..self }.raw(visitor),
-            Shape::Any => Err(reader.error(ProtobufErrorKind::Other(
-                "the field has no protobuf form".to_owned(),
-            ))),
+            Shape::Any => Err(serde::de::Error::custom("the field has no protobuf form")),
             Shape::SchemaOrBool(id) => Self { reader, ..self }.schema_or_bool(*id, visitor),
             Shape::SchemaOrArray(id) | Shape::SchemaOrStrings(id) => {
                 Self { reader, ..self }.schema_or(*id, visitor)
@@ -373,7 +399,7 @@ impl<'de> Deserializer<'de> for ValueDeserializer<'_, '_, 'de> {
         }
     }
 
-    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ProtobufError> {
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
         if self.is_null()? {
             self.reader.skip(self.wire_type)?;
             return visitor.visit_none();
@@ -385,7 +411,7 @@ impl<'de> Deserializer<'de> for ValueDeserializer<'_, '_, 'de> {
         self,
         _name: &'static str,
         visitor: V,
-    ) -> Result<V::Value, ProtobufError> {
+    ) -> Result<V::Value, Error> {
         visitor.visit_newtype_struct(self)
     }
 
@@ -394,12 +420,12 @@ impl<'de> Deserializer<'de> for ValueDeserializer<'_, '_, 'de> {
         _name: &'static str,
         _variants: &'static [&'static str],
         visitor: V,
-    ) -> Result<V::Value, ProtobufError> {
+    ) -> Result<V::Value, Error> {
         let text = self.reader.text(self.number)?;
         visitor.visit_enum(BorrowedStrDeserializer::new(text))
     }
 
-    fn deserialize_ignored_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ProtobufError> {
+    fn deserialize_ignored_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
         self.reader.skip(self.wire_type)?;
         visitor.visit_unit()
     }
@@ -411,7 +437,7 @@ impl<'de> Deserializer<'de> for ValueDeserializer<'_, '_, 'de> {
 }
 
 /// Go prints a whole number without a point, so that readers of JSON find an integer.
-fn visit_float<'de, V: Visitor<'de>>(value: f64, visitor: V) -> Result<V::Value, ProtobufError> {
+fn visit_float<'de, V: Visitor<'de>>(value: f64, visitor: V) -> Result<V::Value, Error> {
     match special::whole(value) {
         Some(whole) => visitor.visit_i64(whole),
         None => visitor.visit_f64(value),
@@ -423,7 +449,7 @@ fn nested_envelope<'de, V: Visitor<'de>>(
     context: Context<'_>,
     raw: special::Raw<'de>,
     visitor: V,
-) -> Result<V::Value, ProtobufError> {
+) -> Result<V::Value, Error> {
     let (envelope, id) = special::open_nested(context.schema, raw)?;
     let Envelope {
         api_version,
@@ -459,12 +485,9 @@ enum Run<'de> {
 }
 
 impl<'de> SeqAccess<'de> for Items<'_, '_, 'de> {
-    type Error = ProtobufError;
+    type Error = Error;
 
-    fn next_element_seed<T: DeserializeSeed<'de>>(
-        &mut self,
-        seed: T,
-    ) -> Result<Option<T::Value>, ProtobufError> {
+    fn next_element_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<Option<T::Value>, Error> {
         loop {
             if let Run::Packed(packed) = &mut self.run {
                 if packed.is_empty() {
@@ -493,9 +516,7 @@ impl<'de> SeqAccess<'de> for Items<'_, '_, 'de> {
                 .map(Some);
             }
             if wire_type != WireType::Bytes {
-                return Err(self
-                    .reader
-                    .error(ProtobufErrorKind::UnexpectedWireType { number: self.number }));
+                return Err(unexpected_wire_type(self.reader, self.number));
             }
             self.run = Run::Packed(self.reader.message()?);
         }
@@ -509,7 +530,7 @@ fn read_item<'de, T: DeserializeSeed<'de>>(
     wire_type: WireType,
     reader: &mut Reader<'de>,
     seed: T,
-) -> Result<T::Value, ProtobufError> {
+) -> Result<T::Value, Error> {
     let offset = reader.offset();
     let value = ValueDeserializer {
         context,
@@ -532,18 +553,13 @@ struct Entries<'s, 'r, 'de> {
 }
 
 impl<'de> MapAccess<'de> for Entries<'_, '_, 'de> {
-    type Error = ProtobufError;
+    type Error = Error;
 
-    fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, ProtobufError> {
+    fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, Error> {
         if !std::mem::take(&mut self.is_first) {
             match next_item(self.reader, self.number)? {
                 Some(WireType::Bytes) => {}
-                Some(_) => {
-                    let number = self.number;
-                    return Err(self
-                        .reader
-                        .error(ProtobufErrorKind::UnexpectedWireType { number }));
-                }
+                Some(_) => return Err(unexpected_wire_type(self.reader, self.number)),
                 None => return Ok(None),
             }
         }
@@ -552,7 +568,7 @@ impl<'de> MapAccess<'de> for Entries<'_, '_, 'de> {
         seed.deserialize(BorrowedStrDeserializer::new(key)).map(Some)
     }
 
-    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, ProtobufError> {
+    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Error> {
         let Some(mut reader) = self.value.take() else {
             return seed.deserialize(ZeroDeserializer {
                 context: self.context,
@@ -619,9 +635,9 @@ struct ZeroDeserializer<'s> {
 }
 
 impl<'de> Deserializer<'de> for ZeroDeserializer<'_> {
-    type Error = ProtobufError;
+    type Error = Error;
 
-    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ProtobufError> {
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
         match self.zero {
             Zero::Null => visitor.visit_unit(),
             Zero::EmptyText => visitor.visit_borrowed_str(""),
@@ -640,7 +656,7 @@ impl<'de> Deserializer<'de> for ZeroDeserializer<'_> {
         }
     }
 
-    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ProtobufError> {
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
         match self.zero {
             Zero::Null => visitor.visit_none(),
             _ => visitor.visit_some(self),
@@ -651,7 +667,7 @@ impl<'de> Deserializer<'de> for ZeroDeserializer<'_> {
         self,
         _name: &'static str,
         visitor: V,
-    ) -> Result<V::Value, ProtobufError> {
+    ) -> Result<V::Value, Error> {
         visitor.visit_newtype_struct(self)
     }
 
@@ -660,7 +676,7 @@ impl<'de> Deserializer<'de> for ZeroDeserializer<'_> {
         _name: &'static str,
         _variants: &'static [&'static str],
         visitor: V,
-    ) -> Result<V::Value, ProtobufError> {
+    ) -> Result<V::Value, Error> {
         visitor.visit_enum(BorrowedStrDeserializer::new(""))
     }
 
@@ -673,12 +689,9 @@ impl<'de> Deserializer<'de> for ZeroDeserializer<'_> {
 struct EmptyList;
 
 impl<'de> SeqAccess<'de> for EmptyList {
-    type Error = ProtobufError;
+    type Error = Error;
 
-    fn next_element_seed<T: DeserializeSeed<'de>>(
-        &mut self,
-        _: T,
-    ) -> Result<Option<T::Value>, ProtobufError> {
+    fn next_element_seed<T: DeserializeSeed<'de>>(&mut self, _: T) -> Result<Option<T::Value>, Error> {
         Ok(None)
     }
 }

@@ -1,12 +1,13 @@
 //! Walks one message beside its type: what is there, and what is not there but must be shown.
 //!
-//! Go writes fields in the order of their numbers, so message and type are merged like two sorted lists:
-//! every declared field comes out exactly once, as [`Step::Present`] or [`Step::Absent`], without a look-up
-//! and without memory. Unknown fields are passed over. A message in another order is an
+//! Go writes fields in the order of their numbers, so message and type are merged like two sorted lists, without
+//! a look-up by name and without memory. Of the fields that JSON would not show, present zeros and most of the
+//! absent ones, nothing comes out. Unknown fields are passed over. A message in another order is an
 //! [`OutOfOrder`](ProtobufErrorKind::OutOfOrder) error, on which the caller turns to [`super::reorder`].
 
+use super::de::{Error, unexpected_wire_type};
 use super::primitive::{ProtobufError, ProtobufErrorKind, Reader, WireType};
-use crate::schema::{Field, Shape, Type};
+use crate::schema::{Field, Hidden, Type};
 
 /// Messages within messages. No built-in kind comes near; only schemas of custom resources nest at will,
 /// and in JSON they meet the same limit.
@@ -18,12 +19,14 @@ pub(super) struct Fields<'s, 'a> {
     declared: &'s Type,
     /// Position of the next declared field, by ascending number.
     next: usize,
-    /// A tag that was read but whose turn has not come.
-    tag: Option<(u32, WireType)>,
+    /// Position of the field whose tag has been read; beyond all at the end of the message.
+    target: usize,
+    /// The layout of the field at the target, once its tag has been read.
+    found: Option<WireType>,
     pub(super) reader: Reader<'a>,
 }
 
-/// One declared field.
+/// One field that JSON shows.
 pub(super) enum Step<'s> {
     /// The reader stands at the field's value; whoever takes the step reads it, a list to its end.
     Present(&'s Field, WireType),
@@ -36,54 +39,79 @@ impl<'s, 'a> Fields<'s, 'a> {
         Self {
             declared,
             next: 0,
-            tag: None,
+            target: 0,
+            found: None,
             reader,
         }
     }
 
-    /// The next declared field; `None` when all have been shown.
+    /// The next field to show; `None` when all have been shown.
     #[inline]
-    pub(super) fn step(&mut self) -> Result<Option<Step<'s>>, ProtobufError> {
+    pub(super) fn step(&mut self) -> Result<Option<Step<'s>>, Error> {
+        let declared = self.declared;
         loop {
-            if self.tag.is_none() {
-                self.tag = self.reader.tag()?;
+            let shown = declared.slots.at(self.next).next_shown as usize;
+            if shown < self.target {
+                self.next = shown + 1;
+                return Ok(Some(Step::Absent(self.field(shown))));
             }
-            let expected = self.declared.wire_field(self.next);
-            match (self.tag, expected) {
-                (None, None) => return Ok(None),
-                (Some((number, wire_type)), Some(field)) if number == field.number => {
-                    self.next += 1;
-                    self.tag = None;
-                    return self.check(field, wire_type).map(Some);
+            self.next = self.target;
+            if let Some(wire_type) = self.found.take() {
+                let position = self.target;
+                self.next += 1;
+                self.target += 1;
+                if !self.is_hidden(position, wire_type)? {
+                    return Ok(Some(Step::Present(self.field(position), wire_type)));
                 }
-                (Some((number, _)), Some(field)) if field.number < number => {
-                    self.next += 1;
-                    return Ok(Some(Step::Absent(field)));
-                }
-                (None, Some(field)) => {
-                    self.next += 1;
-                    return Ok(Some(Step::Absent(field)));
-                }
-                (Some((number, wire_type)), _) => {
-                    if self.declared.field_numbered(number).is_some() {
-                        return Err(self.reader.error(ProtobufErrorKind::OutOfOrder { number }));
-                    }
-                    self.reader.skip(wire_type)?;
-                    self.tag = None;
-                }
+            } else if !self.find()? {
+                return Ok(None);
             }
         }
     }
 
-    fn check(&self, field: &'s Field, wire_type: WireType) -> Result<Step<'s>, ProtobufError> {
-        // Numbers in lists may be packed into one run of bytes.
-        let packed = wire_type == WireType::Bytes && matches!(field.shape, Shape::List(_));
-        if wire_type != field.shape.wire_type() && !packed {
-            return Err(self
-                .reader
-                .error(ProtobufErrorKind::UnexpectedWireType { number: field.number }));
+    fn field(&self, position: usize) -> &'s Field {
+        &self.declared.fields[self.declared.slots.at(position).field as usize]
+    }
+
+    /// Reads tags up to the next known field; false when all is done.
+    #[inline]
+    fn find(&mut self) -> Result<bool, Error> {
+        let slots = &self.declared.slots;
+        while let Some((number, wire_type)) = self.reader.tag()? {
+            match slots.position(number) {
+                Some(position) if position >= self.next => {
+                    let slot = slots.at(position);
+                    let is_packed = slot.is_list && wire_type == WireType::Bytes;
+                    if wire_type != slot.wire_type && !is_packed {
+                        return Err(unexpected_wire_type(&self.reader, number));
+                    }
+                    self.target = position;
+                    self.found = Some(wire_type);
+                    return Ok(true);
+                }
+                Some(_) => return Err(self.reader.error(ProtobufErrorKind::OutOfOrder { number }).into()),
+                None => self.reader.skip(wire_type)?,
+            }
         }
-        Ok(Step::Present(field, wire_type))
+        // What is left is absent.
+        let is_more = self.next < slots.len();
+        self.target = slots.len();
+        Ok(is_more)
+    }
+
+    /// Whether JSON leaves out the value at which the reader stands; if so, it is passed over.
+    #[inline]
+    fn is_hidden(&mut self, position: usize, wire_type: WireType) -> Result<bool, Error> {
+        let is_hidden = match self.declared.slots.at(position).hidden {
+            Hidden::Never => false,
+            Hidden::WhenZero => self.reader.clone().varint()? == 0,
+            Hidden::WhenZeroFloat => self.reader.clone().fixed64()? << 1 == 0,
+            Hidden::WhenZeroTime => super::time::read(self.reader.clone().message()?)?.is_none(),
+        };
+        if is_hidden {
+            self.reader.skip(wire_type)?;
+        }
+        Ok(is_hidden)
     }
 }
 
@@ -96,67 +124,6 @@ pub(super) fn next_item(reader: &mut Reader<'_>, number: u32) -> Result<Option<W
         _ => {
             *reader = before;
             Ok(None)
-        }
-    }
-}
-
-impl Shape {
-    /// How a value, or an item of a list, is laid out.
-    #[inline]
-    pub(super) fn wire_type(&self) -> WireType {
-        match self {
-            Shape::Bool | Shape::Int32 | Shape::Int64 => WireType::Varint,
-            Shape::Float64 => WireType::Fixed64,
-            Shape::List(item) => item.wire_type(),
-            _ => WireType::Bytes,
-        }
-    }
-}
-
-impl Field {
-    /// Whether JSON shows the field although it has no value, as Go does: structs always, others unless they
-    /// are `omitempty`.
-    pub(crate) fn shown_when_absent(&self) -> bool {
-        if self.omit_zero {
-            return false;
-        }
-        if self.pointer {
-            return !self.omit_empty;
-        }
-        match self.shape {
-            Shape::String(_)
-            | Shape::Bool
-            | Shape::Int32
-            | Shape::Int64
-            | Shape::Float64
-            | Shape::Bytes
-            | Shape::List(_)
-            | Shape::Map(_)
-            | Shape::ListMessage(_)
-            | Shape::Any => !self.omit_empty,
-            _ => true,
-        }
-    }
-
-    /// Whether JSON leaves out a field that is present but zero: the reader stands at its value.
-    #[inline]
-    pub(super) fn hidden_when_zero(&self, reader: &Reader<'_>) -> Result<bool, ProtobufError> {
-        if self.pointer || !(self.omit_empty || self.omit_zero) {
-            return Ok(false);
-        }
-        match self.shape {
-            Shape::String(_)
-            | Shape::Bool
-            | Shape::Int32
-            | Shape::Int64
-            | Shape::Bytes
-            | Shape::ListMessage(_) => {
-                // The number itself, or the length of what follows.
-                Ok(reader.clone().varint()? == 0)
-            }
-            Shape::Float64 => Ok(reader.clone().fixed64()? << 1 == 0),
-            Shape::Time if self.omit_zero => Ok(super::time::read(reader.clone().message()?)?.is_none()),
-            _ => Ok(false),
         }
     }
 }

@@ -57,7 +57,7 @@ impl<'a> Message<'a> {
 
     /// Reads the message into any type that reads from the JSON form.
     pub fn decode<T: DeserializeOwned>(&self) -> Result<T, ProtobufError> {
-        self.in_order(|raw| T::deserialize(self.deserializer(raw)))
+        self.in_order(|raw| Ok(T::deserialize(self.deserializer(raw))?))
     }
 
     /// The message as a JSON value.

@@ -77,14 +77,6 @@ pub enum ProtobufErrorKind {
         /// The limit.
         limit: usize,
     },
-    /// An envelope names a kind that the schema does not have.
-    #[error("no kind {kind:?} in version {api_version:?}")]
-    UnknownKind {
-        /// What the envelope has as `apiVersion`.
-        api_version: String,
-        /// What it has as `kind`.
-        kind: String,
-    },
     /// Anything a higher layer finds wrong with a well-formed message.
     #[error("{0}")]
     Other(String),
@@ -93,10 +85,9 @@ pub enum ProtobufErrorKind {
 /// Reads the fields of one message in order.
 #[derive(Clone, Debug)]
 pub struct Reader<'a> {
-    bytes: &'a [u8],
-    position: usize,
-    /// Offset of `bytes` within the outermost slice, for error messages.
-    base: usize,
+    rest: &'a [u8],
+    /// Offset of the end of `rest` within the outermost slice, for error messages.
+    end: usize,
 }
 
 impl<'a> Reader<'a> {
@@ -106,22 +97,22 @@ impl<'a> Reader<'a> {
     }
 
     /// Reads a message that starts `base` bytes into the outermost slice.
+    #[inline]
     pub fn nested(bytes: &'a [u8], base: usize) -> Self {
         Self {
-            bytes,
-            position: 0,
-            base,
+            rest: bytes,
+            end: base + bytes.len(),
         }
     }
 
     /// Whether every field has been read.
     pub fn is_empty(&self) -> bool {
-        self.position == self.bytes.len()
+        self.rest.is_empty()
     }
 
     /// Offset of the next byte within the outermost slice.
     pub fn offset(&self) -> usize {
-        self.base + self.position
+        self.end - self.rest.len()
     }
 
     /// An error at the next byte.
@@ -138,12 +129,9 @@ impl<'a> Reader<'a> {
         if self.is_empty() {
             return Ok(None);
         }
-        let start = self.position;
+        let start = self.offset();
         let tag = self.varint()?;
-        let fail = |kind| ProtobufError {
-            offset: self.base + start,
-            kind,
-        };
+        let fail = |kind| ProtobufError { offset: start, kind };
         let number = tag >> 3;
         if number == 0 || number >= 1 << 29 {
             return Err(fail(ProtobufErrorKind::FieldNumber(number)));
@@ -161,14 +149,24 @@ impl<'a> Reader<'a> {
     /// A varint.
     #[inline]
     pub fn varint(&mut self) -> Result<u64, ProtobufError> {
-        let rest = &self.bytes[self.position..];
-        // Tags, lengths and most numbers fit one byte.
-        if let Some(&byte) = rest.first()
-            && byte < 0x80
-        {
-            self.position += 1;
-            return Ok(u64::from(byte));
+        // Tags, lengths and most numbers fit one byte, nearly all others two.
+        match *self.rest {
+            [byte, ref rest @ ..] if byte < 0x80 => {
+                self.rest = rest;
+                Ok(u64::from(byte))
+            }
+            [low, high, ref rest @ ..] if high < 0x80 => {
+                self.rest = rest;
+                Ok(u64::from(low & 0x7f) | u64::from(high) << 7)
+            }
+            _ => self.long_varint(),
         }
+    }
+
+    /// Out of line, so that the short case can be inlined everywhere.
+    #[inline(never)]
+    fn long_varint(&mut self) -> Result<u64, ProtobufError> {
+        let rest = self.rest;
         let mut value = 0u64;
         for (index, &byte) in rest.iter().take(VARINT_BYTES).enumerate() {
             // The tenth byte holds the 64th bit alone.
@@ -177,7 +175,7 @@ impl<'a> Reader<'a> {
             }
             value |= u64::from(byte & 0x7f) << (7 * index);
             if byte < 0x80 {
-                self.position += index + 1;
+                self.rest = &rest[index + 1..];
                 return Ok(value);
             }
         }
@@ -191,15 +189,21 @@ impl<'a> Reader<'a> {
     /// A length-delimited run of bytes.
     #[inline]
     pub fn bytes(&mut self) -> Result<&'a [u8], ProtobufError> {
-        let before = self.position;
+        let before = self.rest;
         let length = self.varint()?;
-        let rest = &self.bytes[self.position..];
-        if length > rest.len() as u64 {
-            self.position = before;
-            return Err(self.error(ProtobufErrorKind::Truncated));
+        match self
+            .rest
+            .split_at_checked(usize::try_from(length).unwrap_or(usize::MAX))
+        {
+            Some((bytes, rest)) => {
+                self.rest = rest;
+                Ok(bytes)
+            }
+            None => {
+                self.rest = before;
+                Err(self.error(ProtobufErrorKind::Truncated))
+            }
         }
-        self.position += length as usize;
-        Ok(&rest[..length as usize])
     }
 
     /// A length-delimited text; `number` is for the error message.
@@ -241,9 +245,9 @@ impl<'a> Reader<'a> {
     }
 
     fn array<const N: usize>(&mut self) -> Result<[u8; N], ProtobufError> {
-        match self.bytes[self.position..].first_chunk() {
-            Some(chunk) => {
-                self.position += N;
+        match self.rest.split_first_chunk() {
+            Some((chunk, rest)) => {
+                self.rest = rest;
                 Ok(*chunk)
             }
             None => Err(self.error(ProtobufErrorKind::Truncated)),

@@ -53,10 +53,7 @@ pub(super) fn open_nested<'a>(schema: &Schema, raw: Raw<'a>) -> Result<(Nested<'
 pub(super) fn unknown_kind(api_version: &str, kind: &str, offset: usize) -> ProtobufError {
     ProtobufError {
         offset,
-        kind: ProtobufErrorKind::UnknownKind {
-            api_version: api_version.to_owned(),
-            kind: kind.to_owned(),
-        },
+        kind: ProtobufErrorKind::Other(format!("no kind {kind:?} in version {api_version:?}")),
     }
 }
 

@@ -62,18 +62,12 @@ impl Writer<'_> {
                 }
                 Step::Absent(field) if field.embedded => self.embedded(context, field, Reader::new(&[]))?,
                 Step::Present(field, wire_type) => {
-                    if field.hidden_when_zero(&fields.reader)? {
-                        fields.reader.skip(wire_type)?;
-                    } else {
-                        self.key(&field.name);
-                        self.field(context, field, wire_type, &mut fields.reader)?;
-                    }
+                    self.key(&field.name);
+                    self.field(context, field, wire_type, &mut fields.reader)?;
                 }
                 Step::Absent(field) => {
-                    if field.shown_when_absent() {
-                        self.key(&field.name);
-                        self.zero(context, Zero::of(field))?;
-                    }
+                    self.key(&field.name);
+                    self.zero(context, Zero::of(field))?;
                 }
             }
         }
