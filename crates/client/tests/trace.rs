@@ -26,7 +26,7 @@ impl Subscriber for Lines {
         let mut line = Line::default();
         event.record(&mut line);
         if let Some(level) = line.level {
-            writeln!(self.0.lock().unwrap(), "{level:2} {}", line.message).unwrap();
+            writeln!(self.0.lock().unwrap(), "v={level} {}", line.message).unwrap();
         }
     }
 
@@ -98,45 +98,45 @@ fn each_level_shows_more() {
     check(
         6,
         expect![[r#"
-             6 GET https://kube:6443/version 200 OK in 0 milliseconds
+            v=6 GET https://kube:6443/version 200 OK in 0 milliseconds
         "#]],
     );
     check(
         7,
         expect![[r#"
-             7 GET https://kube:6443/version
-             7 Request Headers:
-             7     Accept: application/json, */*
-             7     User-Agent: test/1.0
-             7     Authorization: Bearer <masked>
-             6 GET https://kube:6443/version 200 OK in 0 milliseconds
+            v=7 GET https://kube:6443/version
+            v=7 Request Headers:
+            v=7     Accept: application/json, */*
+            v=7     User-Agent: test/1.0
+            v=7     Authorization: Bearer <masked>
+            v=6 GET https://kube:6443/version 200 OK in 0 milliseconds
         "#]],
     );
     check(
         8,
         expect![[r#"
-             7 GET https://kube:6443/version
-             7 Request Headers:
-             7     Accept: application/json, */*
-             7     User-Agent: test/1.0
-             7     Authorization: Bearer <masked>
-             6 GET https://kube:6443/version 200 OK in 0 milliseconds
-             8 Response Headers:
-             8     Content-Type: application/json
-             8     Date: now
-             8 Response Body: {"a":1}
+            v=7 GET https://kube:6443/version
+            v=7 Request Headers:
+            v=7     Accept: application/json, */*
+            v=7     User-Agent: test/1.0
+            v=7     Authorization: Bearer <masked>
+            v=6 GET https://kube:6443/version 200 OK in 0 milliseconds
+            v=8 Response Headers:
+            v=8     Content-Type: application/json
+            v=8     Date: now
+            v=8 Response Body: {"a":1}
         "#]],
     );
     check(
         9,
         expect![[r#"
-             9 curl -v -XGET  -H "Accept: application/json, */*" -H "User-Agent: test/1.0" -H "Authorization: Bearer <masked>" 'https://kube:6443/version'
-             6 GET https://kube:6443/version 200 OK in 0 milliseconds
-             9 HTTP Statistics: DNSLookup 0 ms Dial 0 ms TLSHandshake 0 ms ServerProcessing 0 ms Duration 0 ms
-             8 Response Headers:
-             8     Content-Type: application/json
-             8     Date: now
-             8 Response Body: {"a":1}
+            v=9 curl -v -XGET  -H "Accept: application/json, */*" -H "User-Agent: test/1.0" -H "Authorization: Bearer <masked>" 'https://kube:6443/version'
+            v=6 GET https://kube:6443/version 200 OK in 0 milliseconds
+            v=9 HTTP Statistics: DNSLookup 0 ms Dial 0 ms TLSHandshake 0 ms ServerProcessing 0 ms Duration 0 ms
+            v=8 Response Headers:
+            v=8     Content-Type: application/json
+            v=8     Date: now
+            v=8 Response Body: {"a":1}
         "#]],
     );
 }
