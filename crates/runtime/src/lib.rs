@@ -9,6 +9,7 @@ pub mod delta;
 pub mod factory;
 pub mod follow;
 pub mod informer;
+pub mod leader;
 pub mod position;
 pub mod queue;
 pub mod reflector;

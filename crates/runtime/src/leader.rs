@@ -1,0 +1,226 @@
+//! Leader election over a Lease: of several processes one works, and it stops before another begins.
+//!
+//! The rules are client-go's: the lease is taken when it is free or has not been renewed for its duration *as seen
+//! here*, so clocks need not agree. One thing is stronger: the work is a future that is dropped when the lease could
+//! not be renewed in time, and the lease is given back only after the work has ended. Nothing runs without the lease.
+//! (A future is dropped where it awaits; work that blocks its thread cannot be stopped by anybody.)
+//!
+//! ```text
+//!  renewed            renew deadline   lease duration
+//!     ├─────────────────────┤ work is dropped    │ others may take it
+//! ```
+
+mod record;
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+use watchkeeper_client::{DynamicApi, Error};
+use watchkeeper_meta::{CreateOptions, GetOptions, Time, UpdateOptions};
+
+use self::record::{Decision, LeaseRecord, Observed};
+
+/// 15 s, as client-go.
+pub const LEASE_DURATION: Duration = Duration::from_secs(15);
+/// 10 s, as client-go.
+pub const RENEW_DEADLINE: Duration = Duration::from_secs(10);
+/// 2 s, as client-go.
+pub const RETRY_PERIOD: Duration = Duration::from_secs(2);
+/// The renew deadline must leave room for more than this many retries, as in client-go.
+const JITTER_FACTOR: f64 = 1.2;
+
+/// Who takes part in which election.
+#[derive(Clone, Debug)]
+pub struct LeaderOptions {
+    /// The name of the lease.
+    pub lease: String,
+    /// Who this is: different for every process, for instance host name and a random part.
+    pub identity: String,
+    /// For how long a lease that is not renewed is respected.
+    pub lease_duration: Duration,
+    /// For how long the leader tries to renew before it stops working.
+    pub renew_deadline: Duration,
+    /// How often the lease is renewed, or asked for.
+    pub retry_period: Duration,
+}
+
+impl LeaderOptions {
+    /// client-go's times.
+    pub fn new(lease: impl Into<String>, identity: impl Into<String>) -> Self {
+        Self {
+            lease: lease.into(),
+            identity: identity.into(),
+            lease_duration: LEASE_DURATION,
+            renew_deadline: RENEW_DEADLINE,
+            retry_period: RETRY_PERIOD,
+        }
+    }
+}
+
+/// Times that cannot keep two leaders apart.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum LeaderOptionsError {
+    /// Others would take the lease while the work still runs.
+    #[error("lease duration must be longer than the renew deadline")]
+    LeaseTooShort,
+    /// One failed renewal would end the work.
+    #[error("renew deadline must be longer than 1.2 retry periods")]
+    DeadlineTooShort,
+    /// There is nobody to be told apart.
+    #[error("identity must not be empty")]
+    NoIdentity,
+}
+
+/// How leading has ended.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Led<T> {
+    /// The work has ended by itself; the lease was given back.
+    Finished(T),
+    /// The lease could not be renewed in time; the work was dropped.
+    Lost,
+}
+
+/// One who takes part.
+#[derive(Debug)]
+pub struct LeaderElector {
+    leases: DynamicApi,
+    options: LeaderOptions,
+    observed: Option<Observed>,
+}
+
+impl LeaderElector {
+    /// Takes part in an election over a lease of this API and namespace.
+    pub fn new(leases: DynamicApi, options: LeaderOptions) -> Result<Self, LeaderOptionsError> {
+        if options.identity.is_empty() {
+            return Err(LeaderOptionsError::NoIdentity);
+        }
+        if options.lease_duration <= options.renew_deadline {
+            return Err(LeaderOptionsError::LeaseTooShort);
+        }
+        if options.renew_deadline <= options.retry_period.mul_f64(JITTER_FACTOR) {
+            return Err(LeaderOptionsError::DeadlineTooShort);
+        }
+        Ok(Self {
+            leases,
+            options,
+            observed: None,
+        })
+    }
+
+    /// Who leads, as far as was seen.
+    pub fn leader(&self) -> Option<&str> {
+        self.observed
+            .as_ref()
+            .and_then(|observed| observed.record.holder())
+    }
+
+    /// Waits until it leads, then works until the work ends or the lease is lost. Dropping this drops the work; the
+    /// lease then runs out by itself.
+    pub async fn lead<T>(&mut self, work: impl AsyncFnOnce() -> T) -> Led<T> {
+        let mut renewed = self.acquire().await;
+        let outcome = {
+            let work = work();
+            tokio::pin!(work);
+            loop {
+                let lost_at = renewed + self.options.renew_deadline;
+                tokio::select! {
+                    // The deadline goes first: work that is always ready must not outlive it.
+                    biased;
+                    () = tokio::time::sleep_until(lost_at) => break Led::Lost,
+                    at = self.renew() => renewed = at,
+                    done = &mut work => break Led::Finished(done),
+                }
+            }
+        };
+        if matches!(outcome, Led::Finished(_)) {
+            self.release().await;
+        }
+        outcome
+    }
+
+    /// Tries until the lease is held. Returns when it was asked for, which is before it was granted.
+    async fn acquire(&mut self) -> Instant {
+        loop {
+            let asked = Instant::now();
+            match self.try_once().await {
+                Ok(true) => return asked,
+                Ok(false) => {}
+                Err(error) => tracing::warn!(%error, lease = self.options.lease, "cannot ask for the lease"),
+            }
+            tokio::time::sleep(self.jittered(self.options.retry_period)).await;
+        }
+    }
+
+    /// Waits for the next renewal and tries until it succeeds. The caller gives up.
+    async fn renew(&mut self) -> Instant {
+        loop {
+            tokio::time::sleep(self.options.retry_period).await;
+            let asked = Instant::now();
+            match self.try_once().await {
+                Ok(true) => return asked,
+                Ok(false) => tracing::warn!(lease = self.options.lease, "another holds the lease"),
+                Err(error) => tracing::warn!(%error, lease = self.options.lease, "cannot renew the lease"),
+            }
+        }
+    }
+
+    /// Looks at the lease and takes or renews it if that is possible. Whether it is held now.
+    async fn try_once(&mut self) -> Result<bool, Error> {
+        let found = match self.leases.get(&self.options.lease, &GetOptions::default()).await {
+            Ok(lease) => Some(LeaseRecord::read(&lease)),
+            Err(error) if error.is_not_found() => None,
+            Err(error) => return Err(error),
+        };
+        self.observed = found.map(|record| Observed::next(self.observed.take(), record, Instant::now()));
+        let decision = record::decide(
+            self.observed.as_ref(),
+            &self.options,
+            Instant::now(),
+            wall_clock(),
+        );
+        let written = match decision {
+            Decision::Wait => return Ok(false),
+            Decision::Create(lease) => self.leases.create(&lease, &CreateOptions::default()).await,
+            Decision::Update(lease) => {
+                let options = UpdateOptions::default();
+                self.leases.update(&self.options.lease, &lease, &options).await
+            }
+        };
+        match written {
+            Ok(lease) => {
+                let record = LeaseRecord::read(&lease);
+                self.observed = Some(Observed::next(self.observed.take(), record, Instant::now()));
+                Ok(true)
+            }
+            // Somebody else was quicker.
+            Err(error) if error.is_conflict() || error.is_already_exists() => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Gives the lease back so that others need not wait. Failing that, it runs out.
+    async fn release(&mut self) {
+        let Some(observed) = &self.observed else { return };
+        let Some(lease) = observed.record.released(wall_clock()) else {
+            return;
+        };
+        let options = UpdateOptions::default();
+        if let Err(error) = self.leases.update(&self.options.lease, &lease, &options).await {
+            tracing::warn!(%error, lease = self.options.lease, "the lease was not given back");
+        }
+    }
+
+    fn jittered(&self, period: Duration) -> Duration {
+        period + period.mul_f64(JITTER_FACTOR * fastrand::f64())
+    }
+}
+
+/// The time to write into the lease; only people read it.
+fn wall_clock() -> Time {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    let now = now.unwrap_or_default();
+    Time {
+        seconds: now.as_secs() as i64,
+        nanos: now.subsec_nanos() as i32,
+    }
+}

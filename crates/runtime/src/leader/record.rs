@@ -1,0 +1,213 @@
+//! What stands in a lease, and what follows from it: the election without a server and without a clock.
+
+use serde_json::{Value, json};
+use tokio::time::Instant;
+use watchkeeper_meta::Time;
+use watchkeeper_wire::Object;
+
+use super::LeaderOptions;
+
+/// A lease as it was read: the whole object, so that a write keeps what others have put there.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct LeaseRecord {
+    lease: Value,
+}
+
+/// A lease and when it was first seen like that.
+#[derive(Clone, Debug)]
+pub(super) struct Observed {
+    pub(super) record: LeaseRecord,
+    since: Instant,
+}
+
+/// What to do about a lease.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Decision {
+    /// Another holds it.
+    Wait,
+    /// There is none yet.
+    Create(Value),
+    /// It is ours, or free, or has run out.
+    Update(Value),
+}
+
+impl LeaseRecord {
+    pub(super) fn read(lease: &Object) -> Self {
+        // A lease that cannot be read is treated as one that nobody holds; writing it back will tell.
+        let lease = lease.to_value().unwrap_or_default();
+        Self { lease }
+    }
+
+    /// Who holds it.
+    pub(super) fn holder(&self) -> Option<&str> {
+        self.lease["spec"]["holderIdentity"]
+            .as_str()
+            .filter(|holder| !holder.is_empty())
+    }
+
+    fn transitions(&self) -> i64 {
+        self.lease["spec"]["leaseTransitions"].as_i64().unwrap_or(0)
+    }
+
+    /// The same lease without a holder.
+    pub(super) fn released(&self, now: Time) -> Option<Value> {
+        self.holder()?;
+        let mut lease = self.lease.clone();
+        lease["spec"] = json!({
+            "holderIdentity": "",
+            "leaseDurationSeconds": 1,
+            "acquireTime": now.to_rfc3339_micro(),
+            "renewTime": now.to_rfc3339_micro(),
+            "leaseTransitions": self.transitions(),
+        });
+        Some(lease)
+    }
+}
+
+impl Observed {
+    /// What is known now: a lease that has not changed is as old as when it was first seen.
+    pub(super) fn next(before: Option<Self>, record: LeaseRecord, now: Instant) -> Self {
+        match before {
+            Some(before) if before.record == record => before,
+            _ => Self { record, since: now },
+        }
+    }
+}
+
+/// Decides by what was observed. `wall` is only written down, never compared.
+pub(super) fn decide(
+    observed: Option<&Observed>,
+    options: &LeaderOptions,
+    now: Instant,
+    wall: Time,
+) -> Decision {
+    let Some(observed) = observed else {
+        return Decision::Create(json!({
+            "apiVersion": "coordination.k8s.io/v1",
+            "kind": "Lease",
+            "metadata": {"name": options.lease},
+            "spec": spec(options, wall, &wall.to_rfc3339_micro(), 0),
+        }));
+    };
+    let record = &observed.record;
+    let mine = record.holder() == Some(&options.identity);
+    let respected = observed.since + options.lease_duration > now;
+    if record.holder().is_some() && !mine && respected {
+        return Decision::Wait;
+    }
+    let acquired = match (mine, record.lease["spec"]["acquireTime"].as_str()) {
+        (true, Some(acquired)) => acquired.to_owned(),
+        _ => wall.to_rfc3339_micro(),
+    };
+    let transitions = record.transitions() + i64::from(!mine);
+    let mut lease = record.lease.clone();
+    lease["spec"] = spec(options, wall, &acquired, transitions);
+    Decision::Update(lease)
+}
+
+fn spec(options: &LeaderOptions, now: Time, acquired: &str, transitions: i64) -> Value {
+    json!({
+        "holderIdentity": options.identity,
+        "leaseDurationSeconds": options.lease_duration.as_secs().max(1),
+        "acquireTime": acquired,
+        "renewTime": now.to_rfc3339_micro(),
+        "leaseTransitions": transitions,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn lease(holder: &str, renewed: &str, transitions: i64) -> LeaseRecord {
+        LeaseRecord {
+            lease: json!({
+                "metadata": {"name": "l", "resourceVersion": "7"},
+                "spec": {"holderIdentity": holder, "acquireTime": "then", "renewTime": renewed, "leaseTransitions": transitions},
+            }),
+        }
+    }
+
+    fn check(observed: Option<&Observed>, after: u64) -> Decision {
+        let now = observed.map_or_else(Instant::now, |observed| observed.since) + Duration::from_secs(after);
+        decide(
+            observed,
+            &LeaderOptions::new("l", "me"),
+            now,
+            Time::from_seconds(0),
+        )
+    }
+
+    fn observed(record: LeaseRecord) -> Observed {
+        Observed::next(None, record, Instant::now())
+    }
+
+    fn written(decision: Decision) -> Value {
+        match decision {
+            Decision::Update(lease) | Decision::Create(lease) => lease["spec"].clone(),
+            Decision::Wait => panic!("waits"),
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_lease_that_does_not_exist_is_created() {
+        let spec = written(check(None, 0));
+        assert_eq!(
+            (
+                spec["holderIdentity"].as_str(),
+                spec["leaseDurationSeconds"].as_i64()
+            ),
+            (Some("me"), Some(15))
+        );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn anothers_lease_is_respected_for_its_duration_as_seen_here() {
+        let theirs = observed(lease("other", "a", 3));
+        assert_eq!(check(Some(&theirs), 14), Decision::Wait);
+        let spec = written(check(Some(&theirs), 15));
+        assert_eq!(
+            (spec["holderIdentity"].as_str(), spec["leaseTransitions"].as_i64()),
+            (Some("me"), Some(4))
+        );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_renewal_seen_later_begins_a_new_duration() {
+        let start = Instant::now();
+        let first = Observed::next(None, lease("other", "a", 0), start);
+        let same = Observed::next(
+            Some(first),
+            lease("other", "a", 0),
+            start + Duration::from_secs(10),
+        );
+        assert_eq!(same.since, start);
+        let renewed = Observed::next(
+            Some(same),
+            lease("other", "b", 0),
+            start + Duration::from_secs(12),
+        );
+        assert_eq!(check(Some(&renewed), 14), Decision::Wait);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn ones_own_lease_is_renewed_and_keeps_its_beginning() {
+        let spec = written(check(Some(&observed(lease("me", "a", 3))), 1));
+        assert_eq!(
+            (spec["acquireTime"].as_str(), spec["leaseTransitions"].as_i64()),
+            (Some("then"), Some(3))
+        );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_released_lease_is_free_at_once() {
+        let record = lease("me", "a", 3);
+        let released = LeaseRecord {
+            lease: record.released(Time::from_seconds(0)).unwrap(),
+        };
+        assert_eq!(released.holder(), None);
+        assert!(matches!(check(Some(&observed(released)), 0), Decision::Update(_)));
+    }
+}

@@ -1,0 +1,89 @@
+//! A position file across restarts, on a real server.
+
+use std::sync::Arc;
+
+use watchkeeper_runtime::api_source::ApiSource;
+use watchkeeper_runtime::follow::Follow;
+use watchkeeper_runtime::position::PositionFile;
+use watchkeeper_runtime::watcher::{Config, Event};
+
+use crate::support::{Cluster, SOON, leases};
+
+async fn next(follow: &mut Follow) -> String {
+    loop {
+        let followed = tokio::time::timeout(SOON, follow.next()).await.expect("an event");
+        let followed = followed.expect("a position").expect("not the end");
+        let stream = followed.stream;
+        let said = match followed.what.expect("no failure") {
+            Event::InitApply(object) => format!("{stream} ={}", object.name()),
+            Event::Apply(object) => format!("{stream} +{}", object.name()),
+            Event::Delete(object) => format!("{stream} -{}", object.name()),
+            Event::InitDone(_) => format!("{stream} listed"),
+            Event::Init | Event::Progress(_) => continue,
+        };
+        if !said.contains("kube-root-ca.crt") {
+            return said;
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_happened_while_a_program_was_down_arrives_deletes_included() {
+    let cluster = Cluster::start().await;
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("position.json");
+    let start = || {
+        let mut follow = Follow::with_position(PositionFile::open(&path).expect("readable"));
+        follow.add(
+            "maps",
+            Arc::new(ApiSource::new(cluster.maps())),
+            Config::default(),
+        );
+        follow
+    };
+    cluster.create("a").await;
+    let mut first = start();
+    assert_eq!(
+        [next(&mut first).await, next(&mut first).await],
+        ["maps =a", "maps listed"]
+    );
+    first.finish().expect("written");
+    cluster.create("b").await;
+    cluster.delete("a").await;
+    let mut second = start();
+    assert_eq!(
+        [next(&mut second).await, next(&mut second).await],
+        ["maps +b", "maps -a"]
+    );
+}
+
+#[tokio::test]
+async fn several_kinds_come_in_one_stream() {
+    let cluster = Cluster::start().await;
+    let mut follow = Follow::new();
+    let lease_api = cluster.client.dynamic(leases()).namespace("default");
+    follow.add(
+        "maps",
+        Arc::new(ApiSource::new(cluster.maps())),
+        Config::default(),
+    );
+    follow.add(
+        "leases",
+        Arc::new(ApiSource::new(lease_api.clone())),
+        Config::default(),
+    );
+    let mut listed = [next(&mut follow).await, next(&mut follow).await];
+    listed.sort();
+    assert_eq!(listed, ["leases listed", "maps listed"]);
+    cluster.create("a").await;
+    assert_eq!(next(&mut follow).await, "maps +a");
+    let lease = serde_json::json!({
+        "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+        "metadata": {"name": "l", "namespace": "default"}, "spec": {},
+    });
+    lease_api
+        .create(&lease, &Default::default())
+        .await
+        .expect("created");
+    assert_eq!(next(&mut follow).await, "leases +l");
+}

@@ -1,0 +1,182 @@
+//! Informers and controllers on a real server.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use tokio::sync::oneshot;
+use watchkeeper_client::Error;
+use watchkeeper_runtime::api_source::ApiSource;
+use watchkeeper_runtime::controller::{Action, Controller, ControllerOptions, Reconciler, Request};
+use watchkeeper_runtime::factory::{Factory, FactoryOptions, Selection};
+use watchkeeper_runtime::informer::{Informer, InformerOptions};
+use watchkeeper_runtime::watcher::{Config, InitialList};
+
+use crate::support::{Cluster, SOON, config_maps, told_about};
+
+fn informer(cluster: &Cluster, initial_list: InitialList) -> Informer {
+    let config = Config {
+        initial_list,
+        ..Default::default()
+    };
+    let options = InformerOptions {
+        config,
+        ..Default::default()
+    };
+    Informer::start(Arc::new(ApiSource::new(cluster.maps())), options)
+}
+
+async fn follows(initial_list: InitialList) {
+    let cluster = Cluster::start().await;
+    cluster.create("a").await;
+    let informer = informer(&cluster, initial_list);
+    let mut changes = informer.subscribe(Default::default());
+    assert_eq!(told_about(&mut changes, 2).await, ["+a Initial", "synced"]);
+    cluster.create("b").await;
+    cluster.change("a", "two").await;
+    cluster.delete("a").await;
+    assert_eq!(
+        told_about(&mut changes, 3).await,
+        ["+b Watch", "~a Watch", "-a Watch"]
+    );
+    let own = cluster.change("b", "mine").await;
+    let snapshot = informer.store().wait_for(&own.version()).await;
+    assert!(
+        snapshot
+            .find("default", "b")
+            .is_some_and(|b| b.is_same_version(&own)),
+        "reads its own write"
+    );
+    cluster.server.shutdown().await;
+}
+
+#[tokio::test]
+async fn an_informer_follows_the_server_by_streaming_list() {
+    follows(InitialList::Streaming).await;
+}
+
+#[tokio::test]
+async fn an_informer_follows_the_server_by_pages() {
+    follows(InitialList::Paged).await;
+}
+
+#[tokio::test]
+async fn pages_are_put_together() {
+    let cluster = Cluster::start().await;
+    for number in 0..25 {
+        cluster.create(&format!("map-{number:02}")).await;
+    }
+    let config = Config {
+        initial_list: InitialList::Paged,
+        page_size: Some(10),
+        ..Default::default()
+    };
+    let options = InformerOptions {
+        config,
+        ..Default::default()
+    };
+    let informer = Informer::start(Arc::new(ApiSource::new(cluster.maps())), options);
+    let snapshot = informer.synced(SOON).await.expect("synced");
+    let maps = snapshot.iter().filter(|object| object.name().starts_with("map-"));
+    assert_eq!(maps.count(), 25);
+}
+
+#[tokio::test]
+async fn a_factory_shares_informers_and_starts_them_anew() {
+    let cluster = Cluster::start().await;
+    let factory = Factory::new(cluster.client.clone(), FactoryOptions::default());
+    let all = || Selection::all(config_maps());
+    let one = factory.informer(all());
+    factory.synced(SOON).await.expect("synced");
+    let other = factory.informer(all());
+    cluster.create("a").await;
+    one.store()
+        .wait_until(|snapshot| snapshot.find("default", "a").is_some())
+        .await;
+    assert!(
+        other.store().snapshot().find("default", "a").is_some(),
+        "the same store"
+    );
+    let metadata = factory.informer(Selection {
+        metadata_only: true,
+        ..all()
+    });
+    let snapshot = metadata.synced(SOON).await.expect("synced");
+    assert_eq!(
+        snapshot.find("default", "a").expect("there").kind(),
+        "PartialObjectMetadata"
+    );
+    one.stop().await;
+    let again = factory.informer(all());
+    assert!(again.synced(SOON).await.is_ok());
+    factory.stop().await;
+}
+
+#[tokio::test]
+async fn several_namespaces_are_one_informer() {
+    let cluster = Cluster::start().await;
+    cluster.create("a").await;
+    let factory = Factory::new(cluster.client.clone(), FactoryOptions::default());
+    let selection = Selection {
+        namespaces: vec!["kube-system".into(), "default".into()],
+        ..Selection::all(config_maps())
+    };
+    let informer = factory.informer(selection);
+    let snapshot = informer.synced(SOON).await.expect("synced");
+    assert!(snapshot.find("default", "a").is_some());
+}
+
+/// Writes what it was asked into the object itself, once.
+struct Marker {
+    cluster: Arc<Cluster>,
+    calls: Arc<AtomicUsize>,
+}
+
+impl Reconciler for Marker {
+    type Error = Error;
+
+    async fn reconcile(&self, request: Request) -> Result<Action, Error> {
+        self.calls.fetch_add(1, Ordering::SeqCst);
+        if let Some(object) = request.object
+            && object.name().starts_with("map-")
+            && object.annotation("marked").is_none()
+        {
+            let patch = serde_json::json!({"metadata": {"annotations": {"marked": "yes"}}});
+            let (kind, options) = (watchkeeper_meta::PatchKind::Merge, Default::default());
+            self.cluster
+                .maps()
+                .patch(object.name(), kind, &patch, &options)
+                .await?;
+        }
+        Ok(Action::Done)
+    }
+}
+
+#[tokio::test]
+async fn a_controller_brings_every_object_in_line() {
+    let cluster = Arc::new(Cluster::start().await);
+    for number in 0..10 {
+        cluster.create(&format!("map-{number}")).await;
+    }
+    let informer = informer(&cluster, InitialList::Streaming);
+    let calls = Arc::new(AtomicUsize::new(0));
+    let marker = Marker {
+        cluster: cluster.clone(),
+        calls: calls.clone(),
+    };
+    let (stop, stopped) = oneshot::channel::<()>();
+    let controller = Controller::new("marker", informer.clone(), ControllerOptions::default());
+    let task = tokio::spawn(controller.run(marker, async {
+        let _ = stopped.await;
+    }));
+    cluster.create("map-late").await;
+    let marked = informer.store().wait_until(|snapshot| {
+        let maps = snapshot.iter().filter(|object| object.name().starts_with("map-"));
+        maps.filter(|object| object.annotation("marked").is_some())
+            .count()
+            == 11
+    });
+    tokio::time::timeout(SOON, marked).await.expect("all are marked");
+    assert!(calls.load(Ordering::SeqCst) >= 11);
+    stop.send(()).expect("still running");
+    assert_eq!(task.await.expect("no panic").aborted, 0);
+}

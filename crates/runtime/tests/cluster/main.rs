@@ -1,0 +1,7 @@
+//! The runtime against the embedded API server: the same bytes as on a network, in one process.
+
+mod faults;
+mod follow;
+mod informer;
+mod leader;
+mod support;

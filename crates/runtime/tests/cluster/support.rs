@@ -1,0 +1,114 @@
+//! A server, a client of it, and short ways to write objects.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use watchkeeper_client::config::Credentials;
+use watchkeeper_client::{Client, ClientOptions, Config, DynamicApi, InProcess, Secret};
+use watchkeeper_meta::{CreateOptions, DeleteOptions, PatchKind, PatchOptions, Resource, Scope};
+use watchkeeper_runtime::informer::{Notice, Subscription};
+use watchkeeper_server::{Handle, Server};
+use watchkeeper_wire::Object;
+
+/// Long enough for any machine; tests wait for what they expect, never for time to pass.
+pub(crate) const SOON: Duration = Duration::from_secs(30);
+
+pub(crate) struct Cluster {
+    pub(crate) server: Handle,
+    pub(crate) client: Client,
+}
+
+impl Cluster {
+    pub(crate) async fn start() -> Self {
+        let server = Server::builder().in_memory().start().await.expect("a server");
+        let connector = server.connector();
+        let pipe = InProcess::new(move || {
+            let connector = connector.clone();
+            async move { connector.connect().await }
+        });
+        let mut config = Config::new("http://localhost".parse().expect("a URL"));
+        config.credentials = Credentials::Token(Secret::new(server.admin_token().reveal()));
+        let client = Client::in_process_as(pipe, &config, ClientOptions::default()).expect("a client");
+        Self { server, client }
+    }
+
+    pub(crate) fn maps(&self) -> DynamicApi {
+        self.client.dynamic(config_maps()).namespace("default")
+    }
+
+    pub(crate) async fn create(&self, name: &str) -> Object {
+        let object = config_map(name, "one");
+        let created = self.maps().create(&object, &CreateOptions::default()).await;
+        created.expect("created")
+    }
+
+    pub(crate) async fn change(&self, name: &str, data: &str) -> Object {
+        let patch = json!({"data": {"key": data}});
+        let options = PatchOptions::default();
+        let patched = self.maps().patch(name, PatchKind::Merge, &patch, &options).await;
+        patched.expect("patched")
+    }
+
+    pub(crate) async fn delete(&self, name: &str) {
+        let deleted = self.maps().delete(name, &DeleteOptions::default()).await;
+        deleted.expect("deleted");
+    }
+}
+
+pub(crate) fn config_maps() -> Resource {
+    resource("", "v1", "ConfigMap", "configmaps")
+}
+
+pub(crate) fn leases() -> Resource {
+    resource("coordination.k8s.io", "v1", "Lease", "leases")
+}
+
+fn resource(
+    group: &'static str,
+    version: &'static str,
+    kind: &'static str,
+    plural: &'static str,
+) -> Resource {
+    Resource {
+        group: group.into(),
+        version: version.into(),
+        kind: kind.into(),
+        plural: plural.into(),
+        scope: Scope::Namespaced,
+    }
+}
+
+fn config_map(name: &str, data: &str) -> Value {
+    json!({
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": name, "namespace": "default"},
+        "data": {"key": data},
+    })
+}
+
+/// The next notice, which must come soon, in short.
+pub(crate) async fn told(subscription: &mut Subscription) -> String {
+    use watchkeeper_runtime::delta::Delta;
+    let notice = tokio::time::timeout(SOON, subscription.next())
+        .await
+        .expect("a notice");
+    match notice.expect("not the end") {
+        Notice::Synced => "synced".into(),
+        Notice::Change(Delta::Added { object, cause }) => format!("+{} {cause:?}", object.name()),
+        Notice::Change(Delta::Updated { new, cause, .. }) => format!("~{} {cause:?}", new.name()),
+        Notice::Change(Delta::Deleted { last, cause, .. }) => format!("-{} {cause:?}", last.name()),
+    }
+}
+
+/// The next notices about objects that are not the cluster's own.
+pub(crate) async fn told_about(subscription: &mut Subscription, count: usize) -> Vec<String> {
+    let mut notices = Vec::new();
+    while notices.len() < count {
+        let notice = told(subscription).await;
+        if !notice.contains("kube-root-ca.crt") {
+            notices.push(notice);
+        }
+    }
+    notices
+}
