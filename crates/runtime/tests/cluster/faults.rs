@@ -21,7 +21,7 @@ fn start(cluster: &Cluster) -> Informer {
     )
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_cut_or_ended_stream_is_resumed_without_gap_or_repeat() {
     let cluster = Cluster::start().await;
     cluster.create("a").await;
@@ -44,7 +44,7 @@ async fn a_cut_or_ended_stream_is_resumed_without_gap_or_repeat() {
     );
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn an_expired_watch_is_listed_again_and_only_the_difference_told() {
     let cluster = Cluster::start().await;
     for name in ["gone", "same", "other"] {
@@ -69,7 +69,7 @@ async fn an_expired_watch_is_listed_again_and_only_the_difference_told() {
     assert_eq!(told, ["-gone Relist", "+new Relist", "~other Relist"]);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_server_without_streaming_lists_is_listed_instead() {
     let cluster = Cluster::start().await;
     cluster.create("a").await;
@@ -94,7 +94,7 @@ async fn a_server_without_streaming_lists_is_listed_instead() {
     );
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_refusal_is_named_and_overcome_when_it_ends() {
     let cluster = Cluster::start().await;
     let pods = watchkeeper_meta::GroupResource::new("", "configmaps");
@@ -126,7 +126,7 @@ async fn a_refusal_is_named_and_overcome_when_it_ends() {
     assert!(informer.health().failing.is_none());
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_server_that_is_too_busy_is_asked_again_later() {
     let cluster = Cluster::start().await;
     cluster.create("a").await;

@@ -27,7 +27,7 @@ async fn next(follow: &mut Follow) -> String {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn what_happened_while_a_program_was_down_arrives_deletes_included() {
     let cluster = Cluster::start().await;
     let directory = tempfile::tempdir().expect("a directory");
@@ -57,7 +57,7 @@ async fn what_happened_while_a_program_was_down_arrives_deletes_included() {
     );
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn several_kinds_come_in_one_stream() {
     let cluster = Cluster::start().await;
     let mut follow = Follow::new();

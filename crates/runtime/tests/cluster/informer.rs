@@ -49,17 +49,17 @@ async fn follows(initial_list: InitialList) {
     cluster.server.shutdown().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn an_informer_follows_the_server_by_streaming_list() {
     follows(InitialList::Streaming).await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn an_informer_follows_the_server_by_pages() {
     follows(InitialList::Paged).await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn pages_are_put_together() {
     let cluster = Cluster::start().await;
     for number in 0..25 {
@@ -80,7 +80,7 @@ async fn pages_are_put_together() {
     assert_eq!(maps.count(), 25);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_factory_shares_informers_and_starts_them_anew() {
     let cluster = Cluster::start().await;
     let factory = Factory::new(cluster.client.clone(), FactoryOptions::default());
@@ -111,7 +111,7 @@ async fn a_factory_shares_informers_and_starts_them_anew() {
     factory.stop().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn several_namespaces_are_one_informer() {
     let cluster = Cluster::start().await;
     cluster.create("a").await;
@@ -151,7 +151,7 @@ impl Reconciler for Marker {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_controller_brings_every_object_in_line() {
     let cluster = Arc::new(Cluster::start().await);
     for number in 0..10 {

@@ -23,7 +23,7 @@ fn elector(cluster: &Cluster, identity: &str) -> LeaderElector {
     LeaderElector::new(leases, quick(identity)).expect("valid times")
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn one_leads_at_a_time_and_gives_way_when_done() {
     let cluster = Cluster::start().await;
     let working = Arc::new(AtomicUsize::new(0));
@@ -45,7 +45,7 @@ async fn one_leads_at_a_time_and_gives_way_when_done() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn work_is_dropped_when_the_lease_cannot_be_renewed() {
     let cluster = Cluster::start().await;
     let mut elector = elector(&cluster, "one");
@@ -57,7 +57,7 @@ async fn work_is_dropped_when_the_lease_cannot_be_renewed() {
     assert_eq!(tokio::time::timeout(SOON, led).await.expect("noticed"), Led::Lost);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn times_that_cannot_keep_leaders_apart_are_refused() {
     let cluster = Cluster::start().await;
     let leases = cluster.client.dynamic(leases()).namespace("default");
