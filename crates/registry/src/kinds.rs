@@ -5,6 +5,7 @@
 mod check;
 mod defaulting;
 mod namespace;
+mod place;
 mod pod;
 mod schema_rules;
 mod service;
@@ -53,6 +54,7 @@ fn hooks(definition: &Definition) -> &'static Hooks {
         ("", "Pod") => &pod::HOOKS,
         ("", "PodTemplate") => &workloads::pod_template::HOOKS,
         ("", "ReplicationController") => &workloads::replication_controller::HOOKS,
+        ("apps", "ControllerRevision") => &workloads::controller_revision::HOOKS,
         ("apps", "DaemonSet") => &workloads::daemon_set::HOOKS,
         ("apps", "Deployment") => &workloads::deployment::HOOKS,
         ("apps", "ReplicaSet") => &workloads::replica_set::HOOKS,

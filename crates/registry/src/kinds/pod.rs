@@ -1,14 +1,27 @@
 //! Pods: what runs.
 
+mod container_rules;
 mod defaults;
+mod env_rules;
 mod image;
+mod mount_rules;
+mod port_rules;
+mod probe_rules;
 mod quality_of_service;
+mod resource_rules;
+mod spec_rules;
+mod update_rules;
+mod volume_rules;
+mod warnings;
 
 pub(super) use defaults::default_spec;
+pub(super) use spec_rules::check_spec;
+pub(super) use warnings::{warn_name, warn_template};
 
 use serde_json::{Value, json};
 
-use super::{Hooks, PLAIN};
+use super::Hooks;
+use super::place::Place;
 use crate::update::Part;
 
 /// How long a pod stays on a node that went away: five minutes, as Kubernetes has it.
@@ -22,6 +35,7 @@ pub(super) const HOOKS: Hooks = Hooks {
     prepare_for_create: |pod| {
         tolerate_node_faults(pod);
         set_priority(pod);
+        take_app_armor_from_annotations(pod);
         let quality = quality_of_service::of(&pod["spec"]);
         pod["status"] = json!({"phase": "Pending", "qosClass": quality});
     },
@@ -32,7 +46,16 @@ pub(super) const HOOKS: Hooks = Hooks {
             keep_priority(pod, live);
         }
     },
-    ..PLAIN
+    faults: |pod| {
+        let mut faults = Vec::new();
+        check_spec(&Place::object(pod).field("spec"), &mut faults);
+        faults
+    },
+    update_faults: |part, pod, live| match part {
+        Part::Object => update_rules::check_change(pod, live),
+        Part::Status | Part::Whole => Vec::new(),
+    },
+    warn: warnings::warn_pod,
 };
 
 /// Lets a pod stay for a while on a node that went away, unless it says what it tolerates.
@@ -75,4 +98,31 @@ fn keep_priority(pod: &mut Value, live: &Value) {
             super::defaulting::fill(&mut pod["spec"], name, kept.clone());
         }
     }
+}
+
+/// A profile that a pod names in an annotation, the old way, is shown in its field too.
+fn take_app_armor_from_annotations(pod: &mut Value) {
+    let annotations = pod["metadata"]["annotations"]
+        .as_object()
+        .cloned()
+        .unwrap_or_default();
+    for list in ["initContainers", "containers"] {
+        for container in super::defaulting::items_mut(&mut pod["spec"], list) {
+            let name = container["name"].as_str().unwrap_or_default();
+            let named = annotations.get(&format!("{}{name}", warnings::APP_ARMOR));
+            let Some(profile) = named.and_then(Value::as_str).and_then(app_armor_profile) else {
+                continue;
+            };
+            super::defaulting::fill(container, "securityContext", json!({}));
+            super::defaulting::fill(&mut container["securityContext"], "appArmorProfile", profile);
+        }
+    }
+}
+
+fn app_armor_profile(text: &str) -> Option<Value> {
+    Some(match text {
+        "runtime/default" => json!({"type": "RuntimeDefault"}),
+        "unconfined" => json!({"type": "Unconfined"}),
+        text => json!({"type": "Localhost", "localhostProfile": text.strip_prefix("localhost/")?}),
+    })
 }

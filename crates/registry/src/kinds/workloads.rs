@@ -1,18 +1,26 @@
 //! The kinds that make pods: a template of a pod, and how many of it, where, or when.
 
+pub(super) mod controller_revision;
 pub(super) mod cron_job;
+mod cron_schedule;
 pub(super) mod daemon_set;
 pub(super) mod deployment;
 pub(super) mod job;
 pub(super) mod pod_template;
 pub(super) mod replica_set;
 pub(super) mod replication_controller;
+mod rollout_rules;
 pub(super) mod stateful_set;
+mod template_rules;
 
 use serde_json::Value;
+use watchkeeper_meta::FieldError;
 
 use super::defaulting::object_mut;
+use super::place::{Place, Rule};
 use super::pod;
+use crate::update::Part;
+use crate::write::Warnings;
 
 /// How many old states are kept for a way back: ten, as Kubernetes has it.
 const KEPT_REVISIONS: i64 = 10;
@@ -23,5 +31,51 @@ fn default_template(spec: &mut Value) {
         && let Some(spec) = object_mut(template, "spec")
     {
         pod::default_spec(spec);
+    }
+}
+
+/// The one thing about these kinds that never changes.
+fn selector_is_immutable(part: Part, object: &Value, live: &Value) -> Vec<FieldError> {
+    match part {
+        Part::Status => Vec::new(),
+        Part::Object | Part::Whole => immutable(object, live, &["spec", "selector"]),
+    }
+}
+
+/// Refuses a change of a field.
+fn immutable(object: &Value, live: &Value, path: &[&str]) -> Vec<FieldError> {
+    let find = |object| {
+        path.iter()
+            .fold(object, |value: &Value, name| &value[name])
+            .clone()
+    };
+    let (new, old) = (find(object), find(live));
+    if new == old {
+        return Vec::new();
+    }
+    let path = watchkeeper_meta::FieldPath::from(path.join(".").as_str());
+    vec![FieldError::invalid(&path, new, "field is immutable")]
+}
+
+/// What rules find in an object's spec.
+fn faults_of_spec(object: &Value, check: Rule) -> Vec<FieldError> {
+    let mut faults = Vec::new();
+    check(&Place::object(object).field("spec"), &mut faults);
+    faults
+}
+
+/// Warns of a new or changed template; a name is warned of once, when it is given.
+fn warn(object: &Value, live: Option<&Value>, warnings: &Warnings) {
+    if live.is_none() {
+        pod::warn_name(object, "Pod names and hostnames", warnings);
+    }
+    warn_template(object, live, warnings);
+}
+
+/// Warns of a new or changed template.
+fn warn_template(object: &Value, live: Option<&Value>, warnings: &Warnings) {
+    if live.is_none_or(|live| live["spec"] != object["spec"]) {
+        let object = Place::object(object);
+        pod::warn_template(&object.field("spec").field("template"), warnings);
     }
 }

@@ -1,10 +1,15 @@
 //! Daemon sets: a pod on every node.
 
 use serde_json::{Value, json};
+use watchkeeper_meta::FieldErrorKind;
+use watchkeeper_meta::validation::label_selector;
 
+use super::super::Hooks;
 use super::super::defaulting::{fill, object_mut};
-use super::super::{Hooks, PLAIN};
-use super::{KEPT_REVISIONS, default_template};
+use super::super::place::{Faults, Place};
+use super::rollout_rules::{check_amount, check_at_most_all, size, unknown_type};
+use super::template_rules::{check_runs_on, check_selected, check_template, selects_everything};
+use super::{KEPT_REVISIONS, default_template, faults_of_spec, selector_is_immutable};
 use crate::metadata;
 use crate::update::Part;
 
@@ -23,7 +28,9 @@ pub(in super::super) const HOOKS: Hooks = Hooks {
         let changed = part != Part::Status && set["spec"]["template"] != live["spec"]["template"];
         annotate(set, template_generation(live) + i64::from(changed));
     },
-    ..PLAIN
+    faults: |set| faults_of_spec(set, check),
+    update_faults: selector_is_immutable,
+    warn: super::warn_template,
 };
 
 fn default(spec: &mut Value) {
@@ -52,4 +59,43 @@ fn annotate(set: &mut Value, generation: i64) {
         *annotations = json!({});
     }
     annotations[TEMPLATE_GENERATION] = json!(generation.to_string());
+}
+
+fn check(spec: &Place<'_, '_>, faults: &mut Faults) {
+    let (selector, template) = (spec.field("selector"), spec.field("template"));
+    faults.extend(label_selector(selector.value(), &selector.path()));
+    check_selected(spec, faults);
+    if selector.is_set() && selects_everything(selector.value()) {
+        faults.push(selector.invalid("empty selector is invalid for daemonset"));
+    }
+    check_template(&template, faults);
+    check_runs_on(&template, "DaemonSet", faults);
+    spec.field("minReadySeconds").must_not_be_negative(faults);
+    check_strategy(&spec.field("updateStrategy"), faults);
+    spec.field("revisionHistoryLimit").must_not_be_negative(faults);
+}
+
+fn check_strategy(strategy: &Place<'_, '_>, faults: &mut Faults) {
+    match strategy.field("type").text() {
+        "OnDelete" => {}
+        "RollingUpdate" => check_rolling_update(&strategy.field("rollingUpdate"), faults),
+        _ => faults.push(unknown_type(
+            strategy,
+            FieldErrorKind::NotSupported,
+            r#"supported values: "RollingUpdate", "OnDelete""#,
+        )),
+    }
+}
+
+fn check_rolling_update(rolling: &Place<'_, '_>, faults: &mut Faults) {
+    let (unavailable, surge) = (rolling.field("maxUnavailable"), rolling.field("maxSurge"));
+    match (size(unavailable.value()) != 0, size(surge.value()) != 0) {
+        (true, true) => faults.push(surge.invalid("may not be set when maxUnavailable is non-zero")),
+        (false, false) => faults.push(unavailable.required("cannot be 0 when maxSurge is 0")),
+        _ => {}
+    }
+    for amount in [unavailable, surge] {
+        check_amount(&amount, faults);
+        check_at_most_all(&amount, faults);
+    }
 }

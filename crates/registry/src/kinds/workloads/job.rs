@@ -1,12 +1,17 @@
 //! Jobs: pods that end.
 
 use serde_json::{Value, json};
+use watchkeeper_meta::FieldError;
+use watchkeeper_meta::validation::label_selector;
 
 use super::super::defaulting::{fill, items_mut, object_mut};
+use super::super::place::{Faults, Place};
 use super::super::{Hooks, PLAIN};
-use super::default_template;
 use super::replication_controller::fill_empty;
+use super::template_rules::{check_ends, check_selected, check_template};
+use super::{default_template, immutable};
 use crate::metadata;
+use crate::update::Part;
 
 /// The job's own uid, on its pods and in its selector.
 const CONTROLLER_UID: &str = "batch.kubernetes.io/controller-uid";
@@ -27,6 +32,16 @@ pub(in super::super) const HOOKS: Hooks = Hooks {
             select_own_pods(job);
         }
     },
+    faults: |job| {
+        let mut faults = Vec::new();
+        check(&Place::object(job), &mut faults);
+        faults
+    },
+    update_faults: |part, job, live| match part {
+        Part::Status => Vec::new(),
+        Part::Object | Part::Whole => check_change(job, live),
+    },
+    warn: super::warn,
     ..PLAIN
 };
 
@@ -80,4 +95,76 @@ fn select_own_pods(job: &mut Value) {
     fill(spec, "selector", json!({}));
     fill(&mut spec["selector"], "matchLabels", json!({}));
     fill(&mut spec["selector"]["matchLabels"], CONTROLLER_UID, uid);
+}
+
+fn check(job: &Place<'_, '_>, faults: &mut Faults) {
+    let spec = job.field("spec");
+    check_own_selector(job, faults);
+    check_job_spec(&spec, faults);
+    let selector = spec.field("selector");
+    if !selector.is_set() {
+        faults.push(selector.required(""));
+    }
+    faults.extend(label_selector(selector.value(), &selector.path()));
+    check_selected(&spec, faults);
+}
+
+/// Checks the spec of a job, or of a template for jobs.
+pub(super) fn check_job_spec(spec: &Place<'_, '_>, faults: &mut Faults) {
+    for name in [
+        "parallelism",
+        "completions",
+        "activeDeadlineSeconds",
+        "backoffLimit",
+        "ttlSecondsAfterFinished",
+        "backoffLimitPerIndex",
+        "maxFailedIndexes",
+    ] {
+        spec.field(name).must_not_be_negative(faults);
+    }
+    let (mode, completions) = (spec.field("completionMode"), spec.field("completions"));
+    match mode.text() {
+        "" | "NonIndexed" => {}
+        "Indexed" if completions.is_set() => {}
+        "Indexed" => faults.push(completions.required("when completion mode is Indexed")),
+        _ => faults.push(mode.unsupported(&["Indexed", "NonIndexed"])),
+    }
+    let template = spec.field("template");
+    check_template(&template, faults);
+    check_ends(&template, faults);
+}
+
+/// A job that leaves its selector to the server has exactly the server's.
+fn check_own_selector(job: &Place<'_, '_>, faults: &mut Faults) {
+    let spec = job.field("spec");
+    let selector = spec.field("selector");
+    if !selector.is_set() || *spec.field("manualSelector").value() == json!(true) {
+        return;
+    }
+    let uid = &job.value()["metadata"]["uid"];
+    let own = json!({"matchLabels": {CONTROLLER_UID: uid}});
+    let old = json!({"matchLabels": {"controller-uid": uid}});
+    if *selector.value() != own && *selector.value() != old {
+        faults.push(selector.invalid("`selector` not auto-generated"));
+    }
+}
+
+fn check_change(job: &Value, live: &Value) -> Vec<FieldError> {
+    // Only a job that counts by index can be asked for another number of completions.
+    let counts_by_index = job["spec"]["completionMode"] == "Indexed";
+    let fields = [
+        "completions",
+        "selector",
+        "template",
+        "completionMode",
+        "podFailurePolicy",
+    ];
+    let fields = fields
+        .into_iter()
+        .filter(|name| *name != "completions" || !counts_by_index);
+    fields
+        // A suspended job that never ran may still be told where to run.
+        .filter(|name| *name != "template" || live["spec"]["suspend"] != true)
+        .flat_map(|name| immutable(job, live, &["spec", name]))
+        .collect()
 }

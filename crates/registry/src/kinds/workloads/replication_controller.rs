@@ -4,8 +4,10 @@
 use serde_json::Value;
 
 use super::super::defaulting::{fill, object_mut};
+use super::super::place::{Faults, Place};
 use super::super::{Hooks, PLAIN};
-use super::default_template;
+use super::template_rules::{check_runs_on, check_selected_by_labels, check_template};
+use super::{default_template, faults_of_spec};
 use crate::metadata;
 
 pub(in super::super) const HOOKS: Hooks = Hooks {
@@ -21,8 +23,26 @@ pub(in super::super) const HOOKS: Hooks = Hooks {
             fill_empty(&mut controller["metadata"], "labels", &labels);
         }
     },
+    faults: |controller| faults_of_spec(controller, check),
+    warn: super::warn,
     ..PLAIN
 };
+
+fn check(spec: &Place<'_, '_>, faults: &mut Faults) {
+    spec.field("minReadySeconds").must_not_be_negative(faults);
+    let (selector, template) = (spec.field("selector"), spec.field("template"));
+    if selector.len() == 0 {
+        faults.push(selector.required(""));
+    }
+    spec.field("replicas").must_not_be_negative(faults);
+    if !template.is_set() {
+        faults.push(template.required(""));
+        return;
+    }
+    check_selected_by_labels(spec, faults);
+    check_template(&template, faults);
+    check_runs_on(&template, "ReplicationController", faults);
+}
 
 /// Here, a map without entries counts as not set.
 pub(super) fn fill_empty(object: &mut Value, name: &str, labels: &Value) {

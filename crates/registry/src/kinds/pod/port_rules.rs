@@ -1,0 +1,102 @@
+//! What is wrong with the ports of containers.
+
+use std::collections::HashSet;
+
+use serde_json::Value;
+use watchkeeper_meta::FieldError;
+
+use super::super::place::{Faults, Place};
+
+const PROTOCOLS: &[&str] = &["SCTP", "TCP", "UDP"];
+const MAX_NAME: usize = 15;
+
+pub(super) const OUT_OF_RANGE: &str = "must be between 1 and 65535, inclusive";
+
+/// Checks the ports of a container.
+pub(super) fn check_ports(ports: &Place<'_, '_>, faults: &mut Faults) {
+    let mut names = HashSet::new();
+    for port in ports.items() {
+        let name = port.field("name");
+        if !name.text().is_empty() {
+            let reasons = port_name(name.text());
+            if reasons.is_empty() && !names.insert(name.text()) {
+                faults.push(name.duplicate());
+            }
+            faults.extend(reasons.into_iter().map(|reason| name.invalid(reason)));
+        }
+        let number = port.field("containerPort");
+        match number.number() {
+            0 => faults.push(number.required("")),
+            _ => check_number(&number, faults),
+        }
+        let host_port = port.field("hostPort");
+        if host_port.number() != 0 {
+            check_number(&host_port, faults);
+        }
+        port.field("protocol").must_be_one_of(PROTOCOLS, faults);
+    }
+}
+
+/// Refuses a number that no port has.
+pub(super) fn check_number(port: &Place<'_, '_>, faults: &mut Faults) {
+    if !(1..=65535).contains(&port.number()) {
+        faults.push(port.invalid(OUT_OF_RANGE));
+    }
+}
+
+/// Refuses what is neither a port's number nor its name.
+pub(super) fn check_number_or_name(port: &Place<'_, '_>, faults: &mut Faults) {
+    match port.value() {
+        Value::String(name) => {
+            let reasons = port_name(name).into_iter();
+            faults.extend(reasons.map(|reason| port.invalid(reason)));
+        }
+        _ => check_number(port, faults),
+    }
+}
+
+/// A port of the host is one container's only.
+pub(super) fn check_host_ports(containers: &Place<'_, '_>, faults: &mut Faults) {
+    let mut taken = HashSet::new();
+    for container in containers.items() {
+        for port in container.field("ports").items() {
+            let host_port = port.field("hostPort");
+            if host_port.number() == 0 {
+                continue;
+            }
+            let (protocol, ip) = (port.field("protocol"), port.field("hostIP"));
+            let key = format!("{}/{}/{}", protocol.text(), ip.text(), host_port.number());
+            if taken.contains(&key) {
+                faults.push(FieldError::duplicate(&host_port.path(), key));
+            } else {
+                taken.insert(key);
+            }
+        }
+    }
+}
+
+/// Why a text is not the name of a port.
+fn port_name(name: &str) -> Vec<String> {
+    let is_known = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    let mut reasons = Vec::new();
+    let mut add = |broken: bool, reason: &str| {
+        if broken {
+            reasons.push(reason.to_owned());
+        }
+    };
+    add(name.len() > MAX_NAME, "must be no more than 15 characters");
+    add(
+        !name.chars().all(is_known),
+        "must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)",
+    );
+    add(
+        !name.contains(|c: char| c.is_ascii_lowercase()),
+        "must contain at least one letter (a-z)",
+    );
+    add(name.contains("--"), "must not contain consecutive hyphens");
+    add(
+        name.starts_with('-') || name.ends_with('-'),
+        "must not begin or end with a hyphen",
+    );
+    reasons
+}
