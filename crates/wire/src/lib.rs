@@ -3,6 +3,7 @@
 //! This crate is pure: bytes in, bytes out. It knows neither HTTP nor storage.
 
 pub mod canonical;
+mod carry;
 mod encoding;
 mod error;
 pub mod json;

@@ -6,6 +6,7 @@ use memchr::memchr;
 
 use super::error::{JsonError, JsonErrorKind, expected};
 use super::reader::Reader;
+use crate::carry::Carry;
 use crate::limits::EVENT_LIMIT;
 
 /// Cuts a body into lines; takes chunks of any size.
@@ -13,12 +14,7 @@ use crate::limits::EVENT_LIMIT;
 /// A line that lies within one chunk is a slice of that chunk. Blank lines are passed over.
 #[derive(Debug, Default)]
 pub struct LineSplitter {
-    /// Bytes of the body that have been consumed.
-    offset: usize,
-    /// The part of a line that earlier chunks brought.
-    held: Vec<u8>,
-    /// The last line was yielded from `held`, which the next call may empty.
-    held_is_yielded: bool,
+    carry: Carry,
 }
 
 /// One event of a JSON watch, its object still bytes.
@@ -34,45 +30,34 @@ impl LineSplitter {
     /// The next line without its end; `None` when the chunk is used up. Consumed bytes are taken off the front of
     /// `chunk`.
     pub fn next<'a, 'c: 'a>(&'a mut self, chunk: &mut &'c [u8]) -> Result<Option<&'a [u8]>, JsonError> {
-        if std::mem::take(&mut self.held_is_yielded) {
-            self.held.clear();
-        }
+        self.carry.start_next();
         while let Some(length) = memchr(b'\n', chunk) {
-            let line = self.take(chunk, length)?;
-            self.take(chunk, 1)?;
-            if self.held.is_empty() {
-                match line.trim_ascii() {
-                    [] => continue,
-                    line => return Ok(Some(line)),
-                }
+            self.check_size(length)?;
+            let last = self.carry.take(chunk, length);
+            self.carry.take(chunk, 1);
+            if !last.trim_ascii().is_empty() || !self.carry.held().is_empty() {
+                return Ok(Some(self.carry.complete(last).trim_ascii()));
             }
-            self.held.extend_from_slice(line);
-            self.held_is_yielded = true;
-            return Ok(Some(self.held.trim_ascii()));
         }
-        let rest = self.take(chunk, chunk.len())?;
-        self.held.extend_from_slice(rest);
-        if self.held.trim_ascii().is_empty() {
-            self.held.clear();
+        self.check_size(chunk.len())?;
+        self.carry.hold(chunk, chunk.len());
+        if self.carry.held().trim_ascii().is_empty() {
+            self.carry.clear();
         }
         Ok(None)
     }
 
     /// What stands behind the last line end: a last line that the server did not end, or the beginning of one.
     pub fn rest(&self) -> Option<&[u8]> {
-        let rest = Some(self.held.trim_ascii());
-        rest.filter(|rest| !rest.is_empty() && !self.held_is_yielded)
+        Some(self.carry.held().trim_ascii()).filter(|rest| !rest.is_empty())
     }
 
-    fn take<'c>(&mut self, chunk: &mut &'c [u8], length: usize) -> Result<&'c [u8], JsonError> {
+    fn check_size(&self, more: usize) -> Result<(), JsonError> {
         let (part, limit) = ("a watch event", EVENT_LIMIT);
-        if self.held.len() + length > limit {
-            return Err(JsonErrorKind::TooLarge { part, limit }.at(self.offset - self.held.len()));
+        match self.carry.held().len() + more > limit {
+            true => Err(JsonErrorKind::TooLarge { part, limit }.at(self.carry.start())),
+            false => Ok(()),
         }
-        let (taken, rest) = chunk.split_at(length);
-        *chunk = rest;
-        self.offset += length;
-        Ok(taken)
     }
 }
 

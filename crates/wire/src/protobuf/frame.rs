@@ -2,6 +2,7 @@
 
 use super::envelope::Envelope;
 use super::primitive::{ProtobufError, ProtobufErrorKind, Reader, WireType, put_bytes};
+use crate::carry::Carry;
 use crate::limits::EVENT_LIMIT;
 
 /// Bytes of a frame's length.
@@ -12,12 +13,8 @@ const LENGTH_BYTES: usize = 4;
 /// A frame that lies within one chunk is a slice of that chunk.
 #[derive(Debug, Default)]
 pub struct FrameSplitter {
-    /// Bytes of the body that have been consumed.
-    offset: usize,
-    /// The part of a frame that earlier chunks brought, its length in front.
-    held: Vec<u8>,
-    /// The last frame was yielded from `held`, which the next call may empty.
-    held_is_yielded: bool,
+    /// Part of a frame, its length in front.
+    carry: Carry,
 }
 
 /// One event of a protobuf watch, its object still bytes.
@@ -33,32 +30,33 @@ impl FrameSplitter {
     /// The next frame without its length; `None` when the chunk is used up. Consumed bytes are taken off the front
     /// of `chunk`.
     pub fn next<'a, 'c: 'a>(&'a mut self, chunk: &mut &'c [u8]) -> Result<Option<&'a [u8]>, ProtobufError> {
-        if std::mem::take(&mut self.held_is_yielded) {
-            self.held.clear();
-        }
-        if self.held.is_empty()
-            && let Some(size) = self.size(chunk)?
-            && size <= chunk.len()
-        {
-            return Ok(Some(&self.take(chunk, size)[LENGTH_BYTES..]));
-        }
-        while !chunk.is_empty() {
-            let wanted = self.size(&self.held)?.unwrap_or(LENGTH_BYTES);
-            let part = self.take(chunk, chunk.len().min(wanted - self.held.len()));
-            self.held.extend_from_slice(part);
-            if self.size(&self.held)? == Some(self.held.len()) {
-                self.held_is_yielded = true;
-                return Ok(Some(&self.held[LENGTH_BYTES..]));
+        self.carry.start_next();
+        loop {
+            let held = self.carry.held();
+            let size = match held.is_empty() {
+                true => self.size(chunk)?,
+                false => self.size(held)?,
+            };
+            let missing = size.unwrap_or(LENGTH_BYTES) - held.len();
+            if size.is_some() && missing <= chunk.len() {
+                let last = self.carry.take(chunk, missing);
+                return Ok(Some(&self.carry.complete(last)[LENGTH_BYTES..]));
             }
+            if chunk.is_empty() {
+                return Ok(None);
+            }
+            self.carry.hold(chunk, chunk.len().min(missing));
         }
-        Ok(None)
     }
 
     /// An error if the stream ended within a frame.
     pub fn finish(&self) -> Result<(), ProtobufError> {
-        match self.held.is_empty() || self.held_is_yielded {
+        match self.carry.held().is_empty() {
             true => Ok(()),
-            false => Err(self.error(ProtobufErrorKind::Truncated)),
+            false => Err(ProtobufError {
+                offset: self.carry.offset(),
+                kind: ProtobufErrorKind::Truncated,
+            }),
         }
     }
 
@@ -70,23 +68,11 @@ impl FrameSplitter {
         let (part, limit) = ("a watch event", EVENT_LIMIT);
         match u32::from_be_bytes(*length) as usize {
             length if length > limit => Err(ProtobufError {
-                offset: self.offset - self.held.len(),
+                offset: self.carry.start(),
                 kind: ProtobufErrorKind::TooLarge { part, limit },
             }),
             length => Ok(Some(LENGTH_BYTES + length)),
         }
-    }
-
-    fn take<'c>(&mut self, chunk: &mut &'c [u8], length: usize) -> &'c [u8] {
-        let (part, rest) = chunk.split_at(length);
-        *chunk = rest;
-        self.offset += length;
-        part
-    }
-
-    fn error(&self, kind: ProtobufErrorKind) -> ProtobufError {
-        let offset = self.offset;
-        ProtobufError { offset, kind }
     }
 }
 

@@ -12,6 +12,7 @@ use watchkeeper_meta::ResourceVersion;
 
 use super::envelope::{self, MAGIC};
 use super::primitive::{ProtobufError, ProtobufErrorKind, Reader, WireType};
+use crate::carry::Carry;
 use crate::limits::{LIST_HEAD_LIMIT, OBJECT_LIMIT};
 use crate::list::ListHead;
 
@@ -27,15 +28,11 @@ const ITEMS: u32 = 2;
 pub struct ListSplitter {
     head: ListHead,
     state: State,
-    /// Bytes of the body that have been consumed.
-    offset: usize,
     /// Where the list's message ends; `None` outside of it, in the envelope.
     list_end: Option<usize>,
     list_seen: bool,
-    /// The part of a field that earlier chunks brought.
-    held: Vec<u8>,
-    /// The last item was yielded from `held`, which the next call may empty.
-    held_is_yielded: bool,
+    /// Part of an item, or of a field of the head.
+    carry: Carry,
 }
 
 /// What the next byte belongs to.
@@ -74,12 +71,6 @@ enum Field {
     Other,
 }
 
-/// A finished item.
-enum Cut<'c> {
-    InChunk(&'c [u8]),
-    Held,
-}
-
 impl ListSplitter {
     /// What the list has said about itself so far; all of it after [`finish`](Self::finish).
     pub fn head(&self) -> &ListHead {
@@ -88,17 +79,10 @@ impl ListSplitter {
 
     /// The next item; `None` when the chunk is used up. Consumed bytes are taken off the front of `chunk`.
     pub fn next<'a, 'c: 'a>(&'a mut self, chunk: &mut &'c [u8]) -> Result<Option<&'a [u8]>, ProtobufError> {
-        if std::mem::take(&mut self.held_is_yielded) {
-            self.held.clear();
-        }
+        self.carry.start_next();
         while !chunk.is_empty() {
-            match self.step(chunk)? {
-                Some(Cut::InChunk(item)) => return Ok(Some(item)),
-                Some(Cut::Held) => {
-                    self.held_is_yielded = true;
-                    return Ok(Some(&self.held));
-                }
-                None => {}
+            if let Some(last) = self.step(chunk)? {
+                return Ok(Some(self.carry.complete(last)));
             }
         }
         Ok(None)
@@ -112,8 +96,8 @@ impl ListSplitter {
         }
     }
 
-    /// Consumes at least one byte: one number, or as much of a field as the chunk has.
-    fn step<'c>(&mut self, chunk: &mut &'c [u8]) -> Result<Option<Cut<'c>>, ProtobufError> {
+    /// Moves on by one number, or by as much of a field as the chunk has; returns the last bytes of an item.
+    fn step<'c>(&mut self, chunk: &mut &'c [u8]) -> Result<Option<&'c [u8]>, ProtobufError> {
         match self.state {
             State::Magic => self.magic(chunk)?,
             State::Tag(varint) => {
@@ -137,11 +121,11 @@ impl ListSplitter {
     }
 
     fn magic(&mut self, chunk: &mut &[u8]) -> Result<(), ProtobufError> {
-        if chunk[0] != MAGIC[self.offset] {
+        if chunk[0] != MAGIC[self.carry.offset()] {
             return Err(envelope::no_magic(0));
         }
-        self.take(chunk, 1);
-        if self.offset == MAGIC.len() {
+        self.carry.take(chunk, 1);
+        if self.carry.offset() == MAGIC.len() {
             self.end_field();
         }
         Ok(())
@@ -154,11 +138,11 @@ impl ListSplitter {
         resume: impl Fn(Varint) -> State,
     ) -> Result<Option<u64>, ProtobufError> {
         while let Some(&byte) = chunk.first() {
-            if self.list_end == Some(self.offset) {
+            if self.list_end == Some(self.carry.offset()) {
                 return Err(self.error(ProtobufErrorKind::Truncated));
             }
             varint.push(byte).map_err(|kind| self.error(kind))?;
-            self.take(chunk, 1);
+            self.carry.take(chunk, 1);
             if byte < 0x80 {
                 return Ok(Some(varint.value));
             }
@@ -203,7 +187,7 @@ impl ListSplitter {
         chunk: &mut &'c [u8],
         field: Field,
         length: u64,
-    ) -> Result<Option<Cut<'c>>, ProtobufError> {
+    ) -> Result<Option<&'c [u8]>, ProtobufError> {
         let length = self.check_room(length)?;
         self.check_size(field, length)?;
         if field == Field::List {
@@ -215,7 +199,7 @@ impl ListSplitter {
 
     /// A field must end within the list it stands in.
     fn check_room(&self, length: u64) -> Result<usize, ProtobufError> {
-        let room = self.list_end.unwrap_or(usize::MAX) - self.offset;
+        let room = self.list_end.unwrap_or(usize::MAX) - self.carry.offset();
         match usize::try_from(length) {
             Ok(length) if length <= room => Ok(length),
             _ => Err(self.error(ProtobufErrorKind::Truncated)),
@@ -228,7 +212,7 @@ impl ListSplitter {
                 "the list stands twice in its envelope".to_owned(),
             )));
         }
-        self.list_end = Some(self.offset + length);
+        self.list_end = Some(self.carry.offset() + length);
         self.end_field();
         Ok(())
     }
@@ -238,48 +222,45 @@ impl ListSplitter {
         chunk: &mut &'c [u8],
         field: Field,
         left: usize,
-    ) -> Result<Option<Cut<'c>>, ProtobufError> {
-        let part = self.take(chunk, left.min(chunk.len()));
-        if part.len() < left {
-            if field != Field::Other {
-                self.held.extend_from_slice(part);
-            }
-            self.state = State::Bytes(field, left - part.len());
+    ) -> Result<Option<&'c [u8]>, ProtobufError> {
+        let length = left.min(chunk.len());
+        if field == Field::Item && length == left {
+            let last = self.carry.take(chunk, length);
+            self.end_field();
+            return Ok(Some(last));
+        }
+        match field {
+            Field::Other => drop(self.carry.take(chunk, length)),
+            _ => self.carry.hold(chunk, length),
+        }
+        if length < left {
+            self.state = State::Bytes(field, left - length);
             return Ok(None);
         }
         self.end_field();
-        if field == Field::Item && self.held.is_empty() {
-            return Ok(Some(Cut::InChunk(part)));
-        }
-        if field != Field::Other {
-            self.held.extend_from_slice(part);
-        }
-        match field {
-            Field::Item => return Ok(Some(Cut::Held)),
-            _ => self.keep(field)?,
-        }
-        self.held.clear();
+        self.keep(field)?;
+        self.carry.clear();
         Ok(None)
     }
 
     /// The next byte begins a field; behind the list's last byte, one of the envelope.
     fn end_field(&mut self) {
-        if self.list_end == Some(self.offset) {
+        if self.list_end == Some(self.carry.offset()) {
             self.list_end = None;
         }
         self.state = State::Tag(Varint::default());
     }
 
-    /// Notes a field of the head, which lies in `held`.
+    /// Notes a field of the head, which is held.
     fn keep(&mut self, field: Field) -> Result<(), ProtobufError> {
-        let base = self.offset - self.held.len();
+        let (held, start) = (self.carry.held(), self.carry.start());
         match field {
             Field::TypeMeta => {
-                let (api_version, kind) = envelope::type_meta(Reader::nested(&self.held, base))?;
+                let (api_version, kind) = envelope::type_meta(Reader::nested(held, start))?;
                 (self.head.api_version, self.head.kind) = (api_version.to_owned(), kind.to_owned());
             }
-            Field::ListMeta => self.head.read_meta(Reader::nested(&self.held, base))?,
-            Field::Content(number) => envelope::check_content(number, &self.held, base)?,
+            Field::ListMeta => self.head.read_meta(Reader::nested(held, start))?,
+            Field::Content(number) => envelope::check_content(number, held, start)?,
             Field::List | Field::Item | Field::Other => {}
         }
         Ok(())
@@ -298,15 +279,8 @@ impl ListSplitter {
         }
     }
 
-    fn take<'c>(&mut self, chunk: &mut &'c [u8], length: usize) -> &'c [u8] {
-        let (part, rest) = chunk.split_at(length);
-        *chunk = rest;
-        self.offset += length;
-        part
-    }
-
     fn error(&self, kind: ProtobufErrorKind) -> ProtobufError {
-        let offset = self.offset;
+        let offset = self.carry.offset();
         ProtobufError { offset, kind }
     }
 }
@@ -339,142 +313,4 @@ impl ListHead {
 }
 
 #[cfg(test)]
-mod tests {
-    use expect_test::{Expect, expect};
-    use proptest::prelude::*;
-
-    use super::super::primitive::put_bytes;
-    use super::*;
-    use crate::protobuf::Envelope;
-
-    type Split = (ListHead, Vec<Vec<u8>>);
-
-    fn split(body: &[u8], size: usize) -> Result<Split, ProtobufError> {
-        let mut splitter = ListSplitter::default();
-        let mut items = Vec::new();
-        for mut chunk in body.chunks(size) {
-            while let Some(item) = splitter.next(&mut chunk)? {
-                items.push(item.to_vec());
-            }
-        }
-        splitter.finish()?;
-        Ok((splitter.head, items))
-    }
-
-    fn join(items: &[Vec<u8>]) -> Vec<u8> {
-        let mut raw = Vec::new();
-        put_bytes(&mut raw, LIST_META, b"\x0a\x00\x12\x017\x1a\x03abc\x20\x03");
-        for item in items {
-            put_bytes(&mut raw, ITEMS, item);
-        }
-        enveloped(&raw)
-    }
-
-    fn enveloped(raw: &[u8]) -> Vec<u8> {
-        let (mut body, api_version, kind) = (Vec::new(), "v1", "PodList");
-        Envelope {
-            api_version,
-            kind,
-            raw,
-        }
-        .write(&mut body);
-        body
-    }
-
-    #[test]
-    fn items_and_head_are_found_in_chunks_of_any_size() {
-        let items = [vec![], vec![7; 300], b"abc".to_vec(), vec![]];
-        let body = join(&items);
-        for size in 1..=body.len() {
-            let (head, found) = split(&body, size).unwrap();
-            assert_eq!(found, items, "in {size}s");
-            assert_eq!((&*head.api_version, head.item_kind()), ("v1", Some("Pod")));
-            assert_eq!(head.resource_version.as_str(), "7");
-            assert_eq!(
-                (&*head.continue_token, head.remaining_item_count),
-                ("abc", Some(3))
-            );
-        }
-        assert_eq!(split(&enveloped(b""), 1).unwrap().1.len(), 0);
-    }
-
-    #[test]
-    fn bad_lists_are_named_with_their_offset() {
-        fn check(body: &[u8], expect: Expect) {
-            let whole = split(body, body.len().max(1)).unwrap_err();
-            expect.assert_eq(&whole.to_string());
-            assert_eq!(split(body, 1).unwrap_err(), whole, "in single bytes");
-        }
-        check(b"", expect!["invalid protobuf at byte 0: truncated"]);
-        check(
-            br#"{"kind":"#,
-            expect![[
-                r"invalid protobuf at byte 0: not a Kubernetes protobuf body: it does not begin with k8s\0"
-            ]],
-        );
-        check(
-            b"k8s\0\x12\x04\x12\x09ab",
-            expect!["invalid protobuf at byte 8: truncated"],
-        );
-        check(
-            b"k8s\0\x12\x04\x12\x02a",
-            expect!["invalid protobuf at byte 9: truncated"],
-        );
-        check(
-            b"k8s\0\x12\x01\x82\x01",
-            expect!["invalid protobuf at byte 7: truncated"],
-        );
-        check(
-            b"k8s\0\x12\x05\x19aaaaaaaa\x12\x01a",
-            expect!["invalid protobuf at byte 7: truncated"],
-        );
-        check(
-            b"k8s\0\x12\x02\x10\x01",
-            expect!["invalid protobuf at byte 7: field 2 has the wrong wire type"],
-        );
-        check(
-            b"k8s\0\x12\x02\x13\x01",
-            expect!["invalid protobuf at byte 7: wire type 3 is not supported"],
-        );
-        check(
-            b"k8s\0\x00",
-            expect!["invalid protobuf at byte 5: field number 0 is not allowed"],
-        );
-        check(
-            b"k8s\0\x12\x7f\x12\xff\xff\xff\xff\xff\xff\xff\xff\xff\x02",
-            expect!["invalid protobuf at byte 16: varint too long"],
-        );
-        check(
-            b"k8s\0\x12\xff\xff\xff\xff\x0f\x12\xff\xff\xff\x7f",
-            expect!["invalid protobuf at byte 15: an item is larger than 33554432 bytes"],
-        );
-        check(
-            b"k8s\0\x12\x00\x12\x00",
-            expect!["invalid protobuf at byte 8: the list stands twice in its envelope"],
-        );
-        check(
-            b"k8s\0\x1a\x04gzip",
-            expect![[r#"invalid protobuf at byte 6: content encoding "gzip" is not supported"#]],
-        );
-        check(
-            b"k8s\0\x0a\x03\x12\x01\xff",
-            expect!["invalid protobuf at byte 8: invalid UTF-8 in field 2"],
-        );
-    }
-
-    proptest! {
-        #[test]
-        fn split_and_join_is_the_identity(
-            items in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..200), 0..8),
-            size in 1usize..300,
-        ) {
-            prop_assert_eq!(split(&join(&items), size).unwrap().1, items);
-        }
-
-        #[test]
-        fn any_bytes_end_in_items_or_an_error(tail in prop::collection::vec(any::<u8>(), 0..200), size in 1usize..20) {
-            let body = [&MAGIC[..], &tail].concat();
-            prop_assert_eq!(split(&body, size), split(&body, body.len()));
-        }
-    }
-}
+mod tests;
