@@ -36,24 +36,40 @@ impl<'a> RawObject<'a> {
 
     /// Decodes the object where it lies. `expected` is its type where it states none itself.
     pub fn decode<K: DeserializeOwned>(&self, expected: &GroupVersionKind) -> Result<K, WireError> {
-        let expected_version = api_version(expected);
-        let (api_version, kind) = match self.kind.is_empty() {
-            true => (&*expected_version, &*expected.kind),
-            false => (self.api_version, self.kind),
-        };
+        let (api_version, kind) = self.type_or(expected);
         let decoded = match self.encoding {
             Encoding::Json => {
-                json::typed::decode(self.bytes, api_version, kind).map_err(|error| error.to_string())
+                json::typed::decode(self.bytes, &api_version, kind).map_err(|error| error.to_string())
             }
-            Encoding::Protobuf => Message::of_kind(Schema::builtin(), api_version, kind, self.bytes)
+            Encoding::Protobuf => Message::of_kind(Schema::builtin(), &api_version, kind, self.bytes)
                 .and_then(|message| message.decode())
                 .map_err(|error| error.to_string()),
         };
-        decoded.map_err(|reason| WireError::Decode {
+        decoded.map_err(|reason| self.error(expected, reason))
+    }
+
+    /// A protobuf object as JSON text, its type in front.
+    pub(crate) fn protobuf_to_json(&self, expected: &GroupVersionKind) -> Result<Vec<u8>, WireError> {
+        let (api_version, kind) = self.type_or(expected);
+        Message::of_kind(Schema::builtin(), &api_version, kind, self.bytes)
+            .and_then(|message| message.to_json())
+            .map_err(|error| self.error(expected, error.to_string()))
+    }
+
+    fn type_or<'k>(&'k self, expected: &'k GroupVersionKind) -> (Cow<'k, str>, &'k str) {
+        match self.kind.is_empty() {
+            true => (api_version(expected), &expected.kind),
+            false => (Cow::Borrowed(self.api_version), self.kind),
+        }
+    }
+
+    fn error(&self, expected: &GroupVersionKind, reason: String) -> WireError {
+        let (api_version, kind) = self.type_or(expected);
+        WireError::Decode {
             kind: format!("{api_version} {kind}"),
             key: self.key(),
             reason,
-        })
+        }
     }
 
     /// Namespace and name for an error message, if they can be read.

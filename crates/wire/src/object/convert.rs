@@ -23,7 +23,10 @@ impl Object {
     pub fn to_json(&self) -> Result<Cow<'_, [u8]>, WireError> {
         match self.encoding() {
             Encoding::Json => self.typed_json(),
-            Encoding::Protobuf => Ok(Cow::Owned(self.to_value()?.to_string().into_bytes())),
+            Encoding::Protobuf => {
+                let raw = RawObject::item(self.encoding(), self.bytes());
+                Ok(Cow::Owned(raw.protobuf_to_json(self.group_version_kind())?))
+            }
         }
     }
 
