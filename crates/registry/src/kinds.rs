@@ -7,6 +7,7 @@ mod defaulting;
 mod namespace;
 mod place;
 mod pod;
+mod schema_plan;
 mod schema_rules;
 mod service;
 mod workloads;
@@ -48,7 +49,11 @@ const PLAIN: Hooks = Hooks {
 };
 
 fn hooks(definition: &Definition) -> &'static Hooks {
-    match (&*definition.resource.group, &*definition.resource.kind) {
+    own_hooks(definition).unwrap_or(&PLAIN)
+}
+
+fn own_hooks(definition: &Definition) -> Option<&'static Hooks> {
+    Some(match (&*definition.resource.group, &*definition.resource.kind) {
         ("", "Namespace") => &namespace::HOOKS,
         ("", "Service") => &service::HOOKS,
         ("", "Pod") => &pod::HOOKS,
@@ -61,8 +66,8 @@ fn hooks(definition: &Definition) -> &'static Hooks {
         ("apps", "StatefulSet") => &workloads::stateful_set::HOOKS,
         ("batch", "CronJob") => &workloads::cron_job::HOOKS,
         ("batch", "Job") => &workloads::job::HOOKS,
-        _ => &PLAIN,
-    }
+        _ => return None,
+    })
 }
 
 /// Fills in what the client left open: first what the schema says, then what the kind says.
@@ -105,9 +110,16 @@ pub(crate) fn prepare_for_update(definition: &Definition, part: Part, object: &m
 /// What is wrong with a new object.
 pub(crate) fn faults(definition: &Definition, object: &Value) -> Vec<FieldError> {
     let mut faults = metadata::faults(definition, object);
-    faults.extend(schema_rules::faults(definition, object));
-    faults.extend((hooks(definition).faults)(object));
+    faults.extend(own_faults(definition, object));
     faults
+}
+
+/// What is wrong with an object's own fields: its kind knows, or else its schema.
+fn own_faults(definition: &Definition, object: &Value) -> Vec<FieldError> {
+    match own_hooks(definition) {
+        Some(hooks) => (hooks.faults)(object),
+        None => schema_rules::faults(definition, object),
+    }
 }
 
 /// What is wrong with a changed object beyond its metadata.
@@ -117,8 +129,7 @@ pub(crate) fn update_faults(
     object: &Value,
     live: &Value,
 ) -> Vec<FieldError> {
-    let mut faults = schema_rules::faults(definition, object);
-    faults.extend((hooks(definition).faults)(object));
+    let mut faults = own_faults(definition, object);
     faults.extend((hooks(definition).update_faults)(part, object, live));
     faults
 }
