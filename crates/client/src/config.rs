@@ -16,6 +16,7 @@
 mod in_cluster;
 pub mod kubeconfig;
 mod load;
+mod overrides;
 mod proxy;
 mod resolve;
 mod write;
@@ -30,8 +31,8 @@ use http::Uri;
 use crate::Secret;
 pub use kubeconfig::{ExecConfig, InteractiveMode, Kubeconfig};
 pub use load::{Environment, LoadOptions};
+pub use overrides::Overrides;
 pub use proxy::{Proxy, ProxyLogin};
-pub use resolve::Overrides;
 
 /// Everything needed to reach one server as one user.
 #[derive(Clone, Debug)]

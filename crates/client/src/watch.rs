@@ -93,8 +93,14 @@ impl WatchStream {
         kept: ObjectOptions,
     ) -> Result<Self, Error> {
         let asked = Asked::new(client, &request);
-        let socket = websocket::open(client, request, &asked).await?;
-        Ok(Self::new(Source::Socket(Box::new(socket)), asked, kind, kept))
+        // A watch needs no protocol: messages of a JSON watch are text.
+        let (socket, _) = crate::websocket::open(client, request, &asked, &[]).await?;
+        Ok(Self::new(
+            Source::Socket(Box::new(Socket(socket))),
+            asked,
+            kind,
+            kept,
+        ))
     }
 
     fn new(source: Source, asked: Asked, kind: Arc<GroupVersionKind>, kept: ObjectOptions) -> Self {

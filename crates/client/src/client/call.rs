@@ -1,0 +1,194 @@
+//! One request on its way through the attempts: throttle, prove who we are, send, judge the answer, maybe again.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Request, Response, StatusCode, header};
+use http_body_util::Full;
+use jiff::Timestamp;
+use tokio::time::Instant;
+use watchkeeper_meta::{GroupResource, Status};
+
+use super::{Inner, SendOptions, go_duration};
+use crate::auth::Proof;
+use crate::dynamic::{encoding, read_status};
+use crate::error::{Error, ErrorKind, chain};
+use crate::retry::{self, MAX_RETRIES};
+use crate::trace::Trace;
+use crate::transport::{Body, Lane};
+
+/// The most of a failure's body that is read.
+const MAX_STATUS: usize = 1 << 20;
+
+/// The beginning of an answer that is no `Status`, shown in errors, as client-go.
+const MAX_PLAIN: usize = 2048;
+
+/// One request on its way through the attempts.
+pub(super) struct Call<'a> {
+    client: &'a Inner,
+    request: Request<Bytes>,
+    url: String,
+    pub(super) lane: Lane,
+    watch: bool,
+    pub(super) previous: Option<String>,
+}
+
+impl<'a> Call<'a> {
+    pub(super) fn new(
+        client: &'a Inner,
+        mut request: Request<Bytes>,
+        options: &SendOptions,
+    ) -> Result<Self, Error> {
+        let mut path = format!("{}{}", client.prefix, request.uri());
+        // A request that brings its own limit for the server keeps it.
+        let sent = path.contains("?timeout=") || path.contains("&timeout=");
+        if let Some(timeout) = client.options.timeout.filter(|_| !options.watch && !sent) {
+            let joint = if path.contains('?') { '&' } else { '?' };
+            path = format!("{path}{joint}timeout={}", go_duration(timeout));
+        }
+        let url = format!("{}{path}", client.origin);
+        *request.uri_mut() = path
+            .parse()
+            .map_err(|error| Error::new(request.method(), &*url, ErrorKind::Request(format!("{error}"))))?;
+        client.prepare(request.headers_mut());
+        Ok(Self {
+            client,
+            request,
+            url,
+            lane: Lane::Multiplexed,
+            watch: options.watch,
+            previous: None,
+        })
+    }
+
+    pub(super) async fn run(&mut self, deadline: Option<Instant>) -> Result<Response<Body>, Error> {
+        let mut renewed = false;
+        let mut retries = 0;
+        loop {
+            self.throttle().await;
+            let (wait, error) = match self.attempt().await {
+                Ok((mut response, proof)) => {
+                    if response.status().is_success() || self.is_unchanged(&response) {
+                        if let Some(deadline) = deadline {
+                            response.body_mut().set_deadline(deadline);
+                        }
+                        return Ok(response);
+                    }
+                    // A 401 came before anything was done, so any verb may be repeated with a new credential.
+                    if response.status() == StatusCode::UNAUTHORIZED
+                        && !std::mem::replace(&mut renewed, true)
+                        && self.client.auth.rejected(&proof).await
+                    {
+                        continue;
+                    }
+                    let wait = retry::after_answer(response.status(), response.headers(), Timestamp::now());
+                    (wait, self.failure(response).await)
+                }
+                Err(error) => (self.wait_after(&error), error),
+            };
+            let Some(wait) = wait.filter(|_| retries < MAX_RETRIES) else {
+                return Err(error.after(self.previous.take()));
+            };
+            retries += 1;
+            self.previous = Some(chain(&error));
+            tracing::debug!(error = %chain(&error), ?wait, "asking again");
+            tokio::time::sleep(wait).await;
+        }
+    }
+
+    /// Who asks "only if it has changed" is glad to hear that it has not.
+    fn is_unchanged(&self, response: &Response<Body>) -> bool {
+        response.status() == StatusCode::NOT_MODIFIED
+            && self.request.headers().contains_key(header::IF_NONE_MATCH)
+    }
+
+    async fn throttle(&self) {
+        if let Some(bucket) = self.client.bucket.as_ref().filter(|_| !self.watch) {
+            let waited = bucket.wait().await;
+            if waited > Duration::from_secs(1) {
+                tracing::info!(?waited, url = %self.url, "waited for the client's own rate limit");
+            }
+        }
+    }
+
+    /// Sends once. The answer may be of any status.
+    pub(super) async fn attempt(&self) -> Result<(Response<Body>, Proof), Error> {
+        let proof = self
+            .client
+            .auth
+            .proof()
+            .await
+            .map_err(|error| self.error(error))?;
+        let mut request = self.request.clone().map(Full::new);
+        self.client.auth.apply(&proof, request.headers_mut());
+        let trace = Trace::begin(
+            self.client.options.verbosity,
+            &request,
+            &self.url,
+            self.request.body(),
+        );
+        let mut opened = None;
+        let identity = proof.identity.as_ref();
+        let sent = self
+            .client
+            .pool
+            .send(request, self.lane, identity, &mut opened)
+            .await;
+        let mut response = match sent {
+            Ok(response) => response,
+            Err(error) => {
+                trace.failed(&error);
+                return Err(self.error(error));
+            }
+        };
+        trace.answered(&mut response, opened.as_ref());
+        self.client.receive(&mut response);
+        Ok((response, proof))
+    }
+
+    fn wait_after(&self, error: &Error) -> Option<Duration> {
+        match error.kind() {
+            ErrorKind::Transport(error) => retry::after_loss(self.request.method(), error),
+            _ => None,
+        }
+    }
+
+    /// What an answer that is no success means.
+    pub(super) async fn failure(&self, response: Response<Body>) -> Error {
+        let (head, mut body) = response.into_parts();
+        if head.status.is_redirection() {
+            let location = head
+                .headers
+                .get(header::LOCATION)
+                .map(|value| value.as_bytes())
+                .unwrap_or_default();
+            return self.error(ErrorKind::Redirect(
+                String::from_utf8_lossy(location).into_owned(),
+            ));
+        }
+        // A body that breaks off still leaves the status code, which says most of it.
+        let bytes = body.collect(MAX_STATUS).await.unwrap_or_default();
+        let status = encoding(&head.headers).and_then(|encoding| read_status(encoding, &bytes));
+        let mut status = status.unwrap_or_else(|| self.plain(head.status, &bytes));
+        if status.code == 0 {
+            status.code = i32::from(head.status.as_u16());
+        }
+        self.error(ErrorKind::Status(status))
+    }
+
+    fn plain(&self, status: StatusCode, bytes: &[u8]) -> Status {
+        let text = String::from_utf8_lossy(&bytes[..bytes.len().min(MAX_PLAIN)]);
+        let resource = GroupResource::default();
+        Status::from_plain_answer(
+            status.as_u16(),
+            self.request.method().as_str(),
+            &resource,
+            "",
+            text.trim(),
+        )
+    }
+
+    pub(super) fn error(&self, kind: impl Into<ErrorKind>) -> Error {
+        Error::new(self.request.method(), &*self.url, kind)
+    }
+}

@@ -1,0 +1,132 @@
+//! A good answer, in whichever encoding it came, and what was asked to get it.
+
+use bytes::Bytes;
+use http::{HeaderMap, Method, Request, Response, header};
+use watchkeeper_meta::Status;
+use watchkeeper_wire::protobuf::{Envelope, Message};
+use watchkeeper_wire::schema::Schema;
+use watchkeeper_wire::{Encoding, Object, ObjectOptions, WireError};
+
+use super::Deletion;
+use crate::client::{Client, SendOptions};
+use crate::error::{Error, ErrorKind};
+use crate::transport::Body;
+
+/// The most a single object may have; servers refuse larger ones far below this.
+const MAX_OBJECT: usize = 64 << 20;
+
+/// How much of an answer that is not Kubernetes' is shown.
+const MAX_START: usize = 200;
+
+/// A good answer whose body is still arriving, and what was asked.
+pub(crate) struct Answer {
+    pub(crate) body: Body,
+    pub(crate) encoding: Encoding,
+    pub(crate) asked: Asked,
+}
+
+/// What was asked, for errors.
+#[derive(Clone, Debug)]
+pub(crate) struct Asked {
+    method: Method,
+    url: String,
+}
+
+impl Asked {
+    pub(crate) fn new(client: &Client, request: &Request<Bytes>) -> Self {
+        Self {
+            method: request.method().clone(),
+            url: client.url(&request.uri().to_string()),
+        }
+    }
+
+    pub(crate) fn error(&self, kind: impl Into<ErrorKind>) -> Error {
+        Error::new(&self.method, &*self.url, kind)
+    }
+
+    pub(crate) fn unreadable(&self, error: &dyn std::fmt::Display) -> Error {
+        self.error(ErrorKind::Decode(error.to_string()))
+    }
+}
+
+impl Answer {
+    pub(super) async fn open(
+        client: &Client,
+        request: Request<Bytes>,
+        options: &SendOptions,
+    ) -> Result<Self, Error> {
+        let asked = Asked::new(client, &request);
+        let response = client.send(request, options).await?;
+        let (head, mut body) = Response::into_parts(response);
+        match encoding(&head.headers) {
+            Some(encoding) => Ok(Self {
+                body,
+                encoding,
+                asked,
+            }),
+            None => {
+                let start = body.chunk().await.and_then(Result::ok).unwrap_or_default();
+                let start = String::from_utf8_lossy(&start[..start.len().min(MAX_START)]).into_owned();
+                let content_type = content_type(&head.headers).to_owned();
+                Err(asked.error(ErrorKind::NotKubernetes { content_type, start }))
+            }
+        }
+    }
+
+    /// The body as one object.
+    pub(super) async fn object(self) -> Result<Object, Error> {
+        let asked = self.asked.clone();
+        match self.object_or_status().await? {
+            Deletion::Object(object) => Ok(object),
+            Deletion::Status(_) => Err(asked.unreadable(&"it is a Status, not an object")),
+        }
+    }
+
+    pub(super) async fn object_or_status(mut self) -> Result<Deletion<Object>, Error> {
+        let bytes = self
+            .body
+            .collect(MAX_OBJECT)
+            .await
+            .map_err(|error| self.asked.error(error))?;
+        let read = || -> Result<Deletion<Object>, WireError> {
+            if let Some(status) = read_status(self.encoding, &bytes) {
+                return Ok(Deletion::Status(status));
+            }
+            let whole = ObjectOptions {
+                keep_managed_fields: true,
+            };
+            Ok(Deletion::Object(match self.encoding {
+                Encoding::Json => Object::from_json(&bytes, &whole)?,
+                Encoding::Protobuf => Object::from_protobuf(&bytes, &whole)?,
+            }))
+        };
+        read().map_err(|error| self.asked.unreadable(&error))
+    }
+}
+
+/// The `Status` in a body, if that is what it holds.
+pub(crate) fn read_status(encoding: Encoding, bytes: &[u8]) -> Option<Status> {
+    match encoding {
+        Encoding::Json => {
+            let header = watchkeeper_wire::json::header(bytes).ok()?;
+            (header.kind == Status::KIND && header.api_version == Status::API_VERSION)
+                .then(|| serde_json::from_slice(bytes).ok())?
+        }
+        Encoding::Protobuf => {
+            let kind = Envelope::read(bytes).ok()?.kind;
+            (kind == Status::KIND).then(|| Message::open(Schema::builtin(), bytes).ok()?.decode().ok())?
+        }
+    }
+}
+
+/// The encoding an answer has, if it is one of Kubernetes'.
+pub(crate) fn encoding(headers: &HeaderMap) -> Option<Encoding> {
+    Encoding::from_content_type(content_type(headers))
+}
+
+fn content_type(headers: &HeaderMap) -> &str {
+    headers
+        .get(header::CONTENT_TYPE)
+        .and_then(|value| value.to_str().ok())
+        .unwrap_or_default()
+}

@@ -1,0 +1,69 @@
+//! WebSockets: the handshake on an HTTP/1.1 connection of its own.
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, Request, header};
+use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::handshake::client::generate_key;
+use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
+use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
+use watchkeeper_wire::limits::OBJECT_LIMIT;
+
+use crate::client::Client;
+use crate::dynamic::Asked;
+use crate::error::{Error, ErrorKind};
+use crate::transport::Io;
+
+/// Messages are small; the default of 128 KiB per socket is meant for bulk data.
+const READ_BUFFER: usize = 8 << 10;
+
+/// An open WebSocket.
+pub(crate) type WebSocket = WebSocketStream<Box<dyn Io>>;
+
+/// Asks for a WebSocket that speaks one of `protocols`, most wanted first; returns which one. No protocols are asked
+/// for where none are named, and the answer is then empty.
+pub(crate) async fn open(
+    client: &Client,
+    mut request: Request<Bytes>,
+    asked: &Asked,
+    protocols: &[&str],
+) -> Result<(WebSocket, String), Error> {
+    let refused = |reason: String| asked.error(ErrorKind::Upgrade(reason));
+    let key = generate_key();
+    ask(request.headers_mut(), &key, protocols).map_err(|error| refused(error.to_string()))?;
+    let response = client.upgrade(request).await?;
+    let accepted = response.headers().get(header::SEC_WEBSOCKET_ACCEPT);
+    if accepted.is_none_or(|accept| accept.as_bytes() != derive_accept_key(key.as_bytes()).as_bytes()) {
+        return Err(refused("it answered another handshake than ours".to_owned()));
+    }
+    let chosen = response.headers().get(header::SEC_WEBSOCKET_PROTOCOL);
+    let chosen = chosen
+        .and_then(|value| value.to_str().ok())
+        .unwrap_or_default()
+        .to_owned();
+    if !protocols.is_empty() && !protocols.contains(&chosen.as_str()) {
+        return Err(refused(format!(
+            "it chose protocol {chosen:?}, offered were {}",
+            protocols.join(", ")
+        )));
+    }
+    let limits = WebSocketConfig::default()
+        .read_buffer_size(READ_BUFFER)
+        .max_message_size(Some(OBJECT_LIMIT))
+        .max_frame_size(Some(OBJECT_LIMIT));
+    let socket = WebSocketStream::from_raw_socket(response.into_body(), Role::Client, Some(limits)).await;
+    Ok((socket, chosen))
+}
+
+fn ask(headers: &mut HeaderMap, key: &str, protocols: &[&str]) -> Result<(), header::InvalidHeaderValue> {
+    headers.insert(header::CONNECTION, HeaderValue::from_static("Upgrade"));
+    headers.insert(header::UPGRADE, HeaderValue::from_static("websocket"));
+    headers.insert(header::SEC_WEBSOCKET_VERSION, HeaderValue::from_static("13"));
+    headers.insert(header::SEC_WEBSOCKET_KEY, HeaderValue::from_str(key)?);
+    if !protocols.is_empty() {
+        headers.insert(
+            header::SEC_WEBSOCKET_PROTOCOL,
+            HeaderValue::from_str(&protocols.join(", "))?,
+        );
+    }
+    Ok(())
+}
