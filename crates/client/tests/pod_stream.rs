@@ -1,5 +1,7 @@
 //! Conversations with a process in a pod, over a scripted WebSocket.
 
+#![expect(clippy::result_large_err, reason = "the handshake's callback has this shape")]
+
 mod support;
 
 use bytes::Bytes;
