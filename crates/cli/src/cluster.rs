@@ -1,0 +1,138 @@
+//! The cluster a command talks to: from flags and files to a client, what it serves, and a namespace.
+
+use watchkeeper_client::config::{Impersonate, Overrides};
+use watchkeeper_client::discovery::ApiResource;
+use watchkeeper_client::{
+    Client, ClientOptions, Config, DiscoveryClient, DiscoveryOptions, DynamicApi, LoadOptions, RateLimit,
+    Secret,
+};
+use watchkeeper_meta::{GroupVersionKind, Resource, Scope};
+
+use crate::arguments::ClusterArguments;
+use crate::failure::Failure;
+use crate::output::Output;
+use crate::session::Session;
+
+/// As kubectl: a person waits, and asks about many kinds at once.
+const RATE_LIMIT: RateLimit = RateLimit {
+    qps: 50.0,
+    burst: 300,
+};
+
+/// A cluster to talk to.
+#[derive(Clone, Debug)]
+pub(crate) struct Cluster {
+    pub(crate) client: Client,
+    pub(crate) discovery: DiscoveryClient,
+    /// The namespace of the request: typed, or from the context.
+    pub(crate) namespace: String,
+    /// Whether the namespace was typed, so that objects must be in it.
+    pub(crate) namespace_typed: bool,
+}
+
+impl Cluster {
+    /// Reads files and checks settings; asks nobody yet.
+    pub(crate) fn new(
+        arguments: &ClusterArguments,
+        verbosity: i32,
+        session: &Session,
+    ) -> Result<Self, Failure> {
+        let client = match &session.client {
+            Some(client) => client.clone(),
+            None => connect(arguments, verbosity, session)?,
+        };
+        let typed = arguments.namespace.clone().filter(|name| !name.is_empty());
+        Ok(Self {
+            discovery: DiscoveryClient::new(client.clone(), DiscoveryOptions::default()),
+            namespace_typed: typed.is_some(),
+            namespace: typed.unwrap_or_else(|| client.default_namespace().to_owned()),
+            client,
+        })
+    }
+
+    /// The objects of a resource in the request's namespace, or in all.
+    pub(crate) fn objects(&self, resource: &Resource, all_namespaces: bool) -> DynamicApi {
+        let api = self.client.dynamic(resource.clone());
+        match all_namespaces {
+            true => api.all_namespaces(),
+            false => api.namespace(&self.namespace),
+        }
+    }
+
+    /// The resource a typed word stands for.
+    pub(crate) async fn resource(&self, word: &str) -> Result<ApiResource, Failure> {
+        Ok(self.discovery.resource(word).await?)
+    }
+
+    /// The resource of a manifest's kind.
+    pub(crate) async fn resource_of_kind(&self, kind: &GroupVersionKind) -> Result<ApiResource, Failure> {
+        self.discovery
+            .resource_of_kind(kind)
+            .await
+            .map_err(|error| match error {
+                watchkeeper_client::discovery::MapError::Discovery(error) => error.into(),
+                error => Failure::text(error),
+            })
+    }
+}
+
+/// `deployment.apps/demo`: how results name an object.
+pub(crate) fn display_name(resource: &Resource, name: &str) -> String {
+    format!("{}/{name}", display_kind(resource))
+}
+
+/// `deployment.apps`.
+pub(crate) fn display_kind(resource: &Resource) -> String {
+    let kind = resource.kind.to_lowercase();
+    match resource.group.is_empty() {
+        true => kind,
+        false => format!("{kind}.{}", resource.group),
+    }
+}
+
+/// Whether objects of the resource live in namespaces.
+pub(crate) fn is_namespaced(resource: &Resource) -> bool {
+    resource.scope == Scope::Namespaced
+}
+
+fn connect(arguments: &ClusterArguments, verbosity: i32, session: &Session) -> Result<Client, Failure> {
+    let config = Config::load(&LoadOptions {
+        path: arguments.kubeconfig.clone(),
+        overrides: overrides(arguments),
+        environment: session.environment.clone(),
+    })?;
+    let timeout = Some(arguments.request_timeout).filter(|timeout| !timeout.is_zero());
+    Ok(Client::new(
+        &config,
+        ClientOptions {
+            timeout,
+            ..client_options(verbosity, session.err.clone())
+        },
+    )?)
+}
+
+/// How this program's clients behave: warnings are for the person at the terminal.
+pub(crate) fn client_options(verbosity: i32, err: Output) -> ClientOptions {
+    ClientOptions {
+        rate_limit: Some(RATE_LIMIT),
+        verbosity: u8::try_from(verbosity.max(0)).unwrap_or(u8::MAX),
+        warnings: std::sync::Arc::new(move |warning| err.clone().line(format!("Warning: {}", warning.text))),
+        ..Default::default()
+    }
+}
+
+fn overrides(arguments: &ClusterArguments) -> Overrides {
+    Overrides {
+        context: arguments.context.clone(),
+        namespace: arguments.namespace.clone(),
+        server: arguments.server.clone(),
+        token: arguments.token.as_deref().map(Secret::new),
+        insecure_skip_tls_verify: arguments.insecure_skip_tls_verify.then_some(true),
+        impersonate: Impersonate {
+            user: arguments.act_as.clone().unwrap_or_default(),
+            groups: arguments.as_groups.clone(),
+            ..Default::default()
+        },
+        ..Default::default()
+    }
+}

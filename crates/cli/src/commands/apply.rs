@@ -1,0 +1,108 @@
+//! `apply`: makes objects what manifests say, by server-side apply.
+
+use std::io::Write as _;
+
+use clap::Args;
+use watchkeeper_meta::{ApplyOptions, GetOptions};
+
+use crate::cluster::{Cluster, display_name};
+use crate::failure::Failure;
+use crate::manifests::{Filenames, Manifest};
+use crate::session::Session;
+
+/// Make objects what files say, and create those that are missing
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  watchkeeper apply -f demo.yaml
+  watchkeeper apply -f manifests/ -R
+  cat demo.yaml | watchkeeper apply -f -")]
+pub(crate) struct Apply {
+    #[command(flatten)]
+    files: Filenames,
+
+    /// Who owns the fields
+    #[arg(long, value_name = "NAME", default_value = "watchkeeper")]
+    field_manager: String,
+
+    /// Take fields over from other managers
+    #[arg(long)]
+    force_conflicts: bool,
+
+    /// Let the server check everything and keep nothing
+    #[arg(long, value_name = "MODE", num_args = 0..=1, default_missing_value = "server", value_parser = ["none", "server"])]
+    dry_run: Option<String>,
+
+    /// The only way there is; accepted so that scripts for kubectl work
+    #[arg(long, hide = true)]
+    server_side: bool,
+}
+
+/// Applies all manifests in order; failures are told last.
+pub(crate) async fn run(apply: Apply, cluster: &Cluster, session: &mut Session) -> Result<(), Failure> {
+    let mut failures = Vec::new();
+    for manifest in apply.files.read(session)? {
+        let applied = match manifest {
+            Ok(manifest) => apply.one(manifest, cluster).await,
+            Err(failure) => Err(failure),
+        };
+        match applied {
+            Ok(line) => {
+                writeln!(session.out, "{line}")?;
+                session.out.flush()?;
+            }
+            Err(failure) => failures.push(failure),
+        }
+    }
+    Failure::all(failures)
+}
+
+impl Apply {
+    /// Applies one; returns the line to print.
+    async fn one(&self, manifest: Manifest, cluster: &Cluster) -> Result<String, Failure> {
+        let target = manifest.target(cluster).await?;
+        if manifest.name.is_empty() {
+            return Err(Failure::text(format!(
+                "error when applying {:?}: metadata.name is required; `watchkeeper create` takes generateName",
+                manifest.source
+            )));
+        }
+        let failed =
+            |error: watchkeeper_client::Error| Failure::from(error).doing("applying", &manifest.source);
+        let before = target
+            .clone()
+            .metadata_only()
+            .get(&manifest.name, &GetOptions::default())
+            .await;
+        let before = match before {
+            Ok(object) => Some(object),
+            Err(error) if error.is_not_found() => None,
+            Err(error) => return Err(failed(error)),
+        };
+        let options = ApplyOptions {
+            field_manager: self.field_manager.clone(),
+            force: self.force_conflicts,
+            dry_run: self.is_dry_run(),
+            field_validation: None,
+        };
+        let after = target
+            .apply(&manifest.name, &manifest.object, &options)
+            .await
+            .map_err(failed)?;
+        let outcome = match before {
+            None => "created",
+            Some(before) if before.is_same_version(&after) => "unchanged",
+            Some(_) => "configured",
+        };
+        let note = if self.is_dry_run() {
+            " (server dry run)"
+        } else {
+            ""
+        };
+        let name = display_name(target.resource(), &manifest.name);
+        Ok(format!("{name} {outcome}{note}"))
+    }
+
+    fn is_dry_run(&self) -> bool {
+        self.dry_run.as_deref() == Some("server")
+    }
+}

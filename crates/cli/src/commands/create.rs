@@ -1,0 +1,63 @@
+//! `create`: new objects from manifests.
+
+use std::io::Write as _;
+
+use clap::Args;
+use watchkeeper_meta::{CreateOptions, FieldValidation};
+
+use crate::cluster::{Cluster, display_name};
+use crate::failure::Failure;
+use crate::manifests::{Filenames, Manifest};
+use crate::session::Session;
+
+/// Create objects from files
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  watchkeeper create -f pod.yaml
+  cat pod.json | watchkeeper create -f -")]
+pub(crate) struct Create {
+    #[command(flatten)]
+    files: Filenames,
+
+    /// Who owns the fields
+    #[arg(long, value_name = "NAME", default_value = "watchkeeper-create")]
+    field_manager: String,
+}
+
+/// Creates all manifests in order; failures are told last.
+pub(crate) async fn run(create: Create, cluster: &Cluster, session: &mut Session) -> Result<(), Failure> {
+    let mut failures = Vec::new();
+    for manifest in create.files.read(session)? {
+        let created = match manifest {
+            Ok(manifest) => create.one(manifest, cluster).await,
+            Err(failure) => Err(failure),
+        };
+        match created {
+            Ok(line) => {
+                writeln!(session.out, "{line}")?;
+                session.out.flush()?;
+            }
+            Err(failure) => failures.push(failure),
+        }
+    }
+    Failure::all(failures)
+}
+
+impl Create {
+    async fn one(&self, manifest: Manifest, cluster: &Cluster) -> Result<String, Failure> {
+        let target = manifest.target(cluster).await?;
+        let options = CreateOptions {
+            field_manager: Some(self.field_manager.clone()),
+            field_validation: Some(FieldValidation::Strict),
+            ..Default::default()
+        };
+        let created = target
+            .create(&manifest.object, &options)
+            .await
+            .map_err(|error| Failure::from(error).doing("creating", &manifest.source))?;
+        Ok(format!(
+            "{} created",
+            display_name(target.resource(), created.name())
+        ))
+    }
+}

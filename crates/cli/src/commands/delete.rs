@@ -1,0 +1,239 @@
+//! `delete`: objects from manifests, by name or by selector; waits until they are gone.
+
+use std::io::Write as _;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use watchkeeper_client::DynamicApi;
+use watchkeeper_meta::{DeleteOptions, FieldSelector, GetOptions, PropagationPolicy, WatchOptions};
+
+use crate::cluster::{Cluster, display_name};
+use crate::duration;
+use crate::failure::Failure;
+use crate::manifests::{Filenames, Manifest};
+use crate::selection::{Selectors, select};
+use crate::session::Session;
+
+/// Delete objects by file, by name or by label
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  watchkeeper delete -f demo.yaml
+  watchkeeper delete pod/web service/web
+  watchkeeper delete pods -l app=web
+  watchkeeper delete configmaps --all -n shop --wait=false")]
+pub(crate) struct Delete {
+    /// What to delete: kind/name …, or a kind and names
+    #[arg(value_name = "RESOURCE")]
+    words: Vec<String>,
+
+    #[command(flatten)]
+    files: Filenames,
+
+    #[command(flatten)]
+    selectors: Selectors,
+
+    /// Every object of the kinds
+    #[arg(long)]
+    all: bool,
+
+    /// An object that does not exist is fine
+    #[arg(long)]
+    ignore_not_found: bool,
+
+    /// Seconds a pod has to end by itself
+    #[arg(long, value_name = "SECONDS")]
+    grace_period: Option<i64>,
+
+    /// What becomes of the objects that depend on it
+    #[arg(long, default_value = "background")]
+    cascade: Cascade,
+
+    /// Wait until the objects are gone
+    #[arg(long, value_name = "BOOL", default_value_t = true, require_equals = true, num_args = 0..=1,
+        default_missing_value = "true", action = clap::ArgAction::Set)]
+    wait: bool,
+
+    /// How long to wait; 0 waits as long as it takes
+    #[arg(long, value_name = "TIME", default_value = "0", value_parser = duration::parse)]
+    timeout: Duration,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Cascade {
+    Background,
+    Foreground,
+    Orphan,
+}
+
+/// One object to delete.
+struct Doomed {
+    api: DynamicApi,
+    name: String,
+    /// The file that names it, if one does.
+    source: Option<String>,
+}
+
+/// An object whose deletion has begun.
+struct Leaving {
+    api: DynamicApi,
+    name: String,
+}
+
+/// Deletes in order; waits for all at the end; failures are told last.
+pub(crate) async fn run(delete: Delete, cluster: &Cluster, session: &mut Session) -> Result<(), Failure> {
+    let (mut leaving, mut failures) = (Vec::new(), Vec::new());
+    for doomed in delete.doomed(cluster, session).await? {
+        let deleted = match doomed {
+            Ok(doomed) => delete.one(doomed).await,
+            Err(failure) => Err(failure),
+        };
+        match deleted {
+            Ok(gone) => {
+                writeln!(
+                    session.out,
+                    "{} deleted",
+                    display_name(gone.api.resource(), &gone.name)
+                )?;
+                session.out.flush()?;
+                leaving.push(gone);
+            }
+            Err(failure) if delete.ignore_not_found && failure.is_not_found() => {}
+            Err(failure) => failures.push(failure),
+        }
+    }
+    if delete.wait
+        && let Err(failure) = delete.await_all(leaving).await
+    {
+        failures.push(failure);
+    }
+    Failure::all(failures)
+}
+
+impl Delete {
+    async fn doomed(
+        &self,
+        cluster: &Cluster,
+        session: &mut Session,
+    ) -> Result<Vec<Result<Doomed, Failure>>, Failure> {
+        match (self.words.is_empty(), self.files.filename.is_empty()) {
+            (true, true) => Err(Failure::text("required flag(s) \"filename\" not set")),
+            (false, false) => Err(Failure::text("name objects or files with -f, not both")),
+            (true, false) => {
+                let mut found = Vec::new();
+                for manifest in self.files.read(session)? {
+                    found.push(match manifest {
+                        Ok(manifest) => of_manifest(manifest, cluster).await,
+                        Err(failure) => Err(failure),
+                    });
+                }
+                Ok(found)
+            }
+            (false, true) => self.selected(cluster).await,
+        }
+    }
+
+    async fn selected(&self, cluster: &Cluster) -> Result<Vec<Result<Doomed, Failure>>, Failure> {
+        let mut found = Vec::new();
+        for selected in select(cluster, &self.words).await? {
+            let api = cluster.objects(&selected.resource.resource, false);
+            let names = match selected.names.is_empty() {
+                false if self.all || !self.selectors.is_empty() => {
+                    return Err(Failure::text("name objects or select them, not both"));
+                }
+                false => selected.names,
+                true if self.all || !self.selectors.is_empty() => self.listed(&api).await?,
+                true => return Err(Failure::text("name objects, or say which with -l or --all")),
+            };
+            found.extend(names.into_iter().map(|name| {
+                Ok(Doomed {
+                    api: api.clone(),
+                    name,
+                    source: None,
+                })
+            }));
+        }
+        Ok(found)
+    }
+
+    async fn listed(&self, api: &DynamicApi) -> Result<Vec<String>, Failure> {
+        let options = self.selectors.list_options()?;
+        let list = api
+            .clone()
+            .metadata_only()
+            .pages(&options, None)
+            .collect()
+            .await?;
+        Ok(list.items.iter().map(|object| object.name().to_owned()).collect())
+    }
+
+    async fn one(&self, doomed: Doomed) -> Result<Leaving, Failure> {
+        let Doomed { api, name, source } = doomed;
+        let options = DeleteOptions {
+            grace_period_seconds: self.grace_period,
+            propagation_policy: Some(match self.cascade {
+                Cascade::Background => PropagationPolicy::Background,
+                Cascade::Foreground => PropagationPolicy::Foreground,
+                Cascade::Orphan => PropagationPolicy::Orphan,
+            }),
+            ..Default::default()
+        };
+        match (api.delete(&name, &options).await, source) {
+            (Ok(_), _) => Ok(Leaving { api, name }),
+            (Err(error), Some(source)) => Err(Failure::from(error).doing("deleting", &source)),
+            (Err(error), None) => Err(error.into()),
+        }
+    }
+
+    async fn await_all(&self, leaving: Vec<Leaving>) -> Result<(), Failure> {
+        let all = async {
+            for object in leaving {
+                object.gone().await?;
+            }
+            Ok(())
+        };
+        if self.timeout.is_zero() {
+            return all.await;
+        }
+        tokio::time::timeout(self.timeout, all).await.unwrap_or_else(|_| {
+            Err(Failure::text(format!(
+                "timed out after {:?} waiting for the objects to be gone; finalizers may hold them",
+                self.timeout
+            )))
+        })
+    }
+}
+
+async fn of_manifest(manifest: Manifest, cluster: &Cluster) -> Result<Doomed, Failure> {
+    Ok(Doomed {
+        api: manifest.target(cluster).await?,
+        name: manifest.name,
+        source: Some(manifest.source),
+    })
+}
+
+impl Leaving {
+    /// Returns once the object is gone, or another one has taken its name.
+    async fn gone(self) -> Result<(), Failure> {
+        let api = self.api.metadata_only();
+        let mut first_uid = None;
+        loop {
+            let object = match api.get(&self.name, &GetOptions::default()).await {
+                Err(error) if error.is_not_found() => return Ok(()),
+                // Those who may delete need not be allowed to look.
+                Err(error) if error.is_forbidden() => return Ok(()),
+                found => found?,
+            };
+            let uid = first_uid.get_or_insert_with(|| object.uid().to_owned());
+            if uid != object.uid() || !object.is_deleting() {
+                return Ok(());
+            }
+            let options = WatchOptions {
+                field_selector: FieldSelector::name(&*self.name),
+                resource_version: object.version(),
+                ..Default::default()
+            };
+            // Any event is a reason to look again; so is the end of the watch.
+            api.watch(&options).await?.next().await;
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! `up`: a local cluster for any client, until Ctrl-C.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use clap::Args;
+use watchkeeper_server::{Handle, Server, StartError};
+
+use crate::failure::Failure;
+use crate::session::Session;
+use crate::stop;
+
+/// The kubeconfig is written here unless --kubeconfig says otherwise.
+const DEFAULT_KUBECONFIG: &str = "watchkeeper.kubeconfig";
+
+/// Run a local cluster for any client
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  watchkeeper up                                  in memory, on port 6443
+  watchkeeper up --data-dir ./data                objects outlive the program
+  watchkeeper up --listen 127.0.0.1:0             on a free port
+  KUBECONFIG=watchkeeper.kubeconfig kubectl get namespaces")]
+pub(crate) struct Up {
+    /// Where to listen; port 0 takes a free one
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:6443")]
+    listen: SocketAddr,
+
+    /// Keep objects in this directory; in memory if not given
+    #[arg(long, value_name = "DIR")]
+    data_dir: Option<PathBuf>,
+
+    /// Let the users of this file in: token,user,uid,"group1,group2" per line
+    #[arg(long, value_name = "FILE")]
+    token_auth_file: Option<PathBuf>,
+}
+
+/// Starts the server, says where it is, and waits for the wish to end.
+pub(crate) async fn run(up: Up, kubeconfig: Option<PathBuf>, session: &mut Session) -> Result<(), Failure> {
+    let server = start(&up).await?;
+    let path = kubeconfig.unwrap_or_else(|| DEFAULT_KUBECONFIG.into());
+    let ready = write_kubeconfig(&server, &path)?;
+    session.out.line(ready);
+    stop::requested().await;
+    session
+        .err
+        .line("stopping: open requests may finish (Ctrl-C again ends at once)");
+    tokio::select! {
+        () = server.shutdown() => Ok(()),
+        () = stop::requested() => Err(Failure::text("ended before open requests had finished")),
+    }
+}
+
+async fn start(up: &Up) -> Result<Handle, Failure> {
+    let mut server = Server::builder().listen(up.listen);
+    if let Some(directory) = &up.data_dir {
+        server = server.data_dir(directory);
+    }
+    if let Some(file) = &up.token_auth_file {
+        server = server.token_file(file);
+    }
+    server.start().await.map_err(|error| {
+        let hint = match &error {
+            StartError::Listen { .. } => "; `--listen 127.0.0.1:0` takes a free port",
+            StartError::Exposed(_) => " (--token-auth-file)",
+            _ => "",
+        };
+        Failure::text(format!("{:#}{hint}", anyhow::Error::from(error)))
+    })
+}
+
+/// Writes the kubeconfig; returns the line that says how to use it.
+fn write_kubeconfig(server: &Handle, path: &Path) -> Result<String, Failure> {
+    let written = server
+        .write_kubeconfig(path)
+        .with_context(|| format!("cannot write {}", path.display()));
+    written.map_err(Failure::Other)?;
+    let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let address = server.address().map(|address| address.to_string());
+    Ok(format!(
+        "watchkeeper is ready at https://{}: export KUBECONFIG={}",
+        address.unwrap_or_default(),
+        path.display()
+    ))
+}

@@ -1,0 +1,119 @@
+//! Answers as JSON documents, in forms only people ask for: a page, an object or a watch as `Table`s.
+
+use bytes::{Buf as _, Bytes};
+use http::Request;
+use serde_json::Value;
+use watchkeeper_client::{Body, DynamicApi, SendOptions};
+use watchkeeper_meta::{
+    CollectionRequests, GetOptions, ListOptions, RequestError, ResourceVersion, Status, WatchEventKind,
+    WatchOptions,
+};
+use watchkeeper_wire::{Encoding, WatchSplitter};
+
+use crate::failure::Failure;
+
+/// The most one page may have; 500 large objects stay far below.
+const MAX_PAGE: usize = 512 << 20;
+
+/// One page of a list.
+pub(crate) async fn page(api: &DynamicApi, accept: &str, options: &ListOptions) -> Result<Value, Failure> {
+    read(api, requests(api).accepting(accept).list(options)).await
+}
+
+/// One object.
+pub(crate) async fn object(api: &DynamicApi, accept: &str, name: &str) -> Result<Value, Failure> {
+    let requests = requests(api).object(name).accepting(accept);
+    read(api, requests.get(&GetOptions::default())).await
+}
+
+/// A watch, event by event.
+pub(crate) async fn watch(api: &DynamicApi, accept: &str, options: &WatchOptions) -> Result<Events, Failure> {
+    let request = requests(api)
+        .accepting(accept)
+        .watch(options)
+        .map_err(Failure::other)?;
+    let sent = SendOptions {
+        watch: true,
+        timeout: None,
+    };
+    let response = api.client().send(request.map(Bytes::from), &sent).await?;
+    Ok(Events {
+        body: response.into_body(),
+        splitter: WatchSplitter::new(Encoding::Json),
+        chunk: Bytes::new(),
+    })
+}
+
+/// The events of a watch as they arrive.
+pub(crate) struct Events {
+    body: Body,
+    splitter: WatchSplitter,
+    chunk: Bytes,
+}
+
+/// One event.
+pub(crate) struct Event {
+    pub(crate) kind: WatchEventKind,
+    pub(crate) object: Value,
+}
+
+impl Events {
+    /// The next event; `None` when the server has ended the watch as agreed, an error when it says why it did.
+    pub(crate) async fn next(&mut self) -> Result<Option<Event>, Failure> {
+        loop {
+            if let Some(event) = self.split()? {
+                return match event.kind {
+                    WatchEventKind::Error => Err(ended(event.object)),
+                    _ => Ok(Some(event)),
+                };
+            }
+            match self.body.chunk().await {
+                Some(chunk) => self.chunk = chunk.map_err(Failure::other)?,
+                None => return Ok(None),
+            }
+        }
+    }
+
+    fn split(&mut self) -> Result<Option<Event>, Failure> {
+        let mut rest = &self.chunk[..];
+        let event = match self.splitter.next(&mut rest).map_err(Failure::other)? {
+            Some(raw) => Some(Event {
+                kind: raw.kind,
+                object: serde_json::from_slice(raw.object.bytes).map_err(Failure::other)?,
+            }),
+            None => None,
+        };
+        let used = self.chunk.len() - rest.len();
+        self.chunk.advance(used);
+        Ok(event)
+    }
+}
+
+/// The version a document was read at.
+pub(crate) fn version(document: &Value) -> ResourceVersion {
+    ResourceVersion::new(
+        document["metadata"]["resourceVersion"]
+            .as_str()
+            .unwrap_or_default(),
+    )
+}
+
+fn ended(status: Value) -> Failure {
+    let status: Status = serde_json::from_value(status).unwrap_or_default();
+    Failure::text(format!("the server ended the watch: {}", status.message))
+}
+
+fn requests(api: &DynamicApi) -> CollectionRequests<'_> {
+    CollectionRequests::in_namespace(api.resource(), api.namespace_name())
+}
+
+async fn read(api: &DynamicApi, request: Result<Request<Vec<u8>>, RequestError>) -> Result<Value, Failure> {
+    let request = request.map_err(Failure::other)?.map(Bytes::from);
+    let response = api.client().send(request, &SendOptions::default()).await?;
+    let bytes = response
+        .into_body()
+        .collect(MAX_PAGE)
+        .await
+        .map_err(Failure::other)?;
+    serde_json::from_slice(&bytes).map_err(Failure::other)
+}

@@ -1,0 +1,175 @@
+//! What went wrong, in kubectl's words, and what to do next.
+
+use std::fmt;
+use std::io;
+
+use watchkeeper_client::discovery::MapError;
+use watchkeeper_client::{ConfigError, Error, ErrorKind};
+use watchkeeper_meta::{Status, StatusDetails};
+
+/// Why a command, or one step of it, did not do what it was asked for.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// The cluster said no, or nothing. `doing` is what stands in front: `error when deleting "demo.yaml"`.
+    Cluster { error: Error, doing: Option<String> },
+    /// Our own output cannot be written.
+    Output(io::Error),
+    /// Anything else; the causes are part of the words.
+    Other(anyhow::Error),
+    /// Several steps failed; they are told in their order.
+    Several(Vec<Failure>),
+}
+
+impl Failure {
+    pub(crate) fn other(error: impl Into<anyhow::Error>) -> Self {
+        Self::Other(error.into())
+    }
+
+    /// A sentence of our own.
+    pub(crate) fn text(text: impl fmt::Display) -> Self {
+        Self::Other(anyhow::anyhow!("{text}"))
+    }
+
+    /// Says what was being done with which file.
+    pub(crate) fn doing(self, what: &str, source: &str) -> Self {
+        match self {
+            Self::Cluster { error, doing: None } => Self::Cluster {
+                error,
+                doing: Some(format!("error when {what} {source:?}")),
+            },
+            other => other,
+        }
+    }
+
+    /// Nothing, one failure or several.
+    pub(crate) fn all(mut failures: Vec<Self>) -> Result<(), Self> {
+        match failures.len() {
+            0 => Ok(()),
+            1 => Err(failures.remove(0)),
+            _ => Err(Self::Several(failures)),
+        }
+    }
+
+    /// Whether nobody reads our output any more.
+    pub(crate) fn is_closed_pipe(&self) -> bool {
+        matches!(self, Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe)
+    }
+
+    /// Whether the object or the resource does not exist.
+    pub(crate) fn is_not_found(&self) -> bool {
+        matches!(self, Self::Cluster { error, .. } if error.is_not_found())
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Self::Cluster { error, doing: None }
+    }
+}
+
+impl From<MapError> for Failure {
+    fn from(error: MapError) -> Self {
+        match error {
+            MapError::Discovery(error) => error.into(),
+            error => Self::Other(anyhow::anyhow!(
+                "{error}; `watchkeeper api-resources` lists those it has"
+            )),
+        }
+    }
+}
+
+impl From<ConfigError> for Failure {
+    fn from(error: ConfigError) -> Self {
+        let hint = match &error {
+            ConfigError::Nothing { .. } => {
+                "; start a cluster with `watchkeeper up`, or name a file with --kubeconfig"
+            }
+            _ => "",
+        };
+        let error = anyhow::Error::from(error);
+        Self::Other(anyhow::anyhow!("{error:#}{hint}"))
+    }
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        Self::Output(error)
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Cluster { error, doing } => f.write_str(&words(error, doing.as_deref())),
+            Self::Output(error) => write!(f, "error: cannot write the output: {error}"),
+            Self::Other(error) => write!(f, "error: {error:#}"),
+            Self::Several(failures) => {
+                let lines: Vec<_> = failures.iter().map(ToString::to_string).collect();
+                f.write_str(&lines.join("\n"))
+            }
+        }
+    }
+}
+
+fn words(error: &Error, doing: Option<&str>) -> String {
+    if let Some(status) = error.status() {
+        return status_words(status, doing);
+    }
+    let host = error.url().split('/').nth(2).unwrap_or_default();
+    if error.is_connection_refused() {
+        return format!(
+            "The connection to the server {host} was refused - did you specify the right host or port?"
+        );
+    }
+    let prefix = doing.map(|doing| format!("{doing}: ")).unwrap_or_default();
+    match error.kind() {
+        ErrorKind::Request(reason) => format!("error: {prefix}{reason}"),
+        _ => format!("error: {prefix}{:#}", CausedBy(error)),
+    }
+}
+
+/// What the server said. Faults in an object stand under its kind and name, whatever was being done with it.
+fn status_words(status: &Status, doing: Option<&str>) -> String {
+    if let (true, Some(details)) = (status.is_invalid(), &status.details) {
+        return invalid_words(details);
+    }
+    let prefix = doing.map(|doing| format!("{doing}: ")).unwrap_or_default();
+    match status.reason.to_string() {
+        reason if reason.is_empty() => format!("Error from server: {prefix}{}", status.message),
+        reason => format!("Error from server ({reason}): {prefix}{}", status.message),
+    }
+}
+
+fn invalid_words(details: &StatusDetails) -> String {
+    let subject = match details.kind.is_empty() && details.name.is_empty() {
+        true => "The request is invalid".to_owned(),
+        false => format!("The {} {:?} is invalid", details.kind, details.name),
+    };
+    let mut faults: Vec<String> = Vec::new();
+    for cause in &details.causes {
+        let fault = format!("{}: {}", cause.field, cause.message);
+        if !faults.contains(&fault) {
+            faults.push(fault);
+        }
+    }
+    match faults.as_slice() {
+        [] => subject,
+        [fault] => format!("{subject}: {fault}"),
+        faults => format!("{subject}: \n* {}", faults.join("\n* ")),
+    }
+}
+
+/// An error and its causes on one line.
+struct CausedBy<'a>(&'a dyn std::error::Error);
+
+impl fmt::Display for CausedBy<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0)?;
+        let mut source = self.0.source();
+        while let Some(cause) = source {
+            write!(f, ": {cause}")?;
+            source = cause.source();
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,163 @@
+//! How objects are printed: `-o json`, `yaml`, `name`, `wide`, `jsonpath=…`, `custom-columns=…`.
+
+use std::io::Write;
+
+use serde::Serialize as _;
+use serde_json::{Value, json};
+use watchkeeper_meta::Resource;
+use watchkeeper_wire::yaml;
+
+use crate::cluster::display_name;
+use crate::failure::Failure;
+use crate::json_path::{Path, Template, plain};
+use crate::table::print_aligned;
+
+/// What `-o` says.
+#[derive(Debug, Default, PartialEq)]
+pub(crate) enum Format {
+    /// The server's table.
+    #[default]
+    Table,
+    /// The server's table with all columns.
+    Wide,
+    Json,
+    Yaml,
+    Name,
+    JsonPath(Template),
+    CustomColumns(Vec<(String, Path)>),
+}
+
+impl Format {
+    /// Reads what was typed.
+    pub(crate) fn parse(text: &str) -> Result<Self, Failure> {
+        let (name, rest) = text.split_once('=').unwrap_or((text, ""));
+        Ok(match name {
+            "wide" => Self::Wide,
+            "json" => Self::Json,
+            "yaml" => Self::Yaml,
+            "name" => Self::Name,
+            "jsonpath" => Self::JsonPath(Template::parse(rest).map_err(|problem| bad("jsonpath", &problem))?),
+            "custom-columns" => Self::CustomColumns(columns(rest)?),
+            _ => {
+                return Err(Failure::text(format!(
+                    "unable to match a printer suitable for the output format {text:?}, allowed formats are: \
+                     custom-columns,json,jsonpath,name,wide,yaml"
+                )));
+            }
+        })
+    }
+
+    /// Whether the server makes the rows.
+    pub(crate) fn is_table(&self) -> bool {
+        matches!(self, Self::Table | Self::Wide)
+    }
+
+    /// Prints documents; several become a `List` where the format has one document.
+    pub(crate) fn print(
+        &self,
+        documents: Documents,
+        no_headers: bool,
+        out: &mut impl Write,
+    ) -> Result<(), Failure> {
+        match self {
+            Self::Table | Self::Wide => Ok(()),
+            Self::Json => print_json(&documents.into_value(), out),
+            Self::Yaml => Ok(write!(out, "{}", yaml::to_string(&documents.into_value()))?),
+            Self::Name => documents.items.iter().try_for_each(|(resource, object)| {
+                let name = object["metadata"]["name"].as_str().unwrap_or_default();
+                Ok(writeln!(out, "{}", display_name(resource, name))?)
+            }),
+            Self::JsonPath(template) => Ok(write!(out, "{}", template.render(&documents.into_value()))?),
+            Self::CustomColumns(columns) => print_columns(columns, &documents, no_headers, out),
+        }
+    }
+}
+
+/// Objects to print.
+#[derive(Debug, Default)]
+pub(crate) struct Documents {
+    pub(crate) items: Vec<(Resource, Value)>,
+    /// One was asked for by name: it stands alone.
+    pub(crate) single: bool,
+}
+
+impl Documents {
+    pub(crate) fn one(resource: Resource, object: Value) -> Self {
+        Self {
+            items: vec![(resource, object)],
+            single: true,
+        }
+    }
+
+    fn into_value(mut self) -> Value {
+        if let (true, 1) = (self.single, self.items.len()) {
+            return self.items.remove(0).1;
+        }
+        let items: Vec<_> = self.items.into_iter().map(|(_, object)| object).collect();
+        json!({"apiVersion": "v1", "kind": "List", "metadata": {"resourceVersion": ""}, "items": items})
+    }
+}
+
+/// Says the type of an object out of a list, and leaves out what only the server needs.
+pub(crate) fn complete(object: &mut Value, resource: &Resource, keep_managed_fields: bool) {
+    if object["kind"].is_null() {
+        let kind = resource.group_version_kind();
+        object["kind"] = kind.kind.to_string().into();
+        object["apiVersion"] = kind.api_version().into();
+    }
+    if let (false, Some(metadata)) = (keep_managed_fields, object["metadata"].as_object_mut()) {
+        metadata.remove("managedFields");
+    }
+}
+
+/// Four blanks, as kubectl.
+fn print_json(value: &Value, out: &mut impl Write) -> Result<(), Failure> {
+    let formatter = serde_json::ser::PrettyFormatter::with_indent(b"    ");
+    let mut serializer = serde_json::Serializer::with_formatter(&mut *out, formatter);
+    value
+        .serialize(&mut serializer)
+        .map_err(|error| Failure::Output(error.into()))?;
+    Ok(writeln!(out)?)
+}
+
+fn columns(text: &str) -> Result<Vec<(String, Path)>, Failure> {
+    if text.is_empty() {
+        return Err(bad(
+            "custom-columns",
+            "name columns, as in NAME:.metadata.name,AGE:.metadata.creationTimestamp",
+        ));
+    }
+    let column = |column: &str| {
+        let (name, path) = column
+            .split_once(':')
+            .ok_or_else(|| bad("custom-columns", &format!("{column:?} is not NAME:PATH")))?;
+        let path = path.trim_start_matches('{').trim_end_matches('}');
+        let path = Path::parse(path).map_err(|problem| bad("custom-columns", &problem))?;
+        Ok((name.to_owned(), path))
+    };
+    text.split(',').map(column).collect()
+}
+
+fn print_columns(
+    columns: &[(String, Path)],
+    documents: &Documents,
+    no_headers: bool,
+    out: &mut impl Write,
+) -> Result<(), Failure> {
+    let header = (!no_headers).then(|| columns.iter().map(|(name, _)| name.clone()).collect());
+    let cell = |path: &Path, object: &Value| {
+        let found: Vec<_> = path.find(object).into_iter().map(plain).collect();
+        match found.is_empty() {
+            true => "<none>".to_owned(),
+            false => found.join(","),
+        }
+    };
+    let row = |object: &Value| columns.iter().map(|(_, path)| cell(path, object)).collect();
+    let rows = documents.items.iter().map(|(_, object)| row(object));
+    let lines: Vec<Vec<String>> = header.into_iter().chain(rows).collect();
+    Ok(print_aligned(&lines, &mut Vec::new(), out)?)
+}
+
+fn bad(format: &str, problem: &str) -> Failure {
+    Failure::text(format!("bad {format}: {problem}"))
+}

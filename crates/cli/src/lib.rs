@@ -1,0 +1,67 @@
+//! The `watchkeeper` program: a local cluster, and commands for any cluster.
+//!
+//! ```text
+//! what was typed (arguments) ▶ what it means (cluster, selection, manifests) ▶ one file per command ▶ output
+//! ```
+//!
+//! In flow words and a [`Session`], which is all of the outside world a command may touch besides its cluster; out
+//! flow text and an exit code. So a test runs a command as a user does, in its own process and without a port. What
+//! a library could do lives in a library: here are words, order and exit codes only.
+
+mod age;
+mod arguments;
+mod cluster;
+mod commands;
+mod documents;
+mod duration;
+mod embedded;
+mod failure;
+mod format;
+mod json_path;
+mod manifests;
+mod output;
+mod selection;
+mod session;
+mod stop;
+mod table;
+mod usage;
+
+use std::ffi::OsString;
+use std::io::Write as _;
+use std::process::ExitCode;
+
+use clap::Parser as _;
+
+use arguments::Arguments;
+use failure::Failure;
+pub use output::Output;
+pub use session::{Look, Session};
+
+/// Runs the program for these words, the program's own name first.
+pub async fn run(words: impl IntoIterator<Item = OsString>, session: &mut Session) -> ExitCode {
+    let arguments = match Arguments::try_parse_from(words) {
+        Ok(arguments) => arguments,
+        Err(error) => return usage::report(&error, session),
+    };
+    if session.logs
+        && let Err(error) = watchkeeper_logging::init(&arguments.logging)
+    {
+        return finish(Err(Failure::other(error)), session);
+    }
+    let result = commands::run(arguments, session).await;
+    finish(result, session)
+}
+
+/// Successes are out already, in order; failures come last.
+fn finish(result: Result<(), Failure>, session: &mut Session) -> ExitCode {
+    let flushed = session.out.flush().map_err(Failure::from);
+    match result.and(flushed) {
+        Ok(()) => ExitCode::SUCCESS,
+        // Whoever reads our output has seen enough: `watchkeeper get pods | head`.
+        Err(failure) if failure.is_closed_pipe() => ExitCode::SUCCESS,
+        Err(failure) => {
+            session.err.line(failure.to_string());
+            ExitCode::FAILURE
+        }
+    }
+}

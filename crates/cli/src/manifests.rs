@@ -1,0 +1,211 @@
+//! Manifests: from files, directories and standard input to objects, one bad one standing in nobody's way.
+
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use serde_json::Value;
+use watchkeeper_client::DynamicApi;
+use watchkeeper_meta::GroupVersionKind;
+use watchkeeper_wire::yaml::{self, Mode};
+
+use crate::cluster::{Cluster, is_namespaced};
+use crate::failure::Failure;
+use crate::session::Session;
+
+/// More than any set of manifests: a larger file is not one.
+const MAX_FILE_BYTES: u64 = 256 << 20;
+
+/// Directories deeper than this are not followed: somebody linked one into itself.
+const MAX_DEPTH: usize = 64;
+
+const EXTENSIONS: [&str; 3] = ["json", "yaml", "yml"];
+
+/// Where manifests are, as typed.
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct Filenames {
+    /// A file, a directory or - for standard input; may be repeated
+    #[arg(short, long = "filename", value_name = "FILE", value_delimiter = ',')]
+    pub(crate) filename: Vec<PathBuf>,
+
+    /// Follow directories within directories
+    #[arg(short = 'R', long)]
+    pub(crate) recursive: bool,
+}
+
+/// An object somebody wrote down.
+#[derive(Clone, Debug)]
+pub(crate) struct Manifest {
+    /// The file, as typed.
+    pub(crate) source: String,
+    pub(crate) kind: GroupVersionKind,
+    pub(crate) name: String,
+    /// Empty if it states none.
+    pub(crate) namespace: String,
+    pub(crate) object: Value,
+}
+
+impl Filenames {
+    /// Reads everything, in order; what cannot be read is a failure in its place.
+    pub(crate) fn read(&self, session: &mut Session) -> Result<Vec<Result<Manifest, Failure>>, Failure> {
+        if self.filename.is_empty() {
+            return Err(Failure::text("required flag(s) \"filename\" not set"));
+        }
+        let mut found = Vec::new();
+        for path in &self.filename {
+            match path.as_os_str() == "-" {
+                true => standard_input(session, &mut found),
+                false => self.path(path, &mut found),
+            }
+        }
+        Ok(found)
+    }
+
+    fn path(&self, path: &Path, found: &mut Vec<Result<Manifest, Failure>>) {
+        if !path.exists() {
+            let failure = format!("the path {:?} does not exist", path.display().to_string());
+            return found.push(Err(Failure::text(failure)));
+        }
+        if !path.is_dir() {
+            return read_file(path, found);
+        }
+        let mut files = Vec::new();
+        if let Err(error) = manifest_files(path, self.recursive, MAX_DEPTH, &mut files) {
+            found.push(Err(Failure::text(format!(
+                "error reading {}: {error}",
+                path.display()
+            ))));
+        }
+        if files.is_empty() {
+            found.push(Err(Failure::text(format!(
+                "error reading [{}]: recognized file extensions are [.json .yaml .yml]",
+                path.display()
+            ))));
+        }
+        for file in files {
+            read_file(&file, found);
+        }
+    }
+}
+
+fn standard_input(session: &mut Session, found: &mut Vec<Result<Manifest, Failure>>) {
+    let mut bytes = Vec::new();
+    match session
+        .input
+        .by_ref()
+        .take(MAX_FILE_BYTES)
+        .read_to_end(&mut bytes)
+    {
+        Ok(_) => documents("STDIN", &bytes, found),
+        Err(error) => found.push(Err(Failure::text(format!("error reading STDIN: {error}")))),
+    }
+}
+
+/// The manifests of a directory, in the order of their names.
+fn manifest_files(
+    directory: &Path,
+    recursive: bool,
+    depth: usize,
+    files: &mut Vec<PathBuf>,
+) -> std::io::Result<()> {
+    let mut entries = std::fs::read_dir(directory)?
+        .map(|entry| Ok(entry?.path()))
+        .collect::<std::io::Result<Vec<_>>>()?;
+    entries.sort();
+    for path in entries {
+        let extension = path.extension().and_then(|extension| extension.to_str());
+        if path.is_dir() && recursive && depth > 0 {
+            manifest_files(&path, recursive, depth - 1, files)?;
+        } else if extension.is_some_and(|extension| EXTENSIONS.contains(&extension)) && path.is_file() {
+            files.push(path);
+        }
+    }
+    Ok(())
+}
+
+fn read_file(path: &Path, found: &mut Vec<Result<Manifest, Failure>>) {
+    let source = path.display().to_string();
+    let read = std::fs::metadata(path).and_then(|metadata| match metadata.len() > MAX_FILE_BYTES {
+        true => Err(std::io::Error::other("it is too large to be a manifest")),
+        false => std::fs::read(path),
+    });
+    match read {
+        Ok(bytes) => documents(&source, &bytes, found),
+        Err(error) => found.push(Err(Failure::text(format!("error reading {source}: {error}")))),
+    }
+}
+
+fn documents(source: &str, bytes: &[u8], found: &mut Vec<Result<Manifest, Failure>>) {
+    for document in yaml::documents(bytes, Mode::Strict) {
+        match document {
+            Ok(document) => objects(source, document.line, document.value, found),
+            Err(error) => found.push(Err(Failure::text(format!("error parsing {source}: {error}")))),
+        }
+    }
+}
+
+/// A document is an object, or a list of them.
+fn objects(source: &str, line: usize, mut value: Value, found: &mut Vec<Result<Manifest, Failure>>) {
+    let is_list = value["kind"].as_str().is_some_and(|kind| kind.ends_with("List"));
+    match value.get_mut("items").map(Value::take) {
+        Some(Value::Array(items)) if is_list => {
+            for item in items {
+                found.push(manifest(source, line, item));
+            }
+        }
+        Some(items) => {
+            value["items"] = items;
+            found.push(manifest(source, line, value));
+        }
+        None => found.push(manifest(source, line, value)),
+    }
+}
+
+fn manifest(source: &str, line: usize, object: Value) -> Result<Manifest, Failure> {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let (api_version, kind) = (text(&object["apiVersion"]), text(&object["kind"]));
+    for (field, value) in [("apiVersion", &api_version), ("kind", &kind)] {
+        if value.is_empty() {
+            return Err(Failure::text(format!(
+                "unable to decode {source:?}: the object at line {line} has no {field}"
+            )));
+        }
+    }
+    let kind = GroupVersionKind::from_api_version(&api_version, &kind)
+        .map_err(|error| Failure::text(format!("unable to decode {source:?}: line {line}: {error}")))?;
+    Ok(Manifest {
+        source: source.to_owned(),
+        kind,
+        name: text(&object["metadata"]["name"]),
+        namespace: text(&object["metadata"]["namespace"]),
+        object,
+    })
+}
+
+impl Manifest {
+    /// Where the object belongs: its resource, and the namespace it states, or else the request's.
+    pub(crate) async fn target(&self, cluster: &Cluster) -> Result<DynamicApi, Failure> {
+        let found = cluster
+            .resource_of_kind(&self.kind)
+            .await
+            .map_err(|failure| match failure {
+                Failure::Other(error) => Failure::text(format!(
+                    "resource mapping not found for name: {:?} namespace: {:?} from {:?}: {error}\n\
+                 ensure CRDs are installed first",
+                    self.name, self.namespace, self.source
+                )),
+                failure => failure,
+            })?;
+        if self.namespace.is_empty() || !is_namespaced(&found.resource) {
+            return Ok(cluster.objects(&found.resource, false));
+        }
+        if cluster.namespace_typed && self.namespace != cluster.namespace {
+            return Err(Failure::text(format!(
+                "the namespace from the provided object {:?} does not match the namespace {:?}. \
+                 You must pass '--namespace={}' to perform this operation.",
+                self.namespace, cluster.namespace, self.namespace
+            )));
+        }
+        Ok(cluster.client.dynamic(found.resource).namespace(&self.namespace))
+    }
+}

@@ -1,0 +1,89 @@
+//! What was typed makes no sense: said in kubectl's words, with the nearest thing that would.
+
+use std::io::Write as _;
+use std::process::ExitCode;
+
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+
+use crate::session::Session;
+
+/// Prints help where it was asked for, else what is wrong.
+pub(crate) fn report(error: &clap::Error, session: &mut Session) -> ExitCode {
+    match error.kind() {
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
+            let _ = write!(session.out, "{error}").and_then(|()| session.out.flush());
+            ExitCode::SUCCESS
+        }
+        // Nothing was asked for: help, but on the side of failures.
+        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+            session.err.line(error.to_string());
+            ExitCode::FAILURE
+        }
+        _ => {
+            session.err.line(explain(error));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn explain(error: &clap::Error) -> String {
+    match error.kind() {
+        ErrorKind::InvalidSubcommand => unknown_command(error),
+        ErrorKind::MissingRequiredArgument => missing(error),
+        ErrorKind::UnknownArgument => unknown_flag(error),
+        _ => error.to_string(),
+    }
+}
+
+fn unknown_command(error: &clap::Error) -> String {
+    let command = first(error, ContextKind::InvalidSubcommand);
+    let mut text = format!("error: unknown command {command:?} for \"watchkeeper\"");
+    let near = all(error, ContextKind::SuggestedSubcommand);
+    if !near.is_empty() {
+        text.push_str("\n\nDid you mean this?");
+        for command in near {
+            text.push_str(&format!("\n\t{command}"));
+        }
+    }
+    text
+}
+
+fn unknown_flag(error: &clap::Error) -> String {
+    let flag = first(error, ContextKind::InvalidArg);
+    let mut text = match flag.starts_with('-') {
+        true => format!("error: unknown flag: {flag}"),
+        false => format!("error: unexpected argument: {flag}"),
+    };
+    if let Some(near) = all(error, ContextKind::SuggestedArg).first() {
+        text.push_str(&format!("\n\nDid you mean this?\n\t{near}"));
+    }
+    text.push_str("\nSee 'watchkeeper --help' for usage.");
+    text
+}
+
+/// `--filename <FILE>...` is called `"filename"`, and a word without dashes is what it stands for.
+fn missing(error: &clap::Error) -> String {
+    let names = all(error, ContextKind::InvalidArg);
+    let quoted: Vec<_> = names
+        .iter()
+        .map(|name| name.split_whitespace().next().unwrap_or_default())
+        .map(|name| format!("\"{}\"", name.trim_matches(['-', '<', '>', '.', '[', ']'])))
+        .collect();
+    let what = match names.iter().all(|name| name.starts_with('-')) {
+        true => "required flag(s)",
+        false => "required argument(s)",
+    };
+    format!("error: {what} {} not set", quoted.join(", "))
+}
+
+fn first(error: &clap::Error, kind: ContextKind) -> String {
+    all(error, kind).into_iter().next().unwrap_or_default()
+}
+
+fn all(error: &clap::Error, kind: ContextKind) -> Vec<String> {
+    match error.get(kind) {
+        Some(ContextValue::String(text)) => vec![text.clone()],
+        Some(ContextValue::Strings(texts)) => texts.clone(),
+        _ => Vec::new(),
+    }
+}

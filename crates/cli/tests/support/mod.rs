@@ -1,0 +1,100 @@
+//! A cluster in this process, and commands run against it as a user types them.
+
+use std::ffi::OsString;
+use std::sync::Arc;
+
+use tempfile::TempDir;
+use watchkeeper_cli::{Look, Output, Session};
+use watchkeeper_client::config::{Credentials, Environment};
+use watchkeeper_client::{Client, ClientOptions, Config, InProcess, Secret};
+use watchkeeper_server::{Handle, Server};
+
+/// A server, and a directory for manifests.
+pub(crate) struct World {
+    /// Ends with the world.
+    _server: Handle,
+    pub(crate) client: Client,
+    pub(crate) directory: TempDir,
+}
+
+impl World {
+    pub(crate) async fn new() -> Self {
+        let server = Server::builder().in_memory().start().await.unwrap();
+        let client = client(&server);
+        let directory = tempfile::tempdir().unwrap();
+        Self {
+            _server: server,
+            client,
+            directory,
+        }
+    }
+
+    /// Writes a manifest.
+    pub(crate) fn write(&self, name: &str, text: &str) -> &Self {
+        let path = self.directory.path().join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+        self
+    }
+
+    /// Runs a command line with input; returns what is on the screen, then the exit code.
+    pub(crate) async fn run_with(&self, line: &str, input: &'static str) -> String {
+        let (out, out_text) = Output::kept();
+        let (err, err_text) = Output::kept();
+        let mut session = Session {
+            out,
+            err,
+            input: Box::new(input.as_bytes()),
+            look: Look::Plain,
+            environment: Environment {
+                variables: Default::default(),
+                service_account: self.directory.path().join("no-service-account"),
+            },
+            client: Some(self.client.clone()),
+            logs: false,
+        };
+        let code = watchkeeper_cli::run(self.words(line), &mut session).await;
+        let text = |bytes: &Arc<std::sync::Mutex<Vec<u8>>>| {
+            String::from_utf8(bytes.lock().unwrap().clone()).unwrap()
+        };
+        let mut screen = text(&out_text);
+        for line in text(&err_text).lines() {
+            screen.push_str(&format!("stderr: {line}\n"));
+        }
+        if code != std::process::ExitCode::SUCCESS {
+            screen.push_str("exit 1\n");
+        }
+        let directory = format!("{}/", self.directory.path().display());
+        screen.replace(&directory, "")
+    }
+
+    pub(crate) async fn run(&self, line: &str) -> String {
+        self.run_with(line, "").await
+    }
+
+    /// `@name` stands for a file in the directory.
+    fn words(&self, line: &str) -> Vec<OsString> {
+        let word = |word: &str| match word.strip_prefix('@') {
+            Some(name) => self.directory.path().join(name).into_os_string(),
+            None => word.into(),
+        };
+        std::iter::once("watchkeeper".into())
+            .chain(line.split_whitespace().map(word))
+            .collect()
+    }
+}
+
+fn client(server: &Handle) -> Client {
+    let connector = server.connector();
+    let connect = InProcess::new(move || {
+        let connector = connector.clone();
+        async move { connector.connect().await }
+    });
+    let mut config = Config::new("http://localhost".parse().unwrap());
+    config.credentials = Credentials::Token(Secret::new(server.admin_token().reveal()));
+    let options = ClientOptions {
+        rate_limit: None,
+        ..Default::default()
+    };
+    Client::in_process_as(connect, &config, options).unwrap()
+}
