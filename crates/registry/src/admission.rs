@@ -1,4 +1,9 @@
-//! What must be true of the cluster before a write: first of all, that its namespace is there and stays.
+//! What must be true of the cluster before a write: first of all, that its namespace is there and stays. What pods take
+//! from the cluster around them, their priority and their limits, they get here too.
+
+mod limit_range;
+mod pod_priority;
+mod pod_security;
 
 use std::sync::Arc;
 
@@ -8,8 +13,8 @@ use watchkeeper_meta::{GroupResource, GroupVersionResource, Status, StatusCause}
 use crate::Registry;
 use crate::allocate::is_service;
 use crate::definition::Definition;
-use crate::metadata;
 use crate::write::WriteContext;
+use crate::{kinds, metadata};
 
 /// Namespaces that a cluster cannot do without.
 const IMMORTAL: &[&str] = &["default", "kube-system", "kube-public"];
@@ -30,7 +35,66 @@ impl Registry {
         if is_service(definition) {
             self.allocate_service(definition, object, None).await?;
         }
+        if is_pod(definition) {
+            limit_range::complete(&self.limits(namespace).await?, object);
+            self.prioritize(definition, object).await?;
+        }
         Ok(())
+    }
+
+    /// Admits a new object that is in order, or says why not.
+    pub(crate) async fn admit_created(
+        &self,
+        definition: &Definition,
+        namespace: &str,
+        object: &Value,
+        context: &WriteContext,
+    ) -> Result<(), Status> {
+        if is_pod(definition) {
+            let refuse = |why| {
+                let name = metadata::text(object, "name");
+                Err(Status::forbidden(&definition.group_resource(), name, why))
+            };
+            if let Some(why) = limit_range::refusal(&self.limits(namespace).await?, object) {
+                return refuse(why);
+            }
+            if let Some(why) = self.pod_security(namespace, &object["spec"], context).await? {
+                return refuse(why);
+            }
+        } else if let Some(template) = kinds::pod_template(definition, object) {
+            // Nothing runs yet: the author is warned, the pods are refused.
+            let Some(found) = self.find_namespace(namespace).await? else {
+                return Ok(());
+            };
+            warn_of_pod_security(&found, &template["spec"], context);
+        }
+        Ok(())
+    }
+
+    /// Why the pods of a namespace may not do this; if they may, whether they should.
+    async fn pod_security(
+        &self,
+        namespace: &str,
+        spec: &Value,
+        context: &WriteContext,
+    ) -> Result<Option<String>, Status> {
+        let Some(found) = self.find_namespace(namespace).await? else {
+            return Ok(None);
+        };
+        let refusal = pod_security::refusal(|key| found["metadata"]["labels"][key].as_str(), spec);
+        if refusal.is_none() {
+            warn_of_pod_security(&found, spec, context);
+        }
+        Ok(refusal)
+    }
+
+    async fn find_namespace(&self, namespace: &str) -> Result<Option<Value>, Status> {
+        let namespaces = GroupVersionResource::new("", "v1", "namespaces");
+        let Some(namespaces) = self.definition(&namespaces) else {
+            return Ok(None);
+        };
+        let found = self.find(&namespaces, "", namespace).await?;
+        found.map(|found| found.to_value(&namespaces)).transpose()
     }
 
     /// Admits a change, or says why not.
@@ -76,5 +140,16 @@ impl Registry {
             field: "metadata.namespace".to_owned(),
         };
         Err(Status::forbidden(&definition.group_resource(), name, why).with_cause(cause))
+    }
+}
+
+fn is_pod(definition: &Definition) -> bool {
+    definition.resource.kind == "Pod" && definition.resource.group.is_empty()
+}
+
+fn warn_of_pod_security(namespace: &Value, spec: &Value, context: &WriteContext) {
+    let label = |key: &str| namespace["metadata"]["labels"][key].as_str();
+    if let Some(warning) = pod_security::warning(label, spec) {
+        context.warnings.add(warning);
     }
 }

@@ -82,6 +82,8 @@ impl Registry {
         kinds::prepare_for_create(definition, &mut object);
         object = recanonicalized(definition, object)?;
         accept(definition, &object, &kinds::faults(definition, &object))?;
+        self.admit_created(definition, namespace, &object, context)
+            .await?;
         kinds::warn(definition, &object, None, &context.warnings);
         for _ in 0..names::MAX_TRIES {
             match (

@@ -139,6 +139,18 @@ pub(crate) fn warn(definition: &Definition, object: &Value, live: Option<&Value>
     (hooks(definition).warn)(object, live, warnings);
 }
 
+/// The template for pods in an object, of kinds that have one.
+pub(crate) fn pod_template<'v>(definition: &Definition, object: &'v Value) -> Option<&'v Value> {
+    match (&*definition.resource.group, &*definition.resource.kind) {
+        ("", "PodTemplate") => Some(&object["template"]),
+        ("batch", "CronJob") => Some(&object["spec"]["jobTemplate"]["spec"]["template"]),
+        ("", "ReplicationController")
+        | ("apps", "DaemonSet" | "Deployment" | "ReplicaSet" | "StatefulSet")
+        | ("batch", "Job") => Some(&object["spec"]["template"]),
+        _ => None,
+    }
+}
+
 /// Whether a deleted object has nothing left that keeps it.
 pub(crate) fn is_ready_to_go(definition: &Definition, object: &Value) -> bool {
     let is_empty = |list: &Value| list.as_array().is_none_or(Vec::is_empty);

@@ -34,7 +34,6 @@ pub(super) const HOOKS: Hooks = Hooks {
     default: defaults::default_pod,
     prepare_for_create: |pod| {
         tolerate_node_faults(pod);
-        set_priority(pod);
         take_app_armor_from_annotations(pod);
         let quality = quality_of_service::of(&pod["spec"]);
         pod["status"] = json!({"phase": "Pending", "qosClass": quality});
@@ -83,12 +82,6 @@ fn covers(toleration: &Value, fault: &str) -> bool {
     let text = |name: &str| toleration[name].as_str().unwrap_or_default();
     (text("key") == fault || text("key").is_empty())
         && (text("effect") == "NoExecute" || text("effect").is_empty())
-}
-
-/// The priority of a pod without a class.
-fn set_priority(pod: &mut Value) {
-    super::defaulting::fill(&mut pod["spec"], "priority", 0);
-    super::defaulting::fill(&mut pod["spec"], "preemptionPolicy", "PreemptLowerPriority");
 }
 
 /// A client that does not know a pod's priority does not mean to change it.

@@ -1,5 +1,6 @@
 //! What is wrong with what containers ask for and may take.
 
+use watchkeeper_meta::FieldError;
 use watchkeeper_meta::validation::qualified_name;
 use watchkeeper_wire::values::Quantity;
 
@@ -46,17 +47,10 @@ fn check_against_limit(
     let shown = limit.as_str().unwrap_or_default();
     let comparison = quantity(request.text())
         .zip(quantity(shown))
-        .map(|(request, limit)| {
-            let left = request.checked_sub(&limit);
-            left.map_or(std::cmp::Ordering::Greater, |left| match () {
-                () if left.is_negative() => std::cmp::Ordering::Less,
-                () if left.is_zero() => std::cmp::Ordering::Equal,
-                () => std::cmp::Ordering::Greater,
-            })
-        });
+        .map(|(request, limit)| request.cmp(&limit));
     let mut refuse = |rule: &str| {
         let why = format!("must be {rule} {name} limit of {shown}");
-        let fault = watchkeeper_meta::FieldError::invalid(&requests.path(), request.text(), why);
+        let fault = FieldError::invalid(&requests.path(), request.text(), why);
         faults.push(fault);
     };
     match comparison {
@@ -71,7 +65,7 @@ fn check_against_limit(
 }
 
 fn check_name(name: &str, place: &Place<'_, '_>, faults: &mut Faults) {
-    let invalid = |why: &str| watchkeeper_meta::FieldError::invalid(&place.path(), name, why);
+    let invalid = |why: &str| FieldError::invalid(&place.path(), name, why);
     let reasons = qualified_name(name);
     if !reasons.is_empty() {
         faults.extend(reasons.iter().map(|reason| invalid(reason)));

@@ -1,0 +1,235 @@
+//! Limit ranges: what containers in a namespace get if they ask for nothing, and the most and the least they may
+//! ask for.
+//!
+//! A new pod is completed before it is checked, and checked when it is otherwise in order. Not looked at: claims, and
+//! pods that are already there.
+
+use serde_json::{Map, Value, json};
+use watchkeeper_meta::{GroupVersionResource, ListOptions, Status};
+use watchkeeper_wire::values::Quantity;
+
+use crate::Registry;
+
+/// Says what a limit range has filled in.
+const ANNOTATION: &str = "kubernetes.io/limit-ranger";
+
+/// The lists of containers, with what they are called in texts.
+const CONTAINERS: [(&str, &str); 2] = [("containers", "container"), ("initContainers", "init container")];
+
+impl Registry {
+    /// The limits that hold in a namespace, of all its ranges.
+    pub(super) async fn limits(&self, namespace: &str) -> Result<Vec<Value>, Status> {
+        let resource = GroupVersionResource::new("", "v1", "limitranges");
+        let Some(definition) = self.definition(&resource) else {
+            return Ok(Vec::new());
+        };
+        let ranges = self.list(&definition, namespace, &ListOptions::default()).await?;
+        let mut limits = Vec::new();
+        for range in &ranges.items {
+            let range = range.to_value(&definition)?;
+            limits.extend(range["spec"]["limits"].as_array().into_iter().flatten().cloned());
+        }
+        Ok(limits)
+    }
+}
+
+/// Gives containers what they did not ask for.
+pub(super) fn complete(limits: &[Value], pod: &mut Value) {
+    let defaults = limits.iter().filter(|limit| limit["type"] == "Container");
+    let (mut requests, mut maxima) = (Map::new(), Map::new());
+    for limit in defaults {
+        requests.extend(limit["defaultRequest"].as_object().cloned().unwrap_or_default());
+        maxima.extend(limit["default"].as_object().cloned().unwrap_or_default());
+    }
+    let mut done = Vec::new();
+    for (list, word) in CONTAINERS {
+        let containers = pod["spec"].get_mut(list).and_then(Value::as_array_mut);
+        for container in containers.into_iter().flatten() {
+            let name = container["name"].as_str().unwrap_or_default().to_owned();
+            for (what, kind, given) in [("requests", "request", &requests), ("limits", "limit", &maxima)] {
+                let set = fill_in(container, what, given);
+                if !set.is_empty() {
+                    done.push(format!("{} {kind} for {word} {name}", set.join(", ")));
+                }
+            }
+        }
+    }
+    if !done.is_empty() {
+        let note = format!("LimitRanger plugin set: {}", done.join("; "));
+        let annotations = crate::metadata::of(pod)
+            .entry("annotations")
+            .or_insert_with(|| json!({}));
+        annotations[ANNOTATION] = json!(note);
+    }
+}
+
+/// Fills in amounts that are not set, and returns their names.
+fn fill_in(container: &mut Value, what: &str, given: &Map<String, Value>) -> Vec<String> {
+    let amounts = container["resources"][what]
+        .as_object()
+        .cloned()
+        .unwrap_or_default();
+    let missing = given.iter().filter(|(name, _)| !amounts.contains_key(*name));
+    let missing: Vec<(String, Value)> = missing
+        .map(|(name, amount)| (name.clone(), amount.clone()))
+        .collect();
+    for (name, amount) in &missing {
+        container["resources"][what][name] = amount.clone();
+    }
+    missing.into_iter().map(|(name, _)| name).collect()
+}
+
+/// Why a pod asks for too much or too little; all reasons, as one text.
+pub(super) fn refusal(limits: &[Value], pod: &Value) -> Option<String> {
+    let mut reasons = Vec::new();
+    for limit in limits {
+        match limit["type"].as_str().unwrap_or_default() {
+            "Container" => {
+                let containers = CONTAINERS
+                    .iter()
+                    .filter_map(|(list, _)| pod["spec"][list].as_array());
+                for container in containers.flatten() {
+                    check("Container", limit, &container["resources"], &mut reasons);
+                }
+            }
+            "Pod" => check("Pod", limit, &total(pod), &mut reasons),
+            _ => {}
+        }
+    }
+    match reasons.as_slice() {
+        [] => None,
+        [only] => Some(only.clone()),
+        several => Some(format!("[{}]", several.join(", "))),
+    }
+}
+
+fn check(what: &str, limit: &Value, resources: &Value, reasons: &mut Vec<String>) {
+    let entries = |name: &str| limit[name].as_object().into_iter().flatten();
+    let asked = |list: &str, name: &str| {
+        Some((
+            resources[list].get(name)?.as_str()?,
+            quantity(&resources[list][name])?,
+        ))
+    };
+    for (name, bound) in entries("min") {
+        let Some(least) = quantity(bound) else { continue };
+        let rule = format!(
+            "minimum {name} usage per {what} is {}",
+            bound.as_str().unwrap_or_default()
+        );
+        match (asked("requests", name), asked("limits", name)) {
+            (None, _) => reasons.push(format!("{rule}.  No request is specified")),
+            (Some((shown, request)), _) if request < least => {
+                reasons.push(format!("{rule}, but request is {shown}"));
+            }
+            (_, Some((shown, limit))) if limit < least => {
+                reasons.push(format!("{rule}, but limit is {shown}"));
+            }
+            _ => {}
+        }
+    }
+    for (name, bound) in entries("max") {
+        let Some(most) = quantity(bound) else { continue };
+        let rule = format!(
+            "maximum {name} usage per {what} is {}",
+            bound.as_str().unwrap_or_default()
+        );
+        match (asked("limits", name), asked("requests", name)) {
+            (None, _) => reasons.push(format!("{rule}.  No limit is specified")),
+            (Some((shown, limit)), _) if limit > most => {
+                reasons.push(format!("{rule}, but limit is {shown}"))
+            }
+            (_, Some((shown, request))) if request > most => {
+                reasons.push(format!("{rule}, but request is {shown}"));
+            }
+            _ => {}
+        }
+    }
+    for (name, bound) in entries("maxLimitRequestRatio") {
+        let Some(ratio) = quantity(bound) else { continue };
+        let rule = format!(
+            "{name} max limit to request ratio per {what} is {}",
+            bound.as_str().unwrap_or_default()
+        );
+        match (asked("limits", name), asked("requests", name)) {
+            (Some((_, limit)), Some((_, request))) if !request.is_zero() => {
+                let found = limit.to_f64() / request.to_f64();
+                if found > ratio.to_f64() {
+                    reasons.push(format!("{rule}, but provided ratio is {found:.6}"));
+                }
+            }
+            _ => reasons.push(format!("{rule}, but no request is specified or request is 0")),
+        }
+    }
+}
+
+/// What a pod asks for as a whole: the sum of its containers, or the most that one of those before them asks for.
+fn total(pod: &Value) -> Value {
+    let mut total = json!({});
+    let spec = &pod["spec"];
+    for list in ["requests", "limits"] {
+        let mut amounts: Map<String, Value> = Map::new();
+        for container in spec["containers"].as_array().into_iter().flatten() {
+            merge(&mut amounts, &container["resources"][list], |old, new| {
+                old.checked_add(&new)
+            });
+        }
+        for container in spec["initContainers"].as_array().into_iter().flatten() {
+            merge(&mut amounts, &container["resources"][list], |old, new| {
+                Some(old.max(new))
+            });
+        }
+        total[list] = Value::Object(amounts);
+    }
+    total
+}
+
+fn merge(amounts: &mut Map<String, Value>, more: &Value, join: fn(Quantity, Quantity) -> Option<Quantity>) {
+    for (name, amount) in more.as_object().into_iter().flatten() {
+        let joined = match (amounts.get(name).and_then(quantity), quantity(amount)) {
+            (Some(old), Some(new)) => join(old, new).map(|sum| json!(sum.to_string())),
+            _ => Some(amount.clone()),
+        };
+        amounts.extend(joined.map(|joined| (name.clone(), joined)));
+    }
+}
+
+fn quantity(value: &Value) -> Option<Quantity> {
+    value.as_str()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    #[test]
+    fn a_pod_is_measured_by_container_and_as_a_whole() {
+        let pod = json!({"spec": {"containers": [
+            {"name": "a", "resources": {"limits": {"cpu": "2"}, "requests": {"cpu": "50m"}}},
+            {"name": "b", "resources": {"limits": {"cpu": "1"}, "requests": {"cpu": "1"}}},
+        ]}});
+        for (limit, refusal) in [
+            (json!({"type": "Container", "max": {"cpu": "2"}}), ""),
+            (
+                json!({"type": "Container", "max": {"cpu": "1"}}),
+                "maximum cpu usage per Container is 1, but limit is 2",
+            ),
+            (
+                json!({"type": "Container", "min": {"cpu": "100m", "memory": "1Mi"}}),
+                "[minimum cpu usage per Container is 100m, but request is 50m, minimum memory usage per Container is \
+                 1Mi.  No request is specified, minimum memory usage per Container is 1Mi.  No request is specified]",
+            ),
+            (
+                json!({"type": "Pod", "max": {"cpu": "2500m"}}),
+                "maximum cpu usage per Pod is 2500m, but limit is 3",
+            ),
+            (
+                json!({"type": "Container", "maxLimitRequestRatio": {"cpu": "4"}}),
+                "cpu max limit to request ratio per Container is 4, but provided ratio is 40.000000",
+            ),
+        ] {
+            let found = super::refusal(std::slice::from_ref(&limit), &pod);
+            assert_eq!(found.unwrap_or_default(), refusal, "{limit}");
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! The priority of a pod, which its class says.
+
+use serde_json::{Value, json};
+use watchkeeper_meta::{GroupVersionResource, ListOptions, Status};
+
+use crate::definition::Definition;
+use crate::{Registry, metadata};
+
+/// Classes that are there even where nobody has written them down.
+const BUILT_IN: &[(&str, i64)] = &[
+    ("system-cluster-critical", 2_000_000_000),
+    ("system-node-critical", 2_000_001_000),
+];
+
+impl Registry {
+    /// Gives a new pod the priority of its class, of the default class, or none.
+    pub(super) async fn prioritize(&self, definition: &Definition, pod: &mut Value) -> Result<(), Status> {
+        let refuse = |pod: &Value, why: String| {
+            let name = metadata::text(pod, "name");
+            Status::forbidden(&definition.group_resource(), name, why)
+        };
+        let class = match pod["spec"]["priorityClassName"]
+            .as_str()
+            .filter(|name| !name.is_empty())
+        {
+            Some(name) => match self.priority_class(name).await? {
+                Some(class) => class,
+                None => {
+                    let why = format!("no PriorityClass with name {name} was found");
+                    return Err(refuse(pod, why));
+                }
+            },
+            None => self.default_priority_class().await?.unwrap_or_default(),
+        };
+        let value = class["value"].as_i64().unwrap_or_default();
+        if pod["spec"]["priority"]
+            .as_i64()
+            .is_some_and(|stated| stated != value)
+        {
+            let stated = &pod["spec"]["priority"];
+            let why = format!(
+                "the integer value of priority ({stated}) must not be provided in pod spec; priority admission \
+                 controller computed {value} from the given PriorityClass name"
+            );
+            return Err(refuse(pod, why));
+        }
+        if let Some(name) = class["metadata"]["name"].as_str() {
+            pod["spec"]["priorityClassName"] = json!(name);
+        }
+        pod["spec"]["priority"] = json!(value);
+        if pod["spec"]["preemptionPolicy"].is_null() {
+            let policy = class["preemptionPolicy"]
+                .as_str()
+                .unwrap_or("PreemptLowerPriority");
+            pod["spec"]["preemptionPolicy"] = json!(policy);
+        }
+        Ok(())
+    }
+
+    async fn priority_class(&self, name: &str) -> Result<Option<Value>, Status> {
+        if let Some(definition) = self.definition(&classes())
+            && let Some(found) = self.find(&definition, "", name).await?
+        {
+            return found.to_value(&definition).map(Some);
+        }
+        let built_in = BUILT_IN.iter().find(|(known, _)| *known == name);
+        Ok(built_in.map(|(name, value)| json!({"metadata": {"name": name}, "value": value})))
+    }
+
+    /// The class of pods that name none; of several, the lowest.
+    async fn default_priority_class(&self) -> Result<Option<Value>, Status> {
+        let Some(definition) = self.definition(&classes()) else {
+            return Ok(None);
+        };
+        let mut lowest: Option<Value> = None;
+        for class in self.list(&definition, "", &ListOptions::default()).await?.items {
+            let class = class.to_value(&definition)?;
+            let is_lower = lowest
+                .as_ref()
+                .is_none_or(|lowest| class["value"].as_i64() < lowest["value"].as_i64());
+            if class["globalDefault"] == true && is_lower {
+                lowest = Some(class);
+            }
+        }
+        Ok(lowest)
+    }
+}
+
+fn classes() -> GroupVersionResource {
+    GroupVersionResource::new("scheduling.k8s.io", "v1", "priorityclasses")
+}
