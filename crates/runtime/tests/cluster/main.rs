@@ -2,6 +2,8 @@
 
 mod faults;
 mod follow;
+mod helpers;
 mod informer;
 mod leader;
+mod simulation;
 mod support;

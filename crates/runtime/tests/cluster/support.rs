@@ -59,6 +59,10 @@ pub(crate) fn config_maps() -> Resource {
     resource("", "v1", "ConfigMap", "configmaps")
 }
 
+pub(crate) fn events() -> Resource {
+    resource("", "v1", "Event", "events")
+}
+
 pub(crate) fn leases() -> Resource {
     resource("coordination.k8s.io", "v1", "Lease", "leases")
 }

@@ -1,0 +1,100 @@
+//! Finalizers: an object stays until what belongs to it was cleaned up.
+//!
+//! Called from a reconcile with the object and two things to do: keep it in line while it lives, clean up once it is
+//! being deleted. Before anything is created the finalizer is on the object; it is taken off only after cleaning up
+//! has succeeded. Both writes say which state they change, so that another's write in between is a conflict, and the
+//! reconcile is tried again.
+
+use serde_json::{Value, json};
+use watchkeeper_client::{DynamicApi, Error};
+use watchkeeper_meta::{PatchKind, PatchOptions};
+use watchkeeper_wire::Object;
+
+use crate::controller::Action;
+
+/// What is to be done for the object.
+#[derive(Clone, Debug)]
+pub enum Phase {
+    /// It lives: bring what belongs to it in line.
+    Apply(Object),
+    /// It is being deleted: clean up what belongs to it.
+    Cleanup(Object),
+}
+
+/// Why a step did not succeed.
+#[derive(Debug, thiserror::Error)]
+pub enum FinalizerError<E: std::error::Error + 'static> {
+    /// The finalizer could not be put on the object.
+    #[error("adding the finalizer")]
+    Add(#[source] Box<Error>),
+    /// Keeping the object in line failed.
+    #[error("applying the object")]
+    Apply(#[source] E),
+    /// Cleaning up failed; the finalizer stays.
+    #[error("cleaning up")]
+    Cleanup(#[source] E),
+    /// The finalizer could not be taken off.
+    #[error("removing the finalizer")]
+    Remove(#[source] Box<Error>),
+}
+
+/// Does what the object's state asks for. `api` is that of the object's namespace; `finalizer` is a qualified name
+/// such as `example.com/cleanup`.
+pub async fn finalizer<E: std::error::Error + 'static>(
+    api: &DynamicApi,
+    finalizer: &str,
+    object: Object,
+    reconcile: impl AsyncFnOnce(Phase) -> Result<Action, E>,
+) -> Result<Action, FinalizerError<E>> {
+    let present = object.finalizers().iter().any(|name| name == finalizer);
+    match (object.is_deleting(), present) {
+        (false, true) => reconcile(Phase::Apply(object))
+            .await
+            .map_err(FinalizerError::Apply),
+        // The write itself is a change, which leads to the next reconcile.
+        (false, false) => {
+            let added = patch(api, &object, add(&object, finalizer)).await;
+            added
+                .map(|()| Action::Done)
+                .map_err(|error| FinalizerError::Add(Box::new(error)))
+        }
+        (true, true) => {
+            let action = reconcile(Phase::Cleanup(object.clone())).await;
+            let action = action.map_err(FinalizerError::Cleanup)?;
+            let removed = patch(api, &object, remove(&object, finalizer)).await;
+            removed
+                .map(|()| action)
+                .map_err(|error| FinalizerError::Remove(Box::new(error)))
+        }
+        // Others have finalizers, too; ours is done.
+        (true, false) => Ok(Action::Done),
+    }
+}
+
+async fn patch(api: &DynamicApi, object: &Object, change: Value) -> Result<(), Error> {
+    let version =
+        json!({"op": "test", "path": "/metadata/resourceVersion", "value": object.resource_version()});
+    let operations = Value::Array(vec![version, change]);
+    let options = PatchOptions::default();
+    match api
+        .patch(object.name(), PatchKind::Json, &operations, &options)
+        .await
+    {
+        Ok(_) => Ok(()),
+        // It is gone, and so is the finalizer.
+        Err(error) if error.is_not_found() => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+fn add(object: &Object, finalizer: &str) -> Value {
+    match object.finalizers().is_empty() {
+        true => json!({"op": "add", "path": "/metadata/finalizers", "value": [finalizer]}),
+        false => json!({"op": "add", "path": "/metadata/finalizers/-", "value": finalizer}),
+    }
+}
+
+fn remove(object: &Object, finalizer: &str) -> Value {
+    let at = object.finalizers().iter().position(|name| name == finalizer);
+    json!({"op": "remove", "path": format!("/metadata/finalizers/{}", at.unwrap_or_default())})
+}

@@ -1,0 +1,252 @@
+//! The event recorder: tells people, with `Event` objects, what a controller does.
+//!
+//! In flow notes about objects; out flow writes to `v1` Events. Recording never waits and never fails: notes go into
+//! a bounded queue and are dropped, and counted, when it is full. Equal notes become one Event with a count; too many
+//! notes about one object are left out; many that differ only in their words become one "(combined from similar
+//! events)". The numbers are client-go's.
+
+mod correlator;
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+use watchkeeper_client::{Client, DynamicApi, Error};
+use watchkeeper_meta::{CreateOptions, PatchKind, PatchOptions, Resource, Scope, Time};
+use watchkeeper_wire::Object;
+
+use self::correlator::{Correlator, Outcome};
+
+/// 1000, as client-go: as many notes wait at most; further ones are dropped.
+pub const QUEUE: usize = 1000;
+/// 12, as client-go: how often a note is tried to be written.
+pub const TRIES: u32 = 12;
+/// 10 s, as client-go: the time between two tries.
+pub const RETRY_EVERY: Duration = Duration::from_secs(10);
+
+/// Whether a note is good news.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum EventType {
+    /// For information.
+    Normal,
+    /// Somebody may have to do something.
+    Warning,
+}
+
+impl EventType {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Normal => "Normal",
+            Self::Warning => "Warning",
+        }
+    }
+}
+
+/// What is to be told about an object.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Note {
+    /// Whether it is good news.
+    pub event_type: EventType,
+    /// Why, in one word that programs can compare: `Created`, `FailedScheduling`.
+    pub reason: String,
+    /// What happened, for people.
+    pub message: String,
+}
+
+/// Tells what happens to objects. Clones tell through the same queue.
+#[derive(Clone)]
+pub struct Recorder {
+    notes: mpsc::Sender<(Reference, Note)>,
+    dropped: Arc<AtomicU64>,
+}
+
+/// The task that writes; awaits it with [`Writer::finish`].
+#[derive(Debug)]
+pub struct Writer {
+    task: JoinHandle<()>,
+}
+
+/// The object an Event is about.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Reference {
+    api_version: String,
+    kind: String,
+    namespace: String,
+    name: String,
+    uid: String,
+}
+
+impl Recorder {
+    /// Starts to write Events as `component`, from `host` if that is known.
+    pub fn start(client: &Client, component: impl Into<String>, host: Option<String>) -> (Self, Writer) {
+        let (notes, waiting) = mpsc::channel(QUEUE);
+        let dropped = Arc::new(AtomicU64::new(0));
+        let sink = Sink {
+            events: client.dynamic(events()),
+            component: component.into(),
+            host: host.unwrap_or_default(),
+            correlator: Correlator::default(),
+        };
+        let task = tokio::spawn(sink.run(waiting));
+        (Self { notes, dropped }, Writer { task })
+    }
+
+    /// Tells something about an object. Returns at once, whatever happens.
+    pub fn record(&self, object: &Object, note: Note) {
+        let about = Reference {
+            api_version: object.api_version().into_owned(),
+            kind: object.kind().to_owned(),
+            namespace: object.namespace().to_owned(),
+            name: object.name().to_owned(),
+            uid: object.uid().to_owned(),
+        };
+        if self.notes.try_send((about, note)).is_err() {
+            self.dropped.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// How many notes were dropped because too many waited.
+    pub fn dropped(&self) -> u64 {
+        self.dropped.load(Ordering::Relaxed)
+    }
+}
+
+impl Writer {
+    /// Waits until everything is written, which ends once every [`Recorder`] is dropped.
+    pub async fn finish(self) {
+        let _ = self.task.await;
+    }
+}
+
+/// Writes notes as Events.
+struct Sink {
+    events: DynamicApi,
+    component: String,
+    host: String,
+    correlator: Correlator,
+}
+
+impl Sink {
+    async fn run(mut self, mut notes: mpsc::Receiver<(Reference, Note)>) {
+        while let Some((about, note)) = notes.recv().await {
+            let outcome = self
+                .correlator
+                .correlate(about, note, tokio::time::Instant::now());
+            if let Err(error) = self.write_patiently(&outcome).await {
+                tracing::warn!(%error, "an Event was not written");
+            }
+        }
+    }
+
+    async fn write_patiently(&mut self, outcome: &Outcome) -> Result<(), Error> {
+        let mut tries = 1;
+        loop {
+            match self.write(outcome).await {
+                // The server has seen it and does not want it: trying again changes nothing.
+                Err(error) if error.status().is_some() || tries >= TRIES => return Err(error),
+                Err(_) => {
+                    tries += 1;
+                    tokio::time::sleep(RETRY_EVERY).await;
+                }
+                Ok(()) => return Ok(()),
+            }
+        }
+    }
+
+    async fn write(&mut self, outcome: &Outcome) -> Result<(), Error> {
+        match outcome {
+            Outcome::Silent => Ok(()),
+            Outcome::New { about, note, .. } => self.create(outcome, about, note).await,
+            Outcome::Again {
+                about,
+                note,
+                name,
+                count,
+            } => {
+                let patch = json!({
+                    "count": count,
+                    "message": note.message,
+                    "lastTimestamp": now().to_rfc3339(),
+                });
+                let (events, options) = (self.events_of(about), PatchOptions::default());
+                match events.patch(name, PatchKind::Merge, &patch, &options).await {
+                    Err(error) if error.is_not_found() => self.create(outcome, about, note).await,
+                    result => result.map(|_| ()),
+                }
+            }
+        }
+    }
+
+    async fn create(&self, outcome: &Outcome, about: &Reference, note: &Note) -> Result<(), Error> {
+        let event = self.event(outcome.name(), about, note, outcome.count());
+        let created = self
+            .events_of(about)
+            .create(&event, &CreateOptions::default())
+            .await;
+        created.map(|_| ())
+    }
+
+    fn events_of(&self, about: &Reference) -> DynamicApi {
+        self.events.clone().namespace(namespace_of(about))
+    }
+
+    fn event(&self, name: &str, about: &Reference, note: &Note, count: u64) -> Value {
+        let now = now().to_rfc3339();
+        json!({
+            "apiVersion": "v1",
+            "kind": "Event",
+            "metadata": {"name": name, "namespace": namespace_of(about)},
+            "involvedObject": {
+                "apiVersion": about.api_version,
+                "kind": about.kind,
+                "namespace": about.namespace,
+                "name": about.name,
+                "uid": about.uid,
+            },
+            "type": note.event_type.as_str(),
+            "reason": note.reason,
+            "message": note.message,
+            "source": {"component": self.component, "host": self.host},
+            "reportingComponent": self.component,
+            "reportingInstance": self.host,
+            "firstTimestamp": now,
+            "lastTimestamp": now,
+            "count": count,
+        })
+    }
+}
+
+/// Events about objects without a namespace stand in `default`.
+fn namespace_of(about: &Reference) -> &str {
+    match about.namespace.as_str() {
+        "" => "default",
+        namespace => namespace,
+    }
+}
+
+fn events() -> Resource {
+    Resource {
+        group: "".into(),
+        version: "v1".into(),
+        kind: "Event".into(),
+        plural: "events".into(),
+        scope: Scope::Namespaced,
+    }
+}
+
+fn now() -> Time {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Time::from_seconds(since.as_secs() as i64)
+}
+
+impl fmt::Debug for Recorder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Recorder")
+            .field("dropped", &self.dropped())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,267 @@
+//! Which notes become a new Event, which count up an old one, and which are left out. Pure: time comes in.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::{Note, Reference};
+
+/// 25, as client-go: so many notes about one object may come at once.
+pub(super) const BURST: u32 = 25;
+/// 300 s, as client-go: after the burst, one note per object and this time.
+pub(super) const REFILL: Duration = Duration::from_secs(300);
+/// 10, as client-go: so many notes that differ only in their words become one.
+pub(super) const SIMILAR: usize = 10;
+/// 600 s, as client-go: within this time.
+pub(super) const SIMILAR_WITHIN: Duration = Duration::from_secs(600);
+/// 4096, as client-go: as many objects and notes are remembered; the longest unused go first.
+pub(super) const REMEMBERED: usize = 4096;
+
+/// What to write.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Outcome {
+    /// Nothing: too many notes about this object.
+    Silent,
+    /// An Event of this name.
+    New {
+        about: Reference,
+        note: Note,
+        name: String,
+    },
+    /// Once more what an Event of this name says.
+    Again {
+        about: Reference,
+        note: Note,
+        name: String,
+        count: u64,
+    },
+}
+
+impl Outcome {
+    pub(super) fn name(&self) -> &str {
+        match self {
+            Self::Silent => "",
+            Self::New { name, .. } | Self::Again { name, .. } => name,
+        }
+    }
+
+    pub(super) fn count(&self) -> u64 {
+        match self {
+            Self::Silent => 0,
+            Self::New { .. } => 1,
+            Self::Again { count, .. } => *count,
+        }
+    }
+}
+
+/// What was told before.
+#[derive(Debug, Default)]
+pub(super) struct Correlator {
+    allowances: Memory<Reference, Allowance>,
+    similar: Memory<(Reference, &'static str, String), Similar>,
+    written: Memory<(Reference, Note), Written>,
+    names: u64,
+}
+
+#[derive(Debug)]
+struct Allowance {
+    left: f64,
+    since: Instant,
+}
+
+#[derive(Debug)]
+struct Similar {
+    messages: Vec<String>,
+    last: Instant,
+}
+
+#[derive(Debug)]
+struct Written {
+    name: String,
+    count: u64,
+}
+
+impl Correlator {
+    pub(super) fn correlate(&mut self, about: Reference, note: Note, now: Instant) -> Outcome {
+        let note = self.combine(&about, note, now);
+        if !self.allows(&about, now) {
+            return Outcome::Silent;
+        }
+        let known = self.written.get((about.clone(), note.clone()), now, || Written {
+            name: String::new(),
+            count: 0,
+        });
+        known.count += 1;
+        if known.count > 1 {
+            let (name, count) = (known.name.clone(), known.count);
+            return Outcome::Again {
+                about,
+                note,
+                name,
+                count,
+            };
+        }
+        self.names += 1;
+        // The object's name and something that no other Event has, as client-go's.
+        known.name = format!(
+            "{}.{:x}{:04x}",
+            about.name,
+            fastrand::u64(..) >> 16,
+            self.names & 0xffff
+        );
+        let name = known.name.clone();
+        Outcome::New { about, note, name }
+    }
+
+    /// Many notes that differ only in their words become one.
+    fn combine(&mut self, about: &Reference, note: Note, now: Instant) -> Note {
+        let group = (about.clone(), note.event_type.as_str(), note.reason.clone());
+        let similar = self.similar.get(group, now, || Similar {
+            messages: Vec::new(),
+            last: now,
+        });
+        if now.saturating_duration_since(similar.last) > SIMILAR_WITHIN {
+            similar.messages.clear();
+        }
+        similar.last = now;
+        if !similar.messages.contains(&note.message) && similar.messages.len() < SIMILAR {
+            similar.messages.push(note.message.clone());
+        }
+        if similar.messages.len() < SIMILAR {
+            return note;
+        }
+        Note {
+            message: "(combined from similar events): see the reason".to_owned(),
+            ..note
+        }
+    }
+
+    /// A bucket per object, so that one object cannot fill the server with Events.
+    fn allows(&mut self, about: &Reference, now: Instant) -> bool {
+        let allowance = self.allowances.get(about.clone(), now, || Allowance {
+            left: f64::from(BURST),
+            since: now,
+        });
+        let filled = now.saturating_duration_since(allowance.since).as_secs_f64() / REFILL.as_secs_f64();
+        allowance.left = (allowance.left + filled).min(f64::from(BURST));
+        allowance.since = now;
+        if allowance.left < 1.0 {
+            return false;
+        }
+        allowance.left -= 1.0;
+        true
+    }
+}
+
+/// A map that forgets what was not used for longest once it is full.
+#[derive(Debug)]
+struct Memory<K, V> {
+    entries: HashMap<K, (Instant, V)>,
+}
+
+impl<K, V> Default for Memory<K, V> {
+    fn default() -> Self {
+        Self {
+            entries: HashMap::new(),
+        }
+    }
+}
+
+impl<K: Hash + Eq + Clone, V> Memory<K, V> {
+    fn get(&mut self, key: K, now: Instant, make: impl FnOnce() -> V) -> &mut V {
+        if self.entries.len() >= REMEMBERED && !self.entries.contains_key(&key) {
+            self.forget_half();
+        }
+        let entry = self.entries.entry(key).or_insert_with(|| (now, make()));
+        entry.0 = now;
+        &mut entry.1
+    }
+
+    /// Half at once, so that a full memory costs little per note.
+    fn forget_half(&mut self) {
+        let mut used: Vec<Instant> = self.entries.values().map(|(used, _)| *used).collect();
+        used.sort();
+        let middle = used[used.len() / 2];
+        let mut surplus = self.entries.len() / 2;
+        self.entries.retain(|_, (used, _)| {
+            let goes = *used <= middle && surplus > 0;
+            surplus -= usize::from(goes);
+            !goes
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::recorder::EventType;
+
+    fn about(name: &str) -> Reference {
+        Reference {
+            api_version: "v1".into(),
+            kind: "Pod".into(),
+            namespace: "ns".into(),
+            name: name.into(),
+            uid: "u".into(),
+        }
+    }
+
+    fn note(message: &str) -> Note {
+        Note {
+            event_type: EventType::Normal,
+            reason: "Pulled".into(),
+            message: message.into(),
+        }
+    }
+
+    fn now() -> Instant {
+        Instant::now()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn equal_notes_become_one_event_with_a_count() {
+        let mut correlator = Correlator::default();
+        let first = correlator.correlate(about("a"), note("x"), now());
+        assert!(matches!(first, Outcome::New { .. }) && first.name().starts_with("a."));
+        let second = correlator.correlate(about("a"), note("x"), now());
+        assert_eq!((second.count(), second.name()), (2, first.name()));
+        let other = correlator.correlate(about("b"), note("x"), now());
+        assert_eq!(other.count(), 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn too_many_notes_about_one_object_are_left_out() {
+        let mut correlator = Correlator::default();
+        let mut told = || correlator.correlate(about("a"), note("x"), now()) != Outcome::Silent;
+        assert_eq!((0..40).filter(|_| told()).count(), BURST as usize);
+        tokio::time::advance(REFILL).await;
+        assert!(told());
+        assert!(!told());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn notes_that_differ_only_in_words_are_combined() {
+        let mut correlator = Correlator::default();
+        let mut last = Outcome::Silent;
+        for number in 0..12 {
+            last = correlator.correlate(about("a"), note(&format!("image {number}")), now());
+        }
+        let Outcome::Again { note, count, .. } = last else {
+            panic!("combined")
+        };
+        assert!(note.message.starts_with("(combined from similar events)"));
+        assert_eq!(count, 3);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn memory_is_bounded() {
+        let mut correlator = Correlator::default();
+        for number in 0..3 * REMEMBERED {
+            correlator.correlate(about(&number.to_string()), note("x"), now());
+        }
+        assert!(correlator.written.entries.len() <= REMEMBERED);
+        assert!(correlator.allowances.entries.len() <= REMEMBERED);
+    }
+}

@@ -1,0 +1,168 @@
+//! Waiting for an object to be as one wants it.
+//!
+//! In flows an informer, a key and a condition; out flows the object that satisfies it, or why it did not in time.
+//! The informer heals what breaks, so a lost connection does not end a wait.
+
+use std::time::Duration;
+
+use serde_json::Value;
+use watchkeeper_meta::ObjectKey;
+use watchkeeper_wire::Object;
+
+use crate::informer::{Health, Informer};
+
+/// Time was up.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("{key} is not {what} after {within:?} ({health})")]
+pub struct WaitError {
+    /// Which object.
+    pub key: ObjectKey,
+    /// What was waited for.
+    pub what: String,
+    /// For how long.
+    pub within: Duration,
+    /// How the informer was doing.
+    pub health: Health,
+}
+
+/// Something an object, or its absence, can satisfy. Conditions join with [`Condition::and`], [`Condition::or`] and
+/// [`Condition::not`].
+pub struct Condition {
+    what: String,
+    holds: Box<Test>,
+}
+
+/// Looks at an object, or at its absence.
+type Test = dyn Fn(Option<&Object>) -> bool + Send + Sync;
+
+impl Condition {
+    /// Any condition; `what` completes the sentence "it is not …".
+    pub fn new(
+        what: impl Into<String>,
+        holds: impl Fn(Option<&Object>) -> bool + Send + Sync + 'static,
+    ) -> Self {
+        Self {
+            what: what.into(),
+            holds: Box::new(holds),
+        }
+    }
+
+    /// The object is there.
+    pub fn exists() -> Self {
+        Self::new("there", |object| object.is_some())
+    }
+
+    /// The object of this uid is gone, even if another has taken its name.
+    pub fn deleted(uid: impl Into<String>) -> Self {
+        let uid = uid.into();
+        Self::new("deleted", move |object| {
+            object.is_none_or(|object| object.uid() != uid)
+        })
+    }
+
+    /// An entry of `status.conditions` has this status, as `kubectl wait --for=condition=Ready` asks.
+    pub fn status_condition(kind: impl Into<String>, status: impl Into<String>) -> Self {
+        let (kind, status) = (kind.into(), status.into());
+        let what = format!("{kind}={status}");
+        Self::on_value(what, move |value| {
+            let conditions = value["status"]["conditions"].as_array();
+            let mut conditions = conditions.into_iter().flatten();
+            conditions.any(|condition| condition["type"] == *kind && condition["status"] == *status)
+        })
+    }
+
+    /// The field at a JSON pointer (`/status/phase`) has this value.
+    pub fn field(pointer: impl Into<String>, expected: impl Into<Value>) -> Self {
+        let (pointer, expected) = (pointer.into(), expected.into());
+        let what = format!("{pointer}={expected}");
+        Self::on_value(what, move |value| value.pointer(&pointer) == Some(&expected))
+    }
+
+    fn on_value(what: String, holds: impl Fn(&Value) -> bool + Send + Sync + 'static) -> Self {
+        Self::new(what, move |object| {
+            let value = object.and_then(|object| object.to_value().ok());
+            value.is_some_and(|value| holds(&value))
+        })
+    }
+
+    /// Both hold.
+    pub fn and(self, other: Self) -> Self {
+        let what = format!("{} and {}", self.what, other.what);
+        Self::new(what, move |object| (self.holds)(object) && (other.holds)(object))
+    }
+
+    /// One of both holds.
+    pub fn or(self, other: Self) -> Self {
+        let what = format!("{} or {}", self.what, other.what);
+        Self::new(what, move |object| (self.holds)(object) || (other.holds)(object))
+    }
+
+    /// It does not hold.
+    #[allow(
+        clippy::should_implement_trait,
+        reason = "reads as a sentence beside `and` and `or`"
+    )]
+    pub fn not(self) -> Self {
+        Self::new(format!("not {}", self.what), move |object| !(self.holds)(object))
+    }
+
+    /// Whether it holds now.
+    pub fn holds(&self, object: Option<&Object>) -> bool {
+        (self.holds)(object)
+    }
+}
+
+impl std::fmt::Debug for Condition {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Condition").field(&self.what).finish()
+    }
+}
+
+/// Waits until an object satisfies a condition, but no longer than this. `None` is the absence that satisfies it.
+pub async fn wait_for(
+    informer: &Informer,
+    key: &ObjectKey,
+    condition: &Condition,
+    within: Duration,
+) -> Result<Option<Object>, WaitError> {
+    let store = informer.store();
+    let satisfied = store.wait_until(|snapshot| snapshot.is_synced() && condition.holds(snapshot.get(key)));
+    match tokio::time::timeout(within, satisfied).await {
+        Ok(snapshot) => Ok(snapshot.get(key).cloned()),
+        Err(_) => Err(WaitError {
+            key: key.clone(),
+            what: condition.what.clone(),
+            within,
+            health: informer.health(),
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::tests::object;
+
+    #[test]
+    fn conditions_join() {
+        let there = object("a/x@1#u");
+        let check = |condition: Condition, object: Option<&Object>| condition.holds(object);
+        assert!(check(Condition::exists(), Some(&there)));
+        assert!(check(Condition::exists().not(), None));
+        assert!(check(Condition::deleted("u"), None));
+        assert!(!check(Condition::deleted("u"), Some(&there)));
+        assert!(
+            check(Condition::deleted("older"), Some(&there)),
+            "another has taken its name"
+        );
+        assert!(check(
+            Condition::field("/metadata/uid", "u").and(Condition::exists()),
+            Some(&there)
+        ));
+        assert!(check(
+            Condition::field("/metadata/uid", "v").or(Condition::exists()),
+            Some(&there)
+        ));
+        assert!(!check(Condition::status_condition("Ready", "True"), Some(&there)));
+    }
+}

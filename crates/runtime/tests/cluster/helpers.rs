@@ -1,0 +1,139 @@
+//! Finalizers and waits on a real server.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use watchkeeper_meta::{GetOptions, ObjectKey};
+use watchkeeper_runtime::api_source::ApiSource;
+use watchkeeper_runtime::controller::Action;
+use watchkeeper_runtime::finalizer::{FinalizerError, Phase, finalizer};
+use watchkeeper_runtime::informer::{Informer, InformerOptions};
+use watchkeeper_runtime::wait::{Condition, wait_for};
+
+use crate::support::{Cluster, SOON};
+
+const NAME: &str = "example.com/cleanup";
+
+/// One reconcile of `a` as it is on the server; what was done.
+async fn reconcile(cluster: &Cluster) -> &'static str {
+    let object = cluster
+        .maps()
+        .get("a", &GetOptions::default())
+        .await
+        .expect("there");
+    let mut done = "nothing";
+    let maps = cluster.maps();
+    let step = finalizer(&maps, NAME, object, async |phase| {
+        done = match phase {
+            Phase::Apply(_) => "applied",
+            Phase::Cleanup(_) => "cleaned up",
+        };
+        Ok::<_, Infallible>(Action::Done)
+    });
+    step.await.expect("succeeds");
+    done
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_stays_until_it_was_cleaned_up() {
+    let cluster = Cluster::start().await;
+    cluster.create("a").await;
+    assert_eq!(
+        reconcile(&cluster).await,
+        "nothing",
+        "first the finalizer goes on"
+    );
+    assert_eq!(reconcile(&cluster).await, "applied");
+    cluster.delete("a").await;
+    assert_eq!(reconcile(&cluster).await, "cleaned up");
+    let gone = cluster.maps().get("a", &GetOptions::default()).await;
+    assert!(gone.is_err_and(|error| error.is_not_found()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failed_cleanup_keeps_the_object() {
+    let cluster = Cluster::start().await;
+    cluster.create("a").await;
+    reconcile(&cluster).await;
+    cluster.delete("a").await;
+    let object = cluster
+        .maps()
+        .get("a", &GetOptions::default())
+        .await
+        .expect("there");
+    let failed = finalizer(&cluster.maps(), NAME, object, async |_| Err(std::fmt::Error)).await;
+    assert!(matches!(failed, Err(FinalizerError::Cleanup(_))));
+    assert!(cluster.maps().get("a", &GetOptions::default()).await.is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_in_between_is_a_conflict() {
+    let cluster = Cluster::start().await;
+    let stale = cluster.create("a").await;
+    cluster.change("a", "two").await;
+    let apply = async |_| Ok::<_, Infallible>(Action::Done);
+    assert!(matches!(
+        finalizer(&cluster.maps(), NAME, stale, apply).await,
+        Err(FinalizerError::Add(_))
+    ));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wait_ends_when_the_object_is_as_wanted_or_says_why_not() {
+    let cluster = Cluster::start().await;
+    let options = InformerOptions::default();
+    let informer = Informer::start(Arc::new(ApiSource::new(cluster.maps())), options);
+    let key = ObjectKey::new("default", "a");
+    let two = Condition::field("/data/key", "two");
+    let error = wait_for(&informer, &key, &two, Duration::from_secs(5))
+        .await
+        .unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        r#"default/a is not /data/key="two" after 5s (synced)"#
+    );
+    let created = cluster.create("a").await;
+    let waits = wait_for(&informer, &key, &two, SOON);
+    let (waited, _) = tokio::join!(waits, cluster.change("a", "two"));
+    assert_eq!(waited.expect("in time").expect("there").name(), "a");
+    let gone = Condition::deleted(created.uid());
+    let (waited, ()) = tokio::join!(wait_for(&informer, &key, &gone, SOON), cluster.delete("a"));
+    assert!(waited.expect("in time").is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn notes_become_events_that_count() {
+    use watchkeeper_meta::ListOptions;
+    use watchkeeper_runtime::recorder::{EventType, Note, Recorder};
+    let cluster = Cluster::start().await;
+    let object = cluster.create("a").await;
+    let (recorder, writer) = Recorder::start(&cluster.client, "tester", None);
+    let note = |message: &str| Note {
+        event_type: EventType::Warning,
+        reason: "Odd".into(),
+        message: message.into(),
+    };
+    for message in ["one", "two", "one", "one"] {
+        recorder.record(&object, note(message));
+    }
+    drop(recorder);
+    writer.finish().await;
+    let events = cluster
+        .client
+        .dynamic(crate::support::events())
+        .namespace("default");
+    let events = events.list(&ListOptions::default()).await.expect("a list");
+    let mut told: Vec<_> = events
+        .items
+        .iter()
+        .filter_map(|event| event.to_value().ok())
+        .collect();
+    told.retain(|event| event["involvedObject"]["name"] == "a");
+    told.sort_by_key(|event| event["message"].to_string());
+    let told: Vec<_> = told
+        .iter()
+        .map(|event| (event["message"].as_str(), event["count"].as_i64()))
+        .collect();
+    assert_eq!(told, [(Some("one"), Some(3)), (Some("two"), Some(1))]);
+}
