@@ -10,11 +10,10 @@ use std::sync::Arc;
 use serde_json::Value;
 use watchkeeper_meta::{GroupResource, GroupVersionResource, Status, StatusCause};
 
-use crate::Registry;
 use crate::allocate::is_service;
 use crate::definition::Definition;
 use crate::write::WriteContext;
-use crate::{kinds, metadata};
+use crate::{Registry, kinds, metadata};
 
 /// Namespaces that a cluster cannot do without.
 const IMMORTAL: &[&str] = &["default", "kube-system", "kube-public"];
@@ -26,8 +25,9 @@ impl Registry {
         definition: &Arc<Definition>,
         namespace: &str,
         object: &mut Value,
-        _context: &WriteContext,
+        context: &WriteContext,
     ) -> Result<(), Status> {
+        kinds::sign(definition, object, context);
         if definition.is_namespaced() {
             self.check_namespace(definition, namespace, metadata::text(object, "name"))
                 .await?;

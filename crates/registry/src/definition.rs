@@ -91,9 +91,23 @@ impl Definition {
 
     /// `Deployment.apps`, for error texts.
     pub fn group_kind(&self) -> GroupKind {
+        // Both versions of events are checked as the older one.
+        if self.resource.group == "events.k8s.io" {
+            return GroupKind::new("", self.resource.kind.clone());
+        }
         GroupKind {
             group: self.resource.group.clone(),
             kind: self.resource.kind.clone(),
+        }
+    }
+
+    /// What everyone hears who reads or writes a resource that is on its way out.
+    pub fn deprecation(&self) -> Option<&'static str> {
+        match (&*self.resource.group, &*self.resource.plural) {
+            ("", "endpoints") => {
+                Some("v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice")
+            }
+            _ => None,
         }
     }
 

@@ -2,14 +2,33 @@
 //!
 //! Every kind gets what its schema says. A kind people meet often has a module of its own with [`Hooks`].
 
+mod admission_registration;
+mod autoscaler;
 mod check;
+mod data;
 mod defaulting;
+mod disruption_budget;
+mod endpoints;
+mod event;
+mod formats;
+mod ingress;
+mod lease;
+mod limit_range;
 mod namespace;
+mod network_policy;
+mod node;
 mod place;
 mod pod;
+mod priority_class;
+mod quota;
+mod rbac;
+mod runtime_class;
 mod schema_plan;
 mod schema_rules;
 mod service;
+mod service_account;
+mod signing_request;
+mod volumes;
 mod workloads;
 
 use std::borrow::Cow;
@@ -20,7 +39,7 @@ use watchkeeper_meta::FieldError;
 use crate::definition::Definition;
 use crate::metadata;
 use crate::update::Part;
-use crate::write::Warnings;
+use crate::write::{Warnings, WriteContext};
 
 /// Where a kind differs from all others. Every hook sees whole objects, in the form the server prints.
 pub(crate) struct Hooks {
@@ -66,6 +85,44 @@ fn own_hooks(definition: &Definition) -> Option<&'static Hooks> {
         ("apps", "StatefulSet") => &workloads::stateful_set::HOOKS,
         ("batch", "CronJob") => &workloads::cron_job::HOOKS,
         ("batch", "Job") => &workloads::job::HOOKS,
+        ("", "ConfigMap") => &data::CONFIG_MAP,
+        ("", "Secret") => &data::SECRET,
+        ("", "ServiceAccount") => &service_account::HOOKS,
+        ("", "PersistentVolumeClaim") => &volumes::CLAIM,
+        ("", "PersistentVolume") => &volumes::VOLUME,
+        ("", "Node") => &node::HOOKS,
+        ("", "Endpoints") => &endpoints::ENDPOINTS,
+        ("", "Event") => &event::CORE,
+        ("", "ResourceQuota") => &quota::HOOKS,
+        ("", "LimitRange") => &limit_range::HOOKS,
+        ("admissionregistration.k8s.io", "MutatingWebhookConfiguration") => {
+            &admission_registration::MUTATING_WEBHOOKS
+        }
+        ("admissionregistration.k8s.io", "ValidatingAdmissionPolicy") => {
+            &admission_registration::VALIDATING_POLICY
+        }
+        ("admissionregistration.k8s.io", "ValidatingAdmissionPolicyBinding") => {
+            &admission_registration::VALIDATING_POLICY_BINDING
+        }
+        ("admissionregistration.k8s.io", "ValidatingWebhookConfiguration") => {
+            &admission_registration::VALIDATING_WEBHOOKS
+        }
+        ("autoscaling", "HorizontalPodAutoscaler") => &autoscaler::HOOKS,
+        ("certificates.k8s.io", "CertificateSigningRequest") => &signing_request::HOOKS,
+        ("coordination.k8s.io", "Lease") => &lease::HOOKS,
+        ("discovery.k8s.io", "EndpointSlice") => &endpoints::SLICE,
+        ("events.k8s.io", "Event") => &event::EVENTS,
+        ("networking.k8s.io", "Ingress") => &ingress::INGRESS,
+        ("networking.k8s.io", "IngressClass") => &ingress::CLASS,
+        ("networking.k8s.io", "NetworkPolicy") => &network_policy::HOOKS,
+        ("node.k8s.io", "RuntimeClass") => &runtime_class::HOOKS,
+        ("policy", "PodDisruptionBudget") => &disruption_budget::HOOKS,
+        ("rbac.authorization.k8s.io", "ClusterRole") => &rbac::CLUSTER_ROLE,
+        ("rbac.authorization.k8s.io", "ClusterRoleBinding") => &rbac::CLUSTER_ROLE_BINDING,
+        ("rbac.authorization.k8s.io", "Role") => &rbac::ROLE,
+        ("rbac.authorization.k8s.io", "RoleBinding") => &rbac::ROLE_BINDING,
+        ("scheduling.k8s.io", "PriorityClass") => &priority_class::HOOKS,
+        ("storage.k8s.io", "StorageClass") => &volumes::CLASS,
         _ => return None,
     })
 }
@@ -84,15 +141,33 @@ pub(crate) fn prepare_for_create(definition: &Definition, object: &mut Value) {
     (hooks(definition).prepare_for_create)(object);
 }
 
-/// A new object without the status that it will not keep: its writer manages nothing there.
+/// Writes on a request of someone's who that is.
+pub(crate) fn sign(definition: &Definition, object: &mut Value, context: &WriteContext) {
+    if is_signing_request(definition) {
+        signing_request::sign(object, context.requester.as_ref());
+    }
+}
+
+fn is_signing_request(definition: &Definition) -> bool {
+    definition.resource.group == "certificates.k8s.io"
+        && definition.resource.kind == "CertificateSigningRequest"
+}
+
+/// A new object without the status that it will not keep: its writer manages nothing there. Nobody manages what
+/// never changes, the spec of a signing request, either.
 pub(crate) fn without_status<'v>(definition: &Definition, object: &'v Value) -> Cow<'v, Value> {
-    let is_reset = definition.has_status() && keeps_no_status(definition) && object.get("status").is_some();
-    if !is_reset {
+    let resets_status =
+        definition.has_status() && keeps_no_status(definition) && object.get("status").is_some();
+    let resets_spec = is_signing_request(definition);
+    if !resets_status && !resets_spec {
         return Cow::Borrowed(object);
     }
     let mut kept = object.clone();
     if let Some(fields) = kept.as_object_mut() {
         fields.remove("status");
+        if resets_spec {
+            fields.remove("spec");
+        }
     }
     Cow::Owned(kept)
 }

@@ -44,4 +44,4 @@ pub use strategy::Strategy;
 pub use table::{IncludeObject, TablePrinter};
 pub use update::{Part, Written};
 pub use watch::{Event, Watch, WatchItem};
-pub use write::{Warnings, WriteContext};
+pub use write::{Requester, Warnings, WriteContext};

@@ -129,6 +129,8 @@ const V2_TO_V1: Direction = Direction {
             status.insert("currentCPUUtilizationPercentage".to_owned(), percent);
         }
         status.remove("conditions");
+        // What v2 leaves out when it is zero, v1 prints.
+        status.entry("currentReplicas").or_insert(json!(0));
         put_annotation(annotations, CURRENT_METRICS_ANNOTATION, others);
     },
 };

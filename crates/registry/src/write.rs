@@ -19,6 +19,19 @@ pub struct WriteContext {
     pub field_validation: FieldValidation,
     /// What the writer should hear, in order and once each.
     pub warnings: Warnings,
+    /// Who asks, if the server knows.
+    pub requester: Option<Requester>,
+}
+
+/// Who asks.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Requester {
+    /// `system:serviceaccount:default:robot`.
+    pub name: String,
+    /// What tells users of one name apart.
+    pub uid: String,
+    /// The groups the user is in.
+    pub groups: Vec<String>,
 }
 
 /// What a writer should hear besides the answer.
@@ -48,6 +61,7 @@ impl Default for WriteContext {
             dry_run: false,
             field_validation: FieldValidation::Warn,
             warnings: Warnings::default(),
+            requester: None,
         }
     }
 }

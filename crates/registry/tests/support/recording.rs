@@ -11,7 +11,9 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 use watchkeeper_meta::{DeleteOptions, FieldValidation, GetOptions, GroupVersionResource, Status};
-use watchkeeper_registry::{Body, Deletion, Format, Part, PatchKind, Registry, StoredObject, WriteContext};
+use watchkeeper_registry::{
+    Body, Deletion, Format, Part, PatchKind, Registry, Requester, StoredObject, WriteContext,
+};
 use watchkeeper_storage::{Store, StoreOptions};
 
 /// One request of a case, answered.
@@ -294,6 +296,11 @@ impl Target {
                 Some("Ignore") => FieldValidation::Ignore,
                 _ => FieldValidation::Warn,
             },
+            requester: Some(Requester {
+                name: "admin".to_owned(),
+                uid: "admin".to_owned(),
+                groups: vec!["system:masters".to_owned(), "system:authenticated".to_owned()],
+            }),
             ..Default::default()
         }
     }
@@ -310,10 +317,16 @@ impl Target {
     }
 }
 
-/// A body as it was sent; `None` for those too large to be recorded and those that are not text.
+/// A body as it was sent; `None` for those that are not text.
 fn bytes(body: &Value, content_type: &str) -> Option<(Format, Vec<u8>)> {
-    if !body["base64"].is_null() || !body["repeat"].is_null() {
+    if !body["base64"].is_null() {
         return None;
+    }
+    if let Some(repeat) = body.get("repeat") {
+        let text = |name: &str| repeat[name].as_str().unwrap();
+        let fill = text("fill").repeat(repeat["count"].as_u64().unwrap() as usize);
+        let body = [text("prefix"), &fill, text("suffix")].concat();
+        return Some((Format::Json, body.into_bytes()));
     }
     let format = if content_type.contains("yaml") {
         Format::Yaml

@@ -1,0 +1,118 @@
+//! Everything but pods, workloads, services and namespaces, as a recorded Kubernetes server writes it.
+
+#[path = "support/recording.rs"]
+mod recording;
+
+use recording::{Exchange, cases, replay, writes_any};
+
+/// Whose answers are compared.
+const RESOURCES: &[&str] = &[
+    "certificatesigningrequests",
+    "clusterrolebindings",
+    "clusterroles",
+    "configmaps",
+    "endpoints",
+    "endpointslices",
+    "events",
+    "horizontalpodautoscalers",
+    "ingressclasses",
+    "ingresses",
+    "leases",
+    "limitranges",
+    "mutatingwebhookconfigurations",
+    "networkpolicies",
+    "nodes",
+    "persistentvolumeclaims",
+    "persistentvolumes",
+    "poddisruptionbudgets",
+    "priorityclasses",
+    "resourcequotas",
+    "rolebindings",
+    "roles",
+    "runtimeclasses",
+    "secrets",
+    "serviceaccounts",
+    "storageclasses",
+    "validatingadmissionpolicies",
+    "validatingwebhookconfigurations",
+];
+
+/// Config maps are what most cases about something else write; these areas are about them.
+const ABOUT_CONFIG_MAPS: &[&str] = &["crud/", "update/", "validation/"];
+
+/// What is known to differ, and why.
+const DIFFERS: &[(&str, &str)] = &[
+    (
+        "apply/defaults-and-versions.json version-in-body-differs",
+        "another version of the resource is named as such",
+    ),
+    (
+        "crud/certificate-signing-request.json condition-on-status",
+        "builds on the approval, which is a subresource",
+    ),
+    (
+        "crud/resource-quota-enforced.json denied",
+        "quotas are not enforced",
+    ),
+    (
+        "crud/resource-quota-enforced.json denied-again",
+        "quotas are not enforced",
+    ),
+    (
+        "crud/validating-admission-policy.json bad-cel",
+        "expressions are not compiled",
+    ),
+];
+
+#[tokio::test]
+async fn writes_are_answered_as_recorded() {
+    let mut wrong = Vec::new();
+    let mut right = 0;
+    for (file, case) in cases() {
+        if !writes_any(&case, RESOURCES) {
+            continue;
+        }
+        for mut exchange in replay(&file, &case).await {
+            if !is_compared(&file, &exchange) {
+                continue;
+            }
+            if exchange.resource == "endpoints" {
+                // Said of every request about them, by the server.
+                exchange
+                    .expected
+                    .warnings
+                    .retain(|text| !text.contains("is deprecated in"));
+            }
+            let is_known = DIFFERS.iter().any(|(name, _)| *name == exchange.name);
+            match exchange.got == exchange.expected {
+                true if is_known => wrong.push(format!("{} no longer differs", exchange.name)),
+                true => right += 1,
+                false if is_known => {}
+                false => wrong.push(difference(&exchange)),
+            }
+        }
+    }
+    assert!(
+        wrong.is_empty(),
+        "{right} as recorded, {} not:\n{}",
+        wrong.len(),
+        wrong.join("\n")
+    );
+    assert!(right > 100, "only {right} answers were compared");
+}
+
+fn is_compared(file: &str, exchange: &Exchange) -> bool {
+    let is_write = !matches!(exchange.method.as_str(), "GET" | "DELETE");
+    let is_about = exchange.resource != "configmaps"
+        || ABOUT_CONFIG_MAPS.iter().any(|area| file.starts_with(area))
+        || exchange.name == "create/too-large.json data-limit";
+    is_write && is_about && RESOURCES.contains(&exchange.resource.as_str())
+}
+
+fn difference(exchange: &Exchange) -> String {
+    let (got, expected) = (&exchange.got, &exchange.expected);
+    format!(
+        "{}\n  recorded {} {:?}\n  got      {} {:?}",
+        exchange.name, expected.body, expected.warnings, got.body, got.warnings
+    )
+}
