@@ -104,6 +104,25 @@ pub(crate) async fn replay(file: &str, case: &Value) -> Vec<Exchange> {
     exchanges
 }
 
+/// Sends one request that a registry understands; patches are merge patches.
+pub(crate) async fn send(
+    registry: &Registry,
+    method: &str,
+    path: &str,
+    body: Value,
+) -> Result<Value, Status> {
+    let mut request = json!({"method": method, "path": path, "body": body});
+    if method == "PATCH" {
+        request["headers"] = json!({"Content-Type": "application/merge-patch+json"});
+    }
+    let target = Target::of(&request).expect("a path of a registry");
+    target
+        .send(registry, &request)
+        .await
+        .expect("a verb of a registry")
+        .0
+}
+
 /// A create that the recorded server accepted.
 pub(crate) struct Create {
     /// `crud/pod.json create`.

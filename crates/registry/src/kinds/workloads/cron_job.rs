@@ -6,6 +6,9 @@ use super::super::{Hooks, PLAIN, pod};
 use super::job::check_job_spec;
 use super::{cron_schedule, default_template, faults_of_spec};
 
+/// Jobs add eleven characters to it, and their names become labels.
+const MAX_NAME: usize = 52;
+
 const CONCURRENCY: &[&str] = &["Allow", "Forbid", "Replace"];
 
 pub(in super::super) const HOOKS: Hooks = Hooks {
@@ -23,7 +26,16 @@ pub(in super::super) const HOOKS: Hooks = Hooks {
             default_template(job);
         }
     },
-    faults: |cron_job| faults_of_spec(cron_job, check),
+    faults: |cron_job| {
+        let mut faults = faults_of_spec(cron_job, check);
+        let cron_job = Place::object(cron_job);
+        let metadata = cron_job.field("metadata");
+        let name = metadata.field("name");
+        if name.text().len() > MAX_NAME {
+            faults.push(name.invalid(format!("must be no more than {MAX_NAME} characters")));
+        }
+        faults
+    },
     warn: |cron_job, live, warnings| {
         if live.is_none_or(|live| live["spec"] != cron_job["spec"]) {
             let cron_job = Place::object(cron_job);

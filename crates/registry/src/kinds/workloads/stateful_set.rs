@@ -66,10 +66,12 @@ fn default_strategy(spec: &mut Value) {
     }
 }
 
-/// A claim within a set is shown as the object it will be.
+/// A claim within a set is an object that needs no kind; what is stored has no place for one.
 fn default_claim(claim: &mut Value) {
-    fill(claim, "apiVersion", "v1");
-    fill(claim, "kind", "PersistentVolumeClaim");
+    if let Some(fields) = claim.as_object_mut() {
+        fields.remove("apiVersion");
+        fields.remove("kind");
+    }
     if let Some(spec) = object_mut(claim, "spec") {
         fill(spec, "volumeMode", "Filesystem");
     }
