@@ -1,0 +1,89 @@
+//! Deleted namespaces: first everything in them goes, then they do.
+
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+use watchkeeper_client::Error;
+use watchkeeper_meta::{DeleteOptions, ListOptions, PropagationPolicy, Resource, Scope, UpdateOptions};
+use watchkeeper_runtime::controller::{Action, Request};
+use watchkeeper_wire::schema::resources;
+
+use crate::cluster::{Cluster, Reconcile, ignore_gone, namespaces, value};
+use crate::futures::Task;
+
+/// How long to wait before looking again whether a namespace is empty.
+const PATIENCE: Duration = Duration::from_millis(200);
+
+/// Empties and removes deleted namespaces.
+pub(crate) fn run(cluster: Cluster, stop: CancellationToken) -> Task {
+    Box::pin(async move {
+        let reconciler = {
+            let cluster = cluster.clone();
+            Reconcile(move |request| terminate(cluster.clone(), request))
+        };
+        cluster
+            .control("namespaces", &namespaces(), &[], reconciler, stop)
+            .await;
+    })
+}
+
+async fn terminate(cluster: Cluster, request: Request) -> Result<Action, Error> {
+    let Some(object) = request.object.filter(|namespace| namespace.is_deleting()) else {
+        return Ok(Action::Done);
+    };
+    let mut namespace = value(&object);
+    if !namespace["spec"]["finalizers"]
+        .as_array()
+        .is_some_and(|names| names.iter().any(|name| name == "kubernetes"))
+    {
+        return Ok(Action::Done);
+    }
+    if !empty(&cluster, object.name()).await? {
+        return Ok(Action::After(PATIENCE));
+    }
+    if let Some(finalizers) = namespace["spec"]["finalizers"].as_array_mut() {
+        finalizers.retain(|name| name != "kubernetes");
+    }
+    let finalize = cluster.api(&namespaces(), "").subresource("finalize");
+    let finalized = finalize
+        .update(object.name(), &namespace, &UpdateOptions::default())
+        .await;
+    match finalized {
+        Err(error) if error.is_conflict() => Ok(Action::After(PATIENCE)),
+        finalized => ignore_gone(finalized.map(drop)).map(|()| Action::Done),
+    }
+}
+
+/// Deletes everything in a namespace. True if nothing is left.
+async fn empty(cluster: &Cluster, namespace: &str) -> Result<bool, Error> {
+    let mut is_empty = true;
+    for resource in deletable() {
+        let api = cluster.api(&resource, namespace);
+        let some = ListOptions {
+            limit: Some(1),
+            ..Default::default()
+        };
+        if api.list(&some).await?.items.is_empty() {
+            continue;
+        }
+        is_empty = false;
+        let options = DeleteOptions {
+            propagation_policy: Some(PropagationPolicy::Background),
+            ..Default::default()
+        };
+        api.delete_collection(&ListOptions::default(), &options).await?;
+    }
+    Ok(is_empty)
+}
+
+/// Everything that lives in namespaces; pods first, so that nothing they use goes before them.
+fn deletable() -> Vec<Resource> {
+    let namespaced = resources::all().iter().filter(|known| {
+        known.resource.scope == Scope::Namespaced
+            && known.has_verb("deletecollection")
+            && known.has_verb("list")
+    });
+    let mut all: Vec<Resource> = namespaced.map(|known| known.resource.clone()).collect();
+    all.sort_by_key(|resource| resource.plural != "pods");
+    all
+}
