@@ -50,6 +50,33 @@ impl Body<'_> {
         object_of(definition, raw, context)
     }
 
+    /// Reads the body as an object that is not stored: an option, a binding, a review.
+    pub(crate) fn read_as(&self, api_version: &str, kind: &str) -> Result<Value, Status> {
+        let unrecognized = |why: String| {
+            let shown = excerpt(self.bytes);
+            Status::bad_request(format!(
+                "the object provided is unrecognized (must be of type {kind}): {why} ({shown})"
+            ))
+        };
+        let value = self.read_raw().map_err(unrecognized)?.value;
+        let stated = value.get("kind").and_then(Value::as_str).unwrap_or(kind);
+        let cannot = |why: &dyn std::fmt::Display| {
+            Status::bad_request(format!(
+                "{stated} in version \"v1\" cannot be handled as a {kind}: {why}"
+            ))
+        };
+        if stated != kind {
+            return Err(cannot(&"unknown conversion"));
+        }
+        let schema = watchkeeper_wire::schema::Schema::builtin();
+        let known = schema
+            .kind(api_version, kind)
+            .ok_or_else(|| cannot(&"unknown kind"))?;
+        canonicalize(schema, known, value.clone())
+            .map(|read| read.value)
+            .map_err(|error| cannot(&error))
+    }
+
     fn read_raw(&self) -> Result<Raw, String> {
         match self.format {
             Format::Json => {

@@ -25,6 +25,7 @@ mod read_version;
 mod registry;
 mod selection;
 mod strategy;
+mod subresources;
 mod table;
 mod update;
 mod versions;

@@ -166,7 +166,9 @@ impl Registry {
             self.allocate_service(definition, &mut new, Some(live)).await?;
         }
         new = recanonicalized(definition, new)?;
-        count_generation(definition, &mut new, live);
+        if part == Part::Object {
+            count_generation(definition, &mut new, live);
+        }
         managers.write_to(&mut new);
         let mut faults = metadata::update_faults(definition, &new, live);
         faults.extend(kinds::update_faults(definition, part, &new, live));

@@ -1,5 +1,6 @@
 //! One handler per verb: a [`Call`] and its route in, an answer out.
 
+mod binding;
 mod create;
 mod debug;
 mod delete;
@@ -53,6 +54,8 @@ async fn resource(call: Call, route: &ResourceRoute, body: &mut Incoming) -> Res
     let part = match route.subresource.as_ref().map(|subresource| &*subresource.name) {
         None => Part::Object,
         Some("status") => Part::Status,
+        Some("finalize") => Part::Whole,
+        Some("binding") => return binding::bind(&call, route, body).await,
         Some(other) => return Err(not_served(route, other)),
     };
     match route.verb {
@@ -62,6 +65,7 @@ async fn resource(call: Call, route: &ResourceRoute, body: &mut Incoming) -> Res
         verb => {
             let bytes = collect(&call.head.headers, body).await?;
             match verb {
+                Verb::Create if binding::is_binding(route) => binding::create(&call, route, bytes).await,
                 Verb::Create if reviews::is_review(route) => reviews::review(&call, route),
                 Verb::Create => create::create(&call, route, bytes).await,
                 Verb::Update => update::update(&call, route, part, bytes).await,

@@ -1,7 +1,9 @@
 //! What every controller here needs: the server, shared informers, and the few calls they all make.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 use watchkeeper_client::{Client, DynamicApi, Error};
@@ -25,19 +27,36 @@ pub(crate) const BY_CONTROLLER: &str = "controller-uid";
 #[derive(Clone)]
 pub(crate) struct Cluster {
     client: Client,
-    pub(crate) factory: Factory,
+    factory: Factory,
+    /// Held here, so that an informer lives as long as the simulation and not as long as one look at it.
+    informers: Arc<Mutex<HashMap<Resource, Informer>>>,
 }
 
 impl Cluster {
     pub(crate) fn new(client: Client) -> Self {
         let factory = Factory::new(client.clone(), FactoryOptions::default());
-        Self { client, factory }
+        Self {
+            client,
+            factory,
+            informers: Arc::default(),
+        }
+    }
+
+    /// Stops all informers and waits for them.
+    pub(crate) async fn stop(&self) {
+        self.factory.stop().await;
+        self.informers.lock().clear();
     }
 
     /// The shared informer of a resource.
     pub(crate) fn informer(&self, resource: &Resource) -> Informer {
+        let mut informers = self.informers.lock();
+        if let Some(informer) = informers.get(resource) {
+            return informer.clone();
+        }
         let informer = self.factory.informer(Selection::all(resource.clone()));
-        // Whoever comes first adds it; for all others it is there.
+        informers.insert(resource.clone(), informer.clone());
+        // The informer is new: nobody can have added it before.
         let _ = informer.store().add_index(
             BY_CONTROLLER,
             Arc::new(|object: &Object| {

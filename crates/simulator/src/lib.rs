@@ -86,7 +86,7 @@ impl Simulator {
     pub async fn stop(mut self) {
         self.stop.cancel();
         while self.tasks.join_next().await.is_some() {}
-        self.cluster.factory.stop().await;
+        self.cluster.stop().await;
     }
 }
 

@@ -11,7 +11,7 @@ use crate::cluster::{Cluster, Reconcile, holds, ignore_gone, nodes, pods, value}
 use crate::futures::Task;
 
 /// How long a pod that fits nowhere waits until it is tried again.
-const NOWHERE: std::time::Duration = std::time::Duration::from_secs(5);
+const NOWHERE: std::time::Duration = std::time::Duration::from_millis(250);
 
 /// Binds pods to nodes.
 pub(crate) fn run(cluster: Cluster, stop: CancellationToken) -> Task {
@@ -31,7 +31,7 @@ async fn schedule(cluster: Cluster, request: Request) -> Result<Action, Error> {
     if pod.is_deleting() || is_bound(&value(&pod)) {
         return Ok(Action::Done);
     }
-    let Some(node) = emptiest_node(&cluster) else {
+    let Some(node) = emptiest_node(&cluster).await else {
         return Ok(Action::After(NOWHERE));
     };
     let binding = json!({
@@ -59,8 +59,8 @@ fn is_bound(pod: &Value) -> bool {
         .is_some_and(|node| !node.is_empty())
 }
 
-fn emptiest_node(cluster: &Cluster) -> Option<String> {
-    let nodes = cluster.informer(&nodes()).store().snapshot();
+async fn emptiest_node(cluster: &Cluster) -> Option<String> {
+    let nodes = cluster.informer(&nodes()).store().synced().await;
     let pods = cluster.informer(&pods()).store().snapshot();
     let ready = nodes.iter().filter(|node| {
         let node = value(node);

@@ -1,0 +1,3 @@
+//! Parts of objects with an address and a meaning of their own.
+
+mod binding;

@@ -1,0 +1,102 @@
+//! Binding: a pod gets its node, once.
+
+use serde_json::{Value, json};
+use watchkeeper_meta::{
+    FieldError, FieldPath, GroupResource, GroupVersionResource, Status, join_field_errors,
+};
+use watchkeeper_patch::managed_fields::Managers;
+
+use crate::body::Body;
+use crate::update::{Part, Proposal};
+use crate::write::{WriteContext, timestamp};
+use crate::{Registry, metadata};
+
+impl Registry {
+    /// Binds a pod to the node that a `Binding` names. `name` is the pod's, if the path says it.
+    pub async fn bind(
+        &self,
+        namespace: &str,
+        name: Option<&str>,
+        body: Body<'_>,
+        context: &WriteContext,
+    ) -> Result<Status, Status> {
+        let binding = body.read_as("v1", "Binding")?;
+        let stated = metadata::text(&binding, "name");
+        let name = name.unwrap_or(stated);
+        if stated != name {
+            return Err(Status::bad_request(
+                "name in URL does not match name in Binding object",
+            ));
+        }
+        let node = target(&binding)?;
+        let pods = GroupVersionResource::new("", "v1", "pods");
+        let Some(pods) = self.definition(&pods) else {
+            return Err(Status::path_not_found());
+        };
+        let now = timestamp(self.clock().now());
+        let bind = |live: &Value| {
+            let taken = live["spec"]["nodeName"].as_str().unwrap_or_default();
+            if !taken.is_empty() {
+                let why = format!("pod {name} is already assigned to node {taken:?}");
+                return Err(Status::conflict(
+                    &GroupResource::new("", "pods/binding"),
+                    name,
+                    why,
+                ));
+            }
+            let mut pod = live.clone();
+            pod["spec"]["nodeName"] = json!(node);
+            if let Some(uid) = binding["metadata"]["uid"].as_str().filter(|uid| !uid.is_empty()) {
+                pod["metadata"]["uid"] = json!(uid);
+            }
+            if let Some(notes) = binding["metadata"]["annotations"].as_object() {
+                for (key, note) in notes {
+                    pod["metadata"]["annotations"][key] = note.clone();
+                }
+            }
+            set_scheduled(&mut pod, &now);
+            // The scheduler's word is nobody's field.
+            Ok(Proposal {
+                object: pod,
+                managers: Some(Managers::of(live).unwrap_or_default()),
+            })
+        };
+        self.change(&pods, namespace, name, Part::Whole, context, bind)
+            .await?;
+        Ok(Status::success(201))
+    }
+}
+
+/// The node a binding names.
+fn target(binding: &Value) -> Result<String, Status> {
+    let path = FieldPath::new("target");
+    let kind = binding["target"]["kind"].as_str().unwrap_or_default();
+    let name = binding["target"]["name"].as_str().unwrap_or_default();
+    let mut faults = Vec::new();
+    if !matches!(kind, "" | "Node") {
+        faults.push(FieldError::not_supported(
+            &path.child("kind"),
+            kind,
+            &["Node", "<empty>"],
+        ));
+    }
+    if name.is_empty() {
+        faults.push(FieldError::required(&path.child("name"), ""));
+    }
+    match faults.is_empty() {
+        true => Ok(name.to_owned()),
+        false => Err(Status::unclassified(join_field_errors(&faults))),
+    }
+}
+
+fn set_scheduled(pod: &mut Value, now: &str) {
+    let scheduled =
+        json!({"type": "PodScheduled", "status": "True", "lastProbeTime": null, "lastTransitionTime": now});
+    let mut conditions = pod["status"]["conditions"]
+        .as_array()
+        .cloned()
+        .unwrap_or_default();
+    conditions.retain(|condition| condition["type"] != "PodScheduled");
+    conditions.push(scheduled);
+    pod["status"]["conditions"] = Value::Array(conditions);
+}
