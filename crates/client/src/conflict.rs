@@ -16,7 +16,7 @@ const PAUSE: Duration = Duration::from_millis(10);
 /// # use watchkeeper_client::{retry_on_conflict, DynamicApi, Error};
 /// # use watchkeeper_meta::{GetOptions, UpdateOptions};
 /// # async fn example(api: DynamicApi) -> Result<(), Box<dyn std::error::Error>> {
-/// retry_on_conflict(async || {
+/// retry_on_conflict(|| async {
 ///     let object = api.get("web", &GetOptions::default()).await?;
 ///     // … change it …
 ///     api.update("web", &object, &UpdateOptions::default()).await
@@ -25,7 +25,10 @@ const PAUSE: Duration = Duration::from_millis(10);
 /// # Ok(())
 /// # }
 /// ```
-pub async fn retry_on_conflict<T>(mut attempt: impl AsyncFnMut() -> Result<T, Error>) -> Result<T, Error> {
+pub async fn retry_on_conflict<T, F>(mut attempt: impl FnMut() -> F) -> Result<T, Error>
+where
+    F: Future<Output = Result<T, Error>>,
+{
     for _ in 1..ATTEMPTS {
         match attempt().await {
             Err(error) if error.is_conflict() => {

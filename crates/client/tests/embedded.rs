@@ -249,7 +249,7 @@ async fn apply_and_retry_work_together() {
     api.apply("a", &config_map("a", json!({"k": "1"})), &apply)
         .await
         .unwrap();
-    let updated = retry_on_conflict(async || {
+    let updated = retry_on_conflict(|| async {
         let mut value = api.get("a", &GetOptions::default()).await?.to_value().unwrap();
         value["data"]["k"] = "2".into();
         api.update("a", &value, &UpdateOptions::default()).await

@@ -11,6 +11,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::{Value, json};
+use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::process::Command;
 use tokio::sync::Mutex;
 use tokio::time::timeout;
@@ -34,6 +35,9 @@ const INTERACTIVE_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// Credentials are renewed this long before they expire, so that they do not expire on the way.
 const EXPIRY_MARGIN: Duration = Duration::from_secs(10);
+
+/// What is read of a plugin's output: certificates and tokens are a few kilobytes.
+const MAX_OUTPUT: u64 = 1 << 20;
 
 /// The end of standard error that goes into an error.
 const MAX_STDERR: usize = 1024;
@@ -178,19 +182,21 @@ impl ExecPlugin {
     async fn output(&self, interactive: bool) -> Result<Vec<u8>, AuthError> {
         let mut command = self.command(interactive);
         let limit = if interactive { INTERACTIVE_TIMEOUT } else { TIMEOUT };
-        let child = command.spawn().map_err(|error| self.cannot_start(&error))?;
-        let output = match timeout(limit, child.wait_with_output()).await {
-            Ok(Ok(output)) => output,
-            Ok(Err(error)) => return Err(self.failed(format!("cannot be read: {error}"))),
+        let mut child = command.spawn().map_err(|error| self.cannot_start(&error))?;
+        let (stdout, stderr) = (read(child.stdout.take()), read(child.stderr.take()));
+        let finished = timeout(limit, async { tokio::join!(stdout, stderr, child.wait()) }).await;
+        let (stdout, stderr, status) = match finished {
+            Ok((stdout, stderr, Ok(status))) => (stdout, stderr, status),
+            Ok((_, _, Err(error))) => return Err(self.failed(format!("cannot be waited for: {error}"))),
             // Dropping the child kills it.
             Err(_) => return Err(self.failed(format!("did not finish within {limit:?}"))),
         };
-        if output.status.success() {
-            return Ok(output.stdout);
+        if status.success() {
+            return Ok(stdout);
         }
-        let said = &output.stderr[output.stderr.len().saturating_sub(MAX_STDERR)..];
+        let said = &stderr[stderr.len().saturating_sub(MAX_STDERR)..];
         let said = String::from_utf8_lossy(said);
-        Err(self.failed(format!("failed with {}: {}", output.status, said.trim())))
+        Err(self.failed(format!("failed with {status}: {}", said.trim())))
     }
 
     fn command(&self, interactive: bool) -> Command {
@@ -250,6 +256,16 @@ impl ExecPlugin {
             reason: reason.into(),
         }
     }
+}
+
+/// What a plugin prints, up to the limit; beyond it the pipe is closed and the plugin told so.
+async fn read(pipe: Option<impl AsyncRead + Unpin>) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    if let Some(pipe) = pipe {
+        // What was read before an error is judged like any other output.
+        let _ = pipe.take(MAX_OUTPUT).read_to_end(&mut bytes).await;
+    }
+    bytes
 }
 
 impl Credential {

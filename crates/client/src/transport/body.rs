@@ -33,8 +33,12 @@ struct Tap {
 
 /// What the body holds on to while it is read.
 enum Connection {
-    Shared { _stream: StreamLease },
-    Single(Option<SingleLease>),
+    Shared {
+        _stream: StreamLease,
+    },
+    Single(SingleLease),
+    /// The body has ended and the connection serves others.
+    Free,
 }
 
 #[derive(PartialEq)]
@@ -76,7 +80,7 @@ impl Body {
     }
 
     pub(super) fn single(incoming: Incoming, lease: SingleLease) -> Self {
-        Self::new(incoming, Connection::Single(Some(lease)))
+        Self::new(incoming, Connection::Single(lease))
     }
 
     fn new(incoming: Incoming, connection: Connection) -> Self {
@@ -201,9 +205,7 @@ impl Body {
     /// The last byte is here: the connection is free for others while we unpack.
     fn end(&mut self) -> std::io::Result<()> {
         self.state = State::Ended;
-        if let Connection::Single(lease) = &mut self.connection
-            && let Some(lease) = lease.take()
-        {
+        if let Connection::Single(lease) = std::mem::replace(&mut self.connection, Connection::Free) {
             lease.give_back();
         }
         self.gunzip.as_mut().map_or(Ok(()), Gunzip::finish)

@@ -279,6 +279,9 @@ impl Pool {
                 let host = self.host();
                 request.headers_mut().entry(header::HOST).or_insert(host);
                 *request.uri_mut() = origin_form(request.uri());
+                // The last answer has been read, but the connection's own task may not have noticed yet. Should the
+                // connection be gone, the attempt below says so and gives the request back.
+                let _ = single.sender.ready().await;
                 let response = single.sender.try_send_request(request).await?;
                 let lease = SingleLease {
                     single,
