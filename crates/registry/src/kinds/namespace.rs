@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::place::{Faults, Place};
 use super::{Hooks, PLAIN};
 use crate::metadata;
 use crate::update::Part;
@@ -28,8 +29,36 @@ pub(super) const HOOKS: Hooks = Hooks {
         }
         label_with_name(namespace);
     },
+    faults: |namespace| {
+        let mut faults = Vec::new();
+        let namespace = Place::object(namespace);
+        check_pod_security(&namespace.field("metadata").field("labels"), &mut faults);
+        faults
+    },
     ..PLAIN
 };
+
+/// Checks the labels that say what a namespace's pods may do.
+fn check_pod_security(labels: &Place<'_, '_>, faults: &mut Faults) {
+    for (key, label) in labels.entries() {
+        let Some(mode) = key.strip_prefix("pod-security.kubernetes.io/") else {
+            continue;
+        };
+        let is_mode = |mode: &str| matches!(mode, "enforce" | "audit" | "warn");
+        if is_mode(mode) && !matches!(label.text(), "privileged" | "baseline" | "restricted") {
+            faults.push(label.invalid("must be one of privileged, baseline, restricted"));
+        }
+        let has_version = mode.strip_suffix("-version").is_some_and(is_mode);
+        if has_version && !is_version(label.text()) {
+            faults.push(label.invalid(r#"must be "latest" or "v1.x""#));
+        }
+    }
+}
+
+fn is_version(text: &str) -> bool {
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    text == "latest" || text.strip_prefix("v1.").is_some_and(is_number)
+}
 
 fn label_with_name(namespace: &mut Value) {
     let name = metadata::text(namespace, "name").to_owned();

@@ -5,6 +5,7 @@ mod defaults;
 mod env_rules;
 mod image;
 mod mount_rules;
+mod placement_rules;
 mod port_rules;
 mod probe_rules;
 mod quality_of_service;

@@ -142,9 +142,13 @@ fn check_security_context(context: &Place<'_, '_>, faults: &mut Faults) {
         faults.push(privileged.forbidden("disallowed by cluster policy"));
     }
     for name in ["runAsUser", "runAsGroup"] {
-        let id = context.field(name);
-        if id.is_set() && !(0..=i64::from(i32::MAX)).contains(&id.number()) {
-            faults.push(id.invalid("must be between 0 and 2147483647, inclusive"));
-        }
+        check_id(&context.field(name), faults);
+    }
+}
+
+/// Checks the number of a user or a group.
+pub(super) fn check_id(id: &Place<'_, '_>, faults: &mut Faults) {
+    if id.is_set() && !(0..=i64::from(i32::MAX)).contains(&id.number()) {
+        faults.push(id.invalid("must be between 0 and 2147483647, inclusive"));
     }
 }

@@ -1,17 +1,19 @@
 //! What is wrong with the spec of a pod, or of a template for pods. Faults come in the order in which Kubernetes
 //! finds them.
 //!
-//! Not checked: affinity, topology spread, DNS options, resource claims, overhead, and what only Windows has.
+//! Not checked: resource claims, overhead, sysctls and SELinux options, and what only Windows has.
 
 use watchkeeper_meta::validation::{dns1123_label, dns1123_subdomain, label_value, labels, qualified_name};
 
 use super::super::place::{Faults, Place};
-use super::{container_rules, volume_rules};
+use super::{container_rules, placement_rules, volume_rules};
 
 const RESTART_POLICIES: &[&str] = &["Always", "Never", "OnFailure"];
 const DNS_POLICIES: &[&str] = &["ClusterFirst", "ClusterFirstWithHostNet", "Default", "None"];
 const PREEMPTION_POLICIES: &[&str] = &["PreemptLowerPriority", "Never"];
 const EFFECTS: &[&str] = &["NoSchedule", "PreferNoSchedule", "NoExecute"];
+/// As many as a resolver asks.
+const MAX_NAMESERVERS: usize = 3;
 const OPERATORS: &[&str] = &["Equal", "Exists"];
 
 /// What is wrong with a spec.
@@ -23,10 +25,60 @@ pub(in super::super) fn check_spec(spec: &Place<'_, '_>, faults: &mut Faults) {
     spec.field("dnsPolicy").must_be_one_of(DNS_POLICIES, faults);
     let node_selector = spec.field("nodeSelector");
     faults.extend(labels(node_selector.value(), &node_selector.path()));
+    check_security_context(&spec.field("securityContext"), faults);
+    placement_rules::check_affinity(&spec.field("affinity"), faults);
+    check_dns(spec, faults);
+    for gate in spec.field("readinessGates").items() {
+        gate.field("conditionType").must_keep(qualified_name, faults);
+    }
+    check_scheduling_gates(&spec.field("schedulingGates"), faults);
+    placement_rules::check_spread(&spec.field("topologySpreadConstraints"), faults);
     check_names(spec, faults);
     check_tolerations(&spec.field("tolerations"), faults);
     check_host_aliases(&spec.field("hostAliases"), faults);
     check_classes(spec, faults);
+}
+
+fn check_security_context(context: &Place<'_, '_>, faults: &mut Faults) {
+    for name in ["fsGroup", "runAsUser", "runAsGroup"] {
+        container_rules::check_id(&context.field(name), faults);
+    }
+    for group in context.field("supplementalGroups").items() {
+        container_rules::check_id(&group, faults);
+    }
+}
+
+/// A pod that leaves nothing to the cluster's DNS must say whom to ask.
+fn check_dns(spec: &Place<'_, '_>, faults: &mut Faults) {
+    let config = spec.field("dnsConfig");
+    let servers = config.field("nameservers");
+    if spec.field("dnsPolicy").text() == "None" && servers.len() == 0 {
+        faults.push(servers.required("must provide at least one DNS nameserver when `dnsPolicy` is None"));
+    }
+    if servers.len() > MAX_NAMESERVERS {
+        faults.push(servers.invalid(format!("must not have more than {MAX_NAMESERVERS} nameservers")));
+    }
+    for server in servers.items() {
+        check_ip(&server, faults);
+    }
+}
+
+fn check_ip(ip: &Place<'_, '_>, faults: &mut Faults) {
+    if ip.text().parse::<std::net::IpAddr>().is_err() {
+        faults.push(ip.invalid("must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"));
+    }
+}
+
+fn check_scheduling_gates(gates: &Place<'_, '_>, faults: &mut Faults) {
+    let mut names = Vec::new();
+    for gate in gates.items() {
+        let name = gate.field("name");
+        name.must_keep(qualified_name, faults);
+        if names.contains(&name.text()) {
+            faults.push(name.duplicate());
+        }
+        names.push(name.text());
+    }
 }
 
 fn check_names(spec: &Place<'_, '_>, faults: &mut Faults) {
@@ -91,10 +143,7 @@ fn check_toleration(toleration: &Place<'_, '_>, faults: &mut Faults) {
 
 fn check_host_aliases(aliases: &Place<'_, '_>, faults: &mut Faults) {
     for alias in aliases.items() {
-        let ip = alias.field("ip");
-        if ip.text().parse::<std::net::IpAddr>().is_err() {
-            faults.push(ip.invalid("must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"));
-        }
+        check_ip(&alias.field("ip"), faults);
         for host in alias.field("hostnames").items() {
             host.must_keep(dns1123_subdomain, faults);
         }
