@@ -45,6 +45,7 @@ pub struct Builder {
     data_dir: Option<PathBuf>,
     listen: Option<SocketAddr>,
     token_file: Option<PathBuf>,
+    tokens: Tokens,
     admin_token: Option<Token>,
     host_names: Vec<String>,
     debug_endpoints: bool,
@@ -104,6 +105,12 @@ impl Builder {
         self
     }
 
+    /// Lets these users in.
+    pub fn tokens(mut self, tokens: Tokens) -> Self {
+        self.tokens = tokens;
+        self
+    }
+
     /// The token of the administrator, instead of one made at start.
     pub fn admin_token(mut self, token: Token) -> Self {
         self.admin_token = Some(token);
@@ -125,7 +132,7 @@ impl Builder {
     /// Starts the server. Once this returns, connections are served.
     pub async fn start(self) -> Result<Handle, StartError> {
         let admin_token = self.admin_token.clone().unwrap_or_else(Token::random);
-        let tokens = self.tokens(&admin_token)?;
+        let tokens = self.all_tokens(&admin_token)?;
         let listener = self.bind().await?;
         let address = listener.as_ref().and_then(|listener| listener.local_addr().ok());
         let hosts = host_names(address.map(|address| address.ip()), &self.host_names);
@@ -175,8 +182,8 @@ impl Builder {
         })
     }
 
-    fn tokens(&self, admin_token: &Token) -> Result<Tokens, StartError> {
-        let mut tokens = Tokens::default();
+    fn all_tokens(&self, admin_token: &Token) -> Result<Tokens, StartError> {
+        let mut tokens = self.tokens.clone();
         if let Some(path) = &self.token_file {
             tokens.add_file(path)?;
         }
@@ -188,7 +195,8 @@ impl Builder {
         let Some(address) = self.listen else {
             return Ok(None);
         };
-        if !address.ip().is_loopback() && self.token_file.is_none() {
+        let has_credentials = self.token_file.is_some() || !self.tokens.is_empty();
+        if !address.ip().is_loopback() && !has_credentials {
             return Err(StartError::Exposed(address));
         }
         match TcpListener::bind(address).await {

@@ -54,6 +54,13 @@ pub struct Tokens {
     users: HashMap<[u8; 32], User>,
 }
 
+impl fmt::Debug for Tokens {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names = self.users.values().map(|user| &user.name);
+        f.debug_set().entries(names).finish()
+    }
+}
+
 /// Why a token file was refused.
 #[derive(Debug, thiserror::Error)]
 pub enum TokenFileError {

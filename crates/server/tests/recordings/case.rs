@@ -1,0 +1,113 @@
+//! The form of a recording: requests that were sent, answers that came, streams that were seen.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use serde_json::Value;
+
+#[derive(Deserialize)]
+pub(crate) struct Case {
+    pub name: String,
+    pub area: String,
+    #[serde(default)]
+    pub setup: Vec<Step>,
+    pub steps: Vec<Step>,
+    #[serde(default)]
+    pub streams: Vec<Stream>,
+}
+
+#[derive(Deserialize)]
+pub(crate) struct Step {
+    pub id: String,
+    /// Seconds to wait before.
+    #[serde(default)]
+    pub wait: f64,
+    /// Repeat until the answer fits.
+    pub poll: Option<Poll>,
+    /// How a body was reduced.
+    #[serde(default)]
+    pub projection: String,
+    pub request: Option<Request>,
+    #[serde(default)]
+    pub template: Template,
+    #[serde(default)]
+    pub response: Answer,
+    /// Something other than a request.
+    pub external: Option<Value>,
+}
+
+#[derive(Deserialize)]
+pub(crate) struct Poll {
+    pub status: Option<u16>,
+    #[serde(default, rename = "where")]
+    pub conditions: BTreeMap<String, Value>,
+    #[serde(default = "fifteen")]
+    pub timeout: f64,
+}
+
+#[derive(Clone, Deserialize)]
+pub(crate) struct Request {
+    pub method: String,
+    pub path: String,
+    #[serde(default)]
+    pub headers: BTreeMap<String, Value>,
+    pub body: Option<Value>,
+}
+
+/// How to build a request whose parts come from earlier answers.
+#[derive(Default, Deserialize)]
+pub(crate) struct Template {
+    pub path: Option<String>,
+    pub body: Option<Value>,
+    pub headers: Option<BTreeMap<String, Value>>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+pub(crate) struct Answer {
+    #[serde(default)]
+    pub status: u16,
+    #[serde(default)]
+    pub headers: BTreeMap<String, Value>,
+    pub body: Option<Value>,
+}
+
+#[derive(Deserialize)]
+pub(crate) struct Stream {
+    pub id: String,
+    pub request: Request,
+    #[serde(default)]
+    pub template: Template,
+    pub opened_before_step: String,
+    pub closed_before_step: Option<String>,
+    #[serde(default)]
+    pub read: Read,
+    pub response: Answer,
+    #[serde(default)]
+    pub frames: Vec<Value>,
+    pub ended: String,
+}
+
+/// How long a stream is read: this many frames, or to its end.
+#[derive(Clone, Default, Deserialize)]
+pub(crate) struct Read {
+    pub frames: Option<usize>,
+}
+
+fn fifteen() -> f64 {
+    15.0
+}
+
+/// Whether a frame is a bookmark that may come at any time.
+pub(crate) fn is_periodic_bookmark(frame: &Value) -> bool {
+    match frame.get("base64").and_then(Value::as_str) {
+        Some(text) => {
+            let bytes = crate::protobuf::decode_base64(text);
+            bytes.starts_with(b"\x0a\x08BOOKMARK") && !contains(&bytes, b"k8s.io/initial-events-end")
+        }
+        None => frame["type"] == "BOOKMARK" && !frame.to_string().contains("k8s.io/initial-events-end"),
+    }
+}
+
+fn contains(bytes: &[u8], part: &[u8]) -> bool {
+    bytes.windows(part.len()).any(|window| window == part)
+}
