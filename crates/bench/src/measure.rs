@@ -5,6 +5,13 @@ use std::time::Duration;
 use anyhow::Result;
 use rustix::time::{ClockId, clock_gettime};
 
+/// Which cases take turns, and how often.
+pub(crate) struct Turns<'a> {
+    pub(crate) rounds: usize,
+    /// Only cases whose name has this text.
+    pub(crate) only: &'a str,
+}
+
 /// Something to be timed.
 pub(crate) struct Case<'a> {
     name: &'static str,
@@ -45,8 +52,17 @@ impl<'a> Case<'a> {
 
 /// Lets the cases take turns for so many rounds, after one that does not count, and prints medians. Ratios are to
 /// the last case, the peer.
-pub(crate) fn compare(title: &str, objects: usize, rounds: usize, mut cases: Vec<Case<'_>>) -> Result<()> {
-    for round in 0..=rounds {
+pub(crate) fn compare(
+    title: &str,
+    objects: usize,
+    turns: &Turns<'_>,
+    mut cases: Vec<Case<'_>>,
+) -> Result<()> {
+    cases.retain(|case| case.name.contains(turns.only));
+    if cases.is_empty() {
+        return Ok(());
+    }
+    for round in 0..=turns.rounds {
         for case in &mut cases {
             case.measure(objects)?;
             if round == 0 {

@@ -28,13 +28,13 @@ const CASES: [(&str, Encoding); 6] = [
 ];
 
 /// Runs every case in a process of its own and prints its peak.
-pub(crate) fn compare(bodies: &Bodies) -> Result<()> {
+pub(crate) fn compare(bodies: &Bodies, only: &str) -> Result<()> {
     let directory = tempfile::tempdir()?;
     let path = |encoding| directory.path().join(format!("{encoding:?}"));
     fs::write(path(Encoding::Json), &bodies.json)?;
     fs::write(path(Encoding::Protobuf), &bodies.protobuf)?;
     println!("\nPeak memory of a fresh process\n{:<52}{:>10}", "", "MB");
-    for (case, encoding) in CASES {
+    for (case, encoding) in CASES.into_iter().filter(|(case, _)| case.contains(only)) {
         let mut child = Command::new(std::env::current_exe()?);
         let output = child.arg(CHILD).arg(case).arg(path(encoding)).output()?;
         if !output.status.success() {

@@ -13,16 +13,16 @@ use watchkeeper_wire::protobuf::{Envelope, encode_message};
 use watchkeeper_wire::schema::Schema;
 use watchkeeper_wire::{Encoding, ListSplitter, Object, ObjectOptions, RawObject, json, protobuf};
 
-use crate::measure::{Case, compare};
+use crate::measure::{Case, Turns, compare};
 use crate::pods::Bodies;
 
 /// What a body arrives in: a large HTTP/2 frame.
 const CHUNK: usize = 16 << 10;
 
 /// Times all cases and prints the medians.
-pub(crate) fn time(bodies: &Bodies, rounds: usize) -> Result<()> {
+pub(crate) fn time(bodies: &Bodies, turns: &Turns<'_>) -> Result<()> {
     let (json, protobuf) = (&bodies.json[..], &bodies.protobuf[..]);
-    let table = |title, cases| compare(title, bodies.pods, rounds, cases);
+    let table = |title, cases| compare(title, bodies.pods, turns, cases);
     table(
         "JSON list",
         vec![
