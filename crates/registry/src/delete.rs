@@ -103,12 +103,13 @@ impl Registry {
         let grace = grace_seconds(definition, live, options);
         let now = self.clock().now();
         let first = live["metadata"]["deletionTimestamp"].is_null();
+        let is_namespace = definition.resource.kind == "Namespace" && definition.resource.group.is_empty();
         let fields = metadata::of(&mut new);
         let shorter = fields
             .get("deletionGracePeriodSeconds")
             .and_then(Value::as_i64)
             .is_none_or(|old| grace < old);
-        if first || shorter {
+        if first || (shorter && !is_namespace) {
             let at = Time {
                 seconds: now.seconds + grace,
                 nanos: now.nanos,
@@ -119,7 +120,9 @@ impl Registry {
         if let (true, Some(generation)) = (first, fields.get("generation").and_then(Value::as_i64)) {
             fields.insert("generation".to_owned(), json!(generation + 1));
         }
-        if definition.resource.kind == "Namespace" && definition.resource.group.is_empty() {
+        if is_namespace {
+            // It ends when it is empty, however long that takes.
+            fields.remove("deletionGracePeriodSeconds");
             new["status"]["phase"] = json!("Terminating");
         }
         recanonicalized(definition, new)

@@ -1,4 +1,4 @@
-//! Pods and the kinds that make them, as a recorded Kubernetes server writes them.
+//! Pods, the kinds that make them and the namespaces they are in, as a recorded Kubernetes server writes them.
 
 #[path = "support/recording.rs"]
 mod recording;
@@ -12,6 +12,7 @@ const RESOURCES: &[&str] = &[
     "daemonsets",
     "deployments",
     "jobs",
+    "namespaces",
     "pods",
     "podtemplates",
     "replicasets",
@@ -21,6 +22,8 @@ const RESOURCES: &[&str] = &[
 
 /// Cases with steps that only a server answers, on whose outcome later steps depend.
 const NEEDS_SERVER: &[&str] = &[
+    // Namespaces end by a subresource.
+    "crud/namespace.json",
     "patch/scale-subresource.json",
     "protobuf/deployment.json",
     "protobuf/pod.json",

@@ -219,7 +219,7 @@ impl Target {
             _ => return None,
         };
         let (namespace, rest) = match rest {
-            ["namespaces", namespace, rest @ ..] if !rest.is_empty() && rest[0] != "finalize" => {
+            ["namespaces", namespace, rest @ ..] if !matches!(rest, [] | ["finalize"] | ["status"]) => {
                 (*namespace, rest)
             }
             rest => ("", rest),
