@@ -18,7 +18,7 @@ use hyper_util::rt::TokioIo;
 use tokio::time::{Instant, timeout_at};
 
 use crate::auth::Auth;
-use crate::config::{Config, ConfigError, Credentials};
+use crate::config::{Config, ConfigError, Credentials, is_this_machine};
 use crate::error::{Error, ErrorKind, chain};
 use crate::rate_limit::{Bucket, RateLimit};
 use crate::transport::{Body, Connector, InProcess, Io, Lane, Pool};
@@ -130,7 +130,8 @@ impl Client {
 
     fn build(connector: Connector, auth: Auth, config: &Config, options: ClientOptions) -> Self {
         // Packing and unpacking only pays where the wire is slower than the processors.
-        let near = matches!(connector, Connector::InProcess(_)) || is_loopback(&config.server);
+        let near = matches!(connector, Connector::InProcess(_))
+            || is_this_machine(config.server.host().unwrap_or_default());
         let authority = config.server.authority().map(|authority| authority.as_str());
         Self(Arc::new(Inner {
             auth,
@@ -266,18 +267,6 @@ fn go_duration(duration: Duration) -> String {
         0 => format!("{}s", duration.as_secs()),
         _ => format!("{}ms", duration.as_millis()),
     }
-}
-
-fn is_loopback(server: &Uri) -> bool {
-    let host = server
-        .host()
-        .unwrap_or_default()
-        .trim_start_matches('[')
-        .trim_end_matches(']');
-    host == "localhost"
-        || host
-            .parse::<std::net::IpAddr>()
-            .is_ok_and(|address| address.is_loopback())
 }
 
 /// `program/version (system/processor) watchkeeper/version`, in the form client-go has.

@@ -32,6 +32,7 @@ use crate::Secret;
 pub use kubeconfig::{ExecConfig, InteractiveMode, Kubeconfig};
 pub use load::{Environment, LoadOptions};
 pub use overrides::Overrides;
+pub(crate) use proxy::is_this_machine;
 pub use proxy::{Proxy, ProxyLogin};
 
 /// Everything needed to reach one server as one user.

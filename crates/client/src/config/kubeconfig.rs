@@ -2,7 +2,7 @@
 //!
 //! In flows the value tree of one file, out flows the model; several files merge as client-go merges them: whole
 //! entries, the first file to name one wins. Nothing is resolved here: paths stay relative and data stays base64
-//! until [`super::resolve`] picks a context, so that a file can be written back as it was.
+//! until [`Config::from_kubeconfig`](super::Config::from_kubeconfig) picks a context, so that a file can be written back as it was.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -96,7 +96,8 @@ impl Proxy {
     }
 }
 
-fn is_this_machine(host: &str) -> bool {
+/// Whether a URL's host is the machine we run on.
+pub(crate) fn is_this_machine(host: &str) -> bool {
     let host = host.trim_start_matches('[').trim_end_matches(']');
     host == "localhost"
         || host
