@@ -359,3 +359,27 @@ async fn a_hundred_streams_share_a_connection_and_more_open_another() {
     bodies.push(client.send(request(Method::GET, "/x"), &watch).await.unwrap());
     assert_eq!(server.connections(), 2);
 }
+
+/// A server that is restarted between two requests: the second one, whatever its verb, goes on a new connection.
+#[tokio::test]
+async fn a_connection_that_closed_in_between_costs_nothing() {
+    let server = Server::new([answer(200, &[], "one"), answer(200, &[], "two")]);
+    let serving: Arc<Mutex<Vec<tokio::task::JoinHandle<()>>>> = Arc::default();
+    let (tasks, serve) = (serving.clone(), server.clone());
+    let connector = watchkeeper_client::InProcess::new(move || {
+        let (ours, theirs) = tokio::io::duplex(64 << 10);
+        tasks
+            .lock()
+            .unwrap()
+            .push(tokio::spawn(serve.clone().serve(theirs)));
+        std::future::ready(Ok(ours))
+    });
+    let client = Client::in_process(connector, unlimited());
+    assert_eq!(text(&client, Method::POST, "/x").await.unwrap(), "one");
+    let first = serving.lock().unwrap().pop().unwrap();
+    first.abort();
+    let _ = first.await;
+    // The client has had no chance to notice.
+    assert_eq!(text(&client, Method::POST, "/x").await.unwrap(), "two");
+    assert_eq!(server.connections(), 2);
+}
