@@ -11,6 +11,7 @@ pub(super) mod replica_set;
 pub(super) mod replication_controller;
 mod rollout_rules;
 pub(super) mod stateful_set;
+mod status_rules;
 mod template_rules;
 
 use serde_json::Value;
@@ -19,8 +20,8 @@ use watchkeeper_meta::FieldError;
 use super::defaulting::object_mut;
 use super::place::{Place, Rule};
 use super::pod;
-use crate::update::Part;
 use crate::write::Warnings;
+use status_rules::Counts;
 
 /// How many old states are kept for a way back: ten, as Kubernetes has it.
 const KEPT_REVISIONS: i64 = 10;
@@ -34,12 +35,21 @@ fn default_template(spec: &mut Value) {
     }
 }
 
-/// The one thing about these kinds that never changes.
-fn selector_is_immutable(part: Part, object: &Value, live: &Value) -> Vec<FieldError> {
-    match part {
-        Part::Status => Vec::new(),
-        Part::Object | Part::Whole => immutable(object, live, &["spec", "selector"]),
-    }
+/// How many pods the older kinds count, and in which states.
+const REPLICA_COUNTS: Counts = Counts {
+    all: &[
+        "replicas",
+        "fullyLabeledReplicas",
+        "readyReplicas",
+        "availableReplicas",
+        "observedGeneration",
+    ],
+    of_replicas: &["fullyLabeledReplicas", "readyReplicas", "availableReplicas"],
+};
+
+/// Refuses a change of the one thing that never changes.
+fn selector_is_immutable(object: &Value, live: &Value) -> Vec<FieldError> {
+    immutable(object, live, &["spec", "selector"])
 }
 
 /// Refuses a change of a field.

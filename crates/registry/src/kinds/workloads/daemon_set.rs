@@ -8,6 +8,7 @@ use super::super::Hooks;
 use super::super::defaulting::{fill, object_mut};
 use super::super::place::{Faults, Place};
 use super::rollout_rules::{check_amount, check_at_most_all, size, unknown_type};
+use super::status_rules::Counts;
 use super::template_rules::{check_runs_on, check_selected, check_template, selects_everything};
 use super::{KEPT_REVISIONS, default_template, faults_of_spec, selector_is_immutable};
 use crate::metadata;
@@ -15,6 +16,21 @@ use crate::update::Part;
 
 /// Counts the states of the template. It is a field that is no longer shown, except in this annotation.
 const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
+
+const COUNTS: Counts = Counts {
+    all: &[
+        "currentNumberScheduled",
+        "numberMisscheduled",
+        "desiredNumberScheduled",
+        "numberReady",
+        "observedGeneration",
+        "updatedNumberScheduled",
+        "numberAvailable",
+        "numberUnavailable",
+        "collisionCount",
+    ],
+    of_replicas: &[],
+};
 
 pub(in super::super) const HOOKS: Hooks = Hooks {
     default: |set| {
@@ -29,7 +45,10 @@ pub(in super::super) const HOOKS: Hooks = Hooks {
         annotate(set, template_generation(live) + i64::from(changed));
     },
     faults: |set| faults_of_spec(set, check),
-    update_faults: selector_is_immutable,
+    update_faults: |part, set, live| match part {
+        Part::Status => COUNTS.faults(set),
+        Part::Object | Part::Whole => selector_is_immutable(set, live),
+    },
     warn: super::warn_template,
 };
 

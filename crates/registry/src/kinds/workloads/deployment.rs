@@ -7,11 +7,26 @@ use super::super::defaulting::{fill, object_mut};
 use super::super::place::{Faults, Place};
 use super::super::{Hooks, PLAIN};
 use super::rollout_rules::{check_amount, check_at_most_all, size, unknown_type};
+use super::status_rules::Counts;
 use super::template_rules::{check_runs_on, check_selected, check_selector, check_template, is_valid};
 use super::{KEPT_REVISIONS, default_template, faults_of_spec, selector_is_immutable};
+use crate::update::Part;
 
 /// How many pods more, or fewer, there may be while old ones are replaced.
 const QUARTER: &str = "25%";
+
+const COUNTS: Counts = Counts {
+    all: &[
+        "observedGeneration",
+        "replicas",
+        "updatedReplicas",
+        "readyReplicas",
+        "availableReplicas",
+        "unavailableReplicas",
+        "collisionCount",
+    ],
+    of_replicas: &["updatedReplicas", "readyReplicas", "availableReplicas"],
+};
 
 pub(in super::super) const HOOKS: Hooks = Hooks {
     default: |deployment| {
@@ -20,7 +35,10 @@ pub(in super::super) const HOOKS: Hooks = Hooks {
         }
     },
     faults: |deployment| faults_of_spec(deployment, check),
-    update_faults: selector_is_immutable,
+    update_faults: |part, set, live| match part {
+        Part::Status => COUNTS.faults(set),
+        Part::Object | Part::Whole => selector_is_immutable(set, live),
+    },
     warn: super::warn,
     ..PLAIN
 };

@@ -4,7 +4,8 @@ use super::super::defaulting::{fill, object_mut};
 use super::super::place::{Faults, Place};
 use super::super::{Hooks, PLAIN};
 use super::template_rules::{check_runs_on, check_selected, check_selector, check_template, is_valid};
-use super::{default_template, faults_of_spec, selector_is_immutable};
+use super::{REPLICA_COUNTS, default_template, faults_of_spec, selector_is_immutable};
+use crate::update::Part;
 
 pub(in super::super) const HOOKS: Hooks = Hooks {
     default: |set| {
@@ -14,7 +15,10 @@ pub(in super::super) const HOOKS: Hooks = Hooks {
         }
     },
     faults: |set| faults_of_spec(set, check),
-    update_faults: selector_is_immutable,
+    update_faults: |part, set, live| match part {
+        Part::Status => REPLICA_COUNTS.faults(set),
+        Part::Object | Part::Whole => selector_is_immutable(set, live),
+    },
     warn: super::warn,
     ..PLAIN
 };

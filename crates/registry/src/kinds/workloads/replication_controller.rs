@@ -7,8 +7,9 @@ use super::super::defaulting::{fill, object_mut};
 use super::super::place::{Faults, Place};
 use super::super::{Hooks, PLAIN};
 use super::template_rules::{check_runs_on, check_selected_by_labels, check_template};
-use super::{default_template, faults_of_spec};
+use super::{REPLICA_COUNTS, default_template, faults_of_spec};
 use crate::metadata;
+use crate::update::Part;
 
 pub(in super::super) const HOOKS: Hooks = Hooks {
     default: |controller| {
@@ -22,6 +23,10 @@ pub(in super::super) const HOOKS: Hooks = Hooks {
             metadata::of(controller);
             fill_empty(&mut controller["metadata"], "labels", &labels);
         }
+    },
+    update_faults: |part, controller, _| match part {
+        Part::Status => REPLICA_COUNTS.faults(controller),
+        Part::Object | Part::Whole => Vec::new(),
     },
     faults: |controller| faults_of_spec(controller, check),
     warn: super::warn,

@@ -7,6 +7,7 @@ use super::super::defaulting::{fill, items_mut, object_mut};
 use super::super::place::{Faults, Place};
 use super::super::{Hooks, PLAIN};
 use super::rollout_rules::{check_amount, unknown_type};
+use super::status_rules::Counts;
 use super::template_rules::{check_runs_on, check_selected, check_selector, check_template, is_valid};
 use super::{KEPT_REVISIONS, default_template, faults_of_spec};
 use crate::update::Part;
@@ -23,6 +24,24 @@ const CHANGEABLE: &[&str] = &[
 ];
 const RETENTION: &[&str] = &["Retain", "Delete"];
 
+const COUNTS: Counts = Counts {
+    all: &[
+        "replicas",
+        "readyReplicas",
+        "currentReplicas",
+        "updatedReplicas",
+        "availableReplicas",
+        "observedGeneration",
+        "collisionCount",
+    ],
+    of_replicas: &[
+        "readyReplicas",
+        "currentReplicas",
+        "updatedReplicas",
+        "availableReplicas",
+    ],
+};
+
 pub(in super::super) const HOOKS: Hooks = Hooks {
     default: |set| {
         if let Some(spec) = object_mut(set, "spec") {
@@ -31,7 +50,7 @@ pub(in super::super) const HOOKS: Hooks = Hooks {
     },
     faults: |set| faults_of_spec(set, check),
     update_faults: |part, set, live| match part {
-        Part::Status => Vec::new(),
+        Part::Status => COUNTS.faults(set),
         Part::Object | Part::Whole => check_change(&set["spec"], &live["spec"]),
     },
     warn: super::warn,

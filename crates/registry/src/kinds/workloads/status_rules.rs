@@ -1,0 +1,80 @@
+//! What is wrong with what controllers say of their pods: counts below zero, and more pods in some state than there
+//! are.
+
+use serde_json::Value;
+use watchkeeper_meta::FieldError;
+
+use super::super::place::{Faults, Place};
+
+/// The counts of a kind, in the order in which Kubernetes checks them.
+pub(super) struct Counts {
+    /// Counts that are not below zero.
+    pub(super) all: &'static [&'static str],
+    /// Those that are not above `replicas`.
+    pub(super) of_replicas: &'static [&'static str],
+}
+
+impl Counts {
+    /// What is wrong with an object's status.
+    pub(super) fn faults(&self, object: &Value) -> Vec<FieldError> {
+        let mut faults = Vec::new();
+        let object = Place::object(object);
+        self.check(&object.field("status"), &mut faults);
+        faults
+    }
+
+    fn check(&self, status: &Place<'_, '_>, faults: &mut Faults) {
+        for name in self.all {
+            status.field(name).must_not_be_negative(faults);
+        }
+        let replicas = status.field("replicas").number();
+        for name in self.of_replicas {
+            let count = status.field(name);
+            if count.number() > replicas {
+                faults.push(count.invalid("cannot be greater than status.replicas"));
+            }
+        }
+        let (available, ready) = (status.field("availableReplicas"), status.field("readyReplicas"));
+        if available.number() > ready.number() {
+            faults.push(available.invalid("cannot be greater than readyReplicas"));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    #[test]
+    fn no_more_pods_are_ready_than_there_are() {
+        let counts = super::Counts {
+            all: &["replicas", "readyReplicas", "availableReplicas"],
+            of_replicas: &["readyReplicas", "availableReplicas"],
+        };
+        for (status, wanted) in [
+            (
+                json!({"replicas": 3, "readyReplicas": 2, "availableReplicas": 1}),
+                vec![],
+            ),
+            (
+                json!({"replicas": 1, "readyReplicas": 2, "availableReplicas": 3}),
+                vec![
+                    "status.readyReplicas: Invalid value: 2: cannot be greater than status.replicas",
+                    "status.availableReplicas: Invalid value: 3: cannot be greater than status.replicas",
+                    "status.availableReplicas: Invalid value: 3: cannot be greater than readyReplicas",
+                ],
+            ),
+            (
+                json!({"replicas": 0, "readyReplicas": -1, "availableReplicas": -1}),
+                vec![
+                    "status.readyReplicas: Invalid value: -1: must be greater than or equal to 0",
+                    "status.availableReplicas: Invalid value: -1: must be greater than or equal to 0",
+                ],
+            ),
+        ] {
+            let found = counts.faults(&json!({"status": status}));
+            let found: Vec<String> = found.iter().map(ToString::to_string).collect();
+            assert_eq!(found, wanted, "{status}");
+        }
+    }
+}
