@@ -7,12 +7,14 @@ mod delete;
 mod discovery;
 mod documents;
 mod get;
+mod kubelet;
 mod list;
 mod objects;
 mod openapi;
 mod options_body;
 mod patch;
 mod reviews;
+mod scale;
 mod update;
 mod watch;
 mod websocket;
@@ -53,9 +55,16 @@ pub(crate) async fn answer(call: Call, route: Route, body: &mut Incoming) -> Res
 async fn resource(call: Call, route: &ResourceRoute, body: &mut Incoming) -> Result<Answer, Failure> {
     let part = match route.subresource.as_ref().map(|subresource| &*subresource.name) {
         None => Part::Object,
-        Some("status") => Part::Status,
+        Some("status" | "approval") => Part::Status,
         Some("finalize") => Part::Whole,
         Some("binding") => return binding::bind(&call, route, body).await,
+        Some("scale") => {
+            let bytes = collect(&call.head.headers, body).await?;
+            return scale::scale(&call, route, bytes).await;
+        }
+        Some(other) if kubelet::is_asked_of_a_node(other) => {
+            return kubelet::answer(&call, route, other).await;
+        }
         Some(other) => return Err(not_served(route, other)),
     };
     match route.verb {

@@ -1,4 +1,4 @@
-//! Options that travel as a body.
+//! Options and small objects that travel as a body.
 
 use serde_json::Value;
 use watchkeeper_meta::{DeleteOptions, Status};
@@ -11,14 +11,20 @@ use crate::filter::Call;
 use crate::negotiate::{Encoding, content_type};
 use crate::respond::Failure;
 
-/// Reads the options of a delete from its body, in whatever form it is.
+/// Reads the options of a delete from its body, in whatever form it is. Every group and version has delete options
+/// of its own name; they all look alike.
 pub(super) fn delete_options(call: &Call, bytes: &[u8]) -> Result<DeleteOptions, Failure> {
-    let value = match content_type(call.content_type())? {
+    let value = read_kind(call, bytes, "meta/v1.DeleteOptions")?;
+    Ok(DeleteOptions::from_json(&value)?)
+}
+
+/// Reads a body of one type of the schema, in whatever form it is.
+pub(super) fn read_kind(call: &Call, bytes: &[u8], type_name: &str) -> Result<Value, Failure> {
+    Ok(match content_type(call.content_type())? {
         Encoding::Json => json(bytes)?,
         Encoding::Yaml => yaml(bytes)?,
-        Encoding::Protobuf => protobuf(bytes)?,
-    };
-    Ok(DeleteOptions::from_json(&value)?)
+        Encoding::Protobuf => protobuf(bytes, type_name)?,
+    })
 }
 
 fn json(bytes: &[u8]) -> Result<Value, Status> {
@@ -36,14 +42,13 @@ fn yaml(bytes: &[u8]) -> Result<Value, Status> {
         .value)
 }
 
-/// Every group and version has delete options of its own name; they all look alike.
-fn protobuf(bytes: &[u8]) -> Result<Value, Status> {
+fn protobuf(bytes: &[u8], type_name: &str) -> Result<Value, Status> {
     let unreadable = |error: &dyn std::fmt::Display| Status::bad_request(error.to_string());
     let schema = Schema::builtin();
     let envelope = watchkeeper_wire::protobuf::Envelope::read(bytes).map_err(|error| unreadable(&error))?;
     let id = schema
-        .type_named("meta/v1.DeleteOptions")
-        .expect("the schema has every type of meta/v1");
+        .type_named(type_name)
+        .ok_or_else(|| Status::internal_error(format_args!("the schema has no {type_name}")))?;
     let mut value = Message::of_type(schema, id, envelope.raw)
         .to_value()
         .map_err(|error| unreadable(&error))?;

@@ -1,0 +1,111 @@
+//! What only a node could answer: logs, commands, attached terminals, forwarded ports and proxied requests.
+//!
+//! There are no nodes behind this server, so the answers are those of a server whose nodes cannot be reached: the
+//! request is checked as far as that is possible without them.
+
+use http::StatusCode;
+use serde_json::Value;
+use watchkeeper_meta::{GetOptions, GroupVersionResource, LogOptions, Status};
+
+use crate::body::ResponseBody;
+use crate::filter::Call;
+use crate::respond::{Answer, Failure};
+use crate::route::ResourceRoute;
+
+/// Whether a subresource is answered by a node.
+pub(super) fn is_asked_of_a_node(subresource: &str) -> bool {
+    matches!(subresource, "log" | "exec" | "attach" | "portforward" | "proxy")
+}
+
+/// Answers as far as that is possible.
+pub(super) async fn answer(call: &Call, route: &ResourceRoute, subresource: &str) -> Result<Answer, Failure> {
+    let name = route.name.as_deref().unwrap_or_default();
+    match (&*route.resource.resource.plural, subresource) {
+        ("services", _) => {
+            let text = format!("no endpoints available for service {name:?}");
+            Err(Status::service_unavailable(text).into())
+        }
+        ("nodes", _) => {
+            read(call, "nodes", "", name).await?;
+            Err(unreachable(name))
+        }
+        (_, "log") => log(call, route, name).await,
+        _ => {
+            let pod = read_pod(call, route, name).await?;
+            match node_of(&pod) {
+                "" if subresource == "proxy" => Err(Status::bad_request("address not allowed").into()),
+                "" => Err(Status::bad_request(format!("pod {name} does not have a host assigned")).into()),
+                node => find_node(call, node).await,
+            }
+        }
+    }
+}
+
+/// A pod that runs nowhere has no log yet, which is no failure.
+async fn log(call: &Call, route: &ResourceRoute, name: &str) -> Result<Answer, Failure> {
+    let options = LogOptions::from_query(call.query(), name)?;
+    let pod = read_pod(call, route, name).await?;
+    check_container(&pod, name, &options.container)?;
+    match node_of(&pod) {
+        "" => {
+            let mut answer = Answer::new(ResponseBody::empty());
+            *answer.status_mut() = StatusCode::NO_CONTENT;
+            Ok(answer)
+        }
+        node => find_node(call, node).await,
+    }
+}
+
+/// A container must be named, unless there is only one.
+fn check_container(pod: &Value, name: &str, wanted: &str) -> Result<(), Status> {
+    let names: Vec<&str> = ["containers", "initContainers", "ephemeralContainers"]
+        .into_iter()
+        .flat_map(|kind| pod["spec"][kind].as_array().into_iter().flatten())
+        .filter_map(|container| container["name"].as_str())
+        .collect();
+    let count = pod["spec"]["containers"].as_array().map_or(0, Vec::len);
+    match wanted {
+        "" if count > 1 => Err(Status::bad_request(format!(
+            "a container name must be specified for pod {name}, choose one of: [{}]",
+            names.join(" ")
+        ))),
+        "" => Ok(()),
+        wanted if names.contains(&wanted) => Ok(()),
+        wanted => Err(Status::bad_request(format!(
+            "container {wanted} is not valid for pod {name}"
+        ))),
+    }
+}
+
+/// A node that is known cannot be reached; one that is not is reported in the words of a real server, which speaks
+/// of pods here.
+async fn find_node(call: &Call, node: &str) -> Result<Answer, Failure> {
+    match read(call, "nodes", "", node).await {
+        Ok(_) => Err(unreachable(node)),
+        Err(_) => Err(Status::not_found(&watchkeeper_meta::GroupResource::new("", "pods"), node).into()),
+    }
+}
+
+fn unreachable(node: &str) -> Failure {
+    Status::service_unavailable(format!("node {node:?} cannot be reached from this server")).into()
+}
+
+fn node_of(pod: &Value) -> &str {
+    pod["spec"]["nodeName"].as_str().unwrap_or_default()
+}
+
+async fn read_pod(call: &Call, route: &ResourceRoute, name: &str) -> Result<Value, Failure> {
+    let namespace = route.namespace.as_deref().unwrap_or_default();
+    Ok(read(call, "pods", namespace, name).await?)
+}
+
+async fn read(call: &Call, plural: &'static str, namespace: &str, name: &str) -> Result<Value, Status> {
+    let registry = &call.server.registry;
+    let definition = registry
+        .definition(&GroupVersionResource::new("", "v1", plural))
+        .ok_or_else(Status::path_not_found)?;
+    let object = registry
+        .get(&definition, namespace, name, &GetOptions::default())
+        .await?;
+    object.to_value(&definition)
+}
