@@ -3,63 +3,49 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use watchkeeper_client::config::Credentials;
-use watchkeeper_client::{Client, ClientOptions, Config, InProcess, Secret};
+use watchkeeper_client::Client;
 use watchkeeper_meta::{
     CreateOptions, DeleteOptions, GetOptions, ListOptions, PatchKind, PatchOptions, PropagationPolicy,
     Resource,
 };
 use watchkeeper_runtime::factory::{Factory, FactoryOptions, Selection};
 use watchkeeper_runtime::store::Snapshot;
-use watchkeeper_server::{Handle, Server};
-use watchkeeper_simulator::{Simulator, SimulatorOptions};
+use watchkeeper_simulator::SimulatorOptions;
+use watchkeeper_testing::{TestCluster, TestOptions};
 use watchkeeper_wire::schema::resources;
 
 /// Far more than anything here takes; a test that waits this long has failed.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-struct Cluster {
-    server: Handle,
-    client: Client,
-    simulator: Simulator,
-}
+struct Cluster(TestCluster);
 
 impl Cluster {
     async fn start() -> Self {
-        let server = Server::builder().in_memory().start().await.unwrap();
-        let connector = server.connector();
-        let pipes = InProcess::new(move || {
-            let connector = connector.clone();
-            async move { connector.connect().await }
-        });
-        let mut config = Config::new("http://localhost".parse().unwrap());
-        config.credentials = Credentials::Token(Secret::new(server.admin_token().reveal()));
-        let options = ClientOptions {
-            rate_limit: None,
-            ..Default::default()
-        };
-        let client = Client::in_process_as(pipes, &config, options).unwrap();
         let quick = SimulatorOptions {
             nodes: 2,
             container_creation: Duration::ZERO,
             run_time: Duration::ZERO,
             stop_time: Duration::ZERO,
         };
-        let simulator = Simulator::start(client.clone(), quick);
-        Self {
-            server,
-            client,
-            simulator,
-        }
+        Self(
+            TestCluster::start_with(TestOptions {
+                simulator: Some(quick),
+            })
+            .await
+            .unwrap(),
+        )
+    }
+
+    fn client(&self) -> &Client {
+        self.0.client()
     }
 
     async fn stop(self) {
-        self.simulator.stop().await;
-        self.server.shutdown().await;
+        self.0.stop().await;
     }
 
     async fn create(&self, resource: &Resource, object: Value) {
-        let api = self.client.dynamic(resource.clone()).namespace("default");
+        let api = self.client().dynamic(resource.clone()).namespace("default");
         api.create(&object, &CreateOptions::default()).await.unwrap();
     }
 
@@ -77,7 +63,7 @@ impl Cluster {
             .map(str::to_owned)
             .into_iter()
             .collect();
-        let informer = Factory::new(self.client.clone(), FactoryOptions::default()).informer(selection);
+        let informer = Factory::new(self.client().clone(), FactoryOptions::default()).informer(selection);
         let values = |snapshot: &Snapshot| -> Vec<Value> {
             snapshot.iter().map(|object| object.to_value().unwrap()).collect()
         };
@@ -140,7 +126,7 @@ async fn a_deployment_runs_rolls_and_goes() {
         .until(&deployments, "default", "the deployment is available", ready)
         .await;
 
-    let api = cluster.client.dynamic(deployments.clone()).namespace("default");
+    let api = cluster.client().dynamic(deployments.clone()).namespace("default");
     let patch = json!({"spec": {"template": {"spec": {"containers": [{"name": "c", "image": "web:2"}]}}}});
     api.patch("web", PatchKind::Merge, &patch, &PatchOptions::default())
         .await
@@ -186,7 +172,7 @@ async fn a_pod_that_is_meant_to_end_ends() {
 async fn a_deleted_namespace_is_emptied_and_goes() {
     let cluster = Cluster::start().await;
     let (namespaces, config_maps) = (resource("", "namespaces"), resource("", "configmaps"));
-    let api = cluster.client.dynamic(namespaces.clone());
+    let api = cluster.client().dynamic(namespaces.clone());
     let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "short"}});
     api.create(&namespace, &CreateOptions::default()).await.unwrap();
     let complete = |maps: &[Value]| {
@@ -215,7 +201,7 @@ async fn an_owner_deleted_in_the_foreground_goes_last() {
     cluster
         .until(&pods, "default", "two pods run", |pods| all_run(pods, 2, "web:1"))
         .await;
-    let api = cluster.client.dynamic(deployments.clone()).namespace("default");
+    let api = cluster.client().dynamic(deployments.clone()).namespace("default");
     let foreground = DeleteOptions {
         propagation_policy: Some(PropagationPolicy::Foreground),
         ..Default::default()
@@ -230,7 +216,7 @@ async fn an_owner_deleted_in_the_foreground_goes_last() {
         )
         .await;
     let sets = cluster
-        .client
+        .client()
         .dynamic(resource("apps", "replicasets"))
         .namespace("default");
     let left = sets.list(&ListOptions::default()).await.unwrap();

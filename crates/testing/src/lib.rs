@@ -1,0 +1,196 @@
+//! A real API server inside a test: no cluster, no container, no port.
+//!
+//! A [`TestCluster`] is an embedded server and a client of it, connected by a pipe in memory. Every test has its
+//! own. What the server does is what a cluster does: versions, conflicts, watches, finalizers, apply.
+//!
+//! ```
+//! use watchkeeper_meta::{GetOptions, PatchKind, PatchOptions, Resource, Scope};
+//! use watchkeeper_testing::TestCluster;
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let cluster = TestCluster::start().await?;
+//! cluster.load("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings}\ndata: {colour: blue}\n").await?;
+//!
+//! let maps = Resource {
+//!     group: "".into(),
+//!     version: "v1".into(),
+//!     kind: "ConfigMap".into(),
+//!     plural: "configmaps".into(),
+//!     scope: Scope::Namespaced,
+//! };
+//! let maps = cluster.client().dynamic(maps).namespace("default");
+//! let patch = serde_json::json!({"data": {"colour": "red"}});
+//! maps.patch("settings", PatchKind::Merge, &patch, &PatchOptions::default()).await?;
+//!
+//! let changed = maps.get("settings", &GetOptions::default()).await?.to_value()?;
+//! assert_eq!(changed["data"]["colour"], "red");
+//! cluster.stop().await;
+//! # Ok(())
+//! # }
+//! ```
+
+use watchkeeper_client::config::Credentials;
+use watchkeeper_client::{Client, ClientOptions, Config, ConfigError, InProcess, Secret};
+use watchkeeper_meta::{ApplyOptions, Scope};
+use watchkeeper_server::{Handle, Server, StartError};
+use watchkeeper_simulator::{Simulator, SimulatorOptions};
+use watchkeeper_wire::schema::resources;
+use watchkeeper_wire::yaml;
+
+/// Who loads objects.
+const MANAGER: &str = "watchkeeper-testing";
+
+/// What a test wants besides a server.
+#[derive(Clone, Debug, Default)]
+pub struct TestOptions {
+    /// Nodes and controllers, so that deployments run and namespaces go; none by default.
+    pub simulator: Option<SimulatorOptions>,
+}
+
+/// A server, a client of it, and perhaps a simulated control plane.
+pub struct TestCluster {
+    server: Handle,
+    client: Client,
+    simulator: Option<Simulator>,
+}
+
+/// Why a cluster cannot be had, or not loaded.
+#[derive(Debug, thiserror::Error)]
+pub enum TestClusterError {
+    /// The server did not start.
+    #[error("the embedded server cannot start")]
+    Start(#[from] StartError),
+    /// The client's settings were refused.
+    #[error("the client of the embedded server cannot be made")]
+    Client(#[from] ConfigError),
+    /// A manifest cannot be read.
+    #[error("the manifest cannot be read")]
+    Manifest(#[from] yaml::YamlError),
+    /// A document is of a kind the server does not have.
+    #[error("document {index}: {api_version} {kind} is not a built-in kind")]
+    UnknownKind {
+        /// Which document, from 0.
+        index: usize,
+        /// Its API version.
+        api_version: String,
+        /// Its kind.
+        kind: String,
+    },
+    /// The server refused an object.
+    #[error("{object} was refused")]
+    Refused {
+        /// Which.
+        object: String,
+        /// Why.
+        source: Box<watchkeeper_client::Error>,
+    },
+}
+
+impl TestCluster {
+    /// Starts a server with nothing but what every cluster has.
+    pub async fn start() -> Result<Self, TestClusterError> {
+        Self::start_with(TestOptions::default()).await
+    }
+
+    /// Starts a server with more.
+    pub async fn start_with(options: TestOptions) -> Result<Self, TestClusterError> {
+        let server = Server::builder().in_memory().start().await?;
+        let client = client_of(&server)?;
+        let simulator = options
+            .simulator
+            .map(|options| Simulator::start(client.clone(), options));
+        Ok(Self {
+            server,
+            client,
+            simulator,
+        })
+    }
+
+    /// A client with all rights and no rate limit.
+    pub fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// The server: its registry, and the faults it can be given.
+    pub fn server(&self) -> &Handle {
+        &self.server
+    }
+
+    /// Applies every document of a manifest, in order; namespaced ones go to `default` unless they say otherwise.
+    pub async fn load(&self, manifest: &str) -> Result<(), TestClusterError> {
+        for document in yaml::documents(manifest.as_bytes(), yaml::Mode::Strict) {
+            let document = document?;
+            let text = |pointer: &str| {
+                document
+                    .value
+                    .pointer(pointer)
+                    .and_then(|value| value.as_str())
+                    .unwrap_or_default()
+                    .to_owned()
+            };
+            let (api_version, kind, name) = (text("/apiVersion"), text("/kind"), text("/metadata/name"));
+            let (group, version) = api_version.split_once('/').unwrap_or(("", &api_version));
+            let Some(known) = resources::by_kind(group, version, &kind) else {
+                return Err(TestClusterError::UnknownKind {
+                    index: document.index,
+                    api_version,
+                    kind,
+                });
+            };
+            let mut api = self.client.dynamic(known.resource.clone());
+            if known.resource.scope == Scope::Namespaced {
+                let namespace = text("/metadata/namespace");
+                api = api.namespace(if namespace.is_empty() {
+                    "default".to_owned()
+                } else {
+                    namespace
+                });
+            }
+            let options = ApplyOptions {
+                field_manager: MANAGER.to_owned(),
+                force: true,
+                ..Default::default()
+            };
+            api.apply(&name, &document.value, &options)
+                .await
+                .map_err(|source| TestClusterError::Refused {
+                    object: format!("{kind} {name}"),
+                    source: Box::new(source),
+                })?;
+        }
+        Ok(())
+    }
+
+    /// Stops everything and waits for it.
+    pub async fn stop(self) {
+        if let Some(simulator) = self.simulator {
+            simulator.stop().await;
+        }
+        drop(self.client);
+        self.server.shutdown().await;
+    }
+}
+
+/// A client of a server in this process, as its administrator and without a rate limit.
+pub fn client_of(server: &Handle) -> Result<Client, ConfigError> {
+    let connector = server.connector();
+    let pipes = InProcess::new(move || {
+        let connector = connector.clone();
+        async move { connector.connect().await }
+    });
+    let mut config = Config::new(http_localhost());
+    config.credentials = Credentials::Token(Secret::new(server.admin_token().reveal()));
+    Client::in_process_as(
+        pipes,
+        &config,
+        ClientOptions {
+            rate_limit: None,
+            ..Default::default()
+        },
+    )
+}
+
+fn http_localhost() -> http::Uri {
+    http::Uri::from_static("http://localhost")
+}
