@@ -66,7 +66,11 @@ impl Body<'_> {
             ))
         };
         if stated != kind {
-            return Err(cannot(&"unknown conversion"));
+            let group = api_version.split_once('/').map_or("core", |(group, _)| group);
+            let group = group.split('.').next().unwrap_or(group);
+            return Err(cannot(&format_args!(
+                "converting (v1.{stated}) to ({group}.{kind}): unknown conversion"
+            )));
         }
         let schema = watchkeeper_wire::schema::Schema::builtin();
         let known = schema

@@ -101,16 +101,6 @@ impl Definition {
         }
     }
 
-    /// What everyone hears who reads or writes a resource that is on its way out.
-    pub fn deprecation(&self) -> Option<&'static str> {
-        match (&*self.resource.group, &*self.resource.plural) {
-            ("", "endpoints") => {
-                Some("v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice")
-            }
-            _ => None,
-        }
-    }
-
     /// Whether its objects live in namespaces.
     pub fn is_namespaced(&self) -> bool {
         self.resource.scope == Scope::Namespaced

@@ -183,7 +183,11 @@ impl Registry {
     }
 }
 
-fn check_preconditions(definition: &Definition, live: &Value, options: &DeleteOptions) -> Result<(), Status> {
+pub(crate) fn check_preconditions(
+    definition: &Definition,
+    live: &Value,
+    options: &DeleteOptions,
+) -> Result<(), Status> {
     let name = metadata::text(live, "name");
     let check = |wanted: &Option<String>, field: &str, label: &str, might: &str| {
         let found = metadata::text(live, field);

@@ -42,6 +42,7 @@ pub use object::StoredObject;
 pub use patch::PatchKind;
 pub use registry::Registry;
 pub use strategy::Strategy;
+pub use subresources::TokenIssuer;
 pub use table::{IncludeObject, TablePrinter};
 pub use update::{Part, Written};
 pub use watch::{Event, Watch, WatchItem};

@@ -109,7 +109,7 @@ impl Registry {
     }
 
     #[expect(clippy::too_many_arguments, reason = "the parts of one request")]
-    async fn apply(
+    pub(crate) async fn apply(
         &self,
         definition: &Arc<Definition>,
         namespace: &str,
@@ -158,7 +158,7 @@ impl Registry {
 }
 
 /// Refuses a patch of the wrong JSON type, in Go's words.
-fn check_shape(kind: PatchKind, patch: &Value) -> Result<(), Status> {
+pub(crate) fn check_shape(kind: PatchKind, patch: &Value) -> Result<(), Status> {
     let (fits, wanted) = match kind {
         PatchKind::Json => (patch.is_array(), "[]handlers.jsonPatchOp"),
         _ => (patch.is_object(), "map[string]interface {}"),
@@ -179,7 +179,12 @@ fn check_shape(kind: PatchKind, patch: &Value) -> Result<(), Status> {
     Err(Status::bad_request(text))
 }
 
-fn patched(definition: &Definition, kind: PatchKind, live: Value, patch: &Value) -> Result<Value, Status> {
+pub(crate) fn patched(
+    definition: &Definition,
+    kind: PatchKind,
+    live: Value,
+    patch: &Value,
+) -> Result<Value, Status> {
     let mut object = live;
     match kind {
         PatchKind::Json => match json_patch::apply(&mut object, patch) {

@@ -1,3 +1,55 @@
 //! Parts of objects with an address and a meaning of their own.
+//!
+//! Those that are a part of the object and nothing else, `status`, `ephemeralcontainers`, `resize` and `approval`, are
+//! written like the object, with the [`Part`](crate::Part) they are.
 
 mod binding;
+mod connect;
+mod eviction;
+mod scale;
+mod token;
+
+use std::sync::Arc;
+
+use serde_json::Value;
+use watchkeeper_meta::{GroupVersionResource, Status};
+
+use crate::Registry;
+use crate::definition::Definition;
+
+pub use token::TokenIssuer;
+
+impl Registry {
+    /// A resource that every registry has.
+    fn builtin(&self, group: &'static str, plural: &'static str) -> Result<Arc<Definition>, Status> {
+        let resource = GroupVersionResource::new(group, "v1", plural);
+        self.definition(&resource).ok_or_else(Status::path_not_found)
+    }
+
+    /// An object that must be there.
+    async fn present(&self, definition: &Definition, namespace: &str, name: &str) -> Result<Value, Status> {
+        let found = self.find(definition, namespace, name).await?;
+        let missing = || Status::not_found(&definition.group_resource(), name);
+        found.ok_or_else(missing)?.to_value(definition)
+    }
+
+    /// A pod that runs somewhere is resized where it runs.
+    pub(crate) async fn admit_resize(
+        &self,
+        pods: &Definition,
+        pod: &Value,
+        live: &Value,
+    ) -> Result<(), Status> {
+        let node = pod["spec"]["nodeName"].as_str().unwrap_or_default();
+        if node.is_empty() || pod["spec"] == live["spec"] {
+            return Ok(());
+        }
+        let nodes = self.builtin("", "nodes")?;
+        if self.find(&nodes, "", node).await?.is_none() {
+            let name = crate::metadata::text(pod, "name");
+            let why = format!("node {node:?} not found");
+            return Err(Status::forbidden(&pods.group_resource(), name, why));
+        }
+        Ok(())
+    }
+}

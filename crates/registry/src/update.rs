@@ -31,7 +31,15 @@ pub enum Part {
     Object,
     /// The status alone.
     Status,
-    /// Both, as the server's own subresources write.
+    /// How many replicas there are to be.
+    Scale,
+    /// A pod's debugging containers.
+    EphemeralContainers,
+    /// What a pod's containers may use.
+    Resize,
+    /// Whether a signing request is approved.
+    Approval,
+    /// All of it, as the server's own subresources write.
     Whole,
 }
 
@@ -40,6 +48,10 @@ impl Part {
     pub(crate) fn subresource(self) -> &'static str {
         match self {
             Self::Status => "status",
+            Self::Scale => "scale",
+            Self::EphemeralContainers => "ephemeralcontainers",
+            Self::Resize => "resize",
+            Self::Approval => "approval",
             Self::Object | Self::Whole => "",
         }
     }
@@ -118,11 +130,11 @@ impl Registry {
             let stored = stored.ok_or_else(|| Status::not_found(&resource, name))?;
             let live = stored.to_value(definition)?;
             let proposal = propose(&live)?;
-            let names_version = check_identity(definition, &live, &proposal.object)?;
+            check_identity(definition, &live, &proposal.object)?;
             let new = self.completed(definition, part, &live, proposal, context).await?;
             match self.store_changed(definition, &stored, &live, new, context).await {
                 Ok(stored) => return Ok(stored),
-                Err(Failed::Overtaken) if names_version => return Err(Status::modified(&resource, name)),
+                // A proposal that names a version no longer fits what is there now; one made of the live object does.
                 Err(Failed::Overtaken) => {}
                 Err(Failed::For(status)) => return Err(status),
             }
@@ -147,18 +159,24 @@ impl Registry {
         } = proposal;
         let found = || match part {
             Part::Object | Part::Whole => Managers::of_write(live, &new),
-            Part::Status => Managers::of(live).unwrap_or_default(),
+            _ => Managers::of(live).unwrap_or_default(),
         };
         let (mut managers, recorded) = match managers {
             Some(managers) => (managers, true),
             None => (found(), false),
         };
-        restrict(definition, part, &mut new, live);
+        // Of a resize, Kubernetes notes who wanted what, whether it can be resized or not.
+        if part != Part::Resize {
+            restrict(definition, part, &mut new, live);
+        }
         metadata::keep(&mut new, live);
         // An object that nobody was said to manage stays so until someone applies.
         if !recorded && !managers.is_empty() {
             let writer = context.writer(definition, part.subresource(), &now);
             managers.record_update(schema, root, live, &new, &FieldSet::new(), &writer);
+        }
+        if part == Part::Resize {
+            restrict(definition, part, &mut new, live);
         }
         self.admit_update(definition, live, &mut new, context).await?;
         kinds::prepare_for_update(definition, part, &mut new, live);
@@ -166,7 +184,10 @@ impl Registry {
             self.allocate_service(definition, &mut new, Some(live)).await?;
         }
         new = recanonicalized(definition, new)?;
-        if part == Part::Object {
+        if part == Part::Resize {
+            self.admit_resize(definition, &new, live).await?;
+        }
+        if part != Part::Whole {
             count_generation(definition, &mut new, live);
         }
         managers.write_to(&mut new);
@@ -237,8 +258,8 @@ impl From<WriteError> for Failed {
     }
 }
 
-/// Refuses a proposal that means another object or another version. True if it names a version at all.
-fn check_identity(definition: &Definition, live: &Value, new: &Value) -> Result<bool, Status> {
+/// Refuses a proposal that means another object or another version.
+fn check_identity(definition: &Definition, live: &Value, new: &Value) -> Result<(), Status> {
     let resource = definition.group_resource();
     let name = metadata::text(live, "name");
     let (stated_uid, uid) = (metadata::text(new, "uid"), metadata::text(live, "uid"));
@@ -261,7 +282,7 @@ fn check_identity(definition: &Definition, live: &Value, new: &Value) -> Result<
     };
     if number == 0 {
         if definition.strategy.updates_unconditionally {
-            return Ok(false);
+            return Ok(());
         }
         // Kubernetes names the resource where other refusals name the kind.
         let group = definition.resource.group.clone();
@@ -276,20 +297,34 @@ fn check_identity(definition: &Definition, live: &Value, new: &Value) -> Result<
     if version != metadata::text(live, "resourceVersion") {
         return Err(Status::modified(&resource, name));
     }
-    Ok(true)
+    Ok(())
 }
 
 /// Leaves everything that is not the written part as it is.
 fn restrict(definition: &Definition, part: Part, new: &mut Value, live: &Value) {
+    let only = |new: &mut Value, parent: &str, name: &str| {
+        let taken = new[parent].get(name).cloned();
+        *new = live.clone();
+        match (taken, &mut new[parent]) {
+            (Some(taken), fields) => fields[name] = taken,
+            (None, Value::Object(fields)) => drop(fields.remove(name)),
+            (None, _) => {}
+        }
+    };
+    match part {
+        Part::Scale => return only(new, "spec", "replicas"),
+        Part::EphemeralContainers => return only(new, "spec", "ephemeralContainers"),
+        Part::Approval => return only(new, "status", "conditions"),
+        Part::Resize => return take_resources(new, live),
+        Part::Object | Part::Status | Part::Whole => {}
+    }
     let Some(fields) = new.as_object_mut() else { return };
     let mut keep = |name: &str| match live.get(name) {
         Some(value) => drop(fields.insert(name.to_owned(), value.clone())),
         None => drop(fields.remove(name)),
     };
     match part {
-        Part::Whole => {}
         Part::Object if definition.has_status() => keep("status"),
-        Part::Object => {}
         Part::Status => {
             let names: Vec<String> = live
                 .as_object()
@@ -302,6 +337,23 @@ fn restrict(definition: &Definition, part: Part, new: &mut Value, live: &Value) 
                 .filter(|name| !matches!(name.as_str(), "metadata" | "status"))
             {
                 keep(name);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Leaves of a pod's change what its containers may use.
+fn take_resources(new: &mut Value, live: &Value) {
+    let wanted = std::mem::replace(new, live.clone());
+    for list in ["containers", "initContainers"] {
+        let Some(containers) = new["spec"].get_mut(list).and_then(Value::as_array_mut) else {
+            continue;
+        };
+        for container in containers {
+            let mut named = wanted["spec"][list].as_array().into_iter().flatten();
+            if let Some(same) = named.find(|same| same["name"] == container["name"]) {
+                container["resources"] = same["resources"].clone();
             }
         }
     }

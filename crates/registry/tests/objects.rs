@@ -349,3 +349,23 @@ async fn nothing_is_created_in_a_namespace_that_is_not_there() {
         .await;
     assert_eq!(refused.unwrap_err().message, "namespaces \"nowhere\" not found");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn patches_without_a_version_all_arrive() {
+    const WRITERS: usize = 8;
+    let cluster = Arc::new(Cluster::start().await);
+    cluster.create(config_map("a", "v")).await.unwrap();
+    let writers = (0..WRITERS).map(|writer| {
+        let cluster = cluster.clone();
+        tokio::spawn(async move {
+            let key = format!("k{writer}");
+            let patch = json!({"data": {key: "v"}});
+            cluster.patch("a", PatchKind::Merge, patch).await.unwrap();
+        })
+    });
+    for writer in writers.collect::<Vec<_>>() {
+        writer.await.unwrap();
+    }
+    let shown = cluster.patch("a", PatchKind::Merge, json!({})).await.unwrap();
+    assert_eq!(shown["data"].as_object().unwrap().len(), WRITERS + 1);
+}

@@ -47,10 +47,6 @@ const DIFFERS: &[(&str, &str)] = &[
         "another version of the resource is named as such",
     ),
     (
-        "crud/certificate-signing-request.json condition-on-status",
-        "builds on the approval, which is a subresource",
-    ),
-    (
         "crud/resource-quota-enforced.json denied",
         "quotas are not enforced",
     ),

@@ -3,6 +3,7 @@
 mod container_rules;
 mod defaults;
 mod env_rules;
+mod ephemeral_rules;
 mod image;
 mod mount_rules;
 mod placement_rules;
@@ -40,11 +41,11 @@ pub(super) const HOOKS: Hooks = Hooks {
         pod["status"] = json!({"phase": "Pending", "qosClass": quality});
     },
     prepare_for_update: |part, pod, live| match part {
-        Part::Status => {}
         Part::Object | Part::Whole => {
             tolerate_node_faults(pod);
             keep_priority(pod, live);
         }
+        _ => {}
     },
     faults: |pod| {
         let mut faults = Vec::new();
@@ -53,7 +54,8 @@ pub(super) const HOOKS: Hooks = Hooks {
     },
     update_faults: |part, pod, live| match part {
         Part::Object => update_rules::check_change(pod, live),
-        Part::Status | Part::Whole => Vec::new(),
+        Part::EphemeralContainers => ephemeral_rules::check_change(pod, live),
+        _ => Vec::new(),
     },
     warn: warnings::warn_pod,
 };

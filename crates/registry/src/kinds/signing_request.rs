@@ -6,11 +6,12 @@ use serde_json::{Value, json};
 use watchkeeper_meta::validation::dns1123_subdomain;
 use watchkeeper_meta::{FieldError, FieldPath};
 
-use super::check::{items, one_of, required, text};
-use super::formats::each;
+use super::check::{items, one_of, required, set_default, text};
+use super::formats::{each, items_mut};
 use super::{Hooks, PLAIN};
+use crate::clock::Clock;
 use crate::update::Part;
-use crate::write::Requester;
+use crate::write::{Requester, timestamp};
 
 const MIN_SECONDS: i64 = 600;
 
@@ -41,7 +42,14 @@ const USAGES: &[&str] = &[
 ];
 
 pub(super) const HOOKS: Hooks = Hooks {
-    prepare_for_update: |_, request, live| request["spec"] = live["spec"].clone(),
+    prepare_for_update: |part, request, live| {
+        request["spec"] = live["spec"].clone();
+        match part {
+            Part::Approval => stamp_conditions(request),
+            Part::Status => keep_decision(request, live),
+            _ => {}
+        }
+    },
     faults,
     update_faults: |part, request, live| match part {
         Part::Object => Vec::new(),
@@ -49,6 +57,29 @@ pub(super) const HOOKS: Hooks = Hooks {
     },
     ..PLAIN
 };
+
+/// Says since when each condition holds, unless it says so itself.
+fn stamp_conditions(request: &mut Value) {
+    let now = timestamp(Clock::system().now());
+    let Some(status) = request.get_mut("status") else {
+        return;
+    };
+    for condition in items_mut(status, "conditions") {
+        set_default(condition, "lastUpdateTime", now.as_str());
+        set_default(condition, "lastTransitionTime", now.as_str());
+    }
+}
+
+/// Who signs does not decide.
+fn keep_decision(request: &mut Value, live: &Value) {
+    let is_decision = |condition: &Value| matches!(text(condition, "/type"), "Approved" | "Denied");
+    let decided = items(live, "/status/conditions").filter(|condition| is_decision(condition));
+    let others = items(request, "/status/conditions").filter(|condition| !is_decision(condition));
+    let conditions: Vec<Value> = decided.chain(others).cloned().collect();
+    if !conditions.is_empty() {
+        request["status"]["conditions"] = Value::Array(conditions);
+    }
+}
 
 /// Who asks for the certificate is the server's to say.
 pub(super) fn sign(request: &mut Value, requester: Option<&Requester>) {

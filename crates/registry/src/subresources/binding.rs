@@ -49,9 +49,9 @@ impl Registry {
             if let Some(uid) = binding["metadata"]["uid"].as_str().filter(|uid| !uid.is_empty()) {
                 pod["metadata"]["uid"] = json!(uid);
             }
-            if let Some(notes) = binding["metadata"]["annotations"].as_object() {
-                for (key, note) in notes {
-                    pod["metadata"]["annotations"][key] = note.clone();
+            for texts in ["annotations", "labels"] {
+                for (key, text) in binding["metadata"][texts].as_object().into_iter().flatten() {
+                    pod["metadata"][texts][key] = text.clone();
                 }
             }
             set_scheduled(&mut pod, &now);

@@ -10,9 +10,11 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
-use watchkeeper_meta::{DeleteOptions, FieldValidation, GetOptions, GroupVersionResource, Status};
+use watchkeeper_meta::{
+    DeleteOptions, FieldValidation, GetOptions, GroupVersionResource, LogOptions, Status,
+};
 use watchkeeper_registry::{
-    Body, Deletion, Format, Part, PatchKind, Registry, Requester, StoredObject, WriteContext,
+    Body, Deletion, Format, Part, PatchKind, Registry, Requester, StoredObject, TokenIssuer, WriteContext,
 };
 use watchkeeper_storage::{Store, StoreOptions};
 
@@ -22,7 +24,7 @@ pub(crate) struct Exchange {
     pub(crate) name: String,
     /// `POST`.
     pub(crate) method: String,
-    /// The resource's plural name.
+    /// The resource's plural name, and what of it has verbs of its own.
     pub(crate) resource: String,
     /// What the recorded server said.
     pub(crate) expected: Answer,
@@ -92,8 +94,11 @@ pub(crate) async fn replay(file: &str, case: &Value) -> Vec<Exchange> {
         };
         exchanges.push(Exchange {
             name: format!("{file} {id}"),
-            method: target.method,
-            resource: target.resource.resource.to_string(),
+            method: target.method.clone(),
+            resource: match target.is_special() {
+                true => format!("{}/{}", target.resource.resource, target.subresource),
+                false => target.resource.resource.to_string(),
+            },
             expected,
             got: Answer {
                 body: normalized(body),
@@ -202,6 +207,7 @@ struct Target {
     resource: GroupVersionResource,
     namespace: String,
     name: String,
+    subresource: String,
     part: Part,
     query: BTreeMap<String, String>,
     raw_query: String,
@@ -224,10 +230,10 @@ impl Target {
             }
             rest => ("", rest),
         };
-        let (resource, name, part) = match rest {
-            [resource] => (resource, "", Part::Object),
-            [resource, name] => (resource, *name, Part::Object),
-            [resource, name, "status"] => (resource, *name, Part::Status),
+        let (resource, name, subresource) = match rest {
+            [resource] => (resource, "", ""),
+            [resource, name] => (resource, *name, ""),
+            [resource, name, subresource, ..] => (resource, *name, *subresource),
             _ => return None,
         };
         let pairs = query.split('&').filter_map(|pair| pair.split_once('='));
@@ -240,7 +246,15 @@ impl Target {
             resource: GroupVersionResource::new(group.to_owned(), version.to_owned(), (*resource).to_owned()),
             namespace: namespace.to_owned(),
             name: name.to_owned(),
-            part,
+            subresource: subresource.to_owned(),
+            part: match subresource {
+                "status" => Part::Status,
+                "approval" => Part::Approval,
+                "ephemeralcontainers" => Part::EphemeralContainers,
+                "finalize" => Part::Whole,
+                "resize" => Part::Resize,
+                _ => Part::Object,
+            },
         })
     }
 
@@ -249,6 +263,9 @@ impl Target {
         registry: &Registry,
         request: &Value,
     ) -> Option<(Result<Value, Status>, Vec<String>)> {
+        if self.is_special() {
+            return self.send_special(registry, request).await;
+        }
         let definition = registry.definition(&self.resource)?;
         let (namespace, name, part) = (self.namespace.as_str(), self.name.as_str(), self.part);
         let content_type = request["headers"]["Content-Type"]
@@ -299,6 +316,84 @@ impl Target {
                     .get(&definition, namespace, name, &options)
                     .await
                     .and_then(show)
+            }
+            _ => return None,
+        };
+        Some((result, context.warnings.take()))
+    }
+
+    /// Whether the address is of something with verbs of its own.
+    fn is_special(&self) -> bool {
+        let is_part = matches!(
+            self.subresource.as_str(),
+            "" | "status" | "approval" | "ephemeralcontainers" | "finalize" | "resize"
+        );
+        !is_part || self.resource.resource == "bindings"
+    }
+
+    async fn send_special(
+        &self,
+        registry: &Registry,
+        request: &Value,
+    ) -> Option<(Result<Value, Status>, Vec<String>)> {
+        let content_type = request["headers"]["Content-Type"]
+            .as_str()
+            .unwrap_or("application/json");
+        let (format, bytes) = bytes(&request["body"], content_type)?;
+        let body = Body {
+            format,
+            bytes: &bytes,
+        };
+        let (context, definition) = (self.context(), registry.definition(&self.resource));
+        let (namespace, name) = (self.namespace.as_str(), self.name.as_str());
+        let told = |status: Status| serde_json::to_value(status).unwrap();
+        let result = match (self.method.as_str(), self.subresource.as_str()) {
+            ("GET", _) if !request["headers"]["Accept"].is_null() => return None,
+            ("GET", "scale") => registry.scale(&*definition?, namespace, name).await,
+            ("PUT", "scale") => {
+                let definition = definition?;
+                registry
+                    .update_scale(&definition, namespace, name, body, &context)
+                    .await
+            }
+            ("PATCH", "scale") => {
+                let (definition, kind) = (definition?, self.patch_kind(content_type)?);
+                registry
+                    .patch_scale(&definition, namespace, name, kind, &bytes, &context)
+                    .await
+            }
+            ("POST", "") => registry.bind(namespace, None, body, &context).await.map(told),
+            ("POST", "binding") => registry
+                .bind(namespace, Some(name), body, &context)
+                .await
+                .map(told),
+            ("POST", "eviction") => registry.evict(namespace, name, body, &context).await.map(told),
+            ("POST", "token") => {
+                let issuer = TokenIssuer {
+                    name: "https://kubernetes.default.svc",
+                    algorithm: "none",
+                    key_id: "test",
+                    sign: &|said| said.iter().rev().copied().collect(),
+                };
+                registry
+                    .request_token(namespace, name, body, &issuer, &context)
+                    .await
+            }
+            ("GET", "log") => match LogOptions::from_query(&self.raw_query, name) {
+                Ok(options) => registry
+                    .pod_log(namespace, name, &options)
+                    .await
+                    .map(|()| Value::Null),
+                Err(status) => Err(status),
+            },
+            (_, "exec" | "attach") => {
+                let container = self.query.get("container").map_or("", String::as_str);
+                let stream = registry.pod_stream(namespace, name, Some(container));
+                stream.await.map(|never| match never {})
+            }
+            (_, "portforward" | "proxy") if self.resource.resource == "pods" => {
+                let stream = registry.pod_stream(namespace, name, None);
+                stream.await.map(|never| match never {})
             }
             _ => return None,
         };
@@ -455,6 +550,11 @@ fn recorded_warnings(response: &Value) -> Vec<String> {
 fn normalized(mut body: Value) -> Value {
     if body["metadata"]["generateName"].is_string() {
         body["metadata"]["name"] = json!("GENERATED");
+    }
+    if let Some(Value::String(token)) = body.pointer_mut("/status/token")
+        && token.split('.').count() == 3
+    {
+        *token = "TOKEN".to_owned();
     }
     if let Some(Value::Array(entries)) = body.pointer_mut("/metadata/managedFields") {
         entries.sort_by_key(|entry| {

@@ -47,7 +47,7 @@ pub(in super::super) const HOOKS: Hooks = Hooks {
     faults: |set| faults_of_spec(set, check),
     update_faults: |part, set, live| match part {
         Part::Status => COUNTS.faults(set),
-        Part::Object | Part::Whole => selector_is_immutable(set, live),
+        _ => selector_is_immutable(set, live),
     },
     warn: super::warn_template,
 };

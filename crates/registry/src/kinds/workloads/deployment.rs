@@ -37,7 +37,7 @@ pub(in super::super) const HOOKS: Hooks = Hooks {
     faults: |deployment| faults_of_spec(deployment, check),
     update_faults: |part, set, live| match part {
         Part::Status => COUNTS.faults(set),
-        Part::Object | Part::Whole => selector_is_immutable(set, live),
+        _ => selector_is_immutable(set, live),
     },
     warn: super::warn,
     ..PLAIN

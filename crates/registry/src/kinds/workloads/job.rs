@@ -39,7 +39,7 @@ pub(in super::super) const HOOKS: Hooks = Hooks {
     },
     update_faults: |part, job, live| match part {
         Part::Status => Vec::new(),
-        Part::Object | Part::Whole => check_change(job, live),
+        _ => check_change(job, live),
     },
     warn: super::warn,
     ..PLAIN

@@ -17,7 +17,7 @@ pub(in super::super) const HOOKS: Hooks = Hooks {
     faults: |set| faults_of_spec(set, check),
     update_faults: |part, set, live| match part {
         Part::Status => REPLICA_COUNTS.faults(set),
-        Part::Object | Part::Whole => selector_is_immutable(set, live),
+        _ => selector_is_immutable(set, live),
     },
     warn: super::warn,
     ..PLAIN

@@ -26,7 +26,7 @@ pub(in super::super) const HOOKS: Hooks = Hooks {
     },
     update_faults: |part, controller, _| match part {
         Part::Status => REPLICA_COUNTS.faults(controller),
-        Part::Object | Part::Whole => Vec::new(),
+        _ => Vec::new(),
     },
     faults: |controller| faults_of_spec(controller, check),
     warn: super::warn,

@@ -51,7 +51,7 @@ pub(in super::super) const HOOKS: Hooks = Hooks {
     faults: |set| faults_of_spec(set, check),
     update_faults: |part, set, live| match part {
         Part::Status => COUNTS.faults(set),
-        Part::Object | Part::Whole => check_change(&set["spec"], &live["spec"]),
+        _ => check_change(&set["spec"], &live["spec"]),
     },
     warn: super::warn,
     ..PLAIN

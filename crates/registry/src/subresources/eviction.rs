@@ -1,0 +1,195 @@
+//! Eviction: a delete that asks the pod's disruption budget first.
+
+use serde_json::{Value, json};
+use watchkeeper_meta::{
+    DeleteOptions, LabelSelector, Labels, ListOptions, Status, StatusCause, StatusReason,
+};
+use watchkeeper_patch::managed_fields::Managers;
+
+use crate::body::Body;
+use crate::definition::Definition;
+use crate::delete::check_preconditions;
+use crate::update::{Part, Proposal};
+use crate::write::{WriteContext, timestamp};
+use crate::{Registry, metadata};
+
+/// What a client hears whose pod must stay for now.
+const WOULD_VIOLATE: &str = "Cannot evict pod as it would violate the pod's disruption budget.";
+/// How many pods a budget may lose before its controller has counted again.
+const MAX_DISRUPTED_PODS: usize = 2000;
+/// When to ask again while a budget has not been looked at yet.
+const RETRY_SECONDS: i32 = 10;
+
+impl Registry {
+    /// Deletes a pod if its disruption budget can spare it.
+    pub async fn evict(
+        &self,
+        namespace: &str,
+        name: &str,
+        body: Body<'_>,
+        context: &WriteContext,
+    ) -> Result<Status, Status> {
+        let eviction = body.read_as("policy/v1", "Eviction")?;
+        if metadata::text(&eviction, "name") != name {
+            let why = "name in URL does not match name in Eviction object";
+            return Err(Status::bad_request(why));
+        }
+        let options = match eviction.get("deleteOptions") {
+            Some(options) => DeleteOptions::from_json(options)?,
+            None => DeleteOptions::default(),
+        };
+        let pods = self.builtin("", "pods")?;
+        let pod = self.present(&pods, namespace, name).await?;
+        if needs_budget(&pod) {
+            self.spend_budget(namespace, &pod, context).await?;
+        }
+        if pod["metadata"]["deletionTimestamp"].is_null() {
+            let now = timestamp(self.clock().now());
+            let mark = |live: &Value| {
+                check_preconditions(&pods, live, &options)?;
+                Ok(condemned(live, &now))
+            };
+            self.change(&pods, namespace, name, Part::Whole, context, mark)
+                .await?;
+        }
+        self.delete(&pods, namespace, name, &options, context).await?;
+        Ok(Status::success(201))
+    }
+
+    async fn spend_budget(&self, namespace: &str, pod: &Value, context: &WriteContext) -> Result<(), Status> {
+        let budgets = self.builtin("policy", "poddisruptionbudgets")?;
+        let mut covering = self.budgets_of(&budgets, namespace, pod).await?;
+        let Some(budget) = covering.pop() else {
+            return Ok(());
+        };
+        if !covering.is_empty() {
+            let why = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.";
+            return Err(Status::failure(500, StatusReason::INTERNAL_ERROR, why));
+        }
+        if is_ready(pod) || !lets_unready_go(&budget) {
+            let now = timestamp(self.clock().now());
+            let spend = |live: &Value| spent(live, metadata::text(pod, "name"), &now);
+            let name = metadata::text(&budget, "name");
+            self.change(&budgets, namespace, name, Part::Whole, context, spend)
+                .await?;
+        }
+        Ok(())
+    }
+
+    /// The budgets that count a pod.
+    async fn budgets_of(
+        &self,
+        budgets: &Definition,
+        namespace: &str,
+        pod: &Value,
+    ) -> Result<Vec<Value>, Status> {
+        let list = self.list(budgets, namespace, &ListOptions::default()).await?;
+        let mut covering = Vec::new();
+        for budget in list.items {
+            let budget = budget.to_value(budgets)?;
+            let Some(selector) = budget["spec"].get("selector") else {
+                continue;
+            };
+            let selector = LabelSelector::from_json(selector).map_err(Status::internal_error)?;
+            if selector.matches(&PodLabels(&pod["metadata"]["labels"])) {
+                covering.push(budget);
+            }
+        }
+        Ok(covering)
+    }
+}
+
+struct PodLabels<'a>(&'a Value);
+
+impl Labels for PodLabels<'_> {
+    fn label(&self, key: &str) -> Option<&str> {
+        self.0.get(key)?.as_str()
+    }
+}
+
+/// The pod, saying why it goes.
+fn condemned(pod: &Value, now: &str) -> Proposal {
+    let mut object = pod.clone();
+    let conditions = &mut object["status"]["conditions"];
+    if !conditions.is_array() {
+        *conditions = json!([]);
+    }
+    if let Some(list) = conditions.as_array_mut() {
+        list.retain(|condition| condition["type"] != "DisruptionTarget");
+        list.push(json!({
+            "type": "DisruptionTarget",
+            "status": "True",
+            "reason": "EvictionByEvictionAPI",
+            "message": "Eviction API: evicting",
+            "lastTransitionTime": now,
+        }));
+    }
+    Proposal {
+        object,
+        managers: Some(Managers::of(pod).unwrap_or_default()),
+    }
+}
+
+/// A pod that does not run, or is going already, is missed by nobody.
+fn needs_budget(pod: &Value) -> bool {
+    let phase = pod["status"]["phase"].as_str().unwrap_or_default();
+    !matches!(phase, "Pending" | "Succeeded" | "Failed") && pod["metadata"]["deletionTimestamp"].is_null()
+}
+
+fn is_ready(pod: &Value) -> bool {
+    let mut conditions = pod["status"]["conditions"].as_array().into_iter().flatten();
+    conditions.any(|condition| condition["type"] == "Ready" && condition["status"] == "True")
+}
+
+/// Whether a pod that is not ready may go without being counted.
+fn lets_unready_go(budget: &Value) -> bool {
+    let count = |name: &str| budget["status"][name].as_i64().unwrap_or_default();
+    match budget["spec"]["unhealthyPodEvictionPolicy"].as_str() {
+        Some("AlwaysAllow") => true,
+        _ => count("desiredHealthy") > 0 && count("currentHealthy") >= count("desiredHealthy"),
+    }
+}
+
+/// The budget with one disruption less, and the pod noted that it was spent on.
+fn spent(budget: &Value, pod: &str, now: &str) -> Result<Proposal, Status> {
+    let name = metadata::text(budget, "name");
+    let count = |name: &str| budget["status"][name].as_i64().unwrap_or_default();
+    let later = |text: String, seconds: i32| {
+        let cause = StatusCause {
+            reason: "DisruptionBudget".into(),
+            message: text,
+            field: String::new(),
+        };
+        Status::too_many_requests(WOULD_VIOLATE, seconds).with_cause(cause)
+    };
+    if count("observedGeneration") < budget["metadata"]["generation"].as_i64().unwrap_or_default() {
+        let why = format!("The disruption budget {name} is still being processed by the server.");
+        return Err(later(why, RETRY_SECONDS));
+    }
+    let disrupted = budget["status"]["disruptedPods"]
+        .as_object()
+        .map_or(0, serde_json::Map::len);
+    if disrupted > MAX_DISRUPTED_PODS {
+        let why = "DisruptedPods map too big - too many evictions not confirmed by PDB controller";
+        return Err(Status::forbidden(&budget_resource(), name, why));
+    }
+    if count("disruptionsAllowed") < 1 {
+        let why = format!(
+            "The disruption budget {name} needs {} healthy pods and has {} currently",
+            count("desiredHealthy"),
+            count("currentHealthy")
+        );
+        return Err(later(why, 0));
+    }
+    let mut object = budget.clone();
+    object["status"]["disruptionsAllowed"] = json!(count("disruptionsAllowed") - 1);
+    object["status"]["disruptedPods"][pod] = json!(now);
+    Ok(Proposal {
+        object,
+        managers: Some(Managers::of(budget).unwrap_or_default()),
+    })
+}
+
+fn budget_resource() -> watchkeeper_meta::GroupResource {
+    watchkeeper_meta::GroupResource::new("policy", "poddisruptionbudgets")
+}

@@ -1,0 +1,173 @@
+//! Scale: how many replicas a workload has, without the rest of it.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use watchkeeper_meta::{FieldError, FieldPath, GroupKind, LabelSelector, Status};
+use watchkeeper_wire::canonical::{canonicalize, read_body};
+use watchkeeper_wire::schema::Schema;
+use watchkeeper_wire::yaml;
+
+use crate::body::Body;
+use crate::definition::Definition;
+use crate::patch::{PatchKind, check_shape, patched};
+use crate::update::{Part, Proposal};
+use crate::write::WriteContext;
+use crate::{Registry, metadata};
+
+const API_VERSION: &str = "autoscaling/v1";
+const KIND: &str = "Scale";
+
+impl Registry {
+    /// How many replicas a workload has and is to have, as an `autoscaling/v1` Scale.
+    pub async fn scale(&self, definition: &Definition, namespace: &str, name: &str) -> Result<Value, Status> {
+        scale_of(&self.present(definition, namespace, name).await?)
+    }
+
+    /// Says how many replicas a workload is to have.
+    pub async fn update_scale(
+        &self,
+        definition: &Arc<Definition>,
+        namespace: &str,
+        name: &str,
+        body: Body<'_>,
+        context: &WriteContext,
+    ) -> Result<Value, Status> {
+        let scale = body.read_as(API_VERSION, KIND)?;
+        metadata::match_name(&scale, name)?;
+        let propose = |live: &Value| scaled(name, live, &scale);
+        let changed = self.change(definition, namespace, name, Part::Scale, context, propose);
+        scale_of(&changed.await?.to_value(definition)?)
+    }
+
+    /// Patches how many replicas a workload is to have.
+    pub async fn patch_scale(
+        &self,
+        definition: &Arc<Definition>,
+        namespace: &str,
+        name: &str,
+        kind: PatchKind,
+        patch: &[u8],
+        context: &WriteContext,
+    ) -> Result<Value, Status> {
+        if let PatchKind::Apply { force } = kind {
+            let config = configuration(definition, name, patch)?;
+            let applied = self.apply(definition, namespace, name, Part::Scale, config, force, context);
+            return scale_of(&applied.await?.object.to_value(definition)?);
+        }
+        // A Scale has no lists, so a strategic patch of one is a merge patch.
+        let kind = match kind {
+            PatchKind::Strategic => PatchKind::Merge,
+            kind => kind,
+        };
+        let patch = read_body(patch)
+            .map_err(|_| Status::bad_request("invalid JSON patch"))?
+            .value;
+        check_shape(kind, &patch)?;
+        let propose = |live: &Value| {
+            let mut scale = scale_of(live)?;
+            // Whoever does not name a version takes any.
+            metadata::of(&mut scale).remove("resourceVersion");
+            scaled(name, live, &patched(definition, kind, scale, &patch)?)
+        };
+        let changed = self.change(definition, namespace, name, Part::Scale, context, propose);
+        scale_of(&changed.await?.to_value(definition)?)
+    }
+}
+
+/// A workload as a Scale.
+fn scale_of(workload: &Value) -> Result<Value, Status> {
+    let mut identity = json!({});
+    for name in ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"] {
+        if let Some(value) = workload["metadata"].get(name) {
+            identity[name] = value.clone();
+        }
+    }
+    let scale = json!({
+        "metadata": identity,
+        "spec": {"replicas": workload["spec"]["replicas"]},
+        "status": {
+            "replicas": workload["status"]["replicas"].as_i64().unwrap_or_default(),
+            "selector": selector_of(&workload["spec"]["selector"])?,
+        },
+    });
+    let schema = Schema::builtin();
+    let known = schema
+        .kind(API_VERSION, KIND)
+        .ok_or_else(Status::path_not_found)?;
+    let mut scale = canonicalize(schema, known, scale)
+        .map_err(Status::internal_error)?
+        .value;
+    scale["apiVersion"] = json!(API_VERSION);
+    scale["kind"] = json!(KIND);
+    Ok(scale)
+}
+
+/// The pods of a workload, as a query selects them. The oldest kind of workload selects by labels alone.
+fn selector_of(selector: &Value) -> Result<String, Status> {
+    let is_selector = ["matchLabels", "matchExpressions"]
+        .iter()
+        .any(|name| selector.get(name).is_some());
+    let parsed = match selector.as_object() {
+        Some(_) if is_selector => LabelSelector::from_json(selector),
+        labels => LabelSelector::from_labels(
+            labels
+                .into_iter()
+                .flatten()
+                .map(|(key, value)| (key.as_str(), value.as_str().unwrap_or_default())),
+        ),
+    };
+    Ok(parsed.map_err(Status::internal_error)?.to_string())
+}
+
+/// The workload with as many replicas as a Scale says.
+fn scaled(name: &str, live: &Value, scale: &Value) -> Result<Proposal, Status> {
+    let replicas = scale["spec"]["replicas"].as_i64().unwrap_or_default();
+    check(name, replicas)?;
+    let mut object = live.clone();
+    object["spec"]["replicas"] = json!(replicas);
+    for identity in ["uid", "resourceVersion"] {
+        match scale["metadata"].get(identity) {
+            Some(stated) => object["metadata"][identity] = stated.clone(),
+            None => drop(metadata::of(&mut object).remove(identity)),
+        }
+    }
+    Ok(Proposal {
+        object,
+        managers: None,
+    })
+}
+
+fn check(name: &str, replicas: i64) -> Result<(), Status> {
+    if replicas >= 0 {
+        return Ok(());
+    }
+    let path = FieldPath::new("spec").child("replicas");
+    let fault = FieldError::invalid(&path, replicas, "must be greater than or equal to 0");
+    Err(Status::invalid(
+        &GroupKind::new("autoscaling", KIND),
+        name,
+        &[fault],
+    ))
+}
+
+/// What an applied Scale says of the workload itself.
+fn configuration(definition: &Definition, name: &str, patch: &[u8]) -> Result<Value, Status> {
+    let document = yaml::first_document(patch, yaml::Mode::Strict)
+        .map_err(|error| Status::bad_request(format!("error decoding patch: {error}")))?;
+    let text = |field: &str| document.value[field].as_str().unwrap_or_default();
+    if text("kind") != KIND {
+        let (version, kind) = (text("apiVersion"), text("kind"));
+        return Err(Status::bad_request(format!(
+            "invalid object type: {version}, Kind={kind}"
+        )));
+    }
+    let replicas = document.value["spec"]["replicas"].as_i64().unwrap_or_default();
+    check(name, replicas)?;
+    Ok(json!({
+        "apiVersion": definition.api_version,
+        "kind": definition.resource.kind,
+        "metadata": {"name": name},
+        "spec": {"replicas": replicas},
+    }))
+}

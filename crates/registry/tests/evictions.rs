@@ -1,0 +1,127 @@
+//! Evictions ask a pod's disruption budget, which no recording shows.
+
+use serde_json::{Value, json};
+use watchkeeper_meta::{GetOptions, GroupVersionResource, Status};
+use watchkeeper_registry::{Body, Format, Part, PatchKind, Registry, WriteContext};
+use watchkeeper_storage::{Store, StoreOptions};
+
+struct Cluster(Registry);
+
+impl Cluster {
+    /// A pod that runs, and a budget that counts it.
+    async fn with_budget(budget_status: Value) -> Self {
+        let cluster = Self(
+            Registry::open(Store::memory(StoreOptions::default()))
+                .await
+                .unwrap(),
+        );
+        let spec = json!({"nodeName": "n", "containers": [{"name": "c", "image": "i"}]});
+        let pod = json!({"metadata": {"name": "p", "labels": {"app": "web"}}, "spec": spec});
+        let selector = json!({"matchLabels": {"app": "web"}});
+        let budget = json!({"metadata": {"name": "b"}, "spec": {"minAvailable": 1, "selector": selector}});
+        let running = json!({"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]});
+        cluster.create("", "pods", pod).await;
+        cluster.create("policy", "poddisruptionbudgets", budget).await;
+        cluster.set_status("", "pods", "p", running).await;
+        cluster
+            .set_status("policy", "poddisruptionbudgets", "b", budget_status)
+            .await;
+        cluster
+    }
+
+    async fn create(&self, group: &'static str, plural: &'static str, object: Value) {
+        let definition = self
+            .0
+            .definition(&GroupVersionResource::new(group, "v1", plural))
+            .unwrap();
+        let bytes = serde_json::to_vec(&object).unwrap();
+        let context = WriteContext::default();
+        let created = self.0.create(&definition, "default", body(&bytes), &context);
+        created.await.unwrap();
+    }
+
+    async fn set_status(&self, group: &'static str, plural: &'static str, name: &str, status: Value) {
+        let definition = self
+            .0
+            .definition(&GroupVersionResource::new(group, "v1", plural))
+            .unwrap();
+        let (context, kind) = (WriteContext::default(), PatchKind::Merge);
+        let patch = serde_json::to_vec(&json!({"status": status})).unwrap();
+        let patched = self
+            .0
+            .patch(&definition, "default", name, Part::Status, kind, &patch, &context);
+        patched.await.unwrap();
+    }
+
+    async fn show(&self, group: &'static str, plural: &'static str, name: &str) -> Value {
+        let definition = self
+            .0
+            .definition(&GroupVersionResource::new(group, "v1", plural))
+            .unwrap();
+        let options = GetOptions::default();
+        let found = self.0.get(&definition, "default", name, &options);
+        found.await.unwrap().to_value(&definition).unwrap()
+    }
+
+    async fn evict(&self) -> Result<Status, Status> {
+        let eviction = br#"{"metadata": {"name": "p"}}"#;
+        self.0
+            .evict("default", "p", body(eviction), &WriteContext::default())
+            .await
+    }
+}
+
+fn body(bytes: &[u8]) -> Body<'_> {
+    Body {
+        format: Format::Json,
+        bytes,
+    }
+}
+
+#[tokio::test]
+async fn a_budget_that_can_spare_nobody_refuses() {
+    let status =
+        json!({"observedGeneration": 1, "desiredHealthy": 1, "currentHealthy": 1, "expectedPods": 1});
+    let cluster = Cluster::with_budget(status).await;
+    let refusal = serde_json::to_value(cluster.evict().await.unwrap_err()).unwrap();
+    assert_eq!(refusal["code"], 429);
+    assert_eq!(
+        refusal["message"],
+        "Cannot evict pod as it would violate the pod's disruption budget."
+    );
+    assert_eq!(
+        refusal["details"]["causes"],
+        json!([{
+            "reason": "DisruptionBudget",
+            "message": "The disruption budget b needs 1 healthy pods and has 1 currently",
+        }])
+    );
+    assert!(cluster.show("", "pods", "p").await["metadata"]["deletionTimestamp"].is_null());
+}
+
+#[tokio::test]
+async fn a_budget_nobody_has_looked_at_says_so() {
+    let cluster = Cluster::with_budget(json!({"disruptionsAllowed": 1})).await;
+    let refusal = serde_json::to_value(cluster.evict().await.unwrap_err()).unwrap();
+    assert_eq!(
+        (
+            refusal["code"].clone(),
+            refusal["details"]["retryAfterSeconds"].clone()
+        ),
+        (json!(429), json!(10))
+    );
+}
+
+#[tokio::test]
+async fn an_eviction_spends_the_budget() {
+    let status = json!({"observedGeneration": 1, "disruptionsAllowed": 1, "expectedPods": 2});
+    let cluster = Cluster::with_budget(status).await;
+    cluster.evict().await.unwrap();
+    let budget = cluster.show("policy", "poddisruptionbudgets", "b").await;
+    assert_eq!(budget["status"]["disruptionsAllowed"], 0);
+    assert!(budget["status"]["disruptedPods"]["p"].is_string());
+    let pod = cluster.show("", "pods", "p").await;
+    assert!(pod["metadata"]["deletionTimestamp"].is_string());
+    // A second one finds the pod going, and costs nothing.
+    cluster.evict().await.unwrap();
+}
