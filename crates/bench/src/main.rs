@@ -15,6 +15,7 @@
 mod measure;
 mod memory;
 mod pods;
+mod watch;
 mod wire;
 
 use anyhow::{Context, Result};
@@ -44,6 +45,8 @@ fn main() -> Result<()> {
     let bodies = pods::Bodies::generate(pods)?;
     println!("{bodies}");
     let only = arguments.get(2).cloned().unwrap_or_default();
-    wire::time(&bodies, &Turns { rounds, only: &only })?;
+    let turns = Turns { rounds, only: &only };
+    wire::time(&bodies, &turns)?;
+    watch::time(&bodies, &turns)?;
     memory::compare(&bodies, &only)
 }
