@@ -70,12 +70,13 @@ enum Form {
     Metadata,
 }
 
-/// What a server answers to a deletion.
+/// What a server answers to a deletion, or to a post to a subresource.
 #[derive(Clone, Debug)]
-pub enum Deletion<T> {
-    /// The object's last or present state: it may be gone, or wait for its finalizers or grace period.
+pub enum ObjectOrStatus<T> {
+    /// An object. After a deletion it is its last or present state: it may be gone, or wait for its finalizers or
+    /// grace period.
     Object(T),
-    /// The deletion is done, or has begun, and the server says no more than that.
+    /// It is done, or has begun, and the server says no more than that.
     Status(Status),
 }
 
@@ -253,7 +254,7 @@ impl DynamicApi {
         name: &str,
         body: impl IntoPayload,
         options: &CreateOptions,
-    ) -> Result<Deletion<Object>, Error> {
+    ) -> Result<ObjectOrStatus<Object>, Error> {
         let payload = self.payload(Method::POST, body)?;
         // What comes back is of the subresource's kind, or a Status; JSON says which by itself.
         let request = self.build(Method::POST, self.object(name).create(payload, options))?;
@@ -309,7 +310,7 @@ impl DynamicApi {
     }
 
     /// Deletes an object.
-    pub async fn delete(&self, name: &str, options: &DeleteOptions) -> Result<Deletion<Object>, Error> {
+    pub async fn delete(&self, name: &str, options: &DeleteOptions) -> Result<ObjectOrStatus<Object>, Error> {
         let request = self.build(
             Method::DELETE,
             self.object(name).accepting(self.accept()).delete(options),

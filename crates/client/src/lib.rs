@@ -32,7 +32,7 @@ pub use client::{Client, ClientOptions, SendOptions, WarningHandler};
 pub use config::{Config, ConfigError, LoadOptions};
 pub use conflict::retry_on_conflict;
 pub use discovery::{Discovery, DiscoveryClient, DiscoveryOptions, ServerVersion};
-pub use dynamic::{Deletion, DynamicApi, IntoPayload};
+pub use dynamic::{DynamicApi, IntoPayload, ObjectOrStatus};
 pub use error::{Error, ErrorKind};
 pub use list::{ListItem, ListStream, ObjectList, Undecodable};
 pub use pager::{PAGE_SIZE, Pager};

@@ -77,16 +77,23 @@ impl Pager {
 
     /// All objects of one state of the server.
     pub async fn collect(mut self) -> Result<ObjectList, Error> {
-        let mut options = self.options.clone();
+        let afresh = ListOptions {
+            limit: None,
+            ..self.options.clone()
+        };
         let mut list = ObjectList::default();
-        while let Some(item) = self.next().await {
-            match item? {
-                ListItem::Object(object) => list.items.push(object),
-                ListItem::Undecodable(undecodable) => list.undecodable.push(undecodable),
-            }
-            if !self.consistent {
-                options.limit = None;
-                return self.api.list(&options).await;
+        loop {
+            let item = match self.next().await.transpose() {
+                Err(error) if error.is_expired() && !self.options.continue_token.is_empty() => {
+                    return self.api.list(&afresh).await;
+                }
+                _ if !self.consistent => return self.api.list(&afresh).await,
+                item => item?,
+            };
+            match item {
+                Some(ListItem::Object(object)) => list.items.push(object),
+                Some(ListItem::Undecodable(undecodable)) => list.undecodable.push(undecodable),
+                None => break,
             }
         }
         list.head = self.head;

@@ -14,7 +14,7 @@ use watchkeeper_meta::{
 use watchkeeper_wire::{ListHead, Object};
 
 use crate::client::Client;
-use crate::dynamic::{Deletion, DynamicApi};
+use crate::dynamic::{DynamicApi, ObjectOrStatus};
 use crate::error::{Error, ErrorKind};
 use crate::pager::Pager;
 use crate::watch::WatchStream;
@@ -214,10 +214,10 @@ impl<K: ResourceType> Api<K> {
     }
 
     /// Deletes an object.
-    pub async fn delete(&self, name: &str, options: &DeleteOptions) -> Result<Deletion<K>, Error> {
+    pub async fn delete(&self, name: &str, options: &DeleteOptions) -> Result<ObjectOrStatus<K>, Error> {
         Ok(match self.objects.delete(name, options).await? {
-            Deletion::Object(object) => Deletion::Object(self.decode(&object)?),
-            Deletion::Status(status) => Deletion::Status(status),
+            ObjectOrStatus::Object(object) => ObjectOrStatus::Object(self.decode(&object)?),
+            ObjectOrStatus::Status(status) => ObjectOrStatus::Status(status),
         })
     }
 

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use support::{Server, answer, unlimited};
-use watchkeeper_client::{Client, Deletion, ListItem, ResourceType, retry_on_conflict};
+use watchkeeper_client::{Client, ListItem, ObjectOrStatus, ResourceType, retry_on_conflict};
 use watchkeeper_meta::{
     ApplyOptions, CreateOptions, DeleteOptions, GetOptions, ListOptions, PatchKind, PatchOptions, Resource,
     Scope, UpdateOptions,
@@ -345,9 +345,9 @@ async fn deletions_answer_with_an_object_or_a_status() {
     let server = Server::new([support::json(200, config_map("a", 1)), support::json(200, done)]);
     let api = client(&server).api::<ConfigMap>().namespace("ns");
     let first = api.delete("a", &DeleteOptions::default()).await.unwrap();
-    assert!(matches!(first, Deletion::Object(object) if object.metadata["name"] == "a"));
+    assert!(matches!(first, ObjectOrStatus::Object(object) if object.metadata["name"] == "a"));
     let second = api.delete("a", &DeleteOptions::default()).await.unwrap();
-    assert!(matches!(second, Deletion::Status(status) if status.is_success()));
+    assert!(matches!(second, ObjectOrStatus::Status(status) if status.is_success()));
 }
 
 #[tokio::test]
@@ -378,16 +378,11 @@ async fn a_pager_turns_pages() {
 
 #[tokio::test]
 async fn an_expired_token_goes_on_behind_the_last_object() {
-    let expired = || failure(410, "Expired", json!({"continue": "t2"}));
-    let script = || {
-        [
-            support::json(200, list(vec![config_map("a", 1)], "t1")),
-            expired(),
-            support::json(200, list(vec![config_map("c", 3)], "")),
-            support::json(200, list(vec![config_map("b", 2), config_map("c", 3)], "")),
-        ]
-    };
-    let server = Server::new(script());
+    let server = Server::new([
+        support::json(200, list(vec![config_map("a", 1)], "t1")),
+        failure(410, "Expired", json!({"continue": "t2"})),
+        support::json(200, list(vec![config_map("c", 3)], "")),
+    ]);
     let mut pager = client(&server)
         .api::<ConfigMap>()
         .pages(&ListOptions::default(), Some(1));
@@ -399,17 +394,44 @@ async fn an_expired_token_goes_on_behind_the_last_object() {
         (names, pager.is_consistent()),
         (vec!["a".to_owned(), "c".to_owned()], false)
     );
+}
 
-    let server = Server::new(script());
-    let list = client(&server)
-        .api::<ConfigMap>()
-        .pages(&ListOptions::default(), Some(1))
-        .collect()
-        .await
-        .unwrap();
-    let names: Vec<_> = list.items.iter().map(|object| object.name()).collect();
-    assert_eq!(names, ["b", "c"], "a collected list is of one state");
-    assert_eq!(server.lines()[3], "GET /api/v1/configmaps");
+#[tokio::test]
+async fn a_collected_list_is_of_one_state() {
+    let page = |names: &[&str], token: &str| {
+        support::json(
+            200,
+            list(names.iter().map(|name| config_map(name, 1)).collect(), token),
+        )
+    };
+    let whole = || page(&["b", "c"], "");
+    let scripts = [
+        // The server offers to go on behind the last object, with and without one there.
+        vec![
+            page(&["a"], "t1"),
+            failure(410, "Expired", json!({"continue": "t2"})),
+            page(&["c"], ""),
+            whole(),
+        ],
+        vec![
+            page(&["a"], "t1"),
+            failure(410, "Expired", json!({"continue": "t2"})),
+            page(&[], ""),
+            whole(),
+        ],
+        // It offers nothing.
+        vec![page(&["a"], "t1"), failure(410, "Expired", json!({})), whole()],
+    ];
+    for script in scripts {
+        let server = Server::new(script);
+        let pager = client(&server)
+            .api::<ConfigMap>()
+            .pages(&ListOptions::default(), Some(1));
+        let list = pager.collect().await.unwrap();
+        let names: Vec<_> = list.items.iter().map(|object| object.name()).collect();
+        assert_eq!(names, ["b", "c"]);
+        assert_eq!(server.lines().last().unwrap(), "GET /api/v1/configmaps");
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use support::unlimited;
 use watchkeeper_client::config::{Config, Credentials};
 use watchkeeper_client::{
-    Client, Deletion, DiscoveryClient, DiscoveryOptions, DynamicApi, InProcess, LoadOptions, Secret,
+    Client, DiscoveryClient, DiscoveryOptions, DynamicApi, InProcess, LoadOptions, ObjectOrStatus, Secret,
     WatchEvent, retry_on_conflict,
 };
 use watchkeeper_meta::{
@@ -92,7 +92,7 @@ async fn an_object_lives_and_dies() {
     assert_ne!(patched.resource_version(), updated.resource_version());
 
     let deleted = api.delete("a", &DeleteOptions::default()).await.unwrap();
-    assert!(matches!(deleted, Deletion::Status(status) if status.is_success()));
+    assert!(matches!(deleted, ObjectOrStatus::Status(status) if status.is_success()));
     assert!(
         api.get("a", &GetOptions::default())
             .await

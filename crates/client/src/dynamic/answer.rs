@@ -7,7 +7,7 @@ use watchkeeper_wire::protobuf::{Envelope, Message};
 use watchkeeper_wire::schema::Schema;
 use watchkeeper_wire::{Encoding, Object, ObjectOptions, WireError};
 
-use super::Deletion;
+use super::ObjectOrStatus;
 use crate::client::{Client, SendOptions};
 use crate::error::{Error, ErrorKind};
 use crate::transport::Body;
@@ -77,25 +77,25 @@ impl Answer {
     pub(super) async fn object(self) -> Result<Object, Error> {
         let asked = self.asked.clone();
         match self.object_or_status().await? {
-            Deletion::Object(object) => Ok(object),
-            Deletion::Status(_) => Err(asked.unreadable(&"it is a Status, not an object")),
+            ObjectOrStatus::Object(object) => Ok(object),
+            ObjectOrStatus::Status(_) => Err(asked.unreadable(&"it is a Status, not an object")),
         }
     }
 
-    pub(super) async fn object_or_status(mut self) -> Result<Deletion<Object>, Error> {
+    pub(super) async fn object_or_status(mut self) -> Result<ObjectOrStatus<Object>, Error> {
         let bytes = self
             .body
             .collect(MAX_OBJECT)
             .await
             .map_err(|error| self.asked.error(error))?;
-        let read = || -> Result<Deletion<Object>, WireError> {
+        let read = || -> Result<ObjectOrStatus<Object>, WireError> {
             if let Some(status) = read_status(self.encoding, &bytes) {
-                return Ok(Deletion::Status(status));
+                return Ok(ObjectOrStatus::Status(status));
             }
             let whole = ObjectOptions {
                 keep_managed_fields: true,
             };
-            Ok(Deletion::Object(match self.encoding {
+            Ok(ObjectOrStatus::Object(match self.encoding {
                 Encoding::Json => Object::from_json(&bytes, &whole)?,
                 Encoding::Protobuf => Object::from_protobuf(&bytes, &whole)?,
             }))
