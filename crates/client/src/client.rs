@@ -217,13 +217,9 @@ impl Client {
             },
         )?;
         call.lane = Lane::Upgrade;
-        let (mut response, _) = call.attempt().await?;
-        match response.status() {
-            StatusCode::SWITCHING_PROTOCOLS => {}
-            status if status.is_success() => {
-                return Err(call.error(ErrorKind::Upgrade(format!("it answered {status}"))));
-            }
-            _ => return Err(call.failure(response).await),
+        let mut response = call.run(None).await?;
+        if response.status() != StatusCode::SWITCHING_PROTOCOLS {
+            return Err(call.error(ErrorKind::Upgrade(format!("it answered {}", response.status()))));
         }
         let upgraded = hyper::upgrade::on(&mut response).await;
         let upgraded = upgraded.map_err(|error| call.error(ErrorKind::Upgrade(chain(&error))))?;

@@ -31,6 +31,17 @@ pub(super) struct Call<'a> {
     pub(super) lane: Lane,
     watch: bool,
     pub(super) previous: Option<String>,
+    /// The credential has been renewed once already.
+    renewed: bool,
+}
+
+/// What an attempt came to.
+enum Verdict {
+    Good(Box<Response<Body>>),
+    /// There is another credential to try.
+    Renewed,
+    /// And when to try again, if at all.
+    Failed(Error, Option<Duration>),
 }
 
 impl<'a> Call<'a> {
@@ -58,48 +69,66 @@ impl<'a> Call<'a> {
             lane: Lane::Multiplexed,
             watch: options.watch,
             previous: None,
+            renewed: false,
         })
     }
 
+    /// Attempts until there is a good answer, or an error that another attempt would not change.
     pub(super) async fn run(&mut self, deadline: Option<Instant>) -> Result<Response<Body>, Error> {
-        let mut renewed = false;
         let mut retries = 0;
         loop {
             self.throttle().await;
-            let (wait, error) = match self.attempt().await {
-                Ok((mut response, proof)) => {
-                    if response.status().is_success() || self.is_unchanged(&response) {
-                        if let Some(deadline) = deadline {
-                            response.body_mut().set_deadline(deadline);
-                        }
-                        return Ok(response);
+            let attempt = self.attempt().await;
+            let (error, wait) = match self.judge(attempt).await {
+                Verdict::Good(mut response) => {
+                    if let Some(deadline) = deadline {
+                        response.body_mut().set_deadline(deadline);
                     }
-                    // A 401 came before anything was done, so any verb may be repeated with a new credential.
-                    if response.status() == StatusCode::UNAUTHORIZED
-                        && !std::mem::replace(&mut renewed, true)
-                        && self.client.auth.rejected(&proof).await
-                    {
-                        continue;
-                    }
-                    let wait = retry::after_answer(response.status(), response.headers(), Timestamp::now());
-                    (wait, self.failure(response).await)
+                    return Ok(*response);
                 }
-                Err(error) => (self.wait_after(&error), error),
+                Verdict::Renewed => continue,
+                Verdict::Failed(error, wait) => (error, wait),
             };
             let Some(wait) = wait.filter(|_| retries < MAX_RETRIES) else {
                 return Err(error.after(self.previous.take()));
             };
             retries += 1;
-            self.previous = Some(chain(&error));
-            tracing::debug!(error = %chain(&error), ?wait, "asking again");
+            let text = chain(&error);
+            tracing::debug!(error = %text, ?wait, "asking again");
+            self.previous = Some(text);
             tokio::time::sleep(wait).await;
         }
     }
 
-    /// Who asks "only if it has changed" is glad to hear that it has not.
-    fn is_unchanged(&self, response: &Response<Body>) -> bool {
-        response.status() == StatusCode::NOT_MODIFIED
-            && self.request.headers().contains_key(header::IF_NONE_MATCH)
+    async fn judge(&mut self, attempt: Result<(Response<Body>, Proof), Error>) -> Verdict {
+        let (response, proof) = match attempt {
+            Ok(answer) => answer,
+            Err(error) => {
+                let wait = self.wait_after(&error);
+                return Verdict::Failed(error, wait);
+            }
+        };
+        if self.is_wanted(&response) {
+            return Verdict::Good(Box::new(response));
+        }
+        // A 401 came before anything was done, so any verb may be repeated with a new credential, once.
+        if response.status() == StatusCode::UNAUTHORIZED
+            && !std::mem::replace(&mut self.renewed, true)
+            && self.client.auth.rejected(&proof).await
+        {
+            return Verdict::Renewed;
+        }
+        let wait = retry::after_answer(response.status(), response.headers(), Timestamp::now());
+        Verdict::Failed(self.failure(response).await, wait)
+    }
+
+    /// Success, or what was asked for: a change of protocol, or "not changed" to who asks "only if it has".
+    fn is_wanted(&self, response: &Response<Body>) -> bool {
+        match response.status() {
+            StatusCode::SWITCHING_PROTOCOLS => self.lane == Lane::Upgrade,
+            StatusCode::NOT_MODIFIED => self.request.headers().contains_key(header::IF_NONE_MATCH),
+            status => status.is_success(),
+        }
     }
 
     async fn throttle(&self) {
@@ -112,7 +141,7 @@ impl<'a> Call<'a> {
     }
 
     /// Sends once. The answer may be of any status.
-    pub(super) async fn attempt(&self) -> Result<(Response<Body>, Proof), Error> {
+    async fn attempt(&self) -> Result<(Response<Body>, Proof), Error> {
         let proof = self
             .client
             .auth
@@ -154,7 +183,7 @@ impl<'a> Call<'a> {
     }
 
     /// What an answer that is no success means.
-    pub(super) async fn failure(&self, response: Response<Body>) -> Error {
+    async fn failure(&self, response: Response<Body>) -> Error {
         let (head, mut body) = response.into_parts();
         if head.status.is_redirection() {
             let location = head

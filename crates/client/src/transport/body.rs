@@ -17,7 +17,8 @@ use super::pool::{SingleLease, StreamLease};
 /// Dropping it cancels the rest: on HTTP/2 the stream is reset, on HTTP/1.1 the connection is closed.
 pub struct Body {
     incoming: Incoming,
-    gunzip: Option<Gunzip>,
+    /// Boxed: it is large, and most bodies have none.
+    gunzip: Option<Box<Gunzip>>,
     deadline: Option<Pin<Box<Sleep>>>,
     connection: Connection,
     state: State,
@@ -96,7 +97,7 @@ impl Body {
 
     /// Unpacks gzip on the way.
     pub(crate) fn unpack(&mut self) {
-        self.gunzip = Some(Gunzip::new());
+        self.gunzip = Some(Box::new(Gunzip::new()));
     }
 
     /// Ends the body with an error at that time.
@@ -208,7 +209,7 @@ impl Body {
         if let Connection::Single(lease) = std::mem::replace(&mut self.connection, Connection::Free) {
             lease.give_back();
         }
-        self.gunzip.as_mut().map_or(Ok(()), Gunzip::finish)
+        self.gunzip.as_mut().map_or(Ok(()), |gunzip| gunzip.finish())
     }
 
     fn fail(&mut self, error: BodyError) -> Poll<Option<Result<Bytes, BodyError>>> {
