@@ -35,7 +35,7 @@ pub(crate) async fn answer(call: Call, route: Route, body: &mut Incoming) -> Res
         Route::Root => documents::root(&call),
         Route::Version => Ok(documents::version()),
         Route::Metrics => Ok(documents::metrics(&call)),
-        Route::Health(probe, check) => Ok(documents::health(&call, probe, check.as_deref())),
+        Route::Health(probe, check) => Ok(documents::health(&call, probe, check.as_deref()).await),
         Route::Debug(what) => debug::debug(&call, &what).await,
         Route::CoreVersions => discovery::core_versions(&call),
         Route::Groups => discovery::groups(&call),
@@ -75,7 +75,7 @@ async fn resource(call: Call, route: &ResourceRoute, body: &mut Incoming) -> Res
             let bytes = collect(&call.head.headers, body).await?;
             match verb {
                 Verb::Create if binding::is_binding(route) => binding::create(&call, route, bytes).await,
-                Verb::Create if reviews::is_review(route) => reviews::review(&call, route),
+                Verb::Create if reviews::is_review(route) => reviews::review(&call, route, &bytes),
                 Verb::Create => create::create(&call, route, bytes).await,
                 Verb::Update => update::update(&call, route, part, bytes).await,
                 Verb::Delete => delete::delete(&call, route, bytes).await,

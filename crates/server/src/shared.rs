@@ -14,6 +14,9 @@ use crate::in_flight::InFlight;
 use crate::metrics::Metrics;
 use crate::tokens::Tokens;
 
+/// The key that health checks read, as kube-apiserver does.
+const HEALTH_KEY: &str = "/registry/health";
+
 /// The parts of one server.
 pub(crate) struct Shared {
     /// What requests mean.
@@ -46,9 +49,11 @@ impl Shared {
         catalog.clone()
     }
 
-    pub(crate) fn health(&self) -> Health {
+    /// How the server is. Storage is well if it answers a read; what it answers does not matter.
+    pub(crate) async fn health(&self) -> Health {
+        let read = self.registry.store().get(HEALTH_KEY, None).await;
         Health {
-            storage: true,
+            storage: read.is_ok(),
             draining: self.draining.is_cancelled(),
         }
     }

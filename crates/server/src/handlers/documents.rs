@@ -63,8 +63,8 @@ pub(super) fn metrics(call: &Call) -> Answer {
 }
 
 /// `GET /healthz`, `/livez`, `/readyz`, or one check of theirs.
-pub(super) fn health(call: &Call, probe: HealthProbe, check: Option<&str>) -> Answer {
-    let health = call.server.health();
+pub(super) async fn health(call: &Call, probe: HealthProbe, check: Option<&str>) -> Answer {
+    let health = call.server.health().await;
     match check {
         Some(check) => health.answer_check(probe, check),
         None => health.answer(probe, call.query()),
