@@ -137,6 +137,8 @@ pub struct Watcher<S: Source + ?Sized> {
     /// An event that waits until the report before it was taken.
     held: Option<Event<S::Object>>,
     alarm: Alarm,
+    /// Whether the last thing told was a failure.
+    failing: bool,
 }
 
 /// What the watcher waits for.
@@ -164,6 +166,7 @@ impl<S: Source + ?Sized> Watcher<S> {
             doing,
             held: None,
             alarm: Alarm::default(),
+            failing: false,
         }
     }
 
@@ -202,9 +205,15 @@ impl<S: Source + ?Sized> Watcher<S> {
                 return Poll::Ready(None);
             };
             let now = now();
+            let opened = matches!(input, Input::Opened);
             let output = self.machine.step(input, now);
             self.follow(output.next, now + output.after);
+            let recovered = self.note_failure(opened, output.event.is_some(), output.report.is_some());
             match (output.event, output.report) {
+                // Whoever was told of a failure is told of its end, even if nothing has happened meanwhile.
+                (None, None) if recovered => {
+                    return Poll::Ready(Some(Ok(Event::Progress(self.version().clone()))));
+                }
                 (None, None) => {}
                 (Some(event), None) => return Poll::Ready(Some(Ok(event))),
                 (None, Some(failure)) => return Poll::Ready(Some(Err(failure))),
@@ -247,6 +256,13 @@ impl<S: Source + ?Sized> Watcher<S> {
                 }
             };
         }
+    }
+
+    /// Keeps track of whether the last thing told was a failure. Returns whether a watch was opened after one.
+    fn note_failure(&mut self, opened: bool, event: bool, report: bool) -> bool {
+        let recovered = self.failing && opened && !self.version().is_unset();
+        self.failing = report || (self.failing && !event && !recovered);
+        recovered
     }
 
     /// Sends the request that was waited for.

@@ -249,6 +249,21 @@ async fn a_refused_informer_says_why_and_recovers() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_watch_that_is_open_again_is_healthy_even_if_nothing_happens() {
+    let (source, voices) = played(vec![], 3);
+    let informer = Informer::start(source, paged());
+    voices[0].send(page_end("5")).unwrap();
+    informer.synced(SOON).await.unwrap();
+    voices[1]
+        .send(Input::Failed(Status::service_unavailable("restarting").into()))
+        .unwrap();
+    let mut health = informer.watch_health();
+    health.wait_for(|health| health.failing.is_some()).await.unwrap();
+    let healthy = health.wait_for(|health| health.failing.is_none());
+    timeout(SOON, healthy).await.expect("without an event").unwrap();
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_wrong_request_stops_the_informer_and_ends_its_subscribers() {
     let (source, _) = played(vec![Status::bad_request("unable to parse").into()], 0);
     let informer = Informer::start(source, paged());
