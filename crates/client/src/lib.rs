@@ -5,6 +5,48 @@
 //! ```
 //! Making a client opens no connection. All requests share HTTP/2 connections, one rate limit and one identity;
 //! objects stay bytes until somebody decodes them. Nothing is cached here.
+//!
+//! A server in the same process is reached over a pipe in memory, with the same bytes as over a socket:
+//!
+//! ```
+//! use serde_json::json;
+//! use watchkeeper_client::config::{Config, Credentials};
+//! use watchkeeper_client::{Client, ClientOptions, InProcess, Secret, WatchEvent};
+//! use watchkeeper_meta::{CreateOptions, Resource, Scope, WatchOptions};
+//! use watchkeeper_server::Server;
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let server = Server::builder().in_memory().start().await?;
+//! let mut config = Config::new("http://localhost".parse()?);
+//! config.credentials = Credentials::Token(Secret::new(server.admin_token().reveal()));
+//! let connector = server.connector();
+//! let pipe = InProcess::new(move || {
+//!     let connector = connector.clone();
+//!     async move { connector.connect().await }
+//! });
+//! let client = Client::in_process_as(pipe, &config, ClientOptions::default())?;
+//!
+//! let config_maps = client.dynamic(Resource {
+//!     group: "".into(),
+//!     version: "v1".into(),
+//!     kind: "ConfigMap".into(),
+//!     plural: "configmaps".into(),
+//!     scope: Scope::Namespaced,
+//! });
+//! let mut watch = config_maps.watch(&WatchOptions::default()).await?;
+//! let settings = json!({"metadata": {"name": "settings"}, "data": {"colour": "green"}});
+//! config_maps.clone().namespace("default").create(&settings, &CreateOptions::default()).await?;
+//! while let Some(event) = watch.next().await {
+//!     if let WatchEvent::Added(object) = event? && object.name() == "settings" {
+//!         assert_eq!(object.to_value()?["data"]["colour"], "green");
+//!         break;
+//!     }
+//! }
+//! server.shutdown().await;
+//! # Ok(())
+//! # }
+//! ```
 
 mod auth;
 mod client;
