@@ -18,6 +18,7 @@ use crate::deadline::deadline;
 use crate::handlers;
 use crate::host::check_host;
 use crate::identity::User;
+use crate::impersonate::impersonate;
 use crate::metrics::Labels;
 use crate::negotiate::{Accepted, accept_for_error, wants_pretty};
 use crate::request_info::RequestInfo;
@@ -135,6 +136,8 @@ async fn answer(
     let deadline = deadline(&info, head.uri.query().unwrap_or_default())?;
     // Wrong credentials are refused even where none are needed.
     let user = authenticate(peer.certified.as_ref(), &head.headers, &server.tokens)?;
+    // Whoever asks to be taken for someone else is, from here on, or is refused.
+    let user = impersonate(user, &head.headers)?;
     // A flood is turned away before it costs anything.
     let _place = server.in_flight.enter(&info).map_err(|_| Failure::Busy)?;
     // Whoever may not ask does not learn what exists.

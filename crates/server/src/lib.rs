@@ -37,6 +37,7 @@ mod handlers;
 mod health;
 mod host;
 mod identity;
+mod impersonate;
 mod in_flight;
 mod kubeconfig;
 pub mod limits;
