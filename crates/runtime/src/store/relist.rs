@@ -19,15 +19,23 @@ pub(super) struct Relist {
 
 #[derive(Debug)]
 enum Listed {
-    Here(Object),
+    /// The store has it as it is listed.
+    Same(Object),
+    /// The store has another state of it, or none.
+    Other(Object),
+    /// It was listed, and is gone.
     Gone(Object),
 }
 
 impl Listed {
     fn object(&self) -> &Object {
         match self {
-            Self::Here(object) | Self::Gone(object) => object,
+            Self::Same(object) | Self::Other(object) | Self::Gone(object) => object,
         }
+    }
+
+    fn key(&self) -> KeyRef<'_> {
+        KeyRef::of(self.object())
     }
 }
 
@@ -35,12 +43,12 @@ impl Relist {
     /// One object of the list, which `transform` changes unless the store has it already.
     pub(super) fn add(&mut self, object: Object, store: &Snapshot, transform: Option<&Transform>) {
         let known = store.find(object.namespace(), object.name());
-        let known = known.filter(|known| known.is_same_version(&object)).cloned();
-        let object = known.unwrap_or_else(|| match transform {
-            Some(transform) => transform(object),
-            None => object,
+        let same = known.filter(|known| known.is_same_version(&object)).cloned();
+        self.listed.push(match (same, transform) {
+            (Some(same), _) => Listed::Same(same),
+            (None, Some(transform)) => Listed::Other(transform(object)),
+            (None, None) => Listed::Other(object),
         });
-        self.listed.push(Listed::Here(object));
     }
 
     /// An object that was listed and has gone before the list was complete.
@@ -56,49 +64,46 @@ impl Relist {
             Some(namespace) => gone(store.in_namespace(namespace), &listed, cause),
             None => gone(store.iter(), &listed, cause),
         };
-        deltas.extend(listed.into_iter().filter_map(|object| {
-            match store.find(object.namespace(), object.name()) {
-                None => Some(Delta::Added { object, cause }),
-                Some(old) if old.is_same_version(&object) => None,
-                Some(old) => Some(Delta::Updated {
-                    old: old.clone(),
+        deltas.extend(listed.into_iter().filter_map(|listed| {
+            let Listed::Other(object) = listed else {
+                return None;
+            };
+            Some(match store.find(object.namespace(), object.name()).cloned() {
+                None => Delta::Added { object, cause },
+                Some(old) => Delta::Updated {
+                    old,
                     new: object,
                     cause,
-                }),
-            }
+                },
+            })
         }));
         deltas
     }
 
     /// One object per key, the last one received, in the order of keys.
-    fn sorted(self) -> Vec<Object> {
+    fn sorted(self) -> Vec<Listed> {
         let mut listed = self.listed;
         // Servers list in this order already, which a stable sort notices; of equal keys the later stays later.
-        listed.sort_by(|a, b| KeyRef::of(a.object()).cmp(KeyRef::of(b.object())));
-        let mut objects: Vec<Object> = Vec::with_capacity(listed.len());
+        listed.sort_by(|a, b| a.key().cmp(b.key()));
+        let mut last_of_each: Vec<Listed> = Vec::with_capacity(listed.len());
         for entry in listed {
-            let same = |last: &Object| KeyRef::of(last) == KeyRef::of(entry.object());
-            if objects.last().is_some_and(same) {
-                objects.pop();
+            if last_of_each.last().is_some_and(|last| last.key() == entry.key()) {
+                last_of_each.pop();
             }
-            if let Listed::Here(object) = entry {
-                objects.push(object);
-            }
+            last_of_each.push(entry);
         }
-        objects
+        last_of_each.retain(|entry| !matches!(entry, Listed::Gone(_)));
+        last_of_each
     }
 }
 
 /// The objects of the store that are not in the list; both in the order of keys.
-fn gone<'a>(store: impl Iterator<Item = &'a Object>, listed: &[Object], cause: Cause) -> Vec<Delta> {
+fn gone<'a>(store: impl Iterator<Item = &'a Object>, listed: &[Listed], cause: Cause) -> Vec<Delta> {
     let mut listed = listed.iter().peekable();
     let missing = store.filter(|object| {
         let key = KeyRef::of(object);
-        while listed
-            .next_if(|other| KeyRef::of(other).cmp(key).is_lt())
-            .is_some()
-        {}
-        listed.peek().is_none_or(|other| KeyRef::of(other) != key)
+        while listed.next_if(|other| other.key().cmp(key).is_lt()).is_some() {}
+        listed.peek().is_none_or(|other| other.key() != key)
     });
     let deleted = |object: &Object| Delta::Deleted {
         last: object.clone(),
