@@ -140,8 +140,29 @@ impl Cluster {
         reconciler: impl Reconciler,
         stop: CancellationToken,
     ) {
+        self.control_with(
+            ControllerOptions::default(),
+            name,
+            resource,
+            owned,
+            reconciler,
+            stop,
+        )
+        .await;
+    }
+
+    /// The same, with other options.
+    pub(crate) async fn control_with(
+        &self,
+        options: ControllerOptions,
+        name: &str,
+        resource: &Resource,
+        owned: &[&Resource],
+        reconciler: impl Reconciler,
+        stop: CancellationToken,
+    ) {
         let primary = self.informer(resource);
-        let mut controller = Controller::new(name, primary, ControllerOptions::default());
+        let mut controller = Controller::new(name, primary, options);
         for owned in owned {
             controller = controller.owns(self.informer(owned), resource);
         }

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 use watchkeeper_client::Error;
 use watchkeeper_meta::CreateOptions;
-use watchkeeper_runtime::controller::{Action, Request};
+use watchkeeper_runtime::controller::{Action, ControllerOptions, Request};
 use watchkeeper_wire::Object;
 
 use crate::cluster::{Cluster, Reconcile, holds, ignore_gone, nodes, pods, value};
@@ -20,7 +20,14 @@ pub(crate) fn run(cluster: Cluster, stop: CancellationToken) -> Task {
             let cluster = cluster.clone();
             Reconcile(move |request| schedule(cluster.clone(), request))
         };
-        cluster.control("scheduler", &pods(), &[], reconciler, stop).await;
+        // One at a time, so that each sees where the last one went.
+        let options = ControllerOptions {
+            workers: 1,
+            ..Default::default()
+        };
+        cluster
+            .control_with(options, "scheduler", &pods(), &[], reconciler, stop)
+            .await;
     })
 }
 
