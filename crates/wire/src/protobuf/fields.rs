@@ -48,23 +48,24 @@ impl<'s, 'a> Fields<'s, 'a> {
     /// The next field to show; `None` when all have been shown.
     #[inline]
     pub(super) fn step(&mut self) -> Result<Option<Step<'s>>, Error> {
-        let declared = self.declared;
         loop {
-            let shown = declared.slots.at(self.next).next_shown as usize;
+            let shown = self.declared.slots.at(self.next).next_shown as usize;
             if shown < self.target {
                 self.next = shown + 1;
                 return Ok(Some(Step::Absent(self.field(shown))));
             }
-            self.next = self.target;
             if let Some(wire_type) = self.found.take() {
                 let position = self.target;
-                self.next += 1;
                 self.target += 1;
+                self.next = self.target;
                 if !self.is_hidden(position, wire_type)? {
                     return Ok(Some(Step::Present(self.field(position), wire_type)));
                 }
-            } else if !self.find()? {
-                return Ok(None);
+            } else {
+                self.next = self.next.max(self.target);
+                if !self.find()? {
+                    return Ok(None);
+                }
             }
         }
     }
@@ -73,30 +74,71 @@ impl<'s, 'a> Fields<'s, 'a> {
         &self.declared.fields[self.declared.slots.at(position).field as usize]
     }
 
-    /// Reads tags up to the next known field; false when all is done.
+    /// Reads tags up to the next field to show; false when all is done.
     #[inline]
     fn find(&mut self) -> Result<bool, Error> {
         let slots = &self.declared.slots;
-        while let Some((number, wire_type)) = self.reader.tag()? {
-            match slots.position(number) {
-                Some(position) if position >= self.next => {
-                    let slot = slots.at(position);
-                    let is_packed = slot.is_list && wire_type == WireType::Bytes;
-                    if wire_type != slot.wire_type && !is_packed {
-                        return Err(unexpected_wire_type(&self.reader, number));
+        let mut next = self.next;
+        // A copy that the compiler can keep in registers: Go writes many zeros that are only passed over.
+        let mut reader = self.reader.clone();
+        while !reader.is_empty() {
+            let at_tag = reader.clone();
+            let tag = reader.varint()?;
+            let position = slots.position((tag >> 3) as u32);
+            let Some(position) = position.filter(|position| slots.at(*position).tag as u64 == tag) else {
+                reader = at_tag;
+                match self.unusual(&mut reader)? {
+                    Some(found) if found >= next => {
+                        self.reader = reader;
+                        (self.next, self.target, self.found) = (next, found, Some(WireType::Bytes));
+                        return Ok(true);
                     }
-                    self.target = position;
-                    self.found = Some(wire_type);
-                    return Ok(true);
+                    Some(found) => return Err(self.out_of_order(found, &reader)),
+                    None => continue,
                 }
-                Some(_) => return Err(self.reader.error(ProtobufErrorKind::OutOfOrder { number }).into()),
-                None => self.reader.skip(wire_type)?,
+            };
+            if position < next {
+                return Err(self.out_of_order(position, &reader));
             }
+            let slot = slots.at(position);
+            let is_passed = slot.hidden == Hidden::WhenZero
+                && slots.at(next).next_shown as usize >= position
+                && reader.skip_zero();
+            if !is_passed {
+                self.reader = reader;
+                (self.next, self.target, self.found) = (next, position, Some(slot.wire_type));
+                return Ok(true);
+            }
+            next = position + 1;
         }
+        self.reader = reader;
         // What is left is absent.
-        let is_more = self.next < slots.len();
-        self.target = slots.len();
-        Ok(is_more)
+        (self.next, self.target) = (next, slots.len());
+        Ok(next < slots.len())
+    }
+
+    /// A field that is unknown, packed or laid out wrongly. The position of a packed list comes out.
+    #[cold]
+    fn unusual(&self, reader: &mut Reader<'a>) -> Result<Option<usize>, Error> {
+        let Some((number, wire_type)) = reader.tag()? else {
+            return Ok(None);
+        };
+        match self.declared.slots.position(number) {
+            None => {
+                reader.skip(wire_type)?;
+                Ok(None)
+            }
+            Some(position) if wire_type == WireType::Bytes && self.declared.slots.at(position).is_list => {
+                Ok(Some(position))
+            }
+            Some(_) => Err(unexpected_wire_type(reader, number)),
+        }
+    }
+
+    #[cold]
+    fn out_of_order(&self, position: usize, reader: &Reader<'_>) -> Error {
+        let number = self.field(position).number;
+        reader.error(ProtobufErrorKind::OutOfOrder { number }).into()
     }
 
     /// Whether JSON leaves out the value at which the reader stands; if so, it is passed over.

@@ -19,6 +19,19 @@ pub enum WireType {
     Fixed32,
 }
 
+impl WireType {
+    /// The three bits that say so in a tag.
+    #[inline]
+    pub(crate) const fn code(self) -> u32 {
+        match self {
+            WireType::Varint => 0,
+            WireType::Fixed64 => 1,
+            WireType::Bytes => 2,
+            WireType::Fixed32 => 5,
+        }
+    }
+}
+
 /// A message that cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("invalid protobuf at byte {offset}: {kind}")]
@@ -186,6 +199,18 @@ impl<'a> Reader<'a> {
         }))
     }
 
+    /// Passes over a value that is the number 0, or has the length 0.
+    #[inline]
+    pub(super) fn skip_zero(&mut self) -> bool {
+        match *self.rest {
+            [0, ref rest @ ..] => {
+                self.rest = rest;
+                true
+            }
+            _ => false,
+        }
+    }
+
     /// A length-delimited run of bytes.
     #[inline]
     pub fn bytes(&mut self) -> Result<&'a [u8], ProtobufError> {
@@ -268,13 +293,7 @@ pub fn put_varint(out: &mut Vec<u8>, mut value: u64) {
 /// Appends a field's number and layout.
 #[inline]
 pub fn put_tag(out: &mut Vec<u8>, number: u32, wire_type: WireType) {
-    let layout = match wire_type {
-        WireType::Varint => 0,
-        WireType::Fixed64 => 1,
-        WireType::Bytes => 2,
-        WireType::Fixed32 => 5,
-    };
-    put_varint(out, u64::from(number) << 3 | layout);
+    put_varint(out, u64::from(number) << 3 | u64::from(wire_type.code()));
 }
 
 /// Appends a length-delimited field.

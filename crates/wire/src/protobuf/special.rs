@@ -4,8 +4,32 @@
 
 use super::envelope::Envelope;
 use super::primitive::{ProtobufError, ProtobufErrorKind, Reader, WireType};
-use crate::schema::{Schema, Shape, TypeId};
+use crate::schema::{Field, Schema, Shape, TypeId};
 use crate::values::Duration;
+
+/// The zero value of every shape but the repeated ones: the number 0, and a text or message of length 0.
+pub(super) static ZEROS: [u8; 8] = [0; 8];
+
+/// What JSON shows for a field that a message does not have.
+pub(super) enum Absent {
+    /// A pointer, list, map or bytes: nil in Go.
+    Null,
+    /// A list of a list kind.
+    EmptyList,
+    /// Whatever reading [`ZEROS`] gives.
+    Zero,
+}
+
+impl Absent {
+    pub(super) fn of(field: &Field) -> Self {
+        match field.shape {
+            _ if field.pointer => Self::Null,
+            Shape::List(_) if field.list_items => Self::EmptyList,
+            Shape::List(_) | Shape::Map(_) | Shape::ListMessage(_) | Shape::Bytes | Shape::Any => Self::Null,
+            _ => Self::Zero,
+        }
+    }
+}
 
 /// Bytes of which Kubernetes knows no more than that they are an object.
 #[derive(Clone, Copy)]

@@ -7,11 +7,11 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::value::RawValue;
 
-use super::de::{Context, Zero};
+use super::de::Context;
 use super::envelope::{Envelope, MAGIC};
 use super::fields::{Fields, Step, next_item};
 use super::primitive::{ProtobufError, ProtobufErrorKind, Reader, WireType};
-use super::special::{self, IntOrString, Raw, SchemaOr};
+use super::special::{self, Absent, IntOrString, Raw, SchemaOr, ZEROS};
 use super::time::{self, TimeText};
 use crate::schema::{Field, Schema, Shape, TypeId};
 
@@ -67,7 +67,7 @@ impl Writer<'_> {
                 }
                 Step::Absent(field) => {
                     self.key(&field.name);
-                    self.zero(context, Zero::of(field))?;
+                    self.absent(context, field)?;
                 }
             }
         }
@@ -214,10 +214,9 @@ impl Writer<'_> {
             self.comma();
             self.text(key);
             self.out.push(b':');
-            match value {
-                Some(mut value) => self.value(context, shape, 2, &mut value)?,
-                None => self.zero(context, Zero::in_map(shape))?,
-            }
+            // A value that is missing is not nil in Go, only zero.
+            let mut value = value.unwrap_or(Reader::new(&ZEROS));
+            self.value(context, shape, 2, &mut value)?;
             next = next_item(reader, number)?;
         }
         self.out.push(b'}');
@@ -248,16 +247,11 @@ impl Writer<'_> {
         Ok(())
     }
 
-    fn zero(&mut self, context: Context<'_>, zero: Zero) -> Result<(), ProtobufError> {
-        match zero {
-            Zero::Null => self.null(),
-            Zero::EmptyText => self.plain_text(""),
-            Zero::EmptyList => self.out.extend_from_slice(b"[]"),
-            Zero::False => self.boolean(false),
-            Zero::Number => self.out.push(b'0'),
-            Zero::Quantity => self.plain_text("0"),
-            Zero::Duration => self.plain_text("0s"),
-            Zero::Struct(id) => self.message(context, id, None, Reader::new(&[]))?,
+    fn absent(&mut self, context: Context<'_>, field: &Field) -> Result<(), ProtobufError> {
+        match Absent::of(field) {
+            Absent::Null => self.null(),
+            Absent::EmptyList => self.out.extend_from_slice(b"[]"),
+            Absent::Zero => self.value(context, &field.shape, field.number, &mut Reader::new(&ZEROS))?,
         }
         Ok(())
     }

@@ -18,6 +18,8 @@ pub(crate) struct Slots {
 /// What a reader must know about a field before it looks at the field itself.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Slot {
+    /// The tag as it stands in a message: number and layout.
+    pub(crate) tag: u32,
     /// Position in the type's fields.
     pub(crate) field: u16,
     /// The next position, this one included, whose field is shown even when it is absent.
@@ -98,6 +100,7 @@ impl Slots {
 
 impl Slot {
     const END: Self = Self {
+        tag: 0,
         field: 0,
         next_shown: u16::MAX,
         wire_type: WireType::Varint,
@@ -106,10 +109,12 @@ impl Slot {
     };
 
     fn new(index: u16, field: &Field) -> Self {
+        let wire_type = field.shape.wire_type();
         Self {
+            tag: field.number << 3 | wire_type.code(),
             field: index,
             next_shown: 0,
-            wire_type: field.shape.wire_type(),
+            wire_type,
             is_list: matches!(field.shape, Shape::List(_)),
             hidden: field.hidden(),
         }

@@ -1,0 +1,382 @@
+//! One value of a message, read as whatever its shape and the visitor agree on.
+//!
+//! Each way of asking has its own short path for the shape that nearly always answers it. That keeps the code
+//! that is compiled for every type of every program small: a struct's visitor only ever meets a message.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde::de::value::BorrowedStrDeserializer;
+use serde::de::{Deserializer, Error as _, Unexpected, Visitor};
+
+use super::repeated::{Entries, Items, Run};
+use super::{Context, Error, MessageDeserializer};
+use crate::protobuf::envelope::{Envelope, MAGIC};
+use crate::protobuf::fields::next_item;
+use crate::protobuf::primitive::{ProtobufError, ProtobufErrorKind, Reader, WireType};
+use crate::protobuf::special::{self, IntOrString, Raw, SchemaOr};
+use crate::protobuf::time::{self, TimeText};
+use crate::schema::{Shape, TypeId};
+
+/// A value at which a reader stands.
+pub(super) struct ValueDeserializer<'s, 'r, 'de> {
+    pub(super) context: Context<'s>,
+    pub(super) shape: &'s Shape,
+    pub(super) number: u32,
+    pub(super) place: Place<'de>,
+    pub(super) reader: &'r mut Reader<'de>,
+}
+
+/// Where a value is.
+#[derive(Clone, Copy)]
+pub(super) enum Place<'de> {
+    /// The reader stands at it.
+    At(WireType),
+    /// It is a list without items, of which nothing is in the message.
+    Nowhere,
+    /// It is null.
+    Null,
+    /// It is a text that stands elsewhere.
+    Text(&'de str),
+}
+
+impl<'s, 'r, 'de> ValueDeserializer<'s, 'r, 'de> {
+    /// A text that stands elsewhere.
+    pub(super) fn text(context: Context<'s>, text: &'de str, reader: &'r mut Reader<'de>) -> Self {
+        Self {
+            context,
+            shape: &Shape::String(None),
+            number: 0,
+            place: Place::Text(text),
+            reader,
+        }
+    }
+
+    #[inline]
+    fn message(self, id: TypeId) -> Result<MessageDeserializer<'s, 'de>, Error> {
+        Ok(MessageDeserializer {
+            context: self.context,
+            id,
+            reader: self.reader.message()?,
+            identity: None,
+        })
+    }
+
+    fn items(self, item: &'s Shape) -> Items<'s, 'r, 'de> {
+        Items {
+            context: self.context,
+            shape: item,
+            number: self.number,
+            run: match self.place {
+                Place::At(wire_type) => Run::Before(wire_type),
+                _ => Run::Within,
+            },
+            reader: self.reader,
+        }
+    }
+
+    /// Whether JSON has null for the value, though the field is there.
+    #[inline]
+    fn is_null(&self) -> Result<bool, Error> {
+        if let Place::Null = self.place {
+            return Ok(true);
+        }
+        let message = || self.reader.clone().message();
+        Ok(match self.shape {
+            Shape::Time | Shape::MicroTime => time::read(message()?)?.is_none(),
+            Shape::RawExtension | Shape::Json | Shape::FieldsV1 => special::raw(message()?)?.is_none(),
+            Shape::SchemaOrArray(_) | Shape::SchemaOrStrings(_) => {
+                matches!(special::schema_or(message()?)?, SchemaOr::Nothing)
+            }
+            _ => false,
+        })
+    }
+
+    /// Passes over the value, a list to its end.
+    #[inline(never)]
+    pub(super) fn skip(self) -> Result<(), Error> {
+        let Place::At(wire_type) = self.place else {
+            return Ok(());
+        };
+        self.reader.skip(wire_type)?;
+        if matches!(self.shape, Shape::List(_) | Shape::Map(_)) {
+            while let Some(wire_type) = next_item(self.reader, self.number)? {
+                self.reader.skip(wire_type)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Everything that is neither an object nor a list.
+    fn scalar<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        let reader = self.reader;
+        match self.shape {
+            Shape::String(_) => visitor.visit_borrowed_str(reader.text(self.number)?),
+            Shape::Bool => visitor.visit_bool(reader.varint()? != 0),
+            Shape::Int32 => visitor.visit_i64(i64::from(reader.varint()? as i32)),
+            Shape::Int64 => visitor.visit_i64(reader.varint()? as i64),
+            Shape::Float64 => visit_float(f64::from_bits(reader.fixed64()?), visitor),
+            Shape::Bytes => visitor.visit_string(STANDARD.encode(reader.bytes()?)),
+            Shape::Time => match time::read(reader.message()?)? {
+                Some(time) => visitor.visit_str(TimeText::seconds(time).as_str()),
+                None => visitor.visit_unit(),
+            },
+            Shape::MicroTime => match time::read(reader.message()?)? {
+                Some(time) => visitor.visit_str(TimeText::micros(time).as_str()),
+                None => visitor.visit_unit(),
+            },
+            Shape::Duration => visitor.visit_string(special::duration(reader.message()?)?),
+            Shape::Quantity => visitor.visit_borrowed_str(special::quantity(reader.message()?)?),
+            Shape::IntOrString => match special::int_or_string(reader.message()?)? {
+                IntOrString::Int(value) => visitor.visit_i64(i64::from(value)),
+                IntOrString::String(text) => visitor.visit_borrowed_str(text),
+            },
+            Shape::FieldsV1 | Shape::RawExtension | Shape::Json => match special::raw(reader.message()?)? {
+                Some(raw) => visit_json(raw, visitor),
+                None => visitor.visit_unit(),
+            },
+            _ => Err(mismatch(self.shape, &visitor)),
+        }
+    }
+
+    /// Raw JSON, or a whole body within the message, which is what a watch event carries.
+    fn raw<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        match special::raw(self.reader.message()?)? {
+            Some(raw) if raw.bytes.starts_with(&MAGIC) => {
+                nested_body(self.context, raw)?.deserialize_any(visitor)
+            }
+            Some(raw) => visit_json(raw, visitor),
+            None => visitor.visit_unit(),
+        }
+    }
+
+    fn schema_or<V: Visitor<'de>>(self, id: TypeId, visitor: V) -> Result<V::Value, Error> {
+        let context = self.context.deeper(self.reader)?;
+        let schema = |reader| MessageDeserializer {
+            context,
+            id,
+            reader,
+            identity: None,
+        };
+        let message = self.reader.message()?;
+        if let Shape::SchemaOrBool(_) = self.shape {
+            return match special::schema_or_bool(message)? {
+                (_, Some(reader)) => schema(reader).deserialize_any(visitor),
+                (allows, None) => visitor.visit_bool(allows),
+            };
+        }
+        let shape = match self.shape {
+            Shape::SchemaOrStrings(_) => Shape::String(None),
+            _ => Shape::Struct(id),
+        };
+        match special::schema_or(message)? {
+            SchemaOr::Schema(reader) => schema(reader).deserialize_any(visitor),
+            SchemaOr::Items(mut reader) => Items {
+                context,
+                shape: &shape,
+                number: 2,
+                run: Run::Before(WireType::Bytes),
+                reader: &mut reader,
+            }
+            .visit(visitor),
+            SchemaOr::Nothing => visitor.visit_unit(),
+        }
+    }
+}
+
+impl<'de> Deserializer<'de> for ValueDeserializer<'_, '_, 'de> {
+    type Error = Error;
+
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        match self.shape {
+            _ if matches!(self.place, Place::Null) => visitor.visit_unit(),
+            Shape::String(_) => self.deserialize_string(visitor),
+            Shape::Struct(_) | Shape::Map(_) => self.deserialize_map(visitor),
+            Shape::List(_) | Shape::ListMessage(_) => self.deserialize_seq(visitor),
+            Shape::RawExtension | Shape::FieldsV1 | Shape::Json => self.raw(visitor),
+            Shape::SchemaOrBool(id) | Shape::SchemaOrArray(id) | Shape::SchemaOrStrings(id) => {
+                self.schema_or(*id, visitor)
+            }
+            _ => self.scalar(visitor),
+        }
+    }
+
+    #[inline]
+    fn deserialize_string<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        match (self.shape, self.place) {
+            (_, Place::Text(text)) => visitor.visit_borrowed_str(text),
+            (Shape::String(_), _) => visitor.visit_borrowed_str(self.reader.text(self.number)?),
+            _ => self.scalar(visitor),
+        }
+    }
+
+    #[inline]
+    fn deserialize_bool<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        match self.shape {
+            Shape::Bool => visitor.visit_bool(self.reader.varint()? != 0),
+            Shape::SchemaOrBool(_) => self.deserialize_any(visitor),
+            _ => self.scalar(visitor),
+        }
+    }
+
+    #[inline]
+    fn deserialize_i64<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        match self.shape {
+            Shape::Int32 => visitor.visit_i64(i64::from(self.reader.varint()? as i32)),
+            Shape::Int64 => visitor.visit_i64(self.reader.varint()? as i64),
+            _ => self.scalar(visitor),
+        }
+    }
+
+    /// Only a message, or a body within a message, is a struct. Raw JSON is read as a map or as any value.
+    fn deserialize_struct<V: Visitor<'de>>(
+        self,
+        _name: &'static str,
+        _fields: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Error> {
+        match self.shape {
+            Shape::Struct(id) => self.message(*id)?.deserialize_any(visitor),
+            Shape::RawExtension => match special::raw(self.reader.message()?)? {
+                Some(raw) if raw.bytes.starts_with(&MAGIC) => {
+                    nested_body(self.context, raw)?.deserialize_any(visitor)
+                }
+                _ => Err(mismatch(self.shape, &visitor)),
+            },
+            _ => Err(mismatch(self.shape, &visitor)),
+        }
+    }
+
+    fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        match self.shape {
+            Shape::Map(value) => Entries {
+                context: self.context,
+                shape: value,
+                number: self.number,
+                is_first: true,
+                value: None,
+                reader: self.reader,
+            }
+            .visit(visitor),
+            Shape::Struct(id) => self.message(*id)?.deserialize_any(visitor),
+            Shape::RawExtension | Shape::FieldsV1 | Shape::Json => self.raw(visitor),
+            _ => Err(mismatch(self.shape, &visitor)),
+        }
+    }
+
+    fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        match self.shape {
+            Shape::List(item) => self.items(item).visit(visitor),
+            Shape::ListMessage(item) => {
+                let mut message = self.reader.message()?;
+                Items {
+                    context: self.context,
+                    shape: item,
+                    number: 1,
+                    run: Run::Within,
+                    reader: &mut message,
+                }
+                .visit(visitor)
+            }
+            Shape::Json => self.raw(visitor),
+            _ => Err(mismatch(self.shape, &visitor)),
+        }
+    }
+
+    #[inline]
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        if self.is_null()? {
+            self.skip()?;
+            return visitor.visit_none();
+        }
+        visitor.visit_some(self)
+    }
+
+    #[inline]
+    fn deserialize_newtype_struct<V: Visitor<'de>>(
+        self,
+        _name: &'static str,
+        visitor: V,
+    ) -> Result<V::Value, Error> {
+        visitor.visit_newtype_struct(self)
+    }
+
+    fn deserialize_enum<V: Visitor<'de>>(
+        self,
+        _name: &'static str,
+        _variants: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Error> {
+        let text = self.reader.text(self.number)?;
+        visitor.visit_enum(BorrowedStrDeserializer::new(text))
+    }
+
+    fn deserialize_ignored_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        self.skip()?;
+        visitor.visit_unit()
+    }
+
+    fn deserialize_str<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        self.deserialize_string(visitor)
+    }
+
+    fn deserialize_identifier<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        self.deserialize_string(visitor)
+    }
+
+    fn deserialize_i32<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        self.deserialize_i64(visitor)
+    }
+
+    serde::forward_to_deserialize_any! {
+        i8 i16 i128 u8 u16 u32 u64 u128 f32 f64 char bytes byte_buf unit unit_struct tuple tuple_struct
+    }
+}
+
+/// Go prints a whole number without a point, so that readers of JSON find an integer.
+fn visit_float<'de, V: Visitor<'de>>(value: f64, visitor: V) -> Result<V::Value, Error> {
+    match special::whole(value) {
+        Some(whole) => visitor.visit_i64(whole),
+        None => visitor.visit_f64(value),
+    }
+}
+
+fn visit_json<'de, V: Visitor<'de>>(raw: Raw<'de>, visitor: V) -> Result<V::Value, Error> {
+    let failed = |error: serde_json::Error| ProtobufError {
+        offset: raw.offset,
+        kind: ProtobufErrorKind::Other(format!("invalid JSON within: {error}")),
+    };
+    let mut json = serde_json::Deserializer::from_slice(raw.bytes);
+    let value = json.deserialize_any(visitor).map_err(failed)?;
+    json.end().map_err(failed)?;
+    Ok(value)
+}
+
+/// A whole body that stands within a message.
+fn nested_body<'s, 'de>(context: Context<'s>, raw: Raw<'de>) -> Result<MessageDeserializer<'s, 'de>, Error> {
+    let (nested, id) = special::open_nested(context.schema, raw)?;
+    let Envelope {
+        api_version,
+        kind,
+        raw,
+    } = nested.envelope;
+    Ok(MessageDeserializer {
+        context,
+        id,
+        reader: Reader::nested(raw, nested.offset),
+        identity: Some((api_version, kind)),
+    })
+}
+
+#[cold]
+fn mismatch<'de, V: Visitor<'de>>(shape: &Shape, visitor: &V) -> Error {
+    let found = match shape {
+        Shape::String(_) | Shape::Bytes | Shape::Time | Shape::MicroTime | Shape::Quantity => {
+            Unexpected::Other("text")
+        }
+        Shape::Struct(_) | Shape::Map(_) => Unexpected::Map,
+        Shape::List(_) | Shape::ListMessage(_) => Unexpected::Seq,
+        Shape::FieldsV1 | Shape::RawExtension | Shape::Json => Unexpected::Other("raw JSON"),
+        _ => Unexpected::Other("a value of another type"),
+    };
+    Error::invalid_type(found, visitor)
+}
