@@ -2,7 +2,7 @@
 //! JSON or taken as they are: `cargo run --release --example watch_events`.
 #![allow(clippy::print_stdout)]
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use futures_util::{FutureExt, StreamExt, stream};
@@ -17,6 +17,8 @@ const EVENTS: usize = 500_000;
 /// A server whose watch is always ready with the next event.
 struct Endless {
     parse: bool,
+    /// When the events were ready.
+    started: Arc<OnceLock<Instant>>,
 }
 
 impl Source for Endless {
@@ -40,6 +42,7 @@ impl Source for Endless {
             false => texts.iter().map(|text| object(text)).collect(),
         };
         let parse = self.parse;
+        let _ = self.started.set(Instant::now());
         let events = (0..EVENTS).map(move |turn| {
             Input::Applied(if parse {
                 object(&texts[turn])
@@ -68,6 +71,11 @@ fn object(json: &str) -> Object {
 #[tokio::main(flavor = "current_thread")]
 async fn main() {
     for (what, parse) in [("objects as they are", false), ("objects cut out of JSON", true)] {
+        let started = Arc::new(OnceLock::new());
+        let source = Endless {
+            parse,
+            started: started.clone(),
+        };
         let config = Config {
             initial_list: InitialList::Paged,
             ..Default::default()
@@ -76,19 +84,16 @@ async fn main() {
             config,
             ..Default::default()
         };
-        let informer = Informer::start(Arc::new(Endless { parse }), options);
+        let informer = Informer::start(Arc::new(source), options);
         let mut changes = informer.subscribe(Default::default());
         while changes.next().await != Some(Notice::Synced) {}
-        // The first change comes once the source has made its events ready.
-        changes.next().await;
-        let start = Instant::now();
         let last = ResourceVersion::from((OBJECTS + EVENTS) as u64);
         let mut told = 0_u64;
         while informer.store().snapshot().version() != &last || changes.backlog() > 0 {
             changes.next().await;
             told += 1;
         }
-        let per_second = EVENTS as f64 / start.elapsed().as_secs_f64();
+        let per_second = EVENTS as f64 / started.get().expect("it watches").elapsed().as_secs_f64();
         let coalesced = changes.coalesced();
         println!(
             "{what}: {:.0} k events/s, {told} told, {coalesced} coalesced",

@@ -267,6 +267,8 @@ impl Driver {
                 Some(batch) => self.deliver(batch),
                 None => break,
             }
+            // A watch that always has more must leave the thread to its subscribers now and then.
+            tokio::task::yield_now().await;
         }
         self.close();
     }
