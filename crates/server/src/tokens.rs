@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use aws_lc_rs::{digest, rand};
+use aws_lc_rs::digest;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
@@ -31,8 +31,10 @@ impl Token {
 
     /// Makes a token nobody can guess.
     pub fn random() -> Self {
+        // Straight from the system: the generator that TLS brings along takes many milliseconds to get going, which
+        // a server without a port need not spend.
         let mut bytes = [0; TOKEN_BYTES];
-        rand::fill(&mut bytes).expect("the system has a source of randomness");
+        getrandom::fill(&mut bytes).expect("the system has a source of randomness");
         Self(URL_SAFE_NO_PAD.encode(bytes))
     }
 
