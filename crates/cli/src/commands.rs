@@ -1,14 +1,22 @@
 //! One file per command; here is which is which.
 
+mod annotate;
 mod api_resources;
 mod api_versions;
 mod apply;
 mod completion;
 mod create;
 mod delete;
+mod demo;
+mod describe;
 mod get;
+mod label;
+mod patch;
+mod scale;
 mod up;
 mod version;
+mod wait;
+mod watch;
 
 use clap::Subcommand;
 
@@ -20,11 +28,19 @@ use crate::session::Session;
 /// What can be done.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    Demo(demo::Demo),
     Up(up::Up),
     Get(get::Get),
+    Watch(watch::Watch),
+    Describe(describe::Describe),
     Apply(apply::Apply),
     Create(create::Create),
     Delete(delete::Delete),
+    Patch(patch::Patch),
+    Label(label::Label),
+    Annotate(annotate::Annotate),
+    Scale(scale::Scale),
+    Wait(wait::Wait),
     ApiResources(api_resources::ApiResources),
     ApiVersions(api_versions::ApiVersions),
     Version(version::Version),
@@ -39,15 +55,26 @@ pub(crate) async fn run(arguments: Arguments, session: &mut Session) -> Result<(
         logging,
     } = arguments;
     let cluster = |session: &Session| Cluster::new(&typed, logging.v, session);
+    // Boxed, or the future of every command would have the size of the largest.
     match command {
-        Command::Up(up) => up::run(up, typed.kubeconfig, session).await,
-        Command::Get(get) => get::run(get, &cluster(session)?, session).await,
-        Command::Apply(apply) => apply::run(apply, &cluster(session)?, session).await,
-        Command::Create(create) => create::run(create, &cluster(session)?, session).await,
-        Command::Delete(delete) => delete::run(delete, &cluster(session)?, session).await,
-        Command::ApiResources(asked) => api_resources::run(asked, &cluster(session)?, session).await,
-        Command::ApiVersions(_) => api_versions::run(&cluster(session)?, session).await,
-        Command::Version(version) => version::run(version, cluster(session), session).await,
+        Command::Demo(demo) => Box::pin(demo::run(demo, logging.v, session)).await,
+        Command::Up(up) => Box::pin(up::run(up, typed.kubeconfig, logging.v, session)).await,
+        Command::Get(get) => Box::pin(get::run(get, &cluster(session)?, session)).await,
+        Command::Watch(watch) => Box::pin(watch::run(watch, &cluster(session)?, session)).await,
+        Command::Describe(describe) => Box::pin(describe::run(describe, &cluster(session)?, session)).await,
+        Command::Apply(apply) => Box::pin(apply::run(apply, &cluster(session)?, session)).await,
+        Command::Create(create) => Box::pin(create::run(create, &cluster(session)?, session)).await,
+        Command::Delete(delete) => Box::pin(delete::run(delete, &cluster(session)?, session)).await,
+        Command::Patch(patch) => Box::pin(patch::run(patch, &cluster(session)?, session)).await,
+        Command::Label(label) => Box::pin(label::run(label, &cluster(session)?, session)).await,
+        Command::Annotate(annotate) => Box::pin(annotate::run(annotate, &cluster(session)?, session)).await,
+        Command::Scale(scale) => Box::pin(scale::run(scale, &cluster(session)?, session)).await,
+        Command::Wait(wait) => Box::pin(wait::run(wait, &cluster(session)?, session)).await,
+        Command::ApiResources(asked) => {
+            Box::pin(api_resources::run(asked, &cluster(session)?, session)).await
+        }
+        Command::ApiVersions(_) => Box::pin(api_versions::run(&cluster(session)?, session)).await,
+        Command::Version(version) => Box::pin(version::run(version, cluster(session), session)).await,
         Command::Completion(completion) => completion::run(&completion, session),
     }
 }

@@ -1,13 +1,106 @@
-//! A cluster in this process: the server's handle and a client that needs no port.
+//! A cluster in this process: an API server, what makes it live, and a client that needs no port.
 
+use std::sync::Arc;
+
+use clap::Args;
 use watchkeeper_client::config::Credentials;
 use watchkeeper_client::{Client, ClientOptions, Config, InProcess, Secret};
-use watchkeeper_server::Handle;
+use watchkeeper_server::{Builder, Handle, Server, StartError};
+use watchkeeper_simulator::{Simulator, SimulatorOptions};
 
+use crate::cluster::client_options;
 use crate::failure::Failure;
+use crate::session::Session;
+
+/// What lives in a local cluster.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct LocalOptions {
+    /// How many nodes run pods
+    #[arg(long, value_name = "COUNT", default_value_t = 2)]
+    nodes: usize,
+
+    /// Only the API server: nobody schedules or runs pods, or cleans up
+    #[arg(long)]
+    no_simulator: bool,
+}
+
+impl LocalOptions {
+    /// Whether somebody fulfils what objects ask for.
+    pub(crate) fn simulates(&self) -> bool {
+        !self.no_simulator
+    }
+}
+
+/// A running cluster.
+pub(crate) struct LocalCluster {
+    pub(crate) server: Handle,
+    pub(crate) client: Client,
+    simulator: Option<Simulator>,
+}
+
+impl LocalCluster {
+    /// One in memory, without a port.
+    pub(crate) async fn start(
+        options: &LocalOptions,
+        verbosity: i32,
+        session: &Session,
+    ) -> Result<Self, Failure> {
+        Self::of(Server::builder().in_memory(), options, verbosity, session).await
+    }
+
+    /// One as described.
+    pub(crate) async fn of(
+        builder: Builder,
+        options: &LocalOptions,
+        verbosity: i32,
+        session: &Session,
+    ) -> Result<Self, Failure> {
+        let server = builder.start().await.map_err(not_started)?;
+        let client = client(
+            &server,
+            ClientOptions {
+                rate_limit: None,
+                // Nobody typed these requests: what the server thinks of them is for the log.
+                warnings: Arc::new(|warning| tracing::debug!("{}", warning.text)),
+                ..client_options(verbosity, session.err.clone())
+            },
+        )?;
+        let simulator = options.simulates().then(|| {
+            let options = SimulatorOptions {
+                nodes: options.nodes,
+                ..Default::default()
+            };
+            Simulator::start(client.clone(), options)
+        });
+        Ok(Self {
+            server,
+            client,
+            simulator,
+        })
+    }
+
+    /// Stops everything and waits for it.
+    pub(crate) async fn stop(self) {
+        // The simulator is a client: it goes first.
+        if let Some(simulator) = self.simulator {
+            simulator.stop().await;
+        }
+        self.server.shutdown().await;
+    }
+}
+
+/// Why it did not start, and what to do about it.
+fn not_started(error: StartError) -> Failure {
+    let hint = match &error {
+        StartError::Listen { .. } => "; `--listen 127.0.0.1:0` takes a free port",
+        StartError::Exposed(_) => " (--token-auth-file)",
+        _ => "",
+    };
+    Failure::text(format!("{:#}{hint}", anyhow::Error::from(error)))
+}
 
 /// A client of a server in this process, as its administrator.
-pub(crate) fn client(server: &Handle, options: ClientOptions) -> Result<Client, Failure> {
+fn client(server: &Handle, options: ClientOptions) -> Result<Client, Failure> {
     let connector = server.connector();
     let connect = InProcess::new(move || {
         let connector = connector.clone();

@@ -5,7 +5,7 @@ use std::io;
 
 use watchkeeper_client::discovery::MapError;
 use watchkeeper_client::{ConfigError, Error, ErrorKind};
-use watchkeeper_meta::{Status, StatusDetails};
+use watchkeeper_meta::Status;
 
 /// Why a command, or one step of it, did not do what it was asked for.
 #[derive(Debug)]
@@ -130,8 +130,8 @@ fn words(error: &Error, doing: Option<&str>) -> String {
 
 /// What the server said. Faults in an object stand under its kind and name, whatever was being done with it.
 fn status_words(status: &Status, doing: Option<&str>) -> String {
-    if let (true, Some(details)) = (status.is_invalid(), &status.details) {
-        return invalid_words(details);
+    if status.is_invalid() {
+        return invalid_words(status);
     }
     let prefix = doing.map(|doing| format!("{doing}: ")).unwrap_or_default();
     match status.reason.to_string() {
@@ -140,8 +140,11 @@ fn status_words(status: &Status, doing: Option<&str>) -> String {
     }
 }
 
-fn invalid_words(details: &StatusDetails) -> String {
+/// The message repeats the faults, so it is told only where there are none.
+fn invalid_words(status: &Status) -> String {
+    let details = status.details.as_deref().cloned().unwrap_or_default();
     let subject = match details.kind.is_empty() && details.name.is_empty() {
+        true if details.causes.is_empty() => format!("The request is invalid: {}", status.message),
         true => "The request is invalid".to_owned(),
         false => format!("The {} {:?} is invalid", details.kind, details.name),
     };

@@ -17,14 +17,18 @@ mod duration;
 mod embedded;
 mod failure;
 mod format;
+mod happenings;
 mod json_path;
+mod live_view;
 mod manifests;
+mod marks;
 mod output;
 mod selection;
 mod session;
 mod stop;
 mod table;
 mod usage;
+mod waiting;
 
 use std::ffi::OsString;
 use std::io::Write as _;

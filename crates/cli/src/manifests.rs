@@ -88,6 +88,13 @@ impl Filenames {
     }
 }
 
+/// Reads the manifests of a text.
+pub(crate) fn parse(source: &str, bytes: &[u8]) -> Vec<Result<Manifest, Failure>> {
+    let mut found = Vec::new();
+    documents(source, bytes, &mut found);
+    found
+}
+
 fn standard_input(session: &mut Session, found: &mut Vec<Result<Manifest, Failure>>) {
     let mut bytes = Vec::new();
     match session

@@ -4,8 +4,9 @@ use std::io::Write as _;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
+use serde_json::Value;
 use watchkeeper_client::DynamicApi;
-use watchkeeper_meta::{DeleteOptions, FieldSelector, GetOptions, PropagationPolicy, WatchOptions};
+use watchkeeper_meta::{DeleteOptions, PropagationPolicy};
 
 use crate::cluster::{Cluster, display_name};
 use crate::duration;
@@ -13,6 +14,7 @@ use crate::failure::Failure;
 use crate::manifests::{Filenames, Manifest};
 use crate::selection::{Selectors, select};
 use crate::session::Session;
+use crate::waiting::until;
 
 /// Delete objects by file, by name or by label
 #[derive(Debug, Args)]
@@ -214,26 +216,22 @@ async fn of_manifest(manifest: Manifest, cluster: &Cluster) -> Result<Doomed, Fa
 impl Leaving {
     /// Returns once the object is gone, or another one has taken its name.
     async fn gone(self) -> Result<(), Failure> {
-        let api = self.api.metadata_only();
-        let mut first_uid = None;
-        loop {
-            let object = match api.get(&self.name, &GetOptions::default()).await {
-                Err(error) if error.is_not_found() => return Ok(()),
-                // Those who may delete need not be allowed to look.
-                Err(error) if error.is_forbidden() => return Ok(()),
-                found => found?,
+        let mut uid = Value::Null;
+        let gone = until(&self.api, &self.name, |object| {
+            let Some(object) = object else {
+                return Ok(true);
             };
-            let uid = first_uid.get_or_insert_with(|| object.uid().to_owned());
-            if uid != object.uid() || !object.is_deleting() {
-                return Ok(());
+            let own = &object["metadata"]["uid"];
+            if uid.is_null() {
+                uid = own.clone();
             }
-            let options = WatchOptions {
-                field_selector: FieldSelector::name(&*self.name),
-                resource_version: object.version(),
-                ..Default::default()
-            };
-            // Any event is a reason to look again; so is the end of the watch.
-            api.watch(&options).await?.next().await;
+            Ok(uid != *own || object["metadata"]["deletionTimestamp"].is_null())
+        })
+        .await;
+        match gone {
+            // Those who may delete need not be allowed to look.
+            Err(Failure::Cluster { error, .. }) if error.is_forbidden() => Ok(()),
+            gone => gone,
         }
     }
 }

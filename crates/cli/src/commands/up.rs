@@ -5,8 +5,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use clap::Args;
-use watchkeeper_server::{Handle, Server, StartError};
+use watchkeeper_server::{Builder, Handle, Server};
 
+use crate::embedded::{LocalCluster, LocalOptions};
 use crate::failure::Failure;
 use crate::session::Session;
 use crate::stop;
@@ -33,40 +34,43 @@ pub(crate) struct Up {
     /// Let the users of this file in: token,user,uid,"group1,group2" per line
     #[arg(long, value_name = "FILE")]
     token_auth_file: Option<PathBuf>,
+
+    #[command(flatten)]
+    local: LocalOptions,
 }
 
 /// Starts the server, says where it is, and waits for the wish to end.
-pub(crate) async fn run(up: Up, kubeconfig: Option<PathBuf>, session: &mut Session) -> Result<(), Failure> {
-    let server = start(&up).await?;
+pub(crate) async fn run(
+    up: Up,
+    kubeconfig: Option<PathBuf>,
+    verbosity: i32,
+    session: &mut Session,
+) -> Result<(), Failure> {
+    let cluster = LocalCluster::of(up.builder(), &up.local, verbosity, session).await?;
     let path = kubeconfig.unwrap_or_else(|| DEFAULT_KUBECONFIG.into());
-    let ready = write_kubeconfig(&server, &path)?;
+    let ready = write_kubeconfig(&cluster.server, &path)?;
     session.out.line(ready);
     stop::requested().await;
     session
         .err
         .line("stopping: open requests may finish (Ctrl-C again ends at once)");
     tokio::select! {
-        () = server.shutdown() => Ok(()),
+        () = cluster.stop() => Ok(()),
         () = stop::requested() => Err(Failure::text("ended before open requests had finished")),
     }
 }
 
-async fn start(up: &Up) -> Result<Handle, Failure> {
-    let mut server = Server::builder().listen(up.listen);
-    if let Some(directory) = &up.data_dir {
-        server = server.data_dir(directory);
+impl Up {
+    fn builder(&self) -> Builder {
+        let mut server = Server::builder().listen(self.listen);
+        if let Some(directory) = &self.data_dir {
+            server = server.data_dir(directory);
+        }
+        if let Some(file) = &self.token_auth_file {
+            server = server.token_file(file);
+        }
+        server
     }
-    if let Some(file) = &up.token_auth_file {
-        server = server.token_file(file);
-    }
-    server.start().await.map_err(|error| {
-        let hint = match &error {
-            StartError::Listen { .. } => "; `--listen 127.0.0.1:0` takes a free port",
-            StartError::Exposed(_) => " (--token-auth-file)",
-            _ => "",
-        };
-        Failure::text(format!("{:#}{hint}", anyhow::Error::from(error)))
-    })
 }
 
 /// Writes the kubeconfig; returns the line that says how to use it.

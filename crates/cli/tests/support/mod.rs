@@ -30,6 +30,7 @@ impl World {
     }
 
     /// Writes a manifest.
+    #[allow(dead_code, reason = "not every test has a manifest")]
     pub(crate) fn write(&self, name: &str, text: &str) -> &Self {
         let path = self.directory.path().join(name);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();

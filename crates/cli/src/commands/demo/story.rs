@@ -1,0 +1,142 @@
+//! The story: what a user would do, one act after the other, each when the one before has had its effect.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+use watchkeeper_client::DynamicApi;
+use watchkeeper_meta::{
+    ApplyOptions, CreateOptions, DeleteOptions, ListOptions, PatchKind, PatchOptions, PropagationPolicy,
+};
+
+use super::NAMESPACE;
+use crate::cluster::Cluster;
+use crate::failure::Failure;
+use crate::manifests;
+use crate::waiting::until;
+
+const MANIFEST: &str = include_str!("web.yaml");
+const NAME: &str = "web";
+
+/// Plays all acts. `living` says whether somebody fulfils what the objects ask for.
+pub(super) async fn tell(
+    cluster: Cluster,
+    living: bool,
+    pace: Duration,
+    sentences: mpsc::Sender<String>,
+) -> Result<(), Failure> {
+    let story = Story {
+        deployments: cluster.objects(&cluster.resource("deployments").await?.resource, false),
+        services: cluster.objects(&cluster.resource("services").await?.resource, false),
+        pods: cluster.objects(&cluster.resource("pods").await?.resource, false),
+        cluster,
+        living,
+        pace,
+        sentences,
+    };
+    story.create_namespace().await?;
+    story.apply().await?;
+    story.update().await?;
+    if living {
+        story.lose_a_pod().await?;
+    }
+    story.delete().await
+}
+
+struct Story {
+    cluster: Cluster,
+    deployments: DynamicApi,
+    services: DynamicApi,
+    pods: DynamicApi,
+    living: bool,
+    pace: Duration,
+    sentences: mpsc::Sender<String>,
+}
+
+impl Story {
+    async fn create_namespace(&self) -> Result<(), Failure> {
+        let namespaces = self
+            .cluster
+            .objects(&self.cluster.resource("namespaces").await?.resource, false);
+        let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}});
+        namespaces.create(&namespace, &CreateOptions::default()).await?;
+        Ok(())
+    }
+
+    async fn apply(&self) -> Result<(), Failure> {
+        self.say("apply -f web.yaml: a deployment of 3 pods, and a service")
+            .await;
+        for manifest in manifests::parse("web.yaml", MANIFEST.as_bytes()) {
+            let manifest = manifest?;
+            let target = manifest.target(&self.cluster).await?;
+            let options = ApplyOptions {
+                field_manager: "watchkeeper-demo".to_owned(),
+                ..Default::default()
+            };
+            target.apply(&manifest.name, &manifest.object, &options).await?;
+        }
+        self.rolled_out().await
+    }
+
+    async fn update(&self) -> Result<(), Failure> {
+        self.say("a new image: pods are replaced a few at a time").await;
+        let patch = json!({"spec": {"template": {"spec": {"containers": [
+            {"name": NAME, "image": "example.com/web:2.0"},
+        ]}}}});
+        self.deployments
+            .patch(NAME, PatchKind::Strategic, &patch, &PatchOptions::default())
+            .await?;
+        self.rolled_out().await
+    }
+
+    async fn lose_a_pod(&self) -> Result<(), Failure> {
+        let pods = self.pods.list(&ListOptions::default()).await?;
+        let Some(pod) = pods.items.iter().find(|pod| !pod.is_deleting()) else {
+            return Ok(());
+        };
+        self.say("a pod is deleted: the replica set makes another").await;
+        self.pods.delete(pod.name(), &DeleteOptions::default()).await?;
+        until(&self.pods, pod.name(), |pod| Ok(pod.is_none())).await?;
+        self.rolled_out().await
+    }
+
+    async fn delete(&self) -> Result<(), Failure> {
+        self.say("everything is deleted: pods and replica sets follow their deployment")
+            .await;
+        let options = DeleteOptions {
+            propagation_policy: Some(PropagationPolicy::Background),
+            ..Default::default()
+        };
+        self.services.delete(NAME, &options).await?;
+        self.deployments.delete(NAME, &options).await?;
+        Ok(())
+    }
+
+    /// Returns once the deployment is what it should be, and the audience has had time to look.
+    async fn rolled_out(&self) -> Result<(), Failure> {
+        if self.living {
+            until(&self.deployments, NAME, |deployment| {
+                Ok(deployment.is_some_and(is_rolled_out))
+            })
+            .await?;
+        }
+        tokio::time::sleep(self.pace).await;
+        Ok(())
+    }
+
+    async fn say(&self, sentence: &str) {
+        // An audience that has left is no reason to stop.
+        let _ = self.sentences.send(sentence.to_owned()).await;
+    }
+}
+
+/// What `kubectl rollout status` waits for.
+fn is_rolled_out(deployment: &Value) -> bool {
+    let status = &deployment["status"];
+    let count = |name: &str| status[name].as_u64().unwrap_or(0);
+    let wanted = deployment["spec"]["replicas"].as_u64().unwrap_or(1);
+    status["observedGeneration"].as_u64() >= deployment["metadata"]["generation"].as_u64()
+        && count("updatedReplicas") == wanted
+        && count("replicas") == wanted
+        && count("availableReplicas") == wanted
+}

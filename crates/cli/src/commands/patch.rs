@@ -1,0 +1,75 @@
+//! `patch`: changes fields of objects.
+
+use std::io::Write as _;
+
+use clap::{Args, ValueEnum};
+use watchkeeper_meta::{GetOptions, PatchKind, PatchOptions};
+use watchkeeper_wire::yaml::{self, Mode};
+
+use crate::cluster::{Cluster, display_name};
+use crate::failure::Failure;
+use crate::selection::select_one;
+use crate::session::Session;
+
+/// Change fields of an object
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  watchkeeper patch deployment web -p '{\"spec\":{\"replicas\":3}}'
+  watchkeeper patch pod/web --type json -p '[{\"op\":\"remove\",\"path\":\"/metadata/labels/old\"}]'
+  watchkeeper patch node/a --subresource status --type merge -p 'status: {phase: Running}'")]
+pub(crate) struct Patch {
+    /// Which object: kind/name, or a kind and a name
+    #[arg(value_name = "RESOURCE", required = true)]
+    words: Vec<String>,
+
+    /// The patch, in JSON or YAML
+    #[arg(short, long, value_name = "PATCH")]
+    patch: String,
+
+    /// How it is meant
+    #[arg(long = "type", default_value = "strategic")]
+    kind: Kind,
+
+    /// The part of the object to change: status, scale
+    #[arg(long, value_name = "NAME")]
+    subresource: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Kind {
+    /// The changed fields; lists merge by the keys of their items
+    Strategic,
+    /// The changed fields; null removes (RFC 7386)
+    Merge,
+    /// A list of operations (RFC 6902)
+    Json,
+}
+
+/// Patches, and says whether that changed anything.
+pub(crate) async fn run(patch: Patch, cluster: &Cluster, session: &mut Session) -> Result<(), Failure> {
+    let document = yaml::first_document(patch.patch.as_bytes(), Mode::Strict)
+        .map_err(|error| Failure::text(format!("unable to parse {:?}: {error}", patch.patch)))?;
+    let (found, name) = select_one(cluster, &patch.words).await?;
+    let mut api = cluster.objects(&found.resource, false);
+    let before = api.get(&name, &GetOptions::default()).await?;
+    if let Some(subresource) = patch.subresource {
+        api = api.subresource(subresource);
+    }
+    let kind = match patch.kind {
+        Kind::Strategic => PatchKind::Strategic,
+        Kind::Merge => PatchKind::Merge,
+        Kind::Json => PatchKind::Json,
+    };
+    let after = api
+        .patch(&name, kind, &document.value, &PatchOptions::default())
+        .await?;
+    let note = match before.is_same_version(&after) {
+        true => " (no change)",
+        false => "",
+    };
+    Ok(writeln!(
+        session.out,
+        "{} patched{note}",
+        display_name(api.resource(), &name)
+    )?)
+}

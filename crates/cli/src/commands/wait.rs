@@ -1,0 +1,138 @@
+//! `wait`: until objects are as wanted.
+
+use std::io::Write as _;
+use std::time::Duration;
+
+use clap::Args;
+use serde_json::Value;
+use watchkeeper_meta::GroupResource;
+
+use crate::cluster::{Cluster, display_name};
+use crate::duration;
+use crate::failure::Failure;
+use crate::happenings::condition;
+use crate::json_path::{Path, plain};
+use crate::selection::{Selectors, select};
+use crate::session::Session;
+use crate::waiting::until;
+
+/// Wait until objects are as wanted
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  watchkeeper wait --for=condition=Available deployment/web
+  watchkeeper wait --for=delete pod/web-0 --timeout 60s
+  watchkeeper wait --for=jsonpath='{.status.phase}'=Running pod -l app=web
+  watchkeeper wait --for=create configmap/settings")]
+pub(crate) struct Wait {
+    /// Which objects: kind/name …, or a kind and -l
+    #[arg(value_name = "RESOURCE", required = true)]
+    words: Vec<String>,
+
+    #[command(flatten)]
+    selectors: Selectors,
+
+    /// delete, create, condition=NAME[=VALUE] or jsonpath={PATH}[=VALUE]
+    #[arg(long = "for", value_name = "WHAT")]
+    wanted: String,
+
+    /// How long; 0 waits as long as it takes
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = duration::parse)]
+    timeout: Duration,
+}
+
+/// What is waited for.
+#[derive(Debug, PartialEq)]
+enum Wanted {
+    Deleted,
+    Created,
+    Condition(String, String),
+    Field(Path, Option<String>),
+}
+
+/// Waits for all objects, one after the other: the last one decides.
+pub(crate) async fn run(wait: Wait, cluster: &Cluster, session: &mut Session) -> Result<(), Failure> {
+    let wanted = Wanted::parse(&wait.wanted)?;
+    let mut failures = Vec::new();
+    let deadline = tokio::time::Instant::now() + wait.timeout;
+    for selected in select(cluster, &wait.words).await? {
+        let api = cluster.objects(&selected.resource.resource, false);
+        let names = match selected.names.is_empty() {
+            false => selected.names,
+            true => {
+                let list = api.pages(&wait.selectors.list_options()?, None).collect().await?;
+                list.items.iter().map(|object| object.name().to_owned()).collect()
+            }
+        };
+        for name in names {
+            let resource = selected.resource.resource.group_resource();
+            let met = until(&api, &name, |object| wanted.is_met(object, &resource, &name));
+            let result = match wait.timeout.is_zero() {
+                true => met.await,
+                false => tokio::time::timeout_at(deadline, met).await.unwrap_or_else(|_| {
+                    Err(Failure::text(format!(
+                        "timed out waiting for the condition on {resource}/{name}"
+                    )))
+                }),
+            };
+            match result {
+                Ok(()) => {
+                    writeln!(
+                        session.out,
+                        "{} condition met",
+                        display_name(api.resource(), &name)
+                    )?;
+                    session.out.flush()?;
+                }
+                Err(failure) => failures.push(failure),
+            }
+        }
+    }
+    Failure::all(failures)
+}
+
+impl Wanted {
+    fn parse(text: &str) -> Result<Self, Failure> {
+        let (what, rest) = text.split_once('=').unwrap_or((text, ""));
+        match (what.to_lowercase().as_str(), rest) {
+            ("delete", "") => Ok(Self::Deleted),
+            ("create", "") => Ok(Self::Created),
+            ("condition", rest) if !rest.is_empty() => {
+                let (name, value) = rest.split_once('=').unwrap_or((rest, "True"));
+                Ok(Self::Condition(name.to_owned(), value.to_owned()))
+            }
+            ("jsonpath", rest) if rest.starts_with('{') => {
+                let (path, rest) = rest[1..].split_once('}').unwrap_or((&rest[1..], ""));
+                let path = Path::parse(path).map_err(Failure::text)?;
+                Ok(Self::Field(path, rest.strip_prefix('=').map(str::to_owned)))
+            }
+            _ => Err(Failure::text(format!(
+                "unrecognized condition: {text:?}; use delete, create, condition=NAME or jsonpath={{PATH}}=VALUE"
+            ))),
+        }
+    }
+
+    fn is_met(&self, object: Option<&Value>, resource: &GroupResource, name: &str) -> Result<bool, Failure> {
+        let Some(object) = object else {
+            return match self {
+                Self::Deleted => Ok(true),
+                Self::Created => Ok(false),
+                _ => Err(Failure::text(format!(
+                    "{resource} {name:?} not found; --for=create waits for it"
+                ))),
+            };
+        };
+        Ok(match self {
+            Self::Deleted => false,
+            Self::Created => true,
+            Self::Condition(kind, value) => {
+                condition(object, kind).is_some_and(|status| status.eq_ignore_ascii_case(value))
+            }
+            Self::Field(path, value) => {
+                let found = path.find(object);
+                found
+                    .iter()
+                    .any(|found| value.as_ref().is_none_or(|value| plain(found) == *value))
+            }
+        })
+    }
+}

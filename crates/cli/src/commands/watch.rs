@@ -1,0 +1,235 @@
+//! `watch`: several kinds and namespaces in one stream that heals itself and survives a restart.
+
+use std::collections::HashMap;
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use serde_json::json;
+use watchkeeper_meta::{FieldSelector, Resource};
+use watchkeeper_runtime::api_source::ApiSource;
+use watchkeeper_runtime::follow::{Follow, Followed};
+use watchkeeper_runtime::position::PositionFile;
+use watchkeeper_runtime::watcher::Config;
+
+use crate::cluster::{Cluster, is_namespaced};
+use crate::duration;
+use crate::failure::Failure;
+use crate::happenings::{Happening, Ledger, What};
+use crate::live_view::LiveView;
+use crate::selection::{Selectors, select};
+use crate::session::Session;
+use crate::stop;
+
+/// Follow what happens to objects, across broken connections and restarts
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  watchkeeper watch pods
+  watchkeeper watch pods,deployments -n shop,web
+  watchkeeper watch pods -A --position pods.json     go on after a restart, deletes included
+  watchkeeper watch pods -A --output json | jq .object.metadata.name
+
+After a restart with --position, APPLIED means added or modified while nobody watched.")]
+pub(crate) struct Watch {
+    /// What to follow: kinds, or kind/name …
+    #[arg(value_name = "RESOURCE", required = true)]
+    words: Vec<String>,
+
+    #[command(flatten)]
+    selectors: Selectors,
+
+    /// In all namespaces
+    #[arg(short = 'A', long)]
+    all_namespaces: bool,
+
+    /// Keep in this file how far events were printed, and go on from there
+    #[arg(long, value_name = "FILE")]
+    position: Option<PathBuf>,
+
+    /// How: a line or a JSON document per event
+    #[arg(short, long, value_name = "FORMAT", default_value = "line")]
+    output: Format,
+
+    /// End after so many events, but not in the midst of a list
+    #[arg(long, value_name = "EVENTS")]
+    count: Option<usize>,
+
+    /// End after so long
+    #[arg(long = "for", value_name = "TIME", value_parser = duration::parse)]
+    duration: Option<Duration>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Format {
+    Line,
+    Json,
+}
+
+/// Follows until the user, `--count` or `--for` ends it; the position is written down in any case.
+pub(crate) async fn run(watch: Watch, cluster: &Cluster, session: &mut Session) -> Result<(), Failure> {
+    let mut following = Following {
+        follow: match &watch.position {
+            Some(path) => Follow::with_position(PositionFile::open(path).map_err(Failure::other)?),
+            None => Follow::new(),
+        },
+        resources: HashMap::new(),
+        ledger: Ledger::default(),
+        view: LiveView::new(),
+        format: watch.output,
+    };
+    watch.add_streams(&mut following, cluster).await?;
+    let result = tokio::select! {
+        result = following.run(watch.count, session) => result,
+        () = stop::requested() => Ok(()),
+        () = sleep(watch.duration) => Ok(()),
+    };
+    result.and(following.follow.finish().map_err(Failure::other))
+}
+
+async fn sleep(duration: Option<Duration>) {
+    match duration {
+        Some(duration) => tokio::time::sleep(duration).await,
+        None => std::future::pending().await,
+    }
+}
+
+impl Watch {
+    async fn add_streams(&self, following: &mut Following, cluster: &Cluster) -> Result<(), Failure> {
+        for selected in select(cluster, &self.kinds()).await? {
+            let resource = &selected.resource.resource;
+            let names = match selected.names.is_empty() {
+                true => vec![None],
+                false => selected.names.iter().map(Some).collect(),
+            };
+            for namespace in self.namespaces(resource, cluster) {
+                for name in &names {
+                    self.add_stream(following, cluster, resource, &namespace, *name)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn add_stream(
+        &self,
+        following: &mut Following,
+        cluster: &Cluster,
+        resource: &Resource,
+        namespace: &str,
+        name: Option<&String>,
+    ) -> Result<(), Failure> {
+        let (labels, mut fields) = (self.selectors.labels()?, self.selectors.fields()?);
+        if let Some(name) = name {
+            fields = FieldSelector::name(name.clone());
+        }
+        let stream = stream_name(resource, namespace, &labels.to_string(), &fields.to_string());
+        let api = cluster.client.dynamic(resource.clone()).namespace(namespace);
+        let source = Arc::new(ApiSource::selected(api, labels, fields));
+        following.follow.add(&stream, source, Config::default());
+        following.resources.insert(stream.into(), resource.clone());
+        Ok(())
+    }
+
+    /// All words are kinds here, so `pods services` means what `pods,services` means.
+    fn kinds(&self) -> Vec<String> {
+        match self.words.iter().any(|word| word.contains('/')) {
+            true => self.words.clone(),
+            false => vec![self.words.join(",")],
+        }
+    }
+
+    /// One stream for all namespaces, or one for each that was named.
+    fn namespaces(&self, resource: &Resource, cluster: &Cluster) -> Vec<String> {
+        match self.all_namespaces || !is_namespaced(resource) {
+            true => vec![String::new()],
+            false => cluster.namespace.split(',').map(str::to_owned).collect(),
+        }
+    }
+}
+
+/// A stream's place in the position file: all that decides what it sees.
+fn stream_name(resource: &Resource, namespace: &str, labels: &str, fields: &str) -> String {
+    let mut name = resource.group_version_resource().group_resource().to_string();
+    for (word, value) in [
+        ("in", namespace),
+        ("with labels", labels),
+        ("with fields", fields),
+    ] {
+        if !value.is_empty() {
+            name.push_str(&format!(" {word} {value}"));
+        }
+    }
+    name
+}
+
+struct Following {
+    follow: Follow,
+    resources: HashMap<Arc<str>, Resource>,
+    ledger: Ledger,
+    view: LiveView,
+    format: Format,
+}
+
+impl Following {
+    async fn run(&mut self, count: Option<usize>, session: &mut Session) -> Result<(), Failure> {
+        let mut last_failure = None;
+        let mut left = count.unwrap_or(usize::MAX);
+        // Half a list counts as nothing handled: all of it would be seen again.
+        while left > 0 || self.ledger.is_listing() {
+            let Some(Followed { stream, what }) = self.follow.next().await.map_err(Failure::other)? else {
+                return Err(last_failure.unwrap_or_else(|| Failure::text("the watch has ended")));
+            };
+            match what {
+                Ok(event) => {
+                    for happening in self.ledger.note(&stream, event) {
+                        self.show(&happening, &stream, session)?;
+                        left = left.saturating_sub(1);
+                    }
+                }
+                Err(failure) => {
+                    let failure = format!("{stream}: {:#}", anyhow::Error::from(failure));
+                    session.err.line(format!("Warning: {failure}"));
+                    last_failure = Some(Failure::text(failure));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn show(
+        &mut self,
+        happening: &Happening,
+        stream: &Arc<str>,
+        session: &mut Session,
+    ) -> Result<(), Failure> {
+        let resource = &self.resources[stream];
+        match self.format {
+            Format::Line => Ok(self.view.show(happening, resource, session)?),
+            Format::Json => show_json(happening, resource, session),
+        }
+    }
+}
+
+fn show_json(happening: &Happening, resource: &Resource, session: &mut Session) -> Result<(), Failure> {
+    let object = match &happening.object {
+        Some(object) => object.to_value().map_err(Failure::other)?,
+        // It went while nobody watched: all that is left is who it was.
+        None => json!({
+            "apiVersion": resource.group_version_kind().api_version(),
+            "kind": resource.kind,
+            "metadata": {"namespace": happening.key.namespace(), "name": happening.key.name()},
+        }),
+    };
+    let mut object = object;
+    crate::format::complete(&mut object, resource, true);
+    // Whoever reads JSON knows three words; a fourth would break their program.
+    let kind = match happening.what {
+        What::Applied => What::Modified,
+        what => what,
+    };
+    let event = json!({"type": kind.as_str(), "object": object});
+    writeln!(session.out, "{event}")?;
+    Ok(session.out.flush()?)
+}

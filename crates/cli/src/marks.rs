@@ -1,0 +1,145 @@
+//! Labels and annotations on existing objects: `app=web`, and `app-` to remove.
+
+use std::io::Write as _;
+
+use clap::Args;
+use serde_json::{Map, Value, json};
+use watchkeeper_client::DynamicApi;
+use watchkeeper_meta::{GetOptions, PatchKind, PatchOptions};
+use watchkeeper_wire::Object;
+
+use crate::cluster::{Cluster, display_name};
+use crate::failure::Failure;
+use crate::selection::{Selectors, select};
+use crate::session::Session;
+
+/// Which objects, and what to put on them.
+#[derive(Debug, Args)]
+pub(crate) struct MarkArguments {
+    /// Which objects, then KEY=VALUE to set and KEY- to remove
+    #[arg(value_name = "RESOURCE… KEY=VALUE", required = true)]
+    words: Vec<String>,
+
+    #[command(flatten)]
+    selectors: Selectors,
+
+    /// Every object of the kinds
+    #[arg(long)]
+    all: bool,
+
+    /// Replace values that are there already
+    #[arg(long)]
+    overwrite: bool,
+}
+
+/// Where the marks are, and the word for having put them there.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct MarkKind {
+    pub(crate) field: &'static str,
+    pub(crate) done: &'static str,
+}
+
+/// Marks each object; failures are told last.
+pub(crate) async fn run(
+    arguments: MarkArguments,
+    kind: MarkKind,
+    cluster: &Cluster,
+    session: &mut Session,
+) -> Result<(), Failure> {
+    let is_change = |word: &&String| word.contains('=') || word.ends_with('-');
+    let words: Vec<String> = arguments
+        .words
+        .iter()
+        .filter(|word| !is_change(word))
+        .cloned()
+        .collect();
+    let changes: Map<String, Value> = arguments
+        .words
+        .iter()
+        .filter(is_change)
+        .map(|word| change(word))
+        .collect();
+    if changes.is_empty() {
+        return Err(Failure::text("say what to change: KEY=VALUE, or KEY- to remove"));
+    }
+    let mut failures = Vec::new();
+    for selected in select(cluster, &words).await? {
+        let api = cluster.objects(&selected.resource.resource, false);
+        let names = arguments.names(&selected.names, &api).await?;
+        for name in names {
+            match arguments.one(&api, &name, kind, &changes).await {
+                Ok(done) => writeln!(session.out, "{} {done}", display_name(api.resource(), &name))?,
+                Err(failure) => failures.push(failure),
+            }
+        }
+    }
+    Failure::all(failures)
+}
+
+fn change(word: &str) -> (String, Value) {
+    match word.split_once('=') {
+        Some((key, value)) => (key.to_owned(), value.into()),
+        None => (word.trim_end_matches('-').to_owned(), Value::Null),
+    }
+}
+
+impl MarkArguments {
+    async fn names(&self, named: &[String], api: &DynamicApi) -> Result<Vec<String>, Failure> {
+        if !named.is_empty() {
+            return Ok(named.to_vec());
+        }
+        if !self.all && self.selectors.is_empty() {
+            return Err(Failure::text("name objects, or say which with -l or --all"));
+        }
+        let options = self.selectors.list_options()?;
+        let list = api
+            .clone()
+            .metadata_only()
+            .pages(&options, None)
+            .collect()
+            .await?;
+        Ok(list.items.iter().map(|object| object.name().to_owned()).collect())
+    }
+
+    async fn one(
+        &self,
+        api: &DynamicApi,
+        name: &str,
+        kind: MarkKind,
+        changes: &Map<String, Value>,
+    ) -> Result<String, Failure> {
+        let before = api
+            .clone()
+            .metadata_only()
+            .get(name, &GetOptions::default())
+            .await?;
+        if !self.overwrite {
+            refuse_overwrite(&before, kind, changes)?;
+        }
+        let patch = json!({"metadata": {kind.field: changes}});
+        let after = api
+            .patch(name, PatchKind::Merge, &patch, &PatchOptions::default())
+            .await?;
+        Ok(match before.is_same_version(&after) {
+            true => format!("not {}", kind.done),
+            false => kind.done.to_owned(),
+        })
+    }
+}
+
+fn refuse_overwrite(before: &Object, kind: MarkKind, changes: &Map<String, Value>) -> Result<(), Failure> {
+    for (key, value) in changes {
+        let present = match kind.field {
+            "labels" => before.label(key),
+            _ => before.annotation(key),
+        };
+        if let (Some(present), Value::String(value)) = (present, value)
+            && present != *value
+        {
+            return Err(Failure::text(format!(
+                "'{key}' already has a value ({present}), and --overwrite is false"
+            )));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,50 @@
+//! Waiting for one object to become what somebody wants, by watching it: no polling, no missed moment.
+
+use serde_json::Value;
+use watchkeeper_client::{DynamicApi, WatchEvent};
+use watchkeeper_meta::{FieldSelector, GetOptions, ResourceVersion, WatchOptions};
+use watchkeeper_wire::Object;
+
+use crate::failure::Failure;
+
+/// Returns once `wanted` says so. It sees the object as it is now and after each change; `None` if there is none.
+pub(crate) async fn until(
+    api: &DynamicApi,
+    name: &str,
+    mut wanted: impl FnMut(Option<&Value>) -> Result<bool, Failure>,
+) -> Result<(), Failure> {
+    loop {
+        let (found, version) = match api.get(name, &GetOptions::default()).await {
+            Ok(object) => (Some(value(&object)?), object.version()),
+            // Without a version a watch begins with what is there, so a creation in between is not missed.
+            Err(error) if error.is_not_found() => (None, ResourceVersion::unset()),
+            Err(error) => return Err(error.into()),
+        };
+        if wanted(found.as_ref())? {
+            return Ok(());
+        }
+        let options = WatchOptions {
+            field_selector: FieldSelector::name(name.to_owned()),
+            resource_version: version,
+            allow_bookmarks: true,
+            ..Default::default()
+        };
+        let mut events = api.watch(&options).await?;
+        // A watch that ends or breaks is a reason to look again, nothing more.
+        while let Some(Ok(event)) = events.next().await {
+            let met = match event {
+                WatchEvent::Added(object) | WatchEvent::Modified(object) => wanted(Some(&value(&object)?))?,
+                WatchEvent::Deleted(_) => wanted(None)?,
+                WatchEvent::Bookmark(_) | WatchEvent::Undecodable(_) => false,
+                WatchEvent::Error(_) => break,
+            };
+            if met {
+                return Ok(());
+            }
+        }
+    }
+}
+
+fn value(object: &Object) -> Result<Value, Failure> {
+    object.to_value().map_err(Failure::other)
+}

@@ -1,0 +1,256 @@
+//! Verbs on single objects, in kubectl's words.
+
+mod support;
+
+use expect_test::{Expect, expect};
+use support::World;
+
+async fn check(world: &World, line: &str, expected: Expect) {
+    expected.assert_eq(&world.run(line).await);
+}
+
+async fn with_a_deployment() -> World {
+    let world = World::new().await;
+    world.write(
+        "web.yaml",
+        "apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web}
+spec:
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web}}
+    spec: {containers: [{name: web, image: web}]}
+",
+    );
+    world.run("apply -f @web.yaml").await;
+    world
+}
+
+#[tokio::test]
+async fn objects_are_patched_labelled_and_scaled() {
+    let world = with_a_deployment().await;
+    check(
+        &world,
+        r#"patch deployment web -p {"spec":{"replicas":2}}"#,
+        expect![[r#"
+            deployment.apps/web patched
+        "#]],
+    )
+    .await;
+    check(
+        &world,
+        r#"patch deployment/web --type merge -p spec:{replicas:2}"#,
+        expect![[r#"
+            stderr: Error from server (BadRequest): error decoding patch: json: cannot unmarshal string into Go value of type map[string]interface {}
+            exit 1
+        "#]],
+    )
+    .await;
+    check(
+        &world,
+        r#"patch deploy web --type merge -p {"spec":{"replicas":2}}"#,
+        expect![[r#"
+            deployment.apps/web patched (no change)
+        "#]],
+    )
+    .await;
+    check(
+        &world,
+        r#"patch deploy web --type json -p [{"op":"remove","path":"/nothing"}]"#,
+        expect![[r#"
+            stderr: The request is invalid: the server rejected our request due to an error in our request
+            exit 1
+        "#]],
+    )
+    .await;
+    check(
+        &world,
+        "label deployment web tier=front",
+        expect![[r#"
+        deployment.apps/web labeled
+    "#]],
+    )
+    .await;
+    check(
+        &world,
+        "label deployment web tier=front",
+        expect![[r#"
+        deployment.apps/web not labeled
+    "#]],
+    )
+    .await;
+    check(
+        &world,
+        "label deployment web tier=back",
+        expect![[r#"
+        stderr: error: 'tier' already has a value (front), and --overwrite is false
+        exit 1
+    "#]],
+    )
+    .await;
+    check(
+        &world,
+        "label deployments --all tier=back --overwrite",
+        expect![[r#"
+            deployment.apps/web labeled
+        "#]],
+    )
+    .await;
+    check(
+        &world,
+        "label deployment web tier-",
+        expect![[r#"
+        deployment.apps/web labeled
+    "#]],
+    )
+    .await;
+    check(
+        &world,
+        "annotate deployment/web note=seen",
+        expect![[r#"
+        deployment.apps/web annotated
+    "#]],
+    )
+    .await;
+    check(
+        &world,
+        "scale deployment/web --replicas 4",
+        expect![[r#"
+        deployment.apps/web scaled
+    "#]],
+    )
+    .await;
+    check(
+        &world,
+        "get deployment web -o jsonpath={.spec.replicas}{.metadata.annotations.note}",
+        expect!["4seen"],
+    )
+    .await;
+    check(
+        &world,
+        "scale configmap/x --replicas 4",
+        expect![[r#"
+        stderr: error: configmaps cannot be scaled: it has no replicas
+        exit 1
+    "#]],
+    )
+    .await;
+    check(
+        &world,
+        "scale deployment/missing --replicas 4",
+        expect![[r#"
+        stderr: Error from server (NotFound): deployments.apps "missing" not found
+        exit 1
+    "#]],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn waits_end_when_the_condition_is_met_or_time_is_up() {
+    let world = with_a_deployment().await;
+    check(
+        &world,
+        "wait --for=create deployment/web",
+        expect![[r#"
+        deployment.apps/web condition met
+    "#]],
+    )
+    .await;
+    check(
+        &world,
+        "wait --for=delete deployment/missing",
+        expect![[r#"
+        deployment.apps/missing condition met
+    "#]],
+    )
+    .await;
+    check(
+        &world,
+        "wait --for=jsonpath={.spec.replicas}=1 deployment/web",
+        expect![[r#"
+            deployment.apps/web condition met
+        "#]],
+    )
+    .await;
+    check(
+        &world,
+        "wait --for=condition=Available deployment/web --timeout 1ms",
+        expect![[r#"
+            stderr: error: timed out waiting for the condition on deployments.apps/web
+            exit 1
+        "#]],
+    )
+    .await;
+    check(
+        &world,
+        "wait --for=condition=Available deployment/missing",
+        expect![[r#"
+            stderr: error: deployments.apps "missing" not found; --for=create waits for it
+            exit 1
+        "#]],
+    )
+    .await;
+    check(&world, "wait --for=luck deployment/web", expect![[r#"
+        stderr: error: unrecognized condition: "luck"; use delete, create, condition=NAME or jsonpath={PATH}=VALUE
+        exit 1
+    "#]]).await;
+    let (created, _) = tokio::join!(world.run("wait --for=create cm/late --timeout 5m"), async {
+        world.write(
+            "late.yaml",
+            "{apiVersion: v1, kind: ConfigMap, metadata: {name: late}}",
+        );
+        world.run("create -f @late.yaml").await
+    });
+    expect![[r#"
+        configmap/late condition met
+    "#]]
+    .assert_eq(&created);
+}
+
+#[tokio::test]
+async fn an_object_is_described_with_its_events() {
+    let world = World::new().await;
+    world.write(
+        "a.yaml",
+        "{apiVersion: v1, kind: ConfigMap, metadata: {name: a, labels: {app: web, tier: front}}, data: {key: value}}",
+    );
+    world.run("create -f @a.yaml").await;
+    let created = world
+        .run("get cm a -o jsonpath={.metadata.creationTimestamp}")
+        .await;
+    let screen = world.run("describe cm a").await.replace(created.trim(), "…");
+    expect![[r#"
+        Name:          a
+        Namespace:     default
+        Labels:        app=web
+                       tier=front
+        Annotations:   <none>
+        API Version:   v1
+        Kind:          ConfigMap
+        Created:       …
+        Data:
+          Key: value
+        Events: <none>
+    "#]]
+    .assert_eq(&screen);
+    check(
+        &world,
+        "describe cm missing",
+        expect![[r#"
+        stderr: Error from server (NotFound): configmaps "missing" not found
+        exit 1
+    "#]],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn completion_scripts_know_the_commands() {
+    let world = World::new().await;
+    for shell in ["bash", "zsh", "fish"] {
+        let script = world.run(&format!("completion {shell}")).await;
+        assert!(script.contains("api-resources"), "{shell}");
+    }
+}
