@@ -89,9 +89,8 @@ pub enum UnknownFields {
     Keep,
 }
 
-/// One field of a [`Type`]. What readers need comes first, on one cache line.
+/// One field of a [`Type`].
 #[derive(Clone, Debug, Default, PartialEq)]
-#[repr(C, align(64))]
 pub struct Field {
     /// The name in JSON; empty for an embedded type, whose fields belong to the outer object.
     pub name: Text,

@@ -22,6 +22,9 @@ use crate::protobuf::primitive::{Reader, put_varint};
 
 const MAGIC: &[u8] = b"WKS1";
 
+/// More texts, types or fields than any file has.
+const MAX_LIST: usize = 1 << 14;
+
 /// Lists of lists of maps: no declared type nests deeper.
 const SHAPE_DEPTH: usize = 8;
 
@@ -212,7 +215,12 @@ impl File {
         mut read: impl FnMut(&mut Self) -> Result<T, SchemaError>,
     ) -> Result<Vec<T>, SchemaError> {
         let count = self.number()?;
-        (0..count).map(|_| read(self)).collect()
+        // Sized at once, so that nothing is moved; a damaged count may not ask for more than a file can hold.
+        let mut items = Vec::with_capacity(count.min(MAX_LIST));
+        for _ in 0..count {
+            items.push(read(self)?);
+        }
+        Ok(items)
     }
 
     fn new_text(&mut self) -> Result<Text, SchemaError> {
