@@ -231,7 +231,7 @@ async fn an_object_is_described_with_its_events() {
         Kind:          ConfigMap
         Created:       …
         Data:
-          Key: value
+          key: value
         Events: <none>
     "#]]
     .assert_eq(&screen);
@@ -244,6 +244,19 @@ async fn an_object_is_described_with_its_events() {
     "#]],
     )
     .await;
+}
+
+#[tokio::test]
+async fn a_secret_is_described_without_what_it_hides() {
+    let world = World::new().await;
+    world.write(
+        "s.yaml",
+        "{apiVersion: v1, kind: Secret, metadata: {name: s}, data: {password: c2VjcmV0}}",
+    );
+    world.run("create -f @s.yaml").await;
+    let screen = world.run("describe secret s").await;
+    assert!(screen.contains("password: 6 bytes"), "{screen}");
+    assert!(!screen.contains("c2VjcmV0"), "{screen}");
 }
 
 #[tokio::test]

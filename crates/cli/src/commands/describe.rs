@@ -17,8 +17,22 @@ use crate::session::Session;
 use crate::table::print_aligned;
 use watchkeeper_meta::accept;
 
-/// Values start here, as kubectl's.
+/// How far what is within something stands to the right.
 const INDENT: usize = 2;
+
+/// The whole object once more, secrets included: not for reading.
+const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+
+/// Maps whose keys people choose themselves.
+const PEOPLES_KEYS: [&str; 7] = [
+    "annotations",
+    "binaryData",
+    "data",
+    "labels",
+    "matchLabels",
+    "nodeSelector",
+    "selector",
+];
 
 /// Show an object for reading, with the events about it
 #[derive(Debug, Args)]
@@ -110,16 +124,30 @@ fn print_object(object: &Value, out: &mut impl Write) -> io::Result<()> {
     }
     print_aligned(&lines, &mut Vec::new(), out)?;
     let rest = object.as_object().into_iter().flatten();
+    let is_secret = object["kind"] == "Secret";
     for (key, value) in rest.filter(|(key, _)| !["apiVersion", "kind", "metadata"].contains(&key.as_str())) {
-        print_field(key, value, 0, out)?;
+        match is_secret && (key == "data" || key == "stringData") {
+            true => print_field(key, &sizes(value), 0, out)?,
+            false => print_field(key, value, 0, out)?,
+        }
     }
     Ok(())
+}
+
+/// How long each secret is, instead of the secret. Four characters of base64 stand for three bytes.
+fn sizes(secrets: &Value) -> Value {
+    let size = |secret: &Value| plain(secret).trim_end_matches('=').len() * 3 / 4;
+    let secrets = secrets.as_object().into_iter().flatten();
+    secrets
+        .map(|(key, secret)| (key.clone(), Value::from(format!("{} bytes", size(secret)))))
+        .collect()
 }
 
 fn pairs(title: &str, values: &Value) -> Vec<Vec<String>> {
     let texts: Vec<_> = match values.as_object() {
         Some(values) => values
             .iter()
+            .filter(|(key, _)| *key != LAST_APPLIED)
             .map(|(key, value)| format!("{key}={}", plain(value)))
             .collect(),
         None => vec!["<none>".to_owned()],
@@ -139,13 +167,23 @@ fn pairs(title: &str, values: &Value) -> Vec<Vec<String>> {
 
 /// A field and all within it. Objects are no deeper than the reader of the answer allowed.
 fn print_field(key: &str, value: &Value, indent: usize, out: &mut impl Write) -> io::Result<()> {
-    let title = title(key);
+    print_titled(&title(key), PEOPLES_KEYS.contains(&key), value, indent, out)
+}
+
+fn print_titled(
+    title: &str,
+    peoples_keys: bool,
+    value: &Value,
+    indent: usize,
+    out: &mut impl Write,
+) -> io::Result<()> {
     match value {
         Value::Object(fields) => {
             writeln!(out, "{:indent$}{title}:", "")?;
-            fields
-                .iter()
-                .try_for_each(|(key, value)| print_field(key, value, indent + INDENT, out))
+            fields.iter().try_for_each(|(key, value)| match peoples_keys {
+                true => print_titled(key, false, value, indent + INDENT, out),
+                false => print_field(key, value, indent + INDENT, out),
+            })
         }
         Value::Array(items) => {
             writeln!(out, "{:indent$}{title}:", "")?;
