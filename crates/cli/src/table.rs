@@ -119,8 +119,14 @@ impl Table {
 
 impl Printer {
     pub(crate) fn new(layout: Layout) -> Self {
+        // The longest word is rarely among the first.
+        let widths = match layout.show_event {
+            true => vec!["MODIFIED".len() + PADDING],
+            false => Vec::new(),
+        };
         Self {
             layout,
+            widths,
             ..Default::default()
         }
     }
@@ -322,8 +328,8 @@ mod tests {
             },
             vec![page(&["a"])],
             expect![[r#"
-                EVENT   NAMESPACE   NAME    COUNT   LABELS
-                ADDED   shop        pod/a   1       app=web,b=c
+                EVENT      NAMESPACE   NAME    COUNT   LABELS
+                ADDED      shop        pod/a   1       app=web,b=c
             "#]],
         );
     }
