@@ -58,7 +58,10 @@ impl Filenames {
                 false => self.path(path, &mut found),
             }
         }
-        Ok(found)
+        match found.is_empty() {
+            true => Err(Failure::text("no objects passed: the input is empty")),
+            false => Ok(found),
+        }
     }
 
     fn path(&self, path: &Path, found: &mut Vec<Result<Manifest, Failure>>) {

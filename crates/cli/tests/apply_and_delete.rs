@@ -210,6 +210,18 @@ async fn directories_and_standard_input_are_read() {
 }
 
 #[tokio::test]
+async fn an_empty_input_is_no_success() {
+    let world = World::new().await;
+    for line in ["apply -f -", "create -f -", "delete -f -"] {
+        expect![[r#"
+            stderr: error: no objects passed: the input is empty
+            exit 1
+        "#]]
+        .assert_eq(&world.run_with(line, "# nothing\n---\n").await);
+    }
+}
+
+#[tokio::test]
 async fn words_that_make_no_sense_are_answered_with_the_nearest_that_do() {
     let world = World::new().await;
     check(
