@@ -4,7 +4,6 @@
 //! written like the object, with the [`Part`](crate::Part) they are.
 
 mod binding;
-mod connect;
 mod eviction;
 mod scale;
 mod token;

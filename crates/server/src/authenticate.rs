@@ -14,19 +14,22 @@ use crate::tokens::Tokens;
 /// Browsers cannot set headers on a WebSocket; they hide the token in a protocol name.
 const WEBSOCKET_TOKEN: &str = "base64url.bearer.authorization.k8s.io.";
 
-/// Finds out who is calling; `certified` is whom a verified client certificate speaks of.
+/// Finds out who is calling. `certified` is whom a verified client certificate speaks of, `issued` whom a token
+/// that this server has issued itself.
 pub(crate) fn authenticate(
     certified: Option<&User>,
     headers: &HeaderMap,
     tokens: &Tokens,
+    issued: impl Fn(&str) -> Option<User>,
 ) -> Result<User, Status> {
     if let Some(user) = certified {
         return Ok(user.clone());
     }
-    match bearer(headers) {
-        Some(token) => tokens.user(&token).cloned().ok_or_else(Status::unauthorized),
-        None => Ok(User::anonymous()),
-    }
+    let Some(token) = bearer(headers) else {
+        return Ok(User::anonymous());
+    };
+    let known = tokens.user(&token).cloned();
+    known.or_else(|| issued(&token)).ok_or_else(Status::unauthorized)
 }
 
 fn bearer(headers: &HeaderMap) -> Option<String> {
@@ -55,7 +58,7 @@ mod tests {
         let mut tokens = Tokens::default();
         tokens.add_csv("t,bob,u").unwrap();
         let headers = HeaderMap::from_iter([(name, HeaderValue::from_static(value))]);
-        let printed = match authenticate(None, &headers, &tokens) {
+        let printed = match authenticate(None, &headers, &tokens, |_| None) {
             Ok(user) => user.name,
             Err(status) => status.message,
         };

@@ -134,7 +134,8 @@ async fn answer(
     // A time that cannot be read is the caller's mistake, whoever calls.
     let deadline = deadline(&info, head.uri.query().unwrap_or_default())?;
     // Wrong credentials are refused even where none are needed.
-    let user = authenticate(peer.certified.as_ref(), &head.headers, &server.tokens)?;
+    let issued = |token: &str| server.issued_to(token);
+    let user = authenticate(peer.certified.as_ref(), &head.headers, &server.tokens, issued)?;
     // Whoever asks to be taken for someone else is, from here on, or is refused.
     let user = impersonate(user, &head.headers)?;
     // A flood is turned away before it costs anything.

@@ -6,6 +6,7 @@ mod debug;
 mod delete;
 mod discovery;
 mod documents;
+mod eviction;
 mod get;
 mod kubelet;
 mod list;
@@ -15,6 +16,7 @@ mod options_body;
 mod patch;
 mod reviews;
 mod scale;
+mod token;
 mod update;
 mod watch;
 mod websocket;
@@ -55,9 +57,20 @@ pub(crate) async fn answer(call: Call, route: Route, body: &mut Incoming) -> Res
 async fn resource(call: Call, route: &ResourceRoute, body: &mut Incoming) -> Result<Answer, Failure> {
     let part = match route.subresource.as_ref().map(|subresource| &*subresource.name) {
         None => Part::Object,
-        Some("status" | "approval") => Part::Status,
+        Some("status") => Part::Status,
+        Some("approval") => Part::Approval,
+        Some("ephemeralcontainers") => Part::EphemeralContainers,
+        Some("resize") => Part::Resize,
         Some("finalize") => Part::Whole,
         Some("binding") => return binding::bind(&call, route, body).await,
+        Some("eviction") => {
+            let bytes = collect(&call.head.headers, body).await?;
+            return eviction::evict(&call, route, bytes).await;
+        }
+        Some("token") => {
+            let bytes = collect(&call.head.headers, body).await?;
+            return token::token(&call, route, bytes).await;
+        }
         Some("scale") => {
             let bytes = collect(&call.head.headers, body).await?;
             return scale::scale(&call, route, bytes).await;

@@ -51,6 +51,7 @@ mod resources;
 mod respond;
 mod route;
 mod server;
+mod service_account_key;
 mod shared;
 mod stall_guard;
 mod status_bytes;

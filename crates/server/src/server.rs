@@ -3,7 +3,7 @@
 use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, RwLock};
+use std::sync::{Arc, OnceLock, RwLock};
 
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
@@ -150,6 +150,7 @@ impl Builder {
             registry,
             catalog: RwLock::new(Arc::new(Catalog::new(built_in()))),
             tokens,
+            service_account_key: OnceLock::new(),
             address: address.map_or_else(|| "localhost".to_owned(), |address| address.to_string()),
             debug_endpoints: self.debug_endpoints,
             in_flight: InFlight::default(),

@@ -1,7 +1,7 @@
 //! What all requests of one server share. Nothing is global: two servers in one process know nothing of each
 //! other.
 
-use std::sync::{Arc, RwLock};
+use std::sync::{Arc, OnceLock, RwLock};
 
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -10,8 +10,10 @@ use watchkeeper_registry::Registry;
 use crate::catalog::Catalog;
 use crate::faults::Faults;
 use crate::health::Health;
+use crate::identity::User;
 use crate::in_flight::InFlight;
 use crate::metrics::Metrics;
+use crate::service_account_key::ServiceAccountKey;
 use crate::tokens::Tokens;
 
 /// The key that health checks read, as kube-apiserver does.
@@ -24,6 +26,8 @@ pub(crate) struct Shared {
     /// What is served; replaced as a whole when that changes.
     pub catalog: RwLock<Arc<Catalog>>,
     pub tokens: Tokens,
+    /// Made when the first token is asked for: gathering randomness takes a while.
+    pub service_account_key: OnceLock<ServiceAccountKey>,
     /// The names the server answers to.
     pub hosts: Vec<String>,
     /// Where clients are told to come: `127.0.0.1:6443`.
@@ -40,6 +44,12 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
+    /// Whom a token speaks of that this server has issued itself.
+    pub(crate) fn issued_to(&self, token: &str) -> Option<User> {
+        let now = self.registry.clock().now().seconds;
+        self.service_account_key.get()?.user(token, now)
+    }
+
     /// What is served now.
     pub(crate) fn catalog(&self) -> Arc<Catalog> {
         let catalog = self

@@ -10,9 +10,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
-use watchkeeper_meta::{
-    DeleteOptions, FieldValidation, GetOptions, GroupVersionResource, LogOptions, Status,
-};
+use watchkeeper_meta::{DeleteOptions, FieldValidation, GetOptions, GroupVersionResource, Status};
 use watchkeeper_registry::{
     Body, Deletion, Format, Part, PatchKind, Registry, Requester, StoredObject, TokenIssuer, WriteContext,
 };
@@ -378,22 +376,6 @@ impl Target {
                 registry
                     .request_token(namespace, name, body, &issuer, &context)
                     .await
-            }
-            ("GET", "log") => match LogOptions::from_query(&self.raw_query, name) {
-                Ok(options) => registry
-                    .pod_log(namespace, name, &options)
-                    .await
-                    .map(|()| Value::Null),
-                Err(status) => Err(status),
-            },
-            (_, "exec" | "attach") => {
-                let container = self.query.get("container").map_or("", String::as_str);
-                let stream = registry.pod_stream(namespace, name, Some(container));
-                stream.await.map(|never| match never {})
-            }
-            (_, "portforward" | "proxy") if self.resource.resource == "pods" => {
-                let stream = registry.pod_stream(namespace, name, None);
-                stream.await.map(|never| match never {})
             }
             _ => return None,
         };

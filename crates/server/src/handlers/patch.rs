@@ -31,7 +31,10 @@ pub(super) async fn patch(
 }
 
 /// Apply has options of its own: it must say who applies, and may take fields by force.
-fn kind_and_context(call: &Call, patch_type: PatchType) -> Result<(PatchKind, WriteContext), Failure> {
+pub(super) fn kind_and_context(
+    call: &Call,
+    patch_type: PatchType,
+) -> Result<(PatchKind, WriteContext), Failure> {
     if patch_type == PatchType::Apply {
         let options = ApplyOptions::from_query(call.query())?;
         let manager = Some(options.field_manager);

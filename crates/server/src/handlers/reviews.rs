@@ -69,8 +69,9 @@ fn token_status(call: &Call, spec: &Value) -> Result<Value, Status> {
             "token is required for TokenReview in authentication",
         ));
     }
-    Ok(match call.server.tokens.user(token) {
-        Some(user) => json!({ "authenticated": true, "user": user_info(user) }),
+    let known = call.server.tokens.user(token).cloned();
+    Ok(match known.or_else(|| call.server.issued_to(token)) {
+        Some(user) => json!({ "authenticated": true, "user": user_info(&user) }),
         None => json!({ "user": {}, "error": "invalid bearer token" }),
     })
 }
