@@ -13,7 +13,7 @@ use serde_json::Value;
 use watchkeeper_wire::schema::{Schema, TypeId};
 
 use crate::field_set::FieldSet;
-use crate::managed_fields::{Manager, Managers, Operation, Writer, managed, managed_change};
+use crate::managed_fields::{Manager, Managers, Operation, Writer, empty_object, managed, managed_change};
 use crate::typed::{ConfigurationError, ensure_named_fields, field_set, merge, remove};
 
 /// Who is said to have set what was there before anybody was tracked.
@@ -60,7 +60,7 @@ pub fn apply(
     force: bool,
 ) -> Result<(Value, Managers), ApplyError> {
     let wanted = field_set(schema, root, config)?;
-    let mut managers = with_history(schema, root, live, managers)?;
+    let mut managers = with_history(schema, root, live, managers);
     let wanted_before = managers
         .find(Operation::Apply, writer)
         .map(|manager| manager.fields.clone());
@@ -97,33 +97,23 @@ pub fn apply(
 
 /// An object that nobody is said to manage gets a manager for all that is in it, so that the first apply meets
 /// conflicts instead of taking everything over in silence.
-fn with_history(
-    schema: &Schema,
-    root: TypeId,
-    live: &Value,
-    mut managers: Managers,
-) -> Result<Managers, ConfigurationError> {
+fn with_history(schema: &Schema, root: TypeId, live: &Value, mut managers: Managers) -> Managers {
     let is_new = live
         .pointer("/metadata/creationTimestamp")
         .is_none_or(Value::is_null);
     if managers.is_empty() && !is_new {
+        let api_version = live.get("apiVersion").and_then(Value::as_str).unwrap_or_default();
         managers.push(Manager {
             name: BEFORE_FIRST_APPLY.to_owned(),
             operation: Operation::Update,
-            api_version: live
-                .get("apiVersion")
-                .and_then(Value::as_str)
-                .unwrap_or_default()
-                .to_owned(),
-            time: live
-                .pointer("/metadata/creationTimestamp")
-                .and_then(Value::as_str)
-                .map(str::to_owned),
+            api_version: api_version.to_owned(),
+            // Nobody knows when.
+            time: None,
             subresource: String::new(),
-            fields: managed(&field_set(schema, root, live)?),
+            fields: managed_change(schema, root, &empty_object(schema, root), live).changed(),
         });
     }
-    Ok(managers)
+    managers
 }
 
 fn conflicts(managers: &Managers, writer: &Writer<'_>, changed: &FieldSet) -> Conflicts {
@@ -202,7 +192,6 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::managed_fields::empty_object;
 
     fn service() -> (&'static Schema, TypeId) {
         let schema = Schema::builtin();

@@ -46,6 +46,7 @@ impl Registry {
             return Ok(());
         }
         let taken = self.given_out(definition, own).await?;
+        check_address(definition, service, &taken)?;
         allocate_address(service, &taken);
         let wants_ports = kind == "NodePort"
             || (kind == "LoadBalancer" && service["spec"]["allocateLoadBalancerNodePorts"] != false);
@@ -119,6 +120,27 @@ fn allocate_address(service: &mut Value, taken: &Taken) {
     }
 }
 
+/// Refuses an address that is taken or not ours to give.
+fn check_address(definition: &Definition, service: &Value, taken: &Taken) -> Result<(), Status> {
+    let stated = service["spec"]["clusterIP"].as_str().unwrap_or_default();
+    let Ok(address) = stated.parse::<Ipv4Addr>() else {
+        return Ok(());
+    };
+    let why = match address.octets() {
+        [a, b, ..] if [a, b] != NETWORK => "the provided network does not match the current range",
+        _ if taken.addresses.contains(stated) => "provided IP is already allocated",
+        _ => return Ok(()),
+    };
+    let path = FieldPath::new("spec").child("clusterIPs");
+    let fault = FieldError::invalid(
+        &path,
+        json!([stated]),
+        format!("failed to allocate IP {stated}: {why}"),
+    );
+    let name = service["metadata"]["name"].as_str().unwrap_or_default();
+    Err(Status::invalid(&definition.group_kind(), name, &[fault]))
+}
+
 fn free_address(taken: &Taken) -> Option<String> {
     let pick = || {
         let [a, b] = NETWORK;
@@ -152,8 +174,9 @@ fn allocate_ports(
             &[FieldError::invalid(&path, port, why)],
         )
     };
-    for (index, port) in service["spec"]["ports"]
-        .as_array_mut()
+    for (index, port) in service
+        .pointer_mut("/spec/ports")
+        .and_then(Value::as_array_mut)
         .into_iter()
         .flatten()
         .enumerate()

@@ -4,6 +4,8 @@
 use serde_json::Value;
 use watchkeeper_meta::{FieldValidation, GroupVersion, Status};
 use watchkeeper_wire::canonical::{BodyError, StrictError, canonicalize, read_body};
+use watchkeeper_wire::protobuf::envelope::MAGIC;
+use watchkeeper_wire::protobuf::primitive::{ProtobufError, ProtobufErrorKind};
 use watchkeeper_wire::protobuf::{Envelope, Message};
 use watchkeeper_wire::yaml;
 
@@ -34,6 +36,7 @@ pub struct Body<'a> {
 pub(crate) struct Raw {
     pub(crate) value: Value,
     pub(crate) complaints: Vec<String>,
+    pub(crate) is_yaml: bool,
 }
 
 impl Body<'_> {
@@ -46,7 +49,8 @@ impl Body<'_> {
                 excerpt(self.bytes),
             ))
         };
-        let raw = self.read_raw().map_err(unrecognized)?;
+        let wanted = (&*definition.api_version, &*definition.resource.kind);
+        let raw = self.read_raw(wanted).map_err(unrecognized)?;
         object_of(definition, raw, context)
     }
 
@@ -58,7 +62,7 @@ impl Body<'_> {
                 "the object provided is unrecognized (must be of type {kind}): {why} ({shown})"
             ))
         };
-        let value = self.read_raw().map_err(unrecognized)?.value;
+        let value = self.read_raw((api_version, kind)).map_err(unrecognized)?.value;
         let stated = value.get("kind").and_then(Value::as_str).unwrap_or(kind);
         let cannot = |why: &dyn std::fmt::Display| {
             Status::bad_request(format!(
@@ -81,7 +85,8 @@ impl Body<'_> {
             .map_err(|error| cannot(&error))
     }
 
-    fn read_raw(&self) -> Result<Raw, String> {
+    /// Reads the bytes. `wanted` is the kind of a message that does not say what it is.
+    fn read_raw(&self, wanted: (&str, &str)) -> Result<Raw, String> {
         match self.format {
             Format::Json => {
                 let body = read_body(self.bytes).map_err(|error| no_version(&error))?;
@@ -89,20 +94,29 @@ impl Body<'_> {
                 Ok(Raw {
                     value: body.value,
                     complaints: texts(&body.duplicates),
+                    is_yaml: false,
                 })
             }
             Format::Yaml => yaml_body(self.bytes),
             Format::Protobuf => {
                 let schema = watchkeeper_wire::schema::Schema::builtin();
+                if !self.bytes.starts_with(&MAGIC) {
+                    let text = "provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]";
+                    return Err(text.to_owned());
+                }
                 let value = Envelope::read(self.bytes)
                     .and_then(|envelope| {
-                        Message::of_kind(schema, envelope.api_version, envelope.kind, envelope.raw)?
-                            .to_value()
+                        let (api_version, kind) = match envelope.kind {
+                            "" => wanted,
+                            kind => (envelope.api_version, kind),
+                        };
+                        Message::of_kind(schema, api_version, kind, envelope.raw)?.to_value()
                     })
-                    .map_err(|error| error.to_string())?;
+                    .map_err(|error| protobuf_problem(&error))?;
                 Ok(Raw {
                     value,
                     complaints: Vec::new(),
+                    is_yaml: false,
                 })
             }
         }
@@ -155,6 +169,10 @@ pub(crate) fn object_of(definition: &Definition, raw: Raw, context: &WriteContex
         )));
     }
     let mut complaints = raw.complaints;
+    if raw.is_yaml && context.field_validation == FieldValidation::Strict && !complaints.is_empty() {
+        // Go's YAML reader reports all it found as one error.
+        complaints = vec![format!("yaml: unmarshal errors:\n  {}", complaints.join("\n  "))];
+    }
     complaints.extend(texts(&read.unknown));
     match context.field_validation {
         FieldValidation::Ignore => {}
@@ -185,14 +203,23 @@ fn internal_group(definition: &Definition) -> &str {
 
 /// A YAML body: the first document counts.
 fn yaml_body(bytes: &[u8]) -> Result<Raw, String> {
-    let document = yaml::first_document(bytes, yaml::Mode::Lenient)
-        .map_err(|error| format!("couldn't get version/kind; json parse error: {error}"))?;
+    let document = yaml::first_document(bytes, yaml::Mode::Lenient).map_err(|error| error.to_go_string())?;
     must_be_object(&document.value)?;
     let complaints = document.duplicates.iter().map(ToString::to_string).collect();
     Ok(Raw {
         value: document.value,
         complaints,
+        is_yaml: true,
     })
+}
+
+/// What Go says of a protobuf body that cannot be read, as far as clients have seen it.
+fn protobuf_problem(error: &ProtobufError) -> String {
+    match &error.kind {
+        ProtobufErrorKind::Truncated => "unexpected EOF".to_owned(),
+        ProtobufErrorKind::WireType(wire_type) => format!("proto: illegal wireType {wire_type}"),
+        _ => error.to_string(),
+    }
 }
 
 /// A body that names neither version nor kind must at least be able to.

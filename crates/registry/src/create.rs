@@ -41,6 +41,7 @@ impl Registry {
             let text = "resourceVersion should not be set on objects to be created";
             return Err(Status::unclassified(text));
         }
+        metadata::drop_system_fields(&mut object);
         kinds::default(definition, &mut object);
         self.record_create(definition, &mut object, context)?;
         self.store_new(definition, namespace, object, context).await

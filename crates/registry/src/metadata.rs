@@ -7,6 +7,14 @@ use watchkeeper_meta::{FieldError, FieldPath, Status};
 use crate::definition::Definition;
 use crate::names;
 
+/// What a client may not say of a new object.
+const SYSTEM_FIELDS: &[&str] = &[
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "selfLink",
+    "resourceVersion",
+];
+
 /// The object's `metadata`, made if it is not there.
 pub(crate) fn of(object: &mut Value) -> &mut Map<String, Value> {
     if !object["metadata"].is_object() {
@@ -56,19 +64,20 @@ pub(crate) fn match_name(object: &Value, name: &str) -> Result<(), Status> {
     }
 }
 
+/// Takes away what only the server says of a new object.
+pub(crate) fn drop_system_fields(object: &mut Value) {
+    let metadata = of(object);
+    for owned in SYSTEM_FIELDS {
+        metadata.remove(*owned);
+    }
+}
+
 /// Gives a new object what only the server gives: uid and time, and a name where only a prefix is asked for. That
 /// prefix is returned.
 pub(crate) fn begin(object: &mut Value, now: &str) -> Option<String> {
     let prefix = names::wanted_prefix(object).map(str::to_owned);
+    drop_system_fields(object);
     let metadata = of(object);
-    for owned in [
-        "deletionTimestamp",
-        "deletionGracePeriodSeconds",
-        "selfLink",
-        "resourceVersion",
-    ] {
-        metadata.remove(owned);
-    }
     metadata.insert("uid".to_owned(), json!(names::uid()));
     metadata.insert("creationTimestamp".to_owned(), json!(now));
     if let Some(prefix) = &prefix {

@@ -229,19 +229,10 @@ fn read_configuration(definition: &Definition, name: &str, patch: &[u8]) -> Resu
         .map_err(|error| bad(format!("error decoding patch: {error}")))?;
     let config = document.value;
     let text = |field: &str| config.get(field).and_then(Value::as_str).unwrap_or_default();
-    if !config.is_object() || (text("kind") != definition.resource.kind && !text("kind").is_empty()) {
-        return Err(bad(format!(
-            "invalid object type: {}, Kind={}",
-            text("apiVersion"),
-            text("kind")
-        )));
-    }
-    if text("apiVersion") != definition.api_version {
-        return Err(bad(format!(
-            "Incorrect version specified in apply patch. Specified patch version: {}, expected: {}",
-            text("apiVersion"),
-            definition.api_version
-        )));
+    let is_other = text("kind") != definition.resource.kind || text("apiVersion") != definition.api_version;
+    if !config.is_object() || is_other {
+        let (version, kind) = (text("apiVersion"), text("kind"));
+        return Err(bad(format!("invalid object type: {version}, Kind={kind}")));
     }
     if config
         .pointer("/metadata/managedFields")

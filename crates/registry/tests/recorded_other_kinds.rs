@@ -43,10 +43,6 @@ const ABOUT_CONFIG_MAPS: &[&str] = &["crud/", "update/", "validation/"];
 /// What is known to differ, and why.
 const DIFFERS: &[(&str, &str)] = &[
     (
-        "apply/defaults-and-versions.json version-in-body-differs",
-        "another version of the resource is named as such",
-    ),
-    (
         "crud/resource-quota-enforced.json denied",
         "quotas are not enforced",
     ),

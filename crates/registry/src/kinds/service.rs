@@ -70,7 +70,12 @@ fn default(service: &mut Value) {
     } else if spec["sessionAffinity"] == "ClientIP" && spec["sessionAffinityConfig"]["clientIP"].is_null() {
         spec["sessionAffinityConfig"] = json!({"clientIP": {"timeoutSeconds": STICKY_SECONDS}});
     }
-    for port in spec["ports"].as_array_mut().into_iter().flatten() {
+    for port in spec
+        .get_mut("ports")
+        .and_then(Value::as_array_mut)
+        .into_iter()
+        .flatten()
+    {
         set_default(port, "protocol", "TCP");
         let is_unset = port["targetPort"].is_null() || port["targetPort"] == 0 || port["targetPort"] == "";
         if is_unset {
@@ -99,7 +104,12 @@ fn keep_node_ports(service: &mut Value, live: &Value) {
         return;
     }
     let old: Vec<Value> = items(live, "/spec/ports").cloned().collect();
-    for port in service["spec"]["ports"].as_array_mut().into_iter().flatten() {
+    for port in service
+        .pointer_mut("/spec/ports")
+        .and_then(Value::as_array_mut)
+        .into_iter()
+        .flatten()
+    {
         let same = old
             .iter()
             .find(|old| old["port"] == port["port"] && old["protocol"] == port["protocol"]);
