@@ -3,11 +3,11 @@
 use std::io::{self, Write as _};
 
 use unicode_width::UnicodeWidthStr as _;
+use watchkeeper_meta::Resource;
 
 use crate::cluster::display_name;
 use crate::happenings::{Happening, What};
 use crate::session::{Look, Session};
-use watchkeeper_meta::Resource;
 
 /// Columns begin this wide, so that the first lines rarely move the later ones.
 const FIRST_WIDTHS: [usize; 4] = [8, 11, 30, 20];
@@ -106,5 +106,49 @@ fn paint(text: &str, colour: &str, look: Look) -> String {
     match look {
         Look::Plain => text.to_owned(),
         Look::Colour => format!("{colour}{text}{RESET}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::output::Output;
+    use watchkeeper_client::config::Environment;
+    use watchkeeper_meta::{ObjectKey, Scope};
+
+    fn check(look: Look, expected: &str) {
+        let (out, text) = Output::kept();
+        let mut session = Session {
+            err: out.clone(),
+            out,
+            input: Box::new(std::io::empty()),
+            look,
+            environment: Environment::default(),
+            client: None,
+            logs: false,
+        };
+        let pods = Resource {
+            group: "".into(),
+            version: "v1".into(),
+            kind: "Pod".into(),
+            plural: "pods".into(),
+            scope: Scope::Namespaced,
+        };
+        let happening = Happening {
+            what: What::Deleted,
+            key: ObjectKey::new("shop", "a"),
+            object: None,
+        };
+        let mut view = LiveView::new();
+        view.show(&happening, &pods, &mut session).unwrap();
+        assert_eq!(view.counts.deleted, 1);
+        assert_eq!(String::from_utf8(text.lock().unwrap().clone()).unwrap(), expected);
+    }
+
+    #[test]
+    fn colours_are_for_terminals_and_move_nothing() {
+        let rest = "   shop         pod/a                           -                     -\n";
+        check(Look::Plain, &format!("DELETED{rest}"));
+        check(Look::Colour, &format!("\x1b[31mDELETED\x1b[0m{rest}"));
     }
 }

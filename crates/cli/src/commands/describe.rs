@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use clap::Args;
 use serde_json::Value;
 use watchkeeper_client::DynamicApi;
-use watchkeeper_meta::{FieldSelector, ListOptions};
+use watchkeeper_meta::{FieldSelector, ListOptions, accept};
 
 use crate::age;
 use crate::cluster::Cluster;
@@ -15,7 +15,6 @@ use crate::json_path::plain;
 use crate::selection::{Selectors, select};
 use crate::session::Session;
 use crate::table::print_aligned;
-use watchkeeper_meta::accept;
 
 /// How far what is within something stands to the right.
 const INDENT: usize = 2;
