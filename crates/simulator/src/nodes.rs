@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 use watchkeeper_client::Error;
 use watchkeeper_meta::{ObjectKey, Time};
 
-use crate::cluster::{Cluster, condition, nodes, resource};
+use crate::cluster::{Cluster, nodes, now, resource};
 use crate::futures::Task;
 
 /// 10 s, as kubelets: how often a node renews its lease.
@@ -46,7 +46,7 @@ async fn report(cluster: &Cluster, name: &str, index: usize) -> Result<(), Error
                 {"type": "InternalIP", "address": format!("192.0.2.{}", index + 10)},
                 {"type": "Hostname", "address": name},
             ],
-            "conditions": [condition("Ready", true)],
+            "conditions": [ready()],
             "nodeInfo": {
                 "kubeletVersion": "v1.37.0",
                 "containerRuntimeVersion": "watchkeeper://simulated",
@@ -68,6 +68,19 @@ async fn report(cluster: &Cluster, name: &str, index: usize) -> Result<(), Error
         Err(error) => return Err(error),
     }
     renew_lease(cluster, name).await
+}
+
+/// Nodes say when they were last heard of, where pods say when they were probed.
+fn ready() -> Value {
+    let now = now();
+    json!({
+        "type": "Ready",
+        "status": "True",
+        "reason": "KubeletReady",
+        "message": "the simulated node is ready",
+        "lastHeartbeatTime": now,
+        "lastTransitionTime": now,
+    })
 }
 
 async fn renew_lease(cluster: &Cluster, name: &str) -> Result<(), Error> {
