@@ -17,24 +17,20 @@ use watchkeeper_meta::{GetOptions, ListOptions, Resource, Scope, WatchOptions};
 use watchkeeper_wire::Object;
 use watchkeeper_wire::protobuf::Envelope;
 
-#[expect(clippy::print_stderr, reason = "a skipped set must be seen")]
 fn recordings() -> Vec<(PathBuf, Value)> {
-    let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let mut found = Vec::new();
-    for root in ["../meta/tests/goldens", "../../../shared/goldens/wire"] {
-        let Ok(areas) = std::fs::read_dir(manifest.join(root)) else {
-            eprintln!("{root} is not here: skipped");
-            continue;
-        };
-        for area in areas.filter_map(Result::ok).filter(|entry| entry.path().is_dir()) {
-            for file in std::fs::read_dir(area.path()).unwrap() {
-                let path = file.unwrap().path();
-                let value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
-                found.push((path, value));
-            }
-        }
-    }
-    found
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../goldens/wire");
+    let areas = std::fs::read_dir(root)
+        .unwrap()
+        .flatten()
+        .filter(|entry| entry.path().is_dir());
+    let files = areas.flat_map(|area| std::fs::read_dir(area.path()).unwrap().flatten());
+    files
+        .map(|file| {
+            let path = file.path();
+            let value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+            (path, value)
+        })
+        .collect()
 }
 
 /// The bytes of a recorded body; `None` where they were not kept.

@@ -1,7 +1,7 @@
 //! Replays exchanges that were recorded from a real API server and reports what differs.
 //!
 //! Every case gets a server of its own, in-process, on paused time: what took minutes to record takes seconds to
-//! replay. `cases/` holds the recordings; `differences.txt` names the cases that are known to differ, with the
+//! replay. `goldens/wire` holds the recordings; `differences.txt` names the cases that are known to differ, with the
 //! reason. A case that differs and is not named there fails the test.
 //!
 //! ```text
@@ -33,7 +33,8 @@ fn main() -> io::Result<()> {
     let known = known_differences(&root)?;
     let mut out = io::stdout();
     let mut report = Report::default();
-    for path in cases(&root.join("cases"))? {
+    let recordings = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../goldens/wire");
+    for path in cases(&recordings)? {
         let case: Case = serde_json::from_slice(&std::fs::read(&path)?)?;
         let name = format!("{}/{}", case.area, case.name);
         if !wanted.is_empty() && !wanted.iter().any(|wanted| name.contains(wanted)) {
@@ -67,8 +68,12 @@ fn differences(case: &Case) -> Vec<String> {
 fn cases(root: &Path) -> io::Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     for area in std::fs::read_dir(root)? {
-        for case in std::fs::read_dir(area?.path())? {
-            found.push(case?.path());
+        let area = area?.path();
+        // Beside the areas lie the texts that explain them.
+        if area.is_dir() {
+            for case in std::fs::read_dir(area)? {
+                found.push(case?.path());
+            }
         }
     }
     found.sort();

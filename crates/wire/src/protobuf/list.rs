@@ -88,10 +88,10 @@ impl ListSplitter {
         Ok(None)
     }
 
-    /// An error unless the list has ended.
+    /// An error unless the list has been seen and has ended: a body that was cut before it is not an empty list.
     pub fn finish(&self) -> Result<(), ProtobufError> {
         match self.state {
-            State::Tag(Varint { bits: 0, .. }) if self.list_end.is_none() => Ok(()),
+            State::Tag(Varint { bits: 0, .. }) if self.list_end.is_none() && self.list_seen => Ok(()),
             _ => Err(self.error(ProtobufErrorKind::Truncated)),
         }
     }

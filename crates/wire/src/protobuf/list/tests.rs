@@ -137,3 +137,12 @@ proptest! {
         prop_assert_eq!(split(&body, size), split(&body, body.len()));
     }
 }
+
+#[test]
+fn a_body_cut_before_its_list_is_not_an_empty_list() {
+    let mut body = MAGIC.to_vec();
+    put_bytes(&mut body, envelope::TYPE_META, b"");
+    let mut splitter = ListSplitter::default();
+    assert!(splitter.next(&mut body.as_slice()).unwrap().is_none());
+    assert_eq!(splitter.finish().unwrap_err().kind, ProtobufErrorKind::Truncated);
+}

@@ -1,0 +1,72 @@
+"""The Python client, which nobody here wrote, against a local cluster: list, watch, resume, patch, delete.
+
+Usage: python_client.py KUBECONFIG
+"""
+import sys
+
+from kubernetes import client, config, dynamic, watch
+from kubernetes.client.exceptions import ApiException
+
+config.load_kube_config(sys.argv[1])
+core = client.CoreV1Api()
+apps = client.AppsV1Api()
+
+
+def names(objects):
+    return sorted(item.metadata.name for item in objects.items)
+
+
+def config_map(name, value):
+    return client.V1ConfigMap(metadata=client.V1ObjectMeta(name=name), data={"k": value})
+
+
+# The namespaces of every cluster, whole and in pages.
+assert names(core.list_namespace()) == ["default", "kube-node-lease", "kube-public", "kube-system"]
+page = core.list_namespace(limit=3)
+rest = core.list_namespace(limit=3, _continue=page.metadata._continue)
+assert len(page.items) == 3 and len(rest.items) == 1, "pages do not add up"
+
+# What happens after a version is seen in order, deletes included; and again, from the same version.
+start = core.list_namespaced_config_map("default").metadata.resource_version
+core.create_namespaced_config_map("default", config_map("a", "1"))
+core.patch_namespaced_config_map("a", "default", {"data": {"k": "2"}})
+core.create_namespaced_config_map("default", config_map("b", "1"))
+core.delete_namespaced_config_map("a", "default")
+expected = [("ADDED", "a"), ("MODIFIED", "a"), ("ADDED", "b"), ("DELETED", "a")]
+for _ in range(2):
+    stream = watch.Watch().stream(
+        core.list_namespaced_config_map, "default", resource_version=start, timeout_seconds=2
+    )
+    seen = [(event["type"], event["object"].metadata.name) for event in stream]
+    assert seen == expected, seen
+
+# A stale write is refused, and says so.
+stale = core.read_namespaced_config_map("b", "default")
+core.patch_namespaced_config_map("b", "default", {"data": {"k": "2"}})
+try:
+    core.replace_namespaced_config_map("b", "default", stale)
+    raise SystemExit("a stale write was accepted")
+except ApiException as error:
+    assert error.status == 409, error
+
+# The dynamic client finds its way by discovery.
+found = dynamic.DynamicClient(client.ApiClient()).resources.get(api_version="apps/v1", kind="Deployment")
+template = {
+    "metadata": {"labels": {"app": "web"}},
+    "spec": {"containers": [{"name": "c", "image": "web:1"}]},
+}
+found.create(
+    namespace="default",
+    body={
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "web"},
+        "spec": {"replicas": 2, "selector": {"matchLabels": {"app": "web"}}, "template": template},
+    },
+)
+for event in watch.Watch().stream(apps.list_namespaced_deployment, "default", timeout_seconds=60):
+    if event["object"].status.available_replicas == 2:
+        break
+else:
+    raise SystemExit("the deployment never became available")
+print("the Python client is content")
