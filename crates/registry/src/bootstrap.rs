@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 use watchkeeper_meta::{GroupVersionResource, Status};
 
-use crate::Registry;
 use crate::write::WriteContext;
+use crate::{Registry, metadata};
 
 /// The four namespaces of every cluster.
 const NAMESPACES: &[&str] = &["default", "kube-node-lease", "kube-public", "kube-system"];
@@ -31,10 +31,17 @@ impl Registry {
             manager: MANAGER.to_owned(),
             ..Default::default()
         };
-        match self.create_object(&definition, namespace, object, &context).await {
-            Err(status) if !status.is_already_exists() => Err(status),
-            _ => Ok(()),
+        // Data of an earlier run has it, and its address with it.
+        if self
+            .find(&definition, namespace, metadata::text(&object, "name"))
+            .await?
+            .is_some()
+        {
+            return Ok(());
         }
+        self.create_object(&definition, namespace, object, &context)
+            .await
+            .map(drop)
     }
 }
 

@@ -369,3 +369,16 @@ async fn patches_without_a_version_all_arrive() {
     let shown = cluster.patch("a", PatchKind::Merge, json!({})).await.unwrap();
     assert_eq!(shown["data"].as_object().unwrap().len(), WRITERS + 1);
 }
+
+#[tokio::test]
+async fn a_registry_can_be_opened_on_what_another_has_stored() {
+    let cluster = Cluster::start().await;
+    let store = cluster.registry.store().clone();
+    let version = store.current_revision();
+    Registry::open(store.clone()).await.unwrap();
+    assert_eq!(
+        store.current_revision(),
+        version,
+        "what is there is not created again"
+    );
+}
