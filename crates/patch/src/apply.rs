@@ -45,7 +45,7 @@ pub struct Conflict {
     pub field: String,
 }
 
-/// Lays `config` over `live` for a manager. `live` is [`empty_object`](crate::managed_fields::empty_object), with
+/// Lays `config` over `live` for a manager. `live` is [`empty_object`], with
 /// no managers, when the object is new.
 ///
 /// What comes back is the merged object, which still has the live object's `managedFields`, and the managers that
