@@ -155,10 +155,23 @@ impl Registry {
             } else {
                 stored.bytes.clone()
             };
-            let revision = match context.dry_run {
-                true => expected,
-                false => self.store().delete(&key, expected).await?,
+            if context.dry_run {
+                return Ok(Deletion::Gone(StoredObject {
+                    bytes,
+                    revision: Some(expected),
+                }));
+            }
+            // A pod that runs somewhere is told to end before it is gone.
+            let is_told = kinds::is_graceful(definition) && runs_somewhere(live) && marked != *live;
+            let expected = match is_told {
+                true => {
+                    self.store()
+                        .update(&key, bytes.clone(), expected, definition.strategy.ttl)
+                        .await?
+                }
+                false => expected,
             };
+            let revision = self.store().delete(&key, expected).await?;
             return Ok(Deletion::Gone(StoredObject {
                 bytes,
                 revision: Some(revision),
@@ -259,9 +272,7 @@ fn grace_seconds(definition: &Definition, live: &Value, options: &DeleteOptions)
     if !kinds::is_graceful(definition) {
         return 0;
     }
-    let runs = !live["spec"]["nodeName"].as_str().unwrap_or_default().is_empty()
-        && !matches!(live["status"]["phase"].as_str(), Some("Succeeded" | "Failed"));
-    if !runs {
+    if !runs_somewhere(live) {
         return 0;
     }
     let asked = options.grace_period_seconds;
@@ -270,4 +281,10 @@ fn grace_seconds(definition: &Definition, live: &Value, options: &DeleteOptions)
         .unwrap_or_default();
     // Kubernetes takes "less than nothing" for "as soon as can be", which is not the same as by force.
     if seconds < 0 { 1 } else { seconds }
+}
+
+/// Whether a pod is on a node and has not ended.
+fn runs_somewhere(pod: &Value) -> bool {
+    let is_bound = !pod["spec"]["nodeName"].as_str().unwrap_or_default().is_empty();
+    is_bound && !matches!(pod["status"]["phase"].as_str(), Some("Succeeded" | "Failed"))
 }
