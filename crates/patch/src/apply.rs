@@ -45,8 +45,7 @@ pub struct Conflict {
     pub field: String,
 }
 
-/// Lays `config` over `live` for a manager. `live` is [`empty_object`], with
-/// no managers, when the object is new.
+/// Lays `config` over `live` for a manager. `live` is [`empty_object`], with no managers, when the object is new.
 ///
 /// What comes back is the merged object, which still has the live object's `managedFields`, and the managers that
 /// should take their place.
@@ -60,18 +59,14 @@ pub fn apply(
     force: bool,
 ) -> Result<(Value, Managers), ApplyError> {
     let wanted = field_set(schema, root, config)?;
-    let mut managers = with_history(schema, root, live, managers);
+    let mut managers = with_history(schema, root, live, managers, writer.time);
     let wanted_before = managers
         .find(Operation::Apply, writer)
         .map(|manager| manager.fields.clone());
 
     let mut merged = merge(schema, root, live, config);
     let entry = managers.entry(Operation::Apply, writer);
-    let same_fields = entry.fields == managed(&wanted);
     entry.fields = wanted;
-    if !same_fields || entry.time.is_none() {
-        entry.time = Some(writer.time.to_owned());
-    }
     entry.api_version = writer.api_version.to_owned();
     if let Some(wanted_before) = wanted_before {
         let needed = ensure_named_fields(schema, root, &managers.all_fields());
@@ -86,7 +81,11 @@ pub fn apply(
     }
     // Without fields the entry is forgotten too, so that what it says is carried over.
     let entry = managers.entry(Operation::Apply, writer);
-    let (wanted, time) = (std::mem::take(&mut entry.fields), entry.time.take());
+    let (wanted, mut time) = (std::mem::take(&mut entry.fields), entry.time.take());
+    // Who only agrees with what is there has done nothing at any time.
+    if !change.is_same() {
+        time = Some(writer.time.to_owned());
+    }
     managers.forget(&change.changed().union(&change.removed));
     let entry = managers.entry(Operation::Apply, writer);
     entry.fields = managed(&wanted);
@@ -97,7 +96,7 @@ pub fn apply(
 
 /// An object that nobody is said to manage gets a manager for all that is in it, so that the first apply meets
 /// conflicts instead of taking everything over in silence.
-fn with_history(schema: &Schema, root: TypeId, live: &Value, mut managers: Managers) -> Managers {
+fn with_history(schema: &Schema, root: TypeId, live: &Value, mut managers: Managers, time: &str) -> Managers {
     let is_new = live
         .pointer("/metadata/creationTimestamp")
         .is_none_or(Value::is_null);
@@ -107,8 +106,8 @@ fn with_history(schema: &Schema, root: TypeId, live: &Value, mut managers: Manag
             name: BEFORE_FIRST_APPLY.to_owned(),
             operation: Operation::Update,
             api_version: api_version.to_owned(),
-            // Nobody knows when.
-            time: None,
+            // When it was noticed; nobody knows when it was written.
+            time: Some(time.to_owned()),
             subresource: String::new(),
             fields: managed_change(schema, root, &empty_object(schema, root), live).changed(),
         });

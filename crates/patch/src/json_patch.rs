@@ -6,7 +6,8 @@
 //! - `replace` of a missing key of an object adds it, and `copy` from one copies `null`;
 //! - an array index may be negative and then counts from the end;
 //! - what stands before the first slash of a path is ignored;
-//! - a missing `value` is `null`.
+//! - a missing `value` is `null`;
+//! - `replace` of the whole document leaves an empty one.
 
 use serde_json::Value;
 
@@ -96,7 +97,7 @@ pub fn apply(document: &mut Value, patch: &Value) -> Result<(), JsonPatchError> 
         match Operation::read(operation).map_err(malformed)? {
             Operation::Add { path, value } => add(document, "add", path, value)?,
             Operation::Remove { path } => drop(remove(document, "remove", path)?),
-            Operation::Replace { path: "", value } => *document = value,
+            Operation::Replace { path: "", .. } => *document = Value::Object(Default::default()),
             Operation::Replace { path, value } => *replaceable(document, path)? = value,
             Operation::Move { from, path } => {
                 let value = remove(document, "move", from)?;
@@ -464,7 +465,7 @@ mod tests {
         );
         check(
             json!({"a": 1}),
-            json!([{"op": "replace", "path": "", "value": {}}]),
+            json!([{"op": "replace", "path": "", "value": {"b": 2}}]),
             json!({}),
         );
     }

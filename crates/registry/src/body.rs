@@ -162,11 +162,7 @@ pub(crate) fn object_of(definition: &Definition, raw: Raw, context: &WriteContex
     }
     let read = canonicalize(definition.schema, known, value).map_err(|error| cannot(&error))?;
     if known != definition.type_id {
-        return Err(cannot(&format_args!(
-            "converting (v1.{kind}) to ({}.{}): unknown conversion",
-            internal_group(definition),
-            definition.resource.kind
-        )));
+        return Err(cannot(&unknown_conversion(definition, &kind)));
     }
     let mut complaints = raw.complaints;
     if raw.is_yaml && context.field_validation == FieldValidation::Strict && !complaints.is_empty() {
@@ -191,6 +187,12 @@ pub(crate) fn object_of(definition: &Definition, raw: Raw, context: &WriteContex
     value["apiVersion"] = definition.api_version.as_str().into();
     value["kind"] = definition.resource.kind.as_ref().into();
     Ok(value)
+}
+
+/// What Go says of an object of another kind.
+pub(crate) fn unknown_conversion(definition: &Definition, kind: &str) -> String {
+    let (group, wanted) = (internal_group(definition), &definition.resource.kind);
+    format!("converting (v1.{kind}) to ({group}.{wanted}): unknown conversion")
 }
 
 /// The name Kubernetes' own packages have for a group, which some of its texts show.

@@ -103,7 +103,7 @@ impl Registry {
         let grace = grace_seconds(definition, live, options);
         let now = self.clock().now();
         let first = live["metadata"]["deletionTimestamp"].is_null();
-        let is_namespace = definition.resource.kind == "Namespace" && definition.resource.group.is_empty();
+        let is_namespace = kinds::is_namespace(definition);
         let fields = metadata::of(&mut new);
         let shorter = fields
             .get("deletionGracePeriodSeconds")
@@ -205,6 +205,13 @@ pub(crate) fn check_preconditions(
     let check = |wanted: &Option<String>, field: &str, label: &str, might: &str| {
         let found = metadata::text(live, field);
         match wanted {
+            // Namespaces have a store of their own in Kubernetes, and words of their own.
+            Some(wanted) if wanted != found && field == "uid" && kinds::is_namespace(definition) => {
+                let why = format!(
+                    "Precondition failed: UID in precondition: {wanted}, UID in object meta: {found}"
+                );
+                Err(Status::conflict(&definition.group_resource(), name, why))
+            }
             Some(wanted) if wanted != found => Err(Status::conflict(
                 &definition_as_kind(definition),
                 name,

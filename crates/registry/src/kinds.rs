@@ -230,9 +230,7 @@ pub(crate) fn pod_template<'v>(definition: &Definition, object: &'v Value) -> Op
 pub(crate) fn is_ready_to_go(definition: &Definition, object: &Value) -> bool {
     let is_empty = |list: &Value| list.as_array().is_none_or(Vec::is_empty);
     let metadata = &object["metadata"];
-    let kept_by_spec = definition.resource.kind == "Namespace"
-        && definition.resource.group.is_empty()
-        && !is_empty(&object["spec"]["finalizers"]);
+    let kept_by_spec = is_namespace(definition) && !is_empty(&object["spec"]["finalizers"]);
     !metadata["deletionTimestamp"].is_null()
         && is_empty(&metadata["finalizers"])
         && metadata["deletionGracePeriodSeconds"]
@@ -245,4 +243,9 @@ pub(crate) fn is_ready_to_go(definition: &Definition, object: &Value) -> bool {
 /// Whether objects of the kind end gracefully: there is something running that must stop first.
 pub(crate) fn is_graceful(definition: &Definition) -> bool {
     definition.resource.kind == "Pod" && definition.resource.group.is_empty()
+}
+
+/// Whether the resource is that of namespaces.
+pub(crate) fn is_namespace(definition: &Definition) -> bool {
+    definition.resource.kind == "Namespace" && definition.resource.group.is_empty()
 }

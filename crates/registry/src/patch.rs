@@ -13,9 +13,10 @@ use watchkeeper_patch::{merge_patch, strategic};
 use watchkeeper_wire::canonical::{canonicalize, read_body};
 use watchkeeper_wire::yaml;
 
+use crate::body::unknown_conversion;
 use crate::definition::Definition;
 use crate::update::{Part, Proposal, Written};
-use crate::write::{WriteContext, timestamp};
+use crate::write::{WriteContext, accept, timestamp};
 use crate::{Registry, kinds, metadata};
 
 /// What a patch says, by its content type.
@@ -59,6 +60,7 @@ impl Registry {
         let changed = self.change(definition, namespace, name, part, context, |live| {
             let patched = patched(definition, kind, live.clone(), &patch.value)?;
             let object = self.read_patched(definition, namespace, name, patched, &complaints, context)?;
+            same_uid(definition, live, &object)?;
             Ok(Proposal {
                 object,
                 managers: None,
@@ -85,6 +87,10 @@ impl Registry {
             let fault = FieldError::invalid(&FieldPath::new("patch"), shown.as_str(), why.to_string());
             Status::invalid(&GroupKind::new("", ""), "", &[fault])
         };
+        let stated = patched.get("kind").and_then(Value::as_str).unwrap_or_default();
+        if !stated.is_empty() && stated != definition.resource.kind {
+            return Err(unfit(&unknown_conversion(definition, stated)));
+        }
         let read =
             canonicalize(definition.schema, definition.type_id, patched).map_err(|error| unfit(&error))?;
         let unknown = read.unknown.iter().map(ToString::to_string);
@@ -155,6 +161,20 @@ impl Registry {
             created: false,
         })
     }
+}
+
+/// A patch cannot mean another object by a uid, as a PUT can; it would change the uid.
+fn same_uid(definition: &Definition, live: &Value, patched: &Value) -> Result<(), Status> {
+    let (uid, stated) = (metadata::text(live, "uid"), metadata::text(patched, "uid"));
+    if stated.is_empty() || stated == uid {
+        return Ok(());
+    }
+    let path = FieldPath::new("metadata").child("uid");
+    accept(
+        definition,
+        live,
+        &[FieldError::invalid(&path, stated, "field is immutable")],
+    )
 }
 
 /// Refuses a patch of the wrong JSON type, in Go's words.

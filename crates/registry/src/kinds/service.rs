@@ -20,7 +20,13 @@ pub(super) const HOOKS: Hooks = Hooks {
     prepare_for_update: |_, service, live| {
         // Addresses stay with a service that does not say otherwise, as long as its type has them.
         if text(service, "/spec/type") == "ExternalName" {
-            for name in ["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"] {
+            for name in [
+                "clusterIP",
+                "clusterIPs",
+                "ipFamilies",
+                "ipFamilyPolicy",
+                "internalTrafficPolicy",
+            ] {
                 remove(service, name);
             }
             return;
