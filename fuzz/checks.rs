@@ -9,6 +9,9 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use watchkeeper_meta::{FieldSelector, GroupVersionKind, LabelSelector};
+use watchkeeper_wire::canonical::{canonicalize, read_body};
+use watchkeeper_wire::protobuf::{Message, encode_body};
+use watchkeeper_wire::schema::Schema;
 use watchkeeper_wire::{Encoding, ListSplitter, Object, ObjectOptions, WatchSplitter, WireError, yaml};
 
 /// A JSON list: any chunking gives the same items, and cutting `managedFields` is decoding and removing them.
@@ -29,6 +32,40 @@ pub(crate) fn watch(data: &[u8]) {
     for encoding in [Encoding::Json, Encoding::Protobuf] {
         let whole = events(encoding, body, usize::MAX);
         assert_eq!(events(encoding, body, usize::from(size)), whole);
+    }
+}
+
+/// A protobuf body of any built-in kind: value and text say the same, and what is written again reads as the same.
+pub(crate) fn protobuf_message(data: &[u8]) {
+    let schema = Schema::builtin();
+    let Ok(message) = Message::open(schema, data) else {
+        return;
+    };
+    let (value, text) = (message.to_value(), message.to_json());
+    assert_eq!(value.is_ok(), text.is_ok(), "{value:?}");
+    let (Ok(value), Ok(text)) = (value, text) else {
+        return;
+    };
+    assert_eq!(
+        serde_json::from_slice::<Value>(&text).expect("text is JSON"),
+        value
+    );
+    let Ok(written) = encode_body(schema, &value) else {
+        return;
+    };
+    let again = Message::open(schema, &written).and_then(|message| message.to_value());
+    assert_eq!(again.expect("what was written can be read"), value);
+}
+
+/// A JSON body: whatever is read takes its canonical form without a panic, and that form is stable.
+pub(crate) fn json_body(data: &[u8]) {
+    let schema = Schema::builtin();
+    let (Ok(body), Some(pod)) = (read_body(data), schema.kind("v1", "Pod")) else {
+        return;
+    };
+    if let Ok(once) = canonicalize(schema, pod, body.value) {
+        let twice = canonicalize(schema, pod, once.value.clone()).expect("the canonical form fits");
+        assert_eq!(twice.value, once.value);
     }
 }
 

@@ -32,6 +32,16 @@ fn protobuf_lists_hold() {
 }
 
 #[test]
+fn protobuf_messages_hold() {
+    run("protobuf_message", checks::protobuf_message);
+}
+
+#[test]
+fn json_bodies_hold() {
+    run("json_body", checks::json_body);
+}
+
+#[test]
 fn watch_streams_hold() {
     run("watch", checks::watch);
 }
