@@ -69,8 +69,12 @@ pub(super) fn open_nested<'a>(schema: &Schema, raw: Raw<'a>) -> Result<(Nested<'
     let envelope = Envelope::read_at(raw.bytes, raw.offset)?;
     let id = schema.kind(envelope.api_version, envelope.kind);
     let id = id.ok_or_else(|| unknown_kind(envelope.api_version, envelope.kind, raw.offset))?;
-    let start = envelope.raw.as_ptr() as usize - raw.bytes.as_ptr() as usize;
-    let offset = raw.offset + if envelope.raw.is_empty() { 0 } else { start };
+    // An empty message may lie nowhere; then the envelope is the place to name.
+    let start = match envelope.raw.is_empty() {
+        true => 0,
+        false => envelope.raw.as_ptr() as usize - raw.bytes.as_ptr() as usize,
+    };
+    let offset = raw.offset + start;
     Ok((Nested { envelope, offset }, id))
 }
 
