@@ -1,6 +1,7 @@
 //! What the fields of a kind mean: defaults, what the server owns, what is not allowed.
 //!
-//! Every kind gets what its schema says. A kind people meet often has a module of its own with [`Hooks`].
+//! Every kind gets the defaults its schema states. A kind people meet often has a module of its own with [`Hooks`],
+//! which says what is not allowed; of all others the schema does.
 
 mod admission_registration;
 mod autoscaler;
