@@ -253,6 +253,14 @@ pub(crate) fn condition(kind: &str, holds: bool) -> Value {
     json!({"type": kind, "status": status, "lastTransitionTime": now(), "lastProbeTime": null})
 }
 
+/// Whether an object's status says all this already; a count that is not there is none.
+pub(crate) fn is_told(object: &Value, counts: &Value) -> bool {
+    counts.as_object().into_iter().flatten().all(|(name, new)| {
+        let told = &object["status"][name];
+        told == new || (told.is_null() && *new == 0)
+    })
+}
+
 /// Whether a condition of an object holds.
 pub(crate) fn holds(object: &Value, kind: &str) -> bool {
     let conditions = object["status"]["conditions"].as_array().into_iter().flatten();

@@ -10,7 +10,7 @@ use watchkeeper_wire::Object;
 use watchkeeper_wire::values::{IntOrString, Round};
 
 use crate::cluster::{
-    BY_CONTROLLER, Cluster, Reconcile, condition, controller_reference, deployments, ignore_gone,
+    BY_CONTROLLER, Cluster, Reconcile, condition, controller_reference, deployments, ignore_gone, is_told,
     replica_sets, value,
 };
 use crate::futures::Task;
@@ -244,10 +244,7 @@ async fn report(
         "availableReplicas": available,
         "unavailableReplicas": (wanted - available).max(0),
     });
-    let is_told = counts.as_object().into_iter().flatten().all(|(name, new)| {
-        let told = &deployment["status"][name];
-        told == new || (told.is_null() && *new == 0)
-    });
+    let is_told = is_told(deployment, &counts);
     let done = updated == wanted && replicas == wanted && available == wanted;
     let (_, unavailable) = allowance(&deployment["spec"]["strategy"]["rollingUpdate"], wanted);
     let enough = available >= wanted - unavailable;

@@ -7,7 +7,8 @@ use watchkeeper_runtime::controller::{Action, Request};
 use watchkeeper_wire::Object;
 
 use crate::cluster::{
-    BY_CONTROLLER, Cluster, Reconcile, controller_reference, holds, ignore_gone, pods, replica_sets, value,
+    BY_CONTROLLER, Cluster, Reconcile, controller_reference, holds, ignore_gone, is_told, pods, replica_sets,
+    value,
 };
 use crate::futures::Task;
 
@@ -115,11 +116,7 @@ async fn report(cluster: &Cluster, set: &Object, spec: &Value) -> Result<(), Err
         "availableReplicas": ready,
         "observedGeneration": set.generation(),
     });
-    let is_told = status.as_object().into_iter().flatten().all(|(name, new)| {
-        let told = &spec["status"][name];
-        told == new || (told.is_null() && *new == 0)
-    });
-    if is_told {
+    if is_told(spec, &status) {
         return Ok(());
     }
     let patched = cluster

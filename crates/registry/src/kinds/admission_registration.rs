@@ -6,7 +6,8 @@ use watchkeeper_meta::validation::{dns1123_subdomain, label_selector};
 use watchkeeper_meta::{FieldError, FieldPath};
 
 use super::check::{items, one_of, required, set_default, text};
-use super::formats::{each, items_mut};
+use super::defaulting::items_mut;
+use super::formats::each;
 use super::{Hooks, PLAIN};
 
 const HTTPS: i64 = 443;

@@ -18,7 +18,8 @@ pub(super) fn fill(object: &mut Value, name: &str, value: impl Into<Value>) {
     }
 }
 
-/// The objects of a list, to be changed; none where there is no list.
+/// The objects of a list, to be changed; none where there is no list. Unlike indexing, looking for a list that is
+/// not there leaves no null behind.
 pub(super) fn items_mut<'v>(object: &'v mut Value, name: &str) -> impl Iterator<Item = &'v mut Value> {
     let list = object.get_mut(name).and_then(Value::as_array_mut);
     list.into_iter().flatten().filter(|item| item.is_object())

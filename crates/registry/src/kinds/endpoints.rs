@@ -7,7 +7,8 @@ use watchkeeper_meta::validation::{dns1123_label, dns1123_subdomain, qualified_n
 use watchkeeper_meta::{FieldError, FieldPath};
 
 use super::check::{immutable, ip, items, not_local, one_of, port, required, set_default, text};
-use super::formats::{each, items_mut};
+use super::defaulting::items_mut;
+use super::formats::each;
 use super::{Hooks, PLAIN};
 
 const PROTOCOLS: &[&str] = &["SCTP", "TCP", "UDP"];

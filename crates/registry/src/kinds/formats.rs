@@ -142,15 +142,6 @@ pub(super) fn entries<'v>(
     map.into_iter().flatten()
 }
 
-/// The items of a list, to be changed. Unlike indexing, looking for a list that is not there leaves no null behind.
-pub(super) fn items_mut<'v>(object: &'v mut Value, name: &str) -> impl Iterator<Item = &'v mut Value> {
-    object
-        .get_mut(name)
-        .and_then(Value::as_array_mut)
-        .into_iter()
-        .flatten()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -8,7 +8,8 @@ use watchkeeper_meta::{FieldError, FieldPath};
 use watchkeeper_wire::values::Quantity;
 
 use super::check::{items, text};
-use super::formats::{each, entries, items_mut, quantity};
+use super::defaulting::items_mut;
+use super::formats::{each, entries, quantity};
 use super::{Hooks, PLAIN};
 
 pub(super) const HOOKS: Hooks = Hooks {

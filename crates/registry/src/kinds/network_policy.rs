@@ -5,7 +5,8 @@ use watchkeeper_meta::validation::label_selector;
 use watchkeeper_meta::{FieldError, FieldPath};
 
 use super::check::{items, one_of, port, port_name, set_default, text};
-use super::formats::{cidr, each, items_mut};
+use super::defaulting::items_mut;
+use super::formats::{cidr, each};
 use super::{Hooks, PLAIN};
 
 pub(super) const HOOKS: Hooks = Hooks {

@@ -5,7 +5,8 @@ use watchkeeper_meta::validation::{dns1123_subdomain, label_selector, path_segme
 use watchkeeper_meta::{BadValue, FieldError, FieldPath};
 
 use super::check::{items, one_of, required, set_default, text};
-use super::formats::{each, items_mut};
+use super::defaulting::items_mut;
+use super::formats::each;
 use super::{Hooks, PLAIN};
 
 const GROUP: &str = "rbac.authorization.k8s.io";

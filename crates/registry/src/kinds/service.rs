@@ -9,6 +9,7 @@ use watchkeeper_meta::{BadValue, FieldError, FieldPath};
 use super::check::{
     immutable, ip, items, not_local, one_of, port, port_or_name, required, set_default, text,
 };
+use super::defaulting::items_mut;
 use super::{Hooks, PLAIN};
 use crate::update::Part;
 
@@ -76,12 +77,7 @@ fn default(service: &mut Value) {
     } else if spec["sessionAffinity"] == "ClientIP" && spec["sessionAffinityConfig"]["clientIP"].is_null() {
         spec["sessionAffinityConfig"] = json!({"clientIP": {"timeoutSeconds": STICKY_SECONDS}});
     }
-    for port in spec
-        .get_mut("ports")
-        .and_then(Value::as_array_mut)
-        .into_iter()
-        .flatten()
-    {
+    for port in items_mut(spec, "ports") {
         set_default(port, "protocol", "TCP");
         let is_unset = port["targetPort"].is_null() || port["targetPort"] == 0 || port["targetPort"] == "";
         if is_unset {
@@ -110,12 +106,7 @@ fn keep_node_ports(service: &mut Value, live: &Value) {
         return;
     }
     let old: Vec<Value> = items(live, "/spec/ports").cloned().collect();
-    for port in service
-        .pointer_mut("/spec/ports")
-        .and_then(Value::as_array_mut)
-        .into_iter()
-        .flatten()
-    {
+    for port in items_mut(&mut service["spec"], "ports") {
         let same = old
             .iter()
             .find(|old| old["port"] == port["port"] && old["protocol"] == port["protocol"]);
