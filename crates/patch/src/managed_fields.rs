@@ -4,6 +4,8 @@
 //! what others change. An *Apply* entry says "this manager wants these fields", and others must not change them
 //! without force (see [`apply`](crate::apply)).
 
+use std::sync::LazyLock;
+
 use serde_json::{Map, Value, json};
 use watchkeeper_wire::schema::{Schema, Shape, TypeId};
 
@@ -330,12 +332,12 @@ impl Manager {
 
 /// How two states of an object differ, in fields that can be managed.
 pub(crate) fn managed_change(schema: &Schema, root: TypeId, live: &Value, new: &Value) -> Comparison {
-    compare(schema, root, live, new).without(&unmanaged())
+    compare(schema, root, live, new).without(&UNMANAGED_FIELDS)
 }
 
 /// The set without what nobody manages.
 pub(crate) fn managed(fields: &FieldSet) -> FieldSet {
-    fields.difference(&unmanaged())
+    fields.difference(&UNMANAGED_FIELDS)
 }
 
 impl Comparison {
@@ -351,14 +353,15 @@ impl Comparison {
     }
 }
 
-fn unmanaged() -> FieldSet {
+/// [`UNMANAGED`] as a set; every write asks for it.
+static UNMANAGED_FIELDS: LazyLock<FieldSet> = LazyLock::new(|| {
     let mut set = FieldSet::new();
     for path in UNMANAGED {
         let path: Vec<PathElement> = path.iter().map(|name| PathElement::field(name)).collect();
         set.insert(&path);
     }
     set
-}
+});
 
 /// An object of a type before anybody set anything: what Go's JSON shows of an empty struct. A create is compared
 /// with it, so that nobody owns a struct that is always there.
