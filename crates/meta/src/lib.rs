@@ -13,6 +13,7 @@ mod header;
 mod kind;
 mod label_selector;
 mod list_meta;
+mod metrics;
 mod object_key;
 mod options;
 mod quote;
@@ -32,6 +33,7 @@ pub use kind::{
 };
 pub use label_selector::{LabelRequirement, LabelSelector, LabelTest, Labels, SelectorError};
 pub use list_meta::ListMeta;
+pub use metrics::{Bounds, Collect, Histogram, METRICS_CONTENT_TYPE, MetricKind, MetricsText};
 pub use object_key::ObjectKey;
 pub use options::{
     ApplyOptions, AttachOptions, CreateOptions, DeleteOptions, ExecOptions, FieldValidation, GetOptions,

@@ -2,29 +2,43 @@
 //!
 //! Counting costs one atomic operation; nothing is allocated after a queue or an informer was named. There is no
 //! global registry: who wants metrics makes a [`Metrics`], hands it on, and mounts [`Metrics::render`] where
-//! Prometheus looks.
+//! Prometheus looks. What others count, such as the requests of a client, is added with [`Metrics::add`].
 
-mod histogram;
-
-use std::fmt::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use watchkeeper_meta::{Bounds, Collect, Histogram, MetricKind, MetricsText};
 
-use self::histogram::Histogram;
 use crate::informer::Informer;
 use crate::queue::{QueueObserver, QueueStats};
 
 /// The content type of [`Metrics::render`].
-pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
+pub const CONTENT_TYPE: &str = watchkeeper_meta::METRICS_CONTENT_TYPE;
+
+/// Kubernetes' twelve buckets, 10 ns to 1000 s, as its programs print them: two of the products are not exact.
+const DURATIONS: Bounds = &[
+    (1e-8, "1e-08"),
+    (1e-7, "1e-07"),
+    (1e-6, "1e-06"),
+    (1e-5, "9.999999999999999e-06"),
+    (1e-4, "9.999999999999999e-05"),
+    (1e-3, "0.001"),
+    (1e-2, "0.01"),
+    (1e-1, "0.1"),
+    (1.0, "1"),
+    (10.0, "10"),
+    (100.0, "100"),
+    (1000.0, "1000"),
+];
 
 /// Everything that is measured. Clones measure into the same.
 #[derive(Clone, Default)]
 pub struct Metrics {
     queues: Arc<Mutex<Vec<Arc<QueueMetrics>>>>,
     informers: Arc<Mutex<Vec<(String, Informer)>>>,
+    others: Arc<Mutex<Vec<Arc<dyn Collect>>>>,
 }
 
 /// What is measured of one queue, to be given to it as its observer.
@@ -50,8 +64,8 @@ impl Metrics {
             name: name.into(),
             adds: AtomicU64::new(0),
             retries: AtomicU64::new(0),
-            waited: Histogram::default(),
-            worked: Histogram::default(),
+            waited: Histogram::new(DURATIONS),
+            worked: Histogram::new(DURATIONS),
             stats: Mutex::default(),
         });
         self.queues.lock().push(queue.clone());
@@ -63,21 +77,25 @@ impl Metrics {
         self.informers.lock().push((name.into(), informer));
     }
 
-    /// Everything, as Prometheus reads it.
-    pub fn render(&self) -> String {
-        let mut text = String::new();
-        self.render_queues(&mut text);
-        self.render_informers(&mut text);
-        text
+    /// Shows what somebody else counts, too.
+    pub fn add(&self, collector: Arc<dyn Collect>) {
+        self.others.lock().push(collector);
     }
 
-    fn render_queues(&self, text: &mut String) {
+    /// Everything, as Prometheus reads it.
+    pub fn render(&self) -> String {
+        let mut text = MetricsText::default();
+        self.collect(&mut text);
+        text.into_string()
+    }
+
+    fn collect_queues(&self, text: &mut MetricsText) {
         let queues = self.queues.lock().clone();
         let stats: Vec<QueueStats> = queues.iter().map(|queue| queue.stats()).collect();
         let mut gauge = |name: &str, help: &str, value: &dyn Fn(&QueueStats) -> f64| {
-            family(text, name, help, "gauge");
+            text.family(name, help, MetricKind::Gauge);
             for (queue, stats) in queues.iter().zip(&stats) {
-                let _ = writeln!(text, "{name}{{name={:?}}} {}", queue.name, value(stats));
+                text.sample(name, &[("name", &queue.name)], value(stats));
             }
         };
         gauge("workqueue_depth", "Current depth of workqueue", &|stats| {
@@ -94,10 +112,10 @@ impl Metrics {
             &|stats| stats.longest_running.as_secs_f64(),
         );
         let mut counter = |name: &str, help: &str, value: &dyn Fn(&QueueMetrics) -> &AtomicU64| {
-            family(text, name, help, "counter");
+            text.family(name, help, MetricKind::Counter);
             for queue in &queues {
                 let count = value(queue).load(Ordering::Relaxed);
-                let _ = writeln!(text, "{name}{{name={:?}}} {count}", queue.name);
+                text.sample(name, &[("name", &queue.name)], count);
             }
         };
         counter(
@@ -111,9 +129,9 @@ impl Metrics {
             &|queue| &queue.retries,
         );
         let mut histogram = |name: &str, help: &str, value: &dyn Fn(&QueueMetrics) -> &Histogram| {
-            family(text, name, help, "histogram");
+            text.family(name, help, MetricKind::Histogram);
             for queue in &queues {
-                value(queue).render(text, name, &format!("name={:?}", queue.name));
+                text.histogram(name, &[("name", &queue.name)], value(queue));
             }
         };
         histogram(
@@ -128,12 +146,12 @@ impl Metrics {
         );
     }
 
-    fn render_informers(&self, text: &mut String) {
+    fn collect_informers(&self, text: &mut MetricsText) {
         let informers = self.informers.lock().clone();
         let mut gauge = |name: &str, help: &str, value: &dyn Fn(&Informer) -> f64| {
-            family(text, name, help, "gauge");
+            text.family(name, help, MetricKind::Gauge);
             for (label, informer) in &informers {
-                let _ = writeln!(text, "{name}{{name={label:?}}} {}", value(informer));
+                text.sample(name, &[("name", label)], value(informer));
             }
         };
         gauge(
@@ -205,8 +223,13 @@ impl QueueObserver for QueueMetrics {
     }
 }
 
-fn family(text: &mut String, name: &str, help: &str, kind: &str) {
-    let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} {kind}");
+impl Collect for Metrics {
+    fn collect(&self, text: &mut MetricsText) {
+        self.collect_queues(text);
+        self.collect_informers(text);
+        let others = self.others.lock().clone();
+        others.iter().for_each(|other| other.collect(text));
+    }
 }
 
 impl std::fmt::Debug for Metrics {
@@ -255,25 +278,44 @@ mod tests {
             workqueue_longest_running_processor_seconds{name="pods"} 2
             workqueue_adds_total{name="pods"} 2
             workqueue_retries_total{name="pods"} 0
-            workqueue_queue_duration_seconds_bucket{name="pods",le="1e-8"} 0
-            workqueue_queue_duration_seconds_bucket{name="pods",le="1e-7"} 0
-            workqueue_queue_duration_seconds_bucket{name="pods",le="1e-6"} 0
-            workqueue_queue_duration_seconds_bucket{name="pods",le="1e-5"} 0
-            workqueue_queue_duration_seconds_bucket{name="pods",le="0.0001"} 0
+            workqueue_queue_duration_seconds_bucket{name="pods",le="1e-08"} 0
+            workqueue_queue_duration_seconds_bucket{name="pods",le="1e-07"} 0
+            workqueue_queue_duration_seconds_bucket{name="pods",le="1e-06"} 0
+            workqueue_queue_duration_seconds_bucket{name="pods",le="9.999999999999999e-06"} 0
+            workqueue_queue_duration_seconds_bucket{name="pods",le="9.999999999999999e-05"} 0
             workqueue_queue_duration_seconds_bucket{name="pods",le="0.001"} 0
             workqueue_queue_duration_seconds_bucket{name="pods",le="0.01"} 0
             workqueue_queue_duration_seconds_bucket{name="pods",le="0.1"} 1
             workqueue_queue_duration_seconds_bucket{name="pods",le="1"} 1
             workqueue_queue_duration_seconds_bucket{name="pods",le="10"} 1
+            workqueue_queue_duration_seconds_bucket{name="pods",le="100"} 1
+            workqueue_queue_duration_seconds_bucket{name="pods",le="1000"} 1
             workqueue_queue_duration_seconds_bucket{name="pods",le="+Inf"} 1
             workqueue_queue_duration_seconds_sum{name="pods"} 0.02
             workqueue_queue_duration_seconds_count{name="pods"} 1"#]]
-        .assert_eq(&lines[..18].join("\n"));
+        .assert_eq(&lines[..20].join("\n"));
         drop(work);
         assert!(
             metrics
                 .render()
                 .contains(r#"workqueue_work_duration_seconds_sum{name="pods"} 2"#)
+        );
+    }
+    #[test]
+    fn what_others_count_is_shown_too() {
+        struct Asked;
+        impl Collect for Asked {
+            fn collect(&self, text: &mut MetricsText) {
+                text.family("rest_client_requests_total", "Requests", MetricKind::Counter);
+                text.sample("rest_client_requests_total", &[("code", "200")], 3);
+            }
+        }
+        let metrics = Metrics::new();
+        metrics.add(Arc::new(Asked));
+        let text = metrics.render();
+        assert!(
+            text.contains("\nrest_client_requests_total{code=\"200\"} 3\n"),
+            "{text}"
         );
     }
 }

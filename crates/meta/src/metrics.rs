@@ -1,0 +1,210 @@
+//! Numbers as Prometheus reads them: a text that families and samples are written into, and a histogram.
+//!
+//! Whoever counts something implements [`Collect`]; whoever serves `/metrics` writes every collector into one
+//! [`MetricsText`]. Nothing is registered globally, and counting costs an atomic addition or two.
+
+use std::fmt::{Display, Write};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// The content type of the text.
+pub const METRICS_CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
+
+/// Something that counts.
+///
+/// A family may stand in the text only once, so one collector counts for everybody who shares its families.
+pub trait Collect: Send + Sync {
+    /// Writes the families and their samples as they are now.
+    fn collect(&self, text: &mut MetricsText);
+}
+
+/// What the samples of a family are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MetricKind {
+    /// A number that only grows.
+    Counter,
+    /// A number that goes up and down.
+    Gauge,
+    /// How many were how large.
+    Histogram,
+}
+
+/// The text Prometheus reads, as it is written.
+#[derive(Clone, Debug, Default)]
+pub struct MetricsText {
+    text: String,
+}
+
+/// The upper bounds of a histogram's buckets: what a bound is, and how Kubernetes writes it.
+pub type Bounds = &'static [(f64, &'static str)];
+
+/// Counts sizes or seconds by bucket. Recording is three atomic additions at most.
+#[derive(Debug)]
+pub struct Histogram {
+    bounds: Bounds,
+    /// One more than there are bounds: the last counts what exceeds them all.
+    buckets: Box<[AtomicU64]>,
+    /// In billionths, so that it can be added to without a lock.
+    sum_billionths: AtomicU64,
+    sum_whole: AtomicU64,
+}
+
+impl MetricsText {
+    /// Begins a family; its samples follow.
+    pub fn family(&mut self, name: &str, help: &str, kind: MetricKind) {
+        let kind = match kind {
+            MetricKind::Counter => "counter",
+            MetricKind::Gauge => "gauge",
+            MetricKind::Histogram => "histogram",
+        };
+        let _ = writeln!(self.text, "# HELP {name} {help}\n# TYPE {name} {kind}");
+    }
+
+    /// One sample of the family begun last.
+    pub fn sample(&mut self, name: &str, labels: &[(&str, &str)], value: impl Display) {
+        self.write(name, "", labels, None, &value);
+    }
+
+    /// The buckets, sum and count of a histogram.
+    pub fn histogram(&mut self, name: &str, labels: &[(&str, &str)], histogram: &Histogram) {
+        let texts = histogram.bounds.iter().map(|(_, text)| *text).chain(["+Inf"]);
+        let mut count = 0;
+        for (bucket, text) in histogram.buckets.iter().zip(texts) {
+            count += bucket.load(Ordering::Relaxed);
+            self.write(name, "_bucket", labels, Some(text), &count);
+        }
+        self.write(name, "_sum", labels, None, &histogram.sum());
+        self.write(name, "_count", labels, None, &count);
+    }
+
+    /// All of it.
+    pub fn into_string(self) -> String {
+        self.text
+    }
+
+    fn write(
+        &mut self,
+        name: &str,
+        suffix: &str,
+        labels: &[(&str, &str)],
+        bound: Option<&str>,
+        value: &dyn Display,
+    ) {
+        self.text.push_str(name);
+        self.text.push_str(suffix);
+        let mut open = '{';
+        for (label, text) in labels.iter().copied().chain(bound.map(|bound| ("le", bound))) {
+            self.text.push(std::mem::replace(&mut open, ','));
+            self.text.push_str(label);
+            self.text.push_str("=\"");
+            self.escape(text);
+            self.text.push('"');
+        }
+        if open == ',' {
+            self.text.push('}');
+        }
+        let _ = writeln!(self.text, " {value}");
+    }
+
+    fn escape(&mut self, text: &str) {
+        for character in text.chars() {
+            match character {
+                '\\' => self.text.push_str("\\\\"),
+                '"' => self.text.push_str("\\\""),
+                '\n' => self.text.push_str("\\n"),
+                other => self.text.push(other),
+            }
+        }
+    }
+}
+
+impl Histogram {
+    /// Nothing is counted yet. Bounds grow from one to the next.
+    pub fn new(bounds: Bounds) -> Self {
+        Self {
+            bounds,
+            buckets: (0..=bounds.len()).map(|_| AtomicU64::new(0)).collect(),
+            sum_billionths: AtomicU64::new(0),
+            sum_whole: AtomicU64::new(0),
+        }
+    }
+
+    /// Counts a time, in seconds.
+    pub fn record(&self, duration: Duration) {
+        self.count(duration.as_secs_f64());
+        let nanos = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
+        self.sum_billionths.fetch_add(nanos, Ordering::Relaxed);
+    }
+
+    /// Counts a whole number, such as a size.
+    pub fn record_size(&self, size: u64) {
+        self.count(size as f64);
+        self.sum_whole.fetch_add(size, Ordering::Relaxed);
+    }
+
+    fn count(&self, value: f64) {
+        let bucket = self.bounds.partition_point(|(bound, _)| *bound < value);
+        self.buckets[bucket].fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn sum(&self) -> f64 {
+        let billionths = Duration::from_nanos(self.sum_billionths.load(Ordering::Relaxed));
+        self.sum_whole.load(Ordering::Relaxed) as f64 + billionths.as_secs_f64()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+
+    use super::*;
+
+    #[test]
+    fn families_are_written_as_prometheus_reads_them() {
+        let histogram = Histogram::new(&[(0.1, "0.1"), (1.0, "1")]);
+        for millis in [50, 100, 101, 5000] {
+            histogram.record(Duration::from_millis(millis));
+        }
+        let mut text = MetricsText::default();
+        text.family("open", "What is open", MetricKind::Gauge);
+        text.sample("open", &[], 2.5);
+        text.family("asked_total", "Who was asked", MetricKind::Counter);
+        text.sample("asked_total", &[("host", "a\"b\\c\nd"), ("code", "200")], 7);
+        text.family("took_seconds", "How long it took", MetricKind::Histogram);
+        text.histogram("took_seconds", &[("verb", "GET")], &histogram);
+        expect![[r#"
+            # HELP open What is open
+            # TYPE open gauge
+            open 2.5
+            # HELP asked_total Who was asked
+            # TYPE asked_total counter
+            asked_total{host="a\"b\\c\nd",code="200"} 7
+            # HELP took_seconds How long it took
+            # TYPE took_seconds histogram
+            took_seconds_bucket{verb="GET",le="0.1"} 2
+            took_seconds_bucket{verb="GET",le="1"} 3
+            took_seconds_bucket{verb="GET",le="+Inf"} 4
+            took_seconds_sum{verb="GET"} 5.251
+            took_seconds_count{verb="GET"} 4
+        "#]]
+        .assert_eq(&text.into_string());
+    }
+
+    #[test]
+    fn sizes_are_counted_like_times() {
+        let histogram = Histogram::new(&[(64.0, "64"), (256.0, "256")]);
+        for size in [64, 65, 1000] {
+            histogram.record_size(size);
+        }
+        let mut text = MetricsText::default();
+        text.histogram("bytes", &[], &histogram);
+        expect![[r#"
+            bytes_bucket{le="64"} 1
+            bytes_bucket{le="256"} 2
+            bytes_bucket{le="+Inf"} 3
+            bytes_sum 1129
+            bytes_count 3
+        "#]]
+        .assert_eq(&text.into_string());
+    }
+}
