@@ -1,5 +1,6 @@
 //! A small HTTP client for the tests: one connection, one request at a time.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -72,8 +73,18 @@ impl Client {
         protocol: &[u8],
         certificate: Option<&ClientCertificate>,
     ) -> Self {
+        let (address, authority) = (server.address().unwrap(), server.authority_pem().unwrap());
+        Self::tls_to(address, &authority, protocol, certificate).await
+    }
+
+    /// As `tls`, for a server in another process.
+    pub(crate) async fn tls_to(
+        address: SocketAddr,
+        authority: &str,
+        protocol: &[u8],
+        certificate: Option<&ClientCertificate>,
+    ) -> Self {
         let mut roots = rustls::RootCertStore::empty();
-        let authority = server.authority_pem().unwrap();
         roots
             .add(CertificateDer::from_pem_slice(authority.as_bytes()).unwrap())
             .unwrap();
@@ -91,7 +102,7 @@ impl Client {
             None => config.with_no_client_auth(),
         };
         config.alpn_protocols = vec![protocol.to_vec()];
-        let stream = TcpStream::connect(server.address().unwrap()).await.unwrap();
+        let stream = TcpStream::connect(address).await.unwrap();
         let name = ServerName::try_from("localhost").unwrap();
         let stream = TlsConnector::from(Arc::new(config))
             .connect(name, stream)
@@ -103,8 +114,12 @@ impl Client {
         }
     }
 
-    pub(crate) fn with_token(mut self, server: &Handle) -> Self {
-        self.token = Some(server.admin_token().reveal().to_owned());
+    pub(crate) fn with_token(self, server: &Handle) -> Self {
+        self.with_bearer(server.admin_token().reveal())
+    }
+
+    pub(crate) fn with_bearer(mut self, token: &str) -> Self {
+        self.token = Some(token.to_owned());
         self
     }
 
@@ -119,13 +134,24 @@ impl Client {
         headers: &[(&str, &str)],
         body: &str,
     ) -> Answer {
-        let answer = self.open(method, path, headers, body).await;
+        self.try_send(method, path, headers, body).await.unwrap()
+    }
+
+    /// As `send`, for a server that may go away.
+    pub(crate) async fn try_send(
+        &mut self,
+        method: Method,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: &str,
+    ) -> hyper::Result<Answer> {
+        let answer = self.try_open(method, path, headers, body).await?;
         let (head, body) = answer.into_parts();
-        Answer {
+        Ok(Answer {
             status: head.status.as_u16(),
             headers: head.headers,
-            body: body.collect().await.unwrap().to_bytes(),
-        }
+            body: body.collect().await?.to_bytes(),
+        })
     }
 
     /// Sends a request and returns as soon as the head of the answer is there.
@@ -136,6 +162,17 @@ impl Client {
         headers: &[(&str, &str)],
         body: &str,
     ) -> http::Response<Incoming> {
+        self.try_open(method, path, headers, body).await.unwrap()
+    }
+
+    /// As `open`, for a server that may go away.
+    pub(crate) async fn try_open(
+        &mut self,
+        method: Method,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: &str,
+    ) -> hyper::Result<http::Response<Incoming>> {
         let uri = match self.sender {
             Sender::Http1(_) => path.to_owned(),
             Sender::Http2(_) => format!("http://localhost{path}"),
@@ -154,8 +191,8 @@ impl Client {
             .body(Full::new(Bytes::copy_from_slice(body.as_bytes())))
             .unwrap();
         match &mut self.sender {
-            Sender::Http1(sender) => sender.send_request(request).await.unwrap(),
-            Sender::Http2(sender) => sender.send_request(request).await.unwrap(),
+            Sender::Http1(sender) => sender.send_request(request).await,
+            Sender::Http2(sender) => sender.send_request(request).await,
         }
     }
 

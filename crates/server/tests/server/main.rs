@@ -1,6 +1,11 @@
 //! The server from the outside.
 
 mod client;
+mod crash;
 mod http;
+mod lines;
 mod objects;
+mod observer;
+mod promises;
+mod simulation;
 mod watches;

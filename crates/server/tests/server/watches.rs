@@ -1,16 +1,14 @@
 //! Streams over HTTP: how they begin, how they end, and what faults do to them.
 
 use ::http::Method;
-use bytes::BytesMut;
 use futures_util::StreamExt as _;
-use http_body_util::BodyExt as _;
-use hyper::body::Incoming;
 use serde_json::{Value, json};
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::protocol::Role;
 use watchkeeper_server::{Flow, Handle, RequestMatch, Server, Verb};
 
 use crate::client::Client;
+use crate::lines::{End, Lines};
 
 const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
 const WATCH: &str = "/api/v1/namespaces/default/configmaps?watch=1&resourceVersion=1";
@@ -30,57 +28,6 @@ async fn create(client: &mut Client, name: &str) {
 
 fn config_maps() -> RequestMatch {
     RequestMatch::new(Verb::Watch, "configmaps")
-}
-
-/// Reads a stream line by line.
-struct Lines {
-    body: Incoming,
-    buffer: BytesMut,
-}
-
-/// How a stream ended.
-#[derive(Debug, PartialEq)]
-enum End {
-    Complete,
-    BrokenOff,
-}
-
-impl Lines {
-    async fn open(client: &mut Client, path: &str) -> Self {
-        let answer = client.open(Method::GET, path, &[], "").await;
-        assert_eq!(answer.status(), 200);
-        Self {
-            body: answer.into_body(),
-            buffer: BytesMut::new(),
-        }
-    }
-
-    async fn next(&mut self) -> Result<Value, End> {
-        loop {
-            if let Some(end) = self.buffer.iter().position(|byte| *byte == b'\n') {
-                let line = self.buffer.split_to(end + 1);
-                return Ok(serde_json::from_slice(&line).unwrap());
-            }
-            match self.body.frame().await {
-                None => return Err(End::Complete),
-                Some(Err(_)) => return Err(End::BrokenOff),
-                Some(Ok(frame)) => self
-                    .buffer
-                    .extend_from_slice(&frame.into_data().unwrap_or_default()),
-            }
-        }
-    }
-
-    /// `ADDED a`.
-    async fn event(&mut self) -> String {
-        let event = self.next().await.unwrap();
-        let word = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-        format!(
-            "{} {}",
-            word(&event["type"]),
-            word(&event["object"]["metadata"]["name"])
-        )
-    }
 }
 
 #[tokio::test]

@@ -1,0 +1,468 @@
+//! What a watch promises, one function each, over the recorded history of one watcher.
+//!
+//! The truth is every change in the order the server made them. A history is what one watcher saw of it through one
+//! selection, over any number of streams: it begins with a snapshot, resumes where it was, and takes a new snapshot
+//! when it is told that its version has expired. The functions are pure, so that a history from anywhere can be
+//! judged: a simulation, or a server that was killed.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What an object is like, as far as these tests care.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct State {
+    pub(crate) colour: String,
+    pub(crate) number: u64,
+}
+
+/// Something that happened to an object.
+#[derive(Clone, Debug)]
+pub(crate) struct Change {
+    pub(crate) version: u64,
+    pub(crate) name: String,
+    pub(crate) before: Option<State>,
+    pub(crate) after: Option<State>,
+}
+
+/// Which objects a watcher wants; what is not set matches everything.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Selection {
+    pub(crate) colour: Option<String>,
+    pub(crate) name: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Added,
+    Modified,
+    Deleted,
+}
+
+/// An event as it came over the wire.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Event {
+    pub(crate) version: u64,
+    pub(crate) kind: Kind,
+    pub(crate) name: String,
+    pub(crate) state: State,
+}
+
+/// What a stream delivered.
+#[derive(Clone, Debug)]
+pub(crate) enum Seen {
+    Event(Event),
+    Bookmark(u64),
+    /// The version the stream was to resume from is gone; history began after the given version then.
+    Expired {
+        compacted: u64,
+    },
+}
+
+/// How a stream began.
+#[derive(Clone, Debug)]
+pub(crate) enum Start {
+    /// With all objects as of a version: from a list, or from initial events and the bookmark that ends them.
+    Snapshot {
+        version: u64,
+        objects: BTreeMap<String, State>,
+    },
+    /// After a version.
+    Resumed(u64),
+}
+
+/// One stream from beginning to end.
+#[derive(Clone, Debug)]
+pub(crate) struct Session {
+    pub(crate) start: Start,
+    pub(crate) seen: Vec<Seen>,
+}
+
+/// Everything one watcher saw.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct History {
+    pub(crate) selection: Selection,
+    pub(crate) sessions: Vec<Session>,
+    /// The watcher has waited for everything up to here.
+    pub(crate) caught_up: u64,
+}
+
+type Verdict = Result<(), String>;
+
+impl Selection {
+    pub(crate) fn matches(&self, name: &str, state: &State) -> bool {
+        self.name.as_deref().is_none_or(|wanted| wanted == name)
+            && self.colour.as_deref().is_none_or(|wanted| wanted == state.colour)
+    }
+
+    /// What a change means through this selection; `None` if nothing.
+    pub(crate) fn event(&self, change: &Change) -> Option<Event> {
+        let selected =
+            |state: &Option<State>| state.clone().filter(|state| self.matches(&change.name, state));
+        let (kind, state) = match (selected(&change.before), selected(&change.after)) {
+            (None, Some(after)) => (Kind::Added, after),
+            (Some(_), Some(after)) => (Kind::Modified, after),
+            (Some(before), None) => (Kind::Deleted, before),
+            (None, None) => return None,
+        };
+        Some(Event {
+            version: change.version,
+            kind,
+            name: change.name.clone(),
+            state,
+        })
+    }
+}
+
+impl Session {
+    fn began(&self) -> u64 {
+        match self.start {
+            Start::Snapshot { version, .. } | Start::Resumed(version) => version,
+        }
+    }
+
+    fn events(&self) -> impl Iterator<Item = &Event> {
+        self.seen.iter().filter_map(|seen| match seen {
+            Seen::Event(event) => Some(event),
+            _ => None,
+        })
+    }
+
+    /// The version to resume from.
+    pub(crate) fn position(&self) -> u64 {
+        self.seen.iter().fold(self.began(), |position, seen| match seen {
+            Seen::Event(Event { version, .. }) | Seen::Bookmark(version) => *version,
+            Seen::Expired { .. } => position,
+        })
+    }
+
+    pub(crate) fn expired(&self) -> bool {
+        self.seen.iter().any(|seen| matches!(seen, Seen::Expired { .. }))
+    }
+}
+
+/// All promises at once.
+pub(crate) fn all_kept(truth: &[Change], history: &History) -> Verdict {
+    ordered(history)?;
+    unique(history)?;
+    gap_free(truth, history)?;
+    resumable(truth, history)?;
+    bookmarkable(truth, history)?;
+    filtered(truth, history)
+}
+
+/// Versions never go back, neither within a stream nor from one to the next.
+pub(crate) fn ordered(history: &History) -> Verdict {
+    for session in &history.sessions {
+        let mut last = session.began();
+        for event in session.events() {
+            if event.version < last {
+                return Err(format!("{event:?} came after version {last}"));
+            }
+            last = event.version;
+        }
+    }
+    Ok(())
+}
+
+/// No change is delivered twice between two snapshots, nor one that the snapshot shows already.
+pub(crate) fn unique(history: &History) -> Verdict {
+    let mut delivered = BTreeSet::new();
+    for session in &history.sessions {
+        if let Start::Snapshot { version, .. } = session.start {
+            delivered = BTreeSet::from([version]);
+        }
+        for event in session.events() {
+            if !delivered.insert(event.version) {
+                return Err(format!("{event:?} came twice"));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A snapshot shows every object as it was, and what a stream moved past it delivered.
+pub(crate) fn gap_free(truth: &[Change], history: &History) -> Verdict {
+    let last = history.sessions.len().saturating_sub(1);
+    for (index, session) in history.sessions.iter().enumerate() {
+        if let Start::Snapshot { version, objects } = &session.start {
+            let expected = objects_at(truth, &history.selection, *version);
+            if *objects != expected {
+                return Err(format!(
+                    "the snapshot at {version} has {objects:?}, not {expected:?}"
+                ));
+            }
+        }
+        let end = match index == last && !session.expired() {
+            true => session.position().max(history.caught_up),
+            false => session.position(),
+        };
+        let delivered: BTreeSet<_> = session.events().map(|event| event.version).collect();
+        for event in selected(truth, &history.selection, session.began()..=end) {
+            if !delivered.contains(&event.version) {
+                return Err(format!("{event:?} was never delivered"));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A watcher goes on where it was: with the next change, or with word that history does not reach back so far, and
+/// then only if that is so.
+pub(crate) fn resumable(truth: &[Change], history: &History) -> Verdict {
+    for pair in history.sessions.windows(2) {
+        let position = pair[0].position();
+        match pair[1].start {
+            Start::Resumed(version) if version != position => {
+                return Err(format!("resumed at {version}, but was at {position}"));
+            }
+            Start::Resumed(_) if pair[0].expired() => return Err(format!("{position} came back to life")),
+            _ => {}
+        }
+    }
+    for session in &history.sessions {
+        for (index, seen) in session.seen.iter().enumerate() {
+            let Seen::Expired { compacted } = seen else {
+                continue;
+            };
+            if index + 1 != session.seen.len() {
+                return Err("a stream went on after it had expired".to_owned());
+            }
+            if session.position() >= *compacted {
+                return Err(format!(
+                    "{} expired with history since {compacted}",
+                    session.position()
+                ));
+            }
+        }
+        let first = session.events().next();
+        let expected = selected(truth, &history.selection, session.began()..=u64::MAX).next();
+        if let Some(first) = first
+            && expected.as_ref().map(|event| event.version) != Some(first.version)
+        {
+            return Err(format!(
+                "after {} came {first:?}, not {expected:?}",
+                session.began()
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// At a bookmark everything up to its version has been delivered, and nothing up to it comes later.
+pub(crate) fn bookmarkable(truth: &[Change], history: &History) -> Verdict {
+    for session in &history.sessions {
+        let (mut delivered, mut bookmark) = (BTreeSet::new(), session.began());
+        for seen in &session.seen {
+            match seen {
+                Seen::Event(event) if event.version <= bookmark => {
+                    return Err(format!("{event:?} came after bookmark {bookmark}"));
+                }
+                Seen::Event(event) => drop(delivered.insert(event.version)),
+                Seen::Bookmark(version) => {
+                    if *version < bookmark {
+                        return Err(format!("bookmark {version} came after bookmark {bookmark}"));
+                    }
+                    for event in selected(truth, &history.selection, bookmark..=*version) {
+                        if !delivered.contains(&event.version) {
+                            return Err(format!("bookmark {version} came before {event:?}"));
+                        }
+                    }
+                    bookmark = *version;
+                }
+                Seen::Expired { .. } => {}
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Every event is exactly what its change means through the selection: none is invented, none is of another kind or
+/// shows another state.
+pub(crate) fn filtered(truth: &[Change], history: &History) -> Verdict {
+    let meant = selected(truth, &history.selection, 0..=u64::MAX);
+    let meant: BTreeMap<_, _> = meant.map(|event| (event.version, event)).collect();
+    for event in history.sessions.iter().flat_map(Session::events) {
+        if meant.get(&event.version) != Some(event) {
+            return Err(format!("{event:?} came, not {:?}", meant.get(&event.version)));
+        }
+    }
+    Ok(())
+}
+
+/// The events of a stretch of history, the first version not included.
+fn selected(
+    truth: &[Change],
+    selection: &Selection,
+    versions: std::ops::RangeInclusive<u64>,
+) -> impl Iterator<Item = Event> {
+    truth
+        .iter()
+        .filter(move |change| change.version > *versions.start() && change.version <= *versions.end())
+        .filter_map(|change| selection.event(change))
+}
+
+fn objects_at(truth: &[Change], selection: &Selection, version: u64) -> BTreeMap<String, State> {
+    let mut objects = BTreeMap::new();
+    for change in truth.iter().filter(|change| change.version <= version) {
+        match &change.after {
+            Some(state) => objects.insert(change.name.clone(), state.clone()),
+            None => objects.remove(&change.name),
+        };
+    }
+    objects.retain(|name, state| selection.matches(name, state));
+    objects
+}
+
+mod tests {
+    use super::*;
+
+    fn state(colour: &str, number: u64) -> Option<State> {
+        Some(State {
+            colour: colour.to_owned(),
+            number,
+        })
+    }
+
+    /// `a` is made red, becomes blue, becomes red again and goes; `b` is blue all the time.
+    fn truth() -> Vec<Change> {
+        let change = |version, name: &str, before, after| Change {
+            version,
+            name: name.to_owned(),
+            before,
+            after,
+        };
+        vec![
+            change(2, "a", None, state("red", 1)),
+            change(3, "b", None, state("blue", 1)),
+            change(5, "a", state("red", 1), state("blue", 2)),
+            change(6, "a", state("blue", 2), state("red", 3)),
+            change(8, "a", state("red", 3), None),
+        ]
+    }
+
+    fn event(version: u64, kind: Kind, number: u64) -> Seen {
+        Seen::Event(Event {
+            version,
+            kind,
+            name: "a".to_owned(),
+            state: state("red", number).unwrap(),
+        })
+    }
+
+    /// What someone who wants red things sees, over two streams.
+    fn good() -> History {
+        let objects = BTreeMap::from([("a".to_owned(), state("red", 1).unwrap())]);
+        let first = Session {
+            start: Start::Snapshot { version: 2, objects },
+            seen: vec![event(5, Kind::Deleted, 1), Seen::Bookmark(5)],
+        };
+        let second = Session {
+            start: Start::Resumed(5),
+            seen: vec![
+                event(6, Kind::Added, 3),
+                event(8, Kind::Deleted, 3),
+                Seen::Bookmark(8),
+            ],
+        };
+        History {
+            selection: Selection {
+                colour: Some("red".to_owned()),
+                name: None,
+            },
+            sessions: vec![first, second],
+            caught_up: 8,
+        }
+    }
+
+    /// A good history passes; after the change the promise is seen to be broken.
+    fn check(promise: impl Fn(&History) -> Verdict, expected: &str, spoil: impl Fn(&mut History)) {
+        let mut history = good();
+        assert_eq!(promise(&history), Ok(()));
+        spoil(&mut history);
+        let broken = promise(&history).unwrap_err();
+        assert!(broken.contains(expected), "{broken}");
+    }
+
+    #[test]
+    fn a_good_history_keeps_all_promises() {
+        assert_eq!(all_kept(&truth(), &good()), Ok(()));
+    }
+
+    #[test]
+    fn a_swap_breaks_order() {
+        check(ordered, "came after version 8", |history| {
+            history.sessions[1].seen.swap(0, 1);
+        });
+    }
+
+    #[test]
+    fn a_repetition_is_not_unique() {
+        check(unique, "came twice", |history| {
+            history.sessions[1].seen.insert(0, event(5, Kind::Deleted, 1));
+        });
+        check(unique, "came twice", |history| {
+            history.sessions[0].seen.insert(0, event(2, Kind::Added, 1));
+        });
+    }
+
+    #[test]
+    fn a_missing_event_is_a_gap() {
+        let promise = |history: &History| gap_free(&truth(), history);
+        check(promise, "version: 6, kind: Added", |history| {
+            history.sessions[1].seen.remove(0);
+        });
+        // Even if nothing came after it.
+        check(promise, "version: 8, kind: Deleted", |history| {
+            history.sessions[1].seen.truncate(1);
+        });
+        check(promise, "the snapshot at 2", |history| {
+            let objects = BTreeMap::new();
+            history.sessions[0].start = Start::Snapshot { version: 2, objects };
+        });
+    }
+
+    #[test]
+    fn a_leap_is_no_resumption() {
+        let promise = |history: &History| resumable(&truth(), history);
+        check(promise, "but was at 5", |history| {
+            history.sessions[1].start = Start::Resumed(6);
+        });
+        check(promise, "not Some(Event { version: 6", |history| {
+            history.sessions[1].seen.remove(0);
+        });
+        check(promise, "5 expired with history since 5", |history| {
+            history.sessions[1].seen = vec![Seen::Expired { compacted: 5 }];
+        });
+        check(promise, "went on after it had expired", |history| {
+            history.sessions[1].seen.insert(0, Seen::Expired { compacted: 6 });
+        });
+    }
+
+    #[test]
+    fn a_bookmark_ahead_of_events_is_a_lie() {
+        let promise = |history: &History| bookmarkable(&truth(), history);
+        check(promise, "bookmark 8 came before", |history| {
+            history.sessions[1].seen.remove(1);
+        });
+        check(promise, "came after bookmark 8", |history| {
+            history.sessions[1].seen.push(event(8, Kind::Deleted, 3));
+        });
+        check(promise, "came after bookmark 5", |history| {
+            history.sessions[1].seen.insert(0, Seen::Bookmark(4));
+        });
+    }
+
+    #[test]
+    fn an_event_of_another_kind_or_state_is_not_filtered() {
+        let promise = |history: &History| filtered(&truth(), history);
+        check(promise, "kind: Modified", |history| {
+            history.sessions[1].seen[0] = event(6, Kind::Modified, 3);
+        });
+        // An object that leaves a selection is shown as it was in it.
+        check(promise, "number: 2", |history| {
+            history.sessions[0].seen[0] = event(5, Kind::Deleted, 2);
+        });
+        check(promise, "not None", |history| {
+            history.sessions[1].seen.push(event(9, Kind::Added, 4));
+        });
+    }
+}
