@@ -4,11 +4,13 @@ mod annotate;
 mod api_resources;
 mod api_versions;
 mod apply;
+mod complete;
 mod completion;
 mod create;
 mod delete;
 mod demo;
 mod describe;
+mod explain;
 mod get;
 mod label;
 mod patch;
@@ -33,6 +35,7 @@ pub(crate) enum Command {
     Get(get::Get),
     Watch(watch::Watch),
     Describe(describe::Describe),
+    Explain(explain::Explain),
     Apply(apply::Apply),
     Create(create::Create),
     Delete(delete::Delete),
@@ -45,6 +48,8 @@ pub(crate) enum Command {
     ApiVersions(api_versions::ApiVersions),
     Version(version::Version),
     Completion(completion::Completion),
+    #[command(name = "__complete", hide = true)]
+    Complete(complete::Complete),
 }
 
 /// Does it.
@@ -62,6 +67,7 @@ pub(crate) async fn run(arguments: Arguments, session: &mut Session) -> Result<(
         Command::Get(get) => Box::pin(get::run(get, &cluster(session)?, session)).await,
         Command::Watch(watch) => Box::pin(watch::run(watch, &cluster(session)?, session)).await,
         Command::Describe(describe) => Box::pin(describe::run(describe, &cluster(session)?, session)).await,
+        Command::Explain(explain) => Box::pin(explain::run(explain, &cluster(session)?, session)).await,
         Command::Apply(apply) => Box::pin(apply::run(apply, &cluster(session)?, session)).await,
         Command::Create(create) => Box::pin(create::run(create, &cluster(session)?, session)).await,
         Command::Delete(delete) => Box::pin(delete::run(delete, &cluster(session)?, session)).await,
@@ -76,5 +82,6 @@ pub(crate) async fn run(arguments: Arguments, session: &mut Session) -> Result<(
         Command::ApiVersions(_) => Box::pin(api_versions::run(&cluster(session)?, session)).await,
         Command::Version(version) => Box::pin(version::run(version, cluster(session), session)).await,
         Command::Completion(completion) => completion::run(&completion, session),
+        Command::Complete(complete) => Box::pin(complete::run(complete, session)).await,
     }
 }

@@ -12,6 +12,9 @@ use crate::failure::Failure;
 use crate::json_path::{Path, Template, plain};
 use crate::table::print_aligned;
 
+/// What may follow `-o`, in order.
+pub(crate) const FORMATS: [&str; 6] = ["custom-columns", "json", "jsonpath", "name", "wide", "yaml"];
+
 /// What `-o` says.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) enum Format {
@@ -40,8 +43,8 @@ impl Format {
             "custom-columns" => Self::CustomColumns(columns(rest)?),
             _ => {
                 return Err(Failure::text(format!(
-                    "unable to match a printer suitable for the output format {text:?}, allowed formats are: \
-                     custom-columns,json,jsonpath,name,wide,yaml"
+                    "unable to match a printer suitable for the output format {text:?}, allowed formats are: {}",
+                    FORMATS.join(",")
                 )));
             }
         })

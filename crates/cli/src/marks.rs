@@ -91,14 +91,7 @@ impl MarkArguments {
         if !self.all && self.selectors.is_empty() {
             return Err(Failure::text("name objects, or say which with -l or --all"));
         }
-        let options = self.selectors.list_options()?;
-        let list = api
-            .clone()
-            .metadata_only()
-            .pages(&options, None)
-            .collect()
-            .await?;
-        Ok(list.items.iter().map(|object| object.name().to_owned()).collect())
+        self.selectors.names(api).await
     }
 
     async fn one(

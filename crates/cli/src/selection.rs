@@ -1,6 +1,7 @@
 //! Which objects are meant: `pods`, `pods a b`, `pods,services`, `pod/a service/b`, with `-l` and `--field-selector`.
 
 use clap::Args;
+use watchkeeper_client::DynamicApi;
 use watchkeeper_client::discovery::ApiResource;
 use watchkeeper_meta::{FieldSelector, LabelSelector, ListOptions};
 
@@ -45,6 +46,13 @@ impl Selectors {
     pub(crate) fn fields(&self) -> Result<FieldSelector, Failure> {
         let text = self.field_selector.as_deref().unwrap_or_default();
         text.parse().map_err(Failure::text)
+    }
+
+    /// The names of the objects they match.
+    pub(crate) async fn names(&self, api: &DynamicApi) -> Result<Vec<String>, Failure> {
+        let metadata = api.clone().metadata_only();
+        let list = metadata.pages(&self.list_options()?, None).collect().await?;
+        Ok(list.items.iter().map(|object| object.name().to_owned()).collect())
     }
 
     pub(crate) fn is_empty(&self) -> bool {

@@ -258,12 +258,3 @@ async fn a_secret_is_described_without_what_it_hides() {
     assert!(screen.contains("password: 6 bytes"), "{screen}");
     assert!(!screen.contains("c2VjcmV0"), "{screen}");
 }
-
-#[tokio::test]
-async fn completion_scripts_know_the_commands() {
-    let world = World::new().await;
-    for shell in ["bash", "zsh", "fish"] {
-        let script = world.run(&format!("completion {shell}")).await;
-        assert!(script.contains("api-resources"), "{shell}");
-    }
-}

@@ -1,11 +1,9 @@
-//! `completion`: a script that teaches a shell what may be typed.
+//! `completion`: a script that lets a shell ask this program what may be typed next ([`super::complete`]).
 
 use std::io::Write as _;
 
-use clap::{Args, CommandFactory as _, ValueEnum};
-use clap_complete::Shell;
+use clap::{Args, ValueEnum};
 
-use crate::arguments::Arguments;
 use crate::failure::Failure;
 use crate::session::Session;
 
@@ -14,14 +12,16 @@ use crate::session::Session;
 #[command(after_help = "Examples:
   source <(watchkeeper completion bash)
   watchkeeper completion zsh > \"${fpath[1]}/_watchkeeper\"
-  watchkeeper completion fish > ~/.config/fish/completions/watchkeeper.fish")]
+  watchkeeper completion fish > ~/.config/fish/completions/watchkeeper.fish
+
+Commands, flags, kinds, names, namespaces and contexts are completed; names come from the cluster.")]
 pub(crate) struct Completion {
     /// The shell
-    shell: KnownShell,
+    shell: Shell,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
-enum KnownShell {
+enum Shell {
     Bash,
     Zsh,
     Fish,
@@ -29,12 +29,10 @@ enum KnownShell {
 
 /// Prints the script.
 pub(crate) fn run(completion: &Completion, session: &mut Session) -> Result<(), Failure> {
-    let shell = match completion.shell {
-        KnownShell::Bash => Shell::Bash,
-        KnownShell::Zsh => Shell::Zsh,
-        KnownShell::Fish => Shell::Fish,
+    let script = match completion.shell {
+        Shell::Bash => include_str!("completion/bash.sh"),
+        Shell::Zsh => include_str!("completion/zsh.sh"),
+        Shell::Fish => include_str!("completion/fish.fish"),
     };
-    let mut script = Vec::new();
-    clap_complete::generate(shell, &mut Arguments::command(), "watchkeeper", &mut script);
-    Ok(session.out.write_all(&script)?)
+    Ok(session.out.write_all(script.as_bytes())?)
 }

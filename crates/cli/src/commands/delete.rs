@@ -143,7 +143,7 @@ impl Delete {
                     return Err(Failure::text("name objects or select them, not both"));
                 }
                 false => selected.names,
-                true if self.all || !self.selectors.is_empty() => self.listed(&api).await?,
+                true if self.all || !self.selectors.is_empty() => self.selectors.names(&api).await?,
                 true => return Err(Failure::text("name objects, or say which with -l or --all")),
             };
             found.extend(names.into_iter().map(|name| {
@@ -155,17 +155,6 @@ impl Delete {
             }));
         }
         Ok(found)
-    }
-
-    async fn listed(&self, api: &DynamicApi) -> Result<Vec<String>, Failure> {
-        let options = self.selectors.list_options()?;
-        let list = api
-            .clone()
-            .metadata_only()
-            .pages(&options, None)
-            .collect()
-            .await?;
-        Ok(list.items.iter().map(|object| object.name().to_owned()).collect())
     }
 
     async fn one(&self, doomed: Doomed) -> Result<Leaving, Failure> {

@@ -21,7 +21,12 @@ const DEFAULT_KUBECONFIG: &str = "watchkeeper.kubeconfig";
   watchkeeper up                                  in memory, on port 6443
   watchkeeper up --data-dir ./data                objects outlive the program
   watchkeeper up --listen 127.0.0.1:0             on a free port
-  KUBECONFIG=watchkeeper.kubeconfig kubectl get namespaces")]
+  KUBECONFIG=watchkeeper.kubeconfig kubectl get namespaces
+
+With --debug-endpoints, to see how a client takes it:
+  kubectl create --raw '/debug/streams?flow=cut&resource=pods' -f /dev/null    cut the watches of pods; or end, stall, run
+  kubectl create --raw '/debug/compact?revision=500' -f /dev/null              forget what was before version 500
+  kubectl create --raw '/debug/connections?refuse=true' -f /dev/null           refuse new connections")]
 pub(crate) struct Up {
     /// Where to listen; port 0 takes a free one
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:6443")]
@@ -34,6 +39,10 @@ pub(crate) struct Up {
     /// Let the users of this file in: token,user,uid,"group1,group2" per line
     #[arg(long, value_name = "FILE")]
     token_auth_file: Option<PathBuf>,
+
+    /// Let administrators ask for faults below /debug/: cut watches, refused connections, a forgotten history
+    #[arg(long)]
+    debug_endpoints: bool,
 
     #[command(flatten)]
     local: LocalOptions,
@@ -62,7 +71,9 @@ pub(crate) async fn run(
 
 impl Up {
     fn builder(&self) -> Builder {
-        let mut server = Server::builder().listen(self.listen);
+        let mut server = Server::builder()
+            .listen(self.listen)
+            .debug_endpoints(self.debug_endpoints);
         if let Some(directory) = &self.data_dir {
             server = server.data_dir(directory);
         }

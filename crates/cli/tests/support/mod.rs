@@ -40,6 +40,11 @@ impl World {
 
     /// Runs a command line with input; returns what is on the screen, then the exit code.
     pub(crate) async fn run_with(&self, line: &str, input: &'static str) -> String {
+        self.run_words(self.words(line), input).await
+    }
+
+    /// Runs these words, the program's name first.
+    pub(crate) async fn run_words(&self, words: Vec<OsString>, input: &'static str) -> String {
         let (out, out_text) = Output::kept();
         let (err, err_text) = Output::kept();
         let mut session = Session {
@@ -54,7 +59,7 @@ impl World {
             client: Some(self.client.clone()),
             logs: false,
         };
-        let code = watchkeeper_cli::run(self.words(line), &mut session).await;
+        let code = watchkeeper_cli::run(words, &mut session).await;
         let text = |bytes: &Arc<std::sync::Mutex<Vec<u8>>>| {
             String::from_utf8(bytes.lock().unwrap().clone()).unwrap()
         };

@@ -1,0 +1,67 @@
+//! `__complete`: what may come next on a command line, for the scripts of [`super::completion`].
+//!
+//! In flow the words typed so far, the last one unfinished and maybe empty; out flow candidates, one per line with a
+//! description after a tab, then a line that says whether a file would do as well. The form is cobra's, so shells
+//! treat the answer as they treat kubectl's. It asks the cluster, but never for long, and says nothing if there is
+//! none: who presses Tab does not want to read errors.
+
+mod candidates;
+mod line;
+
+use std::io::Write as _;
+use std::time::Duration;
+
+use clap::{Args, CommandFactory as _, FromArgMatches as _};
+
+use crate::arguments::{Arguments, ClusterArguments};
+use crate::cluster::Cluster;
+use crate::failure::Failure;
+use crate::session::Session;
+use candidates::Candidates;
+use line::Line;
+
+/// Longer than this nobody waits for a Tab.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// Cobra's number for: no file fits here.
+const NO_FILES: u8 = 4;
+
+/// Print what may come next
+#[derive(Debug, Args)]
+pub(crate) struct Complete {
+    /// The words typed so far, the last one unfinished
+    #[arg(last = true)]
+    words: Vec<String>,
+}
+
+/// Prints candidates.
+pub(crate) async fn run(complete: Complete, session: &mut Session) -> Result<(), Failure> {
+    let program = Arguments::command();
+    let line = Line::read(&program, &complete.words);
+    let cluster = cluster_arguments(&program, &complete.words);
+    let finding = Candidates {
+        cluster: Cluster::new(&cluster, 0, session).ok(),
+        arguments: cluster,
+        environment: session.environment.clone(),
+    };
+    let found = tokio::time::timeout(PATIENCE, finding.find(&line)).await;
+    for candidate in found.unwrap_or_default() {
+        match candidate.description.lines().next() {
+            Some(description) => writeln!(session.out, "{}\t{description}", candidate.word)?,
+            None => writeln!(session.out, "{}", candidate.word)?,
+        }
+    }
+    let directive = if line.wants_file() { 0 } else { NO_FILES };
+    Ok(writeln!(session.out, ":{directive}")?)
+}
+
+/// The cluster that is meant, as far as it is typed.
+fn cluster_arguments(program: &clap::Command, words: &[String]) -> ClusterArguments {
+    let finished = &words[..words.len().saturating_sub(1)];
+    let words = std::iter::once("watchkeeper").chain(finished.iter().map(String::as_str));
+    let matches = program.clone().ignore_errors(true).try_get_matches_from(words);
+    matches
+        .ok()
+        .and_then(|matches| ClusterArguments::from_arg_matches(&matches).ok())
+        .unwrap_or_default()
+}
