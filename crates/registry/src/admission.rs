@@ -50,6 +50,7 @@ impl Registry {
         object: &Value,
         context: &WriteContext,
     ) -> Result<(), Status> {
+        self.check_grant(definition, None, object, context).await?;
         if is_pod(definition) {
             let refuse = |why| {
                 let name = metadata::text(object, "name");
@@ -100,12 +101,12 @@ impl Registry {
     /// Admits a change, or says why not.
     pub(crate) async fn admit_update(
         &self,
-        _definition: &Arc<Definition>,
-        _live: &Value,
-        _new: &mut Value,
-        _context: &WriteContext,
+        definition: &Arc<Definition>,
+        live: &Value,
+        new: &mut Value,
+        context: &WriteContext,
     ) -> Result<(), Status> {
-        Ok(())
+        self.check_grant(definition, Some(live), new, context).await
     }
 
     /// Admits a delete, or says why not.

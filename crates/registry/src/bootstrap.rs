@@ -1,8 +1,10 @@
 //! What every cluster has from the start.
 
+use futures_util::future::{try_join, try_join_all};
 use serde_json::{Value, json};
 use watchkeeper_meta::{GroupVersionResource, Status};
 
+use crate::rbac::{self, default_objects};
 use crate::write::WriteContext;
 use crate::{Registry, metadata};
 
@@ -15,10 +17,16 @@ const MANAGER: &str = "kube-apiserver";
 impl Registry {
     /// Creates what every cluster has, as far as it is not there.
     pub(crate) async fn bootstrap(&self) -> Result<(), Status> {
-        for name in NAMESPACES {
-            let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
-            self.ensure("", "namespaces", "", namespace).await?;
-        }
+        let namespace = |name| json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
+        let namespaces = NAMESPACES
+            .iter()
+            .map(|name| self.ensure("", "namespaces", "", namespace(name)));
+        let rights = default_objects();
+        let rights = rights
+            .into_iter()
+            .map(|(plural, object)| self.ensure(rbac::GROUP, plural, "", object));
+        // All at once, because a durable store then makes one commit of them.
+        try_join(try_join_all(namespaces), try_join_all(rights)).await?;
         self.ensure("", "services", "default", kubernetes_service()).await
     }
 

@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use watchkeeper_meta::Status;
+use watchkeeper_meta::{Resource, Status};
 use watchkeeper_patch::field_set::FieldSet;
-use watchkeeper_patch::managed_fields::{Managers, empty_object};
+use watchkeeper_patch::managed_fields::{Managers, Writer, empty_object};
 use watchkeeper_storage::WriteError;
 use watchkeeper_wire::canonical::canonicalize;
+use watchkeeper_wire::schema::{Schema, TypeId};
 
 use crate::body::Body;
 use crate::definition::Definition;
@@ -43,26 +44,31 @@ impl Registry {
         }
         metadata::drop_system_fields(&mut object);
         kinds::default(definition, &mut object);
-        self.record_create(definition, &mut object, context)?;
+        self.record_create(definition, &mut object, context);
         self.store_new(definition, namespace, object, context).await
     }
 
+    /// Lays the fields of an object that is answered and not kept to its writer, as is done for those that are.
+    pub fn record_unstored(&self, resource: &Resource, object: &mut Value, manager: &str) {
+        let schema = Schema::builtin();
+        let api_version = resource.group_version_kind().api_version();
+        if let Some(root) = schema.kind(&api_version, &resource.kind) {
+            let writer = Writer {
+                manager,
+                api_version: &api_version,
+                subresource: "",
+                time: &timestamp(self.clock().now()),
+            };
+            managers_of_new(schema, root, object, object, &writer).write_to(object);
+        }
+    }
+
     /// Lays the new object's fields to its writer.
-    fn record_create(
-        &self,
-        definition: &Definition,
-        object: &mut Value,
-        context: &WriteContext,
-    ) -> Result<(), Status> {
+    fn record_create(&self, definition: &Definition, object: &mut Value, context: &WriteContext) {
         let now = timestamp(self.clock().now());
-        let (schema, root) = (definition.schema, definition.type_id);
-        let empty = empty_object(schema, root);
-        let mut managers = Managers::of_write(&empty, object);
-        let writer = context.writer(definition, "", &now);
         let kept = kinds::without_status(definition, object);
-        managers.record_update(schema, root, &empty, &kept, &FieldSet::new(), &writer);
-        managers.write_to(object);
-        Ok(())
+        let writer = context.writer(definition, "", &now);
+        managers_of_new(definition.schema, definition.type_id, object, &kept, &writer).write_to(object);
     }
 
     /// Admits, completes, checks and stores a new object whose managers are known.
@@ -160,6 +166,20 @@ impl Registry {
             Status::already_exists(&resource, name)
         })
     }
+}
+
+/// Who has set the fields of a new object, as far as they are kept.
+fn managers_of_new(
+    schema: &Schema,
+    root: TypeId,
+    object: &Value,
+    kept: &Value,
+    writer: &Writer<'_>,
+) -> Managers {
+    let empty = empty_object(schema, root);
+    let mut managers = Managers::of_write(&empty, object);
+    managers.record_update(schema, root, &empty, kept, &FieldSet::new(), writer);
+    managers
 }
 
 enum Created {

@@ -11,6 +11,7 @@ use watchkeeper_storage::{ReadError, Store};
 use crate::allocate::is_service;
 use crate::clock::Clock;
 use crate::definition::Definition;
+use crate::rbac::PolicyCache;
 use crate::watch_cache::WatchCache;
 
 /// What a read, a write and a watch mean, over one store. Clones are cheap and lead to the same registry.
@@ -25,6 +26,7 @@ struct Inner {
     definitions: HashMap<GroupVersionResource, Arc<Definition>>,
     /// One history per resource that has ever been watched, by its prefix in the store.
     watch_caches: Mutex<HashMap<String, Arc<WatchCache>>>,
+    policy_cache: PolicyCache,
     /// Held from picking a service's address until the service is stored.
     allocation: tokio::sync::Mutex<()>,
 }
@@ -43,6 +45,7 @@ impl Registry {
                 clock: Clock::system(),
                 definitions,
                 watch_caches: Mutex::new(HashMap::new()),
+                policy_cache: PolicyCache::default(),
                 allocation: tokio::sync::Mutex::new(()),
             }),
         };
@@ -68,6 +71,11 @@ impl Registry {
     /// What time it is.
     pub fn clock(&self) -> Clock {
         self.inner.clock
+    }
+
+    /// The rules as last read.
+    pub(crate) fn policy_cache(&self) -> &PolicyCache {
+        &self.inner.policy_cache
     }
 
     /// Keeps others from giving out addresses, for a resource that has them.

@@ -7,6 +7,7 @@ use watchkeeper_patch::managed_fields::Writer;
 use watchkeeper_storage::WriteError;
 
 use crate::definition::Definition;
+use crate::user::User;
 
 /// Who writes, and how.
 #[derive(Debug)]
@@ -20,18 +21,7 @@ pub struct WriteContext {
     /// What the writer should hear, in order and once each.
     pub warnings: Warnings,
     /// Who asks, if the server knows.
-    pub requester: Option<Requester>,
-}
-
-/// Who asks.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Requester {
-    /// `system:serviceaccount:default:robot`.
-    pub name: String,
-    /// What tells users of one name apart.
-    pub uid: String,
-    /// The groups the user is in.
-    pub groups: Vec<String>,
+    pub requester: Option<User>,
 }
 
 /// What a writer should hear besides the answer.

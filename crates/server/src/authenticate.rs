@@ -8,8 +8,8 @@ use http::HeaderMap;
 use http::header::{AUTHORIZATION, SEC_WEBSOCKET_PROTOCOL};
 use watchkeeper_meta::Status;
 
-use crate::identity::User;
 use crate::tokens::Tokens;
+use watchkeeper_registry::User;
 
 /// Browsers cannot set headers on a WebSocket; they hide the token in a protocol name.
 const WEBSOCKET_TOKEN: &str = "base64url.bearer.authorization.k8s.io.";

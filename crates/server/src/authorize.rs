@@ -1,53 +1,37 @@
-//! What a caller may do.
-//!
-//! Members of `system:masters` may do everything. Everyone who proved who they are may read discovery and ask
-//! about themselves; everyone at all may ask whether the server is well and which version it is.
+//! Lets a request pass or says why not, by the roles and bindings that the registry keeps.
 
 use watchkeeper_meta::{AccessDenied, Status};
+use watchkeeper_registry::{Action, Decision, Registry, User};
 
-use crate::identity::{AUTHENTICATED, MASTERS, User};
-use crate::request_info::{RequestInfo, ResourceInfo};
+use crate::request_info::RequestInfo;
 
 /// Lets a request pass or says why not.
-pub(crate) fn authorize(user: &User, request: &RequestInfo) -> Result<(), Status> {
-    let allowed = match &request.resource {
-        _ if user.is_in(MASTERS) => true,
-        Some(resource) => user.is_in(AUTHENTICATED) && request.verb == "create" && is_self_review(resource),
-        None if request.verb != "get" => false,
-        None => is_public(&request.path) || user.is_in(AUTHENTICATED) && is_discovery(&request.path),
-    };
-    if allowed {
-        Ok(())
-    } else {
-        Err(denied(user, request))
+pub(crate) async fn authorize(registry: &Registry, user: &User, request: &RequestInfo) -> Result<(), Status> {
+    match registry.may(user, action(request)).await? {
+        Decision::Allowed(_) => Ok(()),
+        Decision::Refused(why) => Err(denied(user, request, &why)),
     }
 }
 
-/// Whether the server is well and which version it is.
-fn is_public(path: &str) -> bool {
-    matches!(path, "/healthz" | "/livez" | "/readyz" | "/version" | "/version/")
+/// A request in the words of rules.
+pub(crate) fn action(request: &RequestInfo) -> Action<'_> {
+    match &request.resource {
+        Some(resource) => Action::Resource {
+            verb: &request.verb,
+            group: &resource.group,
+            resource: &resource.resource,
+            subresource: &resource.subresource,
+            namespace: &resource.namespace,
+            name: &resource.name,
+        },
+        None => Action::Path {
+            verb: &request.verb,
+            path: &request.path,
+        },
+    }
 }
 
-/// What is served, in every form.
-fn is_discovery(path: &str) -> bool {
-    ["/api", "/apis", "/openapi"].iter().any(|root| {
-        path.strip_prefix(root)
-            .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-    })
-}
-
-/// Questions about oneself.
-fn is_self_review(resource: &ResourceInfo) -> bool {
-    matches!(
-        (resource.group.as_str(), resource.resource.as_str()),
-        (
-            "authorization.k8s.io",
-            "selfsubjectaccessreviews" | "selfsubjectrulesreviews"
-        ) | ("authentication.k8s.io", "selfsubjectreviews")
-    )
-}
-
-fn denied(user: &User, request: &RequestInfo) -> Status {
+fn denied(user: &User, request: &RequestInfo, why: &str) -> Status {
     match &request.resource {
         Some(resource) => Status::access_denied(&AccessDenied {
             user: &user.name,
@@ -57,9 +41,9 @@ fn denied(user: &User, request: &RequestInfo) -> Status {
             subresource: &resource.subresource,
             namespace: &resource.namespace,
             name: &resource.name,
-            why: "",
+            why,
         }),
-        None => Status::path_denied(&user.name, &request.verb, &request.path, ""),
+        None => Status::path_denied(&user.name, &request.verb, &request.path, why),
     }
 }
 
@@ -67,47 +51,181 @@ fn denied(user: &User, request: &RequestInfo) -> Status {
 mod tests {
     use super::*;
     use http::Method;
+    use serde_json::{Value, json};
+    use watchkeeper_meta::GroupVersionResource;
+    use watchkeeper_registry::user::MASTERS;
+    use watchkeeper_registry::{Body, Format, WriteContext};
+    use watchkeeper_storage::{Store, StoreOptions};
 
-    fn check(user: &User, method: Method, path: &str, expected: &str) {
-        let printed = match authorize(user, &RequestInfo::read(&method, path, "")) {
+    async fn registry() -> Registry {
+        Registry::open(Store::memory(StoreOptions::default()))
+            .await
+            .unwrap()
+    }
+
+    fn alice() -> User {
+        User::authenticated("alice", "", vec!["dev".to_owned()])
+    }
+
+    async fn check(registry: &Registry, user: &User, method: Method, path: &str, expected: &str) {
+        let request = RequestInfo::read(&method, path, "");
+        let printed = match authorize(registry, user, &request).await {
             Ok(()) => "allowed".to_owned(),
             Err(status) => status.message,
         };
         assert_eq!(printed, expected, "{path}");
     }
 
-    #[test]
-    fn rights_grow_with_what_is_known_of_the_caller() {
+    async fn create(
+        registry: &Registry,
+        user: &User,
+        plural: &'static str,
+        namespace: &str,
+        object: Value,
+    ) -> String {
+        let resource = GroupVersionResource::new("rbac.authorization.k8s.io", "v1", plural);
+        let definition = registry.definition(&resource).unwrap();
+        let bytes = object.to_string();
+        let body = Body {
+            format: Format::Json,
+            bytes: bytes.as_bytes(),
+        };
+        let context = WriteContext {
+            requester: Some(user.clone()),
+            ..WriteContext::default()
+        };
+        match registry.create(&definition, namespace, body, &context).await {
+            Ok(_) => "created".to_owned(),
+            Err(status) => status.message,
+        }
+    }
+
+    fn role(name: &str, resources: &[&str], verbs: &[&str]) -> Value {
+        json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1",
+            "kind": "Role",
+            "metadata": {"name": name},
+            "rules": [{"apiGroups": [""], "resources": resources, "verbs": verbs}],
+        })
+    }
+
+    fn binding(name: &str, role: &str, subject: Value) -> Value {
+        json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1",
+            "kind": "RoleBinding",
+            "metadata": {"name": name},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": role},
+            "subjects": [subject],
+        })
+    }
+
+    #[tokio::test]
+    async fn rights_grow_with_what_is_known_of_the_caller() {
+        let registry = registry().await;
         let anonymous = User::anonymous();
-        let alice = User::authenticated("alice", "", vec!["dev".to_owned()]);
         let admin = User::authenticated("admin", "", vec![MASTERS.to_owned()]);
         let get = Method::GET;
-        check(&anonymous, get.clone(), "/livez", "allowed");
+        check(&registry, &anonymous, get.clone(), "/livez", "allowed").await;
+        let refused = r#"forbidden: User "system:anonymous" cannot get path "/api""#;
+        check(&registry, &anonymous, get.clone(), "/api", refused).await;
+        check(&registry, &alice(), get.clone(), "/apis/apps", "allowed").await;
+        let refused = r#"forbidden: User "alice" cannot get path "/metrics""#;
+        check(&registry, &alice(), get.clone(), "/metrics", refused).await;
+        let refused = r#"namespaces "default" is forbidden: User "alice" cannot get resource "namespaces" in API group "" in the namespace "default""#;
         check(
-            &anonymous,
-            get.clone(),
-            "/api",
-            r#"forbidden: User "system:anonymous" cannot get path "/api""#,
-        );
-        check(&alice, get.clone(), "/apis/apps", "allowed");
-        check(
-            &alice,
-            get.clone(),
-            "/metrics",
-            r#"forbidden: User "alice" cannot get path "/metrics""#,
-        );
-        check(
-            &alice,
+            &registry,
+            &alice(),
             get.clone(),
             "/api/v1/namespaces/default",
-            r#"namespaces "default" is forbidden: User "alice" cannot get resource "namespaces" in API group "" in the namespace "default""#,
+            refused,
+        )
+        .await;
+        let about_me = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
+        check(&registry, &alice(), Method::POST, about_me, "allowed").await;
+        check(&registry, &admin, get, "/metrics", "allowed").await;
+    }
+
+    #[tokio::test]
+    async fn a_grant_holds_with_the_next_request_and_a_missing_role_is_named() {
+        let registry = registry().await;
+        let admin = User::authenticated("admin", "", vec![MASTERS.to_owned()]);
+        let robot = User::authenticated("system:serviceaccount:default:robot", "", Vec::new());
+        let pods = "/api/v1/namespaces/default/pods";
+        let refused = r#"pods is forbidden: User "system:serviceaccount:default:robot" cannot list resource "pods" in API group "" in the namespace "default""#;
+        check(&registry, &robot, Method::GET, pods, refused).await;
+
+        let subject = json!({"kind": "ServiceAccount", "name": "robot"});
+        let bound = create(
+            &registry,
+            &admin,
+            "rolebindings",
+            "default",
+            binding("b", "reader", subject),
+        )
+        .await;
+        assert_eq!(bound, "created");
+        let missing = format!(r#"{refused}: RBAC: role.rbac.authorization.k8s.io "reader" not found"#);
+        check(&registry, &robot, Method::GET, pods, &missing).await;
+
+        let made = create(
+            &registry,
+            &admin,
+            "roles",
+            "default",
+            role("reader", &["pods"], &["list"]),
+        )
+        .await;
+        assert_eq!(made, "created");
+        check(&registry, &robot, Method::GET, pods, "allowed").await;
+    }
+
+    #[tokio::test]
+    async fn nobody_gives_away_what_they_do_not_have() {
+        let registry = registry().await;
+        let admin = User::authenticated("admin", "", vec![MASTERS.to_owned()]);
+        let subject = json!({"kind": "User", "name": "alice", "apiGroup": "rbac.authorization.k8s.io"});
+        for (plural, object) in [
+            ("roles", role("reader", &["pods"], &["get", "list"])),
+            ("rolebindings", binding("alice-reads", "reader", subject.clone())),
+            ("roles", role("keeper", &["secrets"], &["get"])),
+        ] {
+            assert_eq!(
+                create(&registry, &admin, plural, "default", object).await,
+                "created"
+            );
+        }
+        let same = create(
+            &registry,
+            &alice(),
+            "roles",
+            "default",
+            role("same", &["pods"], &["get"]),
+        )
+        .await;
+        assert_eq!(same, "created");
+        let more = create(
+            &registry,
+            &alice(),
+            "roles",
+            "default",
+            role("more", &["pods", "secrets"], &["get", "watch"]),
+        )
+        .await;
+        assert_eq!(
+            more,
+            "roles.rbac.authorization.k8s.io \"more\" is forbidden: user \"alice\" (groups=[\"dev\" \
+             \"system:authenticated\"]) is attempting to grant RBAC permissions not currently held:\n\
+             {APIGroups:[\"\"], Resources:[\"pods\"], Verbs:[\"watch\"]}\n\
+             {APIGroups:[\"\"], Resources:[\"secrets\"], Verbs:[\"get\" \"watch\"]}"
         );
-        check(
-            &alice,
-            Method::POST,
-            "/apis/authentication.k8s.io/v1/selfsubjectreviews",
-            "allowed",
-        );
-        check(&admin, get, "/metrics", "allowed");
+        let bound = create(
+            &registry,
+            &alice(),
+            "rolebindings",
+            "default",
+            binding("b", "keeper", subject),
+        )
+        .await;
+        assert!(bound.contains("not currently held"), "{bound}");
     }
 }

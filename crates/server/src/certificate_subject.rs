@@ -3,7 +3,7 @@
 //! Only certificates that TLS has verified are read here. The reader walks DER just far enough to find the
 //! subject and knows nothing else of X.509; a dependency for two attributes would be larger than this file.
 
-use crate::identity::User;
+use watchkeeper_registry::User;
 
 /// `2.5.4.3`, commonName.
 const COMMON_NAME: &[u8] = &[0x55, 0x04, 0x03];

@@ -16,14 +16,14 @@ use crate::body::discard;
 use crate::deadline::deadline;
 use crate::handlers;
 use crate::host::check_host;
-use crate::identity::User;
-use crate::impersonate::impersonate;
+use crate::impersonate::impersonation;
 use crate::metrics::Labels;
 use crate::negotiate::{Accepted, accept_for_error, wants_pretty};
 use crate::request_info::RequestInfo;
 use crate::respond::{self, Answer, Failure};
 use crate::route::Route;
 use crate::shared::Shared;
+use watchkeeper_registry::User;
 
 /// Who is at the other end of a connection.
 #[derive(Clone, Debug, Default)]
@@ -137,11 +137,19 @@ async fn answer(
     let issued = |token: &str| server.issued_to(token);
     let user = authenticate(peer.certified.as_ref(), &head.headers, &server.tokens, issued)?;
     // Whoever asks to be taken for someone else is, from here on, or is refused.
-    let user = impersonate(user, &head.headers)?;
+    let user = match impersonation(&head.headers)? {
+        None => user,
+        Some(asked) => {
+            for right in &asked.needed {
+                authorize(&server.registry, &user, right).await?;
+            }
+            asked.user
+        }
+    };
     // A flood is turned away before it costs anything.
     let _place = server.in_flight.enter(&info).map_err(|_| Failure::Busy)?;
     // Whoever may not ask does not learn what exists.
-    authorize(&user, &info)?;
+    authorize(&server.registry, &user, &info).await?;
     // Planned faults take the place of the answer, not of the checks before it.
     if let Some(planned) = server.faults.take_answer(&info) {
         return Err(planned.into());

@@ -88,7 +88,7 @@ async fn resource(call: Call, route: &ResourceRoute, body: &mut Incoming) -> Res
             let bytes = collect(&call.head.headers, body).await?;
             match verb {
                 Verb::Create if binding::is_binding(route) => binding::create(&call, route, bytes).await,
-                Verb::Create if reviews::is_review(route) => reviews::review(&call, route, &bytes),
+                Verb::Create if reviews::is_review(route) => reviews::review(&call, route, &bytes).await,
                 Verb::Create => create::create(&call, route, bytes).await,
                 Verb::Update => update::update(&call, route, part, bytes).await,
                 Verb::Delete => delete::delete(&call, route, bytes).await,

@@ -6,12 +6,18 @@
 use http::HeaderMap;
 use watchkeeper_meta::Status;
 
-use crate::authorize::authorize;
-use crate::identity::{ANONYMOUS, UNAUTHENTICATED, User};
 use crate::request_info::{RequestInfo, ResourceInfo};
+use watchkeeper_registry::user::{ANONYMOUS, UNAUTHENTICATED, User};
 
-/// Who a request is to be answered as.
-pub(crate) fn impersonate(sender: User, headers: &HeaderMap) -> Result<User, Status> {
+/// Whom a sender wants to be taken for, and what rights that takes.
+#[derive(Debug)]
+pub(crate) struct Impersonation {
+    pub(crate) user: User,
+    pub(crate) needed: Vec<RequestInfo>,
+}
+
+/// Reads what a request asks for; `None` if it comes in its sender's own name.
+pub(crate) fn impersonation(headers: &HeaderMap) -> Result<Option<Impersonation>, Status> {
     let groups = values(headers, "impersonate-group");
     let uid = values(headers, "impersonate-uid").pop().unwrap_or_default();
     let Some(name) = values(headers, "impersonate-user")
@@ -19,24 +25,23 @@ pub(crate) fn impersonate(sender: User, headers: &HeaderMap) -> Result<User, Sta
         .filter(|name| !name.is_empty())
     else {
         return match groups.is_empty() && uid.is_empty() {
-            true => Ok(sender),
+            true => Ok(None),
             false => Err(Status::internal_error(
                 "requested groups or uid without impersonating a user",
             )),
         };
     };
-    authorize(&sender, &wish("users", &name))?;
-    for group in &groups {
-        authorize(&sender, &wish("groups", group))?;
-    }
+    let mut needed = vec![wish("users", &name)];
+    needed.extend(groups.iter().map(|group| wish("groups", group)));
     if !uid.is_empty() {
-        authorize(&sender, &wish("uids", &uid))?;
+        needed.push(wish("uids", &uid));
     }
-    Ok(match name.as_str() {
+    let user = match name.as_str() {
         ANONYMOUS if groups.is_empty() => User::anonymous(),
         _ if groups.iter().any(|group| group == UNAUTHENTICATED) => User { name, uid, groups },
         _ => User::authenticated(name, uid, groups),
-    })
+    };
+    Ok(Some(Impersonation { user, needed }))
 }
 
 /// The right that is needed: to impersonate a user, a group or a uid of that name.
@@ -63,37 +68,38 @@ fn values(headers: &HeaderMap, name: &str) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::identity::MASTERS;
     use http::{HeaderName, HeaderValue};
 
-    fn check(sender: User, headers: &[(&'static str, &'static str)], expected: &str) {
+    /// `name groups < the rights that takes`.
+    fn check(headers: &[(&'static str, &'static str)], expected: &str) {
         let headers = HeaderMap::from_iter(
             headers
                 .iter()
                 .map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value))),
         );
-        let printed = match impersonate(sender, &headers) {
-            Ok(user) => format!("{} {}", user.name, user.groups.join(" ")),
+        let printed = match impersonation(&headers) {
+            Ok(None) => "the sender".to_owned(),
+            Ok(Some(asked)) => {
+                let needed = asked.needed.iter().filter_map(|right| right.resource.as_ref());
+                let needed: Vec<String> = needed.map(|it| format!("{}/{}", it.resource, it.name)).collect();
+                let User { name, groups, .. } = asked.user;
+                format!("{name} {} < {}", groups.join(" "), needed.join(" "))
+            }
             Err(status) => status.message,
         };
         assert_eq!(printed, expected);
     }
 
     #[test]
-    fn only_those_who_may_act_as_others() {
-        let admin = || User::authenticated("admin", "", vec![MASTERS.to_owned()]);
-        let alice = || User::authenticated("alice", "", Vec::new());
-        check(alice(), &[], "alice system:authenticated");
+    fn acting_as_someone_takes_a_right_for_each_part_of_them() {
+        check(&[], "the sender");
         check(
-            admin(),
             &[("impersonate-user", "bob")],
-            "bob system:authenticated",
+            "bob system:authenticated < users/bob",
         );
         let with_group = [("impersonate-user", "bob"), ("impersonate-group", "dev")];
-        check(admin(), &with_group, "bob dev system:authenticated");
-        let refused = r#"users "bob" is forbidden: User "alice" cannot impersonate resource "users" in API group "" at the cluster scope"#;
-        check(alice(), &[("impersonate-user", "bob")], refused);
+        check(&with_group, "bob dev system:authenticated < users/bob groups/dev");
         let alone = "Internal error occurred: requested groups or uid without impersonating a user";
-        check(admin(), &[("impersonate-group", "dev")], alone);
+        check(&[("impersonate-group", "dev")], alone);
     }
 }

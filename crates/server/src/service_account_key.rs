@@ -8,7 +8,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::Value;
 
-use crate::identity::User;
+use watchkeeper_registry::User;
 
 /// Who issues tokens, and whom they are for if nobody says.
 pub(crate) const ISSUER: &str = "https://kubernetes.default.svc";

@@ -10,11 +10,11 @@ use watchkeeper_registry::Registry;
 use crate::catalog::Catalog;
 use crate::faults::Faults;
 use crate::health::Health;
-use crate::identity::User;
 use crate::in_flight::InFlight;
 use crate::metrics::Metrics;
 use crate::service_account_key::ServiceAccountKey;
 use crate::tokens::Tokens;
+use watchkeeper_registry::User;
 
 /// The key that health checks read, as kube-apiserver does.
 const HEALTH_KEY: &str = "/registry/health";

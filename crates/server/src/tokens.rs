@@ -11,7 +11,7 @@ use aws_lc_rs::digest;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
-use crate::identity::{MASTERS, User};
+use watchkeeper_registry::user::{MASTERS, User};
 
 /// A token file larger than this is refused: it is read into memory whole.
 const MAX_TOKEN_FILE_BYTES: u64 = 4 * 1024 * 1024;

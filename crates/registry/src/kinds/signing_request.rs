@@ -12,7 +12,8 @@ use super::formats::each;
 use super::{Hooks, PLAIN};
 use crate::clock::Clock;
 use crate::update::Part;
-use crate::write::{Requester, timestamp};
+use crate::user::User;
+use crate::write::timestamp;
 
 const MIN_SECONDS: i64 = 600;
 
@@ -83,7 +84,7 @@ fn keep_decision(request: &mut Value, live: &Value) {
 }
 
 /// Who asks for the certificate is the server's to say.
-pub(super) fn sign(request: &mut Value, requester: Option<&Requester>) {
+pub(super) fn sign(request: &mut Value, requester: Option<&User>) {
     let Some(spec) = request.get_mut("spec").and_then(Value::as_object_mut) else {
         return;
     };

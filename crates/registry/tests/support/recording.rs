@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 use watchkeeper_meta::{DeleteOptions, FieldValidation, GetOptions, GroupVersionResource, Status};
 use watchkeeper_registry::{
-    Body, Deletion, Format, Part, PatchKind, Registry, Requester, StoredObject, TokenIssuer, WriteContext,
+    Body, Deletion, Format, Part, PatchKind, Registry, StoredObject, TokenIssuer, User, WriteContext,
 };
 use watchkeeper_storage::{Store, StoreOptions};
 
@@ -392,7 +392,7 @@ impl Target {
                 Some("Ignore") => FieldValidation::Ignore,
                 _ => FieldValidation::Warn,
             },
-            requester: Some(Requester {
+            requester: Some(User {
                 name: "admin".to_owned(),
                 uid: "admin".to_owned(),
                 groups: vec!["system:masters".to_owned(), "system:authenticated".to_owned()],

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use http::StatusCode;
 use watchkeeper_meta::CreateOptions;
-use watchkeeper_registry::{Body, Requester};
+use watchkeeper_registry::Body;
 
 use super::objects::{body_format, definition, form, object_answer, write_context};
 use crate::filter::Call;
@@ -16,20 +16,12 @@ pub(super) async fn create(call: &Call, route: &ResourceRoute, bytes: Bytes) -> 
     let definition = definition(call, route)?;
     let options = CreateOptions::from_query(call.query())?;
     let format = body_format(call)?;
-    let mut context = write_context(
+    let context = write_context(
         call,
         options.field_manager,
         options.dry_run,
         options.field_validation,
     );
-    // Whoever asks for a certificate is named in the request.
-    if definition.resource.group == "certificates.k8s.io" {
-        context.requester = Some(Requester {
-            name: call.user.name.clone(),
-            uid: call.user.uid.clone(),
-            groups: call.user.groups.clone(),
-        });
-    }
     let namespace = route.namespace.as_deref().unwrap_or_default();
     let body = Body {
         format,

@@ -68,14 +68,18 @@ pub(super) fn write_context(
     dry_run: bool,
     field_validation: Option<FieldValidation>,
 ) -> WriteContext {
-    let manager =
-        manager.unwrap_or_else(|| watchkeeper_meta::field_manager_from_user_agent(call.user_agent()));
     WriteContext {
-        manager,
+        manager: self::manager(call, manager),
         dry_run,
         field_validation: field_validation.unwrap_or(FieldValidation::Warn),
+        requester: Some(call.user.clone()),
         ..WriteContext::default()
     }
+}
+
+/// Who is said to have written: whom the caller names, or else the program that asks.
+pub(super) fn manager(call: &Call, named: Option<String>) -> String {
+    named.unwrap_or_else(|| watchkeeper_meta::field_manager_from_user_agent(call.user_agent()))
 }
 
 /// An object as an answer.

@@ -3,14 +3,15 @@
 use bytes::Bytes;
 use http::StatusCode;
 use serde_json::{Value, json};
+use watchkeeper_meta::validation::label_selector;
 use watchkeeper_meta::{FieldError, FieldPath, GroupKind, Status};
+use watchkeeper_registry::{Decision, Registry, Rules, User};
 
-use super::objects::form;
+use super::objects::{form, manager};
 use super::options_body::read_kind;
-use crate::authorize::authorize;
+use crate::authorize::action;
 use crate::filter::Call;
 use crate::forms;
-use crate::identity::User;
 use crate::negotiate::Offer;
 use crate::request_info::{RequestInfo, ResourceInfo};
 use crate::respond::{Answer, Failure, encoded};
@@ -23,31 +24,46 @@ pub(super) fn is_review(route: &ResourceRoute) -> bool {
 }
 
 /// Answers a question; the answer is the question with a status.
-pub(super) fn review(call: &Call, route: &ResourceRoute, bytes: &Bytes) -> Result<Answer, Failure> {
+pub(super) async fn review(call: &Call, route: &ResourceRoute, bytes: &Bytes) -> Result<Answer, Failure> {
     let form = form(call, Offer::Virtual)?.accepted;
     let resource = &route.resource.resource;
     let package = resource.group.split('.').next().unwrap_or_default();
     let mut review = read_kind(call, bytes, &format!("{package}/v1.{}", resource.kind))?;
-    review["status"] = match &*resource.plural {
+    let namespace = route.namespace.as_deref().unwrap_or_default();
+    let registry = &call.server.registry;
+    let status = match &*resource.plural {
         "selfsubjectreviews" => {
             review = json!({});
-            review["metadata"]["creationTimestamp"] = call.server.registry.clock().now().to_rfc3339().into();
+            review["metadata"]["creationTimestamp"] = registry.clock().now().to_rfc3339().into();
             json!({ "userInfo": user_info(&call.user) })
         }
+        "selfsubjectrulesreviews" => {
+            let asked = namespace_asked(&review)?.to_owned();
+            review = json!({ "spec": {} });
+            rules_status(&registry.rules_of(&call.user, &asked).await?)
+        }
         "tokenreviews" => token_status(call, &review["spec"])?,
-        "selfsubjectaccessreviews" => access_status(&call.user, &review["spec"])?,
-        "subjectaccessreviews" => access_status(&subject(&review["spec"])?, &review["spec"])?,
+        "selfsubjectaccessreviews" => access_status(registry, &call.user, &review["spec"]).await?,
+        "subjectaccessreviews" => {
+            access_status(registry, &subject(&review["spec"])?, &review["spec"]).await?
+        }
         "localsubjectaccessreviews" => {
-            let namespace = route.namespace.as_deref().unwrap_or_default();
             check_local(&review["spec"], namespace)?;
             review["metadata"]["namespace"] = namespace.into();
-            access_status(&subject(&review["spec"])?, &review["spec"])?
+            access_status(registry, &subject(&review["spec"])?, &review["spec"]).await?
         }
-        _ => {
-            // Listing what one may do needs rules, which are not kept here yet.
-            return Err(Status::method_not_supported(&resource.group_resource(), "create").into());
-        }
+        _ => return Err(Status::method_not_supported(&resource.group_resource(), "create").into()),
     };
+    if !matches!(
+        &*resource.plural,
+        "selfsubjectreviews" | "selfsubjectrulesreviews"
+    ) {
+        if !review["metadata"].is_object() {
+            review["metadata"] = json!({});
+        }
+        registry.record_unstored(resource, &mut review, &manager(call, None));
+    }
+    review["status"] = status;
     review["apiVersion"] = resource.group_version_kind().api_version().into();
     review["kind"] = resource.kind.as_ref().into();
     let bytes = forms::value(&review, form.encoding)?;
@@ -127,9 +143,70 @@ fn shown(path: &Value) -> Value {
     json!({ "Path": path["path"], "Verb": path["verb"] })
 }
 
-fn access_status(user: &User, spec: &Value) -> Result<Value, Status> {
+async fn access_status(registry: &Registry, user: &User, spec: &Value) -> Result<Value, Status> {
     let request = asked(spec)?;
-    Ok(json!({ "allowed": authorize(user, &request).is_ok() }))
+    let decision = registry.may(user, action(&request)).await?;
+    let mut status = json!({ "allowed": decision.is_allowed() });
+    let (Decision::Allowed(why) | Decision::Refused(why)) = decision;
+    if !why.is_empty() {
+        status["reason"] = why.into();
+    }
+    let unreadable: Vec<String> = ["fieldSelector", "labelSelector"]
+        .into_iter()
+        .filter(|field| !is_selector(&spec["resourceAttributes"][field]))
+        .map(|field| format!("spec.resourceAttributes.{field} ignored due to parse error"))
+        .collect();
+    match unreadable.as_slice() {
+        [] => {}
+        [one] => status["evaluationError"] = json!(one),
+        all => status["evaluationError"] = json!(format!("[{}]", all.join(", "))),
+    }
+    Ok(status)
+}
+
+fn namespace_asked(review: &Value) -> Result<&str, Status> {
+    match review["spec"]["namespace"].as_str() {
+        None | Some("") => Err(Status::bad_request("no namespace on request")),
+        Some(namespace) => Ok(namespace),
+    }
+}
+
+/// What someone may do, as a list.
+fn rules_status(found: &Rules) -> Value {
+    let mut status =
+        json!({ "resourceRules": [], "nonResourceRules": [], "incomplete": !found.missing.is_empty() });
+    for rule in &found.rules {
+        if !rule.resources.is_empty() {
+            let mut shown =
+                json!({ "verbs": rule.verbs, "apiGroups": rule.api_groups, "resources": rule.resources });
+            if !rule.resource_names.is_empty() {
+                shown["resourceNames"] = json!(rule.resource_names);
+            }
+            push(&mut status["resourceRules"], shown);
+        }
+        if !rule.non_resource_urls.is_empty() {
+            let shown = json!({ "verbs": rule.verbs, "nonResourceURLs": rule.non_resource_urls });
+            push(&mut status["nonResourceRules"], shown);
+        }
+    }
+    match found.missing.as_slice() {
+        [] => {}
+        [role] => status["evaluationError"] = json!(role),
+        roles => status["evaluationError"] = json!(format!("[{}]", roles.join(", "))),
+    }
+    status
+}
+
+fn push(list: &mut Value, item: Value) {
+    if let Some(list) = list.as_array_mut() {
+        list.push(item);
+    }
+}
+
+/// Whether a selector of a review can be read. Rules do not look at it.
+fn is_selector(selector: &Value) -> bool {
+    let expressions = json!({ "matchExpressions": selector["requirements"] });
+    label_selector(&expressions, &FieldPath::new("spec")).is_empty()
 }
 
 /// The request a review asks about.

@@ -1,16 +1,18 @@
 //! Who is calling.
 
 /// Everyone who proved who they are.
-pub(crate) const AUTHENTICATED: &str = "system:authenticated";
+pub const AUTHENTICATED: &str = "system:authenticated";
 /// Everyone who did not.
-pub(crate) const UNAUTHENTICATED: &str = "system:unauthenticated";
+pub const UNAUTHENTICATED: &str = "system:unauthenticated";
 /// Those who may do everything.
-pub(crate) const MASTERS: &str = "system:masters";
+pub const MASTERS: &str = "system:masters";
+/// How the names of service accounts begin; their namespace and name follow.
+const SERVICE_ACCOUNT: &str = "system:serviceaccount:";
 /// The name of a caller without credentials.
-pub(crate) const ANONYMOUS: &str = "system:anonymous";
+pub const ANONYMOUS: &str = "system:anonymous";
 
 /// A caller, as authorization and audit see one.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct User {
     /// The name.
     pub name: String,
@@ -41,6 +43,11 @@ impl User {
             uid: String::new(),
             groups: vec![UNAUTHENTICATED.to_owned()],
         }
+    }
+
+    /// The namespace and the name of the service account that the caller is, if it is one.
+    pub fn service_account(&self) -> Option<(&str, &str)> {
+        self.name.strip_prefix(SERVICE_ACCOUNT)?.split_once(':')
     }
 
     /// Whether the caller belongs to a group.

@@ -1,0 +1,165 @@
+//! The roles and bindings every cluster begins with, those that matter to people and to any client: what
+//! administrators, editors and viewers may do, what everyone may know about the server and about themselves.
+//! The many roles of Kubernetes' own components are left out: those components do not run here.
+
+use serde_json::{Value, json};
+use watchkeeper_meta::Scope;
+use watchkeeper_wire::schema::resources;
+
+use super::GROUP;
+
+const READ: &[&str] = &["get", "list", "watch"];
+const WRITE: &[&str] = &["create", "delete", "deletecollection", "patch", "update"];
+/// What tells nothing but whether the server is well and which version it is.
+const PUBLIC_PATHS: &[&str] = &["/healthz", "/livez", "/readyz", "/version", "/version/"];
+/// What an editor must not touch: rights are an administrator's.
+const RIGHTS: &[&str] = &["roles", "rolebindings"];
+/// What a viewer must not see: with a secret goes what it is the key to.
+const HIDDEN: &[&str] = &["secrets"];
+/// What a viewer sees of an object besides itself. Others act when they are read: `exec` is a `get`.
+const READABLE_PARTS: &[&str] = &["log", "scale", "status"];
+/// What is written by the cluster and read by people.
+const READ_ONLY: &[&str] = &["resourcequotas", "limitranges"];
+
+/// The objects with their plural names.
+pub(crate) fn default_objects() -> Vec<(&'static str, Value)> {
+    let mut objects = Vec::new();
+    let mut role = |name: &str, rules: Vec<Value>| objects.push(("clusterroles", cluster_role(name, rules)));
+    role(
+        "cluster-admin",
+        vec![
+            json!({"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}),
+            json!({"nonResourceURLs": ["*"], "verbs": ["*"]}),
+        ],
+    );
+    role("admin", people_rules(|_| true));
+    role("edit", people_rules(|plural| !RIGHTS.contains(&plural)));
+    role("view", viewer_rules());
+    role(
+        "system:basic-user",
+        vec![
+            json!({
+                "apiGroups": ["authorization.k8s.io"],
+                "resources": ["selfsubjectaccessreviews", "selfsubjectrulesreviews"],
+                "verbs": ["create"],
+            }),
+            json!({"apiGroups": ["authentication.k8s.io"], "resources": ["selfsubjectreviews"], "verbs": ["create"]}),
+        ],
+    );
+    let mut discovery = vec!["/api", "/api/*", "/apis", "/apis/*", "/openapi", "/openapi/*"];
+    discovery.extend(PUBLIC_PATHS);
+    discovery.sort_unstable();
+    role(
+        "system:discovery",
+        vec![json!({"nonResourceURLs": discovery, "verbs": ["get"]})],
+    );
+    role(
+        "system:public-info-viewer",
+        vec![json!({"nonResourceURLs": PUBLIC_PATHS, "verbs": ["get"]})],
+    );
+    let issuer = [
+        "/.well-known/openid-configuration",
+        "/.well-known/openid-configuration/",
+        "/openid/v1/jwks",
+        "/openid/v1/jwks/",
+    ];
+    role(
+        "system:service-account-issuer-discovery",
+        vec![json!({"nonResourceURLs": issuer, "verbs": ["get"]})],
+    );
+    let bindings: [(&str, &[&str]); 5] = [
+        ("cluster-admin", &["system:masters"]),
+        ("system:basic-user", &["system:authenticated"]),
+        ("system:discovery", &["system:authenticated"]),
+        (
+            "system:public-info-viewer",
+            &["system:authenticated", "system:unauthenticated"],
+        ),
+        (
+            "system:service-account-issuer-discovery",
+            &["system:serviceaccounts"],
+        ),
+    ];
+    for (name, groups) in bindings {
+        objects.push(("clusterrolebindings", cluster_role_binding(name, groups)));
+    }
+    objects
+}
+
+fn cluster_role(name: &str, rules: Vec<Value>) -> Value {
+    json!({
+        "apiVersion": format!("{GROUP}/v1"),
+        "kind": "ClusterRole",
+        "metadata": metadata(name),
+        "rules": rules,
+    })
+}
+
+fn cluster_role_binding(name: &str, groups: &[&str]) -> Value {
+    let subject = |group: &&str| json!({"apiGroup": GROUP, "kind": "Group", "name": group});
+    json!({
+        "apiVersion": format!("{GROUP}/v1"),
+        "kind": "ClusterRoleBinding",
+        "metadata": metadata(name),
+        "roleRef": {"apiGroup": GROUP, "kind": "ClusterRole", "name": name},
+        "subjects": groups.iter().map(subject).collect::<Vec<_>>(),
+    })
+}
+
+fn metadata(name: &str) -> Value {
+    json!({
+        "name": name,
+        "annotations": {"rbac.authorization.kubernetes.io/autoupdate": "true"},
+        "labels": {"kubernetes.io/bootstrapping": "rbac-defaults"},
+    })
+}
+
+/// Reading and writing what lives in a namespace, as far as `mine` says so.
+fn people_rules(mine: fn(&str) -> bool) -> Vec<Value> {
+    let mut rules = Vec::new();
+    for (group, names) in namespaced(mine, |_| true) {
+        let (read_only, both): (Vec<_>, Vec<_>) = names.into_iter().partition(|name| {
+            let plural = name.split('/').next().unwrap_or_default();
+            READ_ONLY.contains(&plural)
+        });
+        rules.extend(rule(group, &both, &[READ, WRITE].concat()));
+        rules.extend(rule(group, &read_only, READ));
+    }
+    rules.extend(rule("", &["namespaces".to_owned()], READ));
+    rules
+}
+
+fn viewer_rules() -> Vec<Value> {
+    let seen = |plural: &str| !HIDDEN.contains(&plural) && !RIGHTS.contains(&plural);
+    let groups = namespaced(seen, |part| READABLE_PARTS.contains(&part));
+    let mut rules: Vec<Value> = groups
+        .into_iter()
+        .filter_map(|(group, names)| rule(group, &names, READ))
+        .collect();
+    rules.extend(rule("", &["namespaces".to_owned()], READ));
+    rules
+}
+
+fn rule(group: &str, names: &[String], verbs: &[&str]) -> Option<Value> {
+    (!names.is_empty()).then(|| json!({"apiGroups": [group], "resources": names, "verbs": verbs}))
+}
+
+/// What lives in namespaces, `pods` and `pods/log`, by group.
+fn namespaced(mine: fn(&str) -> bool, part_is_mine: fn(&str) -> bool) -> Vec<(&'static str, Vec<String>)> {
+    let mut groups: Vec<(&str, Vec<String>)> = Vec::new();
+    for known in resources::all() {
+        let resource = &known.resource;
+        let plural = &*resource.plural;
+        if resource.scope != Scope::Namespaced || !known.has_verb("list") || !mine(plural) {
+            continue;
+        }
+        let parts = known.subresources.iter().filter(|part| part_is_mine(&part.name));
+        let parts = parts.map(|part| format!("{plural}/{}", part.name));
+        let names = std::iter::once(plural.to_owned()).chain(parts);
+        match groups.iter_mut().find(|(group, _)| *group == resource.group) {
+            Some((_, known)) => known.extend(names),
+            None => groups.push((&resource.group, names.collect())),
+        }
+    }
+    groups
+}
