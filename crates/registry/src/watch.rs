@@ -216,6 +216,11 @@ impl Watch {
                 }
                 continue;
             }
+            // Between two batches, so that a watch that is never quiet ends as well.
+            if Instant::now() >= self.deadline {
+                self.state = State::Ended;
+                continue;
+            }
             match self.cache.after(self.position) {
                 Ok((changes, seen)) => {
                     let quiet = changes.is_empty();
@@ -249,18 +254,10 @@ impl Watch {
         Err(Status::too_old_resource_version(version.get(), since.get()))
     }
 
-    /// Waits for changes or for something that is due; false when the watch's time is up.
+    /// Waits for changes or for something that is due; false when nothing will come any more.
     async fn wait(&mut self) -> bool {
-        let now = Instant::now();
-        if now >= self.deadline {
-            return false;
-        }
-        let bookmark = self
-            .bookmarks
-            .as_ref()
-            .map(Bookmarks::next_due)
-            .filter(|due| *due > now);
-        let wake_at = bookmark.unwrap_or(self.deadline).min(self.deadline);
+        let bookmark = self.bookmarks.as_ref().map(Bookmarks::next_due);
+        let wake_at = bookmark.map_or(self.deadline, |due| due.min(self.deadline));
         // Seen before asking the history again, so that nothing slips in between.
         let seen = *self.progress.borrow_and_update();
         if seen > self.position {

@@ -314,6 +314,23 @@ async fn a_watch_ends_at_its_deadline_after_a_last_bookmark() {
     assert_eq!(next(&mut watch, 2).await, ["BOOKMARK false", "END"]);
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_is_never_quiet_ends_at_its_deadline() {
+    let cluster = Cluster::start().await;
+    let first = cluster.create(config_map("a", "1")).await.unwrap();
+    let options = WatchOptions {
+        resource_version: version(&first),
+        timeout_seconds: Some(5),
+        ..Default::default()
+    };
+    let mut watch = cluster.watch(options).await;
+    cluster.create(config_map("b", "1")).await.unwrap();
+    assert_eq!(next(&mut watch, 1).await, ["ADDED b"]);
+    tokio::time::advance(std::time::Duration::from_secs(5)).await;
+    cluster.create(config_map("c", "1")).await.unwrap();
+    assert_eq!(next(&mut watch, 1).await, ["END"]);
+}
+
 #[tokio::test]
 async fn a_finalizer_keeps_an_object_until_it_is_removed() {
     let cluster = Cluster::start().await;
