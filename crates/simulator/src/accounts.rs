@@ -1,52 +1,26 @@
 //! Every namespace has a service account and the certificate that the server is known by.
 
 use serde_json::{Value, json};
-use tokio_util::sync::CancellationToken;
 use watchkeeper_client::Error;
 use watchkeeper_meta::Resource;
 use watchkeeper_runtime::controller::{Action, Request};
 
-use crate::cluster::{Cluster, Reconcile, namespaces, resource};
-use crate::futures::Task;
+use crate::cluster::{Cluster, Task};
+use crate::kinds::{config_maps, namespaces, service_accounts};
 
 /// Completes namespaces.
-pub(crate) fn run(cluster: Cluster, stop: CancellationToken) -> Task {
-    Box::pin(async move {
-        let reconciler = {
-            let cluster = cluster.clone();
-            Reconcile(move |request| complete(cluster.clone(), request))
-        };
-        cluster
-            .control("accounts", &namespaces(), &[], reconciler, stop)
-            .await;
-    })
+pub(crate) fn run(cluster: &Cluster) -> Task {
+    cluster.run(cluster.controller("accounts", &namespaces()), complete)
 }
 
 async fn complete(cluster: Cluster, request: Request) -> Result<Action, Error> {
     let Some(namespace) = request.object.filter(|namespace| !namespace.is_deleting()) else {
         return Ok(Action::Done);
     };
-    let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}});
-    ensure(
-        &cluster,
-        &resource("", "v1", "serviceaccounts"),
-        namespace.name(),
-        account,
-    )
-    .await?;
-    let certificate = json!({
-        "apiVersion": "v1",
-        "kind": "ConfigMap",
-        "metadata": {"name": "kube-root-ca.crt"},
-        "data": {"ca.crt": ""},
-    });
-    ensure(
-        &cluster,
-        &resource("", "v1", "configmaps"),
-        namespace.name(),
-        certificate,
-    )
-    .await?;
+    let account = json!({"metadata": {"name": "default"}});
+    ensure(&cluster, &service_accounts(), namespace.name(), account).await?;
+    let certificate = json!({"metadata": {"name": "kube-root-ca.crt"}, "data": {"ca.crt": ""}});
+    ensure(&cluster, &config_maps(), namespace.name(), certificate).await?;
     Ok(Action::Done)
 }
 

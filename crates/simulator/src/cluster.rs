@@ -1,6 +1,10 @@
 //! What every controller here needs: the server, shared informers, and the few calls they all make.
+//!
+//! Controllers read what the informers keep, which may be behind. A write here is therefore done only when the
+//! informer of its kind shows it: whoever looks next counts it, and nothing is created or deleted twice.
 
 use std::collections::HashMap;
+use std::pin::Pin;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -9,19 +13,24 @@ use tokio_util::sync::CancellationToken;
 use watchkeeper_client::{Client, DynamicApi, Error};
 use watchkeeper_meta::{
     CreateOptions, DeleteOptions, ObjectKey, PatchKind, PatchOptions, Preconditions, PropagationPolicy,
-    Resource, Time,
+    Resource,
 };
-use watchkeeper_runtime::controller::{Action, Controller, ControllerOptions, Reconciler, Request};
+use watchkeeper_runtime::controller::{Action, Controller, ControllerOptions, Mapping, Reconciler, Request};
 use watchkeeper_runtime::factory::{Factory, FactoryOptions, Selection};
 use watchkeeper_runtime::informer::Informer;
+use watchkeeper_runtime::store::Snapshot;
 use watchkeeper_wire::Object;
-use watchkeeper_wire::schema::resources;
+
+use crate::item::Item;
 
 /// Who the simulator says it is in managed fields.
 const MANAGER: &str = "watchkeeper-simulator";
 
 /// The index of objects by the uid of their controller.
-pub(crate) const BY_CONTROLLER: &str = "controller-uid";
+const BY_CONTROLLER: &str = "controller-uid";
+
+/// Something that runs until the simulation is stopped.
+pub(crate) type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// The server and what is known of it.
 #[derive(Clone)]
@@ -30,6 +39,8 @@ pub(crate) struct Cluster {
     factory: Factory,
     /// Held here, so that an informer lives as long as the simulation and not as long as one look at it.
     informers: Arc<Mutex<HashMap<Resource, Informer>>>,
+    /// Says when the simulation ends.
+    pub(crate) stop: CancellationToken,
 }
 
 impl Cluster {
@@ -39,11 +50,12 @@ impl Cluster {
             client,
             factory,
             informers: Arc::default(),
+            stop: CancellationToken::new(),
         }
     }
 
     /// Stops all informers and waits for them.
-    pub(crate) async fn stop(&self) {
+    pub(crate) async fn stop_informers(&self) {
         self.factory.stop().await;
         self.informers.lock().clear();
     }
@@ -56,18 +68,27 @@ impl Cluster {
         }
         let informer = self.factory.informer(Selection::all(resource.clone()));
         informers.insert(resource.clone(), informer.clone());
-        // The informer is new: nobody can have added it before.
+        let controller = |object: &Object| object.controller().map(|owner| owner.uid.into_owned());
+        // The informer is new: nobody can have added the index before.
         let _ = informer.store().add_index(
             BY_CONTROLLER,
-            Arc::new(|object: &Object| {
-                object
-                    .controller()
-                    .map(|owner| owner.uid.into_owned())
-                    .into_iter()
-                    .collect()
-            }),
+            Arc::new(move |object| controller(object).into_iter().collect()),
         );
         informer
+    }
+
+    /// What is known of a resource at this moment.
+    pub(crate) fn snapshot(&self, resource: &Resource) -> Arc<Snapshot> {
+        self.informer(resource).store().snapshot()
+    }
+
+    /// The objects that another one controls.
+    pub(crate) fn controlled_by(&self, owner: &Object, resource: &Resource) -> Vec<Item> {
+        let snapshot = self.snapshot(resource);
+        match snapshot.by_index(BY_CONTROLLER, owner.uid()) {
+            Ok(owned) => owned.map(Item::read).collect(),
+            Err(_) => Vec::new(),
+        }
     }
 
     /// The objects of a resource in a namespace.
@@ -78,37 +99,54 @@ impl Cluster {
         }
     }
 
+    /// Creates an object.
     pub(crate) async fn create(
         &self,
         resource: &Resource,
         namespace: &str,
-        object: Value,
+        mut object: Value,
     ) -> Result<Object, Error> {
-        self.api(resource, namespace)
-            .create(&object, &CreateOptions::default())
-            .await
-    }
-
-    /// Changes fields of an object, or of its status.
-    pub(crate) async fn merge(
-        &self,
-        resource: &Resource,
-        key: &ObjectKey,
-        subresource: Option<&str>,
-        patch: Value,
-    ) -> Result<Object, Error> {
-        let mut api = self.api(resource, key.namespace());
-        if let Some(subresource) = subresource {
-            api = api.subresource(subresource);
-        }
-        let options = PatchOptions {
+        object["apiVersion"] = json!(resource.group_version_kind().api_version());
+        object["kind"] = json!(resource.kind);
+        let options = CreateOptions {
             field_manager: Some(MANAGER.to_owned()),
             ..Default::default()
         };
-        api.patch(key.name(), PatchKind::Merge, &patch, &options).await
+        let created = self.api(resource, namespace).create(&object, &options).await?;
+        self.catch_up(resource, &created).await;
+        Ok(created)
     }
 
-    /// Deletes exactly the object that was seen; one that is gone or has been replaced is no error.
+    /// Changes fields of exactly the object that was seen.
+    pub(crate) async fn merge(
+        &self,
+        resource: &Resource,
+        object: &Object,
+        mut patch: Value,
+    ) -> Result<Object, Error> {
+        patch["metadata"]["uid"] = json!(object.uid());
+        let api = self.api(resource, object.namespace());
+        let patched = api
+            .patch(object.name(), PatchKind::Merge, &patch, &patch_options())
+            .await?;
+        self.catch_up(resource, &patched).await;
+        Ok(patched)
+    }
+
+    /// Tells the status of an object, unless it says all of this. One that is gone needs none.
+    pub(crate) async fn report(&self, resource: &Resource, item: &Item, status: Value) -> Result<(), Error> {
+        if item.says(&status) {
+            return Ok(());
+        }
+        let patch = json!({"metadata": {"uid": item.uid()}, "status": status});
+        let api = self.api(resource, item.namespace()).subresource("status");
+        let patched = api
+            .patch(item.name(), PatchKind::Merge, &patch, &patch_options())
+            .await;
+        ignore_gone(patched.map(drop))
+    }
+
+    /// Deletes exactly the object that was seen; one that is gone is no error.
     pub(crate) async fn delete(
         &self,
         resource: &Resource,
@@ -124,54 +162,93 @@ impl Cluster {
             propagation_policy: Some(PropagationPolicy::Background),
             ..Default::default()
         };
-        let deleted = self
-            .api(resource, object.namespace())
-            .delete(object.name(), &options)
-            .await;
-        ignore_gone(deleted.map(drop))
-    }
-
-    /// Runs a controller of a resource until it is stopped.
-    pub(crate) async fn control(
-        &self,
-        name: &str,
-        resource: &Resource,
-        owned: &[&Resource],
-        reconciler: impl Reconciler,
-        stop: CancellationToken,
-    ) {
-        self.control_with(
-            ControllerOptions::default(),
-            name,
-            resource,
-            owned,
-            reconciler,
-            stop,
-        )
+        let api = self.api(resource, object.namespace());
+        let deleted = api.delete(object.name(), &options).await;
+        ignore_gone(deleted.map(drop))?;
+        self.see(resource, |objects| {
+            let known = objects.find(object.namespace(), object.name());
+            known.is_none_or(|known| known.uid() != object.uid() || known.is_deleting())
+        })
         .await;
+        Ok(())
     }
 
-    /// The same, with other options.
-    pub(crate) async fn control_with(
+    /// Takes away what keeps an object from going, if it has it. Somebody who adds a finalizer meanwhile wins.
+    pub(crate) async fn drop_finalizer(
         &self,
-        options: ControllerOptions,
-        name: &str,
         resource: &Resource,
-        owned: &[&Resource],
-        reconciler: impl Reconciler,
-        stop: CancellationToken,
-    ) {
-        let primary = self.informer(resource);
-        let mut controller = Controller::new(name, primary, options);
-        for owned in owned {
-            controller = controller.owns(self.informer(owned), resource);
+        object: &Object,
+        finalizer: &str,
+    ) -> Result<(), Error> {
+        let finalizers = object.finalizers();
+        let left: Vec<_> = finalizers.iter().filter(|name| *name != finalizer).collect();
+        if left.len() == finalizers.len() {
+            return Ok(());
         }
-        controller.run(reconciler, stop.cancelled_owned()).await;
+        let patch = json!({"metadata": {"resourceVersion": object.resource_version(), "finalizers": left}});
+        ignore_gone(self.merge(resource, object, patch).await.map(drop))
+    }
+
+    /// Waits until the informer of a resource knows what was written.
+    async fn catch_up(&self, resource: &Resource, written: &Object) {
+        if let Some(informer) = self.known_informer(resource) {
+            self.unless_stopped(informer.store().wait_for(&written.version()))
+                .await;
+        }
+    }
+
+    /// Waits until the informer of a resource, if there is one, shows something.
+    pub(crate) async fn see(&self, resource: &Resource, condition: impl Fn(&Snapshot) -> bool) {
+        if let Some(informer) = self.known_informer(resource) {
+            self.unless_stopped(informer.store().wait_until(condition)).await;
+        }
+    }
+
+    fn known_informer(&self, resource: &Resource) -> Option<Informer> {
+        self.informers.lock().get(resource).cloned()
+    }
+
+    async fn unless_stopped<T>(&self, wait: impl Future<Output = T>) {
+        tokio::select! {
+            () = self.stop.cancelled() => {}
+            _ = wait => {}
+        }
+    }
+
+    /// A controller of a resource, which may be given more to watch before it is run.
+    pub(crate) fn controller(&self, name: &str, resource: &Resource) -> Controller {
+        Controller::new(name, self.informer(resource), ControllerOptions::default())
+    }
+
+    /// Runs a controller until the simulation ends.
+    pub(crate) fn run<F, R>(&self, controller: Controller, reconcile: F) -> Task
+    where
+        F: Fn(Cluster, Request) -> R + Send + Sync + 'static,
+        R: Future<Output = Result<Action, Error>> + Send,
+    {
+        let cluster = self.clone();
+        let stopped = self.stop.clone().cancelled_owned();
+        let reconciler = Reconcile(move |request| reconcile(cluster.clone(), request));
+        Box::pin(async move {
+            controller.run(reconciler, stopped).await;
+        })
+    }
+
+    /// Leads from any object to all objects of a resource in its namespace, or to all there are from one that has
+    /// none.
+    pub(crate) fn all_of(&self, resource: &Resource) -> Mapping {
+        let store = self.informer(resource).store().clone();
+        Arc::new(move |object| {
+            let snapshot = store.snapshot();
+            let keys = snapshot.keys();
+            keys.filter(|key| object.namespace().is_empty() || key.namespace() == object.namespace())
+                .collect()
+        })
     }
 }
 
 /// A reconcile function with what it needs.
-pub(crate) struct Reconcile<F>(pub(crate) F);
+struct Reconcile<F>(F);
 
 impl<F, R> Reconciler for Reconcile<F>
 where
@@ -185,98 +262,22 @@ where
     }
 }
 
-/// A built-in resource.
-pub(crate) fn resource(group: &str, version: &str, plural: &str) -> Resource {
-    match resources::by_plural(group, version, plural) {
-        Some(known) => known.resource.clone(),
-        // Every name here is in the table; a test asks for each.
-        None => unreachable!("{plural} is a built-in resource"),
+fn patch_options() -> PatchOptions {
+    PatchOptions {
+        field_manager: Some(MANAGER.to_owned()),
+        ..Default::default()
     }
 }
 
-pub(crate) fn pods() -> Resource {
-    resource("", "v1", "pods")
-}
-
-pub(crate) fn nodes() -> Resource {
-    resource("", "v1", "nodes")
-}
-
-pub(crate) fn namespaces() -> Resource {
-    resource("", "v1", "namespaces")
-}
-
-pub(crate) fn replica_sets() -> Resource {
-    resource("apps", "v1", "replicasets")
-}
-
-pub(crate) fn deployments() -> Resource {
-    resource("apps", "v1", "deployments")
-}
-
-/// Someone else was faster: that is as good as done.
+/// What is gone already is as good as done. A conflict is not: what was seen is out of date, and is looked at again.
 pub(crate) fn ignore_gone(result: Result<(), Error>) -> Result<(), Error> {
     match result {
-        Err(error) if error.is_not_found() || error.is_conflict() => Ok(()),
+        Err(error) if error.is_not_found() => Ok(()),
         result => result,
     }
 }
 
-/// Says that `owner` controls an object.
-pub(crate) fn controller_reference(owner: &Object) -> Value {
-    json!([{
-        "apiVersion": owner.api_version(),
-        "kind": owner.kind(),
-        "name": owner.name(),
-        "uid": owner.uid(),
-        "controller": true,
-        "blockOwnerDeletion": true,
-    }])
-}
-
-/// The object as a value; one that cannot be read is as good as empty, and has been reported.
-pub(crate) fn value(object: &Object) -> Value {
-    object.to_value().unwrap_or_else(|error| {
-        tracing::warn!(object = %object.key(), %error, "object cannot be read");
-        json!({})
-    })
-}
-
-/// Now, as objects carry it.
-pub(crate) fn now() -> String {
-    Time::from(jiff::Timestamp::now()).to_rfc3339()
-}
-
-/// A condition that holds or does not since now.
-pub(crate) fn condition(kind: &str, holds: bool) -> Value {
-    let status = if holds { "True" } else { "False" };
-    json!({"type": kind, "status": status, "lastTransitionTime": now(), "lastProbeTime": null})
-}
-
-/// Whether an object's status says all this already; a count that is not there is none.
-pub(crate) fn is_told(object: &Value, counts: &Value) -> bool {
-    counts.as_object().into_iter().flatten().all(|(name, new)| {
-        let told = &object["status"][name];
-        told == new || (told.is_null() && *new == 0)
-    })
-}
-
-/// Whether a condition of an object holds.
-pub(crate) fn holds(object: &Value, kind: &str) -> bool {
-    let conditions = object["status"]["conditions"].as_array().into_iter().flatten();
-    conditions
-        .into_iter()
-        .any(|condition| condition["type"] == kind && condition["status"] == "True")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_resource_is_in_the_table() {
-        for known in [pods(), nodes(), namespaces(), replica_sets(), deployments()] {
-            assert!(!known.kind.is_empty());
-        }
-    }
+/// The key of another object in the same namespace.
+pub(crate) fn neighbour(object: &Object, name: &str) -> ObjectKey {
+    ObjectKey::new(object.namespace(), name)
 }

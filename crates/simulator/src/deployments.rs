@@ -1,311 +1,196 @@
 //! Deployments: a replica set per template, and a careful move from one to the next.
+//!
+//! How large each set should be is decided in [`plan`]; what is said about it, in [`progress`].
 
-use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
+mod plan;
+mod progress;
 
 use serde_json::{Value, json};
-use tokio_util::sync::CancellationToken;
 use watchkeeper_client::Error;
 use watchkeeper_runtime::controller::{Action, Request};
-use watchkeeper_wire::Object;
-use watchkeeper_wire::values::{IntOrString, Round};
 
-use crate::cluster::{
-    BY_CONTROLLER, Cluster, Reconcile, condition, controller_reference, deployments, ignore_gone, is_told,
-    replica_sets, value,
-};
-use crate::futures::Task;
+use self::plan::{Size, Sizes, Strategy};
+use crate::cluster::{Cluster, Task};
+use crate::item::Item;
+use crate::kinds::{deployments, replica_sets};
+use crate::revisions::short_hash;
 
 /// Tells the pods of one template from those of another.
 const HASH_LABEL: &str = "pod-template-hash";
 /// Numbers the templates a deployment has had.
 const REVISION: &str = "deployment.kubernetes.io/revision";
+/// What belongs to the deployment alone.
+const OWN_ANNOTATIONS: &[&str] = &["kubectl.kubernetes.io/last-applied-configuration", REVISION];
+/// How many old sets are kept unless a deployment says otherwise.
+const KEPT: i64 = 10;
 
 /// Rolls deployments out.
-pub(crate) fn run(cluster: Cluster, stop: CancellationToken) -> Task {
-    Box::pin(async move {
-        let reconciler = {
-            let cluster = cluster.clone();
-            Reconcile(move |request| reconcile(cluster.clone(), request))
-        };
-        cluster
-            .control(
-                "deployments",
-                &deployments(),
-                &[&replica_sets()],
-                reconciler,
-                stop,
-            )
-            .await;
-    })
+pub(crate) fn run(cluster: &Cluster) -> Task {
+    let controller = cluster
+        .controller("deployments", &deployments())
+        .owns(cluster.informer(&replica_sets()), &deployments());
+    cluster.run(controller, reconcile)
 }
 
-/// A replica set and what is read of it.
-struct Set {
-    object: Object,
-    value: Value,
+/// The replica sets of a deployment, oldest first.
+struct Sets {
+    /// The one with the deployment's template; a deployment that is paused gets none.
+    new: Option<Item>,
+    old: Vec<Item>,
 }
 
-impl Set {
-    fn number(&self, pointer: &str) -> i64 {
-        self.value
-            .pointer(pointer)
-            .and_then(Value::as_i64)
-            .unwrap_or_default()
+impl Sets {
+    fn of(cluster: &Cluster, deployment: &Item) -> Self {
+        let mut old = cluster.controlled_by(deployment, &replica_sets());
+        old.retain(|set| !set.is_deleting());
+        old.sort_by_key(|set| (set.creation_timestamp(), set.name().to_owned()));
+        let template = &deployment["spec"]["template"];
+        let new = old.iter().position(|set| template_of(set) == *template);
+        Self {
+            new: new.map(|new| old.remove(new)),
+            old,
+        }
     }
 
-    fn wanted(&self) -> i64 {
-        self.number("/spec/replicas")
+    fn all(&self) -> impl Iterator<Item = &Item> {
+        self.old.iter().chain(&self.new)
     }
 
-    fn available(&self) -> i64 {
-        self.number("/status/availableReplicas")
-    }
-
-    fn revision(&self) -> i64 {
-        let text = self.value["metadata"]["annotations"][REVISION].as_str();
-        text.and_then(|text| text.parse().ok()).unwrap_or_default()
+    fn sum(&self, pointer: &str) -> i64 {
+        self.all().map(|set| set.number(pointer)).sum()
     }
 }
 
 async fn reconcile(cluster: Cluster, request: Request) -> Result<Action, Error> {
-    let Some(object) = request.object else {
+    let Some(deployment) = Item::living(&request) else {
         return Ok(Action::Done);
     };
-    let deployment = value(&object);
-    if object.is_deleting() {
-        return Ok(Action::Done);
+    let mut sets = Sets::of(&cluster, &deployment);
+    let strategy = Strategy::of(&deployment);
+    if deployment["spec"]["paused"] == true {
+        let only = plan::only_size(&strategy, &sizes(&sets));
+        resize(&cluster, &sets, &only).await?;
+    } else {
+        let new = current_set(&cluster, &deployment, &sets).await?;
+        number(&cluster, &deployment, &new).await?;
+        sets.new = Some(new);
+        resize(&cluster, &sets, &plan::next_sizes(&strategy, &sizes(&sets))).await?;
+        trim(&cluster, &deployment, &sets).await?;
     }
-    let hash = template_hash(&deployment["spec"]["template"]);
-    let mut sets = sets_of(&cluster, &object);
-    if !sets
-        .iter()
-        .any(|set| set.value["metadata"]["labels"][HASH_LABEL] == hash)
-    {
-        let set = create_set(&cluster, &object, &deployment, &hash, &sets).await?;
-        sets.push(set);
+    let (status, next) = progress::status(&deployment, &strategy, &sets);
+    cluster.report(&deployments(), &deployment, status).await?;
+    Ok(next.map_or(Action::Done, Action::After))
+}
+
+/// The template of a set without the label that makes it a set of its own.
+fn template_of(set: &Item) -> Value {
+    let mut template = set["spec"]["template"].clone();
+    if let Some(labels) = template["metadata"]["labels"].as_object_mut() {
+        labels.remove(HASH_LABEL);
     }
-    let (new, old): (Vec<Set>, Vec<Set>) = sets
-        .into_iter()
-        .partition(|set| set.value["metadata"]["labels"][HASH_LABEL] == hash);
-    let Some(new) = new.into_iter().next() else {
-        return Ok(Action::Done);
+    template
+}
+
+fn revision(object: &Item) -> i64 {
+    let revision = object.annotation(REVISION).and_then(|text| text.parse().ok());
+    revision.unwrap_or_default()
+}
+
+/// The set of the deployment's template, with the highest number of all: an old template that comes back is the latest.
+async fn current_set(cluster: &Cluster, deployment: &Item, sets: &Sets) -> Result<Item, Error> {
+    let next = sets.old.iter().map(revision).max().unwrap_or_default() + 1;
+    let Some(set) = &sets.new else {
+        return create_set(cluster, deployment, next).await;
     };
-    if deployment["spec"]["paused"] != true {
-        roll(&cluster, &deployment, &new, &old).await?;
+    if revision(set) >= next {
+        return Ok(set.clone());
     }
-    report(&cluster, &object, &deployment, &new, &old).await?;
-    Ok(Action::Done)
+    let renumbered = json!({"metadata": {"annotations": {REVISION: next.to_string()}}});
+    let renumbered = cluster.merge(&replica_sets(), set, renumbered).await?;
+    Ok(Item::read(&renumbered))
 }
 
-/// The same text for the same template, whatever the order it was written in.
-fn template_hash(template: &Value) -> String {
-    let hasher = BuildHasherDefault::<DefaultHasher>::default();
-    format!("{:08x}", hasher.hash_one(template.to_string()) as u32)
-}
-
-fn sets_of(cluster: &Cluster, deployment: &Object) -> Vec<Set> {
-    let sets = cluster.informer(&replica_sets()).store().snapshot();
-    let Ok(owned) = sets.by_index(BY_CONTROLLER, deployment.uid()) else {
-        return Vec::new();
-    };
-    owned
-        .filter(|set| !set.is_deleting())
-        .map(|set| Set {
-            object: set.clone(),
-            value: value(set),
-        })
-        .collect()
-}
-
-async fn create_set(
-    cluster: &Cluster,
-    deployment: &Object,
-    spec: &Value,
-    hash: &str,
-    others: &[Set],
-) -> Result<Set, Error> {
-    let revision = others.iter().map(Set::revision).max().unwrap_or_default() + 1;
-    let mut template = spec["spec"]["template"].clone();
+async fn create_set(cluster: &Cluster, deployment: &Item, revision: i64) -> Result<Item, Error> {
+    let mut template = deployment["spec"]["template"].clone();
+    let hash = short_hash(&template.to_string());
     template["metadata"]["labels"][HASH_LABEL] = json!(hash);
-    let mut selector = spec["spec"]["selector"].clone();
+    let mut selector = deployment["spec"]["selector"].clone();
     selector["matchLabels"][HASH_LABEL] = json!(hash);
+    let mut annotations = deployment["metadata"]["annotations"]
+        .as_object()
+        .cloned()
+        .unwrap_or_default();
+    annotations.retain(|name, _| !OWN_ANNOTATIONS.contains(&name.as_str()));
+    annotations.insert(REVISION.to_owned(), json!(revision.to_string()));
     let set = json!({
-        "apiVersion": "apps/v1",
-        "kind": "ReplicaSet",
         "metadata": {
             "name": format!("{}-{hash}", deployment.name()),
             "labels": template["metadata"]["labels"],
-            "annotations": {REVISION: revision.to_string()},
-            "ownerReferences": controller_reference(deployment),
+            "annotations": annotations,
+            "ownerReferences": [deployment.as_controller()],
         },
-        "spec": {"replicas": 0, "selector": selector, "template": template},
+        "spec": {
+            "replicas": 0,
+            "minReadySeconds": deployment["spec"]["minReadySeconds"],
+            "selector": selector,
+            "template": template,
+        },
     });
     let created = cluster
         .create(&replica_sets(), deployment.namespace(), set)
         .await?;
-    cluster
-        .informer(&replica_sets())
-        .store()
-        .wait_for(&created.version())
-        .await;
-    let key = deployment.key();
-    let annotation = json!({"metadata": {"annotations": {REVISION: revision.to_string()}}});
-    cluster.merge(&deployments(), &key, None, annotation).await?;
-    Ok(Set {
-        value: value(&created),
-        object: created,
-    })
+    Ok(Item::read(&created))
 }
 
-/// One step of a rollout: as many new pods as may be too many, as few old ones as may be missing.
-async fn roll(cluster: &Cluster, deployment: &Value, new: &Set, old: &[Set]) -> Result<(), Error> {
-    let wanted = deployment["spec"]["replicas"].as_i64().unwrap_or(1);
-    let recreate = deployment["spec"]["strategy"]["type"] == "Recreate";
-    let (surge, unavailable) = match recreate {
-        true => (0, wanted),
-        false => allowance(&deployment["spec"]["strategy"]["rollingUpdate"], wanted),
+/// Gives the deployment the number of its template.
+async fn number(cluster: &Cluster, deployment: &Item, set: &Item) -> Result<(), Error> {
+    if revision(deployment) == revision(set) {
+        return Ok(());
+    }
+    let numbered = json!({"metadata": {"annotations": {REVISION: revision(set).to_string()}}});
+    cluster
+        .merge(&deployments(), deployment, numbered)
+        .await
+        .map(drop)
+}
+
+fn sizes(sets: &Sets) -> Sizes {
+    let size = |set: &Item| Size {
+        wanted: set.number("/spec/replicas"),
+        running: set.number("/status/replicas"),
+        available: set.number("/status/availableReplicas"),
     };
-    let old_total: i64 = old.iter().map(Set::wanted).sum();
-    let old_left: i64 = old.iter().map(|set| set.number("/status/replicas")).sum();
-    let room = match recreate {
-        // Nothing new before all of the old is gone.
-        true if old_total + old_left > 0 => new.wanted(),
-        true => wanted,
-        false => (wanted + surge - old_total)
-            .clamp(0, wanted)
-            .max(new.wanted().min(wanted)),
-    };
-    scale(cluster, new, room).await?;
-    let available = new.available() + old.iter().map(Set::available).sum::<i64>();
-    let mut spare = match recreate {
-        true => old_total,
-        false => (available - (wanted - unavailable)).max(0),
-    };
-    for set in old.iter().filter(|set| set.wanted() > 0) {
-        // Pods that are not available anyway can always go.
-        let broken = (set.wanted() - set.available()).max(0);
-        let fewer = (broken + spare.min(set.available())).min(set.wanted());
-        spare -= fewer - broken.min(fewer);
-        scale(cluster, set, set.wanted() - fewer).await?;
+    Sizes {
+        new: sets.new.as_ref().map(size).unwrap_or_default(),
+        old: sets.old.iter().map(size).collect(),
+    }
+}
+
+async fn resize(cluster: &Cluster, sets: &Sets, sizes: &Sizes) -> Result<(), Error> {
+    let new = sets.new.iter().zip([&sizes.new]);
+    for (set, size) in new.chain(sets.old.iter().zip(&sizes.old)) {
+        if set.number("/spec/replicas") != size.wanted {
+            let resized = json!({"spec": {"replicas": size.wanted}});
+            cluster.merge(&replica_sets(), set, resized).await?;
+        }
     }
     Ok(())
 }
 
-/// How many pods may be too many and how many may be missing; never both none.
-fn allowance(strategy: &Value, wanted: i64) -> (i64, i64) {
-    let scaled = |name: &str, round: Round| -> i64 {
-        let value = serde_json::from_value::<IntOrString>(strategy[name].clone());
-        let value = value.unwrap_or(IntOrString::String("25%".to_owned()));
-        value.scaled(wanted, round).unwrap_or(1)
-    };
-    let (surge, unavailable) = (
-        scaled("maxSurge", Round::Up),
-        scaled("maxUnavailable", Round::Down),
-    );
-    if surge == 0 && unavailable == 0 {
-        (0, 1)
-    } else {
-        (surge, unavailable)
+/// Deletes the oldest of the empty sets that are not kept.
+async fn trim(cluster: &Cluster, deployment: &Item, sets: &Sets) -> Result<(), Error> {
+    let kept = deployment
+        .at("/spec/revisionHistoryLimit")
+        .as_i64()
+        .unwrap_or(KEPT);
+    let empty = |set: &&Item| set.number("/spec/replicas") == 0 && set.number("/status/replicas") == 0;
+    let mut empty: Vec<&Item> = sets.old.iter().filter(empty).collect();
+    empty.sort_by_key(|set| revision(set));
+    let surplus = empty
+        .len()
+        .saturating_sub(usize::try_from(kept).unwrap_or_default());
+    for set in &empty[..surplus] {
+        cluster.delete(&replica_sets(), set, None).await?;
     }
-}
-
-async fn scale(cluster: &Cluster, set: &Set, replicas: i64) -> Result<(), Error> {
-    if set.wanted() == replicas {
-        return Ok(());
-    }
-    let scaled = json!({"spec": {"replicas": replicas}});
-    let patched = cluster
-        .merge(&replica_sets(), &set.object.key(), None, scaled)
-        .await?;
-    cluster
-        .informer(&replica_sets())
-        .store()
-        .wait_for(&patched.version())
-        .await;
     Ok(())
-}
-
-async fn report(
-    cluster: &Cluster,
-    object: &Object,
-    deployment: &Value,
-    new: &Set,
-    old: &[Set],
-) -> Result<(), Error> {
-    let sum = |pointer: &str| new.number(pointer) + old.iter().map(|set| set.number(pointer)).sum::<i64>();
-    let wanted = deployment["spec"]["replicas"].as_i64().unwrap_or(1);
-    let (replicas, available) = (sum("/status/replicas"), sum("/status/availableReplicas"));
-    let updated = new.number("/status/replicas");
-    let counts = json!({
-        "observedGeneration": object.generation(),
-        "replicas": replicas,
-        "updatedReplicas": updated,
-        "readyReplicas": sum("/status/readyReplicas"),
-        "availableReplicas": available,
-        "unavailableReplicas": (wanted - available).max(0),
-    });
-    let is_told = is_told(deployment, &counts);
-    let done = updated == wanted && replicas == wanted && available == wanted;
-    let (_, unavailable) = allowance(&deployment["spec"]["strategy"]["rollingUpdate"], wanted);
-    let enough = available >= wanted - unavailable;
-    let conditions = json!([
-        explained(
-            "Available",
-            enough,
-            if enough {
-                "MinimumReplicasAvailable"
-            } else {
-                "MinimumReplicasUnavailable"
-            }
-        ),
-        explained(
-            "Progressing",
-            true,
-            if done {
-                "NewReplicaSetAvailable"
-            } else {
-                "ReplicaSetUpdated"
-            }
-        ),
-    ]);
-    let same_reasons = (0..2)
-        .all(|index| deployment["status"]["conditions"][index]["reason"] == conditions[index]["reason"]);
-    if is_told && same_reasons {
-        return Ok(());
-    }
-    let mut status = counts;
-    status["conditions"] = conditions;
-    let patched = cluster
-        .merge(
-            &deployments(),
-            &object.key(),
-            Some("status"),
-            json!({"status": status}),
-        )
-        .await;
-    ignore_gone(patched.map(drop))
-}
-
-fn explained(kind: &str, holds: bool, reason: &str) -> Value {
-    let mut condition = condition(kind, holds);
-    if let Some(fields) = condition.as_object_mut() {
-        fields.remove("lastProbeTime");
-        fields.insert("lastUpdateTime".to_owned(), fields["lastTransitionTime"].clone());
-        fields.insert("reason".to_owned(), json!(reason));
-        fields.insert("message".to_owned(), json!(""));
-    }
-    condition
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn percentages_leave_room_to_move() {
-        let quarter = json!({"maxSurge": "25%", "maxUnavailable": "25%"});
-        assert_eq!(allowance(&quarter, 4), (1, 1));
-        assert_eq!(allowance(&quarter, 1), (1, 0));
-        assert_eq!(allowance(&json!({"maxSurge": 0, "maxUnavailable": 0}), 3), (0, 1));
-    }
 }

@@ -4,18 +4,19 @@
 //! in the background they go after it, in the foreground it waits for them, and orphans are set free.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::json;
-use tokio_util::sync::CancellationToken;
+use tokio::task::JoinSet;
 use watchkeeper_client::Error;
-use watchkeeper_meta::{GetOptions, Resource, Scope};
-use watchkeeper_runtime::controller::{Action, Controller, ControllerOptions, Request};
+use watchkeeper_meta::{GetOptions, ObjectKey, OwnerReference, Resource, Scope};
+use watchkeeper_runtime::controller::{Action, Request};
 use watchkeeper_runtime::informer::Informer;
 use watchkeeper_wire::Object;
 use watchkeeper_wire::schema::resources;
 
-use crate::cluster::{Cluster, Reconcile, ignore_gone, resource};
-use crate::futures::Task;
+use crate::cluster::{Cluster, Task, ignore_gone};
+use crate::kinds::resource;
 
 /// The index of objects by the uid of any of their owners.
 const BY_OWNER: &str = "owner-uid";
@@ -26,6 +27,8 @@ const KINDS: &[(&str, &str)] = &[
     ("", "configmaps"),
     ("", "secrets"),
     ("", "services"),
+    ("", "endpoints"),
+    ("", "replicationcontrollers"),
     ("", "persistentvolumeclaims"),
     ("apps", "replicasets"),
     ("apps", "deployments"),
@@ -34,54 +37,33 @@ const KINDS: &[(&str, &str)] = &[
     ("apps", "controllerrevisions"),
     ("batch", "jobs"),
     ("batch", "cronjobs"),
+    ("coordination.k8s.io", "leases"),
     ("discovery.k8s.io", "endpointslices"),
 ];
 
 /// Removes garbage.
-pub(crate) fn run(cluster: Cluster, stop: CancellationToken) -> Task {
-    Box::pin(async move {
-        let kinds: Vec<Resource> = KINDS
-            .iter()
-            .map(|(group, plural)| resource(group, "v1", plural))
-            .collect();
-        let informers: Vec<(Resource, Informer)> = kinds
-            .iter()
-            .map(|kind| {
-                let informer = cluster.informer(kind);
-                let _ = informer.store().add_index(
-                    BY_OWNER,
-                    Arc::new(|object: &Object| {
-                        object
-                            .owner_references()
-                            .into_iter()
-                            .map(|owner| owner.uid.into_owned())
-                            .collect()
-                    }),
-                );
-                (kind.clone(), informer)
-            })
-            .collect();
-        let collector = Arc::new(Collector { cluster, informers });
-        let mut tasks = tokio::task::JoinSet::new();
-        for (kind, informer) in collector.informers.clone() {
-            // Whatever happens to a possible owner matters to its dependents, so every kind triggers all others.
-            let mut controller = Controller::new("garbage", informer, ControllerOptions::default());
-            for (_, owner) in &collector.informers {
-                let dependents = collector.clone();
-                let own = kind.clone();
-                let mapping = Arc::new(move |owner: &Object| dependents.dependent_keys(&own, owner));
-                controller = controller.watches(owner.clone(), mapping, None);
-            }
-            let collector = collector.clone();
-            let reconcile = Reconcile(move |request: Request| {
-                let (collector, kind) = (collector.clone(), kind.clone());
-                async move { collector.collect(&kind, request).await }
-            });
-            let stop = stop.clone();
-            tasks.spawn(async move { controller.run(reconcile, stop.cancelled_owned()).await });
-        }
-        while tasks.join_next().await.is_some() {}
-    })
+pub(crate) fn run(cluster: &Cluster) -> Task {
+    let kinds = KINDS.iter().map(|(group, plural)| resource(group, plural));
+    let informers: Vec<(Resource, Informer)> = kinds
+        .map(|kind| (kind.clone(), cluster.informer(&kind)))
+        .collect();
+    for (_, informer) in &informers {
+        let owners = |object: &Object| -> Vec<String> {
+            let owners = object.owner_references().into_iter();
+            owners.map(|owner| owner.uid.into_owned()).collect()
+        };
+        // Nobody else adds this one.
+        let _ = informer.store().add_index(BY_OWNER, Arc::new(owners));
+    }
+    let collector = Arc::new(Collector {
+        cluster: cluster.clone(),
+        informers,
+    });
+    let kinds = collector.informers.iter();
+    let mut tasks: JoinSet<()> = kinds
+        .map(|(kind, _)| collector.clone().collect_all(kind.clone()))
+        .collect();
+    Box::pin(async move { while tasks.join_next().await.is_some() {} })
 }
 
 struct Collector {
@@ -90,7 +72,23 @@ struct Collector {
 }
 
 impl Collector {
-    fn dependent_keys(&self, kind: &Resource, owner: &Object) -> Vec<watchkeeper_meta::ObjectKey> {
+    /// Looks at the objects of a kind. Whatever happens to a possible owner matters to its dependents, so each kind
+    /// is triggered by all others.
+    fn collect_all(self: Arc<Self>, kind: Resource) -> Task {
+        let mut controller = self.cluster.controller("garbage", &kind);
+        for (_, owner) in &self.informers {
+            let (dependents, own) = (self.clone(), kind.clone());
+            let mapping = Arc::new(move |owner: &Object| dependents.dependent_keys(&own, owner));
+            controller = controller.watches(owner.clone(), mapping, None);
+        }
+        let collector = self.clone();
+        self.cluster.run(controller, move |_, request| {
+            let (collector, kind) = (collector.clone(), kind.clone());
+            async move { collector.collect(&kind, request).await }
+        })
+    }
+
+    fn dependent_keys(&self, kind: &Resource, owner: &Object) -> Vec<ObjectKey> {
         let Some((_, informer)) = self.informers.iter().find(|(known, _)| known == kind) else {
             return Vec::new();
         };
@@ -127,15 +125,11 @@ impl Collector {
                 .filter(|other| other.uid != owner.uid())
                 .map(reference)
                 .collect();
-            let patch = json!({"metadata": {"uid": dependent.uid(), "ownerReferences": left}});
-            ignore_gone(
-                self.cluster
-                    .merge(&kind, &dependent.key(), None, patch)
-                    .await
-                    .map(drop),
-            )?;
+            let patch = json!({"metadata": {"ownerReferences": left}});
+            ignore_gone(self.cluster.merge(&kind, &dependent, patch).await.map(drop))?;
         }
-        self.drop_finalizer(kind, owner, "orphan").await
+        self.cluster.drop_finalizer(kind, owner, "orphan").await?;
+        Ok(Action::Done)
     }
 
     /// Deletes the dependents, and lets the owner go when none is left that it must wait for.
@@ -152,18 +146,18 @@ impl Collector {
         }
         if waiting {
             // A dependent that goes triggers this again.
-            return Ok(Action::After(std::time::Duration::from_millis(500)));
+            return Ok(Action::After(Duration::from_millis(500)));
         }
-        self.drop_finalizer(kind, owner, "foregroundDeletion").await
+        self.cluster
+            .drop_finalizer(kind, owner, "foregroundDeletion")
+            .await?;
+        Ok(Action::Done)
     }
 
     /// Deletes an object none of whose owners is left.
     async fn go_with_owners(&self, kind: &Resource, object: &Object) -> Result<Action, Error> {
         for owner in object.owner_references() {
-            if self
-                .exists(object, &owner.api_version, &owner.kind, &owner.name, &owner.uid)
-                .await?
-            {
+            if self.exists(object, &owner).await? {
                 return Ok(Action::Done);
             }
         }
@@ -171,34 +165,40 @@ impl Collector {
         Ok(Action::Done)
     }
 
-    /// Whether an owner is there; the server is asked, because the cache may be behind.
-    async fn exists(
-        &self,
-        dependent: &Object,
-        api_version: &str,
-        kind: &str,
-        name: &str,
-        uid: &str,
-    ) -> Result<bool, Error> {
-        let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+    /// Whether an owner is there. If it is not known, the server is asked: the cache may be behind.
+    async fn exists(&self, dependent: &Object, owner: &OwnerReference<'_>) -> Result<bool, Error> {
+        let (group, version) = match owner.api_version.split_once('/') {
+            Some((group, version)) => (group, version),
+            None => ("", &*owner.api_version),
+        };
         // An owner of a kind nobody here knows is left alone.
-        let Some(owner) = resources::by_kind(group, version, kind) else {
+        let Some(known) = resources::by_kind(group, version, &owner.kind) else {
             return Ok(true);
         };
-        let namespace = match owner.resource.scope {
+        let namespace = match known.resource.scope {
             Scope::Namespaced => dependent.namespace(),
             Scope::Cluster => "",
         };
-        match self
-            .cluster
-            .api(&owner.resource, namespace)
-            .get(name, &GetOptions::default())
-            .await
-        {
-            Ok(found) => Ok(found.uid() == uid),
+        if self.is_known(
+            &known.resource,
+            &ObjectKey::new(namespace, &owner.name),
+            &owner.uid,
+        ) {
+            return Ok(true);
+        }
+        let api = self.cluster.api(&known.resource, namespace);
+        match api.get(&owner.name, &GetOptions::default()).await {
+            Ok(found) => Ok(found.uid() == owner.uid),
             Err(error) if error.is_not_found() => Ok(false),
             Err(error) => Err(error),
         }
+    }
+
+    fn is_known(&self, kind: &Resource, key: &ObjectKey, uid: &str) -> bool {
+        let mut informers = self.informers.iter();
+        let informer = informers.find(|(known, _)| known == kind);
+        let known = informer.and_then(|(_, informer)| informer.store().get(key));
+        known.is_some_and(|known| known.uid() == uid)
     }
 
     fn dependents(&self, owner: &Object) -> Vec<(Resource, Object)> {
@@ -211,22 +211,9 @@ impl Collector {
         }
         found
     }
-
-    async fn drop_finalizer(&self, kind: &Resource, object: &Object, name: &str) -> Result<Action, Error> {
-        let finalizers = object.finalizers();
-        let left: Vec<_> = finalizers.iter().filter(|other| *other != name).collect();
-        let patch = json!({"metadata": {"uid": object.uid(), "finalizers": left}});
-        ignore_gone(
-            self.cluster
-                .merge(kind, &object.key(), None, patch)
-                .await
-                .map(drop),
-        )?;
-        Ok(Action::Done)
-    }
 }
 
-fn reference(owner: &watchkeeper_meta::OwnerReference<'_>) -> serde_json::Value {
+fn reference(owner: &OwnerReference<'_>) -> serde_json::Value {
     json!({
         "apiVersion": owner.api_version,
         "kind": owner.kind,

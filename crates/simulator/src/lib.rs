@@ -6,29 +6,48 @@
 //!
 //! | part | what it does |
 //! |---|---|
-//! | nodes | registers nodes, keeps them Ready and renews their leases |
-//! | scheduler | binds pods to the node with the fewest |
+//! | nodes | registers nodes, keeps all there are Ready and renews their leases |
+//! | scheduler | binds pods to the node with the fewest, of those that selectors, affinity and taints admit |
 //! | kubelet | takes pods from Pending to Running, and to their end |
-//! | replica sets | keeps as many pods as asked for |
+//! | volumes | makes up a volume for every claim, and reclaims it |
+//! | replica sets | keeps as many pods as asked for; replication controllers likewise |
 //! | deployments | rolls out new templates, a few pods at a time |
+//! | stateful sets | pods with names and claims of their own, in order |
 //! | namespaces | empties and removes those that are deleted |
 //! | garbage | removes what nobody owns any longer, in the background, in the foreground or not at all |
 //! | accounts | gives every namespace its service account and certificate |
+//!
+//! Annotations say what a pod does, on itself or in the template it comes from:
+//!
+//! | annotation | effect |
+//! |---|---|
+//! | `simulator.watchkeeper/exit-code: "1"` | its containers end with this code, and are restarted as its policy says |
+//! | `simulator.watchkeeper/run-seconds: "0.5"` | how long it runs before it ends |
+//! | `simulator.watchkeeper/ready: "false"` | it runs and is not ready |
 
 mod accounts;
 mod cluster;
+mod conditions;
 mod deployments;
 mod garbage;
+mod item;
+mod kinds;
 mod kubelet;
 mod namespaces;
 mod nodes;
+mod placement;
+mod pods;
 mod replica_sets;
+mod revisions;
+mod rollout;
 mod scheduler;
+mod stateful_sets;
+mod time;
+mod volumes;
 
 use std::time::Duration;
 
 use tokio::task::JoinSet;
-use tokio_util::sync::CancellationToken;
 use watchkeeper_client::Client;
 
 use crate::cluster::Cluster;
@@ -44,6 +63,8 @@ pub struct SimulatorOptions {
     pub run_time: Duration,
     /// How long a deleted pod takes to stop, if its grace period is not shorter.
     pub stop_time: Duration,
+    /// How long a container that has ended waits before it is started again; twice as long each time.
+    pub restart_backoff: Duration,
 }
 
 impl Default for SimulatorOptions {
@@ -53,13 +74,13 @@ impl Default for SimulatorOptions {
             container_creation: Duration::from_millis(300),
             run_time: Duration::from_secs(2),
             stop_time: Duration::from_millis(300),
+            restart_backoff: Duration::from_secs(10),
         }
     }
 }
 
 /// A running simulation. Dropping it stops it without waiting.
 pub struct Simulator {
-    stop: CancellationToken,
     tasks: JoinSet<()>,
     cluster: Cluster,
 }
@@ -67,38 +88,37 @@ pub struct Simulator {
 impl Simulator {
     /// Starts all controllers and nodes on a server.
     pub fn start(client: Client, options: SimulatorOptions) -> Self {
-        let stop = CancellationToken::new();
         let cluster = Cluster::new(client);
-        let mut tasks = JoinSet::new();
-        let mut start = |task: futures::Task| drop(tasks.spawn(task));
-        start(nodes::run(cluster.clone(), options.nodes, stop.clone()));
-        start(scheduler::run(cluster.clone(), stop.clone()));
-        start(kubelet::run(cluster.clone(), options, stop.clone()));
-        start(replica_sets::run(cluster.clone(), stop.clone()));
-        start(deployments::run(cluster.clone(), stop.clone()));
-        start(accounts::run(cluster.clone(), stop.clone()));
-        start(namespaces::run(cluster.clone(), stop.clone()));
-        start(garbage::run(cluster.clone(), stop.clone()));
-        Self { stop, tasks, cluster }
+        let tasks = [
+            nodes::run(&cluster, options.nodes),
+            scheduler::run(&cluster),
+            kubelet::run(&cluster, options),
+            volumes::run_claims(&cluster),
+            volumes::run_volumes(&cluster),
+            replica_sets::run(&cluster, kinds::replica_sets()),
+            replica_sets::run(&cluster, kinds::replication_controllers()),
+            deployments::run(&cluster),
+            stateful_sets::run(&cluster),
+            accounts::run(&cluster),
+            namespaces::run(&cluster),
+            garbage::run(&cluster),
+        ];
+        Self {
+            tasks: tasks.into_iter().collect(),
+            cluster,
+        }
     }
 
     /// Stops everything and waits for it.
     pub async fn stop(mut self) {
-        self.stop.cancel();
+        self.cluster.stop.cancel();
         while self.tasks.join_next().await.is_some() {}
-        self.cluster.stop().await;
+        self.cluster.stop_informers().await;
     }
 }
 
 impl Drop for Simulator {
     fn drop(&mut self) {
-        self.stop.cancel();
+        self.cluster.stop.cancel();
     }
-}
-
-mod futures {
-    use std::pin::Pin;
-
-    /// Something that runs until it is stopped.
-    pub(crate) type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
 }

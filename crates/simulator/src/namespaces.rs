@@ -2,36 +2,27 @@
 
 use std::time::Duration;
 
-use tokio_util::sync::CancellationToken;
 use watchkeeper_client::Error;
 use watchkeeper_meta::{DeleteOptions, ListOptions, PropagationPolicy, Resource, Scope, UpdateOptions};
 use watchkeeper_runtime::controller::{Action, Request};
 use watchkeeper_wire::schema::resources;
 
-use crate::cluster::{Cluster, Reconcile, ignore_gone, namespaces, value};
-use crate::futures::Task;
+use crate::cluster::{Cluster, Task, ignore_gone};
+use crate::kinds::namespaces;
 
 /// How long to wait before looking again whether a namespace is empty.
 const PATIENCE: Duration = Duration::from_millis(200);
 
 /// Empties and removes deleted namespaces.
-pub(crate) fn run(cluster: Cluster, stop: CancellationToken) -> Task {
-    Box::pin(async move {
-        let reconciler = {
-            let cluster = cluster.clone();
-            Reconcile(move |request| terminate(cluster.clone(), request))
-        };
-        cluster
-            .control("namespaces", &namespaces(), &[], reconciler, stop)
-            .await;
-    })
+pub(crate) fn run(cluster: &Cluster) -> Task {
+    cluster.run(cluster.controller("namespaces", &namespaces()), terminate)
 }
 
 async fn terminate(cluster: Cluster, request: Request) -> Result<Action, Error> {
     let Some(object) = request.object.filter(|namespace| namespace.is_deleting()) else {
         return Ok(Action::Done);
     };
-    let mut namespace = value(&object);
+    let mut namespace = object.to_value().unwrap_or_default();
     if !namespace["spec"]["finalizers"]
         .as_array()
         .is_some_and(|names| names.iter().any(|name| name == "kubernetes"))

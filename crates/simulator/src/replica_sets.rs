@@ -1,131 +1,83 @@
-//! Replica sets: as many pods as asked for, no more and no fewer.
+//! Replica sets and replication controllers: as many pods as asked for, no more and no fewer.
 
 use serde_json::{Value, json};
-use tokio_util::sync::CancellationToken;
 use watchkeeper_client::Error;
+use watchkeeper_meta::Resource;
 use watchkeeper_runtime::controller::{Action, Request};
-use watchkeeper_wire::Object;
 
-use crate::cluster::{
-    BY_CONTROLLER, Cluster, Reconcile, controller_reference, holds, ignore_gone, is_told, pods, replica_sets,
-    value,
-};
-use crate::futures::Task;
+use crate::cluster::{Cluster, Task};
+use crate::item::Item;
+use crate::kinds::pods;
+use crate::pods::{from_template, is_active, is_available, is_ready, next_available};
 
-/// Keeps replica sets at their size.
-pub(crate) fn run(cluster: Cluster, stop: CancellationToken) -> Task {
-    Box::pin(async move {
-        let reconciler = {
-            let cluster = cluster.clone();
-            Reconcile(move |request| reconcile(cluster.clone(), request))
-        };
-        cluster
-            .control("replica-sets", &replica_sets(), &[&pods()], reconciler, stop)
-            .await;
+/// Says how much would be lost with a pod; those with the least go first.
+const DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
+
+/// Keeps sets of a kind at their size.
+pub(crate) fn run(cluster: &Cluster, kind: Resource) -> Task {
+    let controller = cluster
+        .controller(&kind.plural, &kind)
+        .owns(cluster.informer(&pods()), &kind);
+    cluster.run(controller, move |cluster, request| {
+        reconcile(cluster, kind.clone(), request)
     })
 }
 
-async fn reconcile(cluster: Cluster, request: Request) -> Result<Action, Error> {
-    let Some(set) = request.object else {
+async fn reconcile(cluster: Cluster, kind: Resource, request: Request) -> Result<Action, Error> {
+    let Some(set) = Item::living(&request) else {
         return Ok(Action::Done);
     };
-    let spec = value(&set);
-    if !set.is_deleting() {
-        let wanted = spec["spec"]["replicas"].as_u64().unwrap_or(1) as usize;
-        let running = active_pods(&cluster, &set);
-        match wanted.checked_sub(running.len()) {
-            Some(missing) => create_pods(&cluster, &set, &spec, missing).await?,
-            None => delete_pods(&cluster, running, wanted).await?,
-        }
+    let wanted = usize::try_from(set.number("/spec/replicas")).unwrap_or_default();
+    let running = active_pods(&cluster, &set);
+    match wanted.checked_sub(running.len()) {
+        Some(missing) => create_pods(&cluster, &set, missing).await?,
+        None => delete_pods(&cluster, running, wanted).await?,
     }
-    report(&cluster, &set, &spec).await?;
-    Ok(Action::Done)
+    let running = active_pods(&cluster, &set);
+    let min_ready = set.number("/spec/minReadySeconds");
+    cluster
+        .report(&kind, &set, status(&set, &running, min_ready))
+        .await?;
+    let next = next_available(&running, min_ready);
+    Ok(next.map_or(Action::Done, Action::After))
 }
 
-/// The pods of a set that are there to stay.
-fn active_pods(cluster: &Cluster, set: &Object) -> Vec<Object> {
-    let pods = cluster.informer(&pods()).store().snapshot();
-    let Ok(owned) = pods.by_index(BY_CONTROLLER, set.uid()) else {
-        return Vec::new();
-    };
-    let is_active = |pod: &&Object| {
-        !pod.is_deleting()
-            && !matches!(
-                value(pod)["status"]["phase"].as_str(),
-                Some("Succeeded" | "Failed")
-            )
-    };
-    owned.filter(is_active).cloned().collect()
+fn active_pods(cluster: &Cluster, set: &Item) -> Vec<Item> {
+    let mut pods = cluster.controlled_by(set, &pods());
+    pods.retain(is_active);
+    pods
 }
 
-async fn create_pods(cluster: &Cluster, set: &Object, spec: &Value, missing: usize) -> Result<(), Error> {
+async fn create_pods(cluster: &Cluster, set: &Item, missing: usize) -> Result<(), Error> {
     for _ in 0..missing {
-        let template = &spec["spec"]["template"];
-        let pod = json!({
-            "apiVersion": "v1",
-            "kind": "Pod",
-            "metadata": {
-                "generateName": format!("{}-", set.name()),
-                "labels": template["metadata"]["labels"],
-                "annotations": template["metadata"]["annotations"],
-                "ownerReferences": controller_reference(set),
-            },
-            "spec": template["spec"],
-        });
-        let created = cluster.create(&pods(), set.namespace(), pod).await?;
-        // Counted before the next look, so that no pod is created twice.
-        cluster
-            .informer(&pods())
-            .store()
-            .wait_for(&created.version())
-            .await;
+        let mut pod = from_template(set, &set["spec"]["template"]);
+        pod["metadata"]["generateName"] = json!(format!("{}-", set.name()));
+        cluster.create(&pods(), set.namespace(), pod).await?;
     }
     Ok(())
 }
 
-/// Deletes pods that are too many, those that are not ready first.
-async fn delete_pods(cluster: &Cluster, mut running: Vec<Object>, wanted: usize) -> Result<(), Error> {
-    running.sort_by_key(|pod| {
-        (
-            !holds(&value(pod), "Ready"),
-            pod.creation_timestamp(),
-            pod.name().to_owned(),
-        )
+/// Deletes pods that are too many: those that are not ready first, then the cheapest, then the youngest.
+async fn delete_pods(cluster: &Cluster, mut running: Vec<Item>, wanted: usize) -> Result<(), Error> {
+    running.sort_by_cached_key(|pod| {
+        let cost = pod.annotation(DELETION_COST).and_then(|cost| cost.parse().ok());
+        let cost: i32 = cost.unwrap_or_default();
+        let age = std::cmp::Reverse(pod.creation_timestamp());
+        (is_ready(pod), cost, age, pod.name().to_owned())
     });
-    for pod in running.iter().rev().take(running.len() - wanted) {
+    for pod in &running[..running.len() - wanted] {
         cluster.delete(&pods(), pod, None).await?;
-        let (key, uid) = (pod.key(), pod.uid().to_owned());
-        let store = cluster.informer(&pods()).store().clone();
-        store
-            .wait_until(|pods| {
-                pods.get(&key)
-                    .is_none_or(|pod| pod.uid() != uid || pod.is_deleting())
-            })
-            .await;
     }
     Ok(())
 }
 
-async fn report(cluster: &Cluster, set: &Object, spec: &Value) -> Result<(), Error> {
-    let active = active_pods(cluster, set);
-    let ready = active.iter().filter(|pod| holds(&value(pod), "Ready")).count();
-    let status = json!({
-        "replicas": active.len(),
-        "fullyLabeledReplicas": active.len(),
-        "readyReplicas": ready,
-        "availableReplicas": ready,
+fn status(set: &Item, running: &[Item], min_ready: i64) -> Value {
+    let count = |counts: &dyn Fn(&Item) -> bool| running.iter().filter(|pod| counts(pod)).count();
+    json!({
+        "replicas": running.len(),
+        "fullyLabeledReplicas": running.len(),
+        "readyReplicas": count(&is_ready),
+        "availableReplicas": count(&|pod| is_available(pod, min_ready)),
         "observedGeneration": set.generation(),
-    });
-    if is_told(spec, &status) {
-        return Ok(());
-    }
-    let patched = cluster
-        .merge(
-            &replica_sets(),
-            &set.key(),
-            Some("status"),
-            json!({"status": status}),
-        )
-        .await;
-    ignore_gone(patched.map(drop))
+    })
 }

@@ -1,46 +1,82 @@
-//! The scheduler: a pod without a node gets the node with the fewest pods.
+//! The scheduler: a pod without a node gets the node with the fewest pods of those that admit it.
 
-use serde_json::{Value, json};
-use tokio_util::sync::CancellationToken;
+use std::sync::Arc;
+
+use serde_json::json;
 use watchkeeper_client::Error;
 use watchkeeper_meta::CreateOptions;
-use watchkeeper_runtime::controller::{Action, ControllerOptions, Request};
+use watchkeeper_runtime::controller::{Action, Controller, ControllerOptions, Mapping, Request};
 use watchkeeper_wire::Object;
 
-use crate::cluster::{Cluster, Reconcile, holds, ignore_gone, nodes, pods, value};
-use crate::futures::Task;
+use crate::cluster::{Cluster, Task, ignore_gone};
+use crate::conditions::{self, Condition};
+use crate::item::Item;
+use crate::kinds::{nodes, pods};
+use crate::placement::admits;
 
-/// How long a pod that fits nowhere waits until it is tried again.
-const NOWHERE: std::time::Duration = std::time::Duration::from_millis(250);
+/// The index of pods by their node; those that have none are under no name.
+pub(crate) const BY_NODE: &str = "node";
 
 /// Binds pods to nodes.
-pub(crate) fn run(cluster: Cluster, stop: CancellationToken) -> Task {
-    Box::pin(async move {
-        let reconciler = {
-            let cluster = cluster.clone();
-            Reconcile(move |request| schedule(cluster.clone(), request))
-        };
-        // One at a time, so that each sees where the last one went.
-        let options = ControllerOptions {
-            workers: 1,
-            ..Default::default()
-        };
-        cluster
-            .control_with(options, "scheduler", &pods(), &[], reconciler, stop)
-            .await;
+pub(crate) fn run(cluster: &Cluster) -> Task {
+    let waiting = cluster.informer(&pods());
+    // The scheduler is the first to ask for it.
+    let _ = waiting.store().add_index(BY_NODE, Arc::new(node_of));
+    // One at a time, so that each sees where the last one went.
+    let options = ControllerOptions {
+        workers: 1,
+        ..Default::default()
+    };
+    let controller = Controller::new("scheduler", waiting, options).watches(
+        cluster.informer(&nodes()),
+        waiting_pods(cluster),
+        None,
+    );
+    cluster.run(controller, schedule)
+}
+
+fn node_of(pod: &Object) -> Vec<String> {
+    vec![Item::read(pod).text("/spec/nodeName").to_owned()]
+}
+
+/// Whatever happens to a node may make room for those that wait.
+fn waiting_pods(cluster: &Cluster) -> Mapping {
+    let store = cluster.informer(&pods()).store().clone();
+    Arc::new(move |_| {
+        let pods = store.snapshot();
+        let waiting = pods.by_index(BY_NODE, "").into_iter().flatten();
+        waiting.map(Object::key).collect()
     })
 }
 
 async fn schedule(cluster: Cluster, request: Request) -> Result<Action, Error> {
-    let Some(pod) = request.object else {
+    let Some(pod) = Item::living(&request) else {
         return Ok(Action::Done);
     };
-    if pod.is_deleting() || is_bound(&value(&pod)) {
+    if is_bound(&pod) || !pod.list("/spec/schedulingGates").is_empty() {
         return Ok(Action::Done);
     }
-    let Some(node) = emptiest_node(&cluster).await else {
-        return Ok(Action::After(NOWHERE));
-    };
+    match emptiest_node(&cluster, &pod) {
+        Some(node) => bind(&cluster, &pod, &node).await?,
+        None => report_waiting(&cluster, &pod).await?,
+    }
+    Ok(Action::Done)
+}
+
+fn is_bound(pod: &Item) -> bool {
+    !pod.text("/spec/nodeName").is_empty()
+}
+
+fn emptiest_node(cluster: &Cluster, pod: &Item) -> Option<String> {
+    let (nodes, pods) = (cluster.snapshot(&nodes()), cluster.snapshot(&pods()));
+    let nodes = nodes.iter().map(Item::read);
+    let fitting = nodes.filter(|node| node.holds("Ready") && admits(node, &pod["spec"]));
+    let load = |node: &Item| pods.by_index(BY_NODE, node.name()).into_iter().flatten().count();
+    let node = fitting.min_by_key(|node| (load(node), node.name().to_owned()))?;
+    Some(node.name().to_owned())
+}
+
+async fn bind(cluster: &Cluster, pod: &Item, node: &str) -> Result<(), Error> {
     let binding = json!({
         "apiVersion": "v1",
         "kind": "Binding",
@@ -51,34 +87,23 @@ async fn schedule(cluster: Cluster, request: Request) -> Result<Action, Error> {
     let bound = api.post(pod.name(), &binding, &CreateOptions::default()).await;
     ignore_gone(bound.map(drop))?;
     // The next pod is placed with this one in sight.
-    let key = pod.key();
+    let is_placed = |pod: &Object| pod.is_deleting() || is_bound(&Item::read(pod));
     cluster
-        .informer(&pods())
-        .store()
-        .wait_until(|pods| pods.get(&key).is_none_or(|pod| is_bound(&value(pod))))
+        .see(&pods(), |pods| pods.get(&pod.key()).is_none_or(is_placed))
         .await;
-    Ok(Action::Done)
+    Ok(())
 }
 
-fn is_bound(pod: &Value) -> bool {
-    pod["spec"]["nodeName"]
-        .as_str()
-        .is_some_and(|node| !node.is_empty())
-}
-
-async fn emptiest_node(cluster: &Cluster) -> Option<String> {
-    let nodes = cluster.informer(&nodes()).store().synced().await;
-    let pods = cluster.informer(&pods()).store().snapshot();
-    let ready = nodes.iter().filter(|node| {
-        let node = value(node);
-        holds(&node, "Ready") && node["spec"]["unschedulable"] != true
-    });
-    let load = |node: &Object| {
-        pods.iter()
-            .filter(|pod| value(pod)["spec"]["nodeName"].as_str() == Some(node.name()))
-            .count()
+async fn report_waiting(cluster: &Cluster, pod: &Item) -> Result<(), Error> {
+    let count = cluster.snapshot(&nodes()).len();
+    let waiting = Condition {
+        kind: "PodScheduled",
+        holds: Some(false),
+        reason: "Unschedulable",
+        message: &format!("0/{count} nodes are available."),
     };
-    ready
-        .min_by_key(|node| (load(node), node.name().to_owned()))
-        .map(|node| node.name().to_owned())
+    let conditions = conditions::with(pod.list("/status/conditions"), waiting);
+    cluster
+        .report(&pods(), pod, json!({"conditions": conditions}))
+        .await
 }

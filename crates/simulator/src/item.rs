@@ -1,0 +1,133 @@
+//! An object, and what it says.
+
+use std::ops::{Deref, Index};
+
+use serde_json::{Value, json};
+use watchkeeper_runtime::controller::Request;
+use watchkeeper_wire::Object;
+
+/// An object as it is kept, read once. What is not there reads as nothing: `""`, `0`, no entries.
+#[derive(Clone, Debug)]
+pub(crate) struct Item {
+    object: Object,
+    value: Value,
+}
+
+impl Item {
+    /// An object that cannot be read is as good as empty, and is reported.
+    pub(crate) fn read(object: &Object) -> Self {
+        let value = object.to_value().unwrap_or_else(|error| {
+            tracing::warn!(object = %object.key(), %error, "object cannot be read");
+            json!({})
+        });
+        Self {
+            object: object.clone(),
+            value,
+        }
+    }
+
+    /// What is to be reconciled, unless it is gone or on its way.
+    pub(crate) fn living(request: &Request) -> Option<Self> {
+        let object = request.object.as_ref()?;
+        (!object.is_deleting()).then(|| Self::read(object))
+    }
+
+    /// A field by its path.
+    pub(crate) fn at(&self, pointer: &str) -> &Value {
+        self.value.pointer(pointer).unwrap_or(&Value::Null)
+    }
+
+    pub(crate) fn text(&self, pointer: &str) -> &str {
+        self.at(pointer).as_str().unwrap_or_default()
+    }
+
+    pub(crate) fn number(&self, pointer: &str) -> i64 {
+        self.at(pointer).as_i64().unwrap_or_default()
+    }
+
+    pub(crate) fn list(&self, pointer: &str) -> &[Value] {
+        self.at(pointer).as_array().map_or(&[], Vec::as_slice)
+    }
+
+    /// Whether a condition holds.
+    pub(crate) fn holds(&self, kind: &str) -> bool {
+        let mut conditions = self.list("/status/conditions").iter();
+        conditions.any(|condition| condition["type"] == kind && condition["status"] == "True")
+    }
+
+    /// Whether the status says all this already. What is not there is as good as nothing.
+    pub(crate) fn says(&self, status: &Value) -> bool {
+        let fields = status.as_object().into_iter().flatten();
+        fields.into_iter().all(|(name, new)| {
+            self["status"][name] == *new || (self["status"][name].is_null() && is_nothing(new))
+        })
+    }
+
+    /// Says that this object controls another one.
+    pub(crate) fn as_controller(&self) -> Value {
+        let mut reference = self.as_owner();
+        reference["controller"] = json!(true);
+        reference["blockOwnerDeletion"] = json!(true);
+        reference
+    }
+
+    /// Says that another object goes with this one.
+    pub(crate) fn as_owner(&self) -> Value {
+        json!({
+            "apiVersion": self.api_version(),
+            "kind": self.kind(),
+            "name": self.name(),
+            "uid": self.uid(),
+        })
+    }
+}
+
+fn is_nothing(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Number(number) => number.as_i64() == Some(0),
+        Value::String(text) => text.is_empty(),
+        Value::Array(items) => items.is_empty(),
+        Value::Object(fields) => fields.is_empty(),
+        Value::Bool(_) => false,
+    }
+}
+
+impl Deref for Item {
+    type Target = Object;
+
+    fn deref(&self) -> &Object {
+        &self.object
+    }
+}
+
+impl Index<&str> for Item {
+    type Output = Value;
+
+    fn index(&self, name: &str) -> &Value {
+        &self.value[name]
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use watchkeeper_wire::ObjectOptions;
+
+    /// An object for a test of a decision.
+    pub(crate) fn item(value: &Value) -> Item {
+        let bytes = serde_json::to_vec(value).unwrap();
+        Item::read(&Object::from_json(&bytes, &ObjectOptions::default()).unwrap())
+    }
+
+    #[test]
+    fn a_status_says_what_is_there_and_nothing_is_nothing() {
+        let set = item(&json!({
+            "apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": {"name": "web"},
+            "status": {"replicas": 3},
+        }));
+        assert!(set.says(&json!({"replicas": 3, "readyReplicas": 0, "conditions": []})));
+        assert!(!set.says(&json!({"replicas": 3, "readyReplicas": 1})));
+        assert!(!set.says(&json!({"replicas": 0})));
+    }
+}

@@ -1,0 +1,50 @@
+//! The kinds the simulator works on.
+
+use watchkeeper_meta::Resource;
+use watchkeeper_wire::schema::resources;
+
+/// A built-in resource in its first stable version.
+pub(crate) fn resource(group: &str, plural: &str) -> Resource {
+    match resources::by_plural(group, "v1", plural) {
+        Some(known) => known.resource.clone(),
+        // Every name here is in the table; a test asks for each.
+        None => unreachable!("{plural} is a built-in resource"),
+    }
+}
+
+macro_rules! kinds {
+    ($($name:ident: $group:literal $plural:literal,)*) => {
+        $(pub(crate) fn $name() -> Resource {
+            resource($group, $plural)
+        })*
+
+        #[cfg(test)]
+        const ALL: &[fn() -> Resource] = &[$($name),*];
+    };
+}
+
+kinds! {
+    claims: "" "persistentvolumeclaims",
+    config_maps: "" "configmaps",
+    controller_revisions: "apps" "controllerrevisions",
+    deployments: "apps" "deployments",
+    leases: "coordination.k8s.io" "leases",
+    namespaces: "" "namespaces",
+    nodes: "" "nodes",
+    pods: "" "pods",
+    replica_sets: "apps" "replicasets",
+    replication_controllers: "" "replicationcontrollers",
+    service_accounts: "" "serviceaccounts",
+    stateful_sets: "apps" "statefulsets",
+    volumes: "" "persistentvolumes",
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn every_kind_is_in_the_table() {
+        for kind in super::ALL {
+            assert!(!kind().kind.is_empty());
+        }
+    }
+}

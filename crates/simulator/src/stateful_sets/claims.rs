@@ -1,0 +1,78 @@
+//! The disks of a stateful set's pods: one claim per pod and template, which outlives the pod unless the set says
+//! otherwise.
+
+use serde_json::{Value, json};
+use watchkeeper_client::Error;
+
+use crate::cluster::{Cluster, neighbour};
+use crate::item::Item;
+use crate::kinds::claims;
+
+/// Creates the claims of a pod that are not there.
+pub(super) async fn ensure(cluster: &Cluster, set: &Item, ordinal: i64) -> Result<(), Error> {
+    let goes_with_set = set.text("/spec/persistentVolumeClaimRetentionPolicy/whenDeleted") == "Delete";
+    for template in set.list("/spec/volumeClaimTemplates") {
+        let mut labels = template["metadata"]["labels"].clone();
+        for (name, value) in set["spec"]["selector"]["matchLabels"]
+            .as_object()
+            .into_iter()
+            .flatten()
+        {
+            labels[name] = value.clone();
+        }
+        let claim = json!({
+            "metadata": {
+                "name": name_of(set, template, ordinal),
+                "labels": labels,
+                "annotations": template["metadata"]["annotations"],
+                "ownerReferences": goes_with_set.then(|| [set.as_controller()]),
+            },
+            "spec": template["spec"],
+        });
+        match cluster.create(&claims(), set.namespace(), claim).await {
+            // The pod has had a life before.
+            Err(error) if error.is_already_exists() => {}
+            created => drop(created?),
+        }
+    }
+    Ok(())
+}
+
+/// Lets the claims of a pod that is too many go with it, if the set says so.
+pub(super) async fn let_go(cluster: &Cluster, set: &Item, pod: &Item) -> Result<(), Error> {
+    if set.text("/spec/persistentVolumeClaimRetentionPolicy/whenScaled") != "Delete" {
+        return Ok(());
+    }
+    let known = cluster.snapshot(&claims());
+    for volume in pod.list("/spec/volumes") {
+        let name = volume["persistentVolumeClaim"]["claimName"].as_str();
+        if let Some(claim) = name.and_then(|name| known.get(&neighbour(pod, name))) {
+            let owned = json!({"metadata": {"ownerReferences": [pod.as_owner()]}});
+            cluster.merge(&claims(), claim, owned).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Gives a pod its disks, in place of volumes with the same names.
+pub(super) fn mount(set: &Item, ordinal: i64, spec: &mut Value) {
+    let templates = set.list("/spec/volumeClaimTemplates");
+    let mut volumes = spec["volumes"].as_array().cloned().unwrap_or_default();
+    volumes.retain(|volume| {
+        !templates
+            .iter()
+            .any(|template| template["metadata"]["name"] == volume["name"])
+    });
+    volumes.extend(templates.iter().map(|template| {
+        json!({
+            "name": template["metadata"]["name"],
+            "persistentVolumeClaim": {"claimName": name_of(set, template, ordinal)},
+        })
+    }));
+    spec["volumes"] = json!(volumes);
+}
+
+fn name_of(set: &Item, template: &Value, ordinal: i64) -> String {
+    let template = template["metadata"]["name"].as_str().unwrap_or_default();
+    format!("{template}-{}-{ordinal}", set.name())
+}

@@ -1,0 +1,99 @@
+//! Namespaces, garbage, pods by themselves.
+
+use serde_json::{Value, json};
+use watchkeeper_meta::{CreateOptions, DeleteOptions, ListOptions, PropagationPolicy};
+use watchkeeper_runtime::factory::Selection;
+
+use crate::support::{Cluster, all_run, pods, resource, selector, template};
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_is_meant_to_end_ends() {
+    let cluster = Cluster::start().await;
+    let pod = |name: &str, code: &str| {
+        json!({
+            "metadata": {"name": name, "annotations": {"simulator.watchkeeper/exit-code": code}},
+            "spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "job:1"}]},
+        })
+    };
+    cluster.create(&pods(), pod("well", "0")).await;
+    cluster.create(&pods(), pod("badly", "3")).await;
+    for (name, phase) in [("well", "Succeeded"), ("badly", "Failed")] {
+        let ended = |pod: &Value| pod["status"]["phase"] == phase;
+        cluster.until_one(&pods(), name, "the pod has ended", ended).await;
+    }
+    let code = &cluster.get(&pods(), "badly").await["status"]["containerStatuses"][0]["state"];
+    assert_eq!(code["terminated"]["exitCode"], 3);
+    cluster.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn pods_of_a_node_that_is_gone_go_with_it() {
+    let cluster = Cluster::start().await;
+    let pod = json!({
+        "metadata": {"name": "one"},
+        "spec": {"nodeSelector": {"kubernetes.io/hostname": "node-2"}, "containers": [{"name": "c", "image": "web:1"}]},
+    });
+    cluster.create(&pods(), pod).await;
+    cluster
+        .until(&pods(), "the pod runs", |pods| all_run(pods, 1, "web:1"))
+        .await;
+    cluster.delete(&resource("", "nodes"), "node-2").await;
+    cluster
+        .until(&pods(), "the pod is gone", <[Value]>::is_empty)
+        .await;
+    cluster.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deleted_namespace_is_emptied_and_goes() {
+    let cluster = Cluster::start().await;
+    let namespaces = resource("", "namespaces");
+    let api = cluster.client().dynamic(namespaces.clone());
+    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "short"}});
+    api.create(&namespace, &CreateOptions::default()).await.unwrap();
+    let is_there = |all: &[Value], name: &str| all.iter().any(|one| one["metadata"]["name"] == name);
+    let mut maps = Selection::all(resource("", "configmaps"));
+    maps.namespaces = vec!["short".to_owned()];
+    cluster
+        .until_selected(maps, "the namespace is complete", |maps| {
+            is_there(maps, "kube-root-ca.crt")
+        })
+        .await;
+    api.delete("short", &DeleteOptions::default()).await.unwrap();
+    cluster
+        .until(&namespaces, "the namespace is gone", |all| {
+            !is_there(all, "short")
+        })
+        .await;
+    cluster.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_owner_deleted_in_the_foreground_goes_last() {
+    let cluster = Cluster::start().await;
+    let deployments = resource("apps", "deployments");
+    let deployment = json!({
+        "metadata": {"name": "web"},
+        "spec": {"replicas": 2, "selector": selector("web"), "template": template("web", "web:1")},
+    });
+    cluster.create(&deployments, deployment).await;
+    cluster
+        .until(&pods(), "two pods run", |pods| all_run(pods, 2, "web:1"))
+        .await;
+    let foreground = DeleteOptions {
+        propagation_policy: Some(PropagationPolicy::Foreground),
+        ..Default::default()
+    };
+    cluster
+        .api(&deployments)
+        .delete("web", &foreground)
+        .await
+        .unwrap();
+    cluster
+        .until(&deployments, "the deployment is gone", <[Value]>::is_empty)
+        .await;
+    let sets = cluster.api(&resource("apps", "replicasets"));
+    let left = sets.list(&ListOptions::default()).await.unwrap();
+    assert!(left.items.is_empty(), "the owner went before its dependents");
+    cluster.stop().await;
+}

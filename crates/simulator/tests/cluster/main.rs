@@ -1,0 +1,6 @@
+//! The simulated cluster on an embedded server, as a user sees it. Time is simulated, too: nobody waits.
+
+mod deployments;
+mod housekeeping;
+mod stateful_sets;
+mod support;
