@@ -27,6 +27,7 @@ kinds! {
     claims: "" "persistentvolumeclaims",
     config_maps: "" "configmaps",
     controller_revisions: "apps" "controllerrevisions",
+    daemon_sets: "apps" "daemonsets",
     deployments: "apps" "deployments",
     leases: "coordination.k8s.io" "leases",
     namespaces: "" "namespaces",

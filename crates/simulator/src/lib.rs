@@ -13,6 +13,7 @@
 //! | replica sets | keeps as many pods as asked for; replication controllers likewise |
 //! | deployments | rolls out new templates, a few pods at a time |
 //! | stateful sets | pods with names and claims of their own, in order |
+//! | daemon sets | a pod on every node that is meant |
 //! | namespaces | empties and removes those that are deleted |
 //! | garbage | removes what nobody owns any longer, in the background, in the foreground or not at all |
 //! | accounts | gives every namespace its service account and certificate |
@@ -28,6 +29,7 @@
 mod accounts;
 mod cluster;
 mod conditions;
+mod daemon_sets;
 mod deployments;
 mod garbage;
 mod item;
@@ -99,6 +101,7 @@ impl Simulator {
             replica_sets::run(&cluster, kinds::replication_controllers()),
             deployments::run(&cluster),
             stateful_sets::run(&cluster),
+            daemon_sets::run(&cluster),
             accounts::run(&cluster),
             namespaces::run(&cluster),
             garbage::run(&cluster),
