@@ -152,7 +152,7 @@ async fn a_template_is_rolled_out_kept_and_brought_back() {
     cluster.delete(&pods(), "web-0").await;
     cluster
         .until_one(&pods(), "web-0", "it is back", |pod| {
-            all_run(&[pod.clone()], 1, "web:1")
+            all_run(std::slice::from_ref(pod), 1, "web:1")
         })
         .await;
 
@@ -202,7 +202,7 @@ async fn on_delete_only_deleted_pods_are_new() {
     cluster.delete(&pods(), "web-1").await;
     cluster
         .until_one(&pods(), "web-1", "it is new", |pod| {
-            all_run(&[pod.clone()], 1, "web:2")
+            all_run(std::slice::from_ref(pod), 1, "web:2")
         })
         .await;
     assert_eq!(
