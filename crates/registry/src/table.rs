@@ -1,9 +1,10 @@
 //! Objects as rows: what `kubectl get` prints, worked out by the server.
 //!
-//! The columns come with the resource's data; the cells of a column are in [`cells`], those of a pod's status in
-//! [`pod`].
+//! The columns come with the resource's data, and what they say of themselves is in [`descriptions`]; the cells of a
+//! column are in [`cells`], those of a pod's status in [`pod`].
 
 mod cells;
+mod descriptions;
 mod human;
 mod pod;
 
@@ -17,6 +18,8 @@ use crate::definition::Definition;
 use crate::list::List;
 use crate::object::StoredObject;
 use crate::watch::WatchItem;
+
+use descriptions::Descriptions;
 
 /// How much of each object comes with its row.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -54,7 +57,19 @@ struct Column<'a> {
 #[derive(Serialize)]
 struct Row {
     cells: Vec<Value>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    conditions: Vec<RowCondition>,
     object: Value,
+}
+
+/// What is special about a row.
+#[derive(Serialize)]
+struct RowCondition {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    status: &'static str,
+    reason: &'static str,
+    message: &'static str,
 }
 
 /// Makes Tables of one resource.
@@ -145,43 +160,57 @@ impl TablePrinter<'_> {
     }
 
     fn columns(&self) -> Vec<Column<'_>> {
+        let described = Descriptions::of(self.definition);
         let columns = self.definition.builtin.columns.iter();
         let columns = columns.map(|column| Column {
             name: &column.name,
             kind: &column.kind,
             format: &column.format,
-            description: "",
+            description: described.column(&column.name),
             priority: column.priority,
         });
         columns.collect()
     }
 
     fn row(&self, object: &StoredObject) -> Result<Row, Status> {
-        let value = object.to_value(self.definition)?;
-        Ok(Row {
-            cells: self.cells(&value),
-            object: self.included(value),
-        })
+        object.to_value(self.definition).map(|value| self.row_of(value))
+    }
+
+    fn row_of(&self, object: Value) -> Row {
+        Row {
+            cells: self.cells(&object),
+            conditions: self.conditions(&object),
+            object: self.included(object),
+        }
     }
 
     /// A bookmark's row is that of an object nobody has filled in.
     fn bookmark_row(&self, revision: Revision, initial_events_end: bool) -> Result<Row, Status> {
-        let mut metadata = json!({"resourceVersion": revision.to_string()});
-        if initial_events_end {
-            metadata["annotations"] = json!({crate::encode::INITIAL_EVENTS_END: "true"});
-        }
-        let empty = crate::create::recanonicalized(self.definition, json!({"metadata": metadata}))?;
-        Ok(Row {
-            cells: self.cells(&empty),
-            object: self.included(empty),
-        })
+        crate::encode::bookmark(self.definition, revision, initial_events_end).map(|empty| self.row_of(empty))
     }
 
     fn cells(&self, object: &Value) -> Vec<Value> {
         let columns = self.definition.builtin.columns.iter();
-        columns
-            .map(|column| cells::cell(&self.definition.resource.kind, &column.name, object, self.now))
-            .collect()
+        let names = columns.map(|column| &*column.name);
+        cells::cells(&self.definition.resource.kind, names, object, self.now)
+    }
+
+    /// Clients may leave out rows of pods that have run their course.
+    fn conditions(&self, object: &Value) -> Vec<RowCondition> {
+        if self.definition.resource.kind != "Pod" || !self.definition.resource.group.is_empty() {
+            return Vec::new();
+        }
+        let (reason, message) = match object["status"]["phase"].as_str() {
+            Some("Succeeded") => ("Succeeded", "The pod has completed successfully."),
+            Some("Failed") => ("Failed", "The pod failed."),
+            _ => return Vec::new(),
+        };
+        vec![RowCondition {
+            kind: "Completed",
+            status: "True",
+            reason,
+            message,
+        }]
     }
 
     fn included(&self, object: Value) -> Value {

@@ -8,8 +8,38 @@ use super::pod::{PodSummary, readiness_gates};
 
 const NONE: &str = "<none>";
 
-/// The cell of a column in an object's row.
-pub(super) fn cell(kind: &str, column: &str, object: &Value, now: Time) -> Value {
+/// The cells of an object's row, one per column.
+pub(super) fn cells<'c>(
+    kind: &str,
+    columns: impl Iterator<Item = &'c str>,
+    object: &Value,
+    now: Time,
+) -> Vec<Value> {
+    // Several columns tell of one summary.
+    let pod = (kind == "Pod").then(|| PodSummary::of(object));
+    columns
+        .map(|column| match &pod {
+            Some(pod) => pod_cell(column, pod, object, now),
+            None => cell(kind, column, object, now),
+        })
+        .collect()
+}
+
+fn pod_cell(column: &str, pod: &PodSummary, object: &Value, now: Time) -> Value {
+    let or_none = |pointer: &str| json!(or(text_at(object, pointer), NONE));
+    match column {
+        "Ready" => json!(format!("{}/{}", pod.ready, pod.total)),
+        "Status" => json!(pod.status),
+        "Restarts" => pod.restarts(now),
+        "IP" => json!(or(either(object, "/status/podIPs/0/ip", "/status/podIP"), NONE)),
+        "Node" => or_none("/spec/nodeName"),
+        "Nominated Node" => or_none("/status/nominatedNodeName"),
+        "Readiness Gates" => json!(readiness_gates(object)),
+        _ => cell("Pod", column, object, now),
+    }
+}
+
+fn cell(kind: &str, column: &str, object: &Value, now: Time) -> Value {
     let at = |pointer: &str| object.pointer(pointer).cloned().unwrap_or_default();
     let text = |pointer: &str| text_at(object, pointer);
     let or_none = |pointer: &str| or(text(pointer), NONE);
@@ -20,27 +50,6 @@ pub(super) fn cell(kind: &str, column: &str, object: &Value, now: Time) -> Value
         (_, "Name") => text("/metadata/name").into(),
         (_, "Age") => aged("/metadata/creationTimestamp"),
         (_, "Created At") => text("/metadata/creationTimestamp").into(),
-
-        ("Pod", "Ready") => {
-            let pod = PodSummary::of(object);
-            json!(format!("{}/{}", pod.ready, pod.total))
-        }
-        ("Pod", "Status") => json!(PodSummary::of(object).status),
-        ("Pod", "Restarts") => PodSummary::of(object).restarts(now),
-        ("Pod", "IP") => {
-            let first = text("/status/podIPs/0/ip");
-            json!(or(
-                if first.is_empty() {
-                    text("/status/podIP")
-                } else {
-                    first
-                },
-                NONE
-            ))
-        }
-        ("Pod", "Node") => json!(or_none("/spec/nodeName")),
-        ("Pod", "Nominated Node") => json!(or_none("/status/nominatedNodeName")),
-        ("Pod", "Readiness Gates") => json!(readiness_gates(object)),
 
         ("ConfigMap", "Data") => json!(map_len(object, "/data") + map_len(object, "/binaryData")),
         ("Secret", "Type") => text("/type").into(),
