@@ -41,7 +41,7 @@ pub use options::{
     PropagationPolicy, QueryParams, QueryWriter, ResourceVersionMatch, UpdateOptions, WatchOptions,
     asks_to_watch, field_manager_from_user_agent,
 };
-pub use quote::quote;
+pub use quote::{go_json, quote};
 pub use request::{CollectionRequests, ObjectRequests, PatchKind, Payload, RequestError, accept};
 pub use resource_version::ResourceVersion;
 pub use status::{AccessDenied, Outcome, Status, StatusCause, StatusDetails, StatusReason};

@@ -20,7 +20,7 @@ pub fn quote(text: &str) -> String {
 }
 
 /// JSON as Go marshals it: `<`, `>`, `&` and the two line separators are escaped.
-pub(crate) fn go_json(value: &Value) -> String {
+pub fn go_json(value: &Value) -> String {
     let plain = value.to_string();
     let mut out = String::with_capacity(plain.len());
     // These characters occur inside JSON strings only, so the text can be rewritten blindly.

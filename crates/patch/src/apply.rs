@@ -2,7 +2,8 @@
 //!
 //! 1. The configuration is laid over the live object.
 //! 2. What the manager wanted last time, does not want now, and nobody else has, is taken out.
-//! 3. What others manage and would change is a conflict, unless the manager insists; then it becomes its own.
+//! 3. What others manage and would change is a conflict, unless the manager insists, or inherits it from client-side
+//!    apply ([`last_applied`]); then it becomes its own.
 //!
 //! The result is an object with its managers, or the list of conflicts. Defaulting, validation and storing are the
 //! caller's.
@@ -13,6 +14,7 @@ use serde_json::Value;
 use watchkeeper_wire::schema::{Schema, TypeId};
 
 use crate::field_set::FieldSet;
+use crate::last_applied;
 use crate::managed_fields::{Manager, Managers, Operation, Writer, empty_object, managed, managed_change};
 use crate::typed::{ConfigurationError, ensure_named_fields, field_set, merge, remove};
 
@@ -75,28 +77,33 @@ pub fn apply(
     }
 
     let change = managed_change(schema, root, live, &merged);
-    let conflicts = conflicts(&managers, writer, &change.changed());
-    if !force && !conflicts.0.is_empty() {
-        return Err(conflicts.into());
+    if !force {
+        refuse_conflicts(schema, root, live, &managers, writer, &change.changed())?;
     }
     // Without fields the entry is forgotten too, so that what it says is carried over.
     let entry = managers.entry(Operation::Apply, writer);
-    let (wanted, mut time) = (std::mem::take(&mut entry.fields), entry.time.take());
-    // Who only agrees with what is there has done nothing at any time.
-    if !change.is_same() {
-        time = Some(writer.time.to_owned());
-    }
+    let (wanted, time) = (std::mem::take(&mut entry.fields), entry.time.take());
     managers.forget(&change.changed().union(&change.removed));
     let entry = managers.entry(Operation::Apply, writer);
     entry.fields = managed(&wanted);
     entry.time = time;
+    // Who only agrees with what is there has done nothing at any time.
+    if !change.is_same() {
+        entry.set_time(writer);
+    }
     managers.drop_empty();
     Ok((merged, managers))
 }
 
 /// An object that nobody is said to manage gets a manager for all that is in it, so that the first apply meets
 /// conflicts instead of taking everything over in silence.
-fn with_history(schema: &Schema, root: TypeId, live: &Value, mut managers: Managers, time: &str) -> Managers {
+fn with_history(
+    schema: &Schema,
+    root: TypeId,
+    live: &Value,
+    mut managers: Managers,
+    time: Option<&str>,
+) -> Managers {
     let is_new = live
         .pointer("/metadata/creationTimestamp")
         .is_none_or(Value::is_null);
@@ -107,12 +114,29 @@ fn with_history(schema: &Schema, root: TypeId, live: &Value, mut managers: Manag
             operation: Operation::Update,
             api_version: api_version.to_owned(),
             // When it was noticed; nobody knows when it was written.
-            time: Some(time.to_owned()),
+            time: time.map(str::to_owned),
             subresource: String::new(),
             fields: managed_change(schema, root, &empty_object(schema, root), live).changed(),
         });
     }
     managers
+}
+
+/// Refuses a change of what others manage, except for what the writer inherits.
+fn refuse_conflicts(
+    schema: &Schema,
+    root: TypeId,
+    live: &Value,
+    managers: &Managers,
+    writer: &Writer<'_>,
+    changed: &FieldSet,
+) -> Result<(), Conflicts> {
+    let mut found = conflicts(managers, writer, changed);
+    if !found.0.is_empty() && writer.manager == last_applied::INHERITOR {
+        let inherited = last_applied::unchanged_fields(schema, root, live);
+        found = conflicts(managers, writer, &changed.difference(&inherited));
+    }
+    if found.0.is_empty() { Ok(()) } else { Err(found) }
 }
 
 fn conflicts(managers: &Managers, writer: &Writer<'_>, changed: &FieldSet) -> Conflicts {
@@ -202,7 +226,7 @@ mod tests {
             manager,
             api_version: "v1",
             subresource: "",
-            time: "2026-01-01T00:00:00Z",
+            time: Some("2026-01-01T00:00:00Z"),
         }
     }
 

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 /// `map[name:a ports:[80 81]]`; texts stand bare.
-pub(crate) fn go_value(value: &Value) -> String {
+pub fn go_value(value: &Value) -> String {
     match value {
         Value::Null => "<nil>".to_owned(),
         Value::String(text) => text.clone(),

@@ -7,7 +7,6 @@
 //! - an array index may be negative and then counts from the end;
 //! - what stands before the first slash of a path is ignored;
 //! - a missing `value` is `null`;
-//! - `replace` of the whole document leaves an empty one.
 
 use serde_json::Value;
 
@@ -97,7 +96,7 @@ pub fn apply(document: &mut Value, patch: &Value) -> Result<(), JsonPatchError> 
         match Operation::read(operation).map_err(malformed)? {
             Operation::Add { path, value } => add(document, "add", path, value)?,
             Operation::Remove { path } => drop(remove(document, "remove", path)?),
-            Operation::Replace { path: "", .. } => *document = Value::Object(Default::default()),
+            Operation::Replace { path: "", value } => *document = value,
             Operation::Replace { path, value } => *replaceable(document, path)? = value,
             Operation::Move { from, path } => {
                 let value = remove(document, "move", from)?;
@@ -126,6 +125,16 @@ pub fn apply(document: &mut Value, patch: &Value) -> Result<(), JsonPatchError> 
         }
     }
     Ok(())
+}
+
+/// The members of operations that mean nothing, as a server warns of them: `[0].extra`.
+pub fn unknown_members(patch: &Value) -> impl Iterator<Item = String> + '_ {
+    let operations = patch.as_array().into_iter().flatten().enumerate();
+    operations.flat_map(|(index, operation)| {
+        let members = operation.as_object().into_iter().flatten().map(|(name, _)| name);
+        let unknown = members.filter(|name| !matches!(name.as_str(), "op" | "path" | "from" | "value"));
+        unknown.map(move |name| format!("[{index}].{name}"))
+    })
 }
 
 enum Operation<'a> {
@@ -297,7 +306,7 @@ fn bad_index(op: &'static str, path: &str) -> JsonPatchError {
 }
 
 /// `~1` is a slash and `~0` a tilde, in this order, so that `~01` is `~1`.
-fn unescape(segment: &str) -> String {
+pub(crate) fn unescape(segment: &str) -> String {
     if !segment.contains('~') {
         return segment.to_owned();
     }
@@ -432,6 +441,15 @@ mod tests {
     }
 
     #[test]
+    fn a_whole_document_is_replaced() {
+        check(
+            json!({"a": 1}),
+            json!([{"op": "replace", "path": "", "value": {"b": 2}}]),
+            json!({"b": 2}),
+        );
+    }
+
+    #[test]
     fn where_kubernetes_differs_from_the_rfc() {
         check(
             json!({}),
@@ -463,11 +481,13 @@ mod tests {
             json!([{"op": "add", "path": "/-1", "value": 3}]),
             json!([1, 2, 3]),
         );
-        check(
-            json!({"a": 1}),
-            json!([{"op": "replace", "path": "", "value": {"b": 2}}]),
-            json!({}),
-        );
+    }
+
+    #[test]
+    fn members_that_mean_nothing_are_named() {
+        let patch =
+            json!([{"op": "add", "path": "/a"}, {"op": "test", "path": "/a", "extra": 1, "value": 1}]);
+        assert_eq!(unknown_members(&patch).collect::<Vec<_>>(), ["[1].extra"]);
     }
 
     #[test]

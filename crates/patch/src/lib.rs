@@ -5,15 +5,20 @@
 //! [`managed_fields`]. What a field is made of comes from the one schema in `watchkeeper-wire`, so built-in and
 //! custom kinds share this code.
 //!
+//! What clients need to make a patch of three states of an object is in [`three_way`].
+//!
 //! This crate is pure: it reads no store, and it does not decide whether the result is valid.
 
 pub mod apply;
 pub mod compare;
 pub mod field_set;
-mod go_text;
+pub mod go_text;
 pub mod json_patch;
+pub mod last_applied;
 pub mod managed_fields;
 pub mod merge_patch;
+pub mod quoted;
 pub mod strategic;
 mod structure;
+pub mod three_way;
 pub mod typed;

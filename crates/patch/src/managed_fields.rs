@@ -43,8 +43,8 @@ pub struct Writer<'a> {
     pub api_version: &'a str,
     /// The subresource written to; empty for the object itself.
     pub subresource: &'a str,
-    /// Now, as RFC 3339.
-    pub time: &'a str,
+    /// Now, as RFC 3339; `None` leaves times as they are.
+    pub time: Option<&'a str>,
 }
 
 /// How a manager came by its fields.
@@ -184,7 +184,7 @@ impl Managers {
         if !changed.is_empty() {
             let entry = self.entry(Operation::Update, writer);
             entry.fields = std::mem::take(&mut entry.fields).union(&changed);
-            entry.time = Some(writer.time.to_owned());
+            entry.set_time(writer);
         }
         self.limit_update_managers();
     }
@@ -316,6 +316,13 @@ impl Manager {
             && self.name == writer.manager
             && self.subresource == writer.subresource
             && (operation == Operation::Apply || self.api_version == writer.api_version)
+    }
+
+    /// Notes when the writer wrote.
+    pub(crate) fn set_time(&mut self, writer: &Writer<'_>) {
+        if let Some(time) = writer.time {
+            self.time = Some(time.to_owned());
+        }
     }
 
     /// RFC 3339 in UTC orders as text.

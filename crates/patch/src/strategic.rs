@@ -16,10 +16,10 @@ use watchkeeper_wire::schema::{Field, Schema, Shape, TypeId};
 
 use crate::go_text::go_value;
 
-const DIRECTIVE: &str = "$patch";
-const RETAIN_KEYS: &str = "$retainKeys";
-const SET_ELEMENT_ORDER: &str = "$setElementOrder/";
-const DELETE_FROM_LIST: &str = "$deleteFromPrimitiveList/";
+pub(crate) const DIRECTIVE: &str = "$patch";
+pub(crate) const RETAIN_KEYS: &str = "$retainKeys";
+pub(crate) const SET_ELEMENT_ORDER: &str = "$setElementOrder/";
+pub(crate) const DELETE_FROM_LIST: &str = "$deleteFromPrimitiveList/";
 
 /// Why a strategic merge patch does not apply.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -86,26 +86,29 @@ pub fn apply(
 
 /// What the schema knows of a map's fields: everything for a struct, nothing for a plain map.
 #[derive(Clone, Copy)]
-struct Context<'s> {
-    schema: &'s Schema,
-    id: Option<TypeId>,
+pub(crate) struct Context<'s> {
+    pub(crate) schema: &'s Schema,
+    pub(crate) id: Option<TypeId>,
 }
 
 /// How one list or map field merges.
-struct Strategy<'s> {
-    merge: bool,
-    replace: bool,
-    merge_key: Option<&'s str>,
+pub(crate) struct Strategy<'s> {
+    pub(crate) merge: bool,
+    pub(crate) replace: bool,
+    /// Whether the members of the map exclude each other.
+    pub(crate) retain_keys: bool,
+    pub(crate) merge_key: Option<&'s str>,
     /// What the schema knows of the field's value, or of its items.
-    inner: Context<'s>,
+    pub(crate) inner: Context<'s>,
 }
 
 impl<'s> Context<'s> {
-    fn strategy(self, name: &str) -> Strategy<'s> {
+    pub(crate) fn strategy(self, name: &str) -> Strategy<'s> {
         let field = self.id.and_then(|id| self.schema.field(id, name));
         Strategy {
             merge: field.is_some_and(|field| field.patch.merge),
             replace: field.is_some_and(|field| field.patch.replace),
+            retain_keys: field.is_some_and(|field| field.patch.retain_keys),
             merge_key: field.and_then(|field| field.patch_merge_key.as_deref()),
             inner: Context {
                 schema: self.schema,
@@ -331,14 +334,14 @@ fn in_order(strategy: &Strategy<'_>, merged: Vec<Value>, order: &[Value], before
 }
 
 /// Whether two items of a list are the same thing.
-fn same(strategy: &Strategy<'_>, a: &Value, b: &Value) -> bool {
+pub(crate) fn same(strategy: &Strategy<'_>, a: &Value, b: &Value) -> bool {
     match (strategy.merge_key, a, b) {
         (Some(key), Value::Object(a), Value::Object(b)) => a.get(key).is_some() && a.get(key) == b.get(key),
         _ => a == b,
     }
 }
 
-fn merge_key(strategy: &Strategy<'_>, item: &Value) -> Result<(), StrategicError> {
+pub(crate) fn merge_key(strategy: &Strategy<'_>, item: &Value) -> Result<(), StrategicError> {
     let key = strategy.merge_key.unwrap_or_default();
     match item.get(key) {
         Some(_) => Ok(()),

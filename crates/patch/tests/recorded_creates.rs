@@ -95,7 +95,7 @@ fn creates_are_laid_to_their_manager() {
             manager: &manager.name,
             api_version: &manager.api_version,
             subresource: "",
-            time: "2026-11-15T21:19:23Z",
+            time: Some("2026-11-15T21:19:23Z"),
         };
         found.record_update(
             schema,

@@ -150,12 +150,8 @@ pub(crate) fn object_of(definition: &Definition, raw: Raw, context: &WriteContex
             "{kind} in version {version:?} cannot be handled as a {wanted}: {why}"
         ))
     };
-    let known = definition.schema.kind(&api_version, &kind).ok_or_else(|| {
-        let scheme = "pkg/api/legacyscheme/scheme.go:30";
-        cannot(&format_args!(
-            "no kind {kind:?} is registered for version {api_version:?} in scheme {scheme:?}"
-        ))
-    })?;
+    let known = definition.schema.kind(&api_version, &kind);
+    let known = known.ok_or_else(|| cannot(&unknown_kind(&api_version, &kind)))?;
     let mut value = raw.value;
     if value.is_null() {
         value = Value::Object(Default::default());
@@ -187,6 +183,12 @@ pub(crate) fn object_of(definition: &Definition, raw: Raw, context: &WriteContex
     value["apiVersion"] = definition.api_version.as_str().into();
     value["kind"] = definition.resource.kind.as_ref().into();
     Ok(value)
+}
+
+/// What Go says of an object of a kind that does not exist.
+pub(crate) fn unknown_kind(api_version: &str, kind: &str) -> String {
+    let scheme = "pkg/api/legacyscheme/scheme.go:30";
+    format!("no kind {kind:?} is registered for version {api_version:?} in scheme {scheme:?}")
 }
 
 /// What Go says of an object of another kind.

@@ -57,7 +57,7 @@ impl Registry {
                 manager,
                 api_version: &api_version,
                 subresource: "",
-                time: &timestamp(self.clock().now()),
+                time: Some(&timestamp(self.clock().now())),
             };
             managers_of_new(schema, root, object, object, &writer).write_to(object);
         }

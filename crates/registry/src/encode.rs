@@ -8,12 +8,12 @@ use serde_json::{Value, json};
 use watchkeeper_meta::{Status, WatchEventKind};
 use watchkeeper_storage::Revision;
 use watchkeeper_wire::Encoding;
-use watchkeeper_wire::canonical::canonicalize;
 use watchkeeper_wire::protobuf::frame::{self, WatchFrame};
 use watchkeeper_wire::protobuf::primitive::{Reader, WireType, put_bytes};
 use watchkeeper_wire::protobuf::{Envelope, Message, encode_body, encode_message};
 use watchkeeper_wire::schema::{Schema, TypeId};
 
+use crate::create::recanonicalized;
 use crate::definition::Definition;
 use crate::list::List;
 use crate::object::StoredObject;
@@ -83,11 +83,30 @@ pub fn watch_item(definition: &Definition, item: &WatchItem, form: OutputForm) -
             revision,
             initial_events_end,
         } => {
-            let raw = sent.bookmark(*revision, *initial_events_end)?;
+            let bookmark = bookmark(definition, *revision, *initial_events_end)?;
+            let raw = sent.bookmark(bookmark)?;
             sent.frame(WatchEventKind::Bookmark, &raw, form.encoding)
         }
         WatchItem::Error(status) => error_frame(status, form.encoding),
     }
+}
+
+/// The object of a bookmark: one of the kind that nobody has filled in, with a version.
+pub(crate) fn bookmark(
+    definition: &Definition,
+    revision: Revision,
+    initial_events_end: bool,
+) -> Result<Value, Status> {
+    let mut metadata = json!({"resourceVersion": revision.to_string()});
+    if initial_events_end {
+        metadata["annotations"] = json!({INITIAL_EVENTS_END: "true"});
+    }
+    let mut empty = recanonicalized(definition, json!({"metadata": metadata}))?;
+    // Where a client may leave the number open, the server's own form has it always.
+    if definition.resource.group == "apps" && definition.builtin.subresource("scale").is_some() {
+        empty["spec"]["replicas"] = json!(0);
+    }
+    Ok(empty)
 }
 
 /// What is sent of a resource's objects, and what it is called.
@@ -228,15 +247,13 @@ impl<'d> Sent<'d> {
         }
     }
 
-    /// An object of the kind with nothing but a version.
-    fn bookmark(&self, revision: Revision, initial_events_end: bool) -> Result<Vec<u8>, Status> {
-        let mut metadata = json!({"resourceVersion": revision.to_string()});
-        if initial_events_end {
-            metadata["annotations"] = json!({INITIAL_EVENTS_END: "true"});
-        }
-        let empty = canonicalize(self.schema, self.type_id, json!({"metadata": metadata}));
-        let empty = empty.map_err(Status::internal_error)?;
-        encode_message(self.schema, self.type_id, &empty.value).map_err(Status::internal_error)
+    /// What is sent of a bookmark's object.
+    fn bookmark(&self, object: Value) -> Result<Vec<u8>, Status> {
+        let shown = match self.view {
+            View::Whole => object,
+            View::Metadata => json!({"metadata": object["metadata"]}),
+        };
+        encode_message(self.schema, self.type_id, &shown).map_err(Status::internal_error)
     }
 
     fn frame(&self, kind: WatchEventKind, raw: &[u8], encoding: Encoding) -> Result<Bytes, Status> {

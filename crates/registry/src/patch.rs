@@ -7,13 +7,14 @@ use watchkeeper_meta::{
     FieldError, FieldPath, FieldValidation, GroupKind, Status, StatusCause, StatusReason,
 };
 use watchkeeper_patch::apply::{self, ApplyError};
+use watchkeeper_patch::go_text::go_value;
 use watchkeeper_patch::json_patch::{self, JsonPatchError};
 use watchkeeper_patch::managed_fields::{Managers, empty_object};
-use watchkeeper_patch::{merge_patch, strategic};
+use watchkeeper_patch::{last_applied, merge_patch, quoted, strategic};
 use watchkeeper_wire::canonical::{canonicalize, read_body};
 use watchkeeper_wire::yaml;
 
-use crate::body::unknown_conversion;
+use crate::body::{unknown_conversion, unknown_kind};
 use crate::definition::Definition;
 use crate::update::{Part, Proposal, Written};
 use crate::write::{WriteContext, accept, timestamp};
@@ -49,17 +50,30 @@ impl Registry {
         context: &WriteContext,
     ) -> Result<Written, Status> {
         if let PatchKind::Apply { force } = kind {
-            let config = read_configuration(definition, name, patch)?;
+            let config = read_configuration(definition, patch)?;
             return self
                 .apply(definition, namespace, name, part, config, force, context)
                 .await;
         }
         let patch = read_body(patch).map_err(|_| Status::bad_request("invalid JSON patch"))?;
         check_shape(kind, &patch.value)?;
-        let complaints: Vec<String> = patch.duplicates.iter().map(ToString::to_string).collect();
+        let complaints = complaints(kind, &patch);
         let changed = self.change(definition, namespace, name, part, context, |live| {
-            let patched = patched(definition, kind, live.clone(), &patch.value)?;
-            let object = self.read_patched(definition, namespace, name, patched, &complaints, context)?;
+            let result = patched(definition, kind, live.clone(), &patch.value)?;
+            let quoting = Quoting {
+                kind,
+                live,
+                patch: &patch.value,
+            };
+            let object = self.read_patched(
+                definition,
+                namespace,
+                name,
+                result,
+                &complaints,
+                Some(quoting),
+                context,
+            )?;
             same_uid(definition, live, &object)?;
             Ok(Proposal {
                 object,
@@ -73,34 +87,43 @@ impl Registry {
     }
 
     /// Takes what a patch has made for an object again.
+    #[expect(clippy::too_many_arguments, reason = "the parts of one request")]
     fn read_patched(
         &self,
         definition: &Definition,
         namespace: &str,
         name: &str,
-        patched: Value,
+        mut patched: Value,
         complaints: &[String],
+        quoting: Option<Quoting<'_>>,
         context: &WriteContext,
     ) -> Result<Value, Status> {
-        let shown = patched.to_string();
-        let unfit = |why: &dyn std::fmt::Display| {
-            let fault = FieldError::invalid(&FieldPath::new("patch"), shown.as_str(), why.to_string());
+        let unfit = |why: String| {
+            let shown = quoting
+                .map(|quoting| quoting.text(definition))
+                .unwrap_or_default();
+            let fault = FieldError::invalid(&FieldPath::new("patch"), shown, why);
             Status::invalid(&GroupKind::new("", ""), "", &[fault])
         };
-        let stated = patched.get("kind").and_then(Value::as_str).unwrap_or_default();
-        if !stated.is_empty() && stated != definition.resource.kind {
-            return Err(unfit(&unknown_conversion(definition, stated)));
+        let is_strategic = quoting.is_some_and(|quoting| quoting.kind == PatchKind::Strategic);
+        let mut complaints = complaints.to_vec();
+        if quoting.is_some() && !is_strategic {
+            complaints.extend(unversioned(&mut patched));
         }
-        let read =
-            canonicalize(definition.schema, definition.type_id, patched).map_err(|error| unfit(&error))?;
-        let unknown = read.unknown.iter().map(ToString::to_string);
-        let complaints: Vec<String> = complaints.iter().cloned().chain(unknown).collect();
+        if !is_strategic {
+            same_kind(definition, &patched).map_err(unfit)?;
+        }
+        let read = canonicalize(definition.schema, definition.type_id, patched).map_err(|error| {
+            unfit(if is_strategic {
+                error.into_conversion()
+            } else {
+                error.message
+            })
+        })?;
+        complaints.extend(read.unknown.iter().map(ToString::to_string));
         match context.field_validation {
             FieldValidation::Strict if !complaints.is_empty() => {
-                return Err(unfit(&format_args!(
-                    "strict decoding error: {}",
-                    complaints.join(", ")
-                )));
+                return Err(unfit(format!("strict decoding error: {}", complaints.join(", "))));
             }
             FieldValidation::Warn => complaints.iter().for_each(|text| context.warnings.add(text)),
             _ => {}
@@ -125,7 +148,11 @@ impl Registry {
         force: bool,
         context: &WriteContext,
     ) -> Result<Written, Status> {
+        let stated = config.clone();
         metadata::match_namespace(definition, &mut config, namespace)?;
+        if metadata::text(&config, "name").is_empty() {
+            metadata::of(&mut config).insert("name".to_owned(), name.into());
+        }
         let now = timestamp(self.clock().now());
         let writer = context.writer(definition, part.subresource(), &now);
         let (schema, root) = (definition.schema, definition.type_id);
@@ -134,7 +161,10 @@ impl Registry {
             let applied = apply::apply(schema, root, live, managers, &config, &writer, force);
             let (mut object, managers) = applied.map_err(|error| refused(definition, name, error))?;
             metadata::of(&mut object).remove("managedFields");
-            let object = self.read_patched(definition, namespace, name, object, &[], context)?;
+            if writer.manager == last_applied::INHERITOR {
+                last_applied::refresh(&mut object, &stated);
+            }
+            let object = self.read_patched(definition, namespace, name, object, &[], None, context)?;
             Ok(Proposal {
                 object,
                 managers: Some(managers),
@@ -160,6 +190,73 @@ impl Registry {
             object,
             created: false,
         })
+    }
+}
+
+/// A patch whose result may have to be shown to its author.
+#[derive(Clone, Copy)]
+struct Quoting<'a> {
+    kind: PatchKind,
+    live: &'a Value,
+    patch: &'a Value,
+}
+
+impl Quoting<'_> {
+    /// The result, or what Kubernetes shows instead. It is worked out anew: nearly all patches are fit.
+    fn text(&self, definition: &Definition) -> String {
+        let (schema, root) = (definition.schema, definition.type_id);
+        let result = || patched(definition, self.kind, self.live.clone(), self.patch).unwrap_or_default();
+        match self.kind {
+            PatchKind::Json => quoted::patched(schema, root, &result(), self.patch),
+            PatchKind::Strategic => go_value(self.patch),
+            PatchKind::Merge | PatchKind::Apply { .. } => quoted::merged(schema, root, &result(), self.patch),
+        }
+    }
+}
+
+/// What strict reading finds in a patch itself.
+fn complaints(kind: PatchKind, patch: &watchkeeper_wire::canonical::Body) -> Vec<String> {
+    let duplicates = patch.duplicates.iter().map(ToString::to_string);
+    if kind != PatchKind::Json {
+        return duplicates.collect();
+    }
+    let unknown = json_patch::unknown_members(&patch.value).map(|path| format!("unknown field {path:?}"));
+    duplicates
+        .chain(unknown)
+        .map(|text| format!("json patch {text}"))
+        .collect()
+}
+
+/// Without a version, Go takes an object for one of its internal structs, which have no fields by these names.
+fn unversioned(patched: &mut Value) -> Vec<String> {
+    let Some(fields) = patched.as_object_mut() else {
+        return Vec::new();
+    };
+    if fields.get("apiVersion").is_some_and(|version| version != "") {
+        return Vec::new();
+    }
+    let unknown = fields
+        .keys()
+        .filter(|name| !matches!(name.as_str(), "apiVersion" | "kind"));
+    let unknown = unknown.map(|name| format!("unknown field {name:?}")).collect();
+    fields.retain(|name, _| name == "kind");
+    unknown
+}
+
+/// Refuses an object that says it is of another kind.
+fn same_kind(definition: &Definition, patched: &Value) -> Result<(), String> {
+    let text = |name: &str| {
+        patched
+            .get(name)
+            .and_then(Value::as_str)
+            .filter(|text| !text.is_empty())
+    };
+    let kind = text("kind").unwrap_or(&definition.resource.kind);
+    let api_version = text("apiVersion").unwrap_or(&definition.api_version);
+    match definition.schema.kind(api_version, kind) {
+        None => Err(unknown_kind(api_version, kind)),
+        Some(_) if kind != definition.resource.kind => Err(unknown_conversion(definition, kind)),
+        Some(_) => Ok(()),
     }
 }
 
@@ -243,7 +340,7 @@ fn rejected() -> Status {
 }
 
 /// Reads the body of an apply.
-fn read_configuration(definition: &Definition, name: &str, patch: &[u8]) -> Result<Value, Status> {
+fn read_configuration(definition: &Definition, patch: &[u8]) -> Result<Value, Status> {
     let bad = |text: String| Status::bad_request(text);
     let document = yaml::first_document(patch, yaml::Mode::Strict)
         .map_err(|error| bad(format!("error decoding patch: {error}")))?;
@@ -259,10 +356,6 @@ fn read_configuration(definition: &Definition, name: &str, patch: &[u8]) -> Resu
         .is_some_and(|fields| !fields.is_null())
     {
         return Err(bad("metadata.managedFields must be nil".to_owned()));
-    }
-    let mut config = config;
-    if metadata::text(&config, "name").is_empty() {
-        metadata::of(&mut config).insert("name".to_owned(), name.into());
     }
     Ok(config)
 }

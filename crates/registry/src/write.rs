@@ -7,6 +7,7 @@ use watchkeeper_patch::managed_fields::Writer;
 use watchkeeper_storage::WriteError;
 
 use crate::definition::Definition;
+use crate::update::Part;
 use crate::user::User;
 
 /// Who writes, and how.
@@ -68,7 +69,8 @@ impl WriteContext {
             manager: &self.manager,
             api_version: &definition.api_version,
             subresource,
-            time,
+            // Kubernetes keeps a scale's managers by another way, on which the time is lost.
+            time: (subresource != Part::Scale.subresource()).then_some(time),
         }
     }
 }

@@ -3,7 +3,7 @@
 #[path = "support/recording.rs"]
 mod recording;
 
-use recording::{Exchange, cases, replay, writes_any};
+use recording::{Exchange, Report, cases, replay, writes_any};
 
 /// Whose answers are compared.
 const RESOURCES: &[&str] = &[
@@ -58,8 +58,7 @@ const DIFFERS: &[(&str, &str)] = &[
 
 #[tokio::test]
 async fn writes_are_answered_as_recorded() {
-    let mut wrong = Vec::new();
-    let mut right = 0;
+    let mut report = Report::new(DIFFERS);
     for (file, case) in cases() {
         if !writes_any(&case, RESOURCES) {
             continue;
@@ -75,22 +74,10 @@ async fn writes_are_answered_as_recorded() {
                     .warnings
                     .retain(|text| !text.contains("is deprecated in"));
             }
-            let is_known = DIFFERS.iter().any(|(name, _)| *name == exchange.name);
-            match exchange.got == exchange.expected {
-                true if is_known => wrong.push(format!("{} no longer differs", exchange.name)),
-                true => right += 1,
-                false if is_known => {}
-                false => wrong.push(difference(&exchange)),
-            }
+            report.add(&exchange);
         }
     }
-    assert!(
-        wrong.is_empty(),
-        "{right} as recorded, {} not:\n{}",
-        wrong.len(),
-        wrong.join("\n")
-    );
-    assert!(right > 100, "only {right} answers were compared");
+    report.finish(100);
 }
 
 fn is_compared(file: &str, exchange: &Exchange) -> bool {
@@ -99,12 +86,4 @@ fn is_compared(file: &str, exchange: &Exchange) -> bool {
         || ABOUT_CONFIG_MAPS.iter().any(|area| file.starts_with(area))
         || exchange.name == "create/too-large.json data-limit";
     is_write && is_about && RESOURCES.contains(&exchange.resource.as_str())
-}
-
-fn difference(exchange: &Exchange) -> String {
-    let (got, expected) = (&exchange.got, &exchange.expected);
-    format!(
-        "{}\n  recorded {} {:?}\n  got      {} {:?}",
-        exchange.name, expected.body, expected.warnings, got.body, got.warnings
-    )
 }

@@ -3,7 +3,7 @@
 #[path = "support/recording.rs"]
 mod recording;
 
-use recording::{Exchange, cases, replay};
+use recording::{Report, cases, replay};
 
 /// Cases about subresources.
 const CASES: &[&str] = &[
@@ -16,10 +16,6 @@ const CASES: &[&str] = &[
 
 /// What is known to differ, and why.
 const DIFFERS: &[(&str, &str)] = &[
-    (
-        "patch/scale-subresource.json deployment",
-        "an applied scale says when it was applied",
-    ),
     (
         "subresource/csr-approval.json unknown-sub",
         "which addresses there are is the server's to say",
@@ -40,8 +36,7 @@ const DIFFERS: &[(&str, &str)] = &[
 
 #[tokio::test]
 async fn subresources_answer_as_recorded() {
-    let mut wrong = Vec::new();
-    let mut right = 0;
+    let mut report = Report::new(DIFFERS);
     for (file, case) in cases() {
         if !CASES.iter().any(|about| file.starts_with(about)) {
             continue;
@@ -51,28 +46,8 @@ async fn subresources_answer_as_recorded() {
             if exchange.method == "DELETE" {
                 continue;
             }
-            let is_known = DIFFERS.iter().any(|(name, _)| *name == exchange.name);
-            match exchange.got == exchange.expected {
-                true if is_known => wrong.push(format!("{} no longer differs", exchange.name)),
-                true => right += 1,
-                false if is_known => {}
-                false => wrong.push(difference(&exchange)),
-            }
+            report.add(&exchange);
         }
     }
-    assert!(
-        wrong.is_empty(),
-        "{right} as recorded, {} not:\n{}",
-        wrong.len(),
-        wrong.join("\n")
-    );
-    assert!(right > 60, "only {right} answers were compared");
-}
-
-fn difference(exchange: &Exchange) -> String {
-    let (got, expected) = (&exchange.got, &exchange.expected);
-    format!(
-        "{}\n  recorded {} {:?}\n  got      {} {:?}",
-        exchange.name, expected.body, expected.warnings, got.body, got.warnings
-    )
+    report.finish(60);
 }

@@ -69,8 +69,25 @@ impl fmt::Display for StrictError {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct TypeError {
-    /// What Go says.
+    /// What Go says of JSON that it cannot read.
     pub message: String,
+    /// What Go says of a map that it cannot turn into structs, as it does with a strategic patch's result, if that
+    /// differs.
+    pub conversion: Option<String>,
+}
+
+impl TypeError {
+    fn new(message: String) -> Self {
+        Self {
+            message,
+            conversion: None,
+        }
+    }
+
+    /// What Go says of a map that it cannot turn into structs.
+    pub fn into_conversion(self) -> String {
+        self.conversion.unwrap_or(self.message)
+    }
 }
 
 /// Brings an object into the form in which the server prints it.

@@ -100,12 +100,33 @@ pub(super) fn port_name(name: &str) -> Vec<&'static str> {
 
 /// An address.
 pub(super) fn ip(faults: &mut Vec<FieldError>, path: &FieldPath, address: &str) -> Option<IpAddr> {
-    let parsed = address.parse().ok();
-    if parsed.is_none() {
-        let why = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
-        faults.push(FieldError::invalid(path, address, why));
+    match parse_ip(address) {
+        Ok(parsed) => Some(parsed),
+        Err(why) => {
+            faults.push(FieldError::invalid(path, address, why));
+            None
+        }
     }
-    parsed
+}
+
+/// An address, or why a text is none.
+pub(super) fn parse_ip(text: &str) -> Result<IpAddr, &'static str> {
+    let is_mapped = |address: &IpAddr| matches!(address, IpAddr::V6(v6) if v6.to_ipv4_mapped().is_some());
+    match text.parse() {
+        Ok(address) if is_mapped(&address) => Err("must not be an IPv4-mapped IPv6 address"),
+        Ok(address) => Ok(address),
+        Err(_) if without_leading_zeros(text).parse::<IpAddr>().is_ok() => Err("must not have leading 0s"),
+        Err(_) => Err("must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"),
+    }
+}
+
+/// The decimal numbers of an address as one would write them now.
+fn without_leading_zeros(address: &str) -> String {
+    let number = |part: &str| match part.trim_start_matches('0') {
+        "" if !part.is_empty() => "0".to_owned(),
+        rest => rest.to_owned(),
+    };
+    address.split('.').map(number).collect::<Vec<_>>().join(".")
 }
 
 /// An address that means the same machine everywhere.

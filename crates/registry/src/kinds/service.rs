@@ -12,6 +12,7 @@ use super::check::{
 use super::defaulting::items_mut;
 use super::{Hooks, PLAIN};
 use crate::update::Part;
+use crate::write::Warnings;
 
 /// Three hours: how long a client sticks to a backend, if it does.
 const STICKY_SECONDS: i64 = 10_800;
@@ -50,6 +51,7 @@ pub(super) const HOOKS: Hooks = Hooks {
         Part::Status => Vec::new(),
         _ => update_faults(service, live),
     },
+    warn: |service, _, warnings| warn(service, warnings),
     ..PLAIN
 };
 
@@ -252,6 +254,60 @@ fn address_faults(service: &Value, spec: &FieldPath, faults: &mut Vec<FieldError
         if address != "None" {
             ip(faults, &spec.child("clusterIPs").index(index), address);
         }
+    }
+}
+
+/// What is there, and means nothing or not for long.
+fn warn(service: &Value, warnings: &Warnings) {
+    let has = |name: &str| service["spec"].get(name).is_some_and(is_meant);
+    let kind = text(service, "/spec/type");
+    let is_headless = kind == "ClusterIP" && text(service, "/spec/clusterIP") == "None";
+    let hints = "service.kubernetes.io/topology-aware-hints";
+    let rules = [
+        (
+            service["metadata"]["annotations"].get(hints).is_some(),
+            "annotation service.kubernetes.io/topology-aware-hints is deprecated, please use \
+             service.kubernetes.io/topology-mode instead",
+        ),
+        (
+            is_headless && has("loadBalancerIP"),
+            "spec.loadBalancerIP is ignored for headless services",
+        ),
+        (
+            is_headless && has("externalIPs"),
+            "spec.externalIPs is ignored for headless services",
+        ),
+        (
+            is_headless && text(service, "/spec/sessionAffinity") != "None",
+            "spec.SessionAffinity is ignored for headless services",
+        ),
+        (
+            has("externalIPs") && !is_headless && kind != "ExternalName",
+            "spec.externalIPs is deprecated and may no longer be implemented in some clusters",
+        ),
+        (
+            has("externalIPs") && kind == "ExternalName",
+            "spec.externalIPs is ignored when spec.type is \"ExternalName\"",
+        ),
+        (
+            has("externalName") && kind != "ExternalName",
+            "spec.externalName is ignored when spec.type is not \"ExternalName\"",
+        ),
+        (
+            text(service, "/spec/trafficDistribution") == "PreferClose",
+            "spec.trafficDistribution: \"PreferClose\" is deprecated; use \"PreferSameZone\"",
+        ),
+    ];
+    for (_, warning) in rules.iter().filter(|(applies, _)| *applies) {
+        warnings.add(*warning);
+    }
+}
+
+fn is_meant(value: &Value) -> bool {
+    match value {
+        Value::String(text) => !text.is_empty(),
+        Value::Array(items) => !items.is_empty(),
+        value => !value.is_null(),
     }
 }
 

@@ -178,7 +178,7 @@ fn managed_fields(request: &Value, context: &WriteContext, now: &str) -> Result<
         manager: &context.manager,
         api_version: API_VERSION,
         subresource: "token",
-        time: now,
+        time: Some(now),
     };
     managers.record_update(schema, known, &empty, &object, &FieldSet::new(), &writer);
     managers.write_to(&mut object);

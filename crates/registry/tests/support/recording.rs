@@ -37,6 +37,50 @@ pub(crate) struct Answer {
     pub(crate) warnings: Vec<String>,
 }
 
+/// Which answers are as recorded, beside those that are known not to be.
+pub(crate) struct Report {
+    differs: &'static [(&'static str, &'static str)],
+    wrong: Vec<String>,
+    right: usize,
+}
+
+impl Report {
+    pub(crate) fn new(differs: &'static [(&'static str, &'static str)]) -> Self {
+        Self {
+            differs,
+            wrong: Vec::new(),
+            right: 0,
+        }
+    }
+
+    pub(crate) fn add(&mut self, exchange: &Exchange) {
+        let Exchange {
+            name, got, expected, ..
+        } = exchange;
+        let is_known = self.differs.iter().any(|(known, _)| known == name);
+        match got == expected {
+            true if is_known => self.wrong.push(format!("{name} no longer differs")),
+            true => self.right += 1,
+            false if is_known => {}
+            false => self.wrong.push(format!(
+                "{name}\n  recorded {} {:?}\n  got      {} {:?}",
+                expected.body, expected.warnings, got.body, got.warnings
+            )),
+        }
+    }
+
+    /// Fails for what differs, and if hardly anything was compared.
+    pub(crate) fn finish(self, at_least: usize) {
+        let (right, wrong) = (self.right, self.wrong.len());
+        assert!(
+            self.wrong.is_empty(),
+            "{right} as recorded, {wrong} not:\n{}",
+            self.wrong.join("\n")
+        );
+        assert!(right > at_least, "only {right} answers were compared");
+    }
+}
+
 /// The recorded cases, by file.
 pub(crate) fn cases() -> Vec<(String, Value)> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../goldens/wire");

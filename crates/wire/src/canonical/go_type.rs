@@ -1,5 +1,7 @@
 //! How Go names a type in an error text: `v1.ObjectMeta`, `map[string]string`, `[]v1.Container`.
 
+use serde_json::Value;
+
 use crate::schema::{Schema, Shape};
 
 /// The name of a declared type: packages by their last element.
@@ -35,4 +37,37 @@ pub(super) fn item<'a>(declared: &'a str, shape: &Shape, schema: &'a Schema) -> 
         Shape::Struct(id) => &schema[*id].name,
         _ => "string",
     }
+}
+
+/// What Go says when it turns a map into structs and meets the wrong type; `None` if it reads such fields as JSON.
+pub(super) fn conversion_error(shape: &Shape, found: &Value, declared: &str) -> Option<String> {
+    let kind = match found {
+        Value::Null => return None,
+        Value::Bool(_) => "bool",
+        Value::Number(number) if number.is_i64() => "int64",
+        Value::Number(_) => "float64",
+        Value::String(_) => "string",
+        Value::Array(_) => "slice",
+        Value::Object(_) => "map",
+    };
+    let scalar = match shape {
+        Shape::List(_) | Shape::ListMessage(_) | Shape::Bytes => {
+            return Some(format!("cannot restore slice from {kind}"));
+        }
+        Shape::Map(_) => return Some(format!("cannot restore map from {kind}")),
+        Shape::Struct(_) => return Some(format!("cannot restore struct from: {kind}")),
+        Shape::String(_) => "string",
+        Shape::Bool => "bool",
+        Shape::Int32 => "int32",
+        Shape::Int64 => "int64",
+        Shape::Float64 => "float64",
+        _ => return None,
+    };
+    // Go could make a text of a number, the character it stands for, and says that it will not.
+    Some(match (found, scalar) {
+        (Value::Number(number), "string") if number.is_i64() => {
+            format!("cannot convert {kind} to {}", print(declared))
+        }
+        _ => format!("unrecognized type: {scalar}"),
+    })
 }

@@ -215,3 +215,22 @@ fn bad_bodies_are_typed_errors() {
     assert_eq!(message(&large), "the body is larger than 33554432 bytes");
     assert!(read_body(b"\"\xff\"").is_err());
 }
+
+#[test]
+fn a_map_of_the_wrong_types_is_refused_in_words_of_its_own() {
+    let check = |spec: Value, expected: &str| {
+        let error = read("v1", "Pod", json!({ "spec": spec })).unwrap_err();
+        assert_eq!(error.into_conversion(), expected);
+    };
+    check(json!({"containers": "x"}), "cannot restore slice from string");
+    check(json!({"nodeSelector": []}), "cannot restore map from slice");
+    check(json!({"securityContext": 1}), "cannot restore struct from: int64");
+    check(json!({"hostname": 1}), "cannot convert int64 to string");
+    check(
+        json!({"restartPolicy": 1}),
+        "cannot convert int64 to v1.RestartPolicy",
+    );
+    check(json!({"hostname": true}), "unrecognized type: string");
+    check(json!({"hostNetwork": "x"}), "unrecognized type: bool");
+    check(json!({"priority": 1.5}), "cannot convert float64 to int32");
+}

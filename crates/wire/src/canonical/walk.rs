@@ -24,7 +24,7 @@ pub(super) fn canonicalize(schema: &Schema, id: TypeId, value: Value) -> Result<
     let value = match value {
         Value::Object(object) => walk.structure(id, object)?,
         Value::Null => walk.structure(id, Map::new())?,
-        other => return Err(walk.mismatch(&other, &schema[id].name)),
+        other => return Err(walk.mismatch(&Shape::Struct(id), &other, &schema[id].name)),
     };
     Ok(Canonical {
         value,
@@ -68,9 +68,9 @@ impl<'s> Walk<'s> {
         let mut given = object;
         let outer = self.owner;
         if self.path.len() > NESTING_LIMIT as usize {
-            return Err(TypeError {
-                message: format!("nested deeper than {NESTING_LIMIT} levels"),
-            });
+            return Err(TypeError::new(format!(
+                "nested deeper than {NESTING_LIMIT} levels"
+            )));
         }
         self.members(id, declared.short_name(), &mut given, &mut out)?;
         self.owner = outer;
@@ -141,9 +141,9 @@ impl<'s> Walk<'s> {
             (Shape::Float64, Value::Number(number)) => Ok(whole_number(number)),
             (Shape::Bytes, Value::String(text)) => match base64::decode(&text) {
                 Ok(bytes) => Ok(Value::String(STANDARD.encode(bytes))),
-                Err(offset) => Err(TypeError {
-                    message: format!("illegal base64 data at input byte {offset}"),
-                }),
+                Err(offset) => Err(TypeError::new(format!(
+                    "illegal base64 data at input byte {offset}"
+                ))),
             },
             (Shape::Struct(id), Value::Object(object)) => self.structure(*id, object),
             (Shape::List(item) | Shape::ListMessage(item), Value::Array(items)) => {
@@ -155,17 +155,15 @@ impl<'s> Walk<'s> {
             (Shape::Time, Value::String(text)) => time(read_time(&text), Time::to_rfc3339),
             (Shape::MicroTime, Value::String(text)) => time(read_micro_time(&text), Time::to_rfc3339_micro),
             (Shape::Time | Shape::MicroTime | Shape::Duration, other) if !other.is_string() => {
-                Err(self.mismatch(&other, "string"))
+                Err(self.mismatch(shape, &other, "string"))
             }
             (Shape::Duration, Value::String(text)) => match text.parse::<Duration>() {
                 Ok(duration) => Ok(Value::String(duration.to_string())),
-                Err(error) => Err(TypeError {
-                    message: error.to_string(),
-                }),
+                Err(error) => Err(TypeError::new(error.to_string())),
             },
             (Shape::Quantity, value) => match quantity_text(&value) {
                 Ok(text) => Ok(Value::String(text)),
-                Err(message) => Err(TypeError { message }),
+                Err(message) => Err(TypeError::new(message)),
             },
             (Shape::IntOrString, value @ Value::String(_)) => Ok(value),
             (Shape::IntOrString, value) => self.value(&Shape::Int32, "int32", value),
@@ -185,10 +183,8 @@ impl<'s> Walk<'s> {
             (Shape::SchemaOrStrings(_), Value::Array(items)) => {
                 self.items(&Shape::String(None), "string", items)
             }
-            (Shape::SchemaOrBool(_), _) => Err(TypeError {
-                message: "boolean or JSON schema expected".to_owned(),
-            }),
-            (_, other) => Err(self.mismatch(&other, declared)),
+            (Shape::SchemaOrBool(_), _) => Err(TypeError::new("boolean or JSON schema expected".to_owned())),
+            (shape, other) => Err(self.mismatch(shape, &other, declared)),
         }
     }
 
@@ -207,7 +203,7 @@ impl<'s> Walk<'s> {
         let item = match item {
             Value::Object(object) => self.structure(id, object)?,
             Value::Null => self.structure(id, Map::new())?,
-            other => return Err(self.mismatch(&other, &self.schema[id].name)),
+            other => return Err(self.mismatch(&Shape::Struct(id), &other, &self.schema[id].name)),
         };
         self.path.pop();
         Ok(item)
@@ -274,13 +270,21 @@ impl<'s> Walk<'s> {
         }
     }
 
-    fn mismatch(&self, found: &Value, declared: &str) -> TypeError {
-        self.unmarshal_error(json_type(found), declared)
+    fn mismatch(&self, shape: &Shape, found: &Value, declared: &str) -> TypeError {
+        TypeError {
+            conversion: go_type::conversion_error(shape, found, declared),
+            ..self.unmarshal_error(json_type(found), declared)
+        }
     }
 
     /// A number that the type cannot hold is named.
     fn unfit(&self, number: &serde_json::Number, declared: &str) -> TypeError {
-        self.unmarshal_error(&format!("number {number}"), declared)
+        let is_fraction = !number.is_i64() && !number.is_u64();
+        TypeError {
+            conversion: is_fraction
+                .then(|| format!("cannot convert float64 to {}", go_type::print(declared))),
+            ..self.unmarshal_error(&format!("number {number}"), declared)
+        }
     }
 
     fn unmarshal_error(&self, found: &str, declared: &str) -> TypeError {
@@ -289,9 +293,9 @@ impl<'s> Walk<'s> {
             "" => "value".to_owned(),
             owner => format!("struct field {owner}.{}", self.fields.join(".")),
         };
-        TypeError {
-            message: format!("json: cannot unmarshal {found} into Go {place} of type {wanted}"),
-        }
+        TypeError::new(format!(
+            "json: cannot unmarshal {found} into Go {place} of type {wanted}"
+        ))
     }
 }
 
@@ -316,9 +320,7 @@ fn time<E: std::fmt::Display>(
     read: Result<Time, E>,
     print: impl Fn(Time) -> String,
 ) -> Result<Value, TypeError> {
-    let time = read.map_err(|error| TypeError {
-        message: error.to_string(),
-    })?;
+    let time = read.map_err(|error| TypeError::new(error.to_string()))?;
     Ok(match time {
         Time {
             seconds: ZERO_SECONDS,

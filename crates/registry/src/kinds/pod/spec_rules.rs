@@ -5,6 +5,7 @@
 
 use watchkeeper_meta::validation::{dns1123_label, dns1123_subdomain, label_value, labels, qualified_name};
 
+use super::super::check::parse_ip;
 use super::super::place::{Faults, Place};
 use super::{container_rules, placement_rules, volume_rules};
 
@@ -64,8 +65,8 @@ fn check_dns(spec: &Place<'_, '_>, faults: &mut Faults) {
 }
 
 fn check_ip(ip: &Place<'_, '_>, faults: &mut Faults) {
-    if ip.text().parse::<std::net::IpAddr>().is_err() {
-        faults.push(ip.invalid("must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"));
+    if let Err(why) = parse_ip(ip.text()) {
+        faults.push(ip.invalid(why));
     }
 }
 

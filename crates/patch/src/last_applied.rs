@@ -1,0 +1,137 @@
+//! The annotation in which client-side `kubectl apply` keeps what it applied last, and how server-side apply gets on
+//! with it.
+//!
+//! Somebody who moves from client-side to server-side apply would meet their own earlier self as another manager.
+//! So what the annotation says and the live object still has may be taken over without force, by `kubectl` alone;
+//! and `kubectl`'s server-side applies keep the annotation true, so that one can go back.
+
+use serde_json::Value;
+use watchkeeper_meta::go_json;
+use watchkeeper_meta::validation::MAX_ANNOTATIONS;
+use watchkeeper_wire::schema::{Schema, TypeId};
+
+use crate::compare::compare;
+use crate::field_set::FieldSet;
+use crate::typed::field_set;
+
+/// The manager that inherits from client-side apply.
+pub const INHERITOR: &str = "kubectl";
+
+const ANNOTATION: &str = "kubectl.kubernetes.io/last-applied-configuration";
+
+/// What was applied last and is still so. Nothing if there is no annotation, or none that can be read in the
+/// version of the object.
+pub fn unchanged_fields(schema: &Schema, root: TypeId, live: &Value) -> FieldSet {
+    let applied = annotation(live).and_then(|text| serde_json::from_str::<Value>(text).ok());
+    let Some(applied) = applied.filter(|applied| applied["apiVersion"] == live["apiVersion"]) else {
+        return FieldSet::new();
+    };
+    let Ok(fields) = field_set(schema, root, &applied) else {
+        return FieldSet::new();
+    };
+    let change = compare(schema, root, &applied, live);
+    fields.difference(&change.changed()).difference(&change.removed)
+}
+
+/// Makes the annotation say what is applied now, if there is one. It goes when it would be too long to keep.
+pub fn refresh(object: &mut Value, config: &Value) {
+    if annotation(object).is_none() {
+        return;
+    }
+    let mut config = config.clone();
+    if let Some(annotations) = annotations_mut(&mut config) {
+        annotations.remove(ANNOTATION);
+    }
+    let Some(annotations) = annotations_mut(object) else {
+        return;
+    };
+    annotations.insert(ANNOTATION.to_owned(), (go_json(&config) + "\n").into());
+    let lengths = annotations
+        .iter()
+        .map(|(key, value)| key.len() + value.as_str().map_or(0, str::len));
+    if lengths.sum::<usize>() > MAX_ANNOTATIONS {
+        annotations.remove(ANNOTATION);
+    }
+}
+
+fn annotation(object: &Value) -> Option<&str> {
+    let text = object
+        .get("metadata")?
+        .get("annotations")?
+        .get(ANNOTATION)?
+        .as_str()?;
+    (!text.is_empty()).then_some(text)
+}
+
+fn annotations_mut(object: &mut Value) -> Option<&mut serde_json::Map<String, Value>> {
+    object
+        .pointer_mut("/metadata/annotations")
+        .and_then(Value::as_object_mut)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn live(annotation: &str, data: Value) -> Value {
+        json!({
+            "apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": {"name": "a", "annotations": {ANNOTATION: annotation}},
+            "data": data,
+        })
+    }
+
+    #[test]
+    fn what_was_applied_and_is_still_so_may_be_taken_over() {
+        let schema = Schema::builtin();
+        let root = schema.kind("v1", "ConfigMap").unwrap();
+        let check = |annotation: &str, paths: &[&str]| {
+            let fields = unchanged_fields(schema, root, &live(annotation, json!({"k": "v", "n": "2"})));
+            let paths: Vec<String> = paths.iter().map(ToString::to_string).collect();
+            assert_eq!(fields.paths(), paths, "{annotation}");
+        };
+        let applied = |version: &str| {
+            json!({"apiVersion": version, "kind": "ConfigMap", "data": {"k": "v", "n": "1", "gone": "1"}})
+                .to_string()
+        };
+        check(&applied("v1"), &[".apiVersion", ".data.k", ".kind"]);
+        check(&applied("v2"), &[]);
+        check(r#"{"apiVersion": "v1", "nope": 1}"#, &[]);
+        check("no JSON", &[]);
+        check("", &[]);
+    }
+
+    #[test]
+    fn the_annotation_follows_what_is_applied() {
+        let check = |annotation: &str, config: Value, refreshed: Value| {
+            let mut object = live(annotation, json!({}));
+            refresh(&mut object, &config);
+            assert_eq!(
+                object["metadata"]["annotations"]
+                    .get(ANNOTATION)
+                    .cloned()
+                    .unwrap_or_default(),
+                refreshed
+            );
+        };
+        check(
+            "{}",
+            json!({"data": {"k": "<"}}),
+            json!("{\"data\":{\"k\":\"\\u003c\"}}\n"),
+        );
+        let annotated = json!({"metadata": {"annotations": {ANNOTATION: "old", "a": "b"}}});
+        check(
+            "{}",
+            annotated,
+            json!("{\"metadata\":{\"annotations\":{\"a\":\"b\"}}}\n"),
+        );
+        check("", json!({}), json!(""));
+        check(
+            "{}",
+            json!({"data": {"k": "x".repeat(MAX_ANNOTATIONS)}}),
+            json!(null),
+        );
+    }
+}
