@@ -1,0 +1,57 @@
+//! The embedded server as [kube](https://kube.rs) meets it: a client nobody here wrote, over TLS, by the kubeconfig
+//! the server hands out. Each test has a server of its own.
+
+mod controllers;
+mod discovery;
+mod objects;
+mod watching;
+
+use std::fmt::Debug;
+use std::future::Future;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::time::Duration;
+
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Client, Config};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use watchkeeper_server::{Handle, Server};
+
+/// A test that waits for longer than this waits for ever.
+const FOREVER: Duration = Duration::from_secs(60);
+
+/// A server, and kube as its administrator.
+async fn start() -> (Handle, Client) {
+    let free_port = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+    let server = Server::builder()
+        .in_memory()
+        .listen(free_port)
+        .start()
+        .await
+        .unwrap();
+    let kubeconfig = Kubeconfig::from_yaml(&server.kubeconfig().unwrap()).unwrap();
+    let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default())
+        .await
+        .unwrap();
+    (server, Client::try_from(config).unwrap())
+}
+
+/// What comes of something that must come.
+async fn soon<T>(future: impl Future<Output = T>) -> T {
+    tokio::time::timeout(FOREVER, future)
+        .await
+        .expect("it never came")
+}
+
+/// A typed object from its JSON.
+fn object<K: DeserializeOwned>(value: Value) -> K {
+    serde_json::from_value(value).unwrap()
+}
+
+/// What the server refused, and why.
+fn refusal<T: Debug>(result: kube::Result<T>) -> Box<kube::core::Status> {
+    match result {
+        Err(kube::Error::Api(status)) => status,
+        other => panic!("the server should have refused: {other:?}"),
+    }
+}
