@@ -15,11 +15,11 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri, header};
 use hyper_util::rt::TokioIo;
-use tokio::time::{Instant, timeout_at};
 
 use crate::auth::Auth;
 use crate::config::{Config, ConfigError, Credentials, is_this_machine};
 use crate::error::{Error, ErrorKind, chain};
+use crate::metrics::RequestMetrics;
 use crate::rate_limit::{Bucket, RateLimit};
 use crate::transport::{Body, Connector, InProcess, Io, Lane, Pool};
 use crate::warning::{Warning, warnings};
@@ -35,6 +35,8 @@ struct Inner {
     bucket: Option<Bucket>,
     /// Scheme and authority of the server.
     origin: String,
+    /// Host and port, under which requests are counted.
+    host: String,
     /// What stands in front of every path.
     prefix: String,
     namespace: String,
@@ -57,6 +59,8 @@ pub struct ClientOptions {
     pub rate_limit: Option<RateLimit>,
     /// Who hears of warnings; by default they are logged.
     pub warnings: WarningHandler,
+    /// Where requests are counted; nowhere by default.
+    pub metrics: Option<Arc<RequestMetrics>>,
     /// How much of each request is logged, as client-go's `-v`: 6 status and time, 7 request headers, 8 response
     /// headers and the start of bodies, 9 a curl line and timings, 10 whole bodies. Secrets are masked.
     pub verbosity: u8,
@@ -69,6 +73,7 @@ impl Default for ClientOptions {
             timeout: None,
             rate_limit: Some(RateLimit::default()),
             warnings: Arc::new(|warning| tracing::warn!("{}", warning.text)),
+            metrics: None,
             verbosity: 0,
         }
     }
@@ -133,14 +138,12 @@ impl Client {
         let near = matches!(connector, Connector::InProcess(_))
             || is_this_machine(config.server.host().unwrap_or_default());
         let authority = config.server.authority().map(|authority| authority.as_str());
+        let authority = authority.unwrap_or_default();
         Self(Arc::new(Inner {
             auth,
             bucket: options.rate_limit.map(Bucket::new),
-            origin: format!(
-                "{}://{}",
-                config.server.scheme_str().unwrap_or("http"),
-                authority.unwrap_or_default()
-            ),
+            origin: format!("{}://{}", config.server.scheme_str().unwrap_or("http"), authority),
+            host: authority.to_owned(),
             prefix: config.server.path().trim_end_matches('/').to_owned(),
             namespace: config.namespace.clone(),
             gzip: config.compression && !near,
@@ -169,17 +172,7 @@ impl Client {
         let limit = options
             .timeout
             .or(self.0.options.timeout.filter(|_| !options.watch));
-        let Some(limit) = limit else {
-            return call.run(None).await;
-        };
-        let deadline = Instant::now() + limit;
-        match timeout_at(deadline, call.run(Some(deadline))).await {
-            Ok(result) => result,
-            Err(_) => {
-                let previous = call.previous.take();
-                Err(call.error(ErrorKind::Deadline(limit)).after(previous))
-            }
-        }
+        call.run(limit).await
     }
 
     /// `GET` of a path; the whole body, but no more than `limit` bytes.

@@ -2,7 +2,7 @@
 //!
 //! Each message is one byte that names a channel, and bytes for it: 0 standard input, 1 and 2 output, 3 how it ended,
 //! 4 the terminal's size. Version 5 of the protocol can also say that the input has ended. The two ends are
-//! apart, so that one task can read while another writes. Port forwarding is not offered: servers tunnel SPDY for it.
+//! apart, so that one task can read while another writes.
 
 use bytes::Bytes;
 use futures_util::stream::{SplitSink, SplitStream};

@@ -4,6 +4,7 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::time::Duration;
 
+use futures_util::StreamExt;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -16,6 +17,7 @@ use watchkeeper_wire::{ListHead, Object};
 use crate::client::Client;
 use crate::dynamic::{DynamicApi, ObjectOrStatus};
 use crate::error::{Error, ErrorKind};
+use crate::list::ListItem;
 use crate::pager::Pager;
 use crate::watch::WatchStream;
 
@@ -129,6 +131,14 @@ impl<K: ResourceType> Api<K> {
         }
     }
 
+    /// In JSON even where the server has protobuf.
+    pub fn json_only(self) -> Self {
+        Self {
+            objects: self.objects.json_only(),
+            ..self
+        }
+    }
+
     /// Their `status`, which has verbs of its own.
     pub fn status(&self) -> Self {
         Self {
@@ -162,19 +172,16 @@ impl<K: ResourceType> Api<K> {
     /// Everything at once, or one page where `limit` is set. One object that cannot be decoded fails the list;
     /// [`objects`](Self::objects) lists without decoding.
     pub async fn list(&self, options: &ListOptions) -> Result<List<K>, Error> {
-        let list = self.objects.list(options).await?;
-        if let Some(undecodable) = list.undecodable.first() {
-            return Err(self.error(&undecodable.error));
+        let mut list = self.objects.list_stream(options).await?;
+        let mut items = Vec::new();
+        while let Some(item) = list.next().await.transpose()? {
+            items.push(match item {
+                ListItem::Object(object) => self.decode(&object)?,
+                ListItem::Undecodable(undecodable) => return Err(self.error(&undecodable.error)),
+            });
         }
-        let items = list
-            .items
-            .iter()
-            .map(|object| self.decode(object))
-            .collect::<Result<_, _>>()?;
-        Ok(List {
-            head: list.head,
-            items,
-        })
+        let head = list.head().clone();
+        Ok(List { head, items })
     }
 
     /// Everything in pages, as one stream; each object decodes on request.

@@ -6,12 +6,16 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
+use expect_test::expect;
 use http::{Method, Request};
 use serde_json::json;
 use support::{Answer, Server, answer, unlimited};
 use tokio::time::Instant;
 use watchkeeper_client::config::{Config, Credentials};
-use watchkeeper_client::{Client, ClientOptions, Error, ErrorKind, RateLimit, Secret, SendOptions};
+use watchkeeper_client::{
+    Client, ClientOptions, Error, ErrorKind, RateLimit, RequestMetrics, Secret, SendOptions,
+};
+use watchkeeper_meta::{Collect, MetricsText};
 
 fn request(method: Method, path: &str) -> Request<Bytes> {
     Request::builder()
@@ -161,6 +165,45 @@ async fn a_lost_connection_is_made_up_for_only_where_that_is_safe() {
         .unwrap_err();
     assert!(error.is_connection_lost(), "{error:?}");
     assert_eq!(server.lines(), ["POST /x"]);
+}
+
+/// Busy once, then an answer; then one that never comes.
+#[tokio::test(start_paused = true)]
+async fn requests_are_counted_as_client_go_counts_them() {
+    let busy = answer(429, &[("retry-after", "2")], "busy");
+    let server = Server::new([busy, answer(200, &[], "x".repeat(300)), Answer::Cut]);
+    let metrics = Arc::new(RequestMetrics::default());
+    let options = ClientOptions {
+        metrics: Some(metrics.clone()),
+        ..unlimited()
+    };
+    let client = server.client(options);
+    text(&client, Method::GET, "/x").await.unwrap();
+    text(&client, Method::POST, "/x").await.unwrap_err();
+
+    let mut shown = MetricsText::default();
+    metrics.collect(&mut shown);
+    let shown = shown.into_string();
+    let not_empty = |line: &&str| {
+        let telling = ["_total", "_sum", "_count"]
+            .iter()
+            .any(|word| line.contains(word));
+        telling && !line.starts_with('#') && !line.ends_with(" 0")
+    };
+    let lines: Vec<&str> = shown.lines().filter(not_empty).collect();
+    expect![[r#"
+        rest_client_requests_total{code="200",host="localhost",method="GET"} 1
+        rest_client_requests_total{code="429",host="localhost",method="GET"} 1
+        rest_client_requests_total{code="<error>",host="localhost",method="POST"} 1
+        rest_client_request_retries_total{code="200",host="localhost",verb="GET"} 1
+        rest_client_request_duration_seconds_sum{host="localhost",verb="GET"} 2
+        rest_client_request_duration_seconds_count{host="localhost",verb="GET"} 1
+        rest_client_request_duration_seconds_count{host="localhost",verb="POST"} 1
+        rest_client_request_size_bytes_count{host="localhost",verb="GET"} 2
+        rest_client_request_size_bytes_count{host="localhost",verb="POST"} 1
+        rest_client_response_size_bytes_sum{host="localhost",verb="GET"} 304
+        rest_client_response_size_bytes_count{host="localhost",verb="GET"} 2"#]]
+    .assert_eq(&lines.join("\n"));
 }
 
 #[tokio::test]

@@ -1,18 +1,20 @@
 //! One request on its way through the attempts: throttle, prove who we are, send, judge the answer, maybe again.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Request, Response, StatusCode, header};
 use http_body_util::Full;
 use jiff::Timestamp;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout_at};
 use watchkeeper_meta::{GroupResource, Status};
 
 use super::{Inner, SendOptions, go_duration};
 use crate::auth::Proof;
 use crate::dynamic::{encoding, read_status};
 use crate::error::{Error, ErrorKind, chain};
+use crate::metrics::Series;
 use crate::retry::{self, MAX_RETRIES};
 use crate::trace::Trace;
 use crate::transport::{Body, Lane};
@@ -30,7 +32,10 @@ pub(super) struct Call<'a> {
     url: String,
     pub(super) lane: Lane,
     watch: bool,
-    pub(super) previous: Option<String>,
+    previous: Option<String>,
+    attempts: usize,
+    /// Where the request is counted.
+    series: Option<Arc<Series>>,
     /// The credential has been renewed once already.
     renewed: bool,
 }
@@ -62,6 +67,8 @@ impl<'a> Call<'a> {
             .parse()
             .map_err(|error| Error::new(request.method(), &*url, ErrorKind::Request(format!("{error}"))))?;
         client.prepare(request.headers_mut());
+        let metrics = client.options.metrics.as_ref();
+        let series = metrics.map(|metrics| metrics.series(&client.host, request.method()));
         Ok(Self {
             client,
             request,
@@ -69,23 +76,52 @@ impl<'a> Call<'a> {
             lane: Lane::Multiplexed,
             watch: options.watch,
             previous: None,
+            attempts: 0,
+            series,
             renewed: false,
         })
     }
 
     /// Attempts until there is a good answer, or an error that another attempt would not change.
-    pub(super) async fn run(&mut self, deadline: Option<Instant>) -> Result<Response<Body>, Error> {
+    /// With a limit, all of it and the answer's body together take no longer.
+    pub(super) async fn run(&mut self, limit: Option<Duration>) -> Result<Response<Body>, Error> {
+        let begun = Instant::now();
+        let result = match limit {
+            Some(limit) => self.run_within(limit).await,
+            None => self.run_attempts().await,
+        };
+        if let Some(series) = &self.series {
+            series.finished(begun.elapsed());
+        }
+        result
+    }
+
+    async fn run_within(&mut self, limit: Duration) -> Result<Response<Body>, Error> {
+        let deadline = Instant::now() + limit;
+        let Ok(result) = timeout_at(deadline, self.run_attempts()).await else {
+            self.count(None);
+            let previous = self.previous.take();
+            return Err(self.error(ErrorKind::Deadline(limit)).after(previous));
+        };
+        result.map(|mut response| {
+            response.body_mut().set_deadline(deadline);
+            response
+        })
+    }
+
+    async fn run_attempts(&mut self) -> Result<Response<Body>, Error> {
         let mut retries = 0;
         loop {
             self.throttle().await;
             let attempt = self.attempt().await;
+            match &attempt {
+                Ok((response, _)) => self.count(Some(response.status())),
+                // Without a credential nothing was asked.
+                Err(error) if matches!(error.kind(), ErrorKind::Auth(_)) => {}
+                Err(_) => self.count(None),
+            }
             let (error, wait) = match self.judge(attempt).await {
-                Verdict::Good(mut response) => {
-                    if let Some(deadline) = deadline {
-                        response.body_mut().set_deadline(deadline);
-                    }
-                    return Ok(*response);
-                }
+                Verdict::Good(response) => return Ok(*response),
                 Verdict::Renewed => continue,
                 Verdict::Failed(error, wait) => (error, wait),
             };
@@ -134,6 +170,9 @@ impl<'a> Call<'a> {
     async fn throttle(&self) {
         if let Some(bucket) = self.client.bucket.as_ref().filter(|_| !self.watch) {
             let waited = bucket.wait().await;
+            if let Some(series) = &self.series {
+                series.throttled(waited);
+            }
             if waited > Duration::from_secs(1) {
                 tracing::info!(?waited, url = %self.url, "waited for the client's own rate limit");
             }
@@ -171,8 +210,26 @@ impl<'a> Call<'a> {
             }
         };
         trace.answered(&mut response, opened.as_ref());
+        // A pipe within the process has no name to look up.
+        if let (Some(opening), Some(metrics)) = (opened, &self.client.options.metrics)
+            && opening.peer.is_some()
+        {
+            metrics.resolved(&self.client.host, opening.look_up);
+        }
+        if let Some(series) = self.series.as_ref().filter(|_| !self.watch) {
+            response.body_mut().count_into(series.clone());
+        }
         self.client.receive(&mut response);
         Ok((response, proof))
+    }
+
+    /// An attempt is over.
+    fn count(&mut self, status: Option<StatusCode>) {
+        let is_retry = self.attempts > 0;
+        self.attempts += 1;
+        if let Some(series) = &self.series {
+            series.attempted(status, is_retry, self.request.body().len());
+        }
     }
 
     fn wait_after(&self, error: &Error) -> Option<Duration> {

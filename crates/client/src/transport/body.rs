@@ -2,6 +2,7 @@
 
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::{Bytes, BytesMut};
@@ -11,6 +12,7 @@ use tokio::time::{Instant, Sleep};
 
 use super::gzip::Gunzip;
 use super::pool::{SingleLease, StreamLease};
+use crate::metrics::Series;
 
 /// The bytes of a response, as they arrive.
 ///
@@ -23,6 +25,13 @@ pub struct Body {
     connection: Connection,
     state: State,
     tap: Option<Tap>,
+    counter: Option<Counter>,
+}
+
+/// Tells how much has come once all has.
+struct Counter {
+    series: Arc<Series>,
+    bytes: u64,
 }
 
 /// Keeps the first bytes that pass and shows them when the body ends or is dropped.
@@ -92,6 +101,7 @@ impl Body {
             connection,
             state: State::Arriving,
             tap: None,
+            counter: None,
         }
     }
 
@@ -112,6 +122,11 @@ impl Body {
             seen: Vec::new(),
             show,
         });
+    }
+
+    /// Counts how long the whole body was, once it has come.
+    pub(crate) fn count_into(&mut self, series: Arc<Series>) {
+        self.counter = Some(Counter { series, bytes: 0 });
     }
 
     /// The next chunk; `None` at the end of a whole body.
@@ -152,6 +167,15 @@ impl Body {
         if let (Some(tap), Some(Ok(bytes))) = (&mut self.tap, &chunk) {
             let room = tap.limit - tap.seen.len();
             tap.seen.extend_from_slice(&bytes[..bytes.len().min(room)]);
+        }
+        match (&mut self.counter, &chunk) {
+            (None, _) => {}
+            (Some(counter), Some(Ok(bytes))) => counter.bytes += bytes.len() as u64,
+            (Some(counter), None) => {
+                counter.series.received(counter.bytes);
+                self.counter = None;
+            }
+            (_, Some(Err(_))) => self.counter = None,
         }
         Poll::Ready(chunk)
     }

@@ -1,0 +1,210 @@
+//! A client's requests counted under client-go's names, which dashboards know: `rest_client_requests_total` and the
+//! others.
+//!
+//! Measures are divided by host and method, answers also by status code. All three have few values, so nothing here
+//! grows with use. Several clients may count into one [`RequestMetrics`]; whoever serves `/metrics` collects it.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use http::{Method, StatusCode};
+use watchkeeper_meta::{Bounds, Collect, Histogram, MetricKind, MetricsText};
+
+/// In seconds, as client-go's.
+const SECONDS: Bounds = &[
+    (0.005, "0.005"),
+    (0.025, "0.025"),
+    (0.1, "0.1"),
+    (0.25, "0.25"),
+    (0.5, "0.5"),
+    (1.0, "1"),
+    (2.0, "2"),
+    (4.0, "4"),
+    (8.0, "8"),
+    (15.0, "15"),
+    (30.0, "30"),
+    (60.0, "60"),
+];
+
+/// In bytes, as client-go's and as Go prints them.
+const BYTES: Bounds = &[
+    (64.0, "64"),
+    (256.0, "256"),
+    (512.0, "512"),
+    (1024.0, "1024"),
+    (4096.0, "4096"),
+    (16384.0, "16384"),
+    (65536.0, "65536"),
+    (262144.0, "262144"),
+    (1048576.0, "1.048576e+06"),
+    (4194304.0, "4.194304e+06"),
+    (16777216.0, "1.6777216e+07"),
+];
+
+/// client-go's word for an attempt without an answer.
+const NO_ANSWER: &str = "<error>";
+
+/// What is counted of the requests of one client or several: see [`ClientOptions::metrics`].
+///
+/// ```
+/// # use std::sync::Arc;
+/// # use watchkeeper_client::{ClientOptions, RequestMetrics};
+/// # use watchkeeper_meta::{Collect, MetricsText};
+/// let metrics = Arc::new(RequestMetrics::default());
+/// let options = ClientOptions { metrics: Some(metrics.clone()), ..Default::default() };
+/// // … make clients with the options, and where Prometheus asks:
+/// let mut text = MetricsText::default();
+/// metrics.collect(&mut text);
+/// assert!(text.into_string().contains("rest_client_requests_total"));
+/// ```
+///
+/// [`ClientOptions::metrics`]: crate::ClientOptions::metrics
+#[derive(Debug, Default)]
+pub struct RequestMetrics {
+    series: Mutex<BTreeMap<(String, Method), Arc<Series>>>,
+    look_ups: Mutex<BTreeMap<String, Histogram>>,
+}
+
+/// The measures of one method on one host.
+#[derive(Debug)]
+pub(crate) struct Series {
+    duration: Histogram,
+    throttled: Histogram,
+    sent: Histogram,
+    received: Histogram,
+    answers: Mutex<BTreeMap<String, Answers>>,
+}
+
+/// Attempts that ended with one status code.
+#[derive(Clone, Copy, Debug, Default)]
+struct Answers {
+    all: u64,
+    /// Those after the first attempt at the same request.
+    retries: u64,
+}
+
+impl RequestMetrics {
+    /// Where requests with this method to this host are counted.
+    pub(crate) fn series(&self, host: &str, method: &Method) -> Arc<Series> {
+        let mut series = lock(&self.series);
+        let place = series.entry((host.to_owned(), method.clone()));
+        place.or_insert_with(|| Arc::new(Series::new())).clone()
+    }
+
+    /// The server's name was looked up.
+    pub(crate) fn resolved(&self, host: &str, took: Duration) {
+        let mut look_ups = lock(&self.look_ups);
+        let look_ups = look_ups.entry(host.to_owned());
+        look_ups.or_insert_with(|| Histogram::new(SECONDS)).record(took);
+    }
+}
+
+impl Series {
+    fn new() -> Self {
+        Self {
+            duration: Histogram::new(SECONDS),
+            throttled: Histogram::new(SECONDS),
+            sent: Histogram::new(BYTES),
+            received: Histogram::new(BYTES),
+            answers: Mutex::default(),
+        }
+    }
+
+    /// A request waited for the client's own rate limit, perhaps for no time at all.
+    pub(crate) fn throttled(&self, waited: Duration) {
+        self.throttled.record(waited);
+    }
+
+    /// An attempt is over, with an answer or without.
+    pub(crate) fn attempted(&self, status: Option<StatusCode>, is_retry: bool, sent_bytes: usize) {
+        self.sent.record_size(sent_bytes as u64);
+        let code = status
+            .as_ref()
+            .map_or(NO_ANSWER, |status| status.as_str())
+            .to_owned();
+        let mut answers = lock(&self.answers);
+        let answers = answers.entry(code).or_default();
+        answers.all += 1;
+        answers.retries += u64::from(is_retry);
+    }
+
+    /// A request is over: its attempts together took this long, up to the head of the answer.
+    pub(crate) fn finished(&self, took: Duration) {
+        self.duration.record(took);
+    }
+
+    /// A body has arrived whole.
+    pub(crate) fn received(&self, bytes: u64) {
+        self.received.record_size(bytes);
+    }
+}
+
+impl Collect for RequestMetrics {
+    fn collect(&self, text: &mut MetricsText) {
+        let series = lock(&self.series).clone();
+        let mut counter = |name: &str, help: &str, method_label: &str, count: fn(&Answers) -> u64| {
+            text.family(name, help, MetricKind::Counter);
+            for ((host, method), series) in &series {
+                for (code, answers) in &*lock(&series.answers) {
+                    let labels = [("code", &**code), ("host", host), (method_label, method.as_str())];
+                    if count(answers) > 0 {
+                        text.sample(name, &labels, count(answers));
+                    }
+                }
+            }
+        };
+        counter(
+            "rest_client_requests_total",
+            "Number of HTTP requests, partitioned by status code, method, and host",
+            "method",
+            |answers| answers.all,
+        );
+        counter(
+            "rest_client_request_retries_total",
+            "Number of request retries, partitioned by status code, verb, and host",
+            "verb",
+            |answers| answers.retries,
+        );
+        let mut histogram = |name: &str, help: &str, histogram: fn(&Series) -> &Histogram| {
+            text.family(name, help, MetricKind::Histogram);
+            for ((host, method), series) in &series {
+                let labels = [("host", &**host), ("verb", method.as_str())];
+                text.histogram(name, &labels, histogram(series));
+            }
+        };
+        histogram(
+            "rest_client_request_duration_seconds",
+            "Request latency in seconds, broken down by verb and host",
+            |series| &series.duration,
+        );
+        histogram(
+            "rest_client_rate_limiter_duration_seconds",
+            "Client side rate limiter latency in seconds, broken down by verb and host",
+            |series| &series.throttled,
+        );
+        histogram(
+            "rest_client_request_size_bytes",
+            "Request size in bytes, broken down by verb and host",
+            |series| &series.sent,
+        );
+        histogram(
+            "rest_client_response_size_bytes",
+            "Response size in bytes, broken down by verb and host",
+            |series| &series.received,
+        );
+        let name = "rest_client_dns_resolution_duration_seconds";
+        text.family(
+            name,
+            "DNS resolver latency in seconds, broken down by host",
+            MetricKind::Histogram,
+        );
+        for (host, look_ups) in &*lock(&self.look_ups) {
+            text.histogram(name, &[("host", host)], look_ups);
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
