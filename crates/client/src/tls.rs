@@ -9,18 +9,21 @@ mod verifier;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use rustls::client::ResolvesClientCert;
+use rustls::client::{ResolvesClientCert, WantsClientCert};
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
-use rustls::{ClientConfig, RootCertStore};
+use rustls::{ClientConfig, ConfigBuilder, RootCertStore};
 use tokio::time::Instant;
 
 use crate::config::{ConfigError, IdentityConfig, Material, TlsConfig};
 
 /// How long files are trusted not to have changed. Kubelets rotate mounted files about once a minute.
 pub(crate) const RELOAD_INTERVAL: Duration = Duration::from_secs(60);
+
+/// What errors call it.
+const AUTHORITY: &str = "certificate authority";
 
 /// The TLS side of one client.
 pub(crate) struct Tls {
@@ -105,7 +108,7 @@ impl Tls {
 
 impl Inputs {
     fn read(config: &TlsConfig, issued: Option<&Identity>) -> Result<Self, ConfigError> {
-        let read = |material: &Material| material.read("certificate authority");
+        let read = |material: &Material| material.read(AUTHORITY);
         let configured = config.identity.as_ref().map(Identity::read);
         Ok(Self {
             authority: config.authority.as_ref().map(read).transpose()?,
@@ -146,20 +149,15 @@ impl Identity {
 
 impl Loaded {
     fn build(config: &TlsConfig, inputs: Inputs, generation: u64) -> Result<Self, ConfigError> {
-        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-        let verifier = if config.insecure_skip_verify {
-            verifier::trust_everyone(&provider)
-        } else {
-            let authorities = authorities(inputs.authority.as_deref())?;
-            verifier::trust(authorities, &provider)?
-        };
-        let builder = ClientConfig::builder_with_provider(provider.clone())
-            .with_safe_default_protocol_versions()
-            .map_err(|error| bad("TLS", error))?
-            .dangerous()
-            .with_custom_certificate_verifier(verifier);
+        let builder = trusting(config, || match inputs.authority.as_deref() {
+            Some(pem) => certificates(pem, AUTHORITY),
+            None => Ok(system_authorities()),
+        })?;
         let mut upgrade = match &inputs.identity {
-            Some(identity) => builder.with_client_cert_resolver(identity.resolver(&provider)?),
+            Some(identity) => {
+                let resolver = identity.resolver(builder.crypto_provider())?;
+                builder.with_client_cert_resolver(resolver)
+            }
             None => builder.with_no_client_auth(),
         };
         let mut multiplexed = upgrade.clone();
@@ -175,12 +173,38 @@ impl Loaded {
     }
 }
 
-/// The configured authorities, or those of the operating system.
-fn authorities(pem: Option<&[u8]>) -> Result<Vec<CertificateDer<'static>>, ConfigError> {
-    match pem {
-        Some(pem) => certificates(pem, "certificate authority"),
-        None => Ok(rustls_native_certs::load_native_certs().certs),
-    }
+/// For a proxy that is itself reached over TLS. It is no part of the cluster, so the operating system's authorities
+/// vouch for it, and the cluster's do, where client-go looks; it is not shown the certificate meant for the server.
+pub(crate) fn for_proxy(config: &TlsConfig) -> Result<Arc<ClientConfig>, ConfigError> {
+    let builder = trusting(config, || {
+        let mut authorities = system_authorities();
+        if let Some(authority) = &config.authority {
+            authorities.extend(certificates(&authority.read(AUTHORITY)?, AUTHORITY)?);
+        }
+        Ok(authorities)
+    })?;
+    Ok(Arc::new(builder.with_no_client_auth()))
+}
+
+/// The beginning of every configuration: who is trusted.
+fn trusting(
+    config: &TlsConfig,
+    authorities: impl FnOnce() -> Result<Vec<CertificateDer<'static>>, ConfigError>,
+) -> Result<ConfigBuilder<ClientConfig, WantsClientCert>, ConfigError> {
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let verifier = match config.insecure_skip_verify {
+        true => verifier::trust_everyone(&provider),
+        false => verifier::trust(authorities()?, &provider)?,
+    };
+    Ok(ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(|error| bad("TLS", error))?
+        .dangerous()
+        .with_custom_certificate_verifier(verifier))
+}
+
+fn system_authorities() -> Vec<CertificateDer<'static>> {
+    rustls_native_certs::load_native_certs().certs
 }
 
 fn certificates(pem: &[u8], what: &str) -> Result<Vec<CertificateDer<'static>>, ConfigError> {

@@ -8,14 +8,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::Uri;
+use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout};
 use tokio_rustls::TlsConnector;
 
 use super::{CONNECT_TIMEOUT, Lane, TLS_TIMEOUT, TransportError, dial, proxy};
 use crate::config::{Config, ConfigError, Proxy};
-use crate::tls::{Current, Identity, Tls};
+use crate::tls::{Current, Identity, Tls, for_proxy};
 
 /// A byte stream in both directions.
 pub trait Io: AsyncRead + AsyncWrite + Send + Unpin {}
@@ -53,9 +55,12 @@ pub(crate) enum Connector {
 pub(crate) struct Network {
     host: String,
     port: u16,
-    proxy: Option<Proxy>,
+    proxy: Option<(Proxy, ProxyTls)>,
     tls: Option<(Tls, ServerName<'static>)>,
 }
+
+/// How to trust a proxy that is itself reached over TLS; `None` for all others.
+type ProxyTls = Option<Arc<ClientConfig>>;
 
 /// What is spoken on a byte stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,7 +112,11 @@ impl Connector {
         };
         Ok(Self::Network(Box::new(Network {
             port: config.server.port_u16().unwrap_or(if https { 443 } else { 80 }),
-            proxy: config.proxy.clone(),
+            proxy: config
+                .proxy
+                .as_ref()
+                .map(|proxy| with_trust(proxy, config))
+                .transpose()?,
             host,
             tls,
         })))
@@ -188,14 +197,14 @@ impl Network {
 
     /// A byte stream to the server's port, through the proxy if there is one.
     async fn reach(&self, opening: &mut Opening) -> Result<Box<dyn Io>, TransportError> {
-        let Some(proxy) = &self.proxy else {
+        let Some((proxy, tls)) = &self.proxy else {
             return Ok(Box::new(dial::dial(&self.host, self.port, opening).await?));
         };
         let host = proxy.address.host().unwrap_or_default();
         let tcp = dial::dial(host, proxy_port(&proxy.address), opening).await?;
-        let opened = match proxy.address.scheme_str() {
-            Some("https") => self.through_tls_proxy(host, tcp, proxy).await,
-            _ => self.through(Box::new(tcp), proxy).await,
+        let opened = match tls {
+            Some(tls) => self.through_tls(tls, tcp, proxy).await,
+            None => self.through(Box::new(tcp), proxy).await,
         };
         opened.map_err(|error| TransportError::Proxy {
             proxy: proxy
@@ -211,25 +220,23 @@ impl Network {
     async fn through(&self, mut io: Box<dyn Io>, proxy: &Proxy) -> io::Result<Box<dyn Io>> {
         let login = proxy.login.as_ref();
         if proxy.is_socks() {
-            proxy::socks5(&mut *io, &self.host, self.port, login).await?;
+            proxy::socks5(&mut *io, bare(&self.host), self.port, login).await?;
         } else {
             proxy::connect(&mut *io, &self.address(), login).await?;
         }
         Ok(io)
     }
 
-    /// The proxy itself is reached over TLS, trusted by the operating system's authorities.
-    async fn through_tls_proxy(
+    /// The way to the proxy is encrypted; what goes through it is so once more.
+    async fn through_tls(
         &self,
-        host: &str,
-        tcp: tokio::net::TcpStream,
+        tls: &Arc<ClientConfig>,
+        tcp: TcpStream,
         proxy: &Proxy,
     ) -> io::Result<Box<dyn Io>> {
-        let tls = Tls::new(Default::default()).map_err(io::Error::other)?;
+        let host = bare(proxy.address.host().unwrap_or_default());
         let name = ServerName::try_from(host.to_owned()).map_err(io::Error::other)?;
-        let io = TlsConnector::from(tls.current(None).upgrade)
-            .connect(name, tcp)
-            .await?;
+        let io = TlsConnector::from(tls.clone()).connect(name, tcp).await?;
         self.through(Box::new(io), proxy).await
     }
 
@@ -260,11 +267,23 @@ impl Network {
 /// The name expected in the server's certificate.
 fn server_name(config: &Config, host: &str) -> Result<ServerName<'static>, ConfigError> {
     let name = config.tls.server_name.as_deref().unwrap_or(host);
-    let bare = name.trim_start_matches('[').trim_end_matches(']').to_owned();
-    ServerName::try_from(bare).map_err(|error| ConfigError::Tls {
+    ServerName::try_from(bare(name).to_owned()).map_err(|error| ConfigError::Tls {
         what: format!("server name {name:?}"),
         reason: error.to_string(),
     })
+}
+
+/// An IPv6 address of a URL without its brackets.
+fn bare(host: &str) -> &str {
+    host.trim_start_matches('[').trim_end_matches(']')
+}
+
+fn with_trust(proxy: &Proxy, config: &Config) -> Result<(Proxy, ProxyTls), ConfigError> {
+    let tls = match proxy.address.scheme_str() {
+        Some("https") => Some(for_proxy(&config.tls)?),
+        _ => None,
+    };
+    Ok((proxy.clone(), tls))
 }
 
 fn proxy_port(proxy: &Uri) -> u16 {

@@ -2,6 +2,7 @@
 //! the server behind it.
 
 use std::io;
+use std::net::IpAddr;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -10,6 +11,11 @@ use crate::config::ProxyLogin;
 
 /// The longest answer to `CONNECT` that is read; a longer one is not an answer to `CONNECT`.
 const MAX_ANSWER: usize = 8 << 10;
+
+/// The three kinds of addresses in SOCKS 5.
+const IPV4: u8 = 1;
+const NAME: u8 = 3;
+const IPV6: u8 = 4;
 
 /// Asks an HTTP proxy for a tunnel.
 pub(super) async fn connect(io: &mut dyn Io, address: &str, login: Option<&ProxyLogin>) -> io::Result<()> {
@@ -66,9 +72,9 @@ pub(super) async fn socks5(
     if let Some((username, password)) = login {
         socks5_login(io, username, password).await?;
     }
-    // CONNECT to a name.
-    let mut request = vec![VERSION, 1, 0, 3];
-    put_short_text(&mut request, host)?;
+    // CONNECT.
+    let mut request = vec![VERSION, 1, 0];
+    put_address(&mut request, host)?;
     request.extend_from_slice(&port.to_be_bytes());
     io.write_all(&request).await?;
     socks5_answer(io).await
@@ -95,13 +101,31 @@ async fn socks5_answer(io: &mut dyn Io) -> io::Result<()> {
         return Err(refused(format!("it answered with code {}", head[1])));
     }
     let address_len = match head[3] {
-        1 => 4,
-        4 => 16,
-        3 => usize::from(io.read_u8().await?),
+        IPV4 => 4,
+        IPV6 => 16,
+        NAME => usize::from(io.read_u8().await?),
         kind => return Err(refused(format!("it answered with address kind {kind}"))),
     };
     let mut address_and_port = vec![0; address_len + 2];
     io.read_exact(&mut address_and_port).await?;
+    Ok(())
+}
+
+fn put_address(out: &mut Vec<u8>, host: &str) -> io::Result<()> {
+    match host.parse() {
+        Ok(IpAddr::V4(address)) => {
+            out.push(IPV4);
+            out.extend_from_slice(&address.octets());
+        }
+        Ok(IpAddr::V6(address)) => {
+            out.push(IPV6);
+            out.extend_from_slice(&address.octets());
+        }
+        Err(_) => {
+            out.push(NAME);
+            put_short_text(out, host)?;
+        }
+    }
     Ok(())
 }
 
