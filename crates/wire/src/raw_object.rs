@@ -37,15 +37,14 @@ impl<'a> RawObject<'a> {
     /// Decodes the object where it lies. `expected` is its type where it states none itself.
     pub fn decode<K: DeserializeOwned>(&self, expected: &GroupVersionKind) -> Result<K, WireError> {
         let (api_version, kind) = self.type_or(expected);
-        let decoded = match self.encoding {
-            Encoding::Json => {
-                json::typed::decode(self.bytes, &api_version, kind).map_err(|error| error.to_string())
-            }
+        // One exit each: a decoded object is large, and every change of its result's type would move it.
+        match self.encoding {
+            Encoding::Json => json::typed::decode(self.bytes, &api_version, kind)
+                .map_err(|error| self.error(expected, error.to_string())),
             Encoding::Protobuf => Message::of_kind(Schema::builtin(), &api_version, kind, self.bytes)
                 .and_then(|message| message.decode())
-                .map_err(|error| error.to_string()),
-        };
-        decoded.map_err(|reason| self.error(expected, reason))
+                .map_err(|error| self.error(expected, error.to_string())),
+        }
     }
 
     /// A protobuf object as JSON text, its type in front.
@@ -63,6 +62,7 @@ impl<'a> RawObject<'a> {
         }
     }
 
+    #[cold]
     fn error(&self, expected: &GroupVersionKind, reason: String) -> WireError {
         let (api_version, kind) = self.type_or(expected);
         WireError::Decode {

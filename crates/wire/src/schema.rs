@@ -17,7 +17,7 @@ pub mod resources;
 mod slots;
 
 pub use builder::Builder;
-pub(crate) use slots::{Hidden, Slots};
+pub(crate) use slots::{Hidden, Slot, Slots};
 
 /// A text of the schema: borrowed from the program for built-in kinds, owned for kinds made at run time.
 pub type Text = Cow<'static, str>;

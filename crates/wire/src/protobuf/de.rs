@@ -93,11 +93,11 @@ impl<'s, 'de> MessageDeserializer<'s, 'de> {
             context: self.context.deeper(&self.reader)?,
             fields: Fields::new(&self.context.schema[self.id], self.reader),
             outer: Vec::new(),
-            next: match self.identity {
-                Some(_) => Next::Kind,
-                None => Next::Field,
+            identity: match self.identity {
+                Some((api_version, kind)) => Identity::Kind { api_version, kind },
+                None => Identity::Shown,
             },
-            identity: self.identity,
+            value: NextValue::None,
         })
     }
 }
@@ -136,111 +136,125 @@ struct MessageMap<'s, 'de> {
     fields: Fields<'s, 'de>,
     /// The messages around an embedded one, whose fields are shown as if they were theirs.
     outer: Vec<Fields<'s, 'de>>,
-    identity: Option<(&'de str, &'de str)>,
-    next: Next<'s>,
+    identity: Identity<'de>,
+    value: NextValue<'s, 'de>,
 }
 
-/// What the map shows next.
-enum Next<'s> {
-    Kind,
-    KindValue,
-    ApiVersion,
-    ApiVersionValue,
-    Field,
-    Value(&'s Field, WireType),
+/// What is left to show of the object's type, in front of its fields.
+enum Identity<'de> {
+    Kind { api_version: &'de str, kind: &'de str },
+    ApiVersion(&'de str),
+    Shown,
+}
+
+/// The value whose name was given last.
+enum NextValue<'s, 'de> {
+    None,
+    Present(&'s Field, WireType),
     Absent(&'s Field),
+    Text(&'de str),
 }
 
 impl<'s, 'de> MessageMap<'s, 'de> {
-    /// The name of the next value.
-    #[inline]
+    /// The name of the next value. One copy serves every type.
+    #[inline(never)]
     fn next_name(&mut self) -> Result<Option<&'s str>, Error> {
-        match self.next {
-            Next::Kind => {
-                self.next = Next::KindValue;
-                Ok(Some("kind"))
+        if !matches!(self.identity, Identity::Shown) {
+            return Ok(self.next_identity());
+        }
+        loop {
+            let (field, value) = match self.fields.step()? {
+                Some(Step::Present(field, wire_type)) => (field, NextValue::Present(field, wire_type)),
+                Some(Step::Absent(field)) => (field, NextValue::Absent(field)),
+                None => match self.outer.pop() {
+                    Some(outer) => {
+                        self.fields = outer;
+                        continue;
+                    }
+                    None => return Ok(None),
+                },
+            };
+            if !field.embedded {
+                self.value = value;
+                return Ok(Some(&field.name));
             }
-            Next::ApiVersion => {
-                self.next = Next::ApiVersionValue;
-                Ok(Some("apiVersion"))
-            }
-            _ => Ok(self.next_field()?.map(|field| &*field.name)),
+            let inner = match value {
+                NextValue::Present(..) => self.fields.reader.message()?,
+                _ => Reader::new(&[]),
+            };
+            self.enter(field, inner);
         }
     }
 
-    /// The next field that JSON shows.
-    #[inline]
-    fn next_field(&mut self) -> Result<Option<&'s Field>, Error> {
-        loop {
-            match self.fields.step()? {
-                None => match self.outer.pop() {
-                    Some(outer) => self.fields = outer,
-                    None => return Ok(None),
-                },
-                Some(Step::Present(field, _)) if field.embedded => {
-                    let inner = self.fields.reader.message()?;
-                    self.enter(field, inner);
-                }
-                Some(Step::Absent(field)) if field.embedded => self.enter(field, Reader::new(&[])),
-                Some(Step::Present(field, wire_type)) => {
-                    self.next = Next::Value(field, wire_type);
-                    return Ok(Some(field));
-                }
-                Some(Step::Absent(field)) => {
-                    self.next = Next::Absent(field);
-                    return Ok(Some(field));
-                }
+    /// `kind`, then `apiVersion`.
+    fn next_identity(&mut self) -> Option<&'static str> {
+        match self.identity {
+            Identity::Kind { api_version, kind } => {
+                self.identity = Identity::ApiVersion(api_version);
+                self.value = NextValue::Text(kind);
+                Some("kind")
             }
+            Identity::ApiVersion(api_version) => {
+                self.identity = Identity::Shown;
+                self.value = NextValue::Text(api_version);
+                Some("apiVersion")
+            }
+            Identity::Shown => None,
         }
     }
 
     fn enter(&mut self, field: &'s Field, inner: Reader<'de>) {
         if let Shape::Struct(id) = field.shape {
             let inner = Fields::new(&self.context.schema[id], inner);
-            self.outer.push(std::mem::replace(&mut self.fields, inner));
+            let outer = std::mem::replace(&mut self.fields, inner);
+            if !outer.is_done() {
+                self.outer.push(outer);
+            }
         }
     }
 
-    /// The value of the name that was given last. `zero` is where a value is read that the message does not have.
+    /// The value of the name that was given last. `aside` is where a value is read that the message does not have.
     #[inline]
     fn next_value<'r>(
         &'r mut self,
-        zero: &'r mut Reader<'de>,
+        aside: &'r mut Reader<'de>,
     ) -> Result<ValueDeserializer<'s, 'r, 'de>, Error> {
-        let context = self.context;
-        let (api_version, kind) = self.identity.unwrap_or_default();
-        match std::mem::replace(&mut self.next, Next::Field) {
-            Next::KindValue => {
-                self.next = Next::ApiVersion;
-                Ok(ValueDeserializer::text(context, kind, zero))
+        let NextValue::Present(field, wire_type) = self.value else {
+            return self.value_aside(aside);
+        };
+        Ok(ValueDeserializer {
+            context: self.context,
+            shape: &field.shape,
+            number: field.number,
+            place: Place::At(wire_type),
+            reader: &mut self.fields.reader,
+        })
+    }
+
+    #[inline(never)]
+    fn value_aside<'r>(&self, aside: &'r mut Reader<'de>) -> Result<ValueDeserializer<'s, 'r, 'de>, Error> {
+        let (shape, number, place, bytes): (_, _, _, &'de [u8]) = match self.value {
+            NextValue::Text(text) => (&Shape::String(None), 0, Place::Text, text.as_bytes()),
+            NextValue::Absent(field) => match Absent::of(field) {
+                Absent::Null => (&field.shape, field.number, Place::Null, &[]),
+                Absent::EmptyList => (&field.shape, field.number, Place::Nowhere, &[]),
+                Absent::Zero => {
+                    let place = Place::At(field.shape.wire_type());
+                    (&field.shape, field.number, place, &ZEROS)
+                }
+            },
+            NextValue::Present(..) | NextValue::None => {
+                return Err(serde::de::Error::custom("a value without its key"));
             }
-            Next::ApiVersionValue => Ok(ValueDeserializer::text(context, api_version, zero)),
-            Next::Absent(field) => {
-                let (place, bytes): (_, &'static [u8]) = match Absent::of(field) {
-                    Absent::Null => (Place::Null, &[]),
-                    Absent::EmptyList => (Place::Nowhere, &[]),
-                    Absent::Zero => (Place::At(field.shape.wire_type()), &ZEROS),
-                };
-                *zero = Reader::new(bytes);
-                Ok(ValueDeserializer {
-                    context,
-                    shape: &field.shape,
-                    number: field.number,
-                    place,
-                    reader: zero,
-                })
-            }
-            Next::Value(field, wire_type) => Ok(ValueDeserializer {
-                context,
-                shape: &field.shape,
-                number: field.number,
-                place: Place::At(wire_type),
-                reader: &mut self.fields.reader,
-            }),
-            Next::Kind | Next::ApiVersion | Next::Field => {
-                Err(serde::de::Error::custom("a value without its key"))
-            }
-        }
+        };
+        *aside = Reader::new(bytes);
+        Ok(ValueDeserializer {
+            context: self.context,
+            shape,
+            number,
+            place,
+            reader: aside,
+        })
     }
 }
 
@@ -255,9 +269,9 @@ impl<'de> MapAccess<'de> for MessageMap<'_, 'de> {
     }
 
     fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Error> {
-        let mut zero = Reader::new(&[]);
+        let mut aside = Reader::new(&[]);
         let offset = self.fields.reader.offset();
-        let value = self.next_value(&mut zero)?;
+        let value = self.next_value(&mut aside)?;
         seed.deserialize(value).map_err(|error| located(error, offset))
     }
 }

@@ -7,7 +7,7 @@
 
 use super::de::{Error, unexpected_wire_type};
 use super::primitive::{ProtobufError, ProtobufErrorKind, Reader, WireType};
-use crate::schema::{Field, Hidden, Type};
+use crate::schema::{Field, Hidden, Slot, Type};
 
 /// Messages within messages. No built-in kind comes near; only schemas of custom resources nest at will,
 /// and in JSON they meet the same limit.
@@ -19,10 +19,6 @@ pub(super) struct Fields<'s, 'a> {
     declared: &'s Type,
     /// Position of the next declared field, by ascending number.
     next: usize,
-    /// Position of the field whose tag has been read; beyond all at the end of the message.
-    target: usize,
-    /// The layout of the field at the target, once its tag has been read.
-    found: Option<WireType>,
     pub(super) reader: Reader<'a>,
 }
 
@@ -35,12 +31,11 @@ pub(super) enum Step<'s> {
 }
 
 impl<'s, 'a> Fields<'s, 'a> {
+    #[inline]
     pub(super) fn new(declared: &'s Type, reader: Reader<'a>) -> Self {
         Self {
             declared,
             next: 0,
-            target: 0,
-            found: None,
             reader,
         }
     }
@@ -48,73 +43,64 @@ impl<'s, 'a> Fields<'s, 'a> {
     /// The next field to show; `None` when all have been shown.
     #[inline]
     pub(super) fn step(&mut self) -> Result<Option<Step<'s>>, Error> {
-        loop {
-            let shown = self.declared.slots.at(self.next).next_shown as usize;
-            if shown < self.target {
-                self.next = shown + 1;
-                return Ok(Some(Step::Absent(self.field(shown))));
-            }
-            if let Some(wire_type) = self.found.take() {
-                let position = self.target;
-                self.target += 1;
-                self.next = self.target;
-                if !self.is_hidden(position, wire_type)? {
-                    return Ok(Some(Step::Present(self.field(position), wire_type)));
-                }
-            } else {
-                self.next = self.next.max(self.target);
-                if !self.find()? {
-                    return Ok(None);
-                }
-            }
-        }
-    }
-
-    fn field(&self, position: usize) -> &'s Field {
-        &self.declared.fields[self.declared.slots.at(position).field as usize]
-    }
-
-    /// Reads tags up to the next field to show; false when all is done.
-    #[inline]
-    fn find(&mut self) -> Result<bool, Error> {
         let slots = &self.declared.slots;
-        let mut next = self.next;
-        // A copy that the compiler can keep in registers: Go writes many zeros that are only passed over.
-        let mut reader = self.reader.clone();
-        while !reader.is_empty() {
+        // Copies that the compiler can keep in registers: Go writes many zeros that are only passed over.
+        let (mut reader, mut next) = (self.reader.clone(), self.next);
+        loop {
+            if reader.is_empty() {
+                self.reader = reader;
+                return Ok(self.absent_before(next, slots.len()));
+            }
             let at_tag = reader.clone();
             let tag = reader.varint()?;
             let position = slots.position((tag >> 3) as u32);
-            let Some(position) = position.filter(|position| slots.at(*position).tag as u64 == tag) else {
-                reader = at_tag;
-                match self.unusual(&mut reader)? {
-                    Some(found) if found >= next => {
-                        self.reader = reader;
-                        (self.next, self.target, self.found) = (next, found, Some(WireType::Bytes));
-                        return Ok(true);
+            let (position, slot, wire_type) = match position.map(|position| (position, slots.at(position))) {
+                Some((position, slot)) if u64::from(slot.tag) == tag => (position, slot, slot.wire_type),
+                _ => {
+                    reader = at_tag.clone();
+                    match self.unusual(&mut reader)? {
+                        Some(position) => (position, slots.at(position), WireType::Bytes),
+                        None => continue,
                     }
-                    Some(found) => return Err(self.out_of_order(found, &reader)),
-                    None => continue,
                 }
             };
             if position < next {
                 return Err(self.out_of_order(position, &reader));
             }
-            let slot = slots.at(position);
-            let is_passed = slot.hidden == Hidden::WhenZero
-                && slots.at(next).next_shown as usize >= position
-                && reader.skip_zero();
-            if !is_passed {
-                self.reader = reader;
-                (self.next, self.target, self.found) = (next, position, Some(slot.wire_type));
-                return Ok(true);
+            if (slots.at(next).next_shown as usize) < position {
+                // The tag is read again when all that is missing before it has been shown.
+                self.reader = at_tag;
+                return Ok(self.absent_before(next, position));
             }
             next = position + 1;
+            if !passes_hidden(&mut reader, slot)? {
+                (self.reader, self.next) = (reader, next);
+                return Ok(Some(Step::Present(self.field(slot), wire_type)));
+            }
         }
-        self.reader = reader;
-        // What is left is absent.
-        (self.next, self.target) = (next, slots.len());
-        Ok(next < slots.len())
+    }
+
+    /// Whether nothing is left, neither in the message nor to be shown without it.
+    pub(super) fn is_done(&self) -> bool {
+        let slots = &self.declared.slots;
+        self.reader.is_empty() && slots.at(self.next).next_shown as usize >= slots.len()
+    }
+
+    #[inline]
+    fn field(&self, slot: &Slot) -> &'s Field {
+        &self.declared.fields[slot.field as usize]
+    }
+
+    /// The next field from `next` on that is shown although it is absent, if it stands before `end`.
+    fn absent_before(&mut self, next: usize, end: usize) -> Option<Step<'s>> {
+        let slots = &self.declared.slots;
+        let shown = slots.at(next).next_shown as usize;
+        if shown >= end {
+            self.next = next.max(end);
+            return None;
+        }
+        self.next = shown + 1;
+        Some(Step::Absent(self.field(slots.at(shown))))
     }
 
     /// A field that is unknown, packed or laid out wrongly. The position of a packed list comes out.
@@ -137,35 +123,52 @@ impl<'s, 'a> Fields<'s, 'a> {
 
     #[cold]
     fn out_of_order(&self, position: usize, reader: &Reader<'_>) -> Error {
-        let number = self.field(position).number;
+        let number = self.field(self.declared.slots.at(position)).number;
         reader.error(ProtobufErrorKind::OutOfOrder { number }).into()
-    }
-
-    /// Whether JSON leaves out the value at which the reader stands; if so, it is passed over.
-    #[inline]
-    fn is_hidden(&mut self, position: usize, wire_type: WireType) -> Result<bool, Error> {
-        let is_hidden = match self.declared.slots.at(position).hidden {
-            Hidden::Never => false,
-            Hidden::WhenZero => self.reader.clone().varint()? == 0,
-            Hidden::WhenZeroFloat => self.reader.clone().fixed64()? << 1 == 0,
-            Hidden::WhenZeroTime => super::time::read(self.reader.clone().message()?)?.is_none(),
-        };
-        if is_hidden {
-            self.reader.skip(wire_type)?;
-        }
-        Ok(is_hidden)
     }
 }
 
-/// Passes to the next tag if it has the given number: the next item of a repeated field.
+/// Passes over the value at which the reader stands if JSON leaves it out.
 #[inline]
-pub(super) fn next_item(reader: &mut Reader<'_>, number: u32) -> Result<Option<WireType>, ProtobufError> {
-    let before = reader.clone();
-    match reader.tag()? {
-        Some((found, wire_type)) if found == number => Ok(Some(wire_type)),
-        _ => {
-            *reader = before;
-            Ok(None)
-        }
+fn passes_hidden(reader: &mut Reader<'_>, slot: &Slot) -> Result<bool, Error> {
+    match slot.hidden {
+        Hidden::Never => Ok(false),
+        Hidden::WhenZero => Ok(reader.skip_zero()),
+        Hidden::WhenZeroFloat | Hidden::WhenZeroTime => passes_rarely_hidden(reader, slot),
     }
+}
+
+#[inline(never)]
+fn passes_rarely_hidden(reader: &mut Reader<'_>, slot: &Slot) -> Result<bool, Error> {
+    let is_hidden = match slot.hidden {
+        Hidden::WhenZeroFloat => reader.clone().fixed64()? << 1 == 0,
+        _ => super::time::read(reader.clone().message()?)?.is_none(),
+    };
+    if is_hidden {
+        reader.skip(slot.wire_type)?;
+    }
+    Ok(is_hidden)
+}
+
+/// Passes to the next tag if it has the given number: the next item of a repeated field, whose items are nearly
+/// always laid out as `usual`.
+#[inline]
+pub(super) fn next_item(
+    reader: &mut Reader<'_>,
+    number: u32,
+    usual: WireType,
+) -> Result<Option<WireType>, ProtobufError> {
+    if reader.is_empty() {
+        return Ok(None);
+    }
+    let before = reader.clone();
+    let tag = reader.varint()?;
+    if tag == u64::from(number << 3 | usual.code()) {
+        return Ok(Some(usual));
+    }
+    *reader = before.clone();
+    if tag >> 3 != u64::from(number) {
+        return Ok(None);
+    }
+    Ok(reader.tag()?.map(|(_, wire_type)| wire_type))
 }

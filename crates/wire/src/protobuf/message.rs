@@ -3,7 +3,7 @@
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::de::{Context, MessageDeserializer};
+use super::de::{Context, Error, MessageDeserializer};
 use super::envelope::Envelope;
 use super::primitive::{ProtobufError, ProtobufErrorKind, Reader};
 use super::{reorder, special, text};
@@ -56,8 +56,12 @@ impl<'a> Message<'a> {
     }
 
     /// Reads the message into any type that reads from the JSON form.
+    #[inline]
     pub fn decode<T: DeserializeOwned>(&self) -> Result<T, ProtobufError> {
-        self.in_order(|raw| Ok(T::deserialize(self.deserializer(raw))?))
+        match self.read(self.raw) {
+            Ok(value) => Ok(value),
+            Err(error) => Ok(self.read(&self.reordered(error.into())?)?),
+        }
     }
 
     /// The message as a JSON value.
@@ -70,14 +74,16 @@ impl<'a> Message<'a> {
     pub fn write_json(&self, out: &mut Vec<u8>) -> Result<(), ProtobufError> {
         let start = out.len();
         let mut write = |raw: &[u8]| {
-            out.truncate(start);
-            text::write_json(self.schema, self.id, self.identity(), raw, out)
+            let done = text::write_json(self.schema, self.id, self.identity(), raw, out);
+            if done.is_err() {
+                out.truncate(start);
+            }
+            done
         };
-        let done = self.in_order(&mut write);
-        if done.is_err() {
-            out.truncate(start);
+        match write(self.raw) {
+            Ok(()) => Ok(()),
+            Err(error) => write(&self.reordered(error)?),
         }
-        done
     }
 
     /// The message as JSON text on one line.
@@ -93,26 +99,24 @@ impl<'a> Message<'a> {
         has_identity.then_some((self.api_version, self.kind))
     }
 
-    fn deserializer<'b>(&'b self, raw: &'b [u8]) -> MessageDeserializer<'b, 'b> {
-        MessageDeserializer {
+    /// One function per type, which moves its large result once.
+    #[inline(never)]
+    fn read<T: DeserializeOwned>(&self, raw: &[u8]) -> Result<T, Error> {
+        T::deserialize(MessageDeserializer {
             context: Context::new(self.schema),
             id: self.id,
             reader: Reader::new(raw),
             identity: self.identity(),
-        }
+        })
     }
 
-    /// Tries the message as it is. Only if its fields turn out to be in another order than Go's, which no known
-    /// writer leaves them in, it is copied into order and tried again.
-    fn in_order<T>(
-        &self,
-        mut read: impl FnMut(&[u8]) -> Result<T, ProtobufError>,
-    ) -> Result<T, ProtobufError> {
-        match read(self.raw) {
-            Err(error) if matches!(error.kind, ProtobufErrorKind::OutOfOrder { .. }) => {
-                read(&reorder::reorder(self.schema, self.id, self.raw)?)
-            }
-            done => done,
+    /// The message in the order of Go if it could not be read for want of that order, which every known writer
+    /// keeps; any other error stands.
+    #[cold]
+    fn reordered(&self, error: ProtobufError) -> Result<Vec<u8>, ProtobufError> {
+        match error.kind {
+            ProtobufErrorKind::OutOfOrder { .. } => reorder::reorder(self.schema, self.id, self.raw),
+            _ => Err(error),
         }
     }
 }

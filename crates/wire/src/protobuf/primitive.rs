@@ -207,8 +207,25 @@ impl<'a> Reader<'a> {
                 self.rest = rest;
                 true
             }
+            [0x80..=0xff, ..] => self.skip_long_zero(),
             _ => false,
         }
+    }
+
+    /// A zero may be written in more bytes than it needs, though nobody does.
+    #[cold]
+    fn skip_long_zero(&mut self) -> bool {
+        let mut ahead = self.clone();
+        let is_zero = ahead.varint() == Ok(0);
+        if is_zero {
+            *self = ahead;
+        }
+        is_zero
+    }
+
+    /// What has not been read yet.
+    pub(super) fn rest(&self) -> &'a [u8] {
+        self.rest
     }
 
     /// A length-delimited run of bytes.

@@ -174,12 +174,13 @@ impl Writer<'_> {
         reader: &mut Reader<'_>,
     ) -> Result<(), ProtobufError> {
         self.out.push(b'[');
+        let usual = shape.wire_type();
         let mut next = match first {
             Some(wire_type) => Some(wire_type),
-            None => next_item(reader, number)?,
+            None => next_item(reader, number, usual)?,
         };
         while let Some(wire_type) = next {
-            if wire_type == shape.wire_type() {
+            if wire_type == usual {
                 self.comma();
                 self.value(context, shape, number, reader)?;
             } else if wire_type == WireType::Bytes {
@@ -191,7 +192,7 @@ impl Writer<'_> {
             } else {
                 return Err(reader.error(ProtobufErrorKind::UnexpectedWireType { number }));
             }
-            next = next_item(reader, number)?;
+            next = next_item(reader, number, usual)?;
         }
         self.out.push(b']');
         Ok(())
@@ -217,7 +218,7 @@ impl Writer<'_> {
             // A value that is missing is not nil in Go, only zero.
             let mut value = value.unwrap_or(Reader::new(&ZEROS));
             self.value(context, shape, 2, &mut value)?;
-            next = next_item(reader, number)?;
+            next = next_item(reader, number, WireType::Bytes)?;
         }
         self.out.push(b'}');
         Ok(())

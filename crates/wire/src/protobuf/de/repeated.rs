@@ -12,92 +12,138 @@ use crate::schema::Shape;
 
 /// The items of a repeated field.
 pub(super) struct Items<'s, 'r, 'de> {
-    pub(super) context: Context<'s>,
-    pub(super) shape: &'s Shape,
-    pub(super) number: u32,
-    pub(super) run: Run<'de>,
-    pub(super) reader: &'r mut Reader<'de>,
+    context: Context<'s>,
+    shape: &'s Shape,
+    /// How an item is laid out.
+    wire_type: WireType,
+    number: u32,
+    run: Run,
+    /// What is left of numbers that are packed into one value.
+    packed: Reader<'de>,
+    reader: &'r mut Reader<'de>,
 }
 
 /// Where a run of items stands.
-pub(super) enum Run<'de> {
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum Run {
     /// The reader stands at the first value.
     Before(WireType),
     /// The reader stands at a tag.
     Within,
-    /// Numbers packed into one value.
-    Packed(Reader<'de>),
     /// All items have been read.
     Done,
 }
 
-impl<'s, 'de> Items<'s, '_, 'de> {
+impl<'s, 'r, 'de> Items<'s, 'r, 'de> {
+    #[inline]
+    pub(super) fn new(
+        context: Context<'s>,
+        shape: &'s Shape,
+        number: u32,
+        run: Run,
+        reader: &'r mut Reader<'de>,
+    ) -> Self {
+        Self {
+            context,
+            shape,
+            wire_type: shape.wire_type(),
+            number,
+            run,
+            packed: Reader::new(&[]),
+            reader,
+        }
+    }
+
     /// Shows the items to a visitor, and passes over those it did not want.
     pub(super) fn visit<V: Visitor<'de>>(mut self, visitor: V) -> Result<V::Value, Error> {
         let value = visitor.visit_seq(&mut self)?;
-        self.drain()?;
+        if self.run != Run::Done {
+            self.drain()?;
+        }
         Ok(value)
     }
 
-    #[inline(never)]
+    #[cold]
     fn drain(&mut self) -> Result<(), Error> {
-        while !matches!(self.run, Run::Done) {
-            if let Some(value) = self.next()? {
-                value.skip()?;
-            }
+        while self.find_next()? {
+            self.value().skip()?;
         }
         Ok(())
     }
 
-    /// The next item.
-    #[inline]
-    fn next<'a>(&'a mut self) -> Result<Option<ValueDeserializer<'s, 'a, 'de>>, Error> {
-        if matches!(&self.run, Run::Packed(packed) if packed.is_empty()) {
-            self.run = Run::Within;
-        }
-        if !matches!(self.run, Run::Packed(_)) {
-            let wire_type = match std::mem::replace(&mut self.run, Run::Within) {
+    /// Goes to the next item; false when there is none.
+    #[inline(never)]
+    fn find_next(&mut self) -> Result<bool, Error> {
+        while self.packed.is_empty() {
+            let found = match self.run {
                 Run::Before(wire_type) => Some(wire_type),
-                _ => next_item(self.reader, self.number)?,
+                Run::Within => next_item(self.reader, self.number, self.wire_type)?,
+                Run::Done => None,
             };
-            match wire_type {
-                Some(wire_type) if wire_type == self.shape.wire_type() => {}
-                Some(WireType::Bytes) => {
-                    self.run = Run::Packed(self.reader.message()?);
-                    return self.next();
-                }
+            self.run = Run::Within;
+            match found {
+                Some(wire_type) if wire_type == self.wire_type => break,
+                Some(WireType::Bytes) => self.packed = self.reader.message()?,
                 Some(_) => return Err(unexpected_wire_type(self.reader, self.number)),
                 None => {
                     self.run = Run::Done;
-                    return Ok(None);
+                    return Ok(false);
                 }
             }
         }
-        Ok(Some(ValueDeserializer {
+        Ok(true)
+    }
+
+    /// The item that was found.
+    #[inline]
+    fn value(&mut self) -> ValueDeserializer<'s, '_, 'de> {
+        ValueDeserializer {
             context: self.context,
             shape: self.shape,
             number: self.number,
-            place: Place::At(self.shape.wire_type()),
-            reader: match &mut self.run {
-                Run::Packed(packed) => packed,
-                _ => self.reader,
+            place: Place::At(self.wire_type),
+            reader: match self.packed.is_empty() {
+                true => self.reader,
+                false => &mut self.packed,
             },
-        }))
+        }
+    }
+
+    /// How many items follow each other, packed ones not counted. Passing over an item costs much less than a
+    /// list that grows while it is filled.
+    #[inline(never)]
+    fn count(&self) -> usize {
+        let (mut ahead, mut count) = (self.reader.clone(), 0);
+        let mut next = match self.run {
+            Run::Before(wire_type) => Some(wire_type),
+            Run::Within => next_item(&mut ahead, self.number, self.wire_type).ok().flatten(),
+            Run::Done => None,
+        };
+        while next == Some(self.wire_type) && ahead.skip(self.wire_type).is_ok() {
+            count += 1;
+            next = next_item(&mut ahead, self.number, self.wire_type).ok().flatten();
+        }
+        count
     }
 }
 
 impl<'de> SeqAccess<'de> for Items<'_, '_, 'de> {
     type Error = Error;
 
+    #[inline]
     fn next_element_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<Option<T::Value>, Error> {
         let offset = self.reader.offset();
-        match self.next()? {
-            Some(value) => seed
-                .deserialize(value)
-                .map(Some)
-                .map_err(|error| located(error, offset)),
-            None => Ok(None),
+        if !self.find_next()? {
+            return Ok(None);
         }
+        match seed.deserialize(self.value()) {
+            Ok(item) => Ok(Some(item)),
+            Err(error) => Err(located(error, offset)),
+        }
+    }
+
+    fn size_hint(&self) -> Option<usize> {
+        Some(self.count())
     }
 }
 
@@ -123,7 +169,7 @@ impl<'s, 'de> Entries<'s, '_, 'de> {
     #[inline]
     fn next_key(&mut self) -> Result<Option<&'de str>, Error> {
         if !std::mem::take(&mut self.is_first) {
-            match next_item(self.reader, self.number)? {
+            match next_item(self.reader, self.number, WireType::Bytes)? {
                 Some(WireType::Bytes) => {}
                 Some(_) => return Err(unexpected_wire_type(self.reader, self.number)),
                 None => return Ok(None),

@@ -22,35 +22,24 @@ pub(super) struct ValueDeserializer<'s, 'r, 'de> {
     pub(super) context: Context<'s>,
     pub(super) shape: &'s Shape,
     pub(super) number: u32,
-    pub(super) place: Place<'de>,
+    pub(super) place: Place,
     pub(super) reader: &'r mut Reader<'de>,
 }
 
 /// Where a value is.
-#[derive(Clone, Copy)]
-pub(super) enum Place<'de> {
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum Place {
     /// The reader stands at it.
     At(WireType),
     /// It is a list without items, of which nothing is in the message.
     Nowhere,
     /// It is null.
     Null,
-    /// It is a text that stands elsewhere.
-    Text(&'de str),
+    /// It is a text, and all that the reader has.
+    Text,
 }
 
 impl<'s, 'r, 'de> ValueDeserializer<'s, 'r, 'de> {
-    /// A text that stands elsewhere.
-    pub(super) fn text(context: Context<'s>, text: &'de str, reader: &'r mut Reader<'de>) -> Self {
-        Self {
-            context,
-            shape: &Shape::String(None),
-            number: 0,
-            place: Place::Text(text),
-            reader,
-        }
-    }
-
     #[inline]
     fn message(self, id: TypeId) -> Result<MessageDeserializer<'s, 'de>, Error> {
         Ok(MessageDeserializer {
@@ -61,33 +50,45 @@ impl<'s, 'r, 'de> ValueDeserializer<'s, 'r, 'de> {
         })
     }
 
+    /// The items of a list that stand where this value stands.
+    #[inline]
     fn items(self, item: &'s Shape) -> Items<'s, 'r, 'de> {
-        Items {
-            context: self.context,
-            shape: item,
-            number: self.number,
-            run: match self.place {
-                Place::At(wire_type) => Run::Before(wire_type),
-                _ => Run::Within,
-            },
-            reader: self.reader,
-        }
+        let run = match self.place {
+            Place::At(wire_type) => Run::Before(wire_type),
+            _ => Run::Done,
+        };
+        Items::new(self.context, item, self.number, run, self.reader)
+    }
+
+    /// Whether JSON can have null for the value. Most shapes are never null, and most values are of those.
+    #[inline]
+    fn may_be_null(&self) -> bool {
+        self.place == Place::Null
+            || matches!(
+                self.shape,
+                Shape::Time
+                    | Shape::MicroTime
+                    | Shape::RawExtension
+                    | Shape::Json
+                    | Shape::FieldsV1
+                    | Shape::SchemaOrArray(_)
+                    | Shape::SchemaOrStrings(_)
+            )
     }
 
     /// Whether JSON has null for the value, though the field is there.
-    #[inline]
+    #[inline(never)]
     fn is_null(&self) -> Result<bool, Error> {
-        if let Place::Null = self.place {
+        if self.place == Place::Null {
             return Ok(true);
         }
-        let message = || self.reader.clone().message();
+        let message = self.reader.clone().message()?;
         Ok(match self.shape {
-            Shape::Time | Shape::MicroTime => time::read(message()?)?.is_none(),
-            Shape::RawExtension | Shape::Json | Shape::FieldsV1 => special::raw(message()?)?.is_none(),
+            Shape::Time | Shape::MicroTime => time::read(message)?.is_none(),
             Shape::SchemaOrArray(_) | Shape::SchemaOrStrings(_) => {
-                matches!(special::schema_or(message()?)?, SchemaOr::Nothing)
+                matches!(special::schema_or(message)?, SchemaOr::Nothing)
             }
-            _ => false,
+            _ => special::raw(message)?.is_none(),
         })
     }
 
@@ -99,18 +100,26 @@ impl<'s, 'r, 'de> ValueDeserializer<'s, 'r, 'de> {
         };
         self.reader.skip(wire_type)?;
         if matches!(self.shape, Shape::List(_) | Shape::Map(_)) {
-            while let Some(wire_type) = next_item(self.reader, self.number)? {
+            while let Some(wire_type) = next_item(self.reader, self.number, wire_type)? {
                 self.reader.skip(wire_type)?;
             }
         }
         Ok(())
     }
 
-    /// Everything that is neither an object nor a list.
+    /// A text; one copy serves every visitor.
+    #[inline(never)]
+    fn text(self) -> Result<&'de str, Error> {
+        match self.place {
+            Place::Text => std::str::from_utf8(self.reader.rest()).map_err(Error::custom),
+            _ => Ok(self.reader.text(self.number)?),
+        }
+    }
+
+    /// Everything that is neither a text, nor an object, nor a list.
     fn scalar<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
         let reader = self.reader;
         match self.shape {
-            Shape::String(_) => visitor.visit_borrowed_str(reader.text(self.number)?),
             Shape::Bool => visitor.visit_bool(reader.varint()? != 0),
             Shape::Int32 => visitor.visit_i64(i64::from(reader.varint()? as i32)),
             Shape::Int64 => visitor.visit_i64(reader.varint()? as i64),
@@ -170,14 +179,10 @@ impl<'s, 'r, 'de> ValueDeserializer<'s, 'r, 'de> {
         };
         match special::schema_or(message)? {
             SchemaOr::Schema(reader) => schema(reader).deserialize_any(visitor),
-            SchemaOr::Items(mut reader) => Items {
-                context,
-                shape: &shape,
-                number: 2,
-                run: Run::Before(WireType::Bytes),
-                reader: &mut reader,
+            SchemaOr::Items(mut reader) => {
+                let run = Run::Before(WireType::Bytes);
+                Items::new(context, &shape, 2, run, &mut reader).visit(visitor)
             }
-            .visit(visitor),
             SchemaOr::Nothing => visitor.visit_unit(),
         }
     }
@@ -188,7 +193,7 @@ impl<'de> Deserializer<'de> for ValueDeserializer<'_, '_, 'de> {
 
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
         match self.shape {
-            _ if matches!(self.place, Place::Null) => visitor.visit_unit(),
+            _ if self.place == Place::Null => visitor.visit_unit(),
             Shape::String(_) => self.deserialize_string(visitor),
             Shape::Struct(_) | Shape::Map(_) => self.deserialize_map(visitor),
             Shape::List(_) | Shape::ListMessage(_) => self.deserialize_seq(visitor),
@@ -202,9 +207,8 @@ impl<'de> Deserializer<'de> for ValueDeserializer<'_, '_, 'de> {
 
     #[inline]
     fn deserialize_string<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
-        match (self.shape, self.place) {
-            (_, Place::Text(text)) => visitor.visit_borrowed_str(text),
-            (Shape::String(_), _) => visitor.visit_borrowed_str(self.reader.text(self.number)?),
+        match self.shape {
+            Shape::String(_) => visitor.visit_borrowed_str(self.text()?),
             _ => self.scalar(visitor),
         }
     }
@@ -268,14 +272,7 @@ impl<'de> Deserializer<'de> for ValueDeserializer<'_, '_, 'de> {
             Shape::List(item) => self.items(item).visit(visitor),
             Shape::ListMessage(item) => {
                 let mut message = self.reader.message()?;
-                Items {
-                    context: self.context,
-                    shape: item,
-                    number: 1,
-                    run: Run::Within,
-                    reader: &mut message,
-                }
-                .visit(visitor)
+                Items::new(self.context, item, 1, Run::Within, &mut message).visit(visitor)
             }
             Shape::Json => self.raw(visitor),
             _ => Err(mismatch(self.shape, &visitor)),
@@ -284,7 +281,7 @@ impl<'de> Deserializer<'de> for ValueDeserializer<'_, '_, 'de> {
 
     #[inline]
     fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
-        if self.is_null()? {
+        if self.may_be_null() && self.is_null()? {
             self.skip()?;
             return visitor.visit_none();
         }
