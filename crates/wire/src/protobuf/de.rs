@@ -78,16 +78,17 @@ impl<'s> Context<'s> {
 }
 
 /// Reads one message as a map from JSON names to values.
-pub(super) struct MessageDeserializer<'s, 'de> {
-    pub(super) context: Context<'s>,
+pub(super) struct MessageDeserializer<'s, 'r, 'de> {
+    /// That of what is around the message.
+    pub(super) context: &'r Context<'s>,
     pub(super) id: TypeId,
     pub(super) reader: Reader<'de>,
     /// `apiVersion` and `kind`, which travel in the envelope.
     pub(super) identity: Option<(&'de str, &'de str)>,
 }
 
-impl<'s, 'de> MessageDeserializer<'s, 'de> {
-    #[inline]
+impl<'s, 'de> MessageDeserializer<'s, '_, 'de> {
+    #[inline(always)]
     fn open(self) -> Result<MessageMap<'s, 'de>, Error> {
         Ok(MessageMap {
             context: self.context.deeper(&self.reader)?,
@@ -102,7 +103,7 @@ impl<'s, 'de> MessageDeserializer<'s, 'de> {
     }
 }
 
-impl<'de> Deserializer<'de> for MessageDeserializer<'_, 'de> {
+impl<'de> Deserializer<'de> for MessageDeserializer<'_, '_, 'de> {
     type Error = Error;
 
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
@@ -214,7 +215,7 @@ impl<'s, 'de> MessageMap<'s, 'de> {
     }
 
     /// The value of the name that was given last. `aside` is where a value is read that the message does not have.
-    #[inline]
+    #[inline(always)]
     fn next_value<'r>(
         &'r mut self,
         aside: &'r mut Reader<'de>,
@@ -223,7 +224,7 @@ impl<'s, 'de> MessageMap<'s, 'de> {
             return self.value_aside(aside);
         };
         Ok(ValueDeserializer {
-            context: self.context,
+            context: &self.context,
             shape: &field.shape,
             number: field.number,
             place: Place::At(wire_type),
@@ -232,7 +233,10 @@ impl<'s, 'de> MessageMap<'s, 'de> {
     }
 
     #[inline(never)]
-    fn value_aside<'r>(&self, aside: &'r mut Reader<'de>) -> Result<ValueDeserializer<'s, 'r, 'de>, Error> {
+    fn value_aside<'r>(
+        &'r self,
+        aside: &'r mut Reader<'de>,
+    ) -> Result<ValueDeserializer<'s, 'r, 'de>, Error> {
         let (shape, number, place, bytes): (_, _, _, &'de [u8]) = match self.value {
             NextValue::Text(text) => (&Shape::String(None), 0, Place::Text, text.as_bytes()),
             NextValue::Absent(field) => match Absent::of(field) {
@@ -249,7 +253,7 @@ impl<'s, 'de> MessageMap<'s, 'de> {
         };
         *aside = Reader::new(bytes);
         Ok(ValueDeserializer {
-            context: self.context,
+            context: &self.context,
             shape,
             number,
             place,
@@ -261,6 +265,7 @@ impl<'s, 'de> MessageMap<'s, 'de> {
 impl<'de> MapAccess<'de> for MessageMap<'_, 'de> {
     type Error = Error;
 
+    #[inline]
     fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, Error> {
         match self.next_name()? {
             Some(name) => seed.deserialize(StrDeserializer::new(name)).map(Some),
@@ -268,11 +273,15 @@ impl<'de> MapAccess<'de> for MessageMap<'_, 'de> {
         }
     }
 
+    #[inline]
     fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Error> {
         let mut aside = Reader::new(&[]);
         let offset = self.fields.reader.offset();
         let value = self.next_value(&mut aside)?;
-        seed.deserialize(value).map_err(|error| located(error, offset))
+        match seed.deserialize(value) {
+            Ok(value) => Ok(value),
+            Err(error) => Err(located(error, offset)),
+        }
     }
 }
 

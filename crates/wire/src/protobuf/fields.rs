@@ -41,7 +41,7 @@ impl<'s, 'a> Fields<'s, 'a> {
     }
 
     /// The next field to show; `None` when all have been shown.
-    #[inline]
+    #[inline(always)]
     pub(super) fn step(&mut self) -> Result<Option<Step<'s>>, Error> {
         let slots = &self.declared.slots;
         // Copies that the compiler can keep in registers: Go writes many zeros that are only passed over.
@@ -56,16 +56,16 @@ impl<'s, 'a> Fields<'s, 'a> {
             let position = slots.position((tag >> 3) as u32);
             let (position, slot, wire_type) = match position.map(|position| (position, slots.at(position))) {
                 Some((position, slot)) if u64::from(slot.tag) == tag => (position, slot, slot.wire_type),
-                _ => {
-                    reader = at_tag.clone();
-                    match self.unusual(&mut reader)? {
-                        Some(position) => (position, slots.at(position), WireType::Bytes),
-                        None => continue,
+                _ => match self.unusual(at_tag.clone())? {
+                    Unusual::Skipped(behind) => {
+                        reader = behind;
+                        continue;
                     }
-                }
+                    Unusual::Packed(position) => (position, slots.at(position), WireType::Bytes),
+                },
             };
             if position < next {
-                return Err(self.out_of_order(position, &reader));
+                return Err(self.out_of_order(position, reader.offset()));
             }
             if (slots.at(next).next_shown as usize) < position {
                 // The tag is read again when all that is missing before it has been shown.
@@ -73,7 +73,18 @@ impl<'s, 'a> Fields<'s, 'a> {
                 return Ok(self.absent_before(next, position));
             }
             next = position + 1;
-            if !passes_hidden(&mut reader, slot)? {
+            let is_hidden = match slot.hidden {
+                Hidden::Never => false,
+                Hidden::WhenZero => reader.skip_zero(),
+                Hidden::WhenZeroFloat | Hidden::WhenZeroTime => match behind_zero(reader.clone(), slot)? {
+                    Some(behind) => {
+                        reader = behind;
+                        true
+                    }
+                    None => false,
+                },
+            };
+            if !is_hidden {
                 (self.reader, self.next) = (reader, next);
                 return Ok(Some(Step::Present(self.field(slot), wire_type)));
             }
@@ -103,56 +114,53 @@ impl<'s, 'a> Fields<'s, 'a> {
         Some(Step::Absent(self.field(slots.at(shown))))
     }
 
-    /// A field that is unknown, packed or laid out wrongly. The position of a packed list comes out.
+    /// Looks at a field that is unknown, packed or laid out wrongly.
     #[cold]
-    fn unusual(&self, reader: &mut Reader<'a>) -> Result<Option<usize>, Error> {
+    fn unusual(&self, mut reader: Reader<'a>) -> Result<Unusual<'a>, Error> {
         let Some((number, wire_type)) = reader.tag()? else {
-            return Ok(None);
+            return Ok(Unusual::Skipped(reader));
         };
         match self.declared.slots.position(number) {
             None => {
                 reader.skip(wire_type)?;
-                Ok(None)
+                Ok(Unusual::Skipped(reader))
             }
             Some(position) if wire_type == WireType::Bytes && self.declared.slots.at(position).is_list => {
-                Ok(Some(position))
+                Ok(Unusual::Packed(position))
             }
-            Some(_) => Err(unexpected_wire_type(reader, number)),
+            Some(_) => Err(unexpected_wire_type(&reader, number)),
         }
     }
 
     #[cold]
-    fn out_of_order(&self, position: usize, reader: &Reader<'_>) -> Error {
+    fn out_of_order(&self, position: usize, offset: usize) -> Error {
         let number = self.field(self.declared.slots.at(position)).number;
-        reader.error(ProtobufErrorKind::OutOfOrder { number }).into()
+        let kind = ProtobufErrorKind::OutOfOrder { number };
+        ProtobufError { offset, kind }.into()
     }
 }
 
-/// Passes over the value at which the reader stands if JSON leaves it out.
-#[inline]
-fn passes_hidden(reader: &mut Reader<'_>, slot: &Slot) -> Result<bool, Error> {
-    match slot.hidden {
-        Hidden::Never => Ok(false),
-        Hidden::WhenZero => Ok(reader.skip_zero()),
-        Hidden::WhenZeroFloat | Hidden::WhenZeroTime => passes_rarely_hidden(reader, slot),
-    }
+/// A field that has not the tag its type says.
+enum Unusual<'a> {
+    /// Nobody knows it: the reader stands behind it.
+    Skipped(Reader<'a>),
+    /// The position of a list whose numbers are packed into one value.
+    Packed(usize),
 }
 
+/// Where the reader stands behind a floating-point number or a time that JSON leaves out because it is zero.
 #[inline(never)]
-fn passes_rarely_hidden(reader: &mut Reader<'_>, slot: &Slot) -> Result<bool, Error> {
-    let is_hidden = match slot.hidden {
-        Hidden::WhenZeroFloat => reader.clone().fixed64()? << 1 == 0,
-        _ => super::time::read(reader.clone().message()?)?.is_none(),
+fn behind_zero<'a>(mut reader: Reader<'a>, slot: &Slot) -> Result<Option<Reader<'a>>, Error> {
+    let is_zero = match slot.hidden {
+        Hidden::WhenZeroFloat => reader.fixed64()? << 1 == 0,
+        _ => super::time::read(reader.message()?)?.is_none(),
     };
-    if is_hidden {
-        reader.skip(slot.wire_type)?;
-    }
-    Ok(is_hidden)
+    Ok(is_zero.then_some(reader))
 }
 
 /// Passes to the next tag if it has the given number: the next item of a repeated field, whose items are nearly
 /// always laid out as `usual`.
-#[inline]
+#[inline(always)]
 pub(super) fn next_item(
     reader: &mut Reader<'_>,
     number: u32,
@@ -161,12 +169,12 @@ pub(super) fn next_item(
     if reader.is_empty() {
         return Ok(None);
     }
-    let before = reader.clone();
-    let tag = reader.varint()?;
+    let mut behind_tag = reader.clone();
+    let tag = behind_tag.varint()?;
     if tag == u64::from(number << 3 | usual.code()) {
+        *reader = behind_tag;
         return Ok(Some(usual));
     }
-    *reader = before.clone();
     if tag >> 3 != u64::from(number) {
         return Ok(None);
     }

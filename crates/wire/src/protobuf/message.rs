@@ -103,7 +103,7 @@ impl<'a> Message<'a> {
     #[inline(never)]
     fn read<T: DeserializeOwned>(&self, raw: &[u8]) -> Result<T, Error> {
         T::deserialize(MessageDeserializer {
-            context: Context::new(self.schema),
+            context: &Context::new(self.schema),
             id: self.id,
             reader: Reader::new(raw),
             identity: self.identity(),

@@ -96,6 +96,9 @@ pub enum ProtobufErrorKind {
 }
 
 /// Reads the fields of one message in order.
+///
+/// Its steps are inlined and hand nobody a reference to the reader: so a reader on the stack lives in registers.
+/// Kept in memory it would be written word by word and copied as a whole, on which processors stall.
 #[derive(Clone, Debug)]
 pub struct Reader<'a> {
     rest: &'a [u8],
@@ -119,16 +122,25 @@ impl<'a> Reader<'a> {
     }
 
     /// Whether every field has been read.
+    #[inline(always)]
     pub fn is_empty(&self) -> bool {
         self.rest.is_empty()
     }
 
     /// Offset of the next byte within the outermost slice.
+    #[inline(always)]
     pub fn offset(&self) -> usize {
         self.end - self.rest.len()
     }
 
+    /// What has not been read yet.
+    #[inline(always)]
+    pub(super) fn rest(&self) -> &'a [u8] {
+        self.rest
+    }
+
     /// An error at the next byte.
+    #[inline(always)]
     pub fn error(&self, kind: ProtobufErrorKind) -> ProtobufError {
         ProtobufError {
             offset: self.offset(),
@@ -160,7 +172,7 @@ impl<'a> Reader<'a> {
     }
 
     /// A varint.
-    #[inline]
+    #[inline(always)]
     pub fn varint(&mut self) -> Result<u64, ProtobufError> {
         // Tags, lengths and most numbers fit one byte, nearly all others two.
         match *self.rest {
@@ -172,64 +184,38 @@ impl<'a> Reader<'a> {
                 self.rest = rest;
                 Ok(u64::from(low & 0x7f) | u64::from(high) << 7)
             }
-            _ => self.long_varint(),
+            _ => match long_varint(self.rest) {
+                Ok((value, rest)) => {
+                    self.rest = rest;
+                    Ok(value)
+                }
+                Err(problem) => Err(self.error(problem.into())),
+            },
         }
-    }
-
-    /// Out of line, so that the short case can be inlined everywhere.
-    #[inline(never)]
-    fn long_varint(&mut self) -> Result<u64, ProtobufError> {
-        let rest = self.rest;
-        let mut value = 0u64;
-        for (index, &byte) in rest.iter().take(VARINT_BYTES).enumerate() {
-            // The tenth byte holds the 64th bit alone.
-            if index == VARINT_BYTES - 1 && byte > 1 {
-                return Err(self.error(ProtobufErrorKind::VarintTooLong));
-            }
-            value |= u64::from(byte & 0x7f) << (7 * index);
-            if byte < 0x80 {
-                self.rest = &rest[index + 1..];
-                return Ok(value);
-            }
-        }
-        Err(self.error(if rest.len() < VARINT_BYTES {
-            ProtobufErrorKind::Truncated
-        } else {
-            ProtobufErrorKind::VarintTooLong
-        }))
     }
 
     /// Passes over a value that is the number 0, or has the length 0.
-    #[inline]
+    #[inline(always)]
     pub(super) fn skip_zero(&mut self) -> bool {
         match *self.rest {
             [0, ref rest @ ..] => {
                 self.rest = rest;
                 true
             }
-            [0x80..=0xff, ..] => self.skip_long_zero(),
+            // A zero may be written in more bytes than it needs, though nobody does.
+            [0x80, ..] => match long_varint(self.rest) {
+                Ok((0, rest)) => {
+                    self.rest = rest;
+                    true
+                }
+                _ => false,
+            },
             _ => false,
         }
     }
 
-    /// A zero may be written in more bytes than it needs, though nobody does.
-    #[cold]
-    fn skip_long_zero(&mut self) -> bool {
-        let mut ahead = self.clone();
-        let is_zero = ahead.varint() == Ok(0);
-        if is_zero {
-            *self = ahead;
-        }
-        is_zero
-    }
-
-    /// What has not been read yet.
-    pub(super) fn rest(&self) -> &'a [u8] {
-        self.rest
-    }
-
     /// A length-delimited run of bytes.
-    #[inline]
+    #[inline(always)]
     pub fn bytes(&mut self) -> Result<&'a [u8], ProtobufError> {
         let before = self.rest;
         let length = self.varint()?;
@@ -249,7 +235,7 @@ impl<'a> Reader<'a> {
     }
 
     /// A length-delimited text; `number` is for the error message.
-    #[inline]
+    #[inline(always)]
     pub fn text(&mut self, number: u32) -> Result<&'a str, ProtobufError> {
         let bytes = self.bytes()?;
         std::str::from_utf8(bytes).map_err(|error| ProtobufError {
@@ -259,7 +245,7 @@ impl<'a> Reader<'a> {
     }
 
     /// A length-delimited message, ready to be read.
-    #[inline]
+    #[inline(always)]
     pub fn message(&mut self) -> Result<Reader<'a>, ProtobufError> {
         let bytes = self.bytes()?;
         Ok(Reader::nested(bytes, self.offset() - bytes.len()))
@@ -295,6 +281,42 @@ impl<'a> Reader<'a> {
             None => Err(self.error(ProtobufErrorKind::Truncated)),
         }
     }
+}
+
+/// Why a varint cannot be read; small, so that it travels in a register.
+#[derive(Clone, Copy)]
+enum VarintProblem {
+    Truncated,
+    TooLong,
+}
+
+impl From<VarintProblem> for ProtobufErrorKind {
+    fn from(problem: VarintProblem) -> Self {
+        match problem {
+            VarintProblem::Truncated => Self::Truncated,
+            VarintProblem::TooLong => Self::VarintTooLong,
+        }
+    }
+}
+
+/// A varint of any length, and what follows it. Out of line, so that the short case can be inlined everywhere.
+#[inline(never)]
+fn long_varint(bytes: &[u8]) -> Result<(u64, &[u8]), VarintProblem> {
+    let mut value = 0u64;
+    for (index, &byte) in bytes.iter().take(VARINT_BYTES).enumerate() {
+        // The tenth byte holds the 64th bit alone.
+        if index == VARINT_BYTES - 1 && byte > 1 {
+            return Err(VarintProblem::TooLong);
+        }
+        value |= u64::from(byte & 0x7f) << (7 * index);
+        if byte < 0x80 {
+            return Ok((value, &bytes[index + 1..]));
+        }
+    }
+    Err(match bytes.len() < VARINT_BYTES {
+        true => VarintProblem::Truncated,
+        false => VarintProblem::TooLong,
+    })
 }
 
 /// Appends a varint.

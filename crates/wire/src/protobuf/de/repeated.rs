@@ -12,7 +12,7 @@ use crate::schema::Shape;
 
 /// The items of a repeated field.
 pub(super) struct Items<'s, 'r, 'de> {
-    context: Context<'s>,
+    context: &'r Context<'s>,
     shape: &'s Shape,
     /// How an item is laid out.
     wire_type: WireType,
@@ -37,7 +37,7 @@ pub(super) enum Run {
 impl<'s, 'r, 'de> Items<'s, 'r, 'de> {
     #[inline]
     pub(super) fn new(
-        context: Context<'s>,
+        context: &'r Context<'s>,
         shape: &'s Shape,
         number: u32,
         run: Run,
@@ -149,12 +149,12 @@ impl<'de> SeqAccess<'de> for Items<'_, '_, 'de> {
 
 /// The entries of a map field.
 pub(super) struct Entries<'s, 'r, 'de> {
-    pub(super) context: Context<'s>,
+    pub(super) context: &'r Context<'s>,
     pub(super) shape: &'s Shape,
     pub(super) number: u32,
     pub(super) is_first: bool,
-    /// The value of the entry whose key has been read.
-    pub(super) value: Option<Reader<'de>>,
+    /// Stands at the value of the entry whose key has been read.
+    pub(super) value: Reader<'de>,
     pub(super) reader: &'r mut Reader<'de>,
 }
 
@@ -166,7 +166,7 @@ impl<'s, 'de> Entries<'s, '_, 'de> {
         Ok(value)
     }
 
-    #[inline]
+    #[inline(never)]
     fn next_key(&mut self) -> Result<Option<&'de str>, Error> {
         if !std::mem::take(&mut self.is_first) {
             match next_item(self.reader, self.number, WireType::Bytes)? {
@@ -176,7 +176,8 @@ impl<'s, 'de> Entries<'s, '_, 'de> {
             }
         }
         let (key, value) = special::map_entry(self.reader.message()?, self.shape)?;
-        self.value = value;
+        // A value that is missing is not nil in Go, only zero.
+        self.value = value.unwrap_or(Reader::new(&ZEROS));
         Ok(Some(key))
     }
 }
@@ -192,16 +193,17 @@ impl<'de> MapAccess<'de> for Entries<'_, '_, 'de> {
     }
 
     fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Error> {
-        // A value that is missing is not nil in Go, only zero.
-        let mut reader = self.value.take().unwrap_or(Reader::new(&ZEROS));
-        let offset = reader.offset();
+        let offset = self.value.offset();
         let value = ValueDeserializer {
             context: self.context,
             shape: self.shape,
             number: 2,
             place: Place::At(self.shape.wire_type()),
-            reader: &mut reader,
+            reader: &mut self.value,
         };
-        seed.deserialize(value).map_err(|error| located(error, offset))
+        match seed.deserialize(value) {
+            Ok(value) => Ok(value),
+            Err(error) => Err(located(error, offset)),
+        }
     }
 }

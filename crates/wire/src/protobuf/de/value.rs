@@ -19,7 +19,7 @@ use crate::schema::{Shape, TypeId};
 
 /// A value at which a reader stands.
 pub(super) struct ValueDeserializer<'s, 'r, 'de> {
-    pub(super) context: Context<'s>,
+    pub(super) context: &'r Context<'s>,
     pub(super) shape: &'s Shape,
     pub(super) number: u32,
     pub(super) place: Place,
@@ -40,8 +40,8 @@ pub(super) enum Place {
 }
 
 impl<'s, 'r, 'de> ValueDeserializer<'s, 'r, 'de> {
-    #[inline]
-    fn message(self, id: TypeId) -> Result<MessageDeserializer<'s, 'de>, Error> {
+    #[inline(always)]
+    fn message(self, id: TypeId) -> Result<MessageDeserializer<'s, 'r, 'de>, Error> {
         Ok(MessageDeserializer {
             context: self.context,
             id,
@@ -159,7 +159,7 @@ impl<'s, 'r, 'de> ValueDeserializer<'s, 'r, 'de> {
     }
 
     fn schema_or<V: Visitor<'de>>(self, id: TypeId, visitor: V) -> Result<V::Value, Error> {
-        let context = self.context.deeper(self.reader)?;
+        let context = &self.context.deeper(self.reader)?;
         let schema = |reader| MessageDeserializer {
             context,
             id,
@@ -257,7 +257,7 @@ impl<'de> Deserializer<'de> for ValueDeserializer<'_, '_, 'de> {
                 shape: value,
                 number: self.number,
                 is_first: true,
-                value: None,
+                value: Reader::new(&[]),
                 reader: self.reader,
             }
             .visit(visitor),
@@ -349,7 +349,10 @@ fn visit_json<'de, V: Visitor<'de>>(raw: Raw<'de>, visitor: V) -> Result<V::Valu
 }
 
 /// A whole body that stands within a message.
-fn nested_body<'s, 'de>(context: Context<'s>, raw: Raw<'de>) -> Result<MessageDeserializer<'s, 'de>, Error> {
+fn nested_body<'s, 'r, 'de>(
+    context: &'r Context<'s>,
+    raw: Raw<'de>,
+) -> Result<MessageDeserializer<'s, 'r, 'de>, Error> {
     let (nested, id) = special::open_nested(context.schema, raw)?;
     let Envelope {
         api_version,
