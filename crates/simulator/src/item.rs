@@ -55,12 +55,9 @@ impl Item {
         conditions.any(|condition| condition["type"] == kind && condition["status"] == "True")
     }
 
-    /// Whether the status says all this already. What is not there is as good as nothing.
+    /// Whether the status says all this already.
     pub(crate) fn says(&self, status: &Value) -> bool {
-        let fields = status.as_object().into_iter().flatten();
-        fields.into_iter().all(|(name, new)| {
-            self["status"][name] == *new || (self["status"][name].is_null() && is_nothing(new))
-        })
+        tells(&self["status"], status)
     }
 
     /// Says that this object controls another one.
@@ -82,14 +79,15 @@ impl Item {
     }
 }
 
-fn is_nothing(value: &Value) -> bool {
-    match value {
-        Value::Null => true,
-        Value::Number(number) => number.as_i64() == Some(0),
-        Value::String(text) => text.is_empty(),
-        Value::Array(items) => items.is_empty(),
-        Value::Object(fields) => fields.is_empty(),
-        Value::Bool(_) => false,
+/// Whether a value would stay the same with these fields in it. What is not there is as good as nothing.
+fn tells(known: &Value, new: &Value) -> bool {
+    match new {
+        Value::Object(fields) => fields.iter().all(|(name, new)| tells(&known[name], new)),
+        Value::Null => known.is_null(),
+        Value::Number(number) if known.is_null() => number.as_i64() == Some(0),
+        Value::String(text) if known.is_null() => text.is_empty(),
+        Value::Array(items) if known.is_null() => items.is_empty(),
+        new => known == new,
     }
 }
 

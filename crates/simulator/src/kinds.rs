@@ -29,6 +29,7 @@ kinds! {
     controller_revisions: "apps" "controllerrevisions",
     daemon_sets: "apps" "daemonsets",
     deployments: "apps" "deployments",
+    jobs: "batch" "jobs",
     leases: "coordination.k8s.io" "leases",
     namespaces: "" "namespaces",
     nodes: "" "nodes",

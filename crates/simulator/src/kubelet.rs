@@ -28,6 +28,7 @@ use crate::SimulatorOptions;
 use crate::cluster::{Cluster, Task};
 use crate::item::Item;
 use crate::kinds::{nodes, pods};
+use crate::pods::has_ended;
 use crate::scheduler::BY_NODE;
 
 /// The exit code of a pod's containers. A pod that would run forever ends with it, too, and is started again.
@@ -107,8 +108,7 @@ impl Kubelet {
         };
         let stage = stage(&pod);
         if stage != Stage::Unbound && is_lost(cluster, &pod).await? {
-            cluster.delete(&pods(), &pod, Some(0)).await?;
-            return Ok(Action::Done);
+            return stop(cluster, &pod).await;
         }
         if let Some(left) = self.span(stage, &pod).checked_sub(self.time_in(stage, &pod))
             && !left.is_zero()
@@ -181,14 +181,15 @@ async fn is_lost(cluster: &Cluster, pod: &Item) -> Result<bool, Error> {
 }
 
 async fn stop(cluster: &Cluster, pod: &Item) -> Result<Action, Error> {
-    if !is_kept_running(pod) && pod.text("/status/phase") == "Running" {
+    if !is_kept_running(pod) && !has_ended(pod) {
         // Whoever counts how pods end is told how this one did.
         cluster
             .report(&pods(), pod, status::ended(pod, status::TERMINATED))
             .await?;
     }
-    // The second time, what is left of the pod is somebody's finalizer.
-    if pod.number("/metadata/deletionGracePeriodSeconds") > 0 || pod.finalizers().is_empty() {
+    let is_stopped = pod.is_deleting() && pod.number("/metadata/deletionGracePeriodSeconds") == 0;
+    // What is left of a pod that has been stopped is somebody's finalizer.
+    if !is_stopped || pod.finalizers().is_empty() {
         cluster.delete(&pods(), pod, Some(0)).await?;
     }
     Ok(Action::Done)

@@ -14,6 +14,7 @@
 //! | deployments | rolls out new templates, a few pods at a time |
 //! | stateful sets | pods with names and claims of their own, in order |
 //! | daemon sets | a pod on every node that is meant |
+//! | jobs | pods that run to their end, so many times, and are counted once |
 //! | namespaces | empties and removes those that are deleted |
 //! | garbage | removes what nobody owns any longer, in the background, in the foreground or not at all |
 //! | accounts | gives every namespace its service account and certificate |
@@ -33,6 +34,7 @@ mod daemon_sets;
 mod deployments;
 mod garbage;
 mod item;
+mod jobs;
 mod kinds;
 mod kubelet;
 mod namespaces;
@@ -102,6 +104,7 @@ impl Simulator {
             deployments::run(&cluster),
             stateful_sets::run(&cluster),
             daemon_sets::run(&cluster),
+            jobs::run(&cluster),
             accounts::run(&cluster),
             namespaces::run(&cluster),
             garbage::run(&cluster),

@@ -3,5 +3,6 @@
 mod daemon_sets;
 mod deployments;
 mod housekeeping;
+mod jobs;
 mod stateful_sets;
 mod support;

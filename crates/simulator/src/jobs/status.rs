@@ -1,0 +1,112 @@
+//! What is said of a job.
+//!
+//! An end is announced first and true later: `SuccessCriteriaMet` or `FailureTarget` when it is certain, `Complete` or
+//! `Failed` when no pod is left and all are counted.
+
+use serde_json::{Value, json};
+use watchkeeper_meta::Time;
+
+use super::plan::{Plan, Verdict};
+use super::tally::Tally;
+use crate::conditions::{self, Condition};
+use crate::item::Item;
+use crate::pods::{has_ended, is_active, is_ready};
+use crate::time;
+
+/// What follows from what is said already: there is no way back from an end.
+pub(super) fn verdict_so_far(job: &Item) -> Option<Verdict> {
+    if job.holds("SuccessCriteriaMet") {
+        return Some(Verdict::Complete);
+    }
+    let mut conditions = job.list("/status/conditions").iter();
+    let failure = conditions.find(|known| known["type"] == "FailureTarget" && known["status"] == "True")?;
+    match failure["reason"].as_str() {
+        Some("DeadlineExceeded") => Some(Verdict::DeadlineExceeded),
+        _ => Some(Verdict::BackoffLimitExceeded),
+    }
+}
+
+pub(super) fn is_finished(job: &Item) -> bool {
+    job.holds("Complete") || job.holds("Failed")
+}
+
+pub(super) fn finished_at(job: &Item) -> Option<Time> {
+    let mut conditions = job.list("/status/conditions").iter();
+    let end = conditions.find(|known| known["type"] == "Complete" || known["type"] == "Failed")?;
+    time::read(&end["lastTransitionTime"])
+}
+
+/// The status as the plan has it: pods that are to go are no longer active.
+pub(super) fn of(job: &Item, pods: &[Item], tally: &Tally, plan: &Plan<'_>) -> Value {
+    let count = |counts: &dyn Fn(&Item) -> bool| pods.iter().filter(|pod| counts(pod)).count();
+    let terminating = count(&|pod| pod.is_deleting() && !has_ended(pod));
+    let active = count(&is_active);
+    let mut status = tally.status();
+    status["active"] = json!(active);
+    status["ready"] = json!(count(&|pod| is_active(pod) && is_ready(pod)));
+    status["terminating"] = json!(terminating);
+    status["startTime"] = match (plan.verdict, job.at("/status/startTime")) {
+        (Verdict::Suspended, _) => Value::Null,
+        (_, Value::Null) => json!(time::timestamp()),
+        (_, started) => started.clone(),
+    };
+    let is_over = active + terminating == 0 && tally.is_written();
+    status["conditions"] = json!(conditions(job, plan.verdict, is_over));
+    if plan.verdict == Verdict::Complete && is_over {
+        status["completionTime"] = json!(time::timestamp());
+    }
+    status
+}
+
+fn conditions(job: &Item, verdict: Verdict, is_over: bool) -> Vec<Value> {
+    let known = job.list("/status/conditions");
+    let was_suspended = known.iter().any(|known| known["type"] == "Suspended");
+    let (announced, told, reason, message) = match verdict {
+        Verdict::Running if was_suspended => {
+            return with(known, "Suspended", false, "JobResumed", "Job resumed");
+        }
+        Verdict::Running => return known.to_vec(),
+        Verdict::Suspended => return with(known, "Suspended", true, "JobSuspended", "Job suspended"),
+        Verdict::Complete => (
+            "SuccessCriteriaMet",
+            "Complete",
+            "CompletionsReached",
+            "Reached expected number of succeeded pods",
+        ),
+        Verdict::BackoffLimitExceeded => (
+            "FailureTarget",
+            "Failed",
+            "BackoffLimitExceeded",
+            "Job has reached the specified backoff limit",
+        ),
+        Verdict::DeadlineExceeded => (
+            "FailureTarget",
+            "Failed",
+            "DeadlineExceeded",
+            "Job was active longer than specified deadline",
+        ),
+    };
+    let announced = with(known, announced, true, reason, message);
+    match is_over {
+        true => with(&announced, told, true, reason, message),
+        false => announced,
+    }
+}
+
+/// Conditions of jobs say when they were asked last, too.
+fn with(known: &[Value], kind: &str, holds: bool, reason: &str, message: &str) -> Vec<Value> {
+    let holds = Some(holds);
+    let mut all = conditions::with(
+        known,
+        Condition {
+            kind,
+            holds,
+            reason,
+            message,
+        },
+    );
+    for condition in all.iter_mut().filter(|condition| condition["type"] == kind) {
+        condition["lastProbeTime"] = condition["lastTransitionTime"].clone();
+    }
+    all
+}

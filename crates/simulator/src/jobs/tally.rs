@@ -1,0 +1,142 @@
+//! How many pods of a job have ended, and how.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+
+use super::indexes::Indexes;
+use super::{INDEX, TRACKING};
+use crate::item::Item;
+use crate::pods::has_ended;
+
+/// The counts of a job. Pods that are noted are counted, too; the note says that the count is not yet written.
+#[derive(Debug)]
+pub(super) struct Tally {
+    succeeded: i64,
+    failed: i64,
+    noted: Notes,
+    /// For a job that counts by index, those that are done.
+    pub(super) indexes: Option<Indexes>,
+}
+
+/// The uids of pods that have ended and still have their finalizer.
+#[derive(Debug, Default)]
+struct Notes {
+    succeeded: BTreeSet<String>,
+    failed: BTreeSet<String>,
+}
+
+impl Tally {
+    /// Counts the pods of a job, and names those whose finalizer can be taken off once the status is written.
+    pub(super) fn take<'a>(job: &Item, pods: &'a [Item]) -> (Self, Vec<&'a Item>) {
+        let mut tally = Self::read(job);
+        let tracked = |uid: &str| pods.iter().any(|pod| pod.uid() == uid && is_tracked(pod));
+        tally
+            .noted
+            .succeeded
+            .retain(|uid| tracked(uid) || is_counted(&mut tally.succeeded));
+        tally
+            .noted
+            .failed
+            .retain(|uid| tracked(uid) || is_counted(&mut tally.failed));
+        let is_suspended = job["spec"]["suspend"] == true;
+        let ended: Vec<&Item> = pods
+            .iter()
+            .filter(|pod| is_tracked(pod) && is_over(pod))
+            .collect();
+        for pod in &ended {
+            // A pod that was stopped because its job is suspended has not failed.
+            if !(is_suspended && pod.is_deleting()) {
+                tally.note(pod);
+            }
+        }
+        (tally, ended)
+    }
+
+    fn read(job: &Item) -> Self {
+        let uids = |name: &str| -> BTreeSet<String> {
+            let uids = job
+                .list(&format!("/status/uncountedTerminatedPods/{name}"))
+                .iter();
+            uids.filter_map(Value::as_str).map(str::to_owned).collect()
+        };
+        let end = u64::try_from(job.number("/spec/completions")).unwrap_or_default();
+        let by_index = job.text("/spec/completionMode") == "Indexed";
+        Self {
+            succeeded: job.number("/status/succeeded"),
+            failed: job.number("/status/failed"),
+            noted: Notes {
+                succeeded: uids("succeeded"),
+                failed: uids("failed"),
+            },
+            indexes: by_index.then(|| Indexes::parse(job.text("/status/completedIndexes"), end)),
+        }
+    }
+
+    fn note(&mut self, pod: &Item) {
+        let uid = pod.uid().to_owned();
+        match (pod.text("/status/phase"), &mut self.indexes) {
+            // An index that is done twice is done.
+            ("Succeeded", Some(indexes)) => index_of(pod).into_iter().for_each(|index| indexes.insert(index)),
+            ("Succeeded", None) => drop(self.noted.succeeded.insert(uid)),
+            _ => drop(self.noted.failed.insert(uid)),
+        }
+    }
+
+    pub(super) fn succeeded(&self) -> i64 {
+        match &self.indexes {
+            Some(indexes) => i64::try_from(indexes.len()).unwrap_or(i64::MAX),
+            None => self.succeeded + count(&self.noted.succeeded),
+        }
+    }
+
+    pub(super) fn failed(&self) -> i64 {
+        self.failed + count(&self.noted.failed)
+    }
+
+    /// The part of the status that keeps it.
+    pub(super) fn status(&self) -> Value {
+        let written = match &self.indexes {
+            Some(_) => self.succeeded(),
+            None => self.succeeded,
+        };
+        json!({
+            "succeeded": written,
+            "failed": self.failed,
+            "completedIndexes": self.indexes.as_ref().map(Indexes::text),
+            "uncountedTerminatedPods": {
+                "succeeded": (!self.noted.succeeded.is_empty()).then_some(&self.noted.succeeded),
+                "failed": (!self.noted.failed.is_empty()).then_some(&self.noted.failed),
+            },
+        })
+    }
+
+    /// Whether every pod that was noted is counted.
+    pub(super) fn is_written(&self) -> bool {
+        self.noted.succeeded.is_empty() && self.noted.failed.is_empty()
+    }
+}
+
+/// Makes one more in the count of a note, which is not kept.
+fn is_counted(count: &mut i64) -> bool {
+    *count += 1;
+    false
+}
+
+fn count(uids: &BTreeSet<String>) -> i64 {
+    i64::try_from(uids.len()).unwrap_or(i64::MAX)
+}
+
+/// Which of the completions a pod is for.
+pub(super) fn index_of(pod: &Item) -> Option<u64> {
+    pod.annotation(INDEX)?.parse().ok()
+}
+
+/// Whether a pod has ended, or will never begin: one that is deleted before it has a node.
+fn is_over(pod: &Item) -> bool {
+    has_ended(pod) || (pod.is_deleting() && pod.text("/spec/nodeName").is_empty())
+}
+
+fn is_tracked(pod: &Item) -> bool {
+    pod.finalizers().iter().any(|name| name == TRACKING)
+}
