@@ -1,0 +1,43 @@
+//! The server as its users meet it: the program in a process of its own, over TLS, with data on disk.
+//!
+//! ```text
+//! cargo build --release -p watchkeeper-cli
+//! cargo run --release -p watchkeeper-server --example measure -- target/release/watchkeeper [OBJECTS]
+//! ```
+//!
+//! Each line has the figure, what it must be, and what kube-apiserver v1.37 with etcd 3.7 took on another machine
+//! with two cores; only the orders of magnitude compare. Memory is that of a fresh process per case.
+
+mod cases;
+mod growth;
+mod load;
+mod program;
+mod report;
+
+use std::path::PathBuf;
+
+use program::Program;
+
+/// As many pods, and as many namespaces, as the figures of kube-apiserver were taken with.
+const OBJECTS: usize = 30_000;
+
+type Failure = Box<dyn std::error::Error + Send + Sync>;
+
+#[tokio::main]
+async fn main() -> Result<(), Failure> {
+    let mut arguments = std::env::args().skip(1);
+    let program = arguments
+        .next()
+        .ok_or("say where the program is: target/release/watchkeeper")?;
+    let program = Program::new(PathBuf::from(program))?;
+    let objects = arguments.next().map(|text| text.parse()).transpose()?;
+    let objects: usize = objects.unwrap_or(OBJECTS);
+
+    report::head()?;
+    cases::disk()?;
+    cases::start(&program).await?;
+    cases::full(&program, objects).await?;
+    growth::objects(&program).await?;
+    growth::watches(&program).await?;
+    Ok(())
+}
