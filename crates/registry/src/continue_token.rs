@@ -4,10 +4,12 @@
 //! in a trace: base64 of `{"v":"meta.k8s.io/v1","rv":783,"start":"/name\u0000"}`. `rv` is -1 in the token that
 //! comes with an Expired error: "go on, but with whatever is there now".
 
-use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
+use base64::{DecodeError, Engine as _, alphabet};
 use serde::{Deserialize, Serialize};
 use watchkeeper_storage::Revision;
+use watchkeeper_wire::canonical::syntax_complaint;
 
 /// Where a page starts, and in which state of the store.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,6 +44,23 @@ struct Wire {
     start: String,
 }
 
+/// Reads what Go reads: bits that are left over at the end do not matter.
+const LENIENT: GeneralPurpose = GeneralPurpose::new(
+    &alphabet::URL_SAFE,
+    GeneralPurposeConfig::new()
+        .with_encode_padding(false)
+        .with_decode_padding_mode(DecodePaddingMode::RequireNone)
+        .with_decode_allow_trailing_bits(true),
+);
+
+/// Where Go stops reading: at the byte that is not of the alphabet, or at the start of a last group that is too short.
+fn first_bad_byte(text: &str, error: &DecodeError) -> usize {
+    match error {
+        DecodeError::InvalidByte(offset, _) => *offset,
+        _ => text.len() / 4 * 4,
+    }
+}
+
 /// What `rv` says when any state will do.
 const LATEST: i64 = -1;
 
@@ -56,9 +75,14 @@ impl ContinueToken {
     }
 
     pub(crate) fn decode(text: &str) -> Result<Self, ContinueTokenError> {
-        let malformed = |error: &dyn std::fmt::Display| ContinueTokenError::Malformed(error.to_string());
-        let json = URL_SAFE_NO_PAD.decode(text).map_err(|error| malformed(&error))?;
-        let wire: Wire = serde_json::from_slice(&json).map_err(|error| malformed(&error))?;
+        let json = LENIENT.decode(text).map_err(|error| {
+            let offset = first_bad_byte(text, &error);
+            ContinueTokenError::Malformed(format!("illegal base64 data at input byte {offset}"))
+        })?;
+        let wire: Wire = serde_json::from_slice(&json).map_err(|error| {
+            let complaint = syntax_complaint(&json).unwrap_or_else(|| error.to_string());
+            ContinueTokenError::Malformed(complaint)
+        })?;
         if wire.v != "meta.k8s.io/v1" {
             return Err(ContinueTokenError::Version);
         }
@@ -121,5 +145,22 @@ mod tests {
         ] {
             assert!(ContinueToken::decode(&bad).is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn what_is_no_token_is_refused_in_gos_words() {
+        let check = |text: &str, expected: &str| {
+            let refused = ContinueToken::decode(text).unwrap_err().to_string();
+            assert_eq!(
+                refused,
+                format!("continue key is not valid: {expected}"),
+                "{text}"
+            );
+        };
+        check("a*b", "illegal base64 data at input byte 1");
+        check("abcde", "illegal base64 data at input byte 4");
+        check("bm9wZQ", "invalid character 'o' in literal null (expecting 'u')");
+        // Left-over bits are not looked at, what the others spell is.
+        check("zzz", "invalid character 'Ï' looking for beginning of value");
     }
 }

@@ -108,8 +108,8 @@ where
     Ok(whole.freeze())
 }
 
-/// Reads what nobody wanted of a request's body, if that is not much: HTTP/1.1 clients can then go on using the
-/// connection. Answers whether all of it is read.
+/// Reads what nobody wanted of a request's body, if that is not much: clients then see the answer and can go on using
+/// the connection. Answers whether all of it is read.
 pub(crate) async fn discard<B>(body: &mut B) -> bool
 where
     B: Body<Data = Bytes> + Unpin,

@@ -111,8 +111,9 @@ pub(crate) async fn serve(server: Arc<Shared>, peer: Arc<Peer>, request: Request
         .metrics
         .answered(labels, answer.status().as_u16(), began.elapsed());
     let mut answer = respond::finish(answer, &request_headers, &audit_id);
-    if version < Version::HTTP_2 && !discard(&mut body).await {
-        // The next request would begin within this one's body.
+    // Answered before its body was read. On HTTP/2 a client that is still sending may take the end of the stream for
+    // a failure and never look at the answer; on HTTP/1.1 the next request would begin within this one's body.
+    if !discard(&mut body).await && version < Version::HTTP_2 {
         let close = HeaderValue::from_static("close");
         answer.headers_mut().insert(CONNECTION, close);
     }

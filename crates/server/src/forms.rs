@@ -8,7 +8,7 @@ use watchkeeper_meta::{Status, Time};
 use watchkeeper_registry::encode::{self, OutputForm, View};
 use watchkeeper_registry::{Definition, IncludeObject, List, StoredObject, TablePrinter, WatchItem};
 use watchkeeper_wire::protobuf::frame::{self, WatchFrame};
-use watchkeeper_wire::protobuf::{Envelope, Message, encode_body};
+use watchkeeper_wire::protobuf::{Envelope, Message, encode_body, encode_message};
 use watchkeeper_wire::schema::Schema;
 
 use crate::negotiate::{Accepted, Encoding, MetaVersion, Transform};
@@ -94,6 +94,24 @@ pub(crate) fn value(value: &Value, encoding: Encoding) -> Result<Bytes, Status> 
             Ok(without_markup(out.into()))
         }
     }
+}
+
+/// A document of the meta group, which belongs to no API version of its own, as protobuf.
+pub(crate) fn meta_value(value: &Value) -> Result<Bytes, Status> {
+    let text = |name: &str| value[name].as_str().unwrap_or_default();
+    let schema = Schema::builtin();
+    let kind = text("kind");
+    let id = schema.type_named(&format!("meta/v1.{kind}"));
+    let id = id.ok_or_else(|| Status::internal_error(format!("{kind} has no schema")))?;
+    let raw = encode_message(schema, id, value).map_err(Status::internal_error)?;
+    let mut out = Vec::with_capacity(raw.len() + 64);
+    Envelope {
+        api_version: text("apiVersion"),
+        kind,
+        raw: &raw,
+    }
+    .write(&mut out);
+    Ok(out.into())
 }
 
 /// A tree as YAML.

@@ -1,6 +1,7 @@
 //! One handler per verb: a [`Call`] and its route in, an answer out.
 
 mod binding;
+mod component_status;
 mod create;
 mod debug;
 mod delete;
@@ -12,6 +13,7 @@ mod kubelet;
 mod list;
 mod objects;
 mod openapi;
+mod openid;
 mod options_body;
 mod patch;
 mod reviews;
@@ -37,6 +39,11 @@ pub(crate) async fn answer(call: Call, route: Route, body: &mut Incoming) -> Res
         Route::Root => documents::root(&call),
         Route::Version => Ok(documents::version()),
         Route::Metrics => Ok(documents::metrics(&call)),
+        Route::HealthMetrics => Ok(documents::health_metrics(&call).await),
+        Route::Statusz => Ok(documents::statusz(&call)),
+        Route::Flagz => Ok(documents::flagz(&call)),
+        Route::OpenIdConfiguration => Ok(openid::configuration(&call)),
+        Route::JsonWebKeys => Ok(openid::keys(&call)),
         Route::Health(probe, check) => Ok(documents::health(&call, probe, check.as_deref()).await),
         Route::Debug(what) => debug::debug(&call, &what).await,
         Route::CoreVersions => discovery::core_versions(&call),
@@ -81,6 +88,9 @@ async fn resource(call: Call, route: &ResourceRoute, body: &mut Incoming) -> Res
         Some(other) => return Err(not_served(route, other)),
     };
     match route.verb {
+        Verb::Get | Verb::List if component_status::is_asked(route) => {
+            component_status::answer(&call, route).await
+        }
         Verb::Get => get::get(&call, route).await,
         Verb::List => list::list(&call, route).await,
         Verb::Watch => watch::watch(call, route).await,

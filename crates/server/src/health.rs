@@ -1,7 +1,8 @@
 //! `/healthz`, `/livez` and `/readyz`: whether the server works, check by check.
 //!
-//! The checks are this server's own. Storage is called `etcd`, because that is the name under which operators'
-//! probes ask for it.
+//! The checks have the names and the order of kube-apiserver's, because operators' probes ask for them by name: storage
+//! is called `etcd`. Whatever a real server does after its start is done here before the first connection is taken, so
+//! those checks hold as soon as anybody can ask.
 
 use http::StatusCode;
 
@@ -28,6 +29,40 @@ pub(crate) struct Health {
     pub draining: bool,
 }
 
+/// What a real server reports when something it began at its start is done.
+const STARTED: [&str; 30] = [
+    "poststarthook/start-apiserver-admission-initializer",
+    "poststarthook/generic-apiserver-start-informers",
+    "poststarthook/priority-and-fairness-config-consumer",
+    "poststarthook/priority-and-fairness-filter",
+    "poststarthook/storage-object-count-tracker-hook",
+    "poststarthook/start-apiextensions-informers",
+    "poststarthook/start-apiextensions-controllers",
+    "poststarthook/crd-informer-synced",
+    "poststarthook/start-system-namespaces-controller",
+    "poststarthook/peer-endpoint-reconciler-controller",
+    "poststarthook/start-cluster-authentication-info-controller",
+    "poststarthook/start-kube-apiserver-identity-lease-controller",
+    "poststarthook/start-kube-apiserver-identity-lease-garbage-collector",
+    "poststarthook/storage-readiness",
+    "poststarthook/start-legacy-token-tracking-controller",
+    "poststarthook/start-service-ip-repair-controllers",
+    "poststarthook/rbac/bootstrap-roles",
+    "poststarthook/scheduling/bootstrap-system-priority-classes",
+    "poststarthook/priority-and-fairness-config-producer",
+    "poststarthook/bootstrap-controller",
+    "poststarthook/start-kubernetes-service-cidr-controller",
+    "poststarthook/start-kube-aggregator-informers",
+    "poststarthook/apiservice-status-local-available-controller",
+    "poststarthook/apiservice-status-remote-available-controller",
+    "poststarthook/apiservice-registration-controller",
+    "poststarthook/apiservice-discovery-controller",
+    "poststarthook/kube-apiserver-autoregistration",
+    "autoregister-completion",
+    "poststarthook/apiservice-openapi-controller",
+    "poststarthook/apiservice-openapiv3-controller",
+];
+
 impl HealthProbe {
     /// All of them.
     pub const ALL: [Self; 3] = [Self::Healthz, Self::Livez, Self::Readyz];
@@ -47,18 +82,22 @@ impl HealthProbe {
     }
 
     /// The checks behind this question, in the order they are shown.
-    pub(crate) fn checks(self) -> &'static [&'static str] {
-        match self {
-            Self::Healthz | Self::Livez => &["ping", "etcd"],
-            Self::Readyz => &["ping", "etcd", "shutdown"],
-        }
+    pub(crate) fn checks(self) -> impl Iterator<Item = &'static str> {
+        let (before, after): (&[_], &[_]) = match self {
+            Self::Healthz | Self::Livez => (&["ping", "log", "loopback-serving-certificate", "etcd"], &[]),
+            Self::Readyz => (
+                &["ping", "log", "etcd", "etcd-readiness", "informer-sync"],
+                &["shutdown"],
+            ),
+        };
+        before.iter().chain(&STARTED).chain(after).copied()
     }
 }
 
 impl Health {
     fn passes(self, check: &str) -> bool {
         match check {
-            "etcd" => self.storage,
+            "etcd" | "etcd-readiness" | "poststarthook/storage-readiness" => self.storage,
             "shutdown" => !self.draining,
             _ => true,
         }
@@ -66,7 +105,7 @@ impl Health {
 
     /// Answers one check: `/livez/etcd`.
     pub(crate) fn answer_check(self, probe: HealthProbe, check: &str) -> Answer {
-        match probe.checks().contains(&check) {
+        match probe.checks().any(|known| known == check) {
             false => plain_text(StatusCode::NOT_FOUND, "404 page not found\n"),
             true if self.passes(check) => text(StatusCode::OK, "ok"),
             true => plain_text(
@@ -97,6 +136,19 @@ impl Health {
             (false, true) => plain_text(StatusCode::OK, format!("{}{name} check passed\n", report.lines)),
             (false, false) => plain_text(StatusCode::OK, "ok"),
         }
+    }
+
+    /// Every check as a metric that is 1 while it passes.
+    pub(crate) fn metrics(self) -> String {
+        const NAME: &str = "kubernetes_healthcheck";
+        let mut page = format!("# HELP {NAME} Whether a health check passes.\n# TYPE {NAME} gauge\n");
+        for probe in HealthProbe::ALL {
+            for check in probe.checks() {
+                let (probe, passes) = (probe.as_str(), u8::from(self.passes(check)));
+                page.push_str(&format!("{NAME}{{name=\"{check}\",type=\"{probe}\"}} {passes}\n"));
+            }
+        }
+        page
     }
 
     fn report(self, probe: HealthProbe, excluded: &mut Vec<String>) -> Report {
@@ -137,40 +189,47 @@ mod tests {
     use super::*;
     use crate::body::ResponseBody;
 
-    fn check(health: Health, query: &str, expected: &str) {
+    fn report(health: Health, query: &str) -> (u16, String) {
         let answer = health.answer(HealthProbe::Readyz, query);
         let code = answer.status().as_u16();
         let ResponseBody::Whole(Some(bytes)) = answer.into_body() else {
             panic!("no body");
         };
-        assert_eq!(
-            format!("{code} {}", std::str::from_utf8(&bytes).unwrap()),
-            expected
-        );
+        (code, String::from_utf8(bytes.into()).unwrap())
     }
+
+    const WELL: Health = Health {
+        storage: true,
+        draining: false,
+    };
 
     #[test]
     fn every_check_is_listed() {
-        let well = Health {
-            storage: true,
-            draining: false,
-        };
-        check(well, "", "200 ok");
-        let all = "200 [+]ping ok\n[+]etcd ok\n[+]shutdown ok\nreadyz check passed\n";
-        check(well, "verbose", all);
-        let excluded = "200 [+]ping ok\n[+]etcd excluded: ok\n[+]shutdown ok\nwarn: some health checks cannot be \
-                        excluded: no matches for \"nope\"\nreadyz check passed\n";
-        check(well, "verbose=1&exclude=etcd&exclude=nope", excluded);
+        assert_eq!(report(WELL, ""), (200, "ok".to_owned()));
+        let (code, page) = report(WELL, "verbose");
+        assert_eq!(code, 200);
+        assert!(page.starts_with("[+]ping ok\n[+]log ok\n[+]etcd ok\n"), "{page}");
+        assert!(page.ends_with("[+]shutdown ok\nreadyz check passed\n"), "{page}");
+    }
+
+    #[test]
+    fn excluded_checks_are_named() {
+        let (_, page) = report(WELL, "verbose=1&exclude=etcd&exclude=nope");
+        assert!(page.contains("[+]etcd excluded: ok\n"), "{page}");
+        let unknown = "warn: some health checks cannot be excluded: no matches for \"nope\"\n";
+        assert!(page.contains(unknown), "{page}");
     }
 
     #[test]
     fn a_failed_check_is_named_even_if_nobody_asked() {
         let draining = Health {
-            storage: true,
             draining: true,
+            ..WELL
         };
-        let failed = "500 [+]ping ok\n[+]etcd ok\n[-]shutdown failed: reason withheld\nreadyz check failed\n";
-        check(draining, "", failed);
-        check(draining, "exclude=shutdown", "200 ok");
+        let (code, page) = report(draining, "");
+        assert_eq!(code, 500);
+        let failed = "[-]shutdown failed: reason withheld\nreadyz check failed\n";
+        assert!(page.ends_with(failed), "{page}");
+        assert_eq!(report(draining, "exclude=shutdown"), (200, "ok".to_owned()));
     }
 }

@@ -17,6 +17,9 @@ use crate::version::KUBERNETES_MINOR;
 
 use schemas::Definitions;
 
+/// Documents whose answer has no schema.
+const PLAIN: [&str; 3] = [".well-known/openid-configuration", "openid/v1/jwks", "version"];
+
 /// The index: every document's address. The hash in it changes when the document may have changed, so that clients
 /// can keep what they have.
 pub(crate) fn index(catalog: &Catalog) -> Value {
@@ -101,7 +104,7 @@ fn discovery_document(schema: &Schema, path: &str) -> Value {
         _ => "meta/v1.APIGroup",
     };
     let (address, operation) = match path {
-        "version" => (format!("/{path}/"), paths::plain_get("version", None)),
+        path if PLAIN.contains(&path) => (format!("/{path}/"), paths::plain_get(path, None)),
         _ => (
             format!("/{path}/"),
             paths::plain_get(path, definitions.reference(answer)),
@@ -132,7 +135,11 @@ fn info() -> Value {
 
 /// Every path of the index.
 fn document_paths(catalog: &Catalog) -> Vec<String> {
-    let mut paths: Vec<String> = ["api", "apis", "version"].map(str::to_owned).to_vec();
+    let mut paths: Vec<String> = [&["api", "apis"][..], &PLAIN]
+        .concat()
+        .into_iter()
+        .map(str::to_owned)
+        .collect();
     for group in catalog.groups() {
         paths.extend((!group.name.is_empty()).then(|| format!("apis/{}", group.name)));
         paths.extend(

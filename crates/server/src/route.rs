@@ -23,6 +23,16 @@ pub enum Route {
     Version,
     /// `/metrics`.
     Metrics,
+    /// `/metrics/slis`: the health checks as metrics.
+    HealthMetrics,
+    /// `/statusz`: since when the server runs.
+    Statusz,
+    /// `/flagz`: how it was started.
+    Flagz,
+    /// `/.well-known/openid-configuration`: how tokens of service accounts can be checked.
+    OpenIdConfiguration,
+    /// `/openid/v1/jwks`: the key they can be checked with.
+    JsonWebKeys,
     /// `/healthz`, `/livez`, `/readyz`, or one check below them.
     Health(HealthProbe, Option<String>),
     /// `/debug/{what}`: faults on demand, where they are switched on.
@@ -82,6 +92,11 @@ impl Route {
             [] => Ok(Self::Root),
             ["version"] => only_get(method, Self::Version),
             ["metrics"] => Ok(Self::Metrics),
+            ["metrics", "slis"] => Ok(Self::HealthMetrics),
+            ["statusz"] => Ok(Self::Statusz),
+            ["flagz"] => Ok(Self::Flagz),
+            [".well-known", "openid-configuration"] => only_get(method, Self::OpenIdConfiguration),
+            ["openid", "v1", "jwks"] => only_get(method, Self::JsonWebKeys),
             ["debug", what] => Ok(Self::Debug((*what).to_owned())),
             ["openapi", "v2"] => Ok(Self::OpenApiV2),
             ["openapi", "v3"] => Ok(Self::OpenApiV3Index),

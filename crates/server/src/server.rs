@@ -8,6 +8,7 @@ use std::sync::{Arc, OnceLock, RwLock};
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
+use tokio::time::Instant;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -153,6 +154,7 @@ impl Builder {
             service_account_key: OnceLock::new(),
             address: address.map_or_else(|| "localhost".to_owned(), |address| address.to_string()),
             debug_endpoints: self.debug_endpoints,
+            started: Instant::now(),
             in_flight: InFlight::default(),
             faults: Arc::new(Faults::default()),
             metrics: Metrics::default(),

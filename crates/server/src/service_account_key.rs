@@ -1,40 +1,42 @@
 //! The key that signs the tokens of service accounts, and knows them again.
 //!
-//! It is made anew with every server and never leaves it: tokens end with the server that issued them, or earlier,
-//! when they say so. Whether the account is still there is not asked again.
+//! It is made anew with every server and its private half never leaves it: tokens end with the server that issued
+//! them, or earlier, when they say so. Whether the account is still there is not asked again. The public half is
+//! served to whoever wants to check a token without asking (OpenID Connect discovery).
 
-use aws_lc_rs::{hmac, rand};
+use aws_lc_rs::digest;
+use aws_lc_rs::rand::SystemRandom;
+use aws_lc_rs::signature::{
+    ECDSA_P256_SHA256_FIXED, ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair as _, UnparsedPublicKey,
+};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use serde_json::Value;
-
+use serde_json::{Value, json};
 use watchkeeper_registry::User;
 
 /// Who issues tokens, and whom they are for if nobody says.
 pub(crate) const ISSUER: &str = "https://kubernetes.default.svc";
 
 /// How tokens are signed, as their header calls it.
-pub(crate) const ALGORITHM: &str = "HS256";
+pub(crate) const ALGORITHM: &str = "ES256";
 
-/// The bytes of randomness in a key: as many as the hash has.
-const KEY_BYTES: usize = 32;
+/// The bytes of one coordinate of a public key. The key is a byte that says "uncompressed" and two of them.
+const COORDINATE_BYTES: usize = 32;
 
 /// A key of one server.
 pub(crate) struct ServiceAccountKey {
-    key: hmac::Key,
+    key: EcdsaKeyPair,
     id: String,
 }
 
 impl ServiceAccountKey {
     /// Makes a key nobody can guess.
     pub(crate) fn random() -> Self {
-        let mut bytes = [0; KEY_BYTES + 8];
-        rand::fill(&mut bytes).expect("the system has a source of randomness");
-        let (secret, id) = bytes.split_at(KEY_BYTES);
-        Self {
-            key: hmac::Key::new(hmac::HMAC_SHA256, secret),
-            id: URL_SAFE_NO_PAD.encode(id),
-        }
+        let key = EcdsaKeyPair::generate(&ECDSA_P256_SHA256_FIXED_SIGNING)
+            .expect("the system has a source of randomness");
+        let id = digest::digest(&digest::SHA256, key.public_key().as_ref());
+        let id = URL_SAFE_NO_PAD.encode(id.as_ref());
+        Self { key, id }
     }
 
     /// What the header of a token calls the key.
@@ -44,14 +46,27 @@ impl ServiceAccountKey {
 
     /// The signature of these bytes.
     pub(crate) fn sign(&self, said: &[u8]) -> Vec<u8> {
-        hmac::sign(&self.key, said).as_ref().to_vec()
+        let signature = self.key.sign(&SystemRandom::new(), said);
+        let signature = signature.expect("the system has a source of randomness");
+        signature.as_ref().to_vec()
+    }
+
+    /// The public half as a set of one JSON Web Key.
+    pub(crate) fn public_keys(&self) -> Value {
+        let (x, y) = self.key.public_key().as_ref()[1..].split_at(COORDINATE_BYTES);
+        let [x, y] = [x, y].map(|coordinate| URL_SAFE_NO_PAD.encode(coordinate));
+        let key = json!({
+            "use": "sig", "kty": "EC", "kid": self.id, "crv": "P-256", "alg": ALGORITHM, "x": x, "y": y,
+        });
+        json!({ "keys": [key] })
     }
 
     /// Whom a token speaks of, if this server issued it for itself and it has not run out; `now` in seconds.
     pub(crate) fn user(&self, token: &str, now: i64) -> Option<User> {
         let (said, signature) = token.rsplit_once('.')?;
         let signature = URL_SAFE_NO_PAD.decode(signature).ok()?;
-        hmac::verify(&self.key, said.as_bytes(), &signature).ok()?;
+        let public = UnparsedPublicKey::new(&ECDSA_P256_SHA256_FIXED, self.key.public_key().as_ref());
+        public.verify(said.as_bytes(), &signature).ok()?;
         let claims = URL_SAFE_NO_PAD.decode(said.split_once('.')?.1).ok()?;
         let claims: Value = serde_json::from_slice(&claims).ok()?;
         let number = |name: &str| claims[name].as_i64().unwrap_or_default();
@@ -102,6 +117,21 @@ mod tests {
         for (now, why) in [(99, "not yet"), (200, "no longer")] {
             assert_eq!(key.user(&token, now), None, "{why}");
         }
+    }
+
+    #[test]
+    fn the_public_key_is_enough_to_know_a_token() {
+        let key = ServiceAccountKey::random();
+        let keys = key.public_keys();
+        let decode = |name: &str| {
+            let text = keys["keys"][0][name].as_str().unwrap();
+            URL_SAFE_NO_PAD.decode(text).unwrap()
+        };
+        let point = [&[4][..], &decode("x"), &decode("y")].concat();
+        let public = UnparsedPublicKey::new(&ECDSA_P256_SHA256_FIXED, point);
+        assert!(public.verify(b"said", &key.sign(b"said")).is_ok());
+        assert!(public.verify(b"sad", &key.sign(b"said")).is_err());
+        assert_eq!(keys["keys"][0]["kid"], key.id());
     }
 
     #[test]

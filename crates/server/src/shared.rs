@@ -3,6 +3,7 @@
 
 use std::sync::{Arc, OnceLock, RwLock};
 
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use watchkeeper_registry::Registry;
@@ -26,7 +27,7 @@ pub(crate) struct Shared {
     /// What is served; replaced as a whole when that changes.
     pub catalog: RwLock<Arc<Catalog>>,
     pub tokens: Tokens,
-    /// Made when the first token is asked for: gathering randomness takes a while.
+    /// Made when it is first needed: gathering randomness takes a while.
     pub service_account_key: OnceLock<ServiceAccountKey>,
     /// The names the server answers to.
     pub hosts: Vec<String>,
@@ -34,6 +35,8 @@ pub(crate) struct Shared {
     pub address: String,
     /// Whether faults can be asked for over the wire.
     pub debug_endpoints: bool,
+    /// When the server began to serve.
+    pub started: Instant,
     pub in_flight: InFlight,
     pub faults: Arc<Faults>,
     pub metrics: Metrics,
@@ -48,6 +51,11 @@ impl Shared {
     pub(crate) fn issued_to(&self, token: &str) -> Option<User> {
         let now = self.registry.clock().now().seconds;
         self.service_account_key.get()?.user(token, now)
+    }
+
+    /// The key that signs tokens, made when it is first needed.
+    pub(crate) fn service_account_key(&self) -> &ServiceAccountKey {
+        self.service_account_key.get_or_init(ServiceAccountKey::random)
     }
 
     /// What is served now.

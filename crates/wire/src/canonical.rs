@@ -22,6 +22,7 @@ mod syntax;
 mod walk;
 
 pub use body::{Body, BodyError, read_body};
+pub use syntax::message as syntax_complaint;
 
 use std::fmt;
 

@@ -3,10 +3,13 @@
 use http::header::{CACHE_CONTROL, ETAG, IF_NONE_MATCH, VARY};
 use http::{HeaderValue, StatusCode};
 use serde::Serialize;
+use serde_json::Value;
+use watchkeeper_meta::Status;
 
 use crate::body::ResponseBody;
 use crate::discovery::{Aggregated, ApiVersions, Group, GroupList, ResourceList, etag};
 use crate::filter::Call;
+use crate::forms;
 use crate::negotiate::{Accepted, Encoding, Offer, Transform, accept};
 use crate::respond::{Answer, Failure, encoded, to_json, with_type};
 
@@ -19,10 +22,7 @@ pub(super) fn core_versions(call: &Call) -> Result<Answer, Failure> {
     let form = form(call, Offer::Discovery)?;
     match form.transform {
         Transform::AggregatedDiscovery => Ok(aggregated(call, &Aggregated::core(&catalog))),
-        _ => Ok(document(
-            &ApiVersions::of(&catalog, call.server.address.clone()),
-            form,
-        )),
+        _ => document(&ApiVersions::of(&catalog, call.server.address.clone()), form),
     }
 }
 
@@ -32,7 +32,7 @@ pub(super) fn groups(call: &Call) -> Result<Answer, Failure> {
     let form = form(call, Offer::Discovery)?;
     match form.transform {
         Transform::AggregatedDiscovery => Ok(aggregated(call, &Aggregated::groups(&catalog))),
-        _ => Ok(document(&GroupList::of(&catalog), form)),
+        _ => document(&GroupList::of(&catalog), form),
     }
 }
 
@@ -40,17 +40,14 @@ pub(super) fn groups(call: &Call) -> Result<Answer, Failure> {
 pub(super) fn group(call: &Call, name: &str) -> Result<Answer, Failure> {
     let catalog = call.server.catalog();
     let group = catalog.group(name).ok_or(Failure::NoSuchPage)?;
-    Ok(document(&Group::of(group), form(call, Offer::Plain)?))
+    document(&Group::of(group), form(call, Offer::Plain)?)
 }
 
 /// `GET /api/{version}`, `GET /apis/{group}/{version}`.
 pub(super) fn resources(call: &Call, group: &str, version: &str) -> Result<Answer, Failure> {
     let catalog = call.server.catalog();
     let version = catalog.version(group, version).ok_or(Failure::NoSuchPage)?;
-    Ok(document(
-        &ResourceList::of(group, version),
-        form(call, Offer::Plain)?,
-    ))
+    document(&ResourceList::of(group, version), form(call, Offer::Plain)?)
 }
 
 fn form(call: &Call, offer: Offer) -> Result<Accepted, Failure> {
@@ -61,13 +58,18 @@ fn form(call: &Call, offer: Offer) -> Result<Accepted, Failure> {
     })
 }
 
-/// A document, as JSON: clients that would rather have it otherwise take it like this too.
-fn document(document: &impl Serialize, form: Accepted) -> Answer {
-    let form = Accepted {
-        encoding: Encoding::Json,
-        ..form
+/// A document in the encoding asked for.
+fn document(document: &impl Serialize, form: Accepted) -> Result<Answer, Failure> {
+    let bytes = match form.encoding {
+        Encoding::Json => to_json(document).into(),
+        Encoding::Yaml => forms::yaml(&tree(document)?).into(),
+        Encoding::Protobuf => forms::meta_value(&tree(document)?)?,
     };
-    encoded(StatusCode::OK, form, to_json(document).into())
+    Ok(encoded(StatusCode::OK, form, bytes))
+}
+
+fn tree(document: &impl Serialize) -> Result<Value, Status> {
+    serde_json::to_value(document).map_err(Status::internal_error)
 }
 
 /// The aggregated document, or nothing if the client has it already.

@@ -5,18 +5,26 @@ use serde::Serialize;
 
 use crate::HealthProbe;
 use crate::filter::Call;
-use crate::respond::{Answer, Failure, json, with_type};
+use crate::respond::{Answer, Failure, json, text, with_type};
 use crate::version::Version;
 
+/// What pages say that have no form to rely on.
+const FOR_PEOPLE: &str = "For people: the form of this page may change.\n";
+
 /// What stands at the root besides groups and health checks.
-const PATHS: [&str; 8] = [
+const PATHS: [&str; 13] = [
+    "/.well-known/openid-configuration",
     "/api",
     "/apis",
     "/apis/",
+    "/flagz",
     "/metrics",
+    "/metrics/slis",
     "/openapi/v2",
     "/openapi/v3",
     "/openapi/v3/",
+    "/openid/v1/jwks",
+    "/statusz",
     "/version",
 ];
 
@@ -42,7 +50,7 @@ pub(super) fn root(call: &Call) -> Result<Answer, Failure> {
     }
     for probe in HealthProbe::ALL {
         let root = format!("/{}", probe.as_str());
-        paths.extend(probe.checks().iter().map(|check| format!("{root}/{check}")));
+        paths.extend(probe.checks().map(|check| format!("{root}/{check}")));
         paths.push(root);
     }
     paths.sort();
@@ -60,6 +68,32 @@ pub(super) fn metrics(call: &Call) -> Answer {
     let open_streams = call.server.faults.open_streams(&Default::default());
     let page = call.server.metrics.page(open_streams);
     with_type(StatusCode::OK, "text/plain; version=0.0.4; charset=utf-8", page)
+}
+
+/// `GET /metrics/slis`: every health check as a number, for whoever keeps score over time.
+pub(super) async fn health_metrics(call: &Call) -> Answer {
+    let page = call.server.health().await.metrics();
+    with_type(StatusCode::OK, "text/plain; version=0.0.4; charset=utf-8", page)
+}
+
+/// `GET /statusz`: since when the server runs.
+pub(super) fn statusz(call: &Call) -> Answer {
+    let page = format!(
+        "watchkeeper statusz\n{FOR_PEOPLE}\nUp: {} s\nVersion: {}\n",
+        call.server.started.elapsed().as_secs(),
+        env!("CARGO_PKG_VERSION"),
+    );
+    text(StatusCode::OK, page)
+}
+
+/// `GET /flagz`: how it was started.
+pub(super) fn flagz(call: &Call) -> Answer {
+    let server = &call.server;
+    let page = format!(
+        "watchkeeper flagz\n{FOR_PEOPLE}\naddress={}\ndebug-endpoints={}\n",
+        server.address, server.debug_endpoints,
+    );
+    text(StatusCode::OK, page)
 }
 
 /// `GET /healthz`, `/livez`, `/readyz`, or one check of theirs.

@@ -1,7 +1,7 @@
 //! GET of one object.
 
 use http::StatusCode;
-use watchkeeper_meta::GetOptions;
+use watchkeeper_meta::{GetOptions, QueryParams, Status};
 
 use super::objects::{definition, form, object_answer};
 use crate::filter::Call;
@@ -12,6 +12,7 @@ use crate::route::ResourceRoute;
 pub(super) async fn get(call: &Call, route: &ResourceRoute) -> Result<Answer, Failure> {
     let form = form(call, Offer::Objects)?;
     let definition = definition(call, route)?;
+    refuse_export(call.query())?;
     let options = GetOptions::from_query(call.query());
     let namespace = route.namespace.as_deref().unwrap_or_default();
     let name = route.name.as_deref().unwrap_or_default();
@@ -21,4 +22,13 @@ pub(super) async fn get(call: &Call, route: &ResourceRoute) -> Result<Answer, Fa
         .get(&definition, namespace, name, &options)
         .await?;
     object_answer(StatusCode::OK, &definition, &object, form)
+}
+
+/// Old clients asked for objects without what a cluster had added. Real servers refuse rather than ignore it.
+fn refuse_export(query: &str) -> Result<(), Status> {
+    if QueryParams::parse(query).flag("export") {
+        let text = "the export parameter, deprecated since v1.14, is no longer supported";
+        return Err(Status::bad_request(text));
+    }
+    Ok(())
 }

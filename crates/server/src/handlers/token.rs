@@ -11,7 +11,7 @@ use crate::forms;
 use crate::negotiate::Offer;
 use crate::respond::{Answer, Failure, encoded};
 use crate::route::ResourceRoute;
-use crate::service_account_key::{ALGORITHM, ISSUER, ServiceAccountKey};
+use crate::service_account_key::{ALGORITHM, ISSUER};
 
 pub(super) async fn token(call: &Call, route: &ResourceRoute, bytes: Bytes) -> Result<Answer, Failure> {
     let form = form(call, Offer::Virtual)?.accepted;
@@ -26,10 +26,7 @@ pub(super) async fn token(call: &Call, route: &ResourceRoute, bytes: Bytes) -> R
         options.dry_run,
         options.field_validation,
     );
-    let key = call
-        .server
-        .service_account_key
-        .get_or_init(ServiceAccountKey::random);
+    let key = call.server.service_account_key();
     let issuer = TokenIssuer {
         name: ISSUER,
         algorithm: ALGORITHM,

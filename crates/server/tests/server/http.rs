@@ -176,3 +176,99 @@ async fn a_public_address_needs_credentials() {
     let refused = Server::builder().listen(public).start().await.unwrap_err();
     assert!(matches!(refused, StartError::Exposed(_)), "{refused}");
 }
+
+async fn admin(server: &Handle) -> Client {
+    let pipe = server.connector().connect().await.unwrap();
+    Client::http2(pipe).await.with_token(server)
+}
+
+#[tokio::test]
+async fn discovery_is_answered_in_every_encoding() {
+    let server = in_process().await;
+    let mut client = admin(&server).await;
+    for path in ["/api", "/api/v1", "/apis", "/apis/apps", "/apis/apps/v1"] {
+        let protobuf = [("accept", "application/vnd.kubernetes.protobuf")];
+        let answer = client.send(Method::GET, path, &protobuf, "").await;
+        assert_eq!(answer.header("content-type"), protobuf[0].1, "{path}");
+        assert!(answer.body.starts_with(b"k8s\0"), "{path}");
+        let answer = client
+            .send(Method::GET, path, &[("accept", "application/yaml")], "")
+            .await;
+        assert_eq!(answer.header("content-type"), "application/yaml", "{path}");
+        assert!(answer.text().contains("kind: API"), "{path}: {}", answer.text());
+    }
+    server.shutdown().await;
+}
+
+#[tokio::test]
+async fn the_keys_of_service_account_tokens_are_published() {
+    let server = in_process().await;
+    let mut client = admin(&server).await;
+    let configuration = client.get("/.well-known/openid-configuration").await.json();
+    assert_eq!(configuration["issuer"], "https://kubernetes.default.svc");
+    let keys = client.get("/openid/v1/jwks").await;
+    assert_eq!(keys.header("content-type"), "application/jwk-set+json");
+    let account = r#"{"metadata":{"name":"robot"}}"#;
+    let accounts = "/api/v1/namespaces/default/serviceaccounts";
+    client.send(Method::POST, accounts, &[], account).await;
+    let token = client
+        .send(Method::POST, &format!("{accounts}/robot/token"), &[], "{}")
+        .await
+        .json();
+    let token = token["status"]["token"].as_str().unwrap();
+    // Whoever holds such a token may look up how it is checked, and is known by it.
+    let mut robot = Client::http2(server.connector().connect().await.unwrap())
+        .await
+        .with_bearer(token);
+    assert_eq!(robot.get("/openid/v1/jwks").await.json(), keys.json());
+    assert_eq!(robot.get("/metrics").await.status, 403);
+    server.shutdown().await;
+}
+
+#[tokio::test]
+async fn the_parts_of_the_control_plane_are_well() {
+    let server = in_process().await;
+    let mut client = admin(&server).await;
+    let list = client.get("/api/v1/componentstatuses").await;
+    assert_eq!(
+        list.header("warning"),
+        "299 - \"v1 ComponentStatus is deprecated in v1.19+\""
+    );
+    assert_eq!(list.json()["items"][0]["metadata"]["name"], "etcd-0");
+    let page = client.get("/metrics/slis").await.text();
+    assert!(
+        page.contains("kubernetes_healthcheck{name=\"etcd\",type=\"livez\"} 1\n"),
+        "{page}"
+    );
+    for path in ["/statusz", "/flagz"] {
+        assert_eq!(client.get(path).await.status, 200, "{path}");
+    }
+    server.shutdown().await;
+}
+
+#[tokio::test]
+async fn an_export_is_refused() {
+    let server = in_process().await;
+    let mut client = admin(&server).await;
+    let answer = client.get("/api/v1/namespaces/default?export=true").await;
+    assert_eq!(answer.status, 400);
+    assert!(answer.text().contains("no longer supported"), "{}", answer.text());
+    assert_eq!(
+        client.get("/api/v1/namespaces/default?export=false").await.status,
+        200
+    );
+    server.shutdown().await;
+}
+
+/// A client that is still sending when it is refused sees the refusal, not a broken stream.
+#[tokio::test]
+async fn a_refusal_is_seen_by_a_client_that_is_still_sending() {
+    let server = in_process().await;
+    let mut client = admin(&server).await;
+    let body = "x".repeat(200 * 1024);
+    for _ in 0..20 {
+        let answer = client.send(Method::POST, "/api/v1/configmaps", &[], &body).await;
+        assert_eq!(answer.status, 405);
+    }
+    server.shutdown().await;
+}

@@ -3,8 +3,8 @@
 //! Go's scanner names the first byte that cannot stand where it does, and what it was looking for. This is the
 //! same walk: one function per thing that can be looked for.
 
-/// Go's complaint; `None` when Go would read the text.
-pub(super) fn message(text: &[u8]) -> Option<String> {
+/// What Go says about a text that is not JSON; `None` when Go would read it.
+pub fn message(text: &[u8]) -> Option<String> {
     let mut scanner = Scanner {
         text,
         at: 0,

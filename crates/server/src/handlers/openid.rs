@@ -1,0 +1,40 @@
+//! OpenID Connect discovery: how anyone can check the tokens this server gives to service accounts.
+
+use http::header::CACHE_CONTROL;
+use http::{HeaderValue, StatusCode};
+use serde_json::json;
+
+use crate::filter::Call;
+use crate::negotiate::JSON;
+use crate::respond::{Answer, to_json, with_type};
+use crate::service_account_key::{ALGORITHM, ISSUER};
+
+/// An hour, as kube-apiserver: checkers need not ask for every token.
+const KEEP: HeaderValue = HeaderValue::from_static("public, max-age=3600");
+
+/// `GET /.well-known/openid-configuration`.
+pub(super) fn configuration(call: &Call) -> Answer {
+    let document = json!({
+        "issuer": ISSUER,
+        "jwks_uri": format!("https://{}/openid/v1/jwks", call.server.address),
+        "response_types_supported": ["id_token"],
+        "subject_types_supported": ["public"],
+        "id_token_signing_alg_values_supported": [ALGORITHM],
+    });
+    kept(with_type(StatusCode::OK, JSON, to_json(&document)))
+}
+
+/// `GET /openid/v1/jwks`.
+pub(super) fn keys(call: &Call) -> Answer {
+    let keys = call.server.service_account_key().public_keys();
+    kept(with_type(
+        StatusCode::OK,
+        "application/jwk-set+json",
+        to_json(&keys),
+    ))
+}
+
+fn kept(mut answer: Answer) -> Answer {
+    answer.headers_mut().insert(CACHE_CONTROL, KEEP);
+    answer
+}
