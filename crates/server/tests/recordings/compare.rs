@@ -147,7 +147,10 @@ impl Compare {
     /// A create that failed may name the name it generated.
     fn learn_refused_name(&mut self, step: &Step, got: &Answer) {
         let request = step.request.as_ref().and_then(|request| request.body.as_ref());
-        let prefix = request.and_then(|body| body["metadata"]["generateName"].as_str());
+        let request: Option<Value> = request.and_then(|body| serde_json::from_str(body.get()).ok());
+        let prefix = request
+            .as_ref()
+            .and_then(|body| body["metadata"]["generateName"].as_str());
         let (expected, got) = (body(&step.response), body(got));
         let names = (
             expected["details"]["name"].as_str(),

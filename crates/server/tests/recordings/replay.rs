@@ -12,6 +12,7 @@ use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper_util::rt::TokioIo;
+use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value, json};
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
@@ -182,7 +183,7 @@ impl<'c> Player<'c> {
             request.path = fill_path(path, &self.seen);
         }
         if let Some(body) = &template.body {
-            request.body = Some(fill(body, &self.seen));
+            request.body = to_raw_value(&fill(body, &self.seen)).ok();
         }
         if let Some(headers) = &template.headers {
             let filled = headers
@@ -394,12 +395,13 @@ fn wire_request(request: &Request) -> http::Request<Full<Bytes>> {
             wire = wire.header(name, value.as_str().unwrap_or_default());
         }
     }
-    let body = request.body.as_ref().map(encoded).unwrap_or_default();
+    let body = request.body.as_deref().map(encoded).unwrap_or_default();
     wire.body(Full::new(body.into())).expect("a request")
 }
 
 /// The bytes a recorded body stands for.
-fn encoded(body: &Value) -> Vec<u8> {
+fn encoded(recorded: &RawValue) -> Vec<u8> {
+    let body: Value = serde_json::from_str(recorded.get()).expect("a body");
     let only = body.as_object().filter(|members| members.len() == 1);
     let text = |name: &str| only.and_then(|members| members.get(name)?.as_str());
     if let Some(text) = text("text") {
@@ -413,7 +415,18 @@ fn encoded(body: &Value) -> Vec<u8> {
         let count = repeat["count"].as_u64().unwrap_or_default() as usize;
         return (part("prefix") + &part("fill").repeat(count) + &part("suffix")).into_bytes();
     }
-    body.to_string().into_bytes()
+    compact(recorded.get())
+}
+
+/// JSON without the white space between its parts, and with its keys where they are.
+fn compact(json: &str) -> Vec<u8> {
+    let (mut quoted, mut escaped) = (false, false);
+    let kept = json.bytes().filter(|byte| {
+        quoted ^= *byte == b'"' && !escaped;
+        escaped = quoted && *byte == b'\\' && !escaped;
+        quoted || !byte.is_ascii_whitespace()
+    });
+    kept.collect()
 }
 
 fn kept_headers(headers: &http::HeaderMap) -> BTreeMap<String, Value> {
