@@ -6,8 +6,9 @@ use std::sync::Arc;
 
 use watchkeeper_wire::Object;
 
-use super::chunks::Chunks;
+use super::chunks::{Chunks, Place};
 use super::order::KeyRef;
+use super::slots::{Slot, Slots};
 
 /// Finds the values under which an object is to be found. Must give the same values for the same object.
 pub type IndexFn = Arc<dyn Fn(&Object) -> Vec<String> + Send + Sync>;
@@ -40,7 +41,7 @@ pub(super) struct Index {
 struct Entry {
     /// Shared by neighbours of the same value.
     value: Arc<str>,
-    object: Object,
+    slot: Slot,
 }
 
 impl Index {
@@ -52,26 +53,33 @@ impl Index {
         }
     }
 
-    /// An object has come, gone or changed.
-    pub(super) fn update(&mut self, old: Option<&Object>, new: Option<&Object>) {
+    /// The object in a slot has come, gone or changed. It, or what it was, is in its slot.
+    pub(super) fn update(&mut self, slot: Slot, old: Option<&Object>, new: Option<&Object>, slots: &Slots) {
         let before = old.map_or(Vec::new(), |old| self.values_of(old));
         let after = new.map_or(Vec::new(), |new| self.values_of(new));
-        if let Some(old) = old {
-            let gone = before.iter().filter(|value| after.binary_search(value).is_err());
-            gone.for_each(|value| self.remove(value, old));
+        let Some(key) = old.or(new).map(KeyRef::of) else {
+            return;
+        };
+        for value in before.iter().filter(|value| after.binary_search(value).is_err()) {
+            if let Ok(place) = self.find(value, key, slots) {
+                self.entries.remove(place);
+            }
         }
-        if let Some(new) = new {
-            after.iter().for_each(|value| self.put(value, new));
+        for value in after.iter().filter(|value| before.binary_search(value).is_err()) {
+            if let Err(place) = self.find(value, key, slots) {
+                let value = self.shared(value);
+                self.entries.insert(place, Entry { value, slot });
+            }
         }
     }
 
-    /// The objects of one value, in the order of their keys.
-    pub(super) fn get<'a>(&'a self, value: &'a str) -> impl Iterator<Item = &'a Object> + Clone {
+    /// The slots of one value, in the order of their keys.
+    pub(super) fn get<'a>(&'a self, value: &'a str) -> impl Iterator<Item = Slot> + Clone + 'a {
         let first = self.entries.lower_bound(|entry| &*entry.value < value);
         let entries = self.entries.iter_from(first);
         entries
             .take_while(move |entry| &*entry.value == value)
-            .map(|entry| &entry.object)
+            .map(|entry| entry.slot)
     }
 
     /// Every value, once, in order.
@@ -95,42 +103,22 @@ impl Index {
         values
     }
 
-    fn put(&mut self, value: &str, object: &Object) {
-        let found = self.entries.find(|entry| entry.compare(value, object));
-        let entry = |value| Entry {
-            value,
-            object: object.clone(),
-        };
-        match found {
-            Ok(place) => {
-                let shared = self.entries.get(place).map(|entry| entry.value.clone());
-                self.entries
-                    .replace(place, entry(shared.unwrap_or_else(|| value.into())));
-            }
-            Err(place) => {
-                let shared = self
-                    .entries
-                    .get(self.entries.lower_bound(|entry| &*entry.value < value));
-                let shared = shared
-                    .filter(|entry| &*entry.value == value)
-                    .map(|entry| entry.value.clone());
-                self.entries
-                    .insert(place, entry(shared.unwrap_or_else(|| value.into())));
-            }
-        }
+    fn find(&self, value: &str, key: KeyRef<'_>, slots: &Slots) -> Result<Place, Place> {
+        self.entries.find(|entry| {
+            let by_value = (*entry.value).cmp(value);
+            by_value.then_with(|| {
+                slots
+                    .get(entry.slot)
+                    .map_or(Ordering::Less, |object| KeyRef::of(object).cmp(key))
+            })
+        })
     }
 
-    fn remove(&mut self, value: &str, object: &Object) {
-        if let Ok(place) = self.entries.find(|entry| entry.compare(value, object)) {
-            self.entries.remove(place);
-        }
-    }
-}
-
-impl Entry {
-    fn compare(&self, value: &str, object: &Object) -> Ordering {
-        let by_value = (*self.value).cmp(value);
-        by_value.then_with(|| KeyRef::of(&self.object).cmp(KeyRef::of(object)))
+    /// The value as its other objects have it.
+    fn shared(&self, value: &str) -> Arc<str> {
+        let first = self.entries.lower_bound(|entry| &*entry.value < value);
+        let known = self.entries.get(first).filter(|entry| &*entry.value == value);
+        known.map_or_else(|| value.into(), |entry| entry.value.clone())
     }
 }
 

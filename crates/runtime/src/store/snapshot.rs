@@ -1,13 +1,16 @@
 //! A store at one moment: what a reader sees, unchanged for as long as it is held.
 
+use std::cmp::Ordering;
 use std::sync::Arc;
 
 use watchkeeper_meta::{LabelSelector, ObjectKey, ResourceVersion};
 use watchkeeper_wire::Object;
 
 use super::chunks::{Chunks, Place};
-use super::index::{Index, UnknownIndexError};
+use super::index::{Index, IndexFn, UnknownIndexError};
 use super::order::KeyRef;
+use super::slots::{Slot, Slots};
+use super::table::Table;
 use crate::delta::{Cause, Delta};
 
 /// All objects at one version, with all indexes over them.
@@ -16,7 +19,11 @@ use crate::delta::{Cause, Delta};
 /// namespace lie side by side.
 #[derive(Clone, Debug, Default)]
 pub struct Snapshot {
-    pub(super) objects: Chunks<Object>,
+    /// The objects themselves. Everything else speaks of them by slot, and stays as it is when one is updated.
+    slots: Slots,
+    /// In the order of keys.
+    order: Chunks<Slot>,
+    table: Table,
     pub(super) indexes: Vec<Index>,
     pub(super) version: ResourceVersion,
     pub(super) synced: bool,
@@ -39,7 +46,7 @@ impl Snapshot {
 
     /// How many objects there are.
     pub fn len(&self) -> usize {
-        self.objects.len()
+        self.slots.len()
     }
 
     /// Whether there are none.
@@ -54,14 +61,13 @@ impl Snapshot {
 
     /// One object by its namespace, empty for cluster scope, and its name.
     pub fn find(&self, namespace: &str, name: &str) -> Option<&Object> {
-        let key = KeyRef { namespace, name };
-        let place = self.objects.find(|object| KeyRef::of(object).cmp(key)).ok()?;
-        self.objects.get(place)
+        let slot = self.table.find(KeyRef { namespace, name }, &self.slots)?;
+        self.slots.get(slot)
     }
 
     /// All objects.
     pub fn iter(&self) -> impl Iterator<Item = &Object> + Clone {
-        self.objects.iter()
+        self.order.iter().filter_map(|slot| self.slots.get(*slot))
     }
 
     /// All keys.
@@ -71,11 +77,9 @@ impl Snapshot {
 
     /// The objects of one namespace. Costs a search and what it yields, however many others there are.
     pub fn in_namespace<'a>(&'a self, namespace: &'a str) -> impl Iterator<Item = &'a Object> + Clone {
-        let start = KeyRef { namespace, name: "" };
-        let first = self
-            .objects
-            .lower_bound(|object| KeyRef::of(object).cmp(start).is_lt());
-        let objects = self.objects.iter_from(first);
+        let first = self.place(KeyRef { namespace, name: "" });
+        let slots = self.order.iter_from(first.unwrap_or_else(|place| place));
+        let objects = slots.filter_map(|slot| self.slots.get(*slot));
         objects.take_while(move |object| object.namespace() == namespace)
     }
 
@@ -91,7 +95,8 @@ impl Snapshot {
         index: &str,
         value: &'a str,
     ) -> Result<impl Iterator<Item = &'a Object> + Clone, UnknownIndexError> {
-        Ok(self.index(index)?.get(value))
+        let slots = self.index(index)?.get(value);
+        Ok(slots.filter_map(|slot| self.slots.get(slot)))
     }
 
     /// Every value an index has, in order.
@@ -108,29 +113,25 @@ impl Snapshot {
     /// counts in each.
     pub fn memory_size(&self) -> usize {
         let indexes = self.indexes.iter().map(Index::memory_size);
-        self.object_bytes + self.objects.memory_size() + indexes.sum::<usize>()
+        let arrays = self.slots.memory_size() + self.order.memory_size() + self.table.memory_size();
+        self.object_bytes + arrays + indexes.sum::<usize>()
     }
 
     /// What has changed since an older snapshot of the same store, in the order of keys and coalesced: an object
     /// that has come and gone between the two is not told. Costs what has changed, not what there is.
     pub fn changes_since(&self, older: &Snapshot, cause: Cause) -> Vec<Delta> {
-        let mut deltas = Vec::new();
-        let order = |a: &Object, b: &Object| KeyRef::of(a).cmp(KeyRef::of(b));
-        older.objects.compare(&self.objects, order, |old, new| {
-            deltas.extend(match (old.cloned(), new.cloned()) {
-                (None, Some(object)) => Some(Delta::Added { object, cause }),
-                (Some(last), None) => Some(Delta::Deleted {
-                    last,
-                    final_state: false,
-                    cause,
-                }),
-                (Some(old), Some(new)) if !old.is_same_version(&new) => {
-                    Some(Delta::Updated { old, new, cause })
-                }
-                _ => None,
-            });
+        let (mut before, mut after) = (Vec::new(), Vec::new());
+        older.slots.compare(&self.slots, |old, new| {
+            if old != new {
+                before.extend(old.cloned());
+                after.extend(new.cloned());
+            }
         });
-        deltas
+        // A slot may have passed from one key to another, and a key from one slot to another.
+        let by_key = |a: &Object, b: &Object| KeyRef::of(a).cmp(KeyRef::of(b));
+        before.sort_by(by_key);
+        after.sort_by(by_key);
+        merge(before, after, cause)
     }
 
     /// How many times the store was published before this snapshot.
@@ -145,20 +146,32 @@ impl Snapshot {
         })
     }
 
+    /// Adds an index over what is there.
+    pub(super) fn add_index(&mut self, name: &str, function: IndexFn) {
+        let mut index = Index::new(name, function);
+        for slot in self.order.iter() {
+            index.update(*slot, None, self.slots.get(*slot), &self.slots);
+        }
+        self.indexes.push(index);
+    }
+
     /// Puts an object in and returns the one it replaces.
     pub(super) fn put(&mut self, object: Object) -> Option<Object> {
         self.object_bytes += object.memory_size();
         let key = KeyRef::of(&object);
-        let old = match self.objects.find(|other| KeyRef::of(other).cmp(key)) {
-            Ok(place) => self.objects.replace(place, object.clone()),
-            Err(place) => {
-                self.objects.insert(place, object.clone());
-                None
+        let (slot, old) = match self.table.find(key, &self.slots) {
+            Some(slot) => (slot, self.slots.replace(slot, object.clone())),
+            None => {
+                let place = self.place(key).unwrap_or_else(|place| place);
+                let slot = self.slots.insert(object.clone());
+                self.order.insert(place, slot);
+                self.table.insert(key, slot);
+                (slot, None)
             }
         };
         self.object_bytes -= old.as_ref().map_or(0, Object::memory_size);
         for index in &mut self.indexes {
-            index.update(old.as_ref(), Some(&object));
+            index.update(slot, old.as_ref(), Some(&object), &self.slots);
         }
         old
     }
@@ -166,13 +179,53 @@ impl Snapshot {
     /// Takes an object out.
     pub(super) fn take(&mut self, namespace: &str, name: &str) -> Option<Object> {
         let key = KeyRef { namespace, name };
-        let place = self.objects.find(|object| KeyRef::of(object).cmp(key)).ok()?;
-        let old = self.objects.remove(place)?;
-        self.object_bytes -= old.memory_size();
-        for index in &mut self.indexes {
-            index.update(Some(&old), None);
+        let slot = self.table.find(key, &self.slots)?;
+        if let Ok(place) = self.place(key) {
+            self.order.remove(place);
         }
+        self.table.remove(key, slot);
+        for index in &mut self.indexes {
+            index.update(slot, self.slots.get(slot), None, &self.slots);
+        }
+        let old = self.slots.remove(slot)?;
+        self.object_bytes -= old.memory_size();
         Some(old)
+    }
+
+    /// Where a key is in the order of keys, or would have to be.
+    fn place(&self, key: KeyRef<'_>) -> Result<Place, Place> {
+        self.order.find(|slot| {
+            let object = self.slots.get(*slot);
+            object.map_or(Ordering::Less, |object| KeyRef::of(object).cmp(key))
+        })
+    }
+}
+
+/// What has become of some objects, both in the order of their keys.
+fn merge(before: Vec<Object>, after: Vec<Object>, cause: Cause) -> Vec<Delta> {
+    let mut deltas = Vec::with_capacity(after.len());
+    let (mut before, mut after) = (before.into_iter().peekable(), after.into_iter().peekable());
+    loop {
+        let order = match (before.peek(), after.peek()) {
+            (None, None) => return deltas,
+            (Some(_), None) => Ordering::Less,
+            (None, Some(_)) => Ordering::Greater,
+            (Some(old), Some(new)) => KeyRef::of(old).cmp(KeyRef::of(new)),
+        };
+        let (old, new) = (
+            before.next_if(|_| order.is_le()),
+            after.next_if(|_| order.is_ge()),
+        );
+        deltas.extend(match (old, new) {
+            (None, Some(object)) => Some(Delta::Added { object, cause }),
+            (Some(last), None) => Some(Delta::Deleted {
+                last,
+                final_state: false,
+                cause,
+            }),
+            (Some(old), Some(new)) if !old.is_same_version(&new) => Some(Delta::Updated { old, new, cause }),
+            _ => None,
+        });
     }
 }
 
@@ -185,7 +238,7 @@ pub(crate) struct Walk {
 
 impl Walk {
     pub(crate) fn new(snapshot: Arc<Snapshot>) -> Self {
-        let next = snapshot.objects.start();
+        let next = snapshot.order.start();
         Self { snapshot, next }
     }
 
@@ -198,8 +251,8 @@ impl Iterator for Walk {
     type Item = Object;
 
     fn next(&mut self) -> Option<Object> {
-        let object = self.snapshot.objects.get(self.next)?.clone();
-        self.next = self.snapshot.objects.after(self.next);
-        Some(object)
+        let slot = *self.snapshot.order.get(self.next)?;
+        self.next = self.snapshot.order.after(self.next);
+        self.snapshot.slots.get(slot).cloned()
     }
 }

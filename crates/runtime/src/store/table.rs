@@ -1,0 +1,207 @@
+//! Slots by the hash of a key: a tree that is cheap to copy and shallow to search.
+//!
+//! ```text
+//!   root ─▶ [ 16 children ] ─▶ [ 16 children ] ─▶ … ─▶ leaf: up to 32 of (hash, slot)
+//! ```
+//!
+//! Each level takes four bits of the hash. A copy is one reference; a change to a tree that is shared with a copy
+//! copies one array per level and one leaf. For 30,000 objects a lookup reads three arrays of which two stay in the
+//! processor's caches, a leaf, and the one object whose hash matches. The order of keys ([`super::chunks`]) would
+//! compare some fifteen objects, each of them far away in memory.
+
+use std::hash::BuildHasher;
+use std::sync::Arc;
+
+use foldhash::fast::RandomState;
+
+use super::order::KeyRef;
+use super::slots::{Slot, Slots};
+
+/// Bits of the hash that one level of the tree takes.
+const BITS: u32 = 4;
+
+/// Children of an inner node.
+const FAN_OUT: usize = 1 << BITS;
+
+/// A leaf that would grow beyond this becomes an inner node, unless all bits of the hash are used up.
+const MAX_LEAF: usize = 32;
+
+/// The keys of a snapshot, and where their objects are.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Table {
+    root: Node,
+    /// By chance, so that nobody can choose names that fall into one leaf.
+    seed: RandomState,
+}
+
+#[derive(Clone, Debug)]
+enum Node {
+    Leaf(Arc<Vec<Entry>>),
+    Inner(Arc<[Node; FAN_OUT]>),
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    hash: u32,
+    slot: Slot,
+}
+
+impl Default for Node {
+    fn default() -> Self {
+        Self::Leaf(Arc::default())
+    }
+}
+
+impl Table {
+    /// The slot of the object with this key.
+    pub(super) fn find(&self, key: KeyRef<'_>, slots: &Slots) -> Option<Slot> {
+        let hash = self.hash(key);
+        let (mut node, mut rest) = (&self.root, hash);
+        let leaf = loop {
+            match node {
+                Node::Leaf(leaf) => break leaf,
+                Node::Inner(children) => node = &children[child(rest)],
+            }
+            rest >>= BITS;
+        };
+        let is = |entry: &&Entry| {
+            entry.hash == hash
+                && slots
+                    .get(entry.slot)
+                    .is_some_and(|object| KeyRef::of(object) == key)
+        };
+        leaf.iter().find(is).map(|entry| entry.slot)
+    }
+
+    /// Adds a key that is not there.
+    pub(super) fn insert(&mut self, key: KeyRef<'_>, slot: Slot) {
+        let hash = self.hash(key);
+        self.root.insert(Entry { hash, slot }, 0);
+    }
+
+    /// Takes a key out. Nodes are not joined again: a store that has shrunk will grow.
+    pub(super) fn remove(&mut self, key: KeyRef<'_>, slot: Slot) {
+        let mut rest = self.hash(key);
+        let mut node = &mut self.root;
+        loop {
+            match node {
+                Node::Leaf(leaf) => return Arc::make_mut(leaf).retain(|entry| entry.slot != slot),
+                Node::Inner(children) => node = &mut Arc::make_mut(children)[child(rest)],
+            }
+            rest >>= BITS;
+        }
+    }
+
+    /// Bytes of the arrays.
+    pub(super) fn memory_size(&self) -> usize {
+        self.root.memory_size()
+    }
+
+    fn hash(&self, key: KeyRef<'_>) -> u32 {
+        self.seed.hash_one((key.namespace, key.name)) as u32
+    }
+}
+
+impl Node {
+    fn insert(&mut self, entry: Entry, depth: u32) {
+        let used = depth * BITS;
+        match self {
+            Self::Inner(children) => {
+                Arc::make_mut(children)[child(entry.hash >> used)].insert(entry, depth + 1);
+            }
+            Self::Leaf(leaf) => {
+                let leaf = Arc::make_mut(leaf);
+                leaf.push(entry);
+                if leaf.len() > MAX_LEAF && used < u32::BITS {
+                    *self = Self::split(std::mem::take(leaf), used);
+                }
+            }
+        }
+    }
+
+    fn split(entries: Vec<Entry>, used: u32) -> Self {
+        let mut children: [Vec<Entry>; FAN_OUT] = Default::default();
+        for entry in entries {
+            children[child(entry.hash >> used)].push(entry);
+        }
+        Self::Inner(Arc::new(children.map(|entries| Self::Leaf(Arc::new(entries)))))
+    }
+
+    fn memory_size(&self) -> usize {
+        match self {
+            Self::Leaf(leaf) => leaf.capacity() * size_of::<Entry>() + size_of::<Vec<Entry>>(),
+            Self::Inner(children) => {
+                size_of::<[Self; FAN_OUT]>() + children.iter().map(Self::memory_size).sum::<usize>()
+            }
+        }
+    }
+}
+
+/// Which child the lowest bits name.
+fn child(hash: u32) -> usize {
+    hash as usize % FAN_OUT
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::store::tests::object;
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 100, failure_persistence: None, ..Default::default() })]
+
+        /// Like a hash map, and copies stay as they were.
+        #[test]
+        fn a_table_does_as_a_map(steps in prop::collection::vec((any::<bool>(), 0..400_u16), 0..1500)) {
+            let (mut table, mut map) = (Table::default(), HashMap::new());
+            let (mut slots, mut copies) = (Slots::default(), Vec::new());
+            let objects: Vec<_> = (0..400).map(|number| object(&format!("n{}/x{number}@1", number % 3))).collect();
+            for object in &objects {
+                slots.insert(object.clone());
+            }
+            for (step, (remove, number)) in steps.into_iter().enumerate() {
+                let (key, slot) = (KeyRef::of(&objects[usize::from(number)]), Slot::from(number));
+                match (remove, map.contains_key(&slot)) {
+                    (true, _) => {
+                        table.remove(key, slot);
+                        map.remove(&slot);
+                    }
+                    (false, false) => {
+                        table.insert(key, slot);
+                        map.insert(slot, ());
+                    }
+                    (false, true) => {}
+                }
+                if step % 200 == 0 {
+                    copies.push((table.clone(), map.clone()));
+                }
+            }
+            copies.push((table, map));
+            for (table, map) in copies {
+                for slot in 0..400 {
+                    let found = table.find(KeyRef::of(&objects[slot as usize]), &slots);
+                    prop_assert_eq!(found, map.contains_key(&slot).then_some(slot));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn keys_of_one_hash_share_a_leaf_however_many_they_are() {
+        let mut root = Node::default();
+        for slot in 0..100 {
+            root.insert(Entry { hash: 7, slot }, 0);
+        }
+        let (mut node, mut depth) = (&root, 0);
+        while let Node::Inner(children) = node {
+            node = &children[child(7 >> (depth * BITS))];
+            depth += 1;
+        }
+        assert!(matches!(node, Node::Leaf(leaf) if leaf.len() == 100));
+        assert_eq!(depth, u32::BITS / BITS, "as deep as the hash is long");
+    }
+}
