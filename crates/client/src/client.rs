@@ -19,6 +19,7 @@ use hyper_util::rt::TokioIo;
 use crate::auth::Auth;
 use crate::config::{Config, ConfigError, Credentials, is_this_machine};
 use crate::error::{Error, ErrorKind, chain};
+use crate::learnt::Learnt;
 use crate::metrics::RequestMetrics;
 use crate::rate_limit::{Bucket, RateLimit};
 use crate::transport::{Body, Connector, InProcess, Io, Lane, Pool};
@@ -42,6 +43,7 @@ struct Inner {
     namespace: String,
     /// Ask for compressed answers.
     gzip: bool,
+    learnt: Learnt,
     options: ClientOptions,
 }
 
@@ -147,6 +149,7 @@ impl Client {
             prefix: config.server.path().trim_end_matches('/').to_owned(),
             namespace: config.namespace.clone(),
             gzip: config.compression && !near,
+            learnt: Learnt::default(),
             pool: Pool::new(connector, config.server.clone()),
             options,
         }))
@@ -155,6 +158,10 @@ impl Client {
     /// The namespace used when none is asked for.
     pub fn default_namespace(&self) -> &str {
         &self.0.namespace
+    }
+
+    pub(crate) fn learnt(&self) -> &Learnt {
+        &self.0.learnt
     }
 
     /// Connections open now: watches share one until its streams run out.

@@ -140,6 +140,18 @@ impl DynamicApi {
         self
     }
 
+    /// Whether nobody has found yet that the server has no streaming lists of this resource.
+    pub fn has_streaming_lists(&self) -> bool {
+        let learnt = self.client.learnt();
+        learnt.has_streaming_lists(&self.resource.group_resource())
+    }
+
+    /// Remembers, for all who share the client, that the server has no streaming lists of this resource.
+    pub fn note_no_streaming_lists(&self) {
+        let learnt = self.client.learnt();
+        learnt.note_no_streaming_lists(self.resource.group_resource());
+    }
+
     /// A part of the objects with verbs of its own: `status`, `scale`, `eviction`, `binding`, `token` …
     pub fn subresource(mut self, subresource: impl Into<String>) -> Self {
         self.subresource = Some(subresource.into());

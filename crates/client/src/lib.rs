@@ -55,6 +55,7 @@ mod conflict;
 pub mod discovery;
 mod dynamic;
 mod error;
+mod learnt;
 mod list;
 mod metrics;
 mod pager;

@@ -78,6 +78,14 @@ impl Source for ApiSource {
         }
         .boxed()
     }
+
+    fn has_streaming_lists(&self) -> bool {
+        self.api.has_streaming_lists()
+    }
+
+    fn note_no_streaming_lists(&self) {
+        self.api.note_no_streaming_lists();
+    }
 }
 
 /// The items of a list, and its end once it has come.

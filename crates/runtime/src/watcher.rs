@@ -78,7 +78,7 @@ impl Default for Config {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum InitialList {
     /// As the beginning of the watch (`sendInitialEvents`). Where a server cannot do it, the watcher notices,
-    /// lists instead, and remembers.
+    /// lists instead, and remembers, for the other watchers of the client as well.
     #[default]
     Streaming,
     /// A list in pages, then a watch.
@@ -158,7 +158,7 @@ impl<S: Source + ?Sized> Unpin for Watcher<S> {}
 impl<S: Source + ?Sized> Watcher<S> {
     /// Asks for nothing before it is driven.
     pub fn new(source: Arc<S>, config: Config) -> Self {
-        let mut machine = Machine::new(config, fastrand::u64(..));
+        let mut machine = machine(&*source, config);
         let doing = Doing::Pausing(now(), machine.start());
         Self {
             source,
@@ -174,7 +174,7 @@ impl<S: Source + ?Sized> Watcher<S> {
     /// the failure says so, and a list follows.
     pub fn resume_from(source: Arc<S>, config: Config, version: ResourceVersion) -> Self {
         let mut watcher = Self::new(source, config);
-        watcher.machine = Machine::new(config, fastrand::u64(..));
+        watcher.machine = machine(&*watcher.source, config);
         watcher.machine.resume_from(version);
         watcher.doing = Doing::Pausing(now(), watcher.machine.start());
         watcher
@@ -206,7 +206,11 @@ impl<S: Source + ?Sized> Watcher<S> {
             };
             let now = now();
             let opened = matches!(input, Input::Opened);
+            let lacked_streaming = self.machine.lacks_streaming_lists();
             let output = self.machine.step(input, now);
+            if self.machine.lacks_streaming_lists() && !lacked_streaming {
+                self.source.note_no_streaming_lists();
+            }
             self.follow(output.next, now + output.after);
             let recovered = self.note_failure(opened, output.event.is_some(), output.report.is_some());
             match (output.event, output.report) {
@@ -314,6 +318,21 @@ impl Alarm {
         }
         sleep.as_mut().poll(context)
     }
+}
+
+/// A machine that does not try what the source is known not to have.
+fn machine(source: &(impl Source + ?Sized), config: Config) -> Machine {
+    let initial_list = match source.has_streaming_lists() {
+        true => config.initial_list,
+        false => InitialList::Paged,
+    };
+    Machine::new(
+        Config {
+            initial_list,
+            ..config
+        },
+        fastrand::u64(..),
+    )
 }
 
 /// Tokio's clock, so that tests can move it.

@@ -70,6 +70,11 @@ impl Failure {
         matches!(self, Self::Status(status) if status.is_expired())
     }
 
+    /// Whether the server says that the request itself is wrong.
+    pub fn is_wrong_request(&self) -> bool {
+        matches!(self, Self::Status(status) if is_wrong_request(status))
+    }
+
     /// Whether the server refuses: not allowed, or not known who asks.
     pub fn is_refused(&self) -> bool {
         matches!(self, Self::Status(status) if status.is_forbidden() || status.is_unauthorized())
@@ -176,7 +181,7 @@ fn judge_status(stage: Stage, status: &Status) -> Verdict {
             Page | Watch => report(Cure::Relist(MostRecent)),
         };
     }
-    let refused_as_wrong = status.is_bad_request() || status.is_invalid() || status.is_method_not_allowed();
+    let refused_as_wrong = is_wrong_request(status);
     match stage {
         StreamingList => report(Cure::Fallback).free(),
         List if refused_as_wrong => report(Cure::Stop),
@@ -185,6 +190,10 @@ fn judge_status(stage: Stage, status: &Status) -> Verdict {
         Watch if refused_as_wrong => report(Cure::Relist(MostRecent)),
         List | Page | Watch => report(Cure::Resume),
     }
+}
+
+fn is_wrong_request(status: &Status) -> bool {
+    status.is_bad_request() || status.is_invalid() || status.is_method_not_allowed()
 }
 
 const fn report(cure: Cure) -> Verdict {

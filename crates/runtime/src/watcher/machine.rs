@@ -51,13 +51,23 @@ pub struct Machine {
     /// The newest version received; unset before the first list is complete.
     last: ResourceVersion,
     from: ListFrom,
-    streaming: bool,
+    streaming: Streaming,
     backoff: Backoff,
     chance: fastrand::Rng,
     /// When something was last sent or received.
     quiet_since: Option<Instant>,
     /// Whether the last version comes from elsewhere and nothing was received since.
     resumed: bool,
+}
+
+/// Whether lists are asked for as the beginning of a watch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Streaming {
+    On,
+    /// Not wanted, or it has failed once: the next list is a plain one, and so are those after it.
+    Off,
+    /// The server has shown that it cannot do it.
+    Unsupported,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -139,7 +149,10 @@ pub enum Next {
 impl Machine {
     /// Nothing is known yet. The seed makes the jitter: equal seeds give equal histories.
     pub fn new(config: Config, seed: u64) -> Self {
-        let streaming = config.initial_list == InitialList::Streaming;
+        let streaming = match config.initial_list {
+            InitialList::Streaming => Streaming::On,
+            InitialList::Paged => Streaming::Off,
+        };
         Self {
             config,
             phase: Phase::Empty,
@@ -179,6 +192,11 @@ impl Machine {
     /// The newest version received.
     pub fn version(&self) -> &ResourceVersion {
         &self.last
+    }
+
+    /// Whether the server has shown that it has no streaming lists, which others need not find out again.
+    pub fn lacks_streaming_lists(&self) -> bool {
+        self.streaming == Streaming::Unsupported
     }
 
     /// When to call [`Machine::step`] with [`Input::Late`] if nothing is received before.
@@ -330,7 +348,11 @@ impl Machine {
     fn late<O>(&mut self, quiet_since: Option<Instant>, now: Instant) -> Output<O> {
         let silence = quiet_since.map_or(Duration::ZERO, |since| now.saturating_duration_since(since));
         match self.phase {
-            Phase::InitialWatch { opened: true } => self.failed(Failure::NoEndBookmark),
+            Phase::InitialWatch { opened: true } => {
+                let output = self.failed(Failure::NoEndBookmark);
+                self.streaming = Streaming::Unsupported;
+                output
+            }
             _ => self.failed(Failure::Idle(silence)),
         }
     }
@@ -355,7 +377,10 @@ impl Machine {
                 self.begin_list()
             }
             Cure::Fallback => {
-                self.streaming = false;
+                self.streaming = match failure.is_wrong_request() {
+                    true => Streaming::Unsupported,
+                    false => Streaming::Off,
+                };
                 self.begin_list()
             }
             Cure::Stop => {
@@ -376,7 +401,7 @@ impl Machine {
     fn asks_for_more(&self, cure: Cure) -> bool {
         match cure {
             Cure::Relist(from) => self.stage() != Stage::Watch && from > self.from,
-            Cure::Fallback => self.streaming,
+            Cure::Fallback => self.streaming == Streaming::On,
             Cure::Resume | Cure::Stop => false,
         }
     }
@@ -391,7 +416,7 @@ impl Machine {
     }
 
     fn begin_list(&mut self) -> Next {
-        if !self.streaming {
+        if self.streaming != Streaming::On {
             self.phase = Phase::InitPage { token: String::new() };
             return Next::List(self.list_request(String::new()));
         }

@@ -25,4 +25,13 @@ pub trait Source: Send + Sync + 'static {
 
     /// Asks for a watch with bookmarks.
     fn watch(&self, request: WatchRequest) -> Opening<Self::Object>;
+
+    /// Whether a streaming list is worth a try.
+    fn has_streaming_lists(&self) -> bool {
+        true
+    }
+
+    /// The server has shown that it has no streaming lists of this resource. Whoever remembers it saves the next
+    /// watcher the attempt.
+    fn note_no_streaming_lists(&self) {}
 }

@@ -8,7 +8,7 @@ use watchkeeper_runtime::informer::{Informer, InformerOptions};
 use watchkeeper_runtime::watcher::{Config, InitialList};
 use watchkeeper_server::{Flow, RequestMatch, Verb};
 
-use crate::support::{Cluster, SOON, told_about};
+use crate::support::{Cluster, IN_THE_END, SOON, told_about};
 
 fn watches() -> RequestMatch {
     RequestMatch::new(Verb::Watch, "configmaps")
@@ -92,6 +92,26 @@ async fn a_server_without_streaming_lists_is_listed_instead() {
             .find("default", "a")
             .is_some()
     );
+    assert!(
+        !cluster.maps().has_streaming_lists(),
+        "every other watcher of this client knows"
+    );
+    let secrets = watchkeeper_meta::Resource {
+        kind: "Secret".into(),
+        plural: "secrets".into(),
+        ..crate::support::config_maps()
+    };
+    assert!(
+        cluster.client.dynamic(secrets).has_streaming_lists(),
+        "what one resource lacks, another may have"
+    );
+    // Were it asked for a streaming list again, this would be the answer.
+    let unexpected = Status::internal_error("streamed again");
+    let streaming = RequestMatch::new(Verb::Watch, "configmaps");
+    let faults = cluster.server.faults();
+    faults.answer_next(streaming, 1, unexpected).expect("planned");
+    let another = start(&cluster);
+    another.synced(SOON).await.expect("synced by a plain list");
 }
 
 #[tokio::test(start_paused = true)]
@@ -144,4 +164,94 @@ async fn a_server_that_is_too_busy_is_asked_again_later() {
         .store()
         .wait_until(|snapshot| snapshot.find("default", "b").is_some());
     tokio::time::timeout(SOON, there).await.expect("caught up");
+}
+
+/// A permission or a whole kind is taken away from a running informer, and given back.
+#[tokio::test(start_paused = true)]
+async fn what_is_taken_away_and_given_back_is_told_as_the_difference() {
+    let maps = watchkeeper_meta::GroupResource::new("", "configmaps");
+    for refusal in [
+        Status::forbidden(&maps, "", "the role is gone"),
+        Status::unauthorized(),
+        Status::not_found(&maps, "the kind is gone"),
+    ] {
+        let cluster = Cluster::start().await;
+        cluster.create("gone").await;
+        let informer = start(&cluster);
+        let mut changes = informer.subscribe(Default::default());
+        told_about(&mut changes, 2).await;
+        let faults = cluster.server.faults();
+        for request in [watches(), RequestMatch::new(Verb::List, "configmaps")] {
+            faults.answer_next(request, 3, refusal.clone()).expect("planned");
+        }
+        faults.set_flow(&watches(), Flow::Cut);
+        let mut health = informer.watch_health();
+        let failing = health.wait_for(|health| {
+            let failure = health.failing.as_ref().map(ToString::to_string);
+            failure.is_some_and(|failure| failure == refusal.message)
+        });
+        let failing = tokio::time::timeout(SOON, failing).await.expect("told why");
+        assert!(
+            failing.expect("running").is_synced(),
+            "what is known stays readable"
+        );
+        assert!(informer.store().snapshot().find("default", "gone").is_some());
+
+        cluster.delete("gone").await;
+        let last = cluster.create("new").await.version();
+        let caught_up = informer.store().wait_for(&last);
+        tokio::time::timeout(IN_THE_END, caught_up)
+            .await
+            .expect("caught up");
+        let mut told = told_about(&mut changes, 2).await;
+        told.sort();
+        assert!(told[0].starts_with("+new"), "{told:?}");
+        assert!(told[1].starts_with("-gone"), "{told:?}");
+        assert!(informer.health().failing.is_none());
+    }
+}
+
+/// Informers come and go, break and heal: tasks, connections and objects go with them.
+#[tokio::test(start_paused = true)]
+async fn nothing_is_left_of_informers_that_have_ended() {
+    let cluster = Cluster::start().await;
+    cluster.create("a").await;
+    let round = async |turn: usize| {
+        let informer = start(&cluster);
+        let mut changes = informer.subscribe(Default::default());
+        told_about(&mut changes, 2).await;
+        let flow = [Flow::Cut, Flow::Ended][turn % 2];
+        cluster.server.faults().set_flow(&watches(), flow);
+        cluster.change("a", &turn.to_string()).await;
+        told_about(&mut changes, 1).await;
+        let kept = Arc::downgrade(&informer.store().snapshot());
+        informer.stop().await;
+        kept
+    };
+    round(0).await;
+    let tasks = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
+    let settled = async || {
+        let mut last = usize::MAX;
+        // Streams end on the server's side, too, which takes it a few turns.
+        while tasks() < last {
+            last = tasks();
+            tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+        }
+        last
+    };
+    let (tasks_before, connections_before) = (settled().await, cluster.client.open_connections());
+    let mut kept = Vec::new();
+    for turn in 1..=20 {
+        kept.push(round(turn).await);
+    }
+    assert_eq!(settled().await, tasks_before, "tasks");
+    assert_eq!(
+        cluster.client.open_connections(),
+        connections_before,
+        "connections"
+    );
+    assert!(
+        kept.iter().all(|snapshot| snapshot.upgrade().is_none()),
+        "objects"
+    );
 }

@@ -17,13 +17,10 @@ use watchkeeper_runtime::informer::{Informer, InformerOptions, Notice, Subscribe
 use watchkeeper_runtime::watcher::{Config, InitialList};
 use watchkeeper_server::{Flow, RequestMatch, Verb};
 
-use crate::support::Cluster;
+use crate::support::{Cluster, IN_THE_END};
 
 const DEFAULT_SEEDS: u64 = 40;
 const STEPS: usize = 60;
-
-/// An hour of simulated time: every backoff has long ended by then.
-const IN_THE_END: Duration = Duration::from_secs(3600);
 
 type Versions = BTreeMap<String, String>;
 

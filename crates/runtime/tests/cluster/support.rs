@@ -13,6 +13,9 @@ use watchkeeper_wire::Object;
 /// Long enough for any machine; tests wait for what they expect, never for time to pass.
 pub(crate) const SOON: Duration = Duration::from_secs(30);
 
+/// An hour of simulated time: every backoff has long ended by then.
+pub(crate) const IN_THE_END: Duration = Duration::from_secs(3600);
+
 pub(crate) struct Cluster {
     pub(crate) server: Handle,
     pub(crate) client: Client,
