@@ -1,17 +1,17 @@
-//! A small controller on a cluster in this process: every ConfigMap labelled `copy=yes` gets a copy that it owns, and
-//! a copy that somebody deletes comes back. `cargo run --example controller`.
+//! A small controller: every ConfigMap labelled `copy=yes` gets a copy that it owns, and a copy that somebody deletes
+//! comes back.
 #![allow(clippy::print_stdout)]
 
 use std::time::Duration;
 
 use serde_json::json;
-use watchkeeper_client::config::Credentials;
-use watchkeeper_client::{Client, ClientOptions, Config, DynamicApi, Error, InProcess, Secret};
-use watchkeeper_meta::{CreateOptions, DeleteOptions, GetOptions, ObjectKey, Resource, Scope};
-use watchkeeper_runtime::controller::{Action, Controller, ControllerOptions, Reconciler, Request};
-use watchkeeper_runtime::factory::{Factory, FactoryOptions, Selection};
-use watchkeeper_runtime::wait::{Condition, wait_for};
-use watchkeeper_server::Server;
+use watchkeeper::client::{DynamicApi, Error};
+use watchkeeper::meta::{CreateOptions, DeleteOptions, GetOptions, ObjectKey};
+use watchkeeper::runtime::controller::{Action, Controller, ControllerOptions, Reconciler, Request};
+use watchkeeper::runtime::factory::{Factory, FactoryOptions, Selection};
+use watchkeeper::runtime::wait::{Condition, wait_for};
+use watchkeeper::wire::schema::resources;
+use watchkeeper_testing::TestCluster;
 
 struct Copier {
     maps: DynamicApi,
@@ -52,13 +52,17 @@ impl Reconciler for Copier {
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let server = Server::builder().in_memory().start().await?;
-    let client = connect(&server)?;
-    let maps = client.dynamic(config_maps()).namespace("default");
+    let cluster = TestCluster::start().await?;
+    let config_maps = resources::by_plural("", "v1", "configmaps")
+        .ok_or("no such resource")?
+        .resource
+        .clone();
+    let maps = cluster.client().dynamic(config_maps.clone()).namespace("default");
 
-    let informer = Factory::new(client, FactoryOptions::default()).informer(Selection::all(config_maps()));
+    let factory = Factory::new(cluster.client().clone(), FactoryOptions::default());
+    let informer = factory.informer(Selection::all(config_maps.clone()));
     let controller = Controller::new("copier", informer.clone(), ControllerOptions::default())
-        .owns(informer.clone(), &config_maps());
+        .owns(informer.clone(), &config_maps);
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
     let shutdown = async {
         let _ = stopped.await;
@@ -84,27 +88,6 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     let _ = stop.send(());
     running.await?;
-    server.shutdown().await;
+    cluster.stop().await;
     Ok(())
-}
-
-fn connect(server: &watchkeeper_server::Handle) -> Result<Client, Box<dyn std::error::Error>> {
-    let connector = server.connector();
-    let pipe = InProcess::new(move || {
-        let connector = connector.clone();
-        async move { connector.connect().await }
-    });
-    let mut config = Config::new("http://localhost".parse()?);
-    config.credentials = Credentials::Token(Secret::new(server.admin_token().reveal()));
-    Ok(Client::in_process_as(pipe, &config, ClientOptions::default())?)
-}
-
-fn config_maps() -> Resource {
-    Resource {
-        group: "".into(),
-        version: "v1".into(),
-        kind: "ConfigMap".into(),
-        plural: "configmaps".into(),
-        scope: Scope::Namespaced,
-    }
 }

@@ -40,3 +40,8 @@ pub use watchkeeper_simulator as simulator;
 #[cfg(feature = "server")]
 pub use watchkeeper_testing as testing;
 pub use watchkeeper_wire as wire;
+
+/// The programs of the README run as tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;
