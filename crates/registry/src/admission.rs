@@ -4,6 +4,9 @@
 mod limit_range;
 mod pod_priority;
 mod pod_security;
+mod quota;
+
+pub(crate) use quota::can_grow;
 
 use std::sync::Arc;
 
@@ -64,12 +67,11 @@ impl Registry {
             }
         } else if let Some(template) = kinds::pod_template(definition, object) {
             // Nothing runs yet: the author is warned, the pods are refused.
-            let Some(found) = self.find_namespace(namespace).await? else {
-                return Ok(());
-            };
-            warn_of_pod_security(&found, &template["spec"], context);
+            if let Some(found) = self.find_namespace(namespace).await? {
+                warn_of_pod_security(&found, &template["spec"], context);
+            }
         }
-        Ok(())
+        self.charge(definition, None, object, context).await
     }
 
     /// Why the pods of a namespace may not do this; if they may, whether they should.

@@ -88,7 +88,9 @@ impl Registry {
         }
         kinds::prepare_for_create(definition, &mut object);
         object = recanonicalized(definition, object)?;
-        accept(definition, &object, &kinds::faults(definition, &object))?;
+        let mut faults = kinds::faults(definition, &object);
+        faults.extend(self.policy_faults(definition, &object));
+        accept(definition, &object, &faults)?;
         self.admit_created(definition, namespace, &object, context)
             .await?;
         kinds::warn(definition, &object, None, &context.warnings);

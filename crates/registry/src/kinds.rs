@@ -35,7 +35,7 @@ mod workloads;
 use std::borrow::Cow;
 
 use serde_json::{Value, json};
-use watchkeeper_meta::FieldError;
+use watchkeeper_meta::{FieldError, FieldPath};
 
 use crate::definition::Definition;
 use crate::metadata;
@@ -48,8 +48,8 @@ pub(crate) struct Hooks {
     default: fn(&mut Value),
     /// Resets what the client may not set on a new object.
     prepare_for_create: fn(&mut Value),
-    /// Resets what the client may not change; the second value is the live object.
-    prepare_for_update: fn(Part, &mut Value, &Value),
+    /// Resets what the client may not change; the second value is the live object, the text what time it is.
+    prepare_for_update: fn(Part, &mut Value, &Value, &str),
     /// What is wrong with an object.
     faults: fn(&Value) -> Vec<FieldError>,
     /// What is wrong with a change; the second value is the live object.
@@ -62,7 +62,7 @@ pub(crate) struct Hooks {
 const PLAIN: Hooks = Hooks {
     default: |_| {},
     prepare_for_create: |_| {},
-    prepare_for_update: |_, _, _| {},
+    prepare_for_update: |_, _, _, _| {},
     faults: |_| Vec::new(),
     update_faults: |_, _, _| Vec::new(),
     warn: |_, _, _| {},
@@ -179,8 +179,14 @@ fn keeps_no_status(definition: &Definition) -> bool {
 }
 
 /// Resets what the client may not change.
-pub(crate) fn prepare_for_update(definition: &Definition, part: Part, object: &mut Value, live: &Value) {
-    (hooks(definition).prepare_for_update)(part, object, live);
+pub(crate) fn prepare_for_update(
+    definition: &Definition,
+    part: Part,
+    object: &mut Value,
+    live: &Value,
+    now: &str,
+) {
+    (hooks(definition).prepare_for_update)(part, object, live, now);
 }
 
 /// What is wrong with a new object.
@@ -196,6 +202,28 @@ fn own_faults(definition: &Definition, object: &Value) -> Vec<FieldError> {
         Some(hooks) => (hooks.faults)(object),
         None => schema_rules::faults(definition, object),
     }
+}
+
+/// Containers that may do everything, where none may.
+pub(crate) fn privileged_faults(definition: &Definition, object: &Value) -> Vec<FieldError> {
+    let spec = FieldPath::new("spec");
+    let template = |path: FieldPath| path.child("template").child("spec");
+    let (path, spec) = match (&*definition.resource.group, &*definition.resource.kind) {
+        ("", "Pod") => (spec, &object["spec"]),
+        ("", "PodTemplate") => (
+            FieldPath::new("template").child("spec"),
+            &object["template"]["spec"],
+        ),
+        ("batch", "CronJob") => (
+            template(spec.child("jobTemplate").child("spec")),
+            &object["spec"]["jobTemplate"]["spec"]["template"]["spec"],
+        ),
+        _ => match pod_template(definition, object) {
+            Some(found) => (template(spec), &found["spec"]),
+            None => return Vec::new(),
+        },
+    };
+    pod::privileged_faults(&path, spec)
 }
 
 /// What is wrong with a changed object beyond its metadata.

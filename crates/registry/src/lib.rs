@@ -43,7 +43,7 @@ pub use list::List;
 pub use object::StoredObject;
 pub use patch::PatchKind;
 pub use rbac::{Action, Decision, Rule, Rules};
-pub use registry::Registry;
+pub use registry::{Registry, RegistryOptions};
 pub use strategy::Strategy;
 pub use subresources::TokenIssuer;
 pub use table::{IncludeObject, TablePrinter};

@@ -4,13 +4,15 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
+use serde_json::Value;
 use tokio::sync::MutexGuard;
-use watchkeeper_meta::{GroupVersionResource, Status};
+use watchkeeper_meta::{FieldError, GroupVersionResource, Status};
 use watchkeeper_storage::{ReadError, Store};
 
 use crate::allocate::is_service;
 use crate::clock::Clock;
 use crate::definition::Definition;
+use crate::kinds;
 use crate::rbac::PolicyCache;
 use crate::watch_cache::WatchCache;
 
@@ -20,8 +22,49 @@ pub struct Registry {
     inner: Arc<Inner>,
 }
 
+/// What a registry allows that others may not.
+#[derive(Clone, Debug)]
+pub struct RegistryOptions {
+    /// Containers may run privileged. Yes unless told otherwise, as in every cluster that people set up: network and
+    /// storage drivers need it, and who does not want it has pod security. A bare Kubernetes server says no.
+    pub allow_privileged: bool,
+}
+
+impl Default for RegistryOptions {
+    fn default() -> Self {
+        Self {
+            allow_privileged: true,
+        }
+    }
+}
+
+impl RegistryOptions {
+    /// A registry of the built-in resources. What every cluster has, default namespaces and the like, is created if
+    /// it is not there.
+    pub async fn open(self, store: Store) -> Result<Registry, Status> {
+        let definitions = Definition::builtin().into_iter();
+        let definitions = definitions
+            .map(|known| (known.resource.group_version_resource(), known))
+            .collect();
+        let registry = Registry {
+            inner: Arc::new(Inner {
+                store,
+                options: self,
+                clock: Clock::system(),
+                definitions,
+                watch_caches: Mutex::new(HashMap::new()),
+                policy_cache: PolicyCache::default(),
+                allocation: tokio::sync::Mutex::new(()),
+            }),
+        };
+        registry.bootstrap().await?;
+        Ok(registry)
+    }
+}
+
 struct Inner {
     store: Store,
+    options: RegistryOptions,
     clock: Clock,
     definitions: HashMap<GroupVersionResource, Arc<Definition>>,
     /// One history per resource that has ever been watched, by its prefix in the store.
@@ -32,25 +75,9 @@ struct Inner {
 }
 
 impl Registry {
-    /// A registry of the built-in resources. What every cluster has, default namespaces and the like, is created
-    /// if it is not there.
+    /// Opens a registry as [`RegistryOptions`] do by default.
     pub async fn open(store: Store) -> Result<Self, Status> {
-        let definitions = Definition::builtin().into_iter();
-        let definitions = definitions
-            .map(|known| (known.resource.group_version_resource(), known))
-            .collect();
-        let registry = Self {
-            inner: Arc::new(Inner {
-                store,
-                clock: Clock::system(),
-                definitions,
-                watch_caches: Mutex::new(HashMap::new()),
-                policy_cache: PolicyCache::default(),
-                allocation: tokio::sync::Mutex::new(()),
-            }),
-        };
-        registry.bootstrap().await?;
-        Ok(registry)
+        RegistryOptions::default().open(store).await
     }
 
     /// The resource of that name, if it is stored here.
@@ -71,6 +98,14 @@ impl Registry {
     /// What time it is.
     pub fn clock(&self) -> Clock {
         self.inner.clock
+    }
+
+    /// What is wrong with an object in this cluster, and would not be in another.
+    pub(crate) fn policy_faults(&self, definition: &Definition, object: &Value) -> Vec<FieldError> {
+        match self.inner.options.allow_privileged {
+            true => Vec::new(),
+            false => kinds::privileged_faults(definition, object),
+        }
     }
 
     /// The rules as last read.

@@ -12,6 +12,7 @@ use watchkeeper_patch::field_set::FieldSet;
 use watchkeeper_patch::managed_fields::Managers;
 use watchkeeper_storage::WriteError;
 
+use crate::admission::can_grow;
 use crate::allocate::is_service;
 use crate::body::Body;
 use crate::create::recanonicalized;
@@ -179,7 +180,7 @@ impl Registry {
             restrict(definition, part, &mut new, live);
         }
         self.admit_update(definition, live, &mut new, context).await?;
-        kinds::prepare_for_update(definition, part, &mut new, live);
+        kinds::prepare_for_update(definition, part, &mut new, live, &now);
         if is_service(definition) && part == Part::Object {
             self.allocate_service(definition, &mut new, Some(live)).await?;
         }
@@ -193,7 +194,11 @@ impl Registry {
         managers.write_to(&mut new);
         let mut faults = metadata::update_faults(definition, &new, live);
         faults.extend(kinds::update_faults(definition, part, &new, live));
+        faults.extend(self.policy_faults(definition, &new));
         accept(definition, &new, &faults)?;
+        if can_grow(definition, part) {
+            self.charge(definition, Some(live), &new, context).await?;
+        }
         kinds::warn(definition, &new, Some(live), &context.warnings);
         Ok(new)
     }

@@ -5,7 +5,7 @@ mod recording;
 
 use recording::send;
 use serde_json::{Value, json};
-use watchkeeper_registry::Registry;
+use watchkeeper_registry::{Registry, RegistryOptions};
 use watchkeeper_storage::{Store, StoreOptions};
 
 const PODS: &str = "/api/v1/namespaces/default/pods";
@@ -278,4 +278,51 @@ async fn what_cannot_change_in_a_pod_is_named() {
         changes,
         "- spec.restartPolicy: \"Always\"\n+ spec.restartPolicy: \"Never\"\n+ spec.hostname: \"h\"\n"
     );
+}
+
+#[tokio::test]
+async fn privileged_containers_are_refused_where_the_server_says_so() {
+    let mut privileged = pod("p");
+    privileged["spec"]["containers"][0]["securityContext"] = json!({"privileged": true});
+    let mut set = set("s");
+    set["spec"]["template"]["spec"] = privileged["spec"].clone();
+    for (allow_privileged, path, object, place) in [
+        (true, PODS, &privileged, None),
+        (true, DAEMON_SETS, &set, None),
+        (false, PODS, &privileged, Some("spec")),
+        (false, DAEMON_SETS, &set, Some("spec.template.spec")),
+    ] {
+        let store = Store::memory(StoreOptions::default());
+        let registry = RegistryOptions { allow_privileged }.open(store).await.unwrap();
+        let refusal = send(&registry, "POST", path, object.clone()).await.err();
+        let refusal = refusal.map(|status| status.message.clone().split_once(": ").unwrap().1.to_owned());
+        let expected = place.map(|place| {
+            format!(
+                "{place}.containers[0].securityContext.privileged: Forbidden: disallowed by cluster policy"
+            )
+        });
+        assert_eq!(refusal, expected, "{path}");
+    }
+}
+
+#[tokio::test]
+async fn a_quota_is_charged_and_holds() {
+    const QUOTAS: &str = "/api/v1/namespaces/default/resourcequotas";
+    let registry = registry().await;
+    let quota = json!({"metadata": {"name": "q"}, "spec": {"hard": {"pods": "1"}}});
+    send(&registry, "POST", QUOTAS, quota).await.unwrap();
+    let counted =
+        json!({"metadata": {"name": "q"}, "status": {"hard": {"pods": "1"}, "used": {"pods": "0"}}});
+    let status = format!("{QUOTAS}/q/status");
+    send(&registry, "PUT", &status, counted).await.unwrap();
+    send(&registry, "POST", PODS, pod("a")).await.unwrap();
+    let refusal = send(&registry, "POST", PODS, pod("b")).await.unwrap_err();
+    assert_eq!(
+        refusal.message,
+        "pods \"b\" is forbidden: exceeded quota: q, requested: pods=1, used: pods=1, limited: pods=1"
+    );
+    let quota = send(&registry, "GET", &format!("{QUOTAS}/q"), json!({}))
+        .await
+        .unwrap();
+    assert_eq!(quota["status"]["used"], json!({"pods": "1"}));
 }

@@ -13,7 +13,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use watchkeeper_meta::Status;
-use watchkeeper_registry::Registry;
+use watchkeeper_registry::{Registry, RegistryOptions};
 use watchkeeper_storage::{OpenError, Store, StoreOptions};
 
 use crate::catalog::Catalog;
@@ -50,6 +50,7 @@ pub struct Builder {
     admin_token: Option<Token>,
     host_names: Vec<String>,
     debug_endpoints: bool,
+    registry: RegistryOptions,
 }
 
 /// Why a server did not start.
@@ -130,6 +131,12 @@ impl Builder {
         self
     }
 
+    /// Whether containers may run privileged. They may, unless this says otherwise: see [`RegistryOptions`].
+    pub fn allow_privileged(mut self, on: bool) -> Self {
+        self.registry.allow_privileged = on;
+        self
+    }
+
     /// Starts the server. Once this returns, connections are served.
     pub async fn start(self) -> Result<Handle, StartError> {
         let admin_token = self.admin_token.clone().unwrap_or_else(Token::random);
@@ -146,7 +153,12 @@ impl Builder {
             Some(path) => Store::open(path, StoreOptions::default()).await?,
             None => Store::memory(StoreOptions::default()),
         };
-        let registry = Registry::open(store).await.map_err(StartError::Bootstrap)?;
+        let registry = self
+            .registry
+            .clone()
+            .open(store)
+            .await
+            .map_err(StartError::Bootstrap)?;
         let server = Arc::new(Shared {
             registry,
             catalog: RwLock::new(Arc::new(Catalog::new(built_in()))),

@@ -22,7 +22,7 @@ pub(super) const HOOKS: Hooks = Hooks {
         namespace["spec"]["finalizers"] = Value::Array(finalizers);
         namespace["status"] = json!({"phase": "Active"});
     },
-    prepare_for_update: |part, namespace, live| {
+    prepare_for_update: |part, namespace, live, _| {
         // Only the finalize subresource changes these.
         if part != Part::Whole {
             namespace["spec"]["finalizers"] = live["spec"]["finalizers"].clone();

@@ -22,6 +22,8 @@ pub(super) use warnings::{warn_name, warn_template};
 
 use serde_json::{Value, json};
 
+pub(super) use container_rules::privileged_faults;
+
 use super::Hooks;
 use super::place::Place;
 use crate::update::Part;
@@ -40,7 +42,7 @@ pub(super) const HOOKS: Hooks = Hooks {
         let quality = quality_of_service::of(&pod["spec"]);
         pod["status"] = json!({"phase": "Pending", "qosClass": quality});
     },
-    prepare_for_update: |part, pod, live| match part {
+    prepare_for_update: |part, pod, live, _| match part {
         Part::Object | Part::Whole => {
             tolerate_node_faults(pod);
             keep_priority(pod, live);

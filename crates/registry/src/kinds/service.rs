@@ -19,7 +19,7 @@ const STICKY_SECONDS: i64 = 10_800;
 
 pub(super) const HOOKS: Hooks = Hooks {
     default,
-    prepare_for_update: |_, service, live| {
+    prepare_for_update: |_, service, live, _| {
         // Addresses stay with a service that does not say otherwise, as long as its type has them.
         if text(service, "/spec/type") == "ExternalName" {
             for name in [

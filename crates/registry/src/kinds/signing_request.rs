@@ -10,10 +10,8 @@ use super::check::{items, one_of, required, set_default, text};
 use super::defaulting::items_mut;
 use super::formats::each;
 use super::{Hooks, PLAIN};
-use crate::clock::Clock;
 use crate::update::Part;
 use crate::user::User;
-use crate::write::timestamp;
 
 const MIN_SECONDS: i64 = 600;
 
@@ -44,10 +42,10 @@ const USAGES: &[&str] = &[
 ];
 
 pub(super) const HOOKS: Hooks = Hooks {
-    prepare_for_update: |part, request, live| {
+    prepare_for_update: |part, request, live, now| {
         request["spec"] = live["spec"].clone();
         match part {
-            Part::Approval => stamp_conditions(request),
+            Part::Approval => stamp_conditions(request, now),
             Part::Status => keep_decision(request, live),
             _ => {}
         }
@@ -61,14 +59,13 @@ pub(super) const HOOKS: Hooks = Hooks {
 };
 
 /// Says since when each condition holds, unless it says so itself.
-fn stamp_conditions(request: &mut Value) {
-    let now = timestamp(Clock::system().now());
+fn stamp_conditions(request: &mut Value, now: &str) {
     let Some(status) = request.get_mut("status") else {
         return;
     };
     for condition in items_mut(status, "conditions") {
-        set_default(condition, "lastUpdateTime", now.as_str());
-        set_default(condition, "lastTransitionTime", now.as_str());
+        set_default(condition, "lastUpdateTime", now);
+        set_default(condition, "lastTransitionTime", now);
     }
 }
 

@@ -7,10 +7,9 @@ use watchkeeper_meta::{FieldError, FieldPath};
 use super::check::{immutable, items, one_of, set_default, text};
 use super::formats::{each, entries, quantity};
 use super::{Hooks, PLAIN};
-use crate::clock::Clock;
 use crate::metadata;
 use crate::update::Part;
-use crate::write::{Warnings, timestamp};
+use crate::write::Warnings;
 
 const ACCESS_MODES: &[&str] = &[
     "ReadOnlyMany",
@@ -57,7 +56,7 @@ pub(super) const CLAIM: Hooks = Hooks {
         claim["status"] = json!({"phase": "Pending"});
         protect(claim, "kubernetes.io/pvc-protection");
     },
-    prepare_for_update: |_, claim, _| {
+    prepare_for_update: |_, claim, _, _| {
         if claim["status"].is_object() {
             set_default(&mut claim["status"], "phase", "Pending");
         }
@@ -87,13 +86,13 @@ pub(super) const VOLUME: Hooks = Hooks {
         volume["status"] = json!({"phase": "Pending", "lastPhaseTransitionTime": now});
         protect(volume, "kubernetes.io/pv-protection");
     },
-    prepare_for_update: |part, volume, live| {
+    prepare_for_update: |part, volume, live, now| {
         let phase = |object: &Value| object["status"]["phase"].clone();
         if part == Part::Object || !volume["status"].is_object() {
             return;
         }
         if phase(volume) != phase(live) {
-            volume["status"]["lastPhaseTransitionTime"] = json!(timestamp(Clock::system().now()));
+            volume["status"]["lastPhaseTransitionTime"] = json!(now);
         } else if let Some(since) = live["status"].get("lastPhaseTransitionTime") {
             set_default(&mut volume["status"], "lastPhaseTransitionTime", since.clone());
         }

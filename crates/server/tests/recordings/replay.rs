@@ -67,6 +67,7 @@ pub(crate) async fn replay(case: &Case) -> Replayed {
         .add_csv("alice-token,alice,alice-uid,dev\nbob-token,bob,bob-uid\n")
         .expect("tokens");
     let server = Server::builder()
+        .allow_privileged(false)
         .tokens(tokens)
         .admin_token(Token::new("admin-token"))
         .start()

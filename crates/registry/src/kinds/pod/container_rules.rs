@@ -2,8 +2,9 @@
 
 use std::collections::HashSet;
 
-use serde_json::json;
+use serde_json::Value;
 use watchkeeper_meta::validation::dns1123_label;
+use watchkeeper_meta::{FieldError, FieldPath};
 
 use super::super::place::{Faults, Place};
 use super::{env_rules, mount_rules, port_rules, probe_rules, resource_rules};
@@ -135,15 +136,28 @@ fn check_lifecycle(lifecycle: &Place<'_, '_>, faults: &mut Faults) {
     }
 }
 
-/// A server allows no privileged containers unless it is told to, and this one cannot be told.
 fn check_security_context(context: &Place<'_, '_>, faults: &mut Faults) {
-    let privileged = context.field("privileged");
-    if *privileged.value() == json!(true) {
-        faults.push(privileged.forbidden("disallowed by cluster policy"));
-    }
     for name in ["runAsUser", "runAsGroup"] {
         check_id(&context.field(name), faults);
     }
+}
+
+/// Containers that may do everything, where the server allows none.
+pub(in super::super) fn privileged_faults(path: &FieldPath, spec: &Value) -> Faults {
+    let mut faults = Faults::new();
+    for list in ["containers", "initContainers"] {
+        for (index, container) in spec[list].as_array().into_iter().flatten().enumerate() {
+            if container["securityContext"]["privileged"] == true {
+                let path = path
+                    .child(list)
+                    .index(index)
+                    .child("securityContext")
+                    .child("privileged");
+                faults.push(FieldError::forbidden(&path, "disallowed by cluster policy"));
+            }
+        }
+    }
+    faults
 }
 
 /// Checks the number of a user or a group.

@@ -40,7 +40,7 @@ pub(in super::super) const HOOKS: Hooks = Hooks {
         annotate(set, template_generation(set));
     },
     prepare_for_create: |set| annotate(set, 1),
-    prepare_for_update: |part, set, live| {
+    prepare_for_update: |part, set, live, _| {
         let changed = part != Part::Status && set["spec"]["template"] != live["spec"]["template"];
         annotate(set, template_generation(live) + i64::from(changed));
     },

@@ -1,0 +1,480 @@
+//! Quotas: a namespace does not get more than it is given.
+//!
+//! A quota's status says what there is and what is used; it is written by whoever counts, a controller, and by this
+//! admission, which adds what a write takes before the write is stored. A quota without a status limits nothing yet,
+//! as in Kubernetes. What is given back when objects go is counted by the controller alone.
+//!
+//! Not counted: device and volume attributes classes, and pod-level resources.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+use watchkeeper_meta::{GroupVersionResource, ListOptions, Status};
+use watchkeeper_wire::values::{Quantity, QuantityFormat};
+
+use super::limit_range;
+use crate::definition::Definition;
+use crate::update::{Part, Proposal};
+use crate::write::WriteContext;
+use crate::{Registry, metadata};
+
+/// Who is said to have counted.
+const MANAGER: &str = "kube-apiserver";
+
+/// Kinds whose number has a name of its own, beside `count/...`.
+const COUNTED_BY_NAME: &[&str] = &[
+    "configmaps",
+    "persistentvolumeclaims",
+    "pods",
+    "replicationcontrollers",
+    "resourcequotas",
+    "secrets",
+    "services",
+];
+
+/// What every container must ask for by itself if it is limited.
+const STATED: &[&str] = &[
+    "cpu",
+    "limits.cpu",
+    "limits.memory",
+    "memory",
+    "requests.cpu",
+    "requests.memory",
+];
+
+type Usage = BTreeMap<String, Quantity>;
+
+impl Registry {
+    /// Charges what a write takes to the quotas of its namespace, or says which one has not enough left.
+    pub(crate) async fn charge(
+        &self,
+        definition: &Definition,
+        live: Option<&Value>,
+        object: &Value,
+        context: &WriteContext,
+    ) -> Result<(), Status> {
+        let namespace = metadata::text(object, "namespace");
+        if namespace.is_empty() || definition.resource.plural == "events" {
+            return Ok(());
+        }
+        let Some(quotas) = self.definition(&GroupVersionResource::new("", "v1", "resourcequotas")) else {
+            return Ok(());
+        };
+        let name = metadata::text(object, "name");
+        let refuse = |why| Status::forbidden(&definition.group_resource(), name, why);
+        let mut charged = Vec::new();
+        for quota in self
+            .list(&quotas, namespace, &ListOptions::default())
+            .await?
+            .items
+        {
+            let quota = quota.to_value(&quotas)?;
+            let bill = bill(definition, &quota, live, object).map_err(refuse)?;
+            if !bill.is_empty() {
+                charge(&quota, &bill).map_err(refuse)?;
+                charged.push((metadata::text(&quota, "name").to_owned(), bill));
+            }
+        }
+        if context.dry_run {
+            return Ok(());
+        }
+        let counting = WriteContext {
+            manager: MANAGER.to_owned(),
+            ..WriteContext::default()
+        };
+        for (quota, bill) in charged {
+            let propose = |live: &Value| {
+                charge(live, &bill).map_err(refuse).map(|object| Proposal {
+                    object,
+                    managers: None,
+                })
+            };
+            // A quota is charged by a write of its own.
+            let change = self.change(&quotas, namespace, &quota, Part::Status, &counting, propose);
+            Box::pin(change).await?;
+        }
+        Ok(())
+    }
+}
+
+/// Whether a change can take more than was taken before.
+pub(crate) fn can_grow(definition: &Definition, part: Part) -> bool {
+    definition.resource.group.is_empty()
+        && matches!(
+            (&*definition.resource.plural, part),
+            ("pods", Part::Resize) | ("services" | "persistentvolumeclaims", Part::Object)
+        )
+}
+
+/// What of a quota a write takes; nothing if the quota is not about it.
+fn bill(
+    definition: &Definition,
+    quota: &Value,
+    live: Option<&Value>,
+    object: &Value,
+) -> Result<Usage, String> {
+    let taken = usage(definition, object);
+    let limited = amounts(&quota["status"]["hard"]);
+    let restricted: Vec<&String> = limited.keys().filter(|name| taken.contains_key(*name)).collect();
+    let is_pod = super::is_pod(definition);
+    if restricted.is_empty() || !in_scopes(quota, object, is_pod) {
+        return Ok(Usage::new());
+    }
+    let name = metadata::text(quota, "name");
+    if is_pod && let Some(missing) = unstated(&restricted, object) {
+        return Err(format!("failed quota: {name}: must specify {missing}"));
+    }
+    let used = amounts(&quota["status"]["used"]);
+    if !restricted.iter().all(|resource| used.contains_key(*resource)) {
+        let names: Vec<&str> = restricted.iter().map(|name| name.as_str()).collect();
+        let names = names.join(",");
+        return Err(format!("status unknown for quota: {name}, resources: {names}"));
+    }
+    let before = match live {
+        Some(live) if in_scopes(quota, live, is_pod) => usage(definition, live),
+        _ => Usage::new(),
+    };
+    let mut bill = Usage::new();
+    for resource in restricted {
+        let more = match before.get(resource) {
+            Some(before) => taken[resource].checked_sub(before),
+            None => Some(taken[resource].clone()),
+        };
+        bill.extend(
+            more.filter(|more| !more.is_zero() && !more.is_negative())
+                .map(|more| (resource.clone(), more)),
+        );
+    }
+    Ok(bill)
+}
+
+/// The quota with a bill charged to it, or why there is not enough left.
+fn charge(quota: &Value, bill: &Usage) -> Result<Value, String> {
+    let (hard, used) = (
+        amounts(&quota["status"]["hard"]),
+        amounts(&quota["status"]["used"]),
+    );
+    let mut charged = quota.clone();
+    let mut exceeded = Vec::new();
+    for (name, more) in bill {
+        let sum = used
+            .get(name)
+            .map_or(Some(more.clone()), |used| used.checked_add(more));
+        match (sum, hard.get(name)) {
+            (Some(sum), Some(hard)) if sum <= *hard => {
+                charged["status"]["used"][name] = json!(sum.to_string());
+            }
+            // The limit went away meanwhile.
+            (Some(_), None) => {}
+            _ => exceeded.push(name),
+        }
+    }
+    if exceeded.is_empty() {
+        return Ok(charged);
+    }
+    let shown = |amounts: &Usage| {
+        let parts = exceeded
+            .iter()
+            .filter_map(|name| Some((name, amounts.get(*name)?)));
+        let parts = parts.map(|(name, amount)| format!("{name}={amount}"));
+        parts.collect::<Vec<_>>().join(",")
+    };
+    Err(format!(
+        "exceeded quota: {}, requested: {}, used: {}, limited: {}",
+        metadata::text(quota, "name"),
+        shown(bill),
+        shown(&used),
+        shown(&hard),
+    ))
+}
+
+fn amounts(list: &Value) -> Usage {
+    let entries = list.as_object().into_iter().flatten();
+    let amounts = entries.filter_map(|(name, amount)| Some((name.clone(), amount.as_str()?.parse().ok()?)));
+    amounts.collect()
+}
+
+fn number(count: usize) -> Quantity {
+    Quantity::new(
+        i64::try_from(count).unwrap_or(i64::MAX),
+        QuantityFormat::DecimalSi,
+    )
+}
+
+/// Everything an object takes that a quota can limit.
+fn usage(definition: &Definition, object: &Value) -> Usage {
+    let resource = definition.group_resource();
+    let mut usage = Usage::from([(format!("count/{resource}"), number(1))]);
+    let core = if definition.resource.group.is_empty() {
+        &*definition.resource.plural
+    } else {
+        ""
+    };
+    if COUNTED_BY_NAME.contains(&core) {
+        usage.insert(core.to_owned(), number(1));
+    }
+    match core {
+        "pods" => pod_usage(object, &mut usage),
+        "services" => service_usage(object, &mut usage),
+        "persistentvolumeclaims" => claim_usage(object, &mut usage),
+        _ => {}
+    }
+    usage
+}
+
+/// A pod that has ended takes nothing but its place in the store.
+fn pod_usage(pod: &Value, usage: &mut Usage) {
+    if matches!(pod["status"]["phase"].as_str(), Some("Succeeded" | "Failed")) {
+        usage.remove("pods");
+        return;
+    }
+    let total = limit_range::total(pod);
+    for (list, is_request) in [("requests", true), ("limits", false)] {
+        for (name, amount) in amounts(&total[list]) {
+            let is_native = !name.contains('/');
+            if is_native || is_request {
+                usage.insert(format!("{list}.{name}"), amount.clone());
+            }
+            if is_native && is_request {
+                usage.insert(name, amount);
+            }
+        }
+    }
+    // What is limited and not asked for counts as nothing, and has to be asked for.
+    for name in STATED {
+        usage.entry((*name).to_owned()).or_insert_with(|| number(0));
+    }
+}
+
+fn service_usage(service: &Value, usage: &mut Usage) {
+    let ports = service["spec"]["ports"].as_array().map_or(0, Vec::len);
+    let (balancers, node_ports) = match service["spec"]["type"].as_str() {
+        Some("NodePort") => (0, ports),
+        Some("LoadBalancer") => {
+            let given = |port: &&Value| port["nodePort"].as_i64().unwrap_or_default() != 0;
+            let ports = service["spec"]["ports"].as_array().into_iter().flatten();
+            (1, ports.filter(given).count())
+        }
+        _ => (0, 0),
+    };
+    usage.insert("services.loadbalancers".to_owned(), number(balancers));
+    usage.insert("services.nodeports".to_owned(), number(node_ports));
+}
+
+fn claim_usage(claim: &Value, usage: &mut Usage) {
+    let size = claim["spec"]["resources"]["requests"]["storage"].as_str();
+    let size: Option<Quantity> = size.and_then(|size| size.parse().ok());
+    let class = claim["spec"]["storageClassName"].as_str().unwrap_or_default();
+    let of_class = |what: &str| format!("{class}.storageclass.storage.k8s.io/{what}");
+    if !class.is_empty() {
+        usage.insert(of_class("persistentvolumeclaims"), number(1));
+    }
+    if let Some(size) = size {
+        if !class.is_empty() {
+            usage.insert(of_class("requests.storage"), size.clone());
+        }
+        usage.insert("requests.storage".to_owned(), size);
+    }
+}
+
+/// What is limited and some containers do not ask for: `cpu for: a,b; memory for: a`.
+fn unstated(restricted: &[&String], pod: &Value) -> Option<String> {
+    let lists = ["containers", "initContainers"].map(|list| pod["spec"][list].as_array());
+    let containers: Vec<&Value> = lists.into_iter().flatten().flatten().collect();
+    let mut missing = Vec::new();
+    for name in restricted.iter().filter(|name| STATED.contains(&name.as_str())) {
+        let (list, resource) = name.split_once('.').unwrap_or(("requests", name));
+        let lacks = |container: &&&Value| container["resources"][list].get(resource).is_none();
+        let mut without: Vec<&str> = containers
+            .iter()
+            .filter(lacks)
+            .filter_map(|container| container["name"].as_str())
+            .collect();
+        without.sort_unstable();
+        without.dedup();
+        if !without.is_empty() {
+            missing.push(format!("{name} for: {}", without.join(",")));
+        }
+    }
+    (!missing.is_empty()).then(|| missing.join("; "))
+}
+
+/// Whether a quota means an object. Scopes are about pods.
+fn in_scopes(quota: &Value, object: &Value, is_pod: bool) -> bool {
+    let scopes = quota["spec"]["scopes"].as_array().into_iter().flatten();
+    let scopes: Vec<Value> = scopes
+        .map(|scope| json!({"scopeName": scope, "operator": "Exists"}))
+        .collect();
+    let selectors = quota["spec"]["scopeSelector"]["matchExpressions"]
+        .as_array()
+        .into_iter()
+        .flatten();
+    scopes
+        .iter()
+        .chain(selectors)
+        .all(|selector| is_pod && in_scope(selector, object))
+}
+
+fn in_scope(selector: &Value, pod: &Value) -> bool {
+    let ends = pod["spec"]["activeDeadlineSeconds"]
+        .as_i64()
+        .is_some_and(|seconds| seconds >= 0);
+    let is_best_effort = || pod["status"]["qosClass"] == "BestEffort";
+    match selector["scopeName"].as_str().unwrap_or_default() {
+        "Terminating" => ends,
+        "NotTerminating" => !ends,
+        "BestEffort" => is_best_effort(),
+        "NotBestEffort" => !is_best_effort(),
+        "CrossNamespacePodAffinity" => reaches_out(pod),
+        "PriorityClass" => {
+            let class = pod["spec"]["priorityClassName"].as_str().unwrap_or_default();
+            let values = || selector["values"].as_array().into_iter().flatten();
+            match selector["operator"].as_str().unwrap_or_default() {
+                "Exists" => !class.is_empty(),
+                "DoesNotExist" => class.is_empty(),
+                "In" => values().any(|value| value == class),
+                "NotIn" => values().all(|value| value != class),
+                _ => false,
+            }
+        }
+        _ => false,
+    }
+}
+
+/// Whether a pod wants to be near, or far from, pods of other namespaces.
+fn reaches_out(pod: &Value) -> bool {
+    let affinity = &pod["spec"]["affinity"];
+    let terms = ["podAffinity", "podAntiAffinity"].into_iter().flat_map(|kind| {
+        let required = affinity[kind]["requiredDuringSchedulingIgnoredDuringExecution"].as_array();
+        let preferred = affinity[kind]["preferredDuringSchedulingIgnoredDuringExecution"].as_array();
+        let preferred = preferred
+            .into_iter()
+            .flatten()
+            .map(|weighted| &weighted["podAffinityTerm"]);
+        required.into_iter().flatten().chain(preferred)
+    });
+    let mut terms = terms;
+    terms.any(|term| {
+        term["namespaces"]
+            .as_array()
+            .is_some_and(|names| !names.is_empty())
+            || !term["namespaceSelector"].is_null()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn definition(plural: &str) -> std::sync::Arc<Definition> {
+        let mut known = Definition::builtin().into_iter();
+        known
+            .find(|known| known.resource.plural == plural && known.resource.group.is_empty())
+            .unwrap()
+    }
+
+    /// What a quota says to a new object: what is used then, or why not.
+    fn check(plural: &str, quota: Value, object: Value, outcome: &str) {
+        let definition = definition(plural);
+        let answer = bill(&definition, &quota, None, &object).and_then(|bill| charge(&quota, &bill));
+        let answer = answer.map_or_else(|why| why, |charged| charged["status"]["used"].to_string());
+        assert_eq!(answer, outcome, "{quota} {object}");
+    }
+
+    fn quota(spec: Value, hard: Value, used: Value) -> Value {
+        json!({"metadata": {"name": "q"}, "spec": spec, "status": {"hard": hard, "used": used}})
+    }
+
+    #[test]
+    fn objects_are_counted() {
+        let limits = |hard: Value, used: Value| quota(json!({}), hard, used);
+        let none = json!({});
+        check(
+            "configmaps",
+            limits(json!({"configmaps": "2"}), json!({"configmaps": "1"})),
+            none.clone(),
+            r#"{"configmaps":"2"}"#,
+        );
+        check(
+            "configmaps",
+            limits(
+                json!({"count/configmaps": "1", "pods": "0"}),
+                json!({"count/configmaps": "1"}),
+            ),
+            none.clone(),
+            "exceeded quota: q, requested: count/configmaps=1, used: count/configmaps=1, limited: count/configmaps=1",
+        );
+        check(
+            "configmaps",
+            limits(json!({"pods": "0"}), json!({})),
+            none.clone(),
+            "{}",
+        );
+        check(
+            "secrets",
+            limits(json!({"secrets": "1"}), json!({})),
+            none,
+            "status unknown for quota: q, resources: secrets",
+        );
+    }
+
+    #[test]
+    fn pods_are_measured() {
+        let pod = |resources: Value| json!({"spec": {"containers": [{"name": "c", "resources": resources}]}});
+        let limits = |spec: Value| {
+            quota(
+                spec,
+                json!({"requests.cpu": "1", "limits.memory": "1Gi"}),
+                json!({"requests.cpu": "500m", "limits.memory": "0"}),
+            )
+        };
+        check(
+            "pods",
+            limits(json!({})),
+            pod(json!({"requests": {"cpu": "250m"}, "limits": {"memory": "64Mi"}})),
+            r#"{"limits.memory":"64Mi","requests.cpu":"750m"}"#,
+        );
+        check(
+            "pods",
+            limits(json!({})),
+            pod(json!({"requests": {"cpu": "2"}, "limits": {"memory": "64Mi"}})),
+            "exceeded quota: q, requested: requests.cpu=2, used: requests.cpu=500m, limited: requests.cpu=1",
+        );
+        check(
+            "pods",
+            limits(json!({})),
+            pod(json!({})),
+            "failed quota: q: must specify limits.memory for: c; requests.cpu for: c",
+        );
+        check(
+            "pods",
+            limits(json!({"scopes": ["Terminating"]})),
+            pod(json!({})),
+            r#"{"limits.memory":"0","requests.cpu":"500m"}"#,
+        );
+    }
+
+    #[test]
+    fn services_and_claims_are_measured() {
+        check(
+            "services",
+            quota(
+                json!({}),
+                json!({"services.nodeports": "1"}),
+                json!({"services.nodeports": "0"}),
+            ),
+            json!({"spec": {"type": "NodePort", "ports": [{"nodePort": 1}, {"nodePort": 2}]}}),
+            "exceeded quota: q, requested: services.nodeports=2, used: services.nodeports=0, limited: services.nodeports=1",
+        );
+        check(
+            "persistentvolumeclaims",
+            quota(
+                json!({}),
+                json!({"fast.storageclass.storage.k8s.io/requests.storage": "10Gi"}),
+                json!({"fast.storageclass.storage.k8s.io/requests.storage": "0"}),
+            ),
+            json!({"spec": {"storageClassName": "fast", "resources": {"requests": {"storage": "4Gi"}}}}),
+            r#"{"fast.storageclass.storage.k8s.io/requests.storage":"4Gi"}"#,
+        );
+    }
+}
