@@ -15,6 +15,7 @@ use watchkeeper_meta::{
 };
 use watchkeeper_wire::protobuf::{Envelope, encode_body};
 use watchkeeper_wire::schema::Schema;
+use watchkeeper_wire::{Object, ObjectOptions};
 
 #[derive(Serialize, Deserialize, Debug, PartialEq)]
 struct ConfigMap {
@@ -156,6 +157,30 @@ async fn built_in_kinds_ask_for_protobuf_and_read_both() {
         server.seen()[0].headers["accept"],
         "application/vnd.kubernetes.protobuf,application/json"
     );
+}
+
+#[tokio::test]
+async fn bodies_are_json_unless_protobuf_is_asked_for() {
+    let answers = (0..2).map(|_| protobuf(&config_map("a", 1)));
+    let server = Server::new(answers);
+    let api = client(&server).api::<ConfigMap>().namespace("ns");
+    let map = ConfigMap {
+        metadata: json!({"name": "a"}),
+        data: json!({"colour": "blue"}),
+    };
+    let options = CreateOptions::default();
+    api.create(&map, &options).await.unwrap();
+    api.protobuf_bodies().create(&map, &options).await.unwrap();
+    let seen = server.seen();
+    assert_eq!(seen[0].headers["content-type"], "application/json");
+    assert_eq!(serde_json::from_slice::<ConfigMap>(&seen[0].body).unwrap(), map);
+    assert_eq!(
+        seen[1].headers["content-type"],
+        "application/vnd.kubernetes.protobuf"
+    );
+    let sent = Object::from_protobuf(&seen[1].body, &ObjectOptions::default()).unwrap();
+    assert_eq!(sent.kind(), "ConfigMap");
+    assert_eq!(sent.decode::<ConfigMap>().unwrap().data, map.data);
 }
 
 #[tokio::test]

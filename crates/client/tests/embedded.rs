@@ -12,8 +12,8 @@ use watchkeeper_client::{
     WatchEvent, retry_on_conflict,
 };
 use watchkeeper_meta::{
-    ApplyOptions, CreateOptions, DeleteOptions, GetOptions, ListOptions, PatchKind, PatchOptions, Resource,
-    ResourceVersion, Scope, UpdateOptions, WatchOptions,
+    ApplyOptions, CreateOptions, DeleteOptions, GetOptions, ListOptions, LogOptions, PatchKind, PatchOptions,
+    Resource, ResourceVersion, Scope, UpdateOptions, WatchOptions,
 };
 use watchkeeper_server::{Flow, Handle, RequestMatch, Server, Verb};
 
@@ -257,6 +257,106 @@ async fn apply_and_retry_work_together() {
     .await
     .unwrap();
     assert_eq!(updated.to_value().unwrap()["data"]["k"], "2");
+    server.shutdown().await;
+}
+
+/// Parts of objects that have verbs of their own: status, scale, log, binding, eviction, token.
+#[tokio::test]
+async fn parts_of_objects_are_read_and_written() {
+    let (server, client) = start().await;
+    let api = |group, kind, plural| {
+        let resource = resource(group, kind, plural, Scope::Namespaced);
+        client.dynamic(resource).namespace("default")
+    };
+    let (create, update) = (CreateOptions::default(), UpdateOptions::default());
+    let containers = json!([{"name": "web", "image": "web:1"}]);
+    let labels = json!({"app": "web"});
+    let template = json!({"metadata": {"labels": labels}, "spec": {"containers": containers}});
+    let spec = json!({"replicas": 2, "selector": {"matchLabels": labels}, "template": template});
+    let deployments = api("apps", "Deployment", "deployments");
+    deployments
+        .create(&json!({"metadata": {"name": "web"}, "spec": spec}), &create)
+        .await
+        .unwrap();
+    let scales = deployments.clone().subresource("scale");
+    let mut scale = scales
+        .get("web", &GetOptions::default())
+        .await
+        .unwrap()
+        .to_value()
+        .unwrap();
+    assert_eq!(
+        (&scale["kind"], &scale["spec"]["replicas"]),
+        (&json!("Scale"), &json!(2))
+    );
+    scale["spec"]["replicas"] = json!(5);
+    scales.update("web", &scale, &update).await.unwrap();
+    let status = deployments.clone().subresource("status");
+    let patch = json!({"spec": {"replicas": 9}, "status": {"replicas": 5, "observedGeneration": 2}});
+    let whole = status
+        .patch("web", PatchKind::Merge, &patch, &PatchOptions::default())
+        .await
+        .unwrap()
+        .to_value()
+        .unwrap();
+    assert_eq!(
+        (&whole["spec"]["replicas"], &whole["status"]["replicas"]),
+        (&json!(5), &json!(5))
+    );
+
+    let pods = api("", "Pod", "pods");
+    let pod = json!({"metadata": {"name": "web-0"}, "spec": {"containers": containers}});
+    pods.create(&pod, &create).await.unwrap();
+    let mut log = pods.log("web-0", &LogOptions::default()).await.unwrap();
+    assert!(
+        log.chunk().await.is_none(),
+        "a pod that runs nowhere has said nothing"
+    );
+    let binding = json!({"metadata": {"name": "web-0"}, "target": {"kind": "Node", "name": "node-1"}});
+    let bound = pods
+        .clone()
+        .subresource("binding")
+        .post("web-0", &binding, &create)
+        .await;
+    assert!(matches!(bound.unwrap(), ObjectOrStatus::Status(status) if status.is_success()));
+    let placed = pods.get("web-0", &GetOptions::default()).await.unwrap();
+    assert_eq!(placed.to_value().unwrap()["spec"]["nodeName"], "node-1");
+    let eviction = json!({
+        "apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "web-0"},
+        "deleteOptions": {"gracePeriodSeconds": 0},
+    });
+    let evicted = pods
+        .clone()
+        .subresource("eviction")
+        .post("web-0", &eviction, &create)
+        .await;
+    assert!(matches!(evicted.unwrap(), ObjectOrStatus::Status(status) if status.is_success()));
+    assert!(
+        pods.get("web-0", &GetOptions::default())
+            .await
+            .unwrap_err()
+            .is_not_found()
+    );
+
+    let accounts = api("", "ServiceAccount", "serviceaccounts");
+    accounts
+        .create(&json!({"metadata": {"name": "robot"}}), &create)
+        .await
+        .unwrap();
+    let wish = json!({
+        "apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest",
+        "spec": {"audiences": ["api"], "expirationSeconds": 600},
+    });
+    let token = accounts
+        .subresource("token")
+        .post("robot", &wish, &create)
+        .await
+        .unwrap();
+    let ObjectOrStatus::Object(token) = token else {
+        panic!("{token:?} is no token");
+    };
+    assert_eq!(token.kind(), "TokenRequest");
+    assert!(token.to_value().unwrap()["status"]["token"].is_string());
     server.shutdown().await;
 }
 

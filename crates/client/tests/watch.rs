@@ -2,12 +2,15 @@
 
 mod support;
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use futures_util::StreamExt;
 use serde_json::{Value, json};
 use support::{Server, answer, unlimited};
+use watchkeeper_client::config::{Config, Credentials};
 use watchkeeper_client::{Client, DynamicApi, Error, InProcess, WatchEvent, WatchStream};
-use watchkeeper_meta::{Resource, ResourceVersion, Scope, WatchOptions};
+use watchkeeper_meta::{GetOptions, Resource, ResourceVersion, Scope, WatchOptions};
 use watchkeeper_wire::protobuf::{Envelope, encode_body, frame};
 use watchkeeper_wire::schema::Schema;
 
@@ -153,6 +156,67 @@ async fn an_event_is_delivered_when_its_last_byte_has_arrived() {
             );
         }
     }
+}
+
+/// Kubernetes 1.37 packs each event of a stream on its own.
+#[tokio::test]
+async fn an_event_packed_on_its_own_is_delivered_on_its_own() {
+    use std::io::Write;
+    for content_type in [JSON, PROTOBUF] {
+        let (stream, sender) = support::streamed(content_type);
+        let support::Answer::Streamed(mut headers, receiver) = stream else {
+            unreachable!("a streamed answer is one");
+        };
+        headers.push(("content-encoding", "gzip".to_owned()));
+        let server = Server::new([support::Answer::Streamed(headers, receiver)]);
+        let mut watch = config_maps(&server)
+            .watch(&WatchOptions::default())
+            .await
+            .unwrap();
+        for version in 1..4 {
+            let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+            let event = event(content_type, "ADDED", &config_map("a", version));
+            packed.write_all(&event).unwrap();
+            sender.send(Ok(packed.finish().unwrap().into())).unwrap();
+            assert_eq!(
+                show(&watch.next().await.unwrap()),
+                format!("ADDED ns/a {version}")
+            );
+        }
+        drop(sender);
+        assert!(watch.next().await.is_none(), "{content_type}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_rotated_token_is_used_and_a_live_watch_goes_on() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("token");
+    std::fs::write(&path, "old").unwrap();
+    let (stream, sender) = support::streamed(JSON);
+    let server = Server::new([
+        stream,
+        support::json(200, config_map("a", 1)),
+        support::json(200, config_map("a", 1)),
+    ]);
+    let mut config = Config::new("https://kube".parse().unwrap());
+    config.credentials = Credentials::TokenFile(path.clone());
+    let client = Client::in_process_as(server.connector(), &config, unlimited()).unwrap();
+    let api = client.dynamic(config_map_resource()).namespace("ns");
+    let mut watch = api.watch(&WatchOptions::default()).await.unwrap();
+    for token in ["old", "new"] {
+        std::fs::write(&path, token).unwrap();
+        tokio::time::advance(Duration::from_secs(61)).await;
+        api.get("a", &GetOptions::default()).await.unwrap();
+        let seen = server.seen();
+        let authorization = &seen.last().unwrap().headers["authorization"];
+        assert_eq!(authorization, &format!("Bearer {token}"));
+    }
+    sender
+        .send(Ok(event(JSON, "ADDED", &config_map("b", 2))))
+        .unwrap();
+    assert_eq!(show(&watch.next().await.unwrap()), "ADDED ns/b 2");
+    assert_eq!(server.connections(), 1);
 }
 
 #[tokio::test]
