@@ -3,6 +3,7 @@
 //! ```text
 //! cargo run --release -p watchkeeper-bench                     # 30,000 pods, five rounds
 //! cargo run --release -p watchkeeper-bench -- 100000 9 headers # 100,000 pods, nine rounds, cases about headers
+//! cargo run --release -p watchkeeper-bench -- client           # the client beside kube, over TLS
 //! ```
 //!
 //! Ours and the peers take turns in one process; medians of the CPU time are printed, because other work on the
@@ -12,6 +13,7 @@
 // This is a program whose output is the point.
 #![allow(clippy::print_stdout)]
 
+mod client;
 mod measure;
 mod memory;
 mod pods;
@@ -29,11 +31,22 @@ const ROUNDS: usize = 5;
 const PODS: usize = 30_000;
 
 fn main() -> Result<()> {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let mut arguments: Vec<String> = std::env::args().skip(1).collect();
     if let [first, case, body] = &arguments[..]
         && first == memory::CHILD
     {
         return memory::run_child(case, body.as_ref());
+    }
+    if let [first, what, kubeconfig] = &arguments[..] {
+        match first.as_str() {
+            client::SERVE => return client::run_serving(what, kubeconfig.as_ref()),
+            client::ASK => return client::run_asking(what, kubeconfig.as_ref()),
+            _ => {}
+        }
+    }
+    let beside_kube = arguments.first().is_some_and(|first| first == "client");
+    if beside_kube {
+        arguments.remove(0);
     }
     let number = |at: usize, default| match arguments.get(at) {
         Some(text) => text.parse().with_context(|| format!("{text:?} is not a number")),
@@ -42,9 +55,12 @@ fn main() -> Result<()> {
     let (pods, rounds) = (number(0, PODS)?, number(1, ROUNDS)?);
     let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
     println!("{pods} pods, {rounds} rounds, load at the start {}", load.trim());
+    let only = arguments.get(2).cloned().unwrap_or_default();
+    if beside_kube {
+        return client::compare(pods, rounds, &only);
+    }
     let bodies = pods::Bodies::generate(pods)?;
     println!("{bodies}");
-    let only = arguments.get(2).cloned().unwrap_or_default();
     let turns = Turns { rounds, only: &only };
     wire::time(&bodies, &turns)?;
     watch::time(&bodies, &turns)?;

@@ -87,7 +87,7 @@ fn read_objects<T>(
     Ok(kept)
 }
 
-fn peak_megabytes() -> Result<f64> {
+pub(crate) fn peak_megabytes() -> Result<f64> {
     let status = fs::read_to_string("/proc/self/status")?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
     let kilobytes = line

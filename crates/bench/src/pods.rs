@@ -25,10 +25,23 @@ pub(crate) struct Bodies {
     pub(crate) protobuf: Vec<u8>,
 }
 
+/// One of them.
+pub(crate) fn one(number: usize) -> String {
+    pod(&template(), number)
+}
+
+/// The namespace whose first pod this is, if it is one.
+pub(crate) fn namespace_begun_by(number: usize) -> Option<String> {
+    let pods_per_namespace = REPLICAS * OWNERS;
+    number
+        .is_multiple_of(pods_per_namespace)
+        .then(|| format!("team-{}", number / pods_per_namespace))
+}
+
 impl Bodies {
     /// Makes up so many pods.
     pub(crate) fn generate(pods: usize) -> Result<Self> {
-        let template: String = TEMPLATE.lines().map(str::trim_start).collect();
+        let template = template();
         let items: Vec<String> = (0..pods).map(|number| pod(&template, number)).collect();
         Ok(Self {
             pods,
@@ -44,6 +57,10 @@ impl fmt::Display for Bodies {
         let (json, protobuf) = (per_pod(&self.json), per_pod(&self.protobuf));
         write!(f, "{json} bytes of JSON, {protobuf} bytes of protobuf per pod")
     }
+}
+
+fn template() -> String {
+    TEMPLATE.lines().map(str::trim_start).collect()
 }
 
 fn pod(template: &str, number: usize) -> String {

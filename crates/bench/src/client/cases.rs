@@ -1,0 +1,340 @@
+//! What is asked, by whom, and what it took.
+
+use std::fs;
+use std::path::Path;
+use std::time::Instant;
+
+use anyhow::{Context, Result, ensure};
+use futures_util::{StreamExt, TryStreamExt, stream};
+use k8s_openapi::api::core::v1::{Namespace, Pod};
+use kube::api::{Api, DynamicObject, ListParams, WatchParams};
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::core::ApiResource;
+use rustix::time::{ClockId, clock_gettime};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use watchkeeper_client::{Client, DynamicApi, ListItem, ResourceType};
+use watchkeeper_meta::{GetOptions, ListOptions, WatchOptions};
+
+use super::fill::{client, core};
+use crate::memory::peak_megabytes;
+
+/// Watches that are open together.
+const WATCHES: usize = 50;
+
+/// Single requests of one measurement.
+const GETS: usize = 4_000;
+
+/// One thing to ask.
+pub(super) struct Case {
+    /// What is compared.
+    pub(super) subject: &'static str,
+    /// By whom, and how.
+    pub(super) name: &'static str,
+    ask: Ask,
+}
+
+/// Who asks what.
+enum Ask {
+    /// Ours: objects are kept undecoded.
+    Objects {
+        plural: &'static str,
+        json: bool,
+    },
+    /// Ours: objects are looked at and dropped as they arrive.
+    Stream {
+        plural: &'static str,
+    },
+    /// Ours, into structs.
+    Pods {
+        json: bool,
+    },
+    Namespaces {
+        json: bool,
+    },
+    KubePods,
+    KubeNamespaces,
+    /// kube's form for any kind.
+    KubeDynamic {
+        kind: &'static str,
+        plural: &'static str,
+    },
+    Watches,
+    KubeWatches,
+    Gets {
+        at_once: usize,
+    },
+    KubeGets {
+        at_once: usize,
+    },
+}
+
+const fn case(subject: &'static str, name: &'static str, ask: Ask) -> Case {
+    Case { subject, name, ask }
+}
+
+const POD_STRUCTS: &str = "list of pods into structs";
+const POD_OBJECTS: &str = "list of pods of any kind";
+const NAMESPACE_STRUCTS: &str = "list of namespaces into structs";
+const NAMESPACE_OBJECTS: &str = "list of namespaces of any kind";
+const OPEN_WATCHES: &str = "50 watches";
+const GETS_1: &str = "4,000 gets, one after another";
+const GETS_16: &str = "4,000 gets, 16 at once";
+
+/// Those of one subject follow each other, kube's last.
+pub(super) const CASES: [Case; 18] = [
+    case(POD_STRUCTS, "ours, protobuf", Ask::Pods { json: false }),
+    case(POD_STRUCTS, "ours, JSON", Ask::Pods { json: true }),
+    case(POD_STRUCTS, "kube", Ask::KubePods),
+    case(
+        POD_OBJECTS,
+        "ours, as they arrive",
+        Ask::Stream { plural: "pods" },
+    ),
+    case(
+        POD_OBJECTS,
+        "ours, protobuf",
+        Ask::Objects {
+            plural: "pods",
+            json: false,
+        },
+    ),
+    case(
+        POD_OBJECTS,
+        "ours, JSON",
+        Ask::Objects {
+            plural: "pods",
+            json: true,
+        },
+    ),
+    case(
+        POD_OBJECTS,
+        "kube",
+        Ask::KubeDynamic {
+            kind: "Pod",
+            plural: "pods",
+        },
+    ),
+    case(
+        NAMESPACE_STRUCTS,
+        "ours, protobuf",
+        Ask::Namespaces { json: false },
+    ),
+    case(NAMESPACE_STRUCTS, "ours, JSON", Ask::Namespaces { json: true }),
+    case(NAMESPACE_STRUCTS, "kube", Ask::KubeNamespaces),
+    case(
+        NAMESPACE_OBJECTS,
+        "ours, protobuf",
+        Ask::Objects {
+            plural: "namespaces",
+            json: false,
+        },
+    ),
+    case(
+        NAMESPACE_OBJECTS,
+        "kube",
+        Ask::KubeDynamic {
+            kind: "Namespace",
+            plural: "namespaces",
+        },
+    ),
+    case(OPEN_WATCHES, "ours", Ask::Watches),
+    case(OPEN_WATCHES, "kube", Ask::KubeWatches),
+    case(GETS_1, "ours", Ask::Gets { at_once: 1 }),
+    case(GETS_1, "kube", Ask::KubeGets { at_once: 1 }),
+    case(GETS_16, "ours", Ask::Gets { at_once: 16 }),
+    case(GETS_16, "kube", Ask::KubeGets { at_once: 16 }),
+];
+
+impl Case {
+    pub(super) fn title(&self) -> String {
+        format!("{}: {}", self.subject, self.name)
+    }
+}
+
+/// What a case took.
+#[derive(Clone, Copy, Deserialize, Serialize)]
+pub(crate) struct Figures {
+    pub(super) wall_ms: f64,
+    pub(super) cpu_ms: f64,
+    pub(super) peak_mb: f64,
+    /// Open when it was done.
+    pub(super) sockets: usize,
+}
+
+impl Figures {
+    /// The middle of each.
+    pub(super) fn median(all: Vec<Self>) -> Self {
+        let middle = |figure: fn(&Self) -> f64| {
+            let mut figures: Vec<f64> = all.iter().map(figure).collect();
+            figures.sort_by(f64::total_cmp);
+            figures[figures.len() / 2]
+        };
+        Self {
+            wall_ms: middle(|figures| figures.wall_ms),
+            cpu_ms: middle(|figures| figures.cpu_ms),
+            peak_mb: middle(|figures| figures.peak_mb),
+            sockets: middle(|figures| figures.sockets as f64) as usize,
+        }
+    }
+}
+
+/// Runs a case in this process, which should do nothing else.
+#[tokio::main]
+pub(super) async fn measure(case: &Case, kubeconfig: &Path) -> Result<Figures> {
+    let (begun, cpu) = (Instant::now(), cpu_ms());
+    // What is asked for stays until everything is measured.
+    let _kept = case.ask.run(kubeconfig).await?;
+    Ok(Figures {
+        wall_ms: begun.elapsed().as_secs_f64() * 1e3,
+        cpu_ms: cpu_ms() - cpu,
+        peak_mb: peak_megabytes()?,
+        sockets: open_sockets()?,
+    })
+}
+
+type Kept = Box<dyn std::any::Any>;
+
+impl Ask {
+    async fn run(&self, kubeconfig: &Path) -> Result<Kept> {
+        match *self {
+            Self::Objects { plural, json } => {
+                let list = form(client(kubeconfig)?.dynamic(core(plural)?), json)
+                    .list(&ListOptions::default())
+                    .await?;
+                ensure!(list.undecodable.is_empty());
+                Ok(Box::new(list))
+            }
+            Self::Stream { plural } => look_at_each(client(kubeconfig)?.dynamic(core(plural)?)).await,
+            Self::Pods { json } => structs::<Pod>(kubeconfig, json).await,
+            Self::Namespaces { json } => structs::<Namespace>(kubeconfig, json).await,
+            Self::KubePods => kube_list::<Pod>(Api::all(kube(kubeconfig).await?)).await,
+            Self::KubeNamespaces => kube_list::<Namespace>(Api::all(kube(kubeconfig).await?)).await,
+            Self::KubeDynamic { kind, plural } => {
+                let resource = ApiResource {
+                    group: String::new(),
+                    version: "v1".to_owned(),
+                    api_version: "v1".to_owned(),
+                    kind: kind.to_owned(),
+                    plural: plural.to_owned(),
+                };
+                kube_list::<DynamicObject>(Api::all_with(kube(kubeconfig).await?, &resource)).await
+            }
+            Self::Watches => watches(client(kubeconfig)?).await,
+            Self::KubeWatches => kube_watches(kube(kubeconfig).await?).await,
+            Self::Gets { at_once } => gets(client(kubeconfig)?, at_once).await,
+            Self::KubeGets { at_once } => kube_gets(kube(kubeconfig).await?, at_once).await,
+        }
+    }
+}
+
+fn form(api: DynamicApi, json: bool) -> DynamicApi {
+    if json { api.json_only() } else { api }
+}
+
+async fn look_at_each(api: DynamicApi) -> Result<Kept> {
+    let mut list = api.list_stream(&ListOptions::default()).await?;
+    let mut labels = 0;
+    while let Some(item) = list.try_next().await? {
+        if let ListItem::Object(object) = item {
+            labels += object.labels().len();
+        }
+    }
+    ensure!(labels > 0);
+    Ok(Box::new(labels))
+}
+
+async fn structs<K: ResourceType + 'static>(kubeconfig: &Path, json: bool) -> Result<Kept> {
+    let mut api = client(kubeconfig)?.api::<K>();
+    if json {
+        api = api.json_only();
+    }
+    Ok(Box::new(api.list(&ListOptions::default()).await?))
+}
+
+async fn kube(kubeconfig: &Path) -> Result<kube::Client> {
+    let kubeconfig = Kubeconfig::read_from(kubeconfig)?;
+    let config = kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
+    Ok(kube::Client::try_from(config)?)
+}
+
+async fn kube_list<K: Clone + std::fmt::Debug + DeserializeOwned + 'static>(api: Api<K>) -> Result<Kept> {
+    let list = api.list(&ListParams::default()).await?;
+    ensure!(!list.items.is_empty());
+    Ok(Box::new(list))
+}
+
+/// Opens them and waits for an event of each.
+async fn watches(client: Client) -> Result<Kept> {
+    let api = client.dynamic(core("configmaps")?);
+    let mut open = Vec::new();
+    for _ in 0..WATCHES {
+        let mut watch = api.watch(&WatchOptions::default()).await?;
+        watch.next().await.context("a watch ended")??;
+        open.push(watch);
+    }
+    Ok(Box::new(open))
+}
+
+async fn kube_watches(client: kube::Client) -> Result<Kept> {
+    let api = Api::<k8s_openapi::api::core::v1::ConfigMap>::all(client);
+    let mut open = Vec::new();
+    for _ in 0..WATCHES {
+        let mut watch = Box::pin(api.watch(&WatchParams::default(), "0").await?);
+        watch.next().await.context("a watch ended")??;
+        open.push(watch);
+    }
+    Ok(Box::new(open))
+}
+
+async fn gets(client: Client, at_once: usize) -> Result<Kept> {
+    let api = client.api::<Namespace>();
+    stream::iter(0..GETS)
+        .map(Ok::<_, anyhow::Error>)
+        .try_for_each_concurrent(at_once, async |_| {
+            api.get("default", &GetOptions::default()).await?;
+            Ok(())
+        })
+        .await?;
+    Ok(Box::new(client))
+}
+
+async fn kube_gets(client: kube::Client, at_once: usize) -> Result<Kept> {
+    let api = Api::<Namespace>::all(client.clone());
+    stream::iter(0..GETS)
+        .map(Ok::<_, anyhow::Error>)
+        .try_for_each_concurrent(at_once, async |_| {
+            api.get("default").await?;
+            Ok(())
+        })
+        .await?;
+    Ok(Box::new(client))
+}
+
+/// CPU time of the whole process, user and system.
+fn cpu_ms() -> f64 {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    time.tv_sec as f64 * 1e3 + time.tv_nsec as f64 / 1e6
+}
+
+/// TCP connections of this process; the event loop has a pair of sockets of its own, which are not TCP.
+fn open_sockets() -> Result<usize> {
+    let tcp = fs::read_to_string("/proc/self/net/tcp")?;
+    let inodes: Vec<&str> = tcp
+        .lines()
+        .skip(1)
+        .filter_map(|line| line.split_whitespace().nth(9))
+        .collect();
+    let mut sockets = 0;
+    for file in fs::read_dir("/proc/self/fd")? {
+        let Ok(target) = fs::read_link(file?.path()) else {
+            continue;
+        };
+        let target = target.to_string_lossy();
+        let inode = target
+            .strip_prefix("socket:[")
+            .and_then(|rest| rest.strip_suffix(']'));
+        sockets += usize::from(inode.is_some_and(|inode| inodes.contains(&inode)));
+    }
+    Ok(sockets)
+}

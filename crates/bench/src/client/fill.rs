@@ -1,0 +1,115 @@
+//! The server the clients ask, filled with pods and namespaces as users would fill it: by writing them.
+
+use std::io::Read;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::Path;
+use std::time::Instant;
+
+use anyhow::Result;
+use futures_util::{StreamExt, TryStreamExt, stream};
+use serde_json::{Value, json};
+use watchkeeper_client::{Client, ClientOptions, Config, LoadOptions};
+use watchkeeper_meta::{CreateOptions, Resource, UpdateOptions};
+use watchkeeper_server::Server;
+use watchkeeper_wire::schema::resources;
+
+use crate::pods;
+
+/// Writes under way at once.
+const WRITERS: usize = 32;
+
+/// Serves until the input ends. A line on the output says when all objects are there.
+#[tokio::main]
+pub(super) async fn serve(objects: usize, kubeconfig: &Path) -> Result<()> {
+    let begun = Instant::now();
+    let free_port = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+    let server = Server::builder().in_memory().listen(free_port).start().await?;
+    server.write_kubeconfig(kubeconfig)?;
+    let client = client(kubeconfig)?;
+    fill(&client, objects).await?;
+    drop(client);
+    let seconds = begun.elapsed().as_secs_f64();
+    println!("{objects} pods and {objects} namespaces were written in {seconds:.1} s");
+    tokio::task::spawn_blocking(|| std::io::stdin().read_to_end(&mut Vec::new())).await??;
+    server.shutdown().await;
+    Ok(())
+}
+
+/// Our client as a program would make it, but for the rate limit, which kube does not have.
+pub(super) fn client(kubeconfig: &Path) -> Result<Client> {
+    let config = Config::load(&LoadOptions {
+        path: Some(kubeconfig.to_owned()),
+        ..Default::default()
+    })?;
+    let options = ClientOptions {
+        rate_limit: None,
+        ..Default::default()
+    };
+    Ok(Client::new(&config, options)?)
+}
+
+/// A resource of the core group.
+pub(super) fn core(plural: &str) -> Result<Resource> {
+    let found = resources::by_plural("", "v1", plural);
+    let found = found.ok_or_else(|| anyhow::anyhow!("no resource {plural}"))?;
+    Ok(found.resource.clone())
+}
+
+async fn fill(client: &Client, objects: usize) -> Result<()> {
+    let teams = (0..objects).filter_map(pods::namespace_begun_by);
+    let teams: Vec<String> = teams.collect();
+    // The four namespaces of every cluster count, too.
+    let rest = objects.saturating_sub(teams.len() + 4);
+    let names = teams
+        .into_iter()
+        .chain((0..rest).map(|number| format!("tenant-{number:05}")));
+    let namespaces = client.dynamic(core("namespaces")?);
+    let created = stream::iter(names).map(async |name| {
+        let labels = json!({"team": name, "environment": "production", "cost-center": "4711"});
+        let annotations = json!({"contact": format!("{name}@example.com"), "purpose": "measurements"});
+        let metadata = json!({"name": name, "labels": labels, "annotations": annotations});
+        namespaces
+            .create(&json!({"metadata": metadata}), &CreateOptions::default())
+            .await
+    });
+    created
+        .buffer_unordered(WRITERS)
+        .try_for_each(async |_| Ok(()))
+        .await?;
+    let numbers = stream::iter(0..objects).map(Ok::<_, anyhow::Error>);
+    numbers
+        .try_for_each_concurrent(WRITERS, async |number| write_pod(client, number).await)
+        .await
+}
+
+/// Creates a pod and, as a node would, reports its status.
+async fn write_pod(client: &Client, number: usize) -> Result<()> {
+    let mut pod: Value = serde_json::from_str(&pods::one(number))?;
+    let status = pod["status"].take();
+    let metadata = pod["metadata"].as_object_mut().expect("a pod has metadata");
+    for set_by_servers in [
+        "uid",
+        "resourceVersion",
+        "managedFields",
+        "creationTimestamp",
+        "generation",
+    ] {
+        metadata.remove(set_by_servers);
+    }
+    let namespace = pod["metadata"]["namespace"]
+        .as_str()
+        .unwrap_or_default()
+        .to_owned();
+    let api = client.dynamic(core("pods")?).namespace(namespace);
+    let created = api.create(&pod, &CreateOptions::default()).await?;
+    let mut reported = created.to_value()?;
+    reported["status"] = status;
+    let options = UpdateOptions {
+        field_manager: Some("kubelet".to_owned()),
+        ..Default::default()
+    };
+    api.subresource("status")
+        .update(created.name(), &reported, &options)
+        .await?;
+    Ok(())
+}
