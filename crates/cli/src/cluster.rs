@@ -6,7 +6,7 @@ use watchkeeper_client::{
     Client, ClientOptions, Config, DiscoveryClient, DiscoveryOptions, DynamicApi, LoadOptions, RateLimit,
     Secret,
 };
-use watchkeeper_meta::{GroupVersionKind, Resource, Scope};
+use watchkeeper_meta::{GetOptions, GroupVersionKind, Resource, Scope};
 
 use crate::arguments::ClusterArguments;
 use crate::failure::Failure;
@@ -56,6 +56,17 @@ impl Cluster {
         match all_namespaces {
             true => api.all_namespaces(),
             false => api.namespace(&self.namespace),
+        }
+    }
+
+    /// What tells this cluster from all others, by common agreement: the uid of `kube-system`. None if we may not know.
+    pub(crate) async fn id(&self) -> Result<Option<String>, Failure> {
+        let namespaces = self.resource("namespaces").await?.resource;
+        let metadata = self.client.dynamic(namespaces).metadata_only();
+        match metadata.get("kube-system", &GetOptions::default()).await {
+            Ok(system) => Ok(Some(system.uid().to_owned())),
+            Err(error) if error.is_forbidden() || error.is_not_found() => Ok(None),
+            Err(error) => Err(error.into()),
         }
     }
 

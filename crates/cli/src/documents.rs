@@ -27,7 +27,11 @@ pub(crate) async fn object(api: &DynamicApi, accept: &str, name: &str) -> Result
 }
 
 /// A watch, event by event.
-pub(crate) async fn watch(api: &DynamicApi, accept: &str, options: &WatchOptions) -> Result<Events, Failure> {
+pub(crate) async fn watch(
+    api: &DynamicApi,
+    accept: &str,
+    options: &WatchOptions,
+) -> Result<Events, Interruption> {
     let request = requests(api)
         .accepting(accept)
         .watch(options)
@@ -36,12 +40,53 @@ pub(crate) async fn watch(api: &DynamicApi, accept: &str, options: &WatchOptions
         watch: true,
         timeout: None,
     };
-    let response = api.client().send(request.map(Bytes::from), &sent).await?;
+    let response = api
+        .client()
+        .send(request.map(Bytes::from), &sent)
+        .await
+        .map_err(Failure::from)?;
     Ok(Events {
         body: response.into_body(),
         splitter: WatchSplitter::new(Encoding::Json),
         chunk: Bytes::new(),
     })
+}
+
+/// Why a watch does not go on by itself.
+pub(crate) enum Interruption {
+    /// The connection or the server broke: go on after the last event.
+    Broken(String),
+    /// The server no longer knows what happened since: list again.
+    Forgotten(String),
+    /// Trying again will not help.
+    Failed(Failure),
+}
+
+impl From<Failure> for Interruption {
+    fn from(failure: Failure) -> Self {
+        let Failure::Cluster { error, .. } = &failure else {
+            return Self::Failed(failure);
+        };
+        let interruption = match error.status() {
+            Some(status) => Self::of_status(status),
+            None => Some(Self::Broken(failure.to_string())),
+        };
+        interruption.unwrap_or(Self::Failed(failure))
+    }
+}
+
+impl Interruption {
+    /// None if trying again will not help.
+    fn of_status(status: &Status) -> Option<Self> {
+        let message = status.message.clone();
+        match status.code {
+            _ if status.is_expired() || status.is_too_large_resource_version() => {
+                Some(Self::Forgotten(message))
+            }
+            429 | 500.. => Some(Self::Broken(message)),
+            _ => None,
+        }
+    }
 }
 
 /// The events of a watch as they arrive.
@@ -59,7 +104,7 @@ pub(crate) struct Event {
 
 impl Events {
     /// The next event; `None` when the server has ended the watch as agreed, an error when it says why it did.
-    pub(crate) async fn next(&mut self) -> Result<Option<Event>, Failure> {
+    pub(crate) async fn next(&mut self) -> Result<Option<Event>, Interruption> {
         loop {
             if let Some(event) = self.split()? {
                 return match event.kind {
@@ -68,7 +113,10 @@ impl Events {
                 };
             }
             match self.body.chunk().await {
-                Some(chunk) => self.chunk = chunk.map_err(Failure::other)?,
+                Some(Ok(chunk)) => self.chunk = chunk,
+                Some(Err(error)) => {
+                    return Err(Interruption::Broken(format!("{:#}", anyhow::Error::from(error))));
+                }
                 None => return Ok(None),
             }
         }
@@ -98,9 +146,20 @@ pub(crate) fn version(document: &Value) -> ResourceVersion {
     )
 }
 
-fn ended(status: Value) -> Failure {
+/// Where the next page of a list begins; empty at its end.
+pub(crate) fn continue_token(document: &Value) -> String {
+    let token = document["metadata"]["continue"].as_str();
+    token.unwrap_or_default().to_owned()
+}
+
+fn ended(status: Value) -> Interruption {
     let status: Status = serde_json::from_value(status).unwrap_or_default();
-    Failure::text(format!("the server ended the watch: {}", status.message))
+    Interruption::of_status(&status).unwrap_or_else(|| {
+        Interruption::Failed(Failure::text(format!(
+            "the server ended the watch: {}",
+            status.message
+        )))
+    })
 }
 
 fn requests(api: &DynamicApi) -> CollectionRequests<'_> {

@@ -23,6 +23,7 @@ mod live_view;
 mod manifests;
 mod marks;
 mod output;
+mod progress;
 mod selection;
 mod session;
 mod stop;
@@ -40,6 +41,9 @@ use arguments::Arguments;
 use failure::Failure;
 pub use output::Output;
 pub use session::{Look, Session};
+
+/// What shells report of programs that a closed pipe has ended, kubectl among them.
+const CLOSED_PIPE: u8 = 128 + 13;
 
 /// Runs the program for these words, the program's own name first.
 pub async fn run(words: impl IntoIterator<Item = OsString>, session: &mut Session) -> ExitCode {
@@ -62,7 +66,7 @@ fn finish(result: Result<(), Failure>, session: &mut Session) -> ExitCode {
     match result.and(flushed) {
         Ok(()) => ExitCode::SUCCESS,
         // Whoever reads our output has seen enough: `watchkeeper get pods | head`.
-        Err(failure) if failure.is_closed_pipe() => ExitCode::SUCCESS,
+        Err(failure) if failure.is_closed_pipe() => CLOSED_PIPE.into(),
         Err(failure) => {
             session.err.line(failure.to_string());
             ExitCode::FAILURE

@@ -123,6 +123,7 @@ mod tests {
             out,
             input: Box::new(std::io::empty()),
             look,
+            progress_after: None,
             environment: Environment::default(),
             client: None,
             logs: false,

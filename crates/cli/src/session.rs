@@ -1,11 +1,13 @@
 //! The outside world of one command: its streams, how they look, and a cluster if one is at hand.
 
 use std::io::{BufWriter, IsTerminal as _, Read};
+use std::time::Duration;
 
 use watchkeeper_client::Client;
 use watchkeeper_client::config::Environment;
 
 use crate::output::Output;
+use crate::progress::SHOW_AFTER;
 
 /// What a command may touch besides its cluster.
 pub struct Session {
@@ -17,6 +19,8 @@ pub struct Session {
     pub input: Box<dyn Read + Send>,
     /// How results look.
     pub look: Look,
+    /// How long a list may take before its progress is shown on `err`; None if that is no terminal.
+    pub progress_after: Option<Duration>,
     /// Variables and well-known places.
     pub environment: Environment,
     /// A cluster at hand, instead of the one the flags and files name.
@@ -44,6 +48,7 @@ impl Session {
             err: Output::new(std::io::stderr()),
             input: Box::new(std::io::stdin()),
             look: if colour { Look::Colour } else { Look::Plain },
+            progress_after: std::io::stderr().is_terminal().then_some(SHOW_AFTER),
             environment,
             client: None,
             logs: true,

@@ -1,39 +1,37 @@
 //! `up` as a process: it says where it is, serves, and ends cleanly on Ctrl-C.
 #![cfg(unix)]
 
-use std::io::{BufRead as _, BufReader};
-use std::process::{Child, Command, Stdio};
+#[path = "support/process.rs"]
+mod process;
 
-const PROGRAM: &str = env!("CARGO_BIN_EXE_watchkeeper");
+use std::path::Path;
+use std::process::Command;
 
-/// Ends with the test, however that ends.
-struct Running(Child);
+use bytes::Bytes;
+use http::Request;
+use process::{PROGRAM, Running};
+use watchkeeper_client::{Client, Config, LoadOptions};
 
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-fn start(directory: &std::path::Path) -> (Running, String) {
-    let child = Command::new(PROGRAM)
-        .args(["up", "--listen", "127.0.0.1:0", "--no-simulator", "--data-dir"])
-        .arg(directory.join("data"))
-        .arg("--kubeconfig")
-        .arg(directory.join("kubeconfig"))
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut running = Running(child);
-    let mut ready = String::new();
-    BufReader::new(running.0.stdout.take().unwrap())
-        .read_line(&mut ready)
-        .unwrap();
+fn start(directory: &Path, more: &[&str]) -> (Running, String) {
+    let mut command = Command::new(PROGRAM);
+    command
+        .args([
+            "up",
+            "--listen",
+            "127.0.0.1:0",
+            "--no-simulator",
+            "--data-dir",
+            "data",
+        ])
+        .args(["--kubeconfig", "kubeconfig"])
+        .args(more)
+        .current_dir(directory);
+    let mut running = Running::of(&mut command);
+    let ready = running.line();
     (running, ready)
 }
 
-fn run(directory: &std::path::Path, words: &[&str]) -> String {
+fn run(directory: &Path, words: &[&str]) -> String {
     let output = Command::new(PROGRAM)
         .args(words)
         .env("KUBECONFIG", directory.join("kubeconfig"))
@@ -43,18 +41,14 @@ fn run(directory: &std::path::Path, words: &[&str]) -> String {
 }
 
 fn interrupt(mut running: Running) {
-    let sent = Command::new("kill")
-        .args(["-INT", &running.0.id().to_string()])
-        .status()
-        .unwrap();
-    assert!(sent.success());
-    assert!(running.0.wait().unwrap().success(), "Ctrl-C is no failure");
+    running.interrupt();
+    assert!(running.ended().success(), "Ctrl-C is no failure");
 }
 
 #[test]
 fn a_cluster_with_a_directory_outlives_its_process() {
     let directory = tempfile::tempdir().unwrap();
-    let (running, ready) = start(directory.path());
+    let (running, ready) = start(directory.path(), &[]);
     assert!(
         ready.starts_with("watchkeeper is ready at https://127.0.0.1:"),
         "{ready}"
@@ -79,7 +73,7 @@ fn a_cluster_with_a_directory_outlives_its_process() {
         "{refused}"
     );
 
-    let (running, _) = start(directory.path());
+    let (running, _) = start(directory.path(), &[]);
     assert_eq!(
         run(directory.path(), &["get", "configmaps", "-o", "name"]),
         "configmap/kept\n"
@@ -99,4 +93,28 @@ fn without_a_cluster_the_next_step_is_named() {
     let text = String::from_utf8(output.stderr).unwrap();
     assert!(text.contains("start a cluster with `watchkeeper up`"), "{text}");
     assert_eq!(output.status.code(), Some(1));
+}
+
+#[test]
+fn faults_are_on_demand_only_where_they_are_switched_on() {
+    let ask = |more: &[&str]| {
+        let directory = tempfile::tempdir().unwrap();
+        let (running, _) = start(directory.path(), more);
+        let runtime = tokio::runtime::Runtime::new().unwrap();
+        let answer = runtime.block_on(async {
+            let config = Config::load(&LoadOptions {
+                path: Some(directory.path().join("kubeconfig")),
+                ..Default::default()
+            });
+            let client = Client::new(&config.unwrap(), Default::default()).unwrap();
+            let request = Request::post("/debug/streams?flow=cut")
+                .body(Bytes::new())
+                .unwrap();
+            client.send(request, &Default::default()).await.map(drop)
+        });
+        interrupt(running);
+        answer
+    };
+    assert!(ask(&[]).unwrap_err().is_not_found());
+    ask(&["--debug-endpoints"]).unwrap();
 }

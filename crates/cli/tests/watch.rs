@@ -126,3 +126,23 @@ async fn a_file_that_is_no_position_is_named() {
         exit 1
     "#]]).await;
 }
+
+#[tokio::test]
+async fn a_position_of_another_cluster_is_refused() {
+    let world = with_config_maps().await;
+    world.run("watch cm --position @position --count 1").await;
+    let other = World::new().await;
+    let position = std::fs::read_to_string(world.directory.path().join("position")).unwrap();
+    other.write("position", &position);
+    let screen = other.run("watch cm --position @position --count 1").await;
+    assert!(
+        screen.starts_with("stderr: error: position is a position in another cluster ("),
+        "{screen}"
+    );
+    assert!(screen.ends_with("exit 1\n"), "{screen}");
+    assert_eq!(
+        std::fs::read_to_string(other.directory.path().join("position")).unwrap(),
+        position,
+        "it is left as it was"
+    );
+}

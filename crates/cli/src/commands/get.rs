@@ -10,6 +10,7 @@ use crate::cluster::{Cluster, display_kind, is_namespaced};
 use crate::documents;
 use crate::failure::Failure;
 use crate::format::{Documents, Format, complete};
+use crate::progress::Progress;
 use crate::selection::{Selected, Selectors, select};
 use crate::session::Session;
 use crate::table::{Layout, Printer, Table};
@@ -100,11 +101,12 @@ impl Get {
         session: &mut Session,
     ) -> Result<(), Failure> {
         let (mut shown, mut failures) = (0, Vec::new());
+        let mut progress = Progress::new(session);
         for one in selected {
             let before = shown;
             let mut printer = Printer::new(self.layout(format, one, selected.len() > 1));
             let result = self
-                .each_page(one, cluster, accept::TABLE, |document| {
+                .each_page(one, cluster, accept::TABLE, &mut progress, |document| {
                     let table = Table::from_value(document).map_err(Failure::other)?;
                     if shown > 0 && shown == before && !table.rows.is_empty() && selected.len() > 1 {
                         std::io::Write::write_all(&mut session.out, b"\n")?;
@@ -132,6 +134,7 @@ impl Get {
         session: &mut Session,
     ) -> Result<(), Failure> {
         let (mut found, mut failures) = (Vec::new(), Vec::new());
+        let mut progress = Progress::new(session);
         for one in selected {
             let resource = &one.resource.resource;
             let mut keep = |mut object: Value| {
@@ -139,7 +142,7 @@ impl Get {
                 found.push((resource.clone(), object));
             };
             let result = self
-                .each_page(one, cluster, accept::JSON, |mut document| {
+                .each_page(one, cluster, accept::JSON, &mut progress, |mut document| {
                     match document.get_mut("items").map(Value::take) {
                         Some(Value::Array(items)) => items.into_iter().for_each(&mut keep),
                         _ => keep(document),
@@ -165,6 +168,7 @@ impl Get {
         selected: &Selected,
         cluster: &Cluster,
         accept: &str,
+        progress: &mut Progress,
         mut show: impl FnMut(Value) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
         let api = cluster.objects(&selected.resource.resource, self.all_namespaces);
@@ -185,12 +189,14 @@ impl Get {
         };
         loop {
             let document = documents::page(&api, accept, &options).await?;
-            let token = document["metadata"]["continue"].as_str().unwrap_or_default();
-            options.continue_token = token.to_owned();
+            options.continue_token = documents::continue_token(&document);
+            progress.note(&document);
+            progress.hide();
             show(document)?;
             if options.continue_token.is_empty() {
                 return Ok(());
             }
+            progress.show();
         }
     }
 

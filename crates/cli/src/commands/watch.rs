@@ -2,13 +2,13 @@
 
 use std::collections::HashMap;
 use std::io::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use serde_json::json;
-use watchkeeper_meta::{FieldSelector, Resource};
+use watchkeeper_meta::{FieldSelector, Resource, ResourceVersion};
 use watchkeeper_runtime::api_source::ApiSource;
 use watchkeeper_runtime::follow::{Follow, Followed};
 use watchkeeper_runtime::position::PositionFile;
@@ -22,6 +22,9 @@ use crate::live_view::LiveView;
 use crate::selection::{Selectors, select};
 use crate::session::Session;
 use crate::stop;
+
+/// The line of a position file that says which cluster it is about.
+const CLUSTER: &str = "cluster";
 
 /// Follow what happens to objects, across broken connections and restarts
 #[derive(Debug, Args)]
@@ -71,7 +74,7 @@ enum Format {
 pub(crate) async fn run(watch: Watch, cluster: &Cluster, session: &mut Session) -> Result<(), Failure> {
     let mut following = Following {
         follow: match &watch.position {
-            Some(path) => Follow::with_position(PositionFile::open(path).map_err(Failure::other)?),
+            Some(path) => Follow::with_position(position_in(cluster, path).await?),
             None => Follow::new(),
         },
         resources: HashMap::new(),
@@ -86,6 +89,25 @@ pub(crate) async fn run(watch: Watch, cluster: &Cluster, session: &mut Session) 
         () = sleep(watch.duration) => Ok(()),
     };
     result.and(following.follow.finish().map_err(Failure::other))
+}
+
+/// Reads a position, which must be one in this cluster: versions of another one mean nothing here.
+async fn position_in(cluster: &Cluster, path: &Path) -> Result<PositionFile, Failure> {
+    let mut position = PositionFile::open(path).map_err(Failure::other)?;
+    let Some(here) = cluster.id().await? else {
+        return Ok(position);
+    };
+    match position.get(CLUSTER) {
+        Some(of) if of.as_str() != here => Err(Failure::text(format!(
+            "{} is a position in another cluster ({of}, this one is {here}); \
+             name another file, or remove it to begin with what is there now",
+            path.display()
+        ))),
+        _ => {
+            position.advance(CLUSTER, &ResourceVersion::new(here));
+            Ok(position)
+        }
+    }
 }
 
 async fn sleep(duration: Option<Duration>) {

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use tempfile::TempDir;
 use watchkeeper_cli::{Look, Output, Session};
-use watchkeeper_client::config::{Credentials, Environment};
-use watchkeeper_client::{Client, ClientOptions, Config, InProcess, Secret};
+use watchkeeper_client::Client;
+use watchkeeper_client::config::Environment;
 use watchkeeper_server::{Handle, Server};
 
 /// A server, and a directory for manifests.
@@ -20,7 +20,7 @@ pub(crate) struct World {
 impl World {
     pub(crate) async fn new() -> Self {
         let server = Server::builder().in_memory().start().await.unwrap();
-        let client = client(&server);
+        let client = watchkeeper_testing::client_of(&server).unwrap();
         let directory = tempfile::tempdir().unwrap();
         Self {
             _server: server,
@@ -52,6 +52,7 @@ impl World {
             err,
             input: Box::new(input.as_bytes()),
             look: Look::Plain,
+            progress_after: None,
             environment: Environment {
                 variables: Default::default(),
                 service_account: self.directory.path().join("no-service-account"),
@@ -88,19 +89,4 @@ impl World {
             .chain(line.split_whitespace().map(word))
             .collect()
     }
-}
-
-fn client(server: &Handle) -> Client {
-    let connector = server.connector();
-    let connect = InProcess::new(move || {
-        let connector = connector.clone();
-        async move { connector.connect().await }
-    });
-    let mut config = Config::new("http://localhost".parse().unwrap());
-    config.credentials = Credentials::Token(Secret::new(server.admin_token().reveal()));
-    let options = ClientOptions {
-        rate_limit: None,
-        ..Default::default()
-    };
-    Client::in_process_as(connect, &config, options).unwrap()
 }

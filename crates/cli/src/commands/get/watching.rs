@@ -1,13 +1,18 @@
-//! `get -w`: first what is there, then every change to it, until the server or the user ends it.
+//! `get -w`: first what is there, then every change to it, until the user ends it.
+//!
+//! A stream that ends or breaks goes on at the version of its last event, so nothing is lost. Where the server has
+//! forgotten what happened since, that is said, and what is there now is shown again.
 
 use std::io::Write as _;
+use std::time::Duration;
 
 use watchkeeper_client::DynamicApi;
 use watchkeeper_meta::{FieldSelector, ListOptions, ResourceVersion, WatchEventKind, WatchOptions, accept};
+use watchkeeper_runtime::watcher::{FIRST_WAIT, LONGEST_WAIT};
 
 use super::Get;
 use crate::cluster::Cluster;
-use crate::documents::{self, Event};
+use crate::documents::{self, Event, Interruption};
 use crate::failure::Failure;
 use crate::format::{Documents, Format, complete};
 use crate::selection::Selected;
@@ -40,6 +45,8 @@ pub(super) async fn run(
         get,
         format,
         options,
+        version: ResourceVersion::unset(),
+        next_wait: Duration::ZERO,
     };
     tokio::select! {
         result = watching.watch(session) => result,
@@ -53,40 +60,70 @@ struct Watching<'a> {
     api: DynamicApi,
     printer: Printer,
     options: ListOptions,
+    /// Everything up to here is on the screen.
+    version: ResourceVersion,
+    /// How long to wait after the next interruption; nothing if there was an event since the last one.
+    next_wait: Duration,
 }
 
 impl Watching<'_> {
     async fn watch(&mut self, session: &mut Session) -> Result<(), Failure> {
-        let mut version = self.list(session).await?;
+        self.list(session).await?;
+        let mut forgotten = false;
         loop {
-            let options = WatchOptions {
-                label_selector: self.options.label_selector.clone(),
-                field_selector: self.options.field_selector.clone(),
-                resource_version: version.clone(),
-                allow_bookmarks: true,
-                ..Default::default()
+            let result = match std::mem::take(&mut forgotten) {
+                true => self.list(session).await.map_err(Interruption::from),
+                false => self.follow(session).await,
             };
-            let mut events = documents::watch(&self.api, self.accept(), &options).await?;
-            // A watch ends when the server's time is up; it goes on where it was.
-            while let Some(event) = events.next().await? {
-                version = event_version(&event).unwrap_or(version);
-                if event.kind != WatchEventKind::Bookmark {
-                    self.show(event.object, event.kind.as_str(), session)?;
+            match result {
+                // The server's time for one stream is up.
+                Ok(()) => {}
+                Err(Interruption::Failed(failure)) => return Err(failure),
+                // A server that stays away is a reason to say so once.
+                Err(Interruption::Broken(cause)) if self.next_wait.is_zero() => {
+                    warn(&format!("{cause}; it goes on when the server answers"), session);
+                }
+                Err(Interruption::Broken(_)) => {}
+                Err(Interruption::Forgotten(cause)) => {
+                    forgotten = true;
+                    let rest = "what happened in between is lost, what is there now follows";
+                    warn(&format!("{cause}; {rest}"), session);
                 }
             }
+            tokio::time::sleep(self.next_wait).await;
+            self.next_wait = (self.next_wait * 2).clamp(FIRST_WAIT, LONGEST_WAIT);
         }
     }
 
-    /// Prints what is there, unless only changes are wanted; returns the version to go on from.
-    async fn list(&mut self, session: &mut Session) -> Result<ResourceVersion, Failure> {
+    /// Prints events until the stream ends.
+    async fn follow(&mut self, session: &mut Session) -> Result<(), Interruption> {
+        let options = WatchOptions {
+            label_selector: self.options.label_selector.clone(),
+            field_selector: self.options.field_selector.clone(),
+            resource_version: self.version.clone(),
+            allow_bookmarks: true,
+            ..Default::default()
+        };
+        let mut events = documents::watch(&self.api, self.accept(), &options).await?;
+        while let Some(event) = events.next().await? {
+            let version = event_version(&event);
+            if event.kind != WatchEventKind::Bookmark {
+                self.show(event.object, event.kind.as_str(), session)?;
+            }
+            self.next_wait = Duration::ZERO;
+            self.version = version.unwrap_or_else(|| self.version.clone());
+        }
+        Ok(())
+    }
+
+    /// Prints what is there, unless only changes are wanted, and notes the version to go on from.
+    async fn list(&mut self, session: &mut Session) -> Result<(), Failure> {
         self.options.limit = Some(self.get.chunk_size).filter(|&size| size > 0 && !self.get.watch_only);
+        self.options.continue_token.clear();
         loop {
             let mut page = documents::page(&self.api, self.accept(), &self.options).await?;
-            let version = documents::version(&page);
-            let token = page["metadata"]["continue"]
-                .as_str()
-                .unwrap_or_default()
-                .to_owned();
+            self.version = documents::version(&page);
+            self.options.continue_token = documents::continue_token(&page);
             if !self.get.watch_only {
                 match self.format.is_table() {
                     true => self.show(page, "ADDED", session)?,
@@ -98,11 +135,9 @@ impl Watching<'_> {
                     }
                 }
             }
-            if token.is_empty() {
-                self.options.continue_token.clear();
-                return Ok(version);
+            if self.options.continue_token.is_empty() {
+                return Ok(());
             }
-            self.options.continue_token = token;
         }
     }
 
@@ -133,6 +168,12 @@ impl Watching<'_> {
             false => accept::JSON,
         }
     }
+}
+
+fn warn(what: &str, session: &mut Session) {
+    session
+        .err
+        .line(format!("Warning: the watch was interrupted: {what}"));
 }
 
 /// The version of an event: of the object, or of the object in a table's only row.

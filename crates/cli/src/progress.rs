@@ -1,0 +1,101 @@
+//! How far a long list has come: one line on a terminal, gone before anything else is written.
+
+use std::io::Write as _;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::output::Output;
+use crate::session::Session;
+
+/// A list that is done sooner needs no bar.
+pub(crate) const SHOW_AFTER: Duration = Duration::from_millis(500);
+
+/// How many characters the bar itself has.
+const BAR: u64 = 30;
+
+/// Back to the beginning of the line, and wipe it.
+const WIPE: &str = "\r\x1b[K";
+
+/// A bar that fills as pages arrive.
+pub(crate) struct Progress {
+    screen: Output,
+    /// None where nobody looks.
+    show_at: Option<Instant>,
+    seen: u64,
+    /// How many there will be; servers do not say where they select.
+    total: Option<u64>,
+    shown: bool,
+}
+
+impl Progress {
+    /// Begins now. On a terminal only: a file has no use for it.
+    pub(crate) fn new(session: &Session) -> Self {
+        Self {
+            screen: session.err.clone(),
+            show_at: session.progress_after.map(|after| Instant::now() + after),
+            seen: 0,
+            total: None,
+            shown: false,
+        }
+    }
+
+    /// Counts a page, of a list or of a table.
+    pub(crate) fn note(&mut self, page: &Value) {
+        let objects = page["rows"].as_array().or(page["items"].as_array());
+        self.seen += objects.map_or(0, |objects| objects.len() as u64);
+        let remaining = page["metadata"]["remainingItemCount"].as_u64();
+        self.total = remaining.map(|remaining| self.seen + remaining);
+    }
+
+    /// Shows the bar, once the list takes long.
+    pub(crate) fn show(&mut self) {
+        if self.show_at.is_some_and(|at| Instant::now() >= at) {
+            self.shown = true;
+            self.write(&format!("{WIPE}{}", line(self.seen, self.total)));
+        }
+    }
+
+    /// Makes room for whatever comes next.
+    pub(crate) fn hide(&mut self) {
+        if std::mem::take(&mut self.shown) {
+            self.write(WIPE);
+        }
+    }
+
+    /// A terminal that is gone is nobody's failure.
+    fn write(&mut self, text: &str) {
+        let _ = self
+            .screen
+            .write_all(text.as_bytes())
+            .and_then(|()| self.screen.flush());
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        self.hide();
+    }
+}
+
+fn line(seen: u64, total: Option<u64>) -> String {
+    let Some(total) = total.filter(|&total| total > 0) else {
+        return format!("{seen} objects");
+    };
+    let full = seen.min(total) * BAR / total;
+    let bar: String = (0..BAR).map(|at| if at < full { '#' } else { '.' }).collect();
+    format!("[{bar}] {seen} of {total}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_bar_fills() {
+        assert_eq!(line(0, Some(10)), "[..............................] 0 of 10");
+        assert_eq!(line(5, Some(10)), "[###############...............] 5 of 10");
+        assert_eq!(line(10, Some(10)), "[##############################] 10 of 10");
+        assert_eq!(line(7, None), "7 objects");
+    }
+}
