@@ -1,10 +1,12 @@
-"""The Python client, which nobody here wrote, against a local cluster: list, watch, resume, patch, delete.
+"""The Python client, which nobody here wrote, against a local cluster: list, watch, resume, patch, delete, and
+objects from a file.
 
 Usage: python_client.py KUBECONFIG
 """
 import sys
+import tempfile
 
-from kubernetes import client, config, dynamic, watch
+from kubernetes import client, config, dynamic, utils, watch
 from kubernetes.client.exceptions import ApiException
 
 config.load_kube_config(sys.argv[1])
@@ -69,4 +71,28 @@ for event in watch.Watch().stream(apps.list_namespaced_deployment, "default", ti
         break
 else:
     raise SystemExit("the deployment never became available")
+
+# A file of several documents, and again, which is refused for each of them.
+MANIFEST = """
+apiVersion: v1
+kind: Service
+metadata: {name: files}
+spec: {selector: {app: files}, ports: [{port: 80}]}
+---
+apiVersion: batch/v1
+kind: Job
+metadata: {name: files}
+spec: {template: {spec: {restartPolicy: Never, containers: [{name: c, image: "job:1"}]}}}
+"""
+with tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
+    file.write(MANIFEST)
+    file.flush()
+    utils.create_from_yaml(client.ApiClient(), file.name)
+    try:
+        utils.create_from_yaml(client.ApiClient(), file.name)
+        raise SystemExit("the same objects were created twice")
+    except utils.FailToCreateError as error:
+        assert [failure.status for failure in error.api_exceptions] == [409, 409], error
+assert core.read_namespaced_service("files", "default").spec.cluster_ip.startswith("10.")
+assert client.BatchV1Api().read_namespaced_job("files", "default").spec.parallelism == 1
 print("the Python client is content")

@@ -1,15 +1,17 @@
-//! How cost grows: per object and per watch it must stay flat.
+//! How cost grows: per object, per watch and per idle connection it must stay flat.
 
 use std::time::{Duration, Instant};
 
 use crate::Failure;
 use crate::cases::fan_out;
-use crate::load::{self, Client, PODS, PROTOBUF};
+use crate::load::{self, Client, JSON, NAMESPACES, PODS, PROTOBUF};
 use crate::program::{Keeps, Program};
-use crate::report::{Yardstick, figure, median};
+use crate::report::{Yardstick, figure, median, percentiles};
 
 const OBJECTS: [usize; 3] = [1_000, 10_000, 100_000];
 const WATCHES: [usize; 4] = [1, 10, 100, 1_000];
+const CONNECTIONS: [usize; 3] = [100, 1_000, 10_000];
+const GETS: usize = 500;
 const WRITERS: usize = 64;
 const LISTS: usize = 5;
 
@@ -50,6 +52,30 @@ pub(crate) async fn watches(program: &Program) -> Result<(), Failure> {
             format!("{each:.0} µs {memory:.1} kB"),
             Yardstick::default(),
         )?;
+    }
+    Ok(())
+}
+
+/// Connections that say nothing: what they cost, and what others notice.
+pub(crate) async fn connections(program: &Program) -> Result<(), Failure> {
+    for count in CONNECTIONS {
+        let process = program.start(Keeps::InMemory)?;
+        let mut client = Client::connect(&process).await?;
+        let before = process.memory("VmRSS")?;
+        let mut idle = Vec::new();
+        for _ in 0..count {
+            idle.push(Client::connect(&process).await?);
+        }
+        let mut times = Vec::new();
+        for _ in 0..GETS {
+            let began = Instant::now();
+            client.get(&format!("{NAMESPACES}/default"), JSON).await?;
+            times.push(began.elapsed());
+        }
+        let memory = (process.memory("VmRSS")? - before) * 1024.0 / count as f64;
+        let ours = format!("{memory:.1} kB, {}", percentiles(&mut times));
+        let what = format!("{count} idle connections: memory each, get by another");
+        figure(&what, ours, Yardstick::default())?;
     }
     Ok(())
 }

@@ -39,5 +39,6 @@ async fn main() -> Result<(), Failure> {
     cases::full(&program, objects).await?;
     growth::objects(&program).await?;
     growth::watches(&program).await?;
+    growth::connections(&program).await?;
     Ok(())
 }

@@ -2,6 +2,7 @@
 
 mod client;
 mod crash;
+mod hostile;
 mod http;
 mod lines;
 mod objects;
