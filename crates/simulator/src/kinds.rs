@@ -27,6 +27,7 @@ kinds! {
     claims: "" "persistentvolumeclaims",
     config_maps: "" "configmaps",
     controller_revisions: "apps" "controllerrevisions",
+    cron_jobs: "batch" "cronjobs",
     daemon_sets: "apps" "daemonsets",
     deployments: "apps" "deployments",
     jobs: "batch" "jobs",

@@ -15,6 +15,7 @@
 //! | stateful sets | pods with names and claims of their own, in order |
 //! | daemon sets | a pod on every node that is meant |
 //! | jobs | pods that run to their end, so many times, and are counted once |
+//! | cron jobs | a job whenever the schedule says, in its time zone |
 //! | namespaces | empties and removes those that are deleted |
 //! | garbage | removes what nobody owns any longer, in the background, in the foreground or not at all |
 //! | accounts | gives every namespace its service account and certificate |
@@ -30,6 +31,7 @@
 mod accounts;
 mod cluster;
 mod conditions;
+mod cron_jobs;
 mod daemon_sets;
 mod deployments;
 mod garbage;
@@ -105,6 +107,7 @@ impl Simulator {
             stateful_sets::run(&cluster),
             daemon_sets::run(&cluster),
             jobs::run(&cluster),
+            cron_jobs::run(&cluster),
             accounts::run(&cluster),
             namespaces::run(&cluster),
             garbage::run(&cluster),

@@ -2,7 +2,6 @@
 
 pub(super) mod controller_revision;
 pub(super) mod cron_job;
-mod cron_schedule;
 pub(super) mod daemon_set;
 pub(super) mod deployment;
 pub(super) mod job;

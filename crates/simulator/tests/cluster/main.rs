@@ -1,5 +1,6 @@
 //! The simulated cluster on an embedded server, as a user sees it. Time is simulated, too: nobody waits.
 
+mod cron_jobs;
 mod daemon_sets;
 mod deployments;
 mod housekeeping;

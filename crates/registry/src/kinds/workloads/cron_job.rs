@@ -1,10 +1,12 @@
 //! Cron jobs: jobs by the clock.
 
+use watchkeeper_wire::values::CronSchedule;
+
 use super::super::defaulting::{fill, object_mut};
 use super::super::place::{Faults, Place};
 use super::super::{Hooks, PLAIN, pod};
 use super::job::check_job_spec;
-use super::{cron_schedule, default_template, faults_of_spec};
+use super::{default_template, faults_of_spec};
 
 /// Jobs add eleven characters to it, and their names become labels.
 const MAX_NAME: usize = 52;
@@ -69,8 +71,8 @@ fn check_schedule(schedule: &Place<'_, '_>, faults: &mut Faults) {
         Some((zone, rest)) if zone.starts_with("TZ=") || zone.starts_with("CRON_TZ=") => rest.trim(),
         _ => text,
     };
-    if let Err(why) = cron_schedule::check(without_zone) {
-        faults.push(schedule.invalid(why));
+    if let Err(why) = without_zone.parse::<CronSchedule>() {
+        faults.push(schedule.invalid(why.to_string()));
     }
     if text.contains("TZ") {
         faults.push(schedule.invalid("cannot use TZ or CRON_TZ in schedule, use timeZone field instead"));
