@@ -12,8 +12,8 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 use watchkeeper_client::{Client, DynamicApi, Error};
 use watchkeeper_meta::{
-    CreateOptions, DeleteOptions, ObjectKey, PatchKind, PatchOptions, Preconditions, PropagationPolicy,
-    Resource,
+    CreateOptions, DeleteOptions, LabelSelector, ObjectKey, PatchKind, PatchOptions, Preconditions,
+    PropagationPolicy, Resource,
 };
 use watchkeeper_runtime::controller::{Action, Controller, ControllerOptions, Mapping, Reconciler, Request};
 use watchkeeper_runtime::factory::{Factory, FactoryOptions, Selection};
@@ -231,6 +231,24 @@ impl Cluster {
         let reconciler = Reconcile(move |request| reconcile(cluster.clone(), request));
         Box::pin(async move {
             controller.run(reconciler, stopped).await;
+        })
+    }
+
+    /// Leads from an object to those of a resource, in its namespace, that select it by its labels.
+    pub(crate) fn selecting(
+        &self,
+        resource: &Resource,
+        selector: fn(&Item) -> Option<LabelSelector>,
+    ) -> Mapping {
+        let store = self.informer(resource).store().clone();
+        Arc::new(move |object| {
+            let snapshot = store.snapshot();
+            let near = snapshot.in_namespace(object.namespace());
+            let selects = |other: &&Object| {
+                let selector = selector(&Item::read(other));
+                selector.is_some_and(|selector| selector.matches(&object.header()))
+            };
+            near.filter(selects).map(Object::key).collect()
         })
     }
 

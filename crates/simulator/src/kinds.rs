@@ -30,6 +30,9 @@ kinds! {
     cron_jobs: "batch" "cronjobs",
     daemon_sets: "apps" "daemonsets",
     deployments: "apps" "deployments",
+    disruption_budgets: "policy" "poddisruptionbudgets",
+    endpoint_slices: "discovery.k8s.io" "endpointslices",
+    endpoints: "" "endpoints",
     jobs: "batch" "jobs",
     leases: "coordination.k8s.io" "leases",
     namespaces: "" "namespaces",
@@ -38,6 +41,7 @@ kinds! {
     replica_sets: "apps" "replicasets",
     replication_controllers: "" "replicationcontrollers",
     service_accounts: "" "serviceaccounts",
+    services: "" "services",
     stateful_sets: "apps" "statefulsets",
     volumes: "" "persistentvolumes",
 }

@@ -16,6 +16,8 @@
 //! | daemon sets | a pod on every node that is meant |
 //! | jobs | pods that run to their end, so many times, and are counted once |
 //! | cron jobs | a job whenever the schedule says, in its time zone |
+//! | endpoints | where the pods of a service are, as slices and in the older form |
+//! | disruption budgets | how many pods can be spared, so that evictions are let through or not |
 //! | namespaces | empties and removes those that are deleted |
 //! | garbage | removes what nobody owns any longer, in the background, in the foreground or not at all |
 //! | accounts | gives every namespace its service account and certificate |
@@ -34,6 +36,8 @@ mod conditions;
 mod cron_jobs;
 mod daemon_sets;
 mod deployments;
+mod disruption_budgets;
+mod endpoints;
 mod garbage;
 mod item;
 mod jobs;
@@ -108,6 +112,8 @@ impl Simulator {
             daemon_sets::run(&cluster),
             jobs::run(&cluster),
             cron_jobs::run(&cluster),
+            endpoints::run(&cluster),
+            disruption_budgets::run(&cluster),
             accounts::run(&cluster),
             namespaces::run(&cluster),
             garbage::run(&cluster),

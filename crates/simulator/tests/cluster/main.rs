@@ -3,6 +3,8 @@
 mod cron_jobs;
 mod daemon_sets;
 mod deployments;
+mod disruption_budgets;
+mod endpoints;
 mod housekeeping;
 mod jobs;
 mod stateful_sets;
