@@ -5,6 +5,7 @@ mod limit_range;
 mod pod_priority;
 mod pod_security;
 mod quota;
+mod runtime_class;
 
 pub(crate) use quota::can_grow;
 
@@ -41,6 +42,7 @@ impl Registry {
         if is_pod(definition) {
             limit_range::complete(&self.limits(namespace).await?, object);
             self.prioritize(definition, object).await?;
+            self.take_from_runtime_class(definition, object).await?;
         }
         Ok(())
     }

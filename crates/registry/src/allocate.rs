@@ -12,6 +12,7 @@ use watchkeeper_meta::{FieldError, FieldPath, ListOptions, Status};
 
 use crate::Registry;
 use crate::definition::Definition;
+use crate::write::accept;
 
 /// Where cluster addresses come from: 10.0.0.0/16. The first is the server's own.
 const NETWORK: [u8; 2] = [10, 0];
@@ -46,6 +47,7 @@ impl Registry {
             return Ok(());
         }
         let taken = self.given_out(definition, own).await?;
+        check_families(definition, service)?;
         check_address(definition, service, &taken)?;
         allocate_address(service, &taken);
         let wants_ports = kind == "NodePort"
@@ -118,6 +120,36 @@ fn allocate_address(service: &mut Value, taken: &Taken) {
             json!([one])
         };
     }
+}
+
+/// Refuses what only a cluster with addresses of both families has.
+fn check_families(definition: &Definition, service: &Value) -> Result<(), Status> {
+    let spec = FieldPath::new("spec");
+    let mut faults = Vec::new();
+    let is_headless = service["spec"]["clusterIP"] == "None";
+    let selects = service["spec"]["selector"]
+        .as_object()
+        .is_some_and(|selector| !selector.is_empty());
+    if service["spec"]["ipFamilyPolicy"] == "RequireDualStack" && (selects || !is_headless) {
+        let why = "this cluster is not configured for dual-stack services";
+        faults.push(FieldError::invalid(
+            &spec.child("ipFamilyPolicy"),
+            "RequireDualStack",
+            why,
+        ));
+    }
+    let families = service["spec"]["ipFamilies"].as_array().into_iter().flatten();
+    for (index, _) in families.enumerate().filter(|(_, family)| *family == "IPv6") {
+        if selects || !is_headless {
+            let path = spec.child("ipFamilies").index(index);
+            faults.push(FieldError::invalid(
+                &path,
+                "IPv6",
+                "not configured on this cluster",
+            ));
+        }
+    }
+    accept(definition, service, &faults)
 }
 
 /// Refuses an address that is taken or not ours to give.

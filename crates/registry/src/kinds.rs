@@ -19,6 +19,7 @@ mod namespace;
 mod network_policy;
 mod node;
 mod place;
+mod plain_defaults;
 mod pod;
 mod priority_class;
 mod quota;
@@ -131,7 +132,10 @@ fn own_hooks(definition: &Definition) -> Option<&'static Hooks> {
 /// Fills in what the client left open: first what the schema says, then what the kind says.
 pub(crate) fn default(definition: &Definition, object: &mut Value) {
     defaulting::fill_from_schema(definition.schema, definition.type_id, object);
-    (hooks(definition).default)(object);
+    match own_hooks(definition) {
+        Some(hooks) => (hooks.default)(object),
+        None => plain_defaults::fill(definition, object),
+    }
 }
 
 /// Resets what the client may not set on a new object: first of all, its status.

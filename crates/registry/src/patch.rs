@@ -11,7 +11,7 @@ use watchkeeper_patch::go_text::go_value;
 use watchkeeper_patch::json_patch::{self, JsonPatchError};
 use watchkeeper_patch::managed_fields::{Managers, empty_object};
 use watchkeeper_patch::{last_applied, merge_patch, quoted, strategic};
-use watchkeeper_wire::canonical::{canonicalize, read_body};
+use watchkeeper_wire::canonical::{canonicalize, json_type, read_body};
 use watchkeeper_wire::yaml;
 
 use crate::body::{unknown_conversion, unknown_kind};
@@ -280,18 +280,11 @@ pub(crate) fn check_shape(kind: PatchKind, patch: &Value) -> Result<(), Status> 
         PatchKind::Json => (patch.is_array(), "[]handlers.jsonPatchOp"),
         _ => (patch.is_object(), "map[string]interface {}"),
     };
-    if fits {
+    // Go reads null into anything.
+    if fits || patch.is_null() {
         return Ok(());
     }
-    let found = match patch {
-        Value::Array(_) => "array",
-        Value::Object(_) => "object",
-        Value::String(_) => "string",
-        Value::Bool(_) => "bool",
-        Value::Number(_) => "number",
-        // Go reads null into anything.
-        Value::Null => return Ok(()),
-    };
+    let found = json_type(patch);
     let text = format!("error decoding patch: json: cannot unmarshal {found} into Go value of type {wanted}");
     Err(Status::bad_request(text))
 }

@@ -109,7 +109,7 @@ pub fn canonicalize(schema: &Schema, id: TypeId, value: Value) -> Result<Canonic
 }
 
 /// What error texts call the type of a JSON value.
-pub(crate) fn json_type(value: &Value) -> &'static str {
+pub fn json_type(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
         Value::Bool(_) => "bool",

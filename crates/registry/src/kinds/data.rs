@@ -4,6 +4,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use serde_json::{Value, json};
 use watchkeeper_meta::{FieldError, FieldPath};
+use watchkeeper_wire::canonical::{json_type, read_body};
 
 use super::check::{immutable, set_default, text};
 use super::formats::{MAX_DATA_BYTES, data_key, decoded_len, each, entries};
@@ -135,8 +136,14 @@ fn json_faults(secret: &Value, data: &FieldPath, key: &str) -> Option<FieldError
         return Some(FieldError::required(&path, ""));
     };
     let decoded = BASE64.decode(encoded).unwrap_or_default();
-    let read = serde_json::from_slice::<serde_json::Map<String, Value>>(&decoded);
-    let why = read.err()?.to_string();
+    let why = match read_body(&decoded) {
+        Err(error) => error.to_string(),
+        Ok(read) if read.value.is_object() || read.value.is_null() => return None,
+        Ok(read) => format!(
+            "json: cannot unmarshal {} into Go value of type map[string]interface {{}}",
+            json_type(&read.value)
+        ),
+    };
     Some(FieldError::invalid(&path, "<secret contents redacted>", why))
 }
 

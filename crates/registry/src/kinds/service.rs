@@ -1,15 +1,17 @@
 //! Services: ports, addresses and what each type of service may have.
 //!
 //! Addresses and node ports are given out by [`allocate`](crate::allocate), after defaulting and before these checks.
+//! What a type may and must have is in [`type_rules`].
+
+mod type_rules;
 
 use serde_json::{Value, json};
-use watchkeeper_meta::validation::{dns1123_label, dns1123_subdomain, labels};
+use watchkeeper_meta::validation::{dns1123_label, labels, qualified_name};
 use watchkeeper_meta::{BadValue, FieldError, FieldPath};
 
-use super::check::{
-    immutable, ip, items, not_local, one_of, port, port_or_name, required, set_default, text,
-};
+use super::check::{ip, items, not_local, one_of, port, port_or_name, set_default, text};
 use super::defaulting::items_mut;
+use super::formats::each;
 use super::{Hooks, PLAIN};
 use crate::update::Part;
 use crate::write::Warnings;
@@ -126,9 +128,7 @@ fn faults(service: &Value) -> Vec<FieldError> {
     if items(service, "/spec/ports").next().is_none() && !is_headless && kind != "ExternalName" {
         faults.push(FieldError::required(&spec.child("ports"), ""));
     }
-    if kind == "ExternalName" {
-        external_name_faults(service, &spec, &mut faults);
-    }
+    type_rules::type_faults(service, &spec, &mut faults);
     port_faults(service, &spec.child("ports"), &mut faults);
     if let Some(selector) = service.pointer("/spec/selector") {
         faults.extend(labels(selector, &spec.child("selector")));
@@ -140,6 +140,7 @@ fn faults(service: &Value) -> Vec<FieldError> {
         affinity,
         &["ClientIP", "None"],
     );
+    type_rules::affinity_faults(service, &spec, &mut faults);
     for (index, address) in items(service, "/spec/externalIPs").enumerate() {
         let path = spec.child("externalIPs").index(index);
         if let Some(address) = ip(&mut faults, &path, address.as_str().unwrap_or_default()) {
@@ -149,23 +150,11 @@ fn faults(service: &Value) -> Vec<FieldError> {
     let types = ["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"];
     one_of(&mut faults, &spec.child("type"), kind, &types);
     node_port_faults(service, &spec.child("ports"), &mut faults);
-    policy_faults(service, &spec, &mut faults);
-    address_faults(service, &spec, &mut faults);
+    collision_faults(service, &spec.child("ports"), &mut faults);
+    type_rules::load_balancer_faults(service, &spec, &mut faults);
+    type_rules::policy_faults(service, &spec, &mut faults);
+    type_rules::address_faults(service, &spec, &mut faults);
     faults
-}
-
-fn external_name_faults(service: &Value, spec: &FieldPath, faults: &mut Vec<FieldError>) {
-    let path = spec.child("externalName");
-    let name = text(service, "/spec/externalName");
-    required(faults, &path, name);
-    if !name.is_empty() {
-        let problems = dns1123_subdomain(name.trim_end_matches('.'));
-        faults.extend(
-            problems
-                .into_iter()
-                .map(|why| FieldError::invalid(&path, name, why)),
-        );
-    }
 }
 
 fn port_faults(service: &Value, path: &FieldPath, faults: &mut Vec<FieldError>) {
@@ -194,7 +183,20 @@ fn port_faults(service: &Value, path: &FieldPath, faults: &mut Vec<FieldError>) 
         let protocol = text(entry, "/protocol");
         one_of(faults, &path.child("protocol"), protocol, &["SCTP", "TCP", "UDP"]);
         port_or_name(faults, &path.child("targetPort"), &entry["targetPort"]);
+        if let Some(protocol) = entry.get("appProtocol").and_then(Value::as_str) {
+            each(
+                faults,
+                &path.child("appProtocol"),
+                protocol,
+                qualified_name(protocol),
+            );
+        }
     }
+}
+
+/// No two ports are the same.
+fn collision_faults(service: &Value, path: &FieldPath, faults: &mut Vec<FieldError>) {
+    let ports: Vec<&Value> = items(service, "/spec/ports").collect();
     for (index, entry) in ports.iter().enumerate() {
         let key = |port: &Value| (port["port"].clone(), port["protocol"].clone());
         if ports[..index].iter().any(|earlier| key(earlier) == key(entry)) {
@@ -221,38 +223,6 @@ fn node_port_faults(service: &Value, path: &FieldPath, faults: &mut Vec<FieldErr
         if entry["nodePort"].as_i64().unwrap_or_default() != 0 {
             let why = "may not be used when `type` is 'ClusterIP'";
             faults.push(FieldError::forbidden(&path.index(index).child("nodePort"), why));
-        }
-    }
-}
-
-fn policy_faults(service: &Value, spec: &FieldPath, faults: &mut Vec<FieldError>) {
-    for name in ["externalTrafficPolicy", "internalTrafficPolicy"] {
-        let policy = text(service, &format!("/spec/{name}"));
-        if !policy.is_empty() {
-            one_of(faults, &spec.child(name), policy, &["Cluster", "Local"]);
-        }
-    }
-}
-
-fn address_faults(service: &Value, spec: &FieldPath, faults: &mut Vec<FieldError>) {
-    for (index, family) in items(service, "/spec/ipFamilies").enumerate() {
-        let path = spec.child("ipFamilies").index(index);
-        one_of(
-            faults,
-            &path,
-            family.as_str().unwrap_or_default(),
-            &["IPv4", "IPv6"],
-        );
-    }
-    let policy = text(service, "/spec/ipFamilyPolicy");
-    if !policy.is_empty() {
-        let allowed = ["PreferDualStack", "RequireDualStack", "SingleStack"];
-        one_of(faults, &spec.child("ipFamilyPolicy"), policy, &allowed);
-    }
-    for (index, address) in items(service, "/spec/clusterIPs").enumerate() {
-        let address = address.as_str().unwrap_or_default();
-        if address != "None" {
-            ip(faults, &spec.child("clusterIPs").index(index), address);
         }
     }
 }
@@ -330,13 +300,14 @@ fn update_faults(service: &Value, live: &Value) -> Vec<FieldError> {
         }
     }
     let class = |object: &Value| object["spec"]["loadBalancerClass"].clone();
-    if text(live, "/spec/type") == "LoadBalancer" && text(service, "/spec/type") == "LoadBalancer" {
-        immutable(
-            &mut faults,
-            &spec.child("loadBalancerClass"),
-            &class(service),
-            &class(live),
-        );
+    let is_balanced = |object: &Value| text(object, "/spec/type") == "LoadBalancer";
+    if is_balanced(live) && is_balanced(service) && class(service) != class(live) {
+        let path = spec.child("loadBalancerClass");
+        faults.push(FieldError::invalid(
+            &path,
+            class(service),
+            "may not change once set",
+        ));
     }
     faults
 }

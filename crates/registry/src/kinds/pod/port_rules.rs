@@ -55,6 +55,18 @@ pub(super) fn check_number_or_name(port: &Place<'_, '_>, faults: &mut Faults) {
     }
 }
 
+/// A container on the host's network has the host's ports. A template may leave them open.
+pub(super) fn check_shared_ports(containers: &Place<'_, '_>, faults: &mut Faults) {
+    for container in containers.items() {
+        for port in container.field("ports").items() {
+            let host_port = port.field("hostPort");
+            if host_port.number() != 0 && host_port.number() != port.field("containerPort").number() {
+                faults.push(host_port.invalid("must match `containerPort` when `hostNetwork` is true"));
+            }
+        }
+    }
+}
+
 /// A port of the host is one container's only.
 pub(super) fn check_host_ports(containers: &Place<'_, '_>, faults: &mut Faults) {
     let mut taken = HashSet::new();

@@ -3,11 +3,12 @@
 //!
 //! Not checked: resource claims, overhead, sysctls and SELinux options, and what only Windows has.
 
+use watchkeeper_meta::FieldError;
 use watchkeeper_meta::validation::{dns1123_label, dns1123_subdomain, label_value, labels, qualified_name};
 
 use super::super::check::parse_ip;
 use super::super::place::{Faults, Place};
-use super::{container_rules, placement_rules, volume_rules};
+use super::{container_rules, placement_rules, port_rules, volume_rules};
 
 const RESTART_POLICIES: &[&str] = &["Always", "Never", "OnFailure"];
 const DNS_POLICIES: &[&str] = &["ClusterFirst", "ClusterFirstWithHostNet", "Default", "None"];
@@ -15,6 +16,7 @@ const PREEMPTION_POLICIES: &[&str] = &["PreemptLowerPriority", "Never"];
 const EFFECTS: &[&str] = &["NoSchedule", "PreferNoSchedule", "NoExecute"];
 /// As many as a resolver asks.
 const MAX_NAMESERVERS: usize = 3;
+const OPERATING_SYSTEMS: &[&str] = &["linux", "windows"];
 const OPERATORS: &[&str] = &["Equal", "Exists"];
 
 /// What is wrong with a spec.
@@ -26,6 +28,10 @@ pub(in super::super) fn check_spec(spec: &Place<'_, '_>, faults: &mut Faults) {
     spec.field("dnsPolicy").must_be_one_of(DNS_POLICIES, faults);
     let node_selector = spec.field("nodeSelector");
     faults.extend(labels(node_selector.value(), &node_selector.path()));
+    if spec.field("hostNetwork").value() == true {
+        port_rules::check_shared_ports(&spec.field("containers"), faults);
+        port_rules::check_shared_ports(&spec.field("initContainers"), faults);
+    }
     check_security_context(&spec.field("securityContext"), faults);
     placement_rules::check_affinity(&spec.field("affinity"), faults);
     check_dns(spec, faults);
@@ -38,6 +44,11 @@ pub(in super::super) fn check_spec(spec: &Place<'_, '_>, faults: &mut Faults) {
     check_tolerations(&spec.field("tolerations"), faults);
     check_host_aliases(&spec.field("hostAliases"), faults);
     check_classes(spec, faults);
+    let system = spec.field("os");
+    if system.is_set() && !OPERATING_SYSTEMS.contains(&system.field("name").text()) {
+        let name = system.field("name").text();
+        faults.push(FieldError::not_supported(&system.path(), name, OPERATING_SYSTEMS));
+    }
 }
 
 fn check_security_context(context: &Place<'_, '_>, faults: &mut Faults) {

@@ -85,7 +85,11 @@ fn check_one_source(name: &str, source: &Place<'_, '_>, faults: &mut Faults) {
         "persistentVolumeClaim" => source.field("claimName").must_be_set(faults),
         "nfs" => {
             source.field("server").must_be_set(faults);
-            source.field("path").must_be_set(faults);
+            let path = source.field("path");
+            path.must_be_set(faults);
+            if !path.text().is_empty() && !path.text().starts_with('/') {
+                faults.push(path.invalid("must be an absolute path"));
+            }
         }
         "csi" => source.field("driver").must_be_set(faults),
         _ => {}

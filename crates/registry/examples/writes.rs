@@ -1,0 +1,229 @@
+//! What a write costs the server: CPU time per create, update and patch of a realistic Deployment, through the whole
+//! registry, from the body to a store in memory.
+//!
+//! ```text
+//! cargo run --release -p watchkeeper-registry --example writes
+//! ```
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use watchkeeper_meta::{DeleteOptions, GroupVersionResource, Status};
+use watchkeeper_registry::{Body, Definition, Format, Part, PatchKind, Registry, WriteContext};
+use watchkeeper_storage::{Store, StoreOptions};
+
+const NAME: &str = "web";
+const NAMESPACE: &str = "default";
+/// Enough for a steady mean; the store keeps their history.
+const ROUNDS: usize = 2_000;
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let bench = Bench::start().await?;
+    println!(
+        "a Deployment of {} bytes, {ROUNDS} writes each",
+        deployment(1).to_string().len()
+    );
+    bench.measure("create and delete", Write::Create).await?;
+    bench.create().await?;
+    bench.measure("update", Write::Update).await?;
+    bench.measure("update, no change", Write::Same).await?;
+    for (name, kind) in [
+        ("merge patch", PatchKind::Merge),
+        ("strategic merge patch", PatchKind::Strategic),
+        ("JSON patch", PatchKind::Json),
+        ("apply", PatchKind::Apply { force: true }),
+    ] {
+        bench.measure(name, Write::Patch(kind)).await?;
+    }
+    bench.measure("apply, no change", Write::ApplySame).await
+}
+
+#[derive(Clone, Copy)]
+enum Write {
+    Create,
+    Update,
+    Same,
+    Patch(PatchKind),
+    ApplySame,
+}
+
+struct Bench {
+    registry: Registry,
+    deployments: Arc<Definition>,
+}
+
+impl Bench {
+    async fn start() -> Result<Self, Box<dyn std::error::Error>> {
+        let registry = Registry::open(Store::memory(StoreOptions::default())).await?;
+        let resource = GroupVersionResource::new("apps", "v1", "deployments");
+        let deployments = registry.definition(&resource).ok_or("no deployments")?;
+        Ok(Self {
+            registry,
+            deployments,
+        })
+    }
+
+    /// Prints the mean CPU time of a write, over all threads of the process.
+    async fn measure(&self, name: &str, write: Write) -> Result<(), Box<dyn std::error::Error>> {
+        self.write(write, 0).await?;
+        let start = cpu_time()?;
+        for round in 1..=ROUNDS {
+            self.write(write, round).await?;
+        }
+        let each = (cpu_time()? - start) / u32::try_from(ROUNDS)?;
+        println!(
+            "{name:<24}{:>8.1} µs  {:>8.0} per second and core",
+            each.as_nanos() as f64 / 1e3,
+            1.0 / each.as_secs_f64()
+        );
+        Ok(())
+    }
+
+    async fn write(&self, write: Write, round: usize) -> Result<(), Status> {
+        match write {
+            Write::Create => {
+                self.create().await?;
+                let (options, context) = (DeleteOptions::default(), context());
+                let deleted = self
+                    .registry
+                    .delete(&self.deployments, NAMESPACE, NAME, &options, &context);
+                deleted.await.map(drop)
+            }
+            Write::Update => self.update(round).await,
+            Write::Same => self.update(ROUNDS).await,
+            Write::Patch(kind) => self.patch(kind, round).await,
+            Write::ApplySame => self.patch(PatchKind::Apply { force: true }, ROUNDS).await,
+        }
+    }
+
+    async fn create(&self) -> Result<(), Status> {
+        let bytes = deployment(0).to_string();
+        let context = context();
+        let created = self
+            .registry
+            .create(&self.deployments, NAMESPACE, body(&bytes), &context);
+        created.await.map(drop)
+    }
+
+    async fn update(&self, round: usize) -> Result<(), Status> {
+        let bytes = deployment(round).to_string();
+        let body = body(&bytes);
+        let (part, context) = (Part::Object, context());
+        let updated = self
+            .registry
+            .update(&self.deployments, NAMESPACE, NAME, part, body, &context);
+        updated.await.map(drop)
+    }
+
+    async fn patch(&self, kind: PatchKind, round: usize) -> Result<(), Status> {
+        let patch = patch(kind, round).to_string();
+        let part = Part::Object;
+        let context = context();
+        let patched = self.registry.patch(
+            &self.deployments,
+            NAMESPACE,
+            NAME,
+            part,
+            kind,
+            patch.as_bytes(),
+            &context,
+        );
+        patched.await.map(drop)
+    }
+}
+
+fn body(bytes: &str) -> Body<'_> {
+    Body {
+        format: Format::Json,
+        bytes: bytes.as_bytes(),
+    }
+}
+
+fn context() -> WriteContext {
+    WriteContext {
+        manager: "bench".to_owned(),
+        ..WriteContext::default()
+    }
+}
+
+/// A new image, which is what most writes of people bring.
+fn patch(kind: PatchKind, round: usize) -> Value {
+    let image = format!("registry.example.com/web:{round}");
+    let of_containers =
+        |containers: Value| json!({"spec": {"template": {"spec": {"containers": containers}}}});
+    match kind {
+        PatchKind::Json => {
+            json!([{"op": "replace", "path": "/spec/template/spec/containers/0/image", "value": image}])
+        }
+        PatchKind::Merge => {
+            json!({"spec": {"template": {"metadata": {"annotations": {"example.com/image": image}}}}})
+        }
+        PatchKind::Strategic => of_containers(json!([{"name": "web", "image": image}])),
+        PatchKind::Apply { .. } => deployment(round),
+    }
+}
+
+/// What a team would write: two containers with probes, variables, mounts and amounts, an init container, volumes.
+fn deployment(round: usize) -> Value {
+    let probe =
+        json!({"httpGet": {"path": "/healthz", "port": "http"}, "periodSeconds": 10, "failureThreshold": 3});
+    let amounts =
+        json!({"requests": {"cpu": "250m", "memory": "256Mi"}, "limits": {"cpu": "1", "memory": "512Mi"}});
+    let variables: Vec<Value> = (0..12)
+        .map(|n| json!({"name": format!("SETTING_{n}"), "value": format!("value-{n}")}))
+        .collect();
+    let labels = json!({"app.kubernetes.io/name": "web", "app.kubernetes.io/part-of": "shop"});
+    json!({
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": NAME, "labels": labels, "annotations": {"example.com/owner": "team-web"}},
+        "spec": {
+            "replicas": 3,
+            "selector": {"matchLabels": {"app.kubernetes.io/name": "web"}},
+            "template": {
+                "metadata": {"labels": labels},
+                "spec": {
+                    "initContainers": [{"name": "migrate", "image": "registry.example.com/migrate:7", "resources": amounts}],
+                    "containers": [
+                        {
+                            "name": "web",
+                            "image": format!("registry.example.com/web:{round}"),
+                            "env": variables,
+                            "ports": [{"name": "http", "containerPort": 8080}, {"name": "metrics", "containerPort": 9090}],
+                            "livenessProbe": probe,
+                            "readinessProbe": probe,
+                            "resources": amounts,
+                            "volumeMounts": [{"name": "config", "mountPath": "/etc/web"}, {"name": "cache", "mountPath": "/var/cache"}],
+                            "securityContext": {"runAsNonRoot": true, "allowPrivilegeEscalation": false},
+                        },
+                        {"name": "proxy", "image": "registry.example.com/proxy:3", "args": ["--port", "15001"], "resources": amounts},
+                    ],
+                    "volumes": [{"name": "config", "configMap": {"name": "web"}}, {"name": "cache", "emptyDir": {}}],
+                    "affinity": {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [{
+                        "weight": 100,
+                        "podAffinityTerm": {
+                            "topologyKey": "kubernetes.io/hostname",
+                            "labelSelector": {"matchLabels": {"app.kubernetes.io/name": "web"}},
+                        },
+                    }]}},
+                },
+            },
+        },
+    })
+}
+
+/// How long the threads of this process have run.
+fn cpu_time() -> Result<Duration, Box<dyn std::error::Error>> {
+    let mut nanos = 0;
+    for task in std::fs::read_dir("/proc/self/task")? {
+        let text = std::fs::read_to_string(task?.path().join("schedstat"))?;
+        nanos += text
+            .split_whitespace()
+            .next()
+            .ok_or("an empty schedstat")?
+            .parse::<u64>()?;
+    }
+    Ok(Duration::from_nanos(nanos))
+}

@@ -1,0 +1,81 @@
+//! Runtime classes: what a pod gets from the class it names, the cost of its sandbox and the nodes that have it.
+
+use serde_json::{Value, json};
+use watchkeeper_meta::{GroupVersionResource, Status};
+
+use crate::definition::Definition;
+use crate::{Registry, metadata};
+
+impl Registry {
+    /// Completes a new pod from the class it names, or says why it cannot.
+    pub(super) async fn take_from_runtime_class(
+        &self,
+        definition: &Definition,
+        pod: &mut Value,
+    ) -> Result<(), Status> {
+        let refuse = |pod: &Value, why: &str| {
+            let why = format!("pod rejected: {why}");
+            Status::forbidden(&definition.group_resource(), metadata::text(pod, "name"), why)
+        };
+        let Some(name) = pod["spec"]["runtimeClassName"]
+            .as_str()
+            .filter(|name| !name.is_empty())
+        else {
+            return Ok(());
+        };
+        let Some(class) = self.runtime_class(name).await? else {
+            return Err(refuse(pod, &format!("RuntimeClass {name:?} not found")));
+        };
+        complete(&class, &mut pod["spec"]).map_err(|why| refuse(pod, &why))
+    }
+
+    async fn runtime_class(&self, name: &str) -> Result<Option<Value>, Status> {
+        let classes = GroupVersionResource::new("node.k8s.io", "v1", "runtimeclasses");
+        let Some(classes) = self.definition(&classes) else {
+            return Ok(None);
+        };
+        let found = self.find(&classes, "", name).await?;
+        found.map(|found| found.to_value(&classes)).transpose()
+    }
+}
+
+fn complete(class: &Value, spec: &mut Value) -> Result<(), String> {
+    let cost = &class["overhead"]["podFixed"];
+    if cost.is_object() {
+        let stated = &spec["overhead"];
+        if stated.is_object() && stated != cost {
+            return Err("Pod's Overhead doesn't match RuntimeClass's defined Overhead".to_owned());
+        }
+        spec["overhead"] = cost.clone();
+    }
+    for (key, value) in class["scheduling"]["nodeSelector"]
+        .as_object()
+        .into_iter()
+        .flatten()
+    {
+        match spec["nodeSelector"].get(key) {
+            Some(stated) if stated != value => {
+                return Err(format!(
+                    "conflict: runtimeClass.scheduling.nodeSelector[{key}] = {}; pod.spec.nodeSelector[{key}] = {}",
+                    value.as_str().unwrap_or_default(),
+                    stated.as_str().unwrap_or_default()
+                ));
+            }
+            _ => spec["nodeSelector"][key] = value.clone(),
+        }
+    }
+    let more = class["scheduling"]["tolerations"]
+        .as_array()
+        .into_iter()
+        .flatten();
+    let mut tolerations = spec["tolerations"].as_array().cloned().unwrap_or_default();
+    for toleration in more {
+        if !tolerations.contains(toleration) {
+            tolerations.push(toleration.clone());
+        }
+    }
+    if !tolerations.is_empty() {
+        spec["tolerations"] = json!(tolerations);
+    }
+    Ok(())
+}

@@ -1,0 +1,210 @@
+//! What no recording shows of services, pods and kinds with few rules: what is refused, and what is filled in.
+
+#[path = "support/recording.rs"]
+mod recording;
+
+use recording::send;
+use serde_json::{Value, json};
+use watchkeeper_registry::Registry;
+use watchkeeper_storage::{Store, StoreOptions};
+
+const SERVICES: &str = "/api/v1/namespaces/default/services";
+const PODS: &str = "/api/v1/namespaces/default/pods";
+
+async fn registry() -> Registry {
+    Registry::open(Store::memory(StoreOptions::default()))
+        .await
+        .unwrap()
+}
+
+/// Why a spec is refused, without the name of what it is of; nothing if it is not.
+async fn refusal(path: &str, spec: Value) -> String {
+    let object = json!({"metadata": {"name": "x"}, "spec": spec});
+    match send(&registry().await, "POST", path, object).await {
+        Ok(_) => String::new(),
+        Err(status) => status.message.split_once(": ").unwrap().1.to_owned(),
+    }
+}
+
+#[tokio::test]
+async fn services_have_what_their_type_allows() {
+    let with = |mut spec: Value| {
+        if spec.get("ports").is_none() {
+            spec["ports"] = json!([{"port": 80}]);
+        }
+        spec
+    };
+    for (spec, why) in [
+        (
+            json!({"type": "ExternalName", "externalName": "a.example.com", "clusterIP": "10.0.0.7"}),
+            "spec.clusterIPs: Forbidden: may not be set for ExternalName services",
+        ),
+        (
+            json!({"type": "NodePort", "clusterIP": "None"}),
+            "spec.clusterIPs[0]: Invalid value: \"None\": may not be set to 'None' for NodePort services",
+        ),
+        (
+            json!({"type": "LoadBalancer", "ports": [{"port": 10250}]}),
+            "spec.ports[0]: Invalid value: 10250: may not expose port 10250 externally since it is used by kubelet",
+        ),
+        (
+            json!({"sessionAffinity": "ClientIP", "sessionAffinityConfig": {"clientIP": {"timeoutSeconds": 0}}}),
+            "spec.sessionAffinityConfig.clientIP.timeoutSeconds: Invalid value: 0: must be greater than 0 and less than \
+             86400",
+        ),
+        (
+            json!({"externalTrafficPolicy": "Local"}),
+            "spec.externalTrafficPolicy: Invalid value: \"Local\": may only be set for externally-accessible services",
+        ),
+        (
+            json!({"loadBalancerSourceRanges": ["10.0.0.0/8"]}),
+            "spec.LoadBalancerSourceRanges: Forbidden: may only be used when `type` is 'LoadBalancer'",
+        ),
+        (
+            json!({"type": "LoadBalancer", "loadBalancerSourceRanges": ["x"]}),
+            "spec.LoadBalancerSourceRanges[0]: Invalid value: \"x\": must be a valid CIDR value, (e.g. 10.9.8.0/24 or \
+             2001:db8::/64)",
+        ),
+        (
+            json!({"allocateLoadBalancerNodePorts": true}),
+            "spec.allocateLoadBalancerNodePorts: Forbidden: may only be used when `type` is 'LoadBalancer'",
+        ),
+        (
+            json!({"loadBalancerClass": "a/b"}),
+            "spec.loadBalancerClass: Forbidden: may only be used when `type` is 'LoadBalancer'",
+        ),
+        (
+            json!({"healthCheckNodePort": 30001}),
+            "spec.healthCheckNodePort: Invalid value: 30001: may only be set when `type` is 'LoadBalancer' and \
+             `externalTrafficPolicy` is 'Local'",
+        ),
+        (
+            json!({"ipFamilies": ["IPv4", "IPv4"]}),
+            "spec.ipFamilies[1]: Duplicate value: \"IPv4\"",
+        ),
+        (
+            json!({"ipFamilies": ["IPv6"]}),
+            "spec.ipFamilies[0]: Invalid value: \"IPv6\": not configured on this cluster",
+        ),
+        (
+            json!({"ipFamilyPolicy": "RequireDualStack"}),
+            "spec.ipFamilyPolicy: Invalid value: \"RequireDualStack\": this cluster is not configured for dual-stack \
+             services",
+        ),
+        (
+            json!({"clusterIP": "10.0.0.8", "clusterIPs": ["10.0.0.9"]}),
+            "spec.clusterIPs: Invalid value: [\"10.0.0.9\"]: first value must match `clusterIP`",
+        ),
+        (json!({"ipFamilyPolicy": "PreferDualStack"}), ""),
+        (
+            json!({"type": "LoadBalancer", "externalTrafficPolicy": "Local"}),
+            "",
+        ),
+    ] {
+        assert_eq!(refusal(SERVICES, with(spec.clone())).await, why, "{spec}");
+    }
+}
+
+#[tokio::test]
+async fn pods_share_what_they_share_with_their_node() {
+    let pod = |extra: Value| {
+        let mut spec = json!({"containers": [{"name": "c", "image": "i:1"}]});
+        for (name, value) in extra.as_object().unwrap() {
+            spec[name] = value.clone();
+        }
+        spec
+    };
+    let port = json!([{"name": "c", "image": "i:1", "ports": [{"containerPort": 80, "hostPort": 81}]}]);
+    for (extra, why) in [
+        (
+            json!({"hostNetwork": true, "containers": port}),
+            "spec.containers[0].ports[0].hostPort: Invalid value: 81: must match `containerPort` when `hostNetwork` is \
+             true",
+        ),
+        (
+            json!({"os": {"name": "plan9"}}),
+            "spec.os: Unsupported value: \"plan9\": supported values: \"linux\", \"windows\"",
+        ),
+        (
+            json!({"volumes": [{"name": "v", "nfs": {"server": "s", "path": "x"}}]}),
+            "spec.volumes[0].nfs.path: Invalid value: \"x\": must be an absolute path",
+        ),
+        (
+            json!({"dnsPolicy": "None", "dnsConfig": {"nameservers": ["10.0.0.010"]}}),
+            "spec.dnsConfig.nameservers[0]: Invalid value: \"10.0.0.010\": must not have leading 0s",
+        ),
+        (
+            json!({"runtimeClassName": "nope"}),
+            "pod rejected: RuntimeClass \"nope\" not found",
+        ),
+    ] {
+        assert_eq!(refusal(PODS, pod(extra.clone())).await, why, "{extra}");
+    }
+}
+
+#[tokio::test]
+async fn a_pod_takes_from_its_runtime_class() {
+    let registry = registry().await;
+    let class = json!({
+        "metadata": {"name": "sandboxed"},
+        "handler": "runsc",
+        "overhead": {"podFixed": {"cpu": "100m"}},
+        "scheduling": {"nodeSelector": {"sandbox": "yes"}, "tolerations": [{"key": "sandbox", "operator": "Exists"}]},
+    });
+    send(&registry, "POST", "/apis/node.k8s.io/v1/runtimeclasses", class)
+        .await
+        .unwrap();
+    let spec = json!({"runtimeClassName": "sandboxed", "containers": [{"name": "c", "image": "i:1"}]});
+    let pod = json!({"metadata": {"name": "p"}, "spec": spec});
+    let spec = send(&registry, "POST", PODS, pod).await.unwrap()["spec"].clone();
+    assert_eq!(spec["overhead"], json!({"cpu": "100m"}));
+    assert_eq!(spec["nodeSelector"], json!({"sandbox": "yes"}));
+    assert_eq!(
+        spec["tolerations"][0],
+        json!({"key": "sandbox", "operator": "Exists"})
+    );
+}
+
+#[tokio::test]
+async fn kinds_without_rules_have_their_defaults() {
+    let registry = registry().await;
+    for (path, object, filled) in [
+        (
+            "/apis/storage.k8s.io/v1/csidrivers",
+            json!({"metadata": {"name": "d.example.com"}, "spec": {}}),
+            json!({
+                "attachRequired": true, "fsGroupPolicy": "ReadWriteOnceWithFSType", "podInfoOnMount": false,
+                "requiresRepublish": false, "seLinuxMount": false, "storageCapacity": false,
+                "volumeLifecycleModes": ["Persistent"],
+            }),
+        ),
+        (
+            "/apis/flowcontrol.apiserver.k8s.io/v1/flowschemas",
+            json!({"metadata": {"name": "f"}, "spec": {"priorityLevelConfiguration": {"name": "p"}}}),
+            json!({"matchingPrecedence": 1000, "priorityLevelConfiguration": {"name": "p"}}),
+        ),
+        (
+            "/apis/flowcontrol.apiserver.k8s.io/v1/prioritylevelconfigurations",
+            json!({
+                "metadata": {"name": "p"},
+                "spec": {"type": "Limited", "limited": {"limitResponse": {"type": "Queue", "queuing": {}}}},
+            }),
+            json!({"type": "Limited", "limited": {
+                "lendablePercent": 0, "nominalConcurrencyShares": 30,
+                "limitResponse": {"type": "Queue", "queuing": {"handSize": 8, "queueLengthLimit": 50, "queues": 64}},
+            }}),
+        ),
+        (
+            "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims",
+            json!({"metadata": {"name": "c"}, "spec": {"devices": {"requests": [
+                {"name": "r", "exactly": {"deviceClassName": "gpu"}},
+            ]}}}),
+            json!({"devices": {"requests": [
+                {"name": "r", "exactly": {"allocationMode": "ExactCount", "count": 1, "deviceClassName": "gpu"}},
+            ]}}),
+        ),
+    ] {
+        let created = send(&registry, "POST", path, object).await.unwrap();
+        assert_eq!(created["spec"], filled, "{path}");
+    }
+}
