@@ -1,5 +1,7 @@
 //! Who is calling.
 
+use std::collections::BTreeMap;
+
 /// Everyone who proved who they are.
 pub const AUTHENTICATED: &str = "system:authenticated";
 /// Everyone who did not.
@@ -20,6 +22,8 @@ pub struct User {
     pub uid: String,
     /// The groups, including the ones every caller has.
     pub groups: Vec<String>,
+    /// What else its credentials say.
+    pub extra: BTreeMap<String, Vec<String>>,
 }
 
 impl User {
@@ -33,6 +37,7 @@ impl User {
             name: name.into(),
             uid: uid.into(),
             groups,
+            extra: BTreeMap::new(),
         }
     }
 
@@ -40,8 +45,8 @@ impl User {
     pub fn anonymous() -> Self {
         Self {
             name: ANONYMOUS.to_owned(),
-            uid: String::new(),
             groups: vec![UNAUTHENTICATED.to_owned()],
+            ..Self::default()
         }
     }
 

@@ -10,7 +10,7 @@ use hyper::body::Incoming;
 use tokio::time::Instant;
 use watchkeeper_meta::Status;
 
-use crate::authenticate::authenticate;
+use crate::authenticate::{Credentials, credentials};
 use crate::authorize::authorize;
 use crate::body::discard;
 use crate::deadline::deadline;
@@ -22,6 +22,7 @@ use crate::negotiate::{Accepted, accept_for_error, wants_pretty};
 use crate::request_info::RequestInfo;
 use crate::respond::{self, Answer, Failure};
 use crate::route::Route;
+use crate::service_account_key::ISSUER;
 use crate::shared::Shared;
 use watchkeeper_registry::User;
 
@@ -135,8 +136,13 @@ async fn answer(
     // A time that cannot be read is the caller's mistake, whoever calls.
     let deadline = deadline(&info, head.uri.query().unwrap_or_default())?;
     // Wrong credentials are refused even where none are needed.
-    let issued = |token: &str| server.issued_to(token);
-    let user = authenticate(peer.certified.as_ref(), &head.headers, &server.tokens, issued)?;
+    let user = match credentials(peer.certified.as_ref(), &head.headers, &server.tokens) {
+        Credentials::Known(user) => user,
+        Credentials::Token(token) => {
+            let holder = server.issued_to(&token, &[ISSUER]).await;
+            holder.ok_or_else(Status::unauthorized)?
+        }
+    };
     // Whoever asks to be taken for someone else is, from here on, or is refused.
     let user = match impersonation(&head.headers)? {
         None => user,

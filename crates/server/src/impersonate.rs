@@ -38,7 +38,12 @@ pub(crate) fn impersonation(headers: &HeaderMap) -> Result<Option<Impersonation>
     }
     let user = match name.as_str() {
         ANONYMOUS if groups.is_empty() => User::anonymous(),
-        _ if groups.iter().any(|group| group == UNAUTHENTICATED) => User { name, uid, groups },
+        _ if groups.iter().any(|group| group == UNAUTHENTICATED) => User {
+            name,
+            uid,
+            groups,
+            ..User::default()
+        },
         _ => User::authenticated(name, uid, groups),
     };
     Ok(Some(Impersonation { user, needed }))

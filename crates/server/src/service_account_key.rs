@@ -1,8 +1,8 @@
 //! The key that signs the tokens of service accounts, and knows them again.
 //!
 //! It is made anew with every server and its private half never leaves it: tokens end with the server that issued
-//! them, or earlier, when they say so. Whether the account is still there is not asked again. The public half is
-//! served to whoever wants to check a token without asking (OpenID Connect discovery).
+//! them, or earlier, when they say so. The public half is served to whoever wants to check a token without asking
+//! (OpenID Connect discovery).
 
 use aws_lc_rs::digest;
 use aws_lc_rs::rand::SystemRandom;
@@ -12,7 +12,6 @@ use aws_lc_rs::signature::{
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::{Value, json};
-use watchkeeper_registry::User;
 
 /// Who issues tokens, and whom they are for if nobody says.
 pub(crate) const ISSUER: &str = "https://kubernetes.default.svc";
@@ -61,8 +60,9 @@ impl ServiceAccountKey {
         json!({ "keys": [key] })
     }
 
-    /// Whom a token speaks of, if this server issued it for itself and it has not run out; `now` in seconds.
-    pub(crate) fn user(&self, token: &str, now: i64) -> Option<User> {
+    /// What a token says, if this server issued it for one of these audiences and it has not run out; `now` in
+    /// seconds.
+    pub(crate) fn claims(&self, token: &str, audiences: &[&str], now: i64) -> Option<Value> {
         let (said, signature) = token.rsplit_once('.')?;
         let signature = URL_SAFE_NO_PAD.decode(signature).ok()?;
         let public = UnparsedPublicKey::new(&ECDSA_P256_SHA256_FIXED, self.key.public_key().as_ref());
@@ -70,21 +70,10 @@ impl ServiceAccountKey {
         let claims = URL_SAFE_NO_PAD.decode(said.split_once('.')?.1).ok()?;
         let claims: Value = serde_json::from_slice(&claims).ok()?;
         let number = |name: &str| claims[name].as_i64().unwrap_or_default();
-        let is_for_us = claims["aud"]
-            .as_array()?
-            .iter()
-            .any(|audience| audience == ISSUER);
-        if !is_for_us || now < number("nbf") || now >= number("exp") {
-            return None;
-        }
-        let text = |pointer: &str| claims.pointer(pointer).and_then(Value::as_str);
-        let namespace = text("/kubernetes.io/namespace")?;
-        let groups = vec![
-            "system:serviceaccounts".to_owned(),
-            format!("system:serviceaccounts:{namespace}"),
-        ];
-        let uid = text("/kubernetes.io/serviceaccount/uid")?;
-        Some(User::authenticated(text("/sub")?, uid, groups))
+        let mut meant = claims["aud"].as_array()?.iter().filter_map(Value::as_str);
+        let is_for_them = meant.any(|audience| audiences.contains(&audience));
+        let lasts = (number("nbf")..number("exp")).contains(&now);
+        (is_for_them && lasts).then_some(claims)
     }
 }
 
@@ -100,7 +89,6 @@ mod tests {
             "exp": 200,
             "nbf": 100,
             "sub": "system:serviceaccount:default:robot",
-            "kubernetes.io": {"namespace": "default", "serviceaccount": {"name": "robot", "uid": "u"}},
         });
         let said = format!("e30.{}", URL_SAFE_NO_PAD.encode(claims.to_string()));
         let signature = URL_SAFE_NO_PAD.encode(key.sign(said.as_bytes()));
@@ -108,14 +96,13 @@ mod tests {
     }
 
     #[test]
-    fn a_token_speaks_of_its_account_while_it_lasts() {
+    fn a_token_is_known_while_it_lasts() {
         let key = ServiceAccountKey::random();
         let token = token(&key, ISSUER);
-        let user = key.user(&token, 150).unwrap();
-        assert_eq!(user.name, "system:serviceaccount:default:robot");
-        assert!(user.groups.contains(&"system:serviceaccounts:default".to_owned()));
+        let claims = key.claims(&token, &[ISSUER], 150).unwrap();
+        assert_eq!(claims["sub"], "system:serviceaccount:default:robot");
         for (now, why) in [(99, "not yet"), (200, "no longer")] {
-            assert_eq!(key.user(&token, now), None, "{why}");
+            assert_eq!(key.claims(&token, &[ISSUER], now), None, "{why}");
         }
     }
 
@@ -137,10 +124,13 @@ mod tests {
     #[test]
     fn tokens_of_others_and_for_others_are_worth_nothing() {
         let key = ServiceAccountKey::random();
-        assert_eq!(key.user(&token(&ServiceAccountKey::random(), ISSUER), 150), None);
-        assert_eq!(key.user(&token(&key, "vault"), 150), None);
+        assert_eq!(
+            key.claims(&token(&ServiceAccountKey::random(), ISSUER), &[ISSUER], 150),
+            None
+        );
+        assert_eq!(key.claims(&token(&key, "vault"), &[ISSUER], 150), None);
         for text in ["", "a.b", "a.b.c", "...."] {
-            assert_eq!(key.user(text, 150), None, "{text}");
+            assert_eq!(key.claims(text, &[ISSUER], 150), None, "{text}");
         }
     }
 }

@@ -47,10 +47,11 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    /// Whom a token speaks of that this server has issued itself.
-    pub(crate) fn issued_to(&self, token: &str) -> Option<User> {
+    /// Whom a token speaks of that this server has issued itself, for one of these audiences.
+    pub(crate) async fn issued_to(&self, token: &str, audiences: &[&str]) -> Option<User> {
         let now = self.registry.clock().now().seconds;
-        self.service_account_key.get()?.user(token, now)
+        let claims = self.service_account_key.get()?.claims(token, audiences, now)?;
+        self.registry.token_holder(&claims).await
     }
 
     /// The key that signs tokens, made when it is first needed.

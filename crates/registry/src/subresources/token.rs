@@ -2,6 +2,7 @@
 //!
 //! What a token says is decided here. Who signs it, with which key, is not: that is the server's [`TokenIssuer`].
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use base64::Engine as _;
@@ -15,10 +16,14 @@ use watchkeeper_wire::schema::Schema;
 
 use crate::body::Body;
 use crate::write::{WriteContext, timestamp};
-use crate::{Registry, metadata, names};
+use crate::{Registry, User, metadata, names};
 
 const API_VERSION: &str = "authentication.k8s.io/v1";
 const KIND: &str = "TokenRequest";
+/// What else is said of whoever shows a token begins with this.
+const EXTRA: &str = "authentication.kubernetes.io/";
+/// Which token it was.
+const CREDENTIAL_ID: &str = "authentication.kubernetes.io/credential-id";
 /// An hour, if the client does not say.
 const DEFAULT_SECONDS: i64 = 3600;
 const MIN_SECONDS: i64 = 600;
@@ -105,6 +110,47 @@ impl Registry {
             "expirationTimestamp": timestamp(expires),
         });
         completed(request)
+    }
+
+    /// Whom a token speaks of, given what it says, which somebody has checked to be signed and in time. A token is
+    /// void when its account, or what else it is bound to, is gone or was replaced.
+    pub async fn token_holder(&self, claims: &Value) -> Option<User> {
+        let private = &claims["kubernetes.io"];
+        let namespace = private["namespace"].as_str()?;
+        let bound = [
+            ("serviceaccount", "serviceaccounts", namespace),
+            ("pod", "pods", namespace),
+            ("secret", "secrets", namespace),
+            ("node", "nodes", ""),
+        ];
+        let mut extra = BTreeMap::new();
+        if let Some(id) = claims["jti"].as_str() {
+            extra.insert(CREDENTIAL_ID.to_owned(), vec![format!("JTI={id}")]);
+        }
+        for (claim, plural, namespace) in bound {
+            let Some(name) = private[claim]["name"].as_str() else {
+                continue;
+            };
+            let definition = self.builtin("", plural).ok()?;
+            let found = self.present(&definition, namespace, name).await.ok()?;
+            let uid = private[claim]["uid"].as_str()?;
+            if metadata::text(&found, "uid") != uid {
+                return None;
+            }
+            if matches!(claim, "pod" | "node") {
+                extra.insert(format!("{EXTRA}{claim}-name"), vec![name.to_owned()]);
+                extra.insert(format!("{EXTRA}{claim}-uid"), vec![uid.to_owned()]);
+            }
+        }
+        let groups = vec![
+            "system:serviceaccounts".to_owned(),
+            format!("system:serviceaccounts:{namespace}"),
+        ];
+        let uid = private["serviceaccount"]["uid"].as_str()?;
+        Some(User {
+            extra,
+            ..User::authenticated(claims["sub"].as_str()?, uid, groups)
+        })
     }
 
     /// The object a token is bound to: it is void when that is gone.

@@ -448,6 +448,7 @@ impl Target {
                 name: "admin".to_owned(),
                 uid: "admin".to_owned(),
                 groups: vec!["system:masters".to_owned(), "system:authenticated".to_owned()],
+                ..User::default()
             }),
             ..Default::default()
         }

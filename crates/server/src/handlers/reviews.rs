@@ -16,6 +16,7 @@ use crate::negotiate::Offer;
 use crate::request_info::{RequestInfo, ResourceInfo};
 use crate::respond::{Answer, Failure, encoded};
 use crate::route::ResourceRoute;
+use crate::service_account_key::ISSUER;
 
 /// Whether a resource is such a question.
 pub(super) fn is_review(route: &ResourceRoute) -> bool {
@@ -42,7 +43,7 @@ pub(super) async fn review(call: &Call, route: &ResourceRoute, bytes: &Bytes) ->
             review = json!({ "spec": {} });
             rules_status(&registry.rules_of(&call.user, &asked).await?)
         }
-        "tokenreviews" => token_status(call, &review["spec"])?,
+        "tokenreviews" => token_status(call, &review["spec"]).await?,
         "selfsubjectaccessreviews" => access_status(registry, &call.user, &review["spec"]).await?,
         "subjectaccessreviews" => {
             access_status(registry, &subject(&review["spec"])?, &review["spec"]).await?
@@ -75,19 +76,38 @@ fn user_info(user: &User) -> Value {
     if !user.uid.is_empty() {
         info["uid"] = json!(user.uid);
     }
+    if !user.extra.is_empty() {
+        info["extra"] = json!(user.extra);
+    }
     info
 }
 
-fn token_status(call: &Call, spec: &Value) -> Result<Value, Status> {
+async fn token_status(call: &Call, spec: &Value) -> Result<Value, Status> {
     let token = spec["token"].as_str().unwrap_or_default();
     if token.is_empty() {
         return Err(Status::bad_request(
             "token is required for TokenReview in authentication",
         ));
     }
-    let known = call.server.tokens.user(token).cloned();
-    Ok(match known.or_else(|| call.server.issued_to(token)) {
-        Some(user) => json!({ "authenticated": true, "user": user_info(&user) }),
+    if let Some(user) = call.server.tokens.user(token) {
+        return Ok(json!({ "authenticated": true, "user": user_info(user) }));
+    }
+    let asked = spec["audiences"].as_array().into_iter().flatten();
+    let mut audiences: Vec<&str> = asked.filter_map(Value::as_str).collect();
+    if audiences.is_empty() {
+        audiences.push(ISSUER);
+    }
+    // Each by itself: the answer names those the token is meant for.
+    let mut holder = None;
+    let mut meant = Vec::new();
+    for audience in audiences {
+        if let Some(user) = call.server.issued_to(token, &[audience]).await {
+            holder = Some(user);
+            meant.push(audience);
+        }
+    }
+    Ok(match holder {
+        Some(user) => json!({ "authenticated": true, "user": user_info(&user), "audiences": meant }),
         None => json!({ "user": {}, "error": "invalid bearer token" }),
     })
 }
@@ -110,6 +130,7 @@ fn subject(spec: &Value) -> Result<User, Status> {
         name: name.to_owned(),
         uid: spec["uid"].as_str().unwrap_or_default().to_owned(),
         groups,
+        ..User::default()
     })
 }
 

@@ -222,6 +222,12 @@ async fn the_keys_of_service_account_tokens_are_published() {
         .with_bearer(token);
     assert_eq!(robot.get("/openid/v1/jwks").await.json(), keys.json());
     assert_eq!(robot.get("/metrics").await.status, 403);
+    // The token ends with its account, also if another of the same name follows.
+    client
+        .send(Method::DELETE, &format!("{accounts}/robot"), &[], "")
+        .await;
+    client.send(Method::POST, accounts, &[], account).await;
+    assert_eq!(robot.get("/openid/v1/jwks").await.status, 401);
     server.shutdown().await;
 }
 
