@@ -5,6 +5,8 @@
 //! cargo run --release -p watchkeeper-registry --example writes
 //! ```
 
+#![expect(clippy::print_stdout, reason = "a program that prints what it measured")]
+
 use std::sync::Arc;
 use std::time::Duration;
 

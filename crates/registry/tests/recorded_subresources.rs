@@ -24,14 +24,6 @@ const DIFFERS: &[(&str, &str)] = &[
         "subresource/csr-approval.json unknown-sub-svc",
         "which addresses there are is the server's to say",
     ),
-    (
-        "subresource/pod-status-and-ephemeral.json ephemeral-on-main",
-        "the change is told in fields, not as a difference of Go structs",
-    ),
-    (
-        "subresource/pod-status-and-ephemeral.json resize-on-main",
-        "the change is told in fields, not as a difference of Go structs",
-    ),
 ];
 
 #[tokio::test]

@@ -1,9 +1,10 @@
 //! What may not change in a pod once it is there: nearly everything.
 
 use serde_json::Value;
-use watchkeeper_meta::{FieldError, FieldPath};
 
 use super::super::place::{Faults, Place};
+use super::go_structs;
+use super::unified_diff::unified_diff;
 
 const FIXED: &str = "pod updates may not change fields other than `spec.containers[*].image`,\
                      `spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions \
@@ -30,11 +31,10 @@ pub(super) fn check_change(pod: &Value, live: &Value) -> Faults {
     if !faults.is_empty() {
         return faults;
     }
-    let allowed = with_allowed_changes(live.value(), spec.value());
-    if allowed != *spec.value() {
-        let mut changes = String::new();
-        describe(&FieldPath::new("spec"), &allowed, spec.value(), &mut changes);
-        faults.push(FieldError::forbidden(&spec.path(), format!("{FIXED}\n{changes}")));
+    let rest = without_allowed_changes(live.value(), spec.value());
+    if rest != *live.value() {
+        let changes = unified_diff(&go_structs::lines(live.value()), &go_structs::lines(&rest));
+        faults.push(spec.forbidden(format!("{FIXED}\n{changes}")));
     }
     faults
 }
@@ -90,14 +90,14 @@ fn check_gates(spec: &Place<'_, '_>, live: &Place<'_, '_>, faults: &mut Faults) 
     }
 }
 
-/// The live spec with those changes of a new one that are allowed.
-fn with_allowed_changes(live: &Value, new: &Value) -> Value {
-    let mut allowed = live.clone();
+/// The new spec without those changes of the live one that are allowed.
+fn without_allowed_changes(live: &Value, new: &Value) -> Value {
+    let mut rest = new.clone();
     for list in ["containers", "initContainers"] {
-        let containers = allowed[list].as_array_mut().into_iter().flatten();
-        let changed = new[list].as_array().into_iter().flatten();
-        for (container, changed) in containers.zip(changed) {
-            container["image"] = changed["image"].clone();
+        let containers = rest.get_mut(list).and_then(Value::as_array_mut);
+        let before = live[list].as_array().into_iter().flatten();
+        for (container, before) in containers.into_iter().flatten().zip(before) {
+            container["image"] = before["image"].clone();
         }
     }
     let gated = live["schedulingGates"]
@@ -115,49 +115,18 @@ fn with_allowed_changes(live: &Value, new: &Value) -> Value {
         ("affinity", gated),
     ] {
         if changes {
-            take(&mut allowed, new, name);
+            take(&mut rest, live, name);
         }
     }
-    // Lists that became empty are not there any more, and the other way round.
-    for list in ["containers", "initContainers"] {
-        if allowed[list].is_null() && new.get(list).is_none() {
-            allowed.as_object_mut().map(|fields| fields.remove(list));
-        }
-    }
-    allowed
+    rest
 }
 
-fn take(allowed: &mut Value, new: &Value, name: &str) {
-    let Some(fields) = allowed.as_object_mut() else {
+fn take(spec: &mut Value, from: &Value, name: &str) {
+    let Some(fields) = spec.as_object_mut() else {
         return;
     };
-    match new.get(name) {
+    match from.get(name) {
         Some(value) => drop(fields.insert(name.to_owned(), value.clone())),
         None => drop(fields.remove(name)),
-    }
-}
-
-/// Names each value that differs, old and new.
-fn describe(path: &FieldPath, old: &Value, new: &Value, out: &mut String) {
-    match (old, new) {
-        _ if old == new => {}
-        (Value::Object(left), Value::Object(right)) => {
-            let added = right.keys().filter(|name| !left.contains_key(*name));
-            for name in left.keys().chain(added) {
-                describe(&path.child(name), &old[name], &new[name], out);
-            }
-        }
-        (Value::Array(left), Value::Array(right)) => {
-            for index in 0..left.len().max(right.len()) {
-                describe(&path.index(index), &old[index], &new[index], out);
-            }
-        }
-        _ => {
-            for (sign, value) in [('-', old), ('+', new)] {
-                if !value.is_null() {
-                    out.push_str(&format!("{sign} {path}: {value}\n"));
-                }
-            }
-        }
     }
 }
