@@ -12,6 +12,7 @@ use watchkeeper_wire::schema::{Schema, TypeId};
 
 use crate::body::Body;
 use crate::definition::Definition;
+use crate::metadata::Repeated;
 use crate::object::StoredObject;
 use crate::write::{WriteContext, accept, not_stored, timestamp};
 use crate::{Registry, kinds, metadata, names};
@@ -43,6 +44,7 @@ impl Registry {
             return Err(Status::unclassified(text));
         }
         metadata::drop_system_fields(&mut object);
+        metadata::drop_repeated_owners(&mut object, Repeated::InRequest, &context.warnings);
         kinds::default(definition, &mut object);
         self.record_create(definition, &mut object, context);
         self.store_new(definition, namespace, object, context).await

@@ -6,6 +6,7 @@ use watchkeeper_meta::{FieldError, FieldPath, Status};
 
 use crate::definition::Definition;
 use crate::names;
+use crate::write::Warnings;
 
 /// What a client may not say of a new object.
 const SYSTEM_FIELDS: &[&str] = &[
@@ -49,6 +50,44 @@ pub(crate) fn match_namespace(
         ));
     }
     Ok(())
+}
+
+/// Where an owner was found to be named again.
+#[derive(Clone, Copy)]
+pub(crate) enum Repeated {
+    /// In what the client sent.
+    InRequest,
+    /// In what came of it.
+    AfterAdmission,
+}
+
+/// Takes out owners that are named again in the very same words, and says so.
+pub(crate) fn drop_repeated_owners(object: &mut Value, place: Repeated, warnings: &Warnings) {
+    let owners = object.pointer_mut("/metadata/ownerReferences");
+    let Some(owners) = owners.and_then(Value::as_array_mut) else {
+        return;
+    };
+    let mut once: Vec<Value> = Vec::with_capacity(owners.len());
+    let mut repeated = Vec::new();
+    for owner in owners.drain(..) {
+        match once.contains(&owner) {
+            true => repeated.push(owner["uid"].as_str().unwrap_or_default().to_owned()),
+            false => once.push(owner),
+        }
+    }
+    *owners = once;
+    if !repeated.is_empty() {
+        let place = match place {
+            Repeated::InRequest => "",
+            Repeated::AfterAdmission => " after mutating admission happens",
+        };
+        warnings.add(format!(
+            ".metadata.ownerReferences contains duplicate entries{place}; API server dedups owner references in \
+             1.20+, and may reject such requests as early as 1.24; please fix your requests; duplicate UID(s) \
+             observed: {}",
+            repeated.join(", ")
+        ));
+    }
 }
 
 /// Brings the name of a body and of the path together.

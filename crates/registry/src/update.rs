@@ -17,6 +17,7 @@ use crate::allocate::is_service;
 use crate::body::Body;
 use crate::create::recanonicalized;
 use crate::definition::Definition;
+use crate::metadata::Repeated;
 use crate::object::StoredObject;
 use crate::read_version::parse_number;
 use crate::write::{WriteContext, accept, not_stored, timestamp};
@@ -40,6 +41,8 @@ pub enum Part {
     Resize,
     /// Whether a signing request is approved.
     Approval,
+    /// What keeps a namespace from going.
+    Finalize,
     /// All of it, as the server's own subresources write.
     Whole,
 }
@@ -53,6 +56,7 @@ impl Part {
             Self::EphemeralContainers => "ephemeralcontainers",
             Self::Resize => "resize",
             Self::Approval => "approval",
+            Self::Finalize => "finalize",
             Self::Object | Self::Whole => "",
         }
     }
@@ -89,6 +93,7 @@ impl Registry {
         let mut object = body.read(definition, context)?;
         metadata::match_namespace(definition, &mut object, namespace)?;
         metadata::match_name(&object, name)?;
+        metadata::drop_repeated_owners(&mut object, Repeated::InRequest, &context.warnings);
         kinds::default(definition, &mut object);
         let creates = definition.strategy.creates_on_update && part == Part::Object;
         if creates && self.find(definition, namespace, name).await?.is_none() {
@@ -159,7 +164,7 @@ impl Registry {
             managers,
         } = proposal;
         let found = || match part {
-            Part::Object | Part::Whole => Managers::of_write(live, &new),
+            Part::Object | Part::Finalize | Part::Whole => Managers::of_write(live, &new),
             _ => Managers::of(live).unwrap_or_default(),
         };
         let (mut managers, recorded) = match managers {
@@ -180,6 +185,7 @@ impl Registry {
             restrict(definition, part, &mut new, live);
         }
         self.admit_update(definition, live, &mut new, context).await?;
+        metadata::drop_repeated_owners(&mut new, Repeated::AfterAdmission, &context.warnings);
         kinds::prepare_for_update(definition, part, &mut new, live, &now);
         if is_service(definition) && part == Part::Object {
             self.allocate_service(definition, &mut new, Some(live)).await?;
@@ -321,7 +327,7 @@ fn restrict(definition: &Definition, part: Part, new: &mut Value, live: &Value) 
         Part::EphemeralContainers => return only(new, "spec", "ephemeralContainers"),
         Part::Approval => return only(new, "status", "conditions"),
         Part::Resize => return take_resources(new, live),
-        Part::Object | Part::Status | Part::Whole => {}
+        Part::Object | Part::Status | Part::Finalize | Part::Whole => {}
     }
     let Some(fields) = new.as_object_mut() else { return };
     let mut keep = |name: &str| match live.get(name) {
@@ -330,6 +336,7 @@ fn restrict(definition: &Definition, part: Part, new: &mut Value, live: &Value) 
     };
     match part {
         Part::Object if definition.has_status() => keep("status"),
+        Part::Finalize => keep("status"),
         Part::Status => {
             let names: Vec<String> = live
                 .as_object()

@@ -68,7 +68,7 @@ async fn resource(call: Call, route: &ResourceRoute, body: &mut Incoming) -> Res
         Some("approval") => Part::Approval,
         Some("ephemeralcontainers") => Part::EphemeralContainers,
         Some("resize") => Part::Resize,
-        Some("finalize") => Part::Whole,
+        Some("finalize") => Part::Finalize,
         Some("binding") => return binding::bind(&call, route, body).await,
         Some("eviction") => {
             let bytes = collect(&call.head.headers, body).await?;

@@ -24,7 +24,7 @@ pub(super) const HOOKS: Hooks = Hooks {
     },
     prepare_for_update: |part, namespace, live, _| {
         // Only the finalize subresource changes these.
-        if part != Part::Whole {
+        if part != Part::Finalize {
             namespace["spec"]["finalizers"] = live["spec"]["finalizers"].clone();
         }
         label_with_name(namespace);

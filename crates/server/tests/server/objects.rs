@@ -142,3 +142,40 @@ async fn objects_outlive_their_server() {
     assert!(version(&newer) > version(&created));
     server.shutdown().await;
 }
+
+#[tokio::test]
+async fn an_owner_is_named_once() {
+    let server = Server::builder().start().await.unwrap();
+    let mut client = connected(&server).await;
+    let owner = json!({"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "u1"});
+    let body = |owners: &[&Value]| json!({"metadata": {"name": "a", "ownerReferences": owners}}).to_string();
+    let named_again = "contains duplicate entries; API server dedups owner references in 1.20+, and may reject such \
+                       requests as early as 1.24; please fix your requests; duplicate UID(s) observed: u1, u1";
+    let path = format!("{CONFIG_MAPS}/a");
+    for (method, path) in [(Method::POST, CONFIG_MAPS), (Method::PUT, &path)] {
+        let answer = client
+            .send(method, path, &[], &body(&[&owner, &owner, &owner]))
+            .await;
+        assert_eq!(answer.json()["metadata"]["ownerReferences"], json!([owner]));
+        let warning = format!("299 - \".metadata.ownerReferences {named_again}\"");
+        assert_eq!(answer.header("warning"), warning);
+    }
+    server.shutdown().await;
+}
+
+#[tokio::test]
+async fn finalizing_a_namespace_leaves_its_status_alone() {
+    let server = Server::builder().start().await.unwrap();
+    let mut client = connected(&server).await;
+    let body = r#"{"metadata":{"name":"team"}}"#;
+    client.send(Method::POST, "/api/v1/namespaces", &[], body).await;
+    let body = r#"{"metadata":{"name":"team"},"spec":{"finalizers":["kubernetes","example.com/mine"]}}"#;
+    let path = "/api/v1/namespaces/team/finalize";
+    let finalized = client.send(Method::PUT, path, &[], body).await.json();
+    assert_eq!(finalized["status"], json!({"phase": "Active"}));
+    assert_eq!(
+        finalized["spec"]["finalizers"],
+        json!(["kubernetes", "example.com/mine"])
+    );
+    server.shutdown().await;
+}
