@@ -48,6 +48,7 @@ impl Registry {
         options: &DeleteOptions,
         context: &WriteContext,
     ) -> Result<Deletion, Status> {
+        warn_of_orphans(definition, options, context);
         self.admit_delete(definition, name)?;
         let resource = definition.group_resource();
         for _ in 0..MAX_TRIES {
@@ -77,6 +78,7 @@ impl Registry {
         options: &DeleteOptions,
         context: &WriteContext,
     ) -> Result<List, Status> {
+        warn_of_orphans(definition, options, context);
         let mut list = self.list(definition, namespace, selection).await?;
         for item in &mut list.items {
             let header = item.header(definition)?;
@@ -243,6 +245,17 @@ fn definition_as_kind(definition: &Definition) -> watchkeeper_meta::GroupResourc
     watchkeeper_meta::GroupResource {
         group: kind.group,
         resource: kind.kind,
+    }
+}
+
+/// Whoever deletes a job without a word about its pods may not expect them to stay.
+fn warn_of_orphans(definition: &Definition, options: &DeleteOptions, context: &WriteContext) {
+    let says_nothing = options.propagation_policy.is_none() && options.orphan_dependents.is_none();
+    if says_nothing && definition.resource.plural == "jobs" {
+        context.warnings.add(
+            "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove \
+             them or set propagationPolicy=Orphan to suppress this warning",
+        );
     }
 }
 

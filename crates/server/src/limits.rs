@@ -61,6 +61,13 @@ pub const PIPE_BYTES: usize = 64 * 1024;
 /// A larger answer is compressed if the client takes gzip. As kube-apiserver.
 pub const GZIP_THRESHOLD_BYTES: usize = 128 * 1024;
 
+/// The most bytes of warnings an answer carries. Beyond, each is cut to [`MAX_CHARACTERS_OF_MANY`], and those that then
+/// still do not fit are left out. As kube-apiserver.
+pub const MAX_WARNING_BYTES: usize = 4 * 1024;
+
+/// What is left of each warning when there are too many.
+pub const MAX_CHARACTERS_OF_MANY: usize = 256;
+
 /// How long requests may still run when the server shuts down; then their connections are closed.
 pub const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 

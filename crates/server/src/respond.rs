@@ -17,7 +17,7 @@ use serde::Serialize;
 use watchkeeper_meta::Status;
 
 use crate::body::{FrameStream, ResponseBody};
-use crate::limits::{GZIP_THRESHOLD_BYTES, RETRY_AFTER_SECONDS};
+use crate::limits::{GZIP_THRESHOLD_BYTES, MAX_CHARACTERS_OF_MANY, MAX_WARNING_BYTES, RETRY_AFTER_SECONDS};
 use crate::negotiate::{Accepted, Encoding, JSON, Unacceptable, Unsupported};
 use crate::route::Refusal;
 use crate::{pretty, status_bytes};
@@ -159,10 +159,38 @@ pub(crate) fn warned(mut answer: Answer, warnings: &[String]) -> Answer {
         let quoted = warning.replace('\\', "\\\\").replace('"', "\\\"");
         HeaderValue::try_from(format!("299 - \"{quoted}\"")).ok()
     });
-    for warning in above.chain(below) {
+    let all: Vec<HeaderValue> = above.chain(below).collect();
+    for warning in within_limit(all) {
         headers.append(WARNING, warning);
     }
     answer
+}
+
+/// Many warnings are cut short, each, and then left out, so that the head stays one that every client takes.
+fn within_limit(warnings: Vec<HeaderValue>) -> Vec<HeaderValue> {
+    let total = |warnings: &[HeaderValue]| warnings.iter().map(HeaderValue::len).sum::<usize>();
+    if total(&warnings) <= MAX_WARNING_BYTES {
+        return warnings;
+    }
+    let mut kept = Vec::new();
+    for warning in warnings {
+        let short = shortened(&warning).unwrap_or(warning);
+        if total(&kept) + short.len() > MAX_WARNING_BYTES {
+            break;
+        }
+        kept.push(short);
+    }
+    kept
+}
+
+/// A warning whose text has as many characters as one of many may have; `None` if it is no longer anyway.
+fn shortened(warning: &HeaderValue) -> Option<HeaderValue> {
+    let text = std::str::from_utf8(warning.as_bytes()).ok()?;
+    let text = text.strip_prefix("299 - \"")?.strip_suffix('"')?;
+    let (end, _) = text.char_indices().nth(MAX_CHARACTERS_OF_MANY)?;
+    // An escape is not cut in two.
+    let kept = text[..end].trim_end_matches('\\');
+    HeaderValue::try_from(format!("299 - \"{kept}\"")).ok()
 }
 
 /// The same for an answer or a failure.

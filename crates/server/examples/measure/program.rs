@@ -16,6 +16,9 @@ use tokio_rustls::TlsConnector;
 
 use crate::Failure;
 
+/// What Linux counts processor time in, on every machine.
+const TICK: Duration = Duration::from_millis(10);
+
 /// Where the program is.
 pub(crate) struct Program {
     path: PathBuf,
@@ -72,16 +75,14 @@ impl Program {
 }
 
 impl Process {
-    /// The processor time of all its threads so far, which other people's load does not lengthen.
+    /// The processor time it has used so far, which other people's load does not lengthen.
     pub(crate) fn cpu(&self) -> Result<Duration, Failure> {
-        let mut nanoseconds = 0;
-        for task in std::fs::read_dir(format!("/proc/{}/task", self.child.id()))? {
-            let Ok(text) = std::fs::read_to_string(task?.path().join("schedstat")) else {
-                continue; // The thread has just ended.
-            };
-            nanoseconds += text.split(' ').next().unwrap_or_default().parse::<u64>()?;
-        }
-        Ok(Duration::from_nanos(nanoseconds))
+        let text = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id()))?;
+        // Behind the name, which may have spaces: the 12th and 13th words, in user and in system mode.
+        let (_, words) = text.rsplit_once(')').ok_or("no such process")?;
+        let mut words = words.split_ascii_whitespace().skip(11);
+        let mut next = || words.next().unwrap_or_default().parse::<u32>();
+        Ok(TICK * (next()? + next()?))
     }
 
     /// Memory in MB: what the process has now (`VmRSS`), or what it had at most (`VmHWM`).

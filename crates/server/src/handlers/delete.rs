@@ -24,8 +24,11 @@ pub(super) async fn delete(call: &Call, route: &ResourceRoute, bytes: Bytes) -> 
     let registry = &call.server.registry;
     let deletion = registry
         .delete(&definition, namespace, name, &options, &context)
-        .await?;
-    let answer = answer(&definition, name, &deletion, &options, form);
+        .await;
+    let answer = match deletion {
+        Ok(deletion) => answer(&definition, name, &deletion, &options, form),
+        Err(status) => Err(status.into()),
+    };
     with_warnings(answer, context.warnings.take())
 }
 
@@ -44,8 +47,12 @@ pub(super) async fn delete_collection(
     let registry = &call.server.registry;
     let list = registry
         .delete_collection(&definition, namespace, &selection, &options, &context)
-        .await?;
-    with_warnings(list_answer(&definition, &list, form), context.warnings.take())
+        .await;
+    let answer = match list {
+        Ok(list) => list_answer(&definition, &list, form),
+        Err(status) => Err(status.into()),
+    };
+    with_warnings(answer, context.warnings.take())
 }
 
 /// From the body if there is one, else from the query: one of them counts, never both.

@@ -179,3 +179,45 @@ async fn finalizing_a_namespace_leaves_its_status_alone() {
     );
     server.shutdown().await;
 }
+
+#[tokio::test]
+async fn whoever_deletes_a_job_hears_that_its_pods_stay() {
+    let server = Server::builder().start().await.unwrap();
+    let mut client = connected(&server).await;
+    let jobs = "/apis/batch/v1/namespaces/default/jobs";
+    for (query, warned) in [("", true), ("?propagationPolicy=Orphan", false)] {
+        let answer = client
+            .send(Method::DELETE, &format!("{jobs}/none{query}"), &[], "")
+            .await;
+        assert_eq!(answer.status, 404);
+        assert_eq!(
+            answer.header("warning").contains("child pods are preserved"),
+            warned
+        );
+        let answer = client
+            .send(Method::DELETE, &format!("{jobs}{query}"), &[], "")
+            .await;
+        assert_eq!(
+            answer.header("warning").contains("child pods are preserved"),
+            warned
+        );
+    }
+    server.shutdown().await;
+}
+
+#[tokio::test]
+async fn many_warnings_are_cut_short() {
+    let server = Server::builder().start().await.unwrap();
+    let mut client = connected(&server).await;
+    let unknown = |number: usize| (format!("{number}{}", "x".repeat(300)), Value::Null);
+    let mut body = json!({"metadata": {"name": "a"}});
+    body.as_object_mut().unwrap().extend((0..30).map(unknown));
+    let answer = client
+        .send(Method::POST, CONFIG_MAPS, &[], &body.to_string())
+        .await;
+    let warnings: Vec<_> = answer.headers.get_all("warning").iter().collect();
+    assert!(warnings.len() > 10, "{}", warnings.len());
+    assert!(warnings.iter().map(|warning| warning.len()).sum::<usize>() <= 4096);
+    assert!(warnings.iter().all(|warning| warning.len() < 270));
+    server.shutdown().await;
+}
