@@ -70,7 +70,8 @@ pub fn apply(
     let entry = managers.entry(Operation::Apply, writer);
     entry.fields = wanted;
     entry.api_version = writer.api_version.to_owned();
-    if let Some(wanted_before) = wanted_before {
+    let wants_all_again = |before: &FieldSet| before.is_within(&entry.fields);
+    if let Some(wanted_before) = wanted_before.filter(|before| !wants_all_again(before)) {
         let needed = ensure_named_fields(schema, root, &managers.all_fields());
         let dropped = ensure_named_fields(schema, root, &wanted_before).difference(&needed);
         remove(schema, root, &mut merged, &dropped);
@@ -85,7 +86,7 @@ pub fn apply(
     let (wanted, time) = (std::mem::take(&mut entry.fields), entry.time.take());
     managers.forget(&change.changed().union(&change.removed));
     let entry = managers.entry(Operation::Apply, writer);
-    entry.fields = managed(&wanted);
+    entry.fields = managed(wanted);
     entry.time = time;
     // Who only agrees with what is there has done nothing at any time.
     if !change.is_same() {
@@ -145,6 +146,9 @@ fn conflicts(managers: &Managers, writer: &Writer<'_>, changed: &FieldSet) -> Co
             .find(Operation::Apply, writer)
             .is_none_or(|mine| !std::ptr::eq(mine, *manager))
     });
+    if changed.is_empty() {
+        return Conflicts(Vec::new());
+    }
     let mut found: Vec<Conflict> = others
         .flat_map(|manager| {
             let name = described(manager);

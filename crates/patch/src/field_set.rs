@@ -193,6 +193,30 @@ impl FieldSet {
         self
     }
 
+    /// Takes out what is in `other`. Costs what `other` has, however much is here.
+    pub fn subtract(&mut self, other: &Self) {
+        for (element, theirs) in &other.children {
+            let Some(ours) = self.children.get_mut(element) else {
+                continue;
+            };
+            ours.member &= !theirs.member;
+            ours.below.subtract(&theirs.below);
+            if !ours.member && ours.below.is_empty() {
+                self.children.remove(element);
+            }
+        }
+    }
+
+    /// Whether every path is in `other` too.
+    pub fn is_within(&self, other: &Self) -> bool {
+        self.children
+            .iter()
+            .all(|(element, ours)| match other.children.get(element) {
+                Some(theirs) => (!ours.member || theirs.member) && ours.below.is_within(&theirs.below),
+                None => false,
+            })
+    }
+
     /// What is here and not in `other`.
     pub fn difference(&self, other: &Self) -> Self {
         self.combine(other, |ours, theirs| ours && !theirs, true)
@@ -400,6 +424,10 @@ mod tests {
             prop_assert_eq!(as_paths(&a.clone().union(&b)), &pa | &pb);
             prop_assert_eq!(as_paths(&a.difference(&b)), &pa - &pb);
             prop_assert_eq!(as_paths(&a.intersection(&b)), &pa & &pb);
+            prop_assert_eq!(a.is_within(&b), pa.is_subset(&pb));
+            let mut left = a.clone();
+            left.subtract(&b);
+            prop_assert_eq!(left, a.difference(&b));
             prop_assert_eq!(&set(a.to_value()), &a);
         }
     }

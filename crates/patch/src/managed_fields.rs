@@ -199,7 +199,7 @@ impl Managers {
     /// Nobody manages these fields any longer.
     pub(crate) fn forget(&mut self, fields: &FieldSet) {
         for manager in &mut self.0 {
-            manager.fields = manager.fields.difference(fields);
+            manager.fields.subtract(fields);
         }
         self.0.retain(|manager| !manager.fields.is_empty());
     }
@@ -343,20 +343,20 @@ pub(crate) fn managed_change(schema: &Schema, root: TypeId, live: &Value, new: &
 }
 
 /// The set without what nobody manages.
-pub(crate) fn managed(fields: &FieldSet) -> FieldSet {
-    fields.difference(&UNMANAGED_FIELDS)
+pub(crate) fn managed(mut fields: FieldSet) -> FieldSet {
+    fields.subtract(&UNMANAGED_FIELDS);
+    fields
 }
 
 impl Comparison {
     /// The comparison without these paths and all below them; the unmanaged ones have nothing managed below but
     /// `metadata`, which is left out as a path only.
     fn without(self, fields: &FieldSet) -> Self {
-        let leave_out = |set: &FieldSet| set.difference(fields);
-        Self {
-            added: leave_out(&self.added),
-            modified: leave_out(&self.modified),
-            removed: leave_out(&self.removed),
+        let mut left = self;
+        for set in [&mut left.added, &mut left.modified, &mut left.removed] {
+            set.subtract(fields);
         }
+        left
     }
 }
 

@@ -376,14 +376,8 @@ fn count_generation(definition: &Definition, new: &mut Value, live: &Value) {
     if !definition.strategy.counts_generations {
         return;
     }
-    let spec = |object: &Value| -> Vec<(String, Value)> {
-        let fields = object.as_object().into_iter().flatten();
-        let fields = fields.filter(|(name, _)| !matches!(name.as_str(), "metadata" | "status"));
-        fields
-            .map(|(name, value)| (name.clone(), value.clone()))
-            .collect()
-    };
-    if spec(new) != spec(live) {
+    let is_spec = |name: &str| !matches!(name, "metadata" | "status");
+    if !is_same(new, live, is_spec) {
         let generation = live["metadata"]["generation"].as_i64().unwrap_or_default();
         metadata::of(new).insert("generation".to_owned(), json!(generation + 1));
     }
@@ -391,16 +385,27 @@ fn count_generation(definition: &Definition, new: &mut Value, live: &Value) {
 
 /// Whether only the times of managed fields differ: not worth a version.
 fn is_same_but_for_times(live: &Value, new: &Value) -> bool {
-    let timeless = |object: &Value| {
-        let mut object = object.clone();
-        let metadata = metadata::of(&mut object);
-        metadata.remove("resourceVersion");
-        if let Some(Value::Array(entries)) = metadata.get_mut("managedFields") {
-            for entry in entries.iter_mut().filter_map(Value::as_object_mut) {
-                entry.remove("time");
-            }
-        }
-        object
+    let (olds, news) = (managed_fields(live), managed_fields(new));
+    let mut pairs = olds.iter().zip(news);
+    is_same(live, new, |name| name != "metadata")
+        && is_same(&live["metadata"], &new["metadata"], |name| {
+            !matches!(name, "resourceVersion" | "managedFields")
+        })
+        && olds.len() == news.len()
+        && pairs.all(|(old, new)| is_same(old, new, |name| name != "time"))
+}
+
+fn managed_fields(object: &Value) -> &[Value] {
+    object["metadata"]["managedFields"]
+        .as_array()
+        .map_or(&[], Vec::as_slice)
+}
+
+/// Whether the members of two objects that count are the same.
+fn is_same(one: &Value, other: &Value, counts: impl Fn(&str) -> bool) -> bool {
+    let (Some(members), Some(others)) = (one.as_object(), other.as_object()) else {
+        return one == other;
     };
-    timeless(live) == timeless(new)
+    let counted = |(name, _): &(&String, &Value)| counts(name);
+    members.iter().filter(counted).eq(others.iter().filter(counted))
 }

@@ -276,7 +276,25 @@ async fn what_cannot_change_in_a_pod_is_named() {
     let (_, changes) = refused.message.split_once('\n').unwrap();
     assert_eq!(
         changes,
-        "- spec.restartPolicy: \"Always\"\n+ spec.restartPolicy: \"Never\"\n+ spec.hostname: \"h\"\n"
+        r#"@@ -35,7 +35,7 @@
+   }
+  ],
+  "EphemeralContainers": null,
+- "RestartPolicy": "Always",
++ "RestartPolicy": "Never",
+  "TerminationGracePeriodSeconds": 30,
+  "ActiveDeadlineSeconds": null,
+  "DNSPolicy": "ClusterFirst",
+@@ -64,7 +64,7 @@
+   "SELinuxChangePolicy": null
+  },
+  "ImagePullSecrets": null,
+- "Hostname": "",
++ "Hostname": "h",
+  "Subdomain": "",
+  "SetHostnameAsFQDN": null,
+  "Affinity": null,
+"#
     );
 }
 

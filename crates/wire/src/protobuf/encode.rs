@@ -262,7 +262,9 @@ impl<'s> Encoder<'s> {
             Shape::FieldsV1 | Shape::RawExtension | Shape::Json => {
                 self.length_delimited(number, |encoder| {
                     if !value.is_null() {
-                        put_bytes(&mut encoder.out, 1, value.to_string().as_bytes());
+                        let text =
+                            serde_json::to_vec(value).map_err(|error| EncodeError::new(error.to_string()))?;
+                        put_bytes(&mut encoder.out, 1, &text);
                     }
                     Ok(())
                 })?;
