@@ -23,6 +23,7 @@ mod live_view;
 mod manifests;
 mod marks;
 mod output;
+mod printing;
 mod progress;
 mod selection;
 mod session;
@@ -35,7 +36,7 @@ use std::ffi::OsString;
 use std::io::Write as _;
 use std::process::ExitCode;
 
-use clap::Parser as _;
+use clap::{CommandFactory as _, Parser as _};
 
 use arguments::Arguments;
 use failure::Failure;
@@ -47,9 +48,10 @@ const CLOSED_PIPE: u8 = 128 + 13;
 
 /// Runs the program for these words, the program's own name first.
 pub async fn run(words: impl IntoIterator<Item = OsString>, session: &mut Session) -> ExitCode {
-    let arguments = match Arguments::try_parse_from(words) {
+    let words: Vec<OsString> = words.into_iter().collect();
+    let arguments = match Arguments::try_parse_from(&words) {
         Ok(arguments) => arguments,
-        Err(error) => return usage::report(&error, session),
+        Err(error) => return usage::report(&error, command_in(&words), session),
     };
     if session.logs
         && let Err(error) = watchkeeper_logging::init(&arguments.logging)
@@ -58,6 +60,15 @@ pub async fn run(words: impl IntoIterator<Item = OsString>, session: &mut Sessio
     }
     let result = commands::run(arguments, session).await;
     finish(result, session)
+}
+
+/// The first word that is a command, to name it where its words make no sense.
+fn command_in(words: &[OsString]) -> Option<&str> {
+    let program = Arguments::command();
+    let words = words.iter().skip(1).filter_map(|word| word.to_str());
+    words
+        .into_iter()
+        .find(|word| program.find_subcommand(word).is_some())
 }
 
 /// Successes are out already, in order; failures come last.

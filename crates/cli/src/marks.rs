@@ -1,5 +1,6 @@
 //! Labels and annotations on existing objects: `app=web`, and `app-` to remove.
 
+use std::borrow::Cow;
 use std::io::Write as _;
 
 use clap::Args;
@@ -17,7 +18,7 @@ use crate::session::Session;
 #[derive(Debug, Args)]
 pub(crate) struct MarkArguments {
     /// Which objects, then KEY=VALUE to set and KEY- to remove
-    #[arg(value_name = "RESOURCE… KEY=VALUE", required = true)]
+    #[arg(value_name = "RESOURCE… KEY=VALUE")]
     words: Vec<String>,
 
     #[command(flatten)]
@@ -36,7 +37,12 @@ pub(crate) struct MarkArguments {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct MarkKind {
     pub(crate) field: &'static str,
+    /// One of them: `label`.
+    pub(crate) one: &'static str,
     pub(crate) done: &'static str,
+    /// What it is called if nothing was there to change, and if something was only taken away.
+    pub(crate) not_done: &'static str,
+    pub(crate) undone: &'static str,
 }
 
 /// Marks each object; failures are told last.
@@ -60,7 +66,10 @@ pub(crate) async fn run(
         .map(|word| change(word))
         .collect();
     if changes.is_empty() {
-        return Err(Failure::text("say what to change: KEY=VALUE, or KEY- to remove"));
+        return Err(Failure::text(format!(
+            "at least one {} update is required: KEY=VALUE, or KEY- to remove",
+            kind.one
+        )));
     }
     let mut failures = Vec::new();
     for selected in select(cluster, &words).await? {
@@ -68,7 +77,17 @@ pub(crate) async fn run(
         let names = arguments.names(&selected.names, &api).await?;
         for name in names {
             match arguments.one(&api, &name, kind, &changes).await {
-                Ok(done) => writeln!(session.out, "{} {done}", display_name(api.resource(), &name))?,
+                Ok(lines) => {
+                    for missing in lines.missing {
+                        writeln!(session.out, "{} {missing:?} not found.", kind.one)?;
+                    }
+                    writeln!(
+                        session.out,
+                        "{} {}",
+                        display_name(api.resource(), &name),
+                        lines.done
+                    )?;
+                }
                 Err(failure) => failures.push(failure),
             }
         }
@@ -100,7 +119,7 @@ impl MarkArguments {
         name: &str,
         kind: MarkKind,
         changes: &Map<String, Value>,
-    ) -> Result<String, Failure> {
+    ) -> Result<Marked, Failure> {
         let before = api
             .clone()
             .metadata_only()
@@ -113,20 +132,40 @@ impl MarkArguments {
         let after = api
             .patch(name, PatchKind::Merge, &patch, &PatchOptions::default())
             .await?;
-        Ok(match before.is_same_version(&after) {
-            true => format!("not {}", kind.done),
-            false => kind.done.to_owned(),
+        let removes = |value: &Value| value.is_null();
+        let missing = changes
+            .iter()
+            .filter(|(key, value)| removes(value) && kind.on(&before, key).is_none());
+        Ok(Marked {
+            missing: missing.map(|(key, _)| key.clone()).collect(),
+            done: match before.is_same_version(&after) {
+                true => kind.not_done,
+                false if changes.values().all(removes) => kind.undone,
+                false => kind.done,
+            },
         })
+    }
+}
+
+/// What became of one object.
+struct Marked {
+    /// What was to be removed and was not there.
+    missing: Vec<String>,
+    done: &'static str,
+}
+
+impl MarkKind {
+    fn on<'o>(self, object: &'o Object, key: &str) -> Option<Cow<'o, str>> {
+        match self.field {
+            "labels" => object.label(key),
+            _ => object.annotation(key),
+        }
     }
 }
 
 fn refuse_overwrite(before: &Object, kind: MarkKind, changes: &Map<String, Value>) -> Result<(), Failure> {
     for (key, value) in changes {
-        let present = match kind.field {
-            "labels" => before.label(key),
-            _ => before.annotation(key),
-        };
-        if let (Some(present), Value::String(value)) = (present, value)
+        if let (Some(present), Value::String(value)) = (kind.on(before, key), value)
             && present != *value
         {
             return Err(Failure::text(format!(

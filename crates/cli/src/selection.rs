@@ -99,6 +99,9 @@ fn pairs(words: &[String]) -> Result<Vec<(String, Vec<String>)>, Failure> {
         Some((kind, name)) if !kind.is_empty() && !name.is_empty() && !name.contains('/') => {
             Ok((kind.to_owned(), vec![name.to_owned()]))
         }
+        Some((_, name)) if name.contains('/') => Err(Failure::text(
+            "arguments in resource/name form may not have more than one slash",
+        )),
         _ => Err(Failure::text(format!(
             "{word:?} is not kind/name, as the other words are"
         ))),

@@ -60,6 +60,8 @@ pub(crate) struct Layout {
     pub(crate) no_headers: bool,
     pub(crate) show_namespace: bool,
     pub(crate) show_labels: bool,
+    /// Labels with a column each.
+    pub(crate) label_columns: Vec<String>,
     /// Stands in front of names where several kinds are shown: `service/`.
     pub(crate) name_prefix: String,
     /// A first column of its own, for watches: `EVENT`.
@@ -157,6 +159,9 @@ impl Printer {
                 .map(|(_, name)| (*name).to_owned()),
         );
         header.extend(self.shown().map(|(_, column)| column.name.to_uppercase()));
+        // Only what stands behind the domain: `app.kubernetes.io/name` is `NAME`.
+        let labels = self.layout.label_columns.iter();
+        header.extend(labels.map(|key| key.rsplit('/').next().unwrap_or(key).to_uppercase()));
         if self.layout.show_labels {
             header.push("LABELS".to_owned());
         }
@@ -180,6 +185,8 @@ impl Printer {
                 false => cell,
             });
         }
+        let wanted = self.layout.label_columns.iter();
+        cells.extend(wanted.map(|key| text(&metadata["labels"][key.as_str()])));
         if self.layout.show_labels {
             cells.push(labels(&metadata["labels"]));
         }
@@ -322,14 +329,15 @@ mod tests {
             Layout {
                 show_namespace: true,
                 show_labels: true,
+                label_columns: vec!["app".into(), "example.com/none".into()],
                 show_event: true,
                 name_prefix: "pod/".into(),
                 ..Default::default()
             },
             vec![page(&["a"])],
             expect![[r#"
-                EVENT      NAMESPACE   NAME    COUNT   LABELS
-                ADDED      shop        pod/a   1       app=web,b=c
+                EVENT      NAMESPACE   NAME    COUNT   APP   NONE   LABELS
+                ADDED      shop        pod/a   1       web          app=web,b=c
             "#]],
         );
     }

@@ -7,8 +7,8 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 use crate::session::Session;
 
-/// Prints help where it was asked for, else what is wrong.
-pub(crate) fn report(error: &clap::Error, session: &mut Session) -> ExitCode {
+/// Prints help where it was asked for, else what is wrong with the words of a command.
+pub(crate) fn report(error: &clap::Error, command: Option<&str>, session: &mut Session) -> ExitCode {
     match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
             let _ = write!(session.out, "{error}").and_then(|()| session.out.flush());
@@ -20,17 +20,22 @@ pub(crate) fn report(error: &clap::Error, session: &mut Session) -> ExitCode {
             ExitCode::FAILURE
         }
         _ => {
-            session.err.line(explain(error));
+            session.err.line(explain(error, command));
             ExitCode::FAILURE
         }
     }
 }
 
-fn explain(error: &clap::Error) -> String {
+fn explain(error: &clap::Error, command: Option<&str>) -> String {
     match error.kind() {
         ErrorKind::InvalidSubcommand => unknown_command(error),
         ErrorKind::MissingRequiredArgument => missing(error),
-        ErrorKind::UnknownArgument => unknown_flag(error),
+        ErrorKind::UnknownArgument => unknown_flag(error, command),
+        ErrorKind::InvalidValue if first(error, ContextKind::InvalidValue).is_empty() => {
+            let flag = first(error, ContextKind::InvalidArg);
+            let flag = flag.split_whitespace().next().unwrap_or_default();
+            format!("error: flag needs an argument: {flag}\n{}", see(command))
+        }
         _ => error.to_string(),
     }
 }
@@ -48,17 +53,26 @@ fn unknown_command(error: &clap::Error) -> String {
     text
 }
 
-fn unknown_flag(error: &clap::Error) -> String {
+fn unknown_flag(error: &clap::Error, command: Option<&str>) -> String {
     let flag = first(error, ContextKind::InvalidArg);
-    let mut text = match flag.starts_with('-') {
-        true => format!("error: unknown flag: {flag}"),
-        false => format!("error: unexpected argument: {flag}"),
+    let mut text = match flag.strip_prefix('-') {
+        Some(letter) if !letter.starts_with('-') => {
+            format!("error: unknown shorthand flag: '{letter}' in {flag}")
+        }
+        Some(_) => format!("error: unknown flag: {flag}"),
+        None => format!("error: unexpected argument: {flag}"),
     };
     if let Some(near) = all(error, ContextKind::SuggestedArg).first() {
         text.push_str(&format!("\n\nDid you mean this?\n\t{near}"));
     }
-    text.push_str("\nSee 'watchkeeper --help' for usage.");
-    text
+    text.push('\n');
+    text + &see(command)
+}
+
+/// Where to read on.
+fn see(command: Option<&str>) -> String {
+    let command = command.map(|command| format!("{command} ")).unwrap_or_default();
+    format!("See 'watchkeeper {command}--help' for usage.")
 }
 
 /// `--filename <FILE>...` is called `"filename"`, and a word without dashes is what it stands for.

@@ -267,13 +267,13 @@ async fn words_that_make_no_sense_are_answered_with_the_nearest_that_do() {
         &world,
         "get pods --chunksize 3",
         expect![[r#"
-        stderr: error: unknown flag: --chunksize
-        stderr: 
-        stderr: Did you mean this?
-        stderr: 	--chunk-size
-        stderr: See 'watchkeeper --help' for usage.
-        exit 1
-    "#]],
+            stderr: error: unknown flag: --chunksize
+            stderr: 
+            stderr: Did you mean this?
+            stderr: 	--chunk-size
+            stderr: See 'watchkeeper get --help' for usage.
+            exit 1
+        "#]],
     )
     .await;
     check(&world, "get widgets", expect![[r#"
@@ -297,4 +297,77 @@ async fn words_that_make_no_sense_are_answered_with_the_nearest_that_do() {
     "#]],
     )
     .await;
+}
+
+#[tokio::test]
+async fn flags_that_make_no_sense_say_where_to_read_on() {
+    let world = World::new().await;
+    for (line, expected) in [
+        (
+            "apply -Z",
+            expect![[r#"
+            stderr: error: unknown shorthand flag: 'Z' in -Z
+            stderr: See 'watchkeeper apply --help' for usage.
+            exit 1
+        "#]],
+        ),
+        (
+            "get pods --output",
+            expect![[r#"
+            stderr: error: flag needs an argument: --output
+            stderr: See 'watchkeeper get --help' for usage.
+            exit 1
+        "#]],
+        ),
+        (
+            "get pods -n",
+            expect![[r#"
+            stderr: error: flag needs an argument: --namespace
+            stderr: See 'watchkeeper get --help' for usage.
+            exit 1
+        "#]],
+        ),
+        (
+            "get pods/a/b",
+            expect![[r#"
+            stderr: error: arguments in resource/name form may not have more than one slash
+            exit 1
+        "#]],
+        ),
+        (
+            "get pod a -A",
+            expect![[r#"
+            stderr: error: a resource cannot be retrieved by name across all namespaces
+            exit 1
+        "#]],
+        ),
+        (
+            "delete pods --now --force",
+            expect![[r#"
+            stderr: error: the argument '--now' cannot be used with '--force'
+            stderr: 
+            stderr: Usage: watchkeeper delete --now <RESOURCE>...
+            stderr: 
+            stderr: For more information, try '--help'.
+            exit 1
+        "#]],
+        ),
+        (
+            "scale deployment/web",
+            expect![[r#"
+            stderr: error: required flag(s) "replicas" not set
+            exit 1
+        "#]],
+        ),
+        (
+            "--nosuch",
+            expect![[r#"
+            stderr: error: unknown flag: --nosuch
+            stderr: See 'watchkeeper --help' for usage.
+            exit 1
+        "#]],
+        ),
+    ] {
+        check(&world, line, expected).await;
+    }
 }

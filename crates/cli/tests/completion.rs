@@ -47,10 +47,11 @@ async fn commands_and_flags_come_with_what_they_do() {
         &world,
         "get pods --sh",
         expect![[r#"
-        --show-labels	Show all labels in a last column
-        --show-managed-fields	Keep metadata.managedFields in json and yaml
-        :4
-    "#]],
+            --show-kind	Put the kind in front of names
+            --show-labels	Show all labels in a last column
+            --show-managed-fields	Keep metadata.managedFields in json and yaml
+            :4
+        "#]],
     )
     .await;
     check(

@@ -270,3 +270,20 @@ async fn the_server_tells_what_it_has() {
     )
     .await;
 }
+
+#[tokio::test]
+async fn labels_and_kinds_have_columns_where_asked_for() {
+    let world = with_config_maps().await;
+    let screen = world.run("get cm -L app --show-kind").await;
+    let words: Vec<Vec<_>> = screen
+        .lines()
+        .map(|line| line.split_whitespace().collect())
+        .collect();
+    assert_eq!(words[0], ["NAME", "DATA", "AGE", "APP"]);
+    assert_eq!((words[1][0], words[1].last()), ("configmap/a", Some(&"web")));
+    assert_eq!(
+        words[2].len(),
+        3,
+        "a label that is not there is nothing: {screen}"
+    );
+}

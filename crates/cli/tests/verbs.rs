@@ -101,8 +101,8 @@ async fn objects_are_patched_labelled_and_scaled() {
         &world,
         "label deployment web tier-",
         expect![[r#"
-        deployment.apps/web labeled
-    "#]],
+            deployment.apps/web unlabeled
+        "#]],
     )
     .await;
     check(
@@ -158,14 +158,7 @@ async fn waits_end_when_the_condition_is_met_or_time_is_up() {
     "#]],
     )
     .await;
-    check(
-        &world,
-        "wait --for=delete deployment/missing",
-        expect![[r#"
-        deployment.apps/missing condition met
-    "#]],
-    )
-    .await;
+    check(&world, "wait --for=delete deployment/missing", expect![""]).await;
     check(
         &world,
         "wait --for=jsonpath={.spec.replicas}=1 deployment/web",
@@ -178,7 +171,7 @@ async fn waits_end_when_the_condition_is_met_or_time_is_up() {
         &world,
         "wait --for=condition=Available deployment/web --timeout 1ms",
         expect![[r#"
-            stderr: error: timed out waiting for the condition on deployments.apps/web
+            stderr: error: timed out waiting for the condition on deployments/web
             exit 1
         "#]],
     )
@@ -187,7 +180,7 @@ async fn waits_end_when_the_condition_is_met_or_time_is_up() {
         &world,
         "wait --for=condition=Available deployment/missing",
         expect![[r#"
-            stderr: error: deployments.apps "missing" not found; --for=create waits for it
+            stderr: Error from server (NotFound): deployments.apps "missing" not found
             exit 1
         "#]],
     )
@@ -257,4 +250,176 @@ async fn a_secret_is_described_without_what_it_hides() {
     let screen = world.run("describe secret s").await;
     assert!(screen.contains("password: 6 bytes"), "{screen}");
     assert!(!screen.contains("c2VjcmV0"), "{screen}");
+}
+
+#[tokio::test]
+async fn marks_are_said_as_kubectl_says_them() {
+    let world = World::new().await;
+    world.write(
+        "a.yaml",
+        "{apiVersion: v1, kind: ConfigMap, metadata: {name: a, labels: {app: web}}}",
+    );
+    world.run("create -f @a.yaml").await;
+    for (line, expected) in [
+        (
+            "label cm a app=web",
+            expect![[r#"
+            configmap/a not labeled
+        "#]],
+        ),
+        (
+            "label cm a app=db",
+            expect![[r#"
+            stderr: error: 'app' already has a value (web), and --overwrite is false
+            exit 1
+        "#]],
+        ),
+        (
+            "label cm a app-",
+            expect![[r#"
+            configmap/a unlabeled
+        "#]],
+        ),
+        (
+            "label cm a app-",
+            expect![[r#"
+            label "app" not found.
+            configmap/a not labeled
+        "#]],
+        ),
+        (
+            "label cm a app=db tier-",
+            expect![[r#"
+            label "tier" not found.
+            configmap/a labeled
+        "#]],
+        ),
+        (
+            "label cm a",
+            expect![[r#"
+            stderr: error: at least one label update is required: KEY=VALUE, or KEY- to remove
+            exit 1
+        "#]],
+        ),
+        (
+            "annotate cm a note=x",
+            expect![[r#"
+            configmap/a annotated
+        "#]],
+        ),
+        (
+            "annotate cm a note=x",
+            expect![[r#"
+            configmap/a annotated
+        "#]],
+        ),
+        (
+            "annotate cm a note-",
+            expect![[r#"
+            configmap/a annotated
+        "#]],
+        ),
+    ] {
+        check(&world, line, expected).await;
+    }
+}
+
+#[tokio::test]
+async fn waiting_for_nothing_is_a_failure_unless_it_shall_be_gone() {
+    let world = with_a_deployment().await;
+    for (line, expected) in [
+        (
+            "wait --for=condition=Ready pods -l app=nosuch",
+            expect![[r#"
+            stderr: error: no matching resources found
+            exit 1
+        "#]],
+        ),
+        (
+            "wait --for=condition=Ready pods",
+            expect![[r#"
+            stderr: error: name objects, or say which with -l or --all
+            exit 1
+        "#]],
+        ),
+        ("wait --for=delete pods --all", expect![[r#""#]]),
+        (
+            "wait --for=jsonpath={.spec.replicas}=1 deployments --all",
+            expect![[r#"
+            deployment.apps/web condition met
+        "#]],
+        ),
+    ] {
+        check(&world, line, expected).await;
+    }
+}
+
+#[tokio::test]
+async fn a_write_prints_the_object_where_it_is_asked_to() {
+    let world = World::new().await;
+    world.write("a.yaml", "{apiVersion: v1, kind: ConfigMap, metadata: {name: a}}");
+    for (line, expected) in [
+        (
+            "create -f @a.yaml -o name",
+            expect![[r#"
+            configmap/a
+        "#]],
+        ),
+        (
+            "apply -f @a.yaml -o jsonpath={.kind}/{.metadata.name}",
+            expect!["ConfigMap/a"],
+        ),
+        (
+            r#"patch cm a -p {"data":{"k":"v"}} -o custom-columns=KEY:.data.k"#,
+            expect![[r#"
+            KEY
+            v
+        "#]],
+        ),
+        (
+            "create -f @a.yaml -o wide",
+            expect![[r#"
+            stderr: error: -o wide is for get
+            exit 1
+        "#]],
+        ),
+        (
+            "delete cm a --now",
+            expect![[r#"
+            configmap/a deleted
+        "#]],
+        ),
+        (
+            "delete cm --all",
+            expect![[r#"
+            No resources found
+        "#]],
+        ),
+        (
+            "delete cm",
+            expect![[r#"
+            stderr: error: resource(s) were provided, but no name was specified; -l or --all selects several
+            exit 1
+        "#]],
+        ),
+    ] {
+        check(&world, line, expected).await;
+    }
+}
+
+#[tokio::test]
+async fn versions_are_documents_too() {
+    let world = World::new().await;
+    check(
+        &world,
+        "version --client -o yaml",
+        expect![[r#"
+        clientVersion:
+          gitVersion: v0.1.0
+    "#]],
+    )
+    .await;
+    let text = world.run("version -o json").await;
+    let versions: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(versions["serverVersion"]["major"], "1");
 }

@@ -21,7 +21,11 @@ pub(crate) struct Annotate {
 pub(crate) async fn run(annotate: Annotate, cluster: &Cluster, session: &mut Session) -> Result<(), Failure> {
     let kind = MarkKind {
         field: "annotations",
+        one: "annotation",
+        // As kubectl, which does not say what annotating has changed.
         done: "annotated",
+        not_done: "annotated",
+        undone: "annotated",
     };
     marks::run(annotate.arguments, kind, cluster, session).await
 }

@@ -1,13 +1,12 @@
 //! `apply`: makes objects what manifests say, by server-side apply.
 
-use std::io::Write as _;
-
 use clap::Args;
 use watchkeeper_meta::{ApplyOptions, GetOptions};
 
 use crate::cluster::{Cluster, display_name};
 use crate::failure::Failure;
 use crate::manifests::{Filenames, Manifest};
+use crate::printing::{Printing, Written};
 use crate::session::Session;
 
 /// Make objects what files say, and create those that are missing
@@ -32,6 +31,9 @@ pub(crate) struct Apply {
     #[arg(long, value_name = "MODE", num_args = 0..=1, default_missing_value = "server", value_parser = ["none", "server"])]
     dry_run: Option<String>,
 
+    #[command(flatten)]
+    printing: Printing,
+
     /// The only way there is; accepted so that scripts for kubectl work
     #[arg(long, hide = true)]
     server_side: bool,
@@ -39,6 +41,7 @@ pub(crate) struct Apply {
 
 /// Applies all manifests in order; failures are told last.
 pub(crate) async fn run(apply: Apply, cluster: &Cluster, session: &mut Session) -> Result<(), Failure> {
+    let printer = apply.printing.printer()?;
     let mut failures = Vec::new();
     for manifest in apply.files.read(session)? {
         let applied = match manifest {
@@ -46,10 +49,7 @@ pub(crate) async fn run(apply: Apply, cluster: &Cluster, session: &mut Session) 
             Err(failure) => Err(failure),
         };
         match applied {
-            Ok(line) => {
-                writeln!(session.out, "{line}")?;
-                session.out.flush()?;
-            }
+            Ok(written) => printer.show(written, session)?,
             Err(failure) => failures.push(failure),
         }
     }
@@ -57,8 +57,7 @@ pub(crate) async fn run(apply: Apply, cluster: &Cluster, session: &mut Session) 
 }
 
 impl Apply {
-    /// Applies one; returns the line to print.
-    async fn one(&self, manifest: Manifest, cluster: &Cluster) -> Result<String, Failure> {
+    async fn one(&self, manifest: Manifest, cluster: &Cluster) -> Result<Written, Failure> {
         let target = manifest.target(cluster).await?;
         if manifest.name.is_empty() {
             return Err(Failure::text(format!(
@@ -99,7 +98,11 @@ impl Apply {
             ""
         };
         let name = display_name(target.resource(), &manifest.name);
-        Ok(format!("{name} {outcome}{note}"))
+        Ok(Written {
+            api: target,
+            object: after,
+            line: format!("{name} {outcome}{note}"),
+        })
     }
 
     fn is_dry_run(&self) -> bool {

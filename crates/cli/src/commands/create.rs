@@ -1,13 +1,12 @@
 //! `create`: new objects from manifests.
 
-use std::io::Write as _;
-
 use clap::Args;
 use watchkeeper_meta::{CreateOptions, FieldValidation};
 
 use crate::cluster::{Cluster, display_name};
 use crate::failure::Failure;
 use crate::manifests::{Filenames, Manifest};
+use crate::printing::{Printing, Written};
 use crate::session::Session;
 
 /// Create objects from files
@@ -22,10 +21,14 @@ pub(crate) struct Create {
     /// Who owns the fields
     #[arg(long, value_name = "NAME", default_value = "watchkeeper-create")]
     field_manager: String,
+
+    #[command(flatten)]
+    printing: Printing,
 }
 
 /// Creates all manifests in order; failures are told last.
 pub(crate) async fn run(create: Create, cluster: &Cluster, session: &mut Session) -> Result<(), Failure> {
+    let printer = create.printing.printer()?;
     let mut failures = Vec::new();
     for manifest in create.files.read(session)? {
         let created = match manifest {
@@ -33,10 +36,7 @@ pub(crate) async fn run(create: Create, cluster: &Cluster, session: &mut Session
             Err(failure) => Err(failure),
         };
         match created {
-            Ok(line) => {
-                writeln!(session.out, "{line}")?;
-                session.out.flush()?;
-            }
+            Ok(written) => printer.show(written, session)?,
             Err(failure) => failures.push(failure),
         }
     }
@@ -44,7 +44,7 @@ pub(crate) async fn run(create: Create, cluster: &Cluster, session: &mut Session
 }
 
 impl Create {
-    async fn one(&self, manifest: Manifest, cluster: &Cluster) -> Result<String, Failure> {
+    async fn one(&self, manifest: Manifest, cluster: &Cluster) -> Result<Written, Failure> {
         let target = manifest.target(cluster).await?;
         let options = CreateOptions {
             field_manager: Some(self.field_manager.clone()),
@@ -55,9 +55,10 @@ impl Create {
             .create(&manifest.object, &options)
             .await
             .map_err(|error| Failure::from(error).doing("creating", &manifest.source))?;
-        Ok(format!(
-            "{} created",
-            display_name(target.resource(), created.name())
-        ))
+        Ok(Written {
+            line: format!("{} created", display_name(target.resource(), created.name())),
+            api: target,
+            object: created,
+        })
     }
 }

@@ -46,6 +46,14 @@ pub(crate) struct Delete {
     #[arg(long, value_name = "SECONDS")]
     grace_period: Option<i64>,
 
+    /// Let a pod end within one second
+    #[arg(long, conflicts_with_all = ["grace_period", "force"])]
+    now: bool,
+
+    /// Do not wait for a pod to end: its containers may go on for a while
+    #[arg(long, conflicts_with = "grace_period")]
+    force: bool,
+
     /// What becomes of the objects that depend on it
     #[arg(long, default_value = "background")]
     cascade: Cascade,
@@ -84,16 +92,21 @@ struct Leaving {
 /// Deletes in order; waits for all at the end; failures are told last.
 pub(crate) async fn run(delete: Delete, cluster: &Cluster, session: &mut Session) -> Result<(), Failure> {
     let (mut leaving, mut failures) = (Vec::new(), Vec::new());
-    for doomed in delete.doomed(cluster, session).await? {
+    let doomed = delete.doomed(cluster, session).await?;
+    if doomed.is_empty() {
+        writeln!(session.out, "No resources found")?;
+    }
+    for doomed in doomed {
         let deleted = match doomed {
             Ok(doomed) => delete.one(doomed).await,
             Err(failure) => Err(failure),
         };
         match deleted {
             Ok(gone) => {
+                let how = if delete.force { "force deleted" } else { "deleted" };
                 writeln!(
                     session.out,
-                    "{} deleted",
+                    "{} {how}",
                     display_name(gone.api.resource(), &gone.name)
                 )?;
                 session.out.flush()?;
@@ -144,7 +157,11 @@ impl Delete {
                 }
                 false => selected.names,
                 true if self.all || !self.selectors.is_empty() => self.selectors.names(&api).await?,
-                true => return Err(Failure::text("name objects, or say which with -l or --all")),
+                true => {
+                    return Err(Failure::text(
+                        "resource(s) were provided, but no name was specified; -l or --all selects several",
+                    ));
+                }
             };
             found.extend(names.into_iter().map(|name| {
                 Ok(Doomed {
@@ -160,7 +177,11 @@ impl Delete {
     async fn one(&self, doomed: Doomed) -> Result<Leaving, Failure> {
         let Doomed { api, name, source } = doomed;
         let options = DeleteOptions {
-            grace_period_seconds: self.grace_period,
+            grace_period_seconds: match (self.now, self.force) {
+                (true, _) => Some(1),
+                (_, true) => Some(0),
+                _ => self.grace_period,
+            },
             propagation_policy: Some(match self.cascade {
                 Cascade::Background => PropagationPolicy::Background,
                 Cascade::Foreground => PropagationPolicy::Foreground,

@@ -62,6 +62,14 @@ pub(crate) struct Get {
     #[arg(long)]
     no_headers: bool,
 
+    /// Show these labels, each in a column of its own
+    #[arg(short = 'L', long, value_name = "LABELS", value_delimiter = ',')]
+    label_columns: Vec<String>,
+
+    /// Put the kind in front of names
+    #[arg(long)]
+    show_kind: bool,
+
     /// Show all labels in a last column
     #[arg(long)]
     show_labels: bool,
@@ -82,6 +90,11 @@ pub(crate) async fn run(get: Get, cluster: &Cluster, session: &mut Session) -> R
         None => Format::Table,
     };
     let selected = select(cluster, &get.words).await?;
+    if get.all_namespaces && selected.iter().any(|one| !one.names.is_empty()) {
+        return Err(Failure::text(
+            "a resource cannot be retrieved by name across all namespaces",
+        ));
+    }
     if get.watch || get.watch_only {
         return watching::run(&get, &format, &selected, cluster, session).await;
     }
@@ -207,7 +220,8 @@ impl Get {
             no_headers: self.no_headers,
             show_namespace: self.all_namespaces && is_namespaced(resource),
             show_labels: self.show_labels,
-            name_prefix: match several {
+            label_columns: self.label_columns.clone(),
+            name_prefix: match several || self.show_kind {
                 true => format!("{}/", display_kind(resource)),
                 false => String::new(),
             },

@@ -22,7 +22,10 @@ pub(crate) struct Label {
 pub(crate) async fn run(label: Label, cluster: &Cluster, session: &mut Session) -> Result<(), Failure> {
     let kind = MarkKind {
         field: "labels",
+        one: "label",
         done: "labeled",
+        not_done: "not labeled",
+        undone: "unlabeled",
     };
     marks::run(label.arguments, kind, cluster, session).await
 }

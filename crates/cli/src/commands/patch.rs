@@ -1,13 +1,12 @@
 //! `patch`: changes fields of objects.
 
-use std::io::Write as _;
-
 use clap::{Args, ValueEnum};
 use watchkeeper_meta::{GetOptions, PatchKind, PatchOptions};
 use watchkeeper_wire::yaml::{self, Mode};
 
 use crate::cluster::{Cluster, display_name};
 use crate::failure::Failure;
+use crate::printing::{Printing, Written};
 use crate::selection::select_one;
 use crate::session::Session;
 
@@ -33,6 +32,9 @@ pub(crate) struct Patch {
     /// The part of the object to change: status, scale
     #[arg(long, value_name = "NAME")]
     subresource: Option<String>,
+
+    #[command(flatten)]
+    printing: Printing,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -47,6 +49,7 @@ enum Kind {
 
 /// Patches, and says whether that changed anything.
 pub(crate) async fn run(patch: Patch, cluster: &Cluster, session: &mut Session) -> Result<(), Failure> {
+    let printer = patch.printing.printer()?;
     let document = yaml::first_document(patch.patch.as_bytes(), Mode::Strict)
         .map_err(|error| Failure::text(format!("unable to parse {:?}: {error}", patch.patch)))?;
     let (found, name) = select_one(cluster, &patch.words).await?;
@@ -67,9 +70,7 @@ pub(crate) async fn run(patch: Patch, cluster: &Cluster, session: &mut Session) 
         true => " (no change)",
         false => "",
     };
-    Ok(writeln!(
-        session.out,
-        "{} patched{note}",
-        display_name(api.resource(), &name)
-    )?)
+    let line = format!("{} patched{note}", display_name(api.resource(), &name));
+    let object = after;
+    printer.show(Written { api, object, line }, session)
 }

@@ -2,11 +2,16 @@
 
 use std::io::Write as _;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
+use serde_json::json;
+use watchkeeper_wire::yaml;
 
 use crate::cluster::Cluster;
 use crate::failure::Failure;
 use crate::session::Session;
+
+/// A version is a dozen short texts.
+const MAX_VERSION: usize = 1 << 20;
 
 /// Print the versions of this program and of the server
 #[derive(Debug, Args)]
@@ -17,6 +22,16 @@ pub(crate) struct Version {
     /// Do not ask the server
     #[arg(long)]
     client: bool,
+
+    /// How: json or yaml
+    #[arg(short, long, value_name = "FORMAT")]
+    output: Option<Format>,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Format {
+    Json,
+    Yaml,
 }
 
 /// Prints ours first: it is known even when no server answers.
@@ -25,12 +40,24 @@ pub(crate) async fn run(
     cluster: Result<Cluster, Failure>,
     session: &mut Session,
 ) -> Result<(), Failure> {
-    writeln!(session.out, "Client Version: v{}", env!("CARGO_PKG_VERSION"))?;
-    if version.client {
+    let ours = format!("v{}", env!("CARGO_PKG_VERSION"));
+    let Some(format) = version.output else {
+        writeln!(session.out, "Client Version: {ours}")?;
+        if !version.client {
+            session.out.flush()?;
+            let server = cluster?.client.server_version().await?;
+            writeln!(session.out, "Server Version: {}", server.git_version)?;
+        }
         return Ok(());
+    };
+    let mut versions = json!({"clientVersion": {"gitVersion": ours}});
+    if !version.client {
+        let bytes = cluster?.client.get_raw("/version", MAX_VERSION).await?;
+        versions["serverVersion"] = serde_json::from_slice(&bytes).map_err(Failure::other)?;
     }
-    session.out.flush()?;
-    let server = cluster?.client.server_version().await?;
-    writeln!(session.out, "Server Version: {}", server.git_version)?;
-    Ok(())
+    let text = match format {
+        Format::Json => serde_json::to_string_pretty(&versions).map_err(Failure::other)? + "\n",
+        Format::Yaml => yaml::to_string(&versions),
+    };
+    Ok(session.out.write_all(text.as_bytes())?)
 }

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use clap::Args;
 use serde_json::Value;
-use watchkeeper_meta::GroupResource;
+use watchkeeper_client::DynamicApi;
+use watchkeeper_meta::{GetOptions, GroupResource};
 
 use crate::cluster::{Cluster, display_name};
 use crate::duration;
@@ -31,6 +32,10 @@ pub(crate) struct Wait {
     #[command(flatten)]
     selectors: Selectors,
 
+    /// Every object of the kinds
+    #[arg(long)]
+    all: bool,
+
     /// delete, create, condition=NAME[=VALUE] or jsonpath={PATH}[=VALUE]
     #[arg(long = "for", value_name = "WHAT")]
     wanted: String,
@@ -52,42 +57,65 @@ enum Wanted {
 /// Waits for all objects, one after the other: the last one decides.
 pub(crate) async fn run(wait: Wait, cluster: &Cluster, session: &mut Session) -> Result<(), Failure> {
     let wanted = Wanted::parse(&wait.wanted)?;
-    let mut failures = Vec::new();
+    let (mut found, mut failures) = (0, Vec::new());
     let deadline = tokio::time::Instant::now() + wait.timeout;
     for selected in select(cluster, &wait.words).await? {
         let api = cluster.objects(&selected.resource.resource, false);
         let names = match selected.names.is_empty() {
             false => selected.names,
-            true => {
-                let list = api.pages(&wait.selectors.list_options()?, None).collect().await?;
-                list.items.iter().map(|object| object.name().to_owned()).collect()
-            }
+            true if wait.all || !wait.selectors.is_empty() => wait.selectors.names(&api).await?,
+            true => return Err(Failure::text("name objects, or say which with -l or --all")),
         };
         for name in names {
-            let resource = selected.resource.resource.group_resource();
-            let met = until(&api, &name, |object| wanted.is_met(object, &resource, &name));
+            found += 1;
+            let met = met(&wanted, &api, &name);
             let result = match wait.timeout.is_zero() {
                 true => met.await,
                 false => tokio::time::timeout_at(deadline, met).await.unwrap_or_else(|_| {
+                    let plural = &api.resource().plural;
                     Err(Failure::text(format!(
-                        "timed out waiting for the condition on {resource}/{name}"
+                        "timed out waiting for the condition on {plural}/{name}"
                     )))
                 }),
             };
             match result {
-                Ok(()) => {
-                    writeln!(
-                        session.out,
-                        "{} condition met",
-                        display_name(api.resource(), &name)
-                    )?;
+                Ok(Outcome::Waited) => {
+                    let name = display_name(api.resource(), &name);
+                    writeln!(session.out, "{name} condition met")?;
                     session.out.flush()?;
                 }
+                Ok(Outcome::NothingThere) => {}
                 Err(failure) => failures.push(failure),
             }
         }
     }
+    // Nothing to wait for is what a deletion is about.
+    if found == 0 && wanted != Wanted::Deleted {
+        return Err(Failure::text("no matching resources found"));
+    }
     Failure::all(failures)
+}
+
+/// What waiting for one object came to.
+enum Outcome {
+    Waited,
+    /// It was gone before: nothing to wait for, and nothing to say.
+    NothingThere,
+}
+
+/// Waits for one object, which must exist unless its coming or going is what is waited for.
+async fn met(wanted: &Wanted, api: &DynamicApi, name: &str) -> Result<Outcome, Failure> {
+    if *wanted != Wanted::Created {
+        match api.get(name, &GetOptions::default()).await {
+            Err(error) if error.is_not_found() && *wanted == Wanted::Deleted => {
+                return Ok(Outcome::NothingThere);
+            }
+            result => drop(result?),
+        }
+    }
+    let resource = api.resource().group_resource();
+    until(api, name, |object| wanted.is_met(object, &resource, name)).await?;
+    Ok(Outcome::Waited)
 }
 
 impl Wanted {
@@ -117,7 +145,7 @@ impl Wanted {
                 Self::Deleted => Ok(true),
                 Self::Created => Ok(false),
                 _ => Err(Failure::text(format!(
-                    "{resource} {name:?} not found; --for=create waits for it"
+                    "{resource} {name:?} was deleted meanwhile"
                 ))),
             };
         };
