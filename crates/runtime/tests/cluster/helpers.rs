@@ -102,6 +102,28 @@ async fn a_wait_ends_when_the_object_is_as_wanted_or_says_why_not() {
     assert!(waited.expect("in time").is_none());
 }
 
+/// The watch breaks and is refused while somebody waits: that is no reason to give up.
+#[tokio::test(start_paused = true)]
+async fn a_wait_survives_what_the_informer_survives() {
+    use watchkeeper_meta::Status;
+    use watchkeeper_server::{Flow, RequestMatch, Verb};
+    let cluster = Cluster::start().await;
+    let options = InformerOptions::default();
+    let informer = Informer::start(Arc::new(ApiSource::new(cluster.maps())), options);
+    informer.synced(SOON).await.expect("synced");
+    let (faults, watches) = (
+        cluster.server.faults(),
+        RequestMatch::new(Verb::Watch, "configmaps"),
+    );
+    let broken = Status::internal_error("broken");
+    faults.answer_next(watches.clone(), 2, broken).expect("planned");
+    faults.set_flow(&watches, Flow::Cut);
+    let (key, there) = (ObjectKey::new("default", "a"), Condition::exists());
+    let waits = wait_for(&informer, &key, &there, SOON);
+    let (waited, _) = tokio::join!(waits, cluster.create("a"));
+    assert_eq!(waited.expect("in time").expect("there").name(), "a");
+}
+
 #[tokio::test(start_paused = true)]
 async fn notes_become_events_that_count() {
     use watchkeeper_meta::ListOptions;

@@ -253,6 +253,32 @@ fn streaming_list_goes_on_as_the_watch() {
 }
 
 #[test]
+fn a_streaming_list_after_the_first_is_not_older_than_seen() {
+    check(
+        streaming(),
+        vec![
+            Opens,
+            EndOfInitial("8"),
+            Applies("c@9"),
+            status(Status::watch_expired()),
+            Opens,
+            Applies("c@9"),
+            EndOfInitial("12"),
+        ],
+        expect![[r#"
+            WATCH rv="" initial
+              Init
+              InitDone 8
+              Apply c@9
+            WATCH rv="9" initial
+              Init
+              InitApply c@9
+              InitDone 12
+        "#]],
+    );
+}
+
+#[test]
 fn streaming_list_falls_back_when_refused_and_remembers() {
     let refused = Status::failure(
         422,
