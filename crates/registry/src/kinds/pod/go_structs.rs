@@ -78,7 +78,7 @@ Volume Name HostPath?HostPath EmptyDir?EmptyDir GCEPersistentDisk? AWSElasticBlo
   Flocker? DownwardAPI? FC? AzureFile? ConfigMap?ConfigMapSource VsphereVolume? AzureDisk? PhotonPersistentDisk? \
   Projected? PortworxVolume? ScaleIO? StorageOS? CSI? Ephemeral? Image?ImageSource
 HostPath Path Type?
-EmptyDir Medium SizeLimit?
+EmptyDir Medium SizeLimit? Mode?
 SecretSource SecretName Items*KeyToPath DefaultMode? Optional?
 ConfigMapSource Name Items*KeyToPath DefaultMode? Optional?
 KeyToPath Key Path Mode?
