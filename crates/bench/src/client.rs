@@ -19,6 +19,7 @@ use anyhow::{Context, Result, bail};
 
 pub(crate) use self::cases::Figures;
 use self::cases::{CASES, Case};
+pub(crate) use self::fill::{client as connect, core};
 
 /// The first argument of the process that serves, and of those that ask.
 pub(crate) const SERVE: &str = "--serve";

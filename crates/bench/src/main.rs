@@ -4,6 +4,7 @@
 //! cargo run --release -p watchkeeper-bench                     # 30,000 pods, five rounds
 //! cargo run --release -p watchkeeper-bench -- 100000 9 headers # 100,000 pods, nine rounds, cases about headers
 //! cargo run --release -p watchkeeper-bench -- client           # the client beside kube, over TLS
+//! cargo run --release -p watchkeeper-bench -- runtime 30000 5  # informers, stores and queues beside kube's
 //! ```
 //!
 //! Ours and the peers take turns in one process; medians of the CPU time are printed, because other work on the
@@ -17,6 +18,7 @@ mod client;
 mod measure;
 mod memory;
 mod pods;
+mod runtime;
 mod watch;
 mod wire;
 
@@ -44,8 +46,13 @@ fn main() -> Result<()> {
             _ => {}
         }
     }
-    let beside_kube = arguments.first().is_some_and(|first| first == "client");
-    if beside_kube {
+    if let Some((first, rest)) = arguments.split_first()
+        && first == runtime::CHILD
+    {
+        return runtime::run_child(rest);
+    }
+    let subject = arguments.first().cloned().unwrap_or_default();
+    if ["client", "runtime"].contains(&&*subject) {
         arguments.remove(0);
     }
     let number = |at: usize, default| match arguments.get(at) {
@@ -56,8 +63,10 @@ fn main() -> Result<()> {
     let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
     println!("{pods} pods, {rounds} rounds, load at the start {}", load.trim());
     let only = arguments.get(2).cloned().unwrap_or_default();
-    if beside_kube {
-        return client::compare(pods, rounds, &only);
+    match &*subject {
+        "client" => return client::compare(pods, rounds, &only),
+        "runtime" => return runtime::compare(pods, rounds, &only),
+        _ => {}
     }
     let bodies = pods::Bodies::generate(pods)?;
     println!("{bodies}");

@@ -63,6 +63,12 @@ fn template() -> String {
     TEMPLATE.lines().map(str::trim_start).collect()
 }
 
+/// So many pods, one by one.
+pub(crate) fn values(pods: usize) -> impl Iterator<Item = Result<Value>> {
+    let template = template();
+    (0..pods).map(move |number| Ok(serde_json::from_str(&pod(&template, number))?))
+}
+
 fn pod(template: &str, number: usize) -> String {
     let owner = number / REPLICAS;
     let uid = |kind: u32, number: usize| format!("{kind:08x}-5eed-4e1c-98bf-{number:012x}");

@@ -36,7 +36,7 @@ pub(super) async fn serve(objects: usize, kubeconfig: &Path) -> Result<()> {
 }
 
 /// Our client as a program would make it, but for the rate limit, which kube does not have.
-pub(super) fn client(kubeconfig: &Path) -> Result<Client> {
+pub(crate) fn client(kubeconfig: &Path) -> Result<Client> {
     let config = Config::load(&LoadOptions {
         path: Some(kubeconfig.to_owned()),
         ..Default::default()
@@ -49,7 +49,7 @@ pub(super) fn client(kubeconfig: &Path) -> Result<Client> {
 }
 
 /// A resource of the core group.
-pub(super) fn core(plural: &str) -> Result<Resource> {
+pub(crate) fn core(plural: &str) -> Result<Resource> {
     let found = resources::by_plural("", "v1", plural);
     let found = found.ok_or_else(|| anyhow::anyhow!("no resource {plural}"))?;
     Ok(found.resource.clone())

@@ -1,0 +1,244 @@
+//! The runtime beside kube's: informers on one server in a process of its own, over TLS.
+//!
+//! ```text
+//!   this process ──"change 300"──▶ server ◀──TLS── client: ours, or kube's, a fresh process each time
+//!        └────────── "until 4711" ──────────────────▶ └─▶ seconds, CPU seconds, megabytes
+//! ```
+//!
+//! Clients take turns. What a client needs is its own CPU time and its own peak memory; wall time is shown, too, but
+//! the server and everything else on the machine have their part in it.
+
+mod child;
+mod kube_client;
+mod local;
+mod our_client;
+mod server;
+
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::time::Instant;
+
+use anyhow::{Context, Result, bail, ensure};
+
+pub(crate) use child::CHILD;
+
+/// Who takes turns; the last one is who the others are compared with.
+const CLIENTS: [&str; 3] = ["ours", "kube, streaming list", "kube"];
+
+/// One line of the result: what is measured, in which unit.
+type Measure = (&'static str, &'static str);
+
+/// A row of measures for each client.
+struct Scenario {
+    name: &'static str,
+    /// What the server is told once the client has synced.
+    then: Option<fn(usize) -> String>,
+    measures: &'static [Measure],
+}
+
+const SCENARIOS: [Scenario; 5] = [
+    Scenario {
+        name: "sync",
+        then: None,
+        measures: &[("wall", "s"), ("CPU", "s"), ("peak memory", "MB")],
+    },
+    Scenario {
+        name: "events",
+        then: Some(|pods| format!("change {pods}")),
+        measures: &[("events/s of CPU", "k"), ("wall", "s")],
+    },
+    Scenario {
+        name: "latency",
+        then: None,
+        measures: &[("p50", "ms"), ("p99", "ms")],
+    },
+    Scenario {
+        name: "relist, 0 % changed",
+        then: Some(|_| "relist 0".into()),
+        measures: &[("CPU", "s"), ("extra peak memory", "MB"), ("memory before", "MB")],
+    },
+    Scenario {
+        name: "relist, 1 % changed",
+        then: Some(|pods| format!("relist {}", pods / 100)),
+        measures: &[("CPU", "s"), ("extra peak memory", "MB"), ("memory before", "MB")],
+    },
+];
+
+/// Runs every scenario whose name has this text, and the local ones.
+pub(crate) fn compare(pods: usize, rounds: usize, only: &str) -> Result<()> {
+    if SCENARIOS.iter().any(|scenario| scenario.name.contains(only)) {
+        let directory = tempfile::tempdir()?;
+        let kubeconfig = directory.path().join("kubeconfig");
+        let mut server = Process::start(&["server", path_text(&kubeconfig)?, &pods.to_string()])?;
+        ensure!(server.hear()? == "ready", "the server did not start");
+        for scenario in SCENARIOS.iter().filter(|scenario| scenario.name.contains(only)) {
+            scenario.run(&mut server, &kubeconfig, pods, rounds)?;
+        }
+        if "sync".contains(only) {
+            curl(&kubeconfig, rounds)?;
+        }
+    }
+    local::compare(pods, rounds, only)
+}
+
+/// Plays the part a child was started for.
+pub(crate) fn run_child(arguments: &[String]) -> Result<()> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    match arguments {
+        [who, kubeconfig, pods] if who == "server" => {
+            runtime.block_on(server::run(kubeconfig.as_ref(), pods.parse()?))
+        }
+        [who, scenario, kubeconfig, pods] => {
+            let (kubeconfig, pods) = (Path::new(kubeconfig), pods.parse()?);
+            runtime.block_on(async {
+                match &**who {
+                    "ours" => our_client::run(scenario, kubeconfig, pods).await,
+                    _ => kube_client::run(scenario, kubeconfig, pods, who.contains("streaming")).await,
+                }
+            })
+        }
+        _ => bail!("no such part: {arguments:?}"),
+    }
+}
+
+impl Scenario {
+    fn run(&self, server: &mut Process, kubeconfig: &Path, pods: usize, rounds: usize) -> Result<()> {
+        let mut results = vec![vec![Vec::new(); self.measures.len()]; CLIENTS.len()];
+        // The first round warms the server up and does not count.
+        for round in 0..=rounds {
+            for (client, results) in CLIENTS.iter().zip(&mut results) {
+                let numbers = self.turn(client, server, kubeconfig, pods)?;
+                ensure!(numbers.len() == results.len(), "{client}: {numbers:?}");
+                if round > 0 {
+                    results
+                        .iter_mut()
+                        .zip(numbers)
+                        .for_each(|(all, number)| all.push(number));
+                }
+            }
+        }
+        println!("\n{}", self.name);
+        println!(
+            "{:<28}{}",
+            "",
+            CLIENTS.map(|client| format!("{client:>24}")).concat()
+        );
+        for (at, (measure, unit)) in self.measures.iter().enumerate() {
+            let medians: Vec<f64> = results.iter_mut().map(|all| median(&mut all[at])).collect();
+            let peer = medians[CLIENTS.len() - 1];
+            let cells = medians
+                .iter()
+                .map(|number| format!("{number:>14.3} ({:>6.3})", number / peer));
+            println!(
+                "{:<28}{}",
+                format!("{measure}, {unit}"),
+                cells.collect::<String>()
+            );
+        }
+        Ok(())
+    }
+
+    /// One client from beginning to end; what it has measured.
+    fn turn(&self, client: &str, server: &mut Process, kubeconfig: &Path, pods: usize) -> Result<Vec<f64>> {
+        let mut client = Process::start(&[client, self.name, path_text(kubeconfig)?, &pods.to_string()])?;
+        if let Some(then) = self.then {
+            ensure!(client.hear()? == "synced", "{} did not sync", self.name);
+            server.tell(&then(pods))?;
+            let revision = server.hear()?;
+            client.tell(&revision)?;
+        }
+        let numbers = client.hear()?;
+        let numbers = numbers.split(' ').map(|number| Ok(number.parse::<f64>()?));
+        numbers.collect()
+    }
+}
+
+/// A child, with what it is told and what it says.
+struct Process {
+    child: Child,
+    input: ChildStdin,
+    output: BufReader<ChildStdout>,
+}
+
+impl Process {
+    fn start(arguments: &[&str]) -> Result<Self> {
+        let mut child = Command::new(std::env::current_exe()?)
+            .arg(CHILD)
+            .args(arguments)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()?;
+        let input = child.stdin.take().context("no input")?;
+        let output = BufReader::new(child.stdout.take().context("no output")?);
+        Ok(Self { child, input, output })
+    }
+
+    fn tell(&mut self, line: &str) -> Result<()> {
+        writeln!(self.input, "{line}")?;
+        Ok(())
+    }
+
+    fn hear(&mut self) -> Result<String> {
+        let mut line = String::new();
+        ensure!(self.output.read_line(&mut line)? > 0, "a child has ended early");
+        Ok(line.trim_end().to_owned())
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The limit: nobody gets the list sooner than a program that throws it away.
+fn curl(kubeconfig: &Path, rounds: usize) -> Result<()> {
+    let Some((server, token)) = server_and_token(&fs::read_to_string(kubeconfig)?) else {
+        bail!("a kubeconfig without server or token");
+    };
+    println!("\ncurl of the protobuf list, wall");
+    for version in ["--http2", "--http1.1"] {
+        let mut times = Vec::new();
+        for _ in 0..rounds {
+            let began = Instant::now();
+            let status = Command::new("curl")
+                .args(["--silent", "--insecure", "--output", "/dev/null", version])
+                .args(["--header", "Accept: application/vnd.kubernetes.protobuf"])
+                .args(["--header", &format!("Authorization: Bearer {token}")])
+                .arg(format!("{server}/api/v1/pods"))
+                .status();
+            match status {
+                Ok(status) if status.success() => times.push(began.elapsed().as_secs_f64()),
+                _ => {
+                    println!("curl cannot be used");
+                    return Ok(());
+                }
+            }
+        }
+        println!("{version:<28}{:>14.3} s", median(&mut times));
+    }
+    Ok(())
+}
+
+fn server_and_token(kubeconfig: &str) -> Option<(String, String)> {
+    let value = |name: &str| {
+        let line = kubeconfig
+            .lines()
+            .find_map(|line| line.trim_start_matches([' ', '-']).strip_prefix(name));
+        line.map(|value| value.trim().trim_matches('"').to_owned())
+    };
+    Some((value("server:")?, value("token:")?))
+}
+
+fn median(numbers: &mut [f64]) -> f64 {
+    numbers.sort_by(f64::total_cmp);
+    numbers.get(numbers.len() / 2).copied().unwrap_or(f64::NAN)
+}
+
+fn path_text(path: &Path) -> Result<&str> {
+    path.to_str()
+        .with_context(|| format!("{} is not text", PathBuf::from(path).display()))
+}

@@ -1,0 +1,376 @@
+//! What needs no server: reads of a store while it is written to, keys through a queue, and the drain of a backlog by
+//! workers.
+
+use std::convert::Infallible;
+use std::hint::black_box;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use futures_util::{StreamExt, stream};
+use k8s_openapi::api::core::v1::{ConfigMap, Pod};
+use kube::runtime::controller::{Action, Config as ControllerConfig, applier};
+use kube::runtime::reflector::{self, ObjectRef};
+use kube::runtime::scheduler::{ScheduleRequest, scheduler};
+use kube::runtime::watcher::Event as KubeEvent;
+use serde_json::Value;
+use watchkeeper_meta::{ObjectKey, ResourceVersion};
+use watchkeeper_runtime::queue::{AddOptions, Queue};
+use watchkeeper_runtime::store::{self, Store, Writer};
+use watchkeeper_runtime::watcher::Event;
+use watchkeeper_wire::{Object, ObjectOptions};
+
+use super::child::cpu_time;
+use super::median;
+use crate::pods;
+
+/// Reads per round.
+const READS: usize = 200_000;
+
+/// Index lookups per round: a linear search takes its time.
+const LOOKUPS: usize = 200;
+
+/// Keys that wait for the workers.
+const BACKLOG: usize = 100_000;
+
+/// Workers of the drain.
+const WORKERS: usize = 16;
+
+/// Two ways to do the same, and how long each took.
+struct Duel {
+    name: &'static str,
+    unit: &'static str,
+    ours: Vec<f64>,
+    kube: Vec<f64>,
+}
+
+impl Duel {
+    fn new(name: &'static str, unit: &'static str) -> Self {
+        let (ours, kube) = (Vec::new(), Vec::new());
+        Self {
+            name,
+            unit,
+            ours,
+            kube,
+        }
+    }
+
+    fn print(mut self) {
+        let (ours, kube) = (median(&mut self.ours), median(&mut self.kube));
+        let (name, unit) = (self.name, self.unit);
+        println!(
+            "{:<44}{ours:>14.3}{kube:>14.3}{:>10.3}",
+            format!("{name}, {unit}"),
+            ours / kube
+        );
+    }
+}
+
+/// Runs the cases whose name has this text.
+pub(crate) fn compare(pods: usize, rounds: usize, only: &str) -> Result<()> {
+    println!(
+        "\n{:<44}{:>14}{:>14}{:>10}",
+        "in one process", "ours", "kube", "× kube"
+    );
+    if "store under a busy writer".contains(only) {
+        reads(pods, rounds)?;
+    }
+    if "queue".contains(only) {
+        queue(rounds)?;
+    }
+    if "drain".contains(only) {
+        drain(rounds)?;
+    }
+    Ok(())
+}
+
+/// One thread reads while another changes the store without pause.
+fn reads(pods: usize, rounds: usize) -> Result<()> {
+    let values: Vec<Value> = pods::values(pods).collect::<Result<_>>()?;
+    let (our_store, mut our_writer) = our_store(&values)?;
+    let (kube_store, mut kube_writer) = kube_store(&values)?;
+    let our_keys: Vec<ObjectKey> = our_store.snapshot().keys().collect();
+    let kube_keys: Vec<ObjectRef<Pod>> = kube_store
+        .state()
+        .iter()
+        .map(|pod| ObjectRef::from_obj(&**pod))
+        .collect();
+    let changed = &values[..values.len().min(1000)];
+    let our_changes: Vec<Object> = changed.iter().map(object).collect::<Result<_>>()?;
+    let kube_changes: Vec<Pod> = changed.iter().map(pod).collect::<Result<_>>()?;
+    let mut duels = [
+        Duel::new("store get, median", "ns"),
+        Duel::new("store get, 99.9 %", "ns"),
+        Duel::new("objects of one label value, median", "µs"),
+    ];
+    for round in 0..=rounds {
+        let mut deltas = Vec::new();
+        let our_change = |turn: usize| {
+            our_writer.apply(
+                0,
+                Event::Apply(our_changes[turn % our_changes.len()].clone()),
+                &mut deltas,
+            );
+            our_writer.publish();
+            deltas.clear();
+        };
+        let ours = under_writes(our_change, || {
+            let gets = times(READS, |turn| {
+                drop(black_box(our_store.get(&our_keys[scatter(turn, pods)])))
+            });
+            let lookups = times(LOOKUPS, |turn| {
+                let app = format!("app-{}", turn % 30);
+                let found = our_store.snapshot().by_index("app", &app).map(Iterator::count);
+                black_box(found.ok());
+            });
+            (gets, lookups)
+        });
+        let kube_change = |turn: usize| {
+            let pod = kube_changes[turn % kube_changes.len()].clone();
+            kube_writer.apply_watcher_event(&KubeEvent::Apply(pod));
+        };
+        let kube = under_writes(kube_change, || {
+            let gets = times(READS, |turn| {
+                drop(black_box(kube_store.get(&kube_keys[scatter(turn, pods)])))
+            });
+            let lookups = times(LOOKUPS, |turn| {
+                let app = format!("app-{}", turn % 30);
+                let labelled = |pod: &Pod| {
+                    pod.metadata.labels.as_ref().and_then(|labels| labels.get("app")) == Some(&app)
+                };
+                black_box(kube_store.state_filter(labelled).len());
+            });
+            (gets, lookups)
+        });
+        if round > 0 {
+            for (side, (gets, lookups)) in [(true, ours), (false, kube)] {
+                let numbers = [nanos(&gets, 500), nanos(&gets, 999), nanos(&lookups, 500) / 1e3];
+                for (duel, number) in duels.iter_mut().zip(numbers) {
+                    if side { &mut duel.ours } else { &mut duel.kube }.push(number);
+                }
+            }
+        }
+    }
+    duels.into_iter().for_each(Duel::print);
+    Ok(())
+}
+
+/// What `read` returns while `change` is called without pause on another thread.
+fn under_writes<T>(mut change: impl FnMut(usize) + Send, read: impl FnOnce() -> T) -> T {
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut turn = 0;
+            while !done.load(Ordering::Relaxed) {
+                change(turn);
+                turn += 1;
+            }
+        });
+        let result = read();
+        done.store(true, Ordering::Relaxed);
+        result
+    })
+}
+
+/// How long each call took, sorted.
+fn times(count: usize, mut call: impl FnMut(usize)) -> Vec<Duration> {
+    let one = |turn| {
+        let began = Instant::now();
+        call(turn);
+        began.elapsed()
+    };
+    let mut times: Vec<Duration> = (0..count).map(one).collect();
+    times.sort();
+    times
+}
+
+fn nanos(sorted: &[Duration], per_mille: usize) -> f64 {
+    sorted[(sorted.len() - 1) * per_mille / 1000].as_nanos() as f64
+}
+
+fn scatter(turn: usize, count: usize) -> usize {
+    turn.wrapping_mul(7_919) % count
+}
+
+fn our_store(values: &[Value]) -> Result<(Store, Writer)> {
+    let (store, mut writer) = store::new();
+    let app = |object: &Object| {
+        object
+            .label("app")
+            .map(|app| app.into_owned())
+            .into_iter()
+            .collect()
+    };
+    store.add_index("app", Arc::new(app))?;
+    let mut deltas = Vec::new();
+    writer.apply(0, Event::Init, &mut deltas);
+    for value in values {
+        writer.apply(0, Event::InitApply(object(value)?), &mut deltas);
+    }
+    writer.apply(0, Event::InitDone(ResourceVersion::new("900000")), &mut deltas);
+    writer.publish();
+    Ok((store, writer))
+}
+
+fn kube_store(values: &[Value]) -> Result<(reflector::Store<Pod>, reflector::store::Writer<Pod>)> {
+    let (store, mut writer) = reflector::store();
+    writer.apply_watcher_event(&KubeEvent::Init);
+    for value in values {
+        writer.apply_watcher_event(&KubeEvent::InitApply(pod(value)?));
+    }
+    writer.apply_watcher_event(&KubeEvent::InitDone);
+    Ok((store, writer))
+}
+
+fn object(value: &Value) -> Result<Object> {
+    Ok(Object::from_json(
+        value.to_string().as_bytes(),
+        &ObjectOptions::default(),
+    )?)
+}
+
+fn pod(value: &Value) -> Result<Pod> {
+    serde_json::from_value(value.clone()).context("a pod")
+}
+
+/// Keys into a queue and out again, one thread. kube's scheduler is the nearest thing it has to a queue.
+fn queue(rounds: usize) -> Result<()> {
+    let mut duel = Duel::new("100,000 keys through a queue", "ms of CPU");
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    for round in 0..=rounds {
+        let ours = cpu(|| {
+            let queue = Queue::<usize>::new(Default::default());
+            for key in 0..BACKLOG {
+                queue.add(key, AddOptions::default());
+            }
+            while let Some(work) = queue.try_next() {
+                work.succeed();
+            }
+            Ok(())
+        })?;
+        let kube = cpu(|| {
+            runtime.block_on(async {
+                let run_at = tokio::time::Instant::now();
+                let requests = (0..BACKLOG).map(|message| ScheduleRequest { message, run_at });
+                // It ends with its requests, whatever waits: they must not.
+                let requests = stream::iter(requests).chain(stream::pending());
+                let mut scheduler = std::pin::pin!(scheduler(requests));
+                for _ in 0..BACKLOG {
+                    let next = scheduler.as_mut().hold_unless(|_| true).next().await;
+                    next.context("the scheduler has ended")?;
+                }
+                Ok(())
+            })
+        })?;
+        if round > 0 {
+            duel.ours.push(ours);
+            duel.kube.push(kube);
+        }
+    }
+    duel.print();
+    Ok(())
+}
+
+/// Sixteen workers and a backlog: each looks its object up, gives way once, and is done.
+fn drain(rounds: usize) -> Result<()> {
+    let mut duels = [
+        Duel::new("drain of 100,000 keys, 16 workers", "ms"),
+        Duel::new("drain of 100,000 keys, 16 workers", "ms of CPU"),
+    ];
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let maps: Vec<Value> = (0..BACKLOG).map(config_map).collect();
+    let (our_store, _our_writer) = our_store(&maps)?;
+    let (kube_store, mut kube_writer) = reflector::store();
+    kube_writer.apply_watcher_event(&KubeEvent::Init);
+    for map in maps {
+        kube_writer.apply_watcher_event(&KubeEvent::InitApply(serde_json::from_value::<ConfigMap>(map)?));
+    }
+    kube_writer.apply_watcher_event(&KubeEvent::InitDone);
+    for round in 0..=rounds {
+        let (began, cpu) = (Instant::now(), cpu_time());
+        runtime.block_on(drain_ours(&our_store))?;
+        let ours = [began.elapsed(), cpu_time() - cpu];
+        let (began, cpu) = (Instant::now(), cpu_time());
+        runtime.block_on(drain_kube(kube_store.clone()))?;
+        let kube = [began.elapsed(), cpu_time() - cpu];
+        if round > 0 {
+            for ((duel, ours), kube) in duels.iter_mut().zip(ours).zip(kube) {
+                duel.ours.push(ours.as_secs_f64() * 1e3);
+                duel.kube.push(kube.as_secs_f64() * 1e3);
+            }
+        }
+    }
+    duels.into_iter().for_each(Duel::print);
+    Ok(())
+}
+
+async fn drain_ours(store: &Store) -> Result<()> {
+    let queue = Queue::<ObjectKey>::new(Default::default());
+    for key in store.snapshot().keys() {
+        queue.add(key, AddOptions::default());
+    }
+    let workers = (0..WORKERS).map(|_| {
+        let (queue, store) = (queue.clone(), store.clone());
+        tokio::spawn(async move {
+            let mut done = 0;
+            while let Some(work) = queue.next().await {
+                black_box(store.get(work.key()));
+                tokio::task::yield_now().await;
+                work.succeed();
+                done += 1;
+            }
+            done
+        })
+    });
+    let workers: Vec<_> = workers.collect();
+    queue.drain().await;
+    let mut done = 0;
+    for worker in workers {
+        done += worker.await?;
+    }
+    ensure!(done == BACKLOG, "{done} keys");
+    Ok(())
+}
+
+async fn drain_kube(store: reflector::Store<ConfigMap>) -> Result<()> {
+    let keys: Vec<ObjectRef<ConfigMap>> = store
+        .state()
+        .iter()
+        .map(|map| ObjectRef::from_obj(&**map))
+        .collect();
+    let reconcile = |_: Arc<ConfigMap>, _: Arc<()>| {
+        Box::pin(async {
+            tokio::task::yield_now().await;
+            Ok::<_, Infallible>(Action::await_change())
+        })
+    };
+    let done = applier(
+        reconcile,
+        |_, _, _| Action::await_change(),
+        Arc::new(()),
+        store,
+        stream::iter(keys.into_iter().map(Ok::<_, Infallible>)).chain(stream::pending()),
+        ControllerConfig::default().concurrency(WORKERS as u16),
+    );
+    let done = done.take(BACKLOG).filter(|done| std::future::ready(done.is_ok()));
+    let done = done.count().await;
+    ensure!(done == BACKLOG, "{done} keys");
+    Ok(())
+}
+
+fn config_map(number: usize) -> Value {
+    serde_json::json!({
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"namespace": format!("ns-{}", number % 50), "name": format!("map-{number}"), "uid": format!("u{number}"), "resourceVersion": "1"},
+    })
+}
+
+fn cpu(work: impl FnOnce() -> Result<()>) -> Result<f64> {
+    let began = cpu_time();
+    work()?;
+    Ok((cpu_time() - began).as_secs_f64() * 1e3)
+}
