@@ -96,6 +96,27 @@ fn without_a_cluster_the_next_step_is_named() {
 }
 
 #[test]
+fn flags_of_all_commands_reach_the_request() {
+    let directory = tempfile::tempdir().unwrap();
+    let (running, _) = start(directory.path(), &[]);
+    let traced = run(directory.path(), &["get", "namespaces", "-v=6"]);
+    let request = "/api/v1/namespaces?limit=500 200 OK in ";
+    let line = traced.lines().find(|line| line.contains(request)).expect(&traced);
+    assert!(
+        line.starts_with('I') && line.contains("] GET https://127.0.0.1:"),
+        "{line}"
+    );
+    let refused = run(directory.path(), &["get", "pods", "--as", "nobody"]);
+    assert!(
+        refused.starts_with("Error from server (Forbidden): "),
+        "{refused}"
+    );
+    let unknown = run(directory.path(), &["get", "pods", "--context", "nowhere"]);
+    assert!(unknown.contains("nowhere"), "{unknown}");
+    interrupt(running);
+}
+
+#[test]
 fn faults_are_on_demand_only_where_they_are_switched_on() {
     let ask = |more: &[&str]| {
         let directory = tempfile::tempdir().unwrap();
