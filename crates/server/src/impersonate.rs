@@ -1,13 +1,22 @@
-//! Acting as someone else: `Impersonate-User` and `Impersonate-Group`, for those who may.
+//! Acting as someone else, for those who may: `Impersonate-User`, `-Group`, `-Uid` and `-Extra-…`.
 //!
 //! A request that asks for it must not pass as its sender: a caller who wants to try another's rights would be given
 //! their own.
 
+use std::collections::BTreeMap;
+
 use http::HeaderMap;
+use percent_encoding::percent_decode_str;
 use watchkeeper_meta::Status;
+use watchkeeper_registry::user::{ANONYMOUS, AUTHENTICATED, UNAUTHENTICATED, User};
 
 use crate::request_info::{RequestInfo, ResourceInfo};
-use watchkeeper_registry::user::{ANONYMOUS, UNAUTHENTICATED, User};
+
+/// What follows it in a header's name is the key of one thing more to be said of a user.
+const EXTRA: &str = "impersonate-extra-";
+
+/// The group of rights to uids and extras.
+const AUTHENTICATION: &str = "authentication.k8s.io";
 
 /// Whom a sender wants to be taken for, and what rights that takes.
 #[derive(Debug)]
@@ -18,48 +27,94 @@ pub(crate) struct Impersonation {
 
 /// Reads what a request asks for; `None` if it comes in its sender's own name.
 pub(crate) fn impersonation(headers: &HeaderMap) -> Result<Option<Impersonation>, Status> {
-    let groups = values(headers, "impersonate-group");
-    let uid = values(headers, "impersonate-uid").pop().unwrap_or_default();
-    let Some(name) = values(headers, "impersonate-user")
-        .pop()
-        .filter(|name| !name.is_empty())
-    else {
-        return match groups.is_empty() && uid.is_empty() {
+    let mut user = User {
+        name: values(headers, "impersonate-user").pop().unwrap_or_default(),
+        uid: values(headers, "impersonate-uid").pop().unwrap_or_default(),
+        groups: values(headers, "impersonate-group"),
+        extra: extras(headers),
+    };
+    if user.name.is_empty() {
+        return match user == User::default() {
             true => Ok(None),
             false => Err(Status::internal_error(
                 "requested groups or uid without impersonating a user",
             )),
         };
-    };
-    let mut needed = vec![wish("users", &name)];
-    needed.extend(groups.iter().map(|group| wish("groups", group)));
-    if !uid.is_empty() {
-        needed.push(wish("uids", &uid));
     }
-    let user = match name.as_str() {
-        ANONYMOUS if groups.is_empty() => User::anonymous(),
-        _ if groups.iter().any(|group| group == UNAUTHENTICATED) => User {
-            name,
-            uid,
-            groups,
-            ..User::default()
-        },
-        _ => User::authenticated(name, uid, groups),
-    };
+    let needed = needed(&user).into_iter().map(right).collect();
+    join_groups(&mut user);
     Ok(Some(Impersonation { user, needed }))
 }
 
-/// The right that is needed: to impersonate a user, a group or a uid of that name.
-fn wish(resource: &str, name: &str) -> RequestInfo {
+/// What a sender must be allowed to impersonate: each part of the user by itself.
+fn needed(user: &User) -> Vec<ResourceInfo> {
+    let whole = match user.service_account() {
+        Some((namespace, name)) => ResourceInfo {
+            namespace: namespace.to_owned(),
+            ..part("", "serviceaccounts", name)
+        },
+        None => part("", "users", &user.name),
+    };
+    let mut needed = vec![whole];
+    needed.extend(user.groups.iter().map(|group| part("", "groups", group)));
+    for (key, values) in &user.extra {
+        needed.extend(values.iter().map(|value| ResourceInfo {
+            subresource: key.clone(),
+            ..part(AUTHENTICATION, "userextras", value)
+        }));
+    }
+    if !user.uid.is_empty() {
+        needed.push(part(AUTHENTICATION, "uids", &user.uid));
+    }
+    needed
+}
+
+fn part(group: &str, resource: &str, name: &str) -> ResourceInfo {
+    ResourceInfo {
+        group: group.to_owned(),
+        resource: resource.to_owned(),
+        name: name.to_owned(),
+        ..ResourceInfo::default()
+    }
+}
+
+fn right(resource: ResourceInfo) -> RequestInfo {
     RequestInfo {
         verb: "impersonate".to_owned(),
         path: String::new(),
-        resource: Some(ResourceInfo {
-            resource: resource.to_owned(),
-            name: name.to_owned(),
-            ..ResourceInfo::default()
-        }),
+        resource: Some(resource),
     }
+}
+
+/// Adds the groups that come with being someone: those of service accounts if none are named, and that of everyone who
+/// has proved to be someone, or has not.
+fn join_groups(user: &mut User) {
+    if user.groups.is_empty()
+        && let Some((namespace, _)) = user.service_account()
+    {
+        let of_namespace = format!("system:serviceaccounts:{namespace}");
+        user.groups = vec!["system:serviceaccounts".to_owned(), of_namespace];
+    }
+    let all = match user.name.as_str() {
+        ANONYMOUS => UNAUTHENTICATED,
+        _ => AUTHENTICATED,
+    };
+    if !user.is_in(all) && !user.is_in(UNAUTHENTICATED) {
+        user.groups.push(all.to_owned());
+    }
+}
+
+fn extras(headers: &HeaderMap) -> BTreeMap<String, Vec<String>> {
+    let keys = headers.keys().map(|name| name.as_str());
+    let named = keys.filter_map(|name| Some((name, name.strip_prefix(EXTRA)?)));
+    named
+        .map(|(name, key)| {
+            (
+                percent_decode_str(key).decode_utf8_lossy().into_owned(),
+                values(headers, name),
+            )
+        })
+        .collect()
 }
 
 fn values(headers: &HeaderMap, name: &str) -> Vec<String> {
@@ -86,7 +141,12 @@ mod tests {
             Ok(None) => "the sender".to_owned(),
             Ok(Some(asked)) => {
                 let needed = asked.needed.iter().filter_map(|right| right.resource.as_ref());
-                let needed: Vec<String> = needed.map(|it| format!("{}/{}", it.resource, it.name)).collect();
+                let needed: Vec<String> = needed
+                    .map(|it| match it.subresource.as_str() {
+                        "" => format!("{}/{}", it.resource, it.name),
+                        key => format!("{}/{key}/{}", it.resource, it.name),
+                    })
+                    .collect();
                 let User { name, groups, .. } = asked.user;
                 format!("{name} {} < {}", groups.join(" "), needed.join(" "))
             }
@@ -104,6 +164,25 @@ mod tests {
         );
         let with_group = [("impersonate-user", "bob"), ("impersonate-group", "dev")];
         check(&with_group, "bob dev system:authenticated < users/bob groups/dev");
+        let account = [("impersonate-user", "system:serviceaccount:ns:robot")];
+        check(
+            &account,
+            "system:serviceaccount:ns:robot system:serviceaccounts system:serviceaccounts:ns system:authenticated < \
+             serviceaccounts/robot",
+        );
+        let more = [
+            ("impersonate-user", "bob"),
+            ("impersonate-uid", "7"),
+            ("impersonate-extra-example.com%2fscope", "all"),
+        ];
+        check(
+            &more,
+            "bob system:authenticated < users/bob userextras/example.com/scope/all uids/7",
+        );
+        check(
+            &[("impersonate-user", "system:anonymous")],
+            "system:anonymous system:unauthenticated < users/system:anonymous",
+        );
         let alone = "Internal error occurred: requested groups or uid without impersonating a user";
         check(&[("impersonate-group", "dev")], alone);
     }
