@@ -3,100 +3,128 @@
 //! An object with owners goes when none of them is left. How an owner is deleted decides about its dependents:
 //! in the background they go after it, in the foreground it waits for them, and orphans are set free.
 
+//!
+//! ```text
+//! an object changes ──────────────▶ it is looked at: has it owners, must it wait, or set others free?
+//! an object goes, or is about to ──▶ so are its dependents, found by its uid
+//! ```
+
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::json;
+use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use watchkeeper_client::Error;
 use watchkeeper_meta::{GetOptions, ObjectKey, OwnerReference, Resource, Scope};
-use watchkeeper_runtime::controller::{Action, Request};
-use watchkeeper_runtime::informer::Informer;
+use watchkeeper_runtime::controller::{Action, Controller, ControllerOptions, Request};
+use watchkeeper_runtime::delta::Delta;
+use watchkeeper_runtime::informer::{Informer, Notice, SubscribeOptions};
 use watchkeeper_wire::Object;
 use watchkeeper_wire::schema::resources;
 
 use crate::cluster::{Cluster, Task, ignore_gone};
-use crate::kinds::resource;
 
 /// The index of objects by the uid of any of their owners.
 const BY_OWNER: &str = "owner-uid";
 
-/// Kinds whose objects own or are owned in a cluster without custom resources.
-const KINDS: &[(&str, &str)] = &[
-    ("", "pods"),
-    ("", "configmaps"),
-    ("", "secrets"),
-    ("", "services"),
-    ("", "endpoints"),
-    ("", "replicationcontrollers"),
-    ("", "persistentvolumeclaims"),
-    ("apps", "replicasets"),
-    ("apps", "deployments"),
-    ("apps", "statefulsets"),
-    ("apps", "daemonsets"),
-    ("apps", "controllerrevisions"),
-    ("batch", "jobs"),
-    ("batch", "cronjobs"),
-    ("coordination.k8s.io", "leases"),
-    ("discovery.k8s.io", "endpointslices"),
-];
+/// Events are many, and belong to nobody.
+const IGNORED: &[&str] = &["events"];
 
-/// Removes garbage.
+/// Removes garbage of all kinds.
 pub(crate) fn run(cluster: &Cluster) -> Task {
-    let kinds = KINDS.iter().map(|(group, plural)| resource(group, plural));
-    let informers: Vec<(Resource, Informer)> = kinds
-        .map(|kind| (kind.clone(), cluster.informer(&kind)))
-        .collect();
-    for (_, informer) in &informers {
-        let owners = |object: &Object| -> Vec<String> {
-            let owners = object.owner_references().into_iter();
-            owners.map(|owner| owner.uid.into_owned()).collect()
-        };
+    let (mut kinds, mut controllers) = (Vec::new(), Vec::new());
+    for resource in collectable() {
+        let informer = cluster.informer(&resource);
         // Nobody else adds this one.
-        let _ = informer.store().add_index(BY_OWNER, Arc::new(owners));
+        let _ = informer.store().add_index(BY_OWNER, Arc::new(owner_uids));
+        // There are many kinds, and little to do for most.
+        let options = ControllerOptions {
+            workers: 1,
+            ..Default::default()
+        };
+        let mut controller = Controller::new("garbage", informer.clone(), options);
+        let trigger = controller.external_trigger();
+        controllers.push((resource.clone(), controller));
+        kinds.push(Kind {
+            resource,
+            informer,
+            trigger,
+        });
     }
-    let collector = Arc::new(Collector {
-        cluster: cluster.clone(),
-        informers,
-    });
-    let kinds = collector.informers.iter();
-    let mut tasks: JoinSet<()> = kinds
-        .map(|(kind, _)| collector.clone().collect_all(kind.clone()))
-        .collect();
+    let cluster = cluster.clone();
+    let collector = Arc::new(Collector { cluster, kinds });
+    let mut tasks = JoinSet::new();
+    for (place, (kind, controller)) in controllers.into_iter().enumerate() {
+        tasks.spawn(collector.clone().follow(place));
+        let collector = collector.clone();
+        tasks.spawn(collector.cluster.clone().run(controller, move |_, request| {
+            let (collector, kind) = (collector.clone(), kind.clone());
+            async move { collector.collect(&kind, request).await }
+        }));
+    }
     Box::pin(async move { while tasks.join_next().await.is_some() {} })
+}
+
+/// All kinds that can be deleted and watched, each in one version.
+fn collectable() -> Vec<Resource> {
+    let mut found: Vec<Resource> = Vec::new();
+    for known in resources::all() {
+        let is_stored = known.has_verb("delete") && known.has_verb("watch");
+        let is_known = found
+            .iter()
+            .any(|other| other.group == known.resource.group && other.plural == known.resource.plural);
+        if is_stored && !is_known && !IGNORED.contains(&&*known.resource.plural) {
+            found.push(known.resource.clone());
+        }
+    }
+    found
+}
+
+fn owner_uids(object: &Object) -> Vec<String> {
+    let owners = object.owner_references().into_iter();
+    owners.map(|owner| owner.uid.into_owned()).collect()
+}
+
+/// A kind, what is known of it, and a way to have one of its objects looked at.
+struct Kind {
+    resource: Resource,
+    informer: Informer,
+    trigger: mpsc::Sender<ObjectKey>,
 }
 
 struct Collector {
     cluster: Cluster,
-    informers: Vec<(Resource, Informer)>,
+    kinds: Vec<Kind>,
 }
 
 impl Collector {
-    /// Looks at the objects of a kind. Whatever happens to a possible owner matters to its dependents, so each kind
-    /// is triggered by all others.
-    fn collect_all(self: Arc<Self>, kind: Resource) -> Task {
-        let mut controller = self.cluster.controller("garbage", &kind);
-        for (_, owner) in &self.informers {
-            let (dependents, own) = (self.clone(), kind.clone());
-            let mapping = Arc::new(move |owner: &Object| dependents.dependent_keys(&own, owner));
-            controller = controller.watches(owner.clone(), mapping, None);
+    /// Has the dependents of every object of a kind looked at that goes or is about to.
+    async fn follow(self: Arc<Self>, place: usize) {
+        let mut changes = self.kinds[place].informer.subscribe(SubscribeOptions::default());
+        loop {
+            let notice = tokio::select! {
+                () = self.cluster.stop.cancelled() => return,
+                notice = changes.next() => notice,
+            };
+            match notice {
+                Some(Notice::Change(Delta::Deleted { last, .. })) => self.trigger_dependents(&last).await,
+                Some(Notice::Change(change)) if change.object().is_deleting() => {
+                    self.trigger_dependents(change.object()).await;
+                }
+                Some(_) => {}
+                None => return,
+            }
         }
-        let collector = self.clone();
-        self.cluster.run(controller, move |_, request| {
-            let (collector, kind) = (collector.clone(), kind.clone());
-            async move { collector.collect(&kind, request).await }
-        })
     }
 
-    fn dependent_keys(&self, kind: &Resource, owner: &Object) -> Vec<ObjectKey> {
-        let Some((_, informer)) = self.informers.iter().find(|(known, _)| known == kind) else {
-            return Vec::new();
-        };
-        let snapshot = informer.store().snapshot();
-        let Ok(dependents) = snapshot.by_index(BY_OWNER, owner.uid()) else {
-            return Vec::new();
-        };
-        dependents.map(Object::key).collect()
+    async fn trigger_dependents(&self, owner: &Object) {
+        for kind in &self.kinds {
+            for dependent in kind.dependents(owner) {
+                // A controller that has ended needs to know nothing.
+                let _ = kind.trigger.send(dependent.key()).await;
+            }
+        }
     }
 
     async fn collect(&self, kind: &Resource, request: Request) -> Result<Action, Error> {
@@ -194,22 +222,28 @@ impl Collector {
         }
     }
 
-    fn is_known(&self, kind: &Resource, key: &ObjectKey, uid: &str) -> bool {
-        let mut informers = self.informers.iter();
-        let informer = informers.find(|(known, _)| known == kind);
-        let known = informer.and_then(|(_, informer)| informer.store().get(key));
+    fn is_known(&self, resource: &Resource, key: &ObjectKey, uid: &str) -> bool {
+        let mut kinds = self.kinds.iter();
+        let kind = kinds.find(|kind| kind.resource == *resource);
+        let known = kind.and_then(|kind| kind.informer.store().get(key));
         known.is_some_and(|known| known.uid() == uid)
     }
 
     fn dependents(&self, owner: &Object) -> Vec<(Resource, Object)> {
         let mut found = Vec::new();
-        for (kind, informer) in &self.informers {
-            let snapshot = informer.store().snapshot();
-            if let Ok(dependents) = snapshot.by_index(BY_OWNER, owner.uid()) {
-                found.extend(dependents.map(|dependent| (kind.clone(), dependent.clone())));
-            }
+        for kind in &self.kinds {
+            let dependents = kind.dependents(owner).into_iter();
+            found.extend(dependents.map(|dependent| (kind.resource.clone(), dependent)));
         }
         found
+    }
+}
+
+impl Kind {
+    fn dependents(&self, owner: &Object) -> Vec<Object> {
+        let snapshot = self.informer.store().snapshot();
+        let dependents = snapshot.by_index(BY_OWNER, owner.uid()).into_iter();
+        dependents.flatten().cloned().collect()
     }
 }
 
