@@ -67,16 +67,24 @@ fn has_ports(slice: &Item, ports: &[Value]) -> bool {
 fn wanted(service: &Item, targets: &[Target]) -> Vec<(Vec<Value>, Vec<Value>)> {
     let mut by_ports: BTreeMap<String, (Vec<Value>, Vec<Value>)> = BTreeMap::new();
     for target in targets {
-        let key = json!(target.ports).to_string();
-        let (_, endpoints) = by_ports
-            .entry(key)
-            .or_insert_with(|| (target.ports.clone(), Vec::new()));
+        let ports = named(&target.ports);
+        let key = json!(ports).to_string();
+        let (_, endpoints) = by_ports.entry(key).or_insert_with(|| (ports, Vec::new()));
         endpoints.push(endpoint(service, target));
     }
     if by_ports.is_empty() {
         return vec![(Vec::new(), Vec::new())];
     }
     by_ports.into_values().collect()
+}
+
+/// In a slice every port has a name, if only an empty one.
+fn named(ports: &[Value]) -> Vec<Value> {
+    let mut ports = ports.to_vec();
+    for port in ports.iter_mut().filter(|port| port["name"].is_null()) {
+        port["name"] = json!("");
+    }
+    ports
 }
 
 fn endpoint(service: &Item, target: &Target) -> Value {
