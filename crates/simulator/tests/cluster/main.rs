@@ -7,5 +7,6 @@ mod disruption_budgets;
 mod endpoints;
 mod housekeeping;
 mod jobs;
+mod simulation;
 mod stateful_sets;
 mod support;
