@@ -208,3 +208,41 @@ async fn kinds_without_rules_have_their_defaults() {
         assert_eq!(created["spec"], filled, "{path}");
     }
 }
+
+#[tokio::test]
+async fn a_job_is_labelled_as_its_pods_and_keeps_its_template() {
+    const JOBS: &str = "/apis/batch/v1/namespaces/default/jobs";
+    let registry = registry().await;
+    let spec = json!({"restartPolicy": "Never", "containers": [{"name": "c", "image": "i:1"}]});
+    let job = json!({"metadata": {"name": "j"}, "spec": {"template": {"spec": spec}}});
+    let job = send(&registry, "POST", JOBS, job).await.unwrap();
+    assert_eq!(
+        job["metadata"]["labels"],
+        job["spec"]["template"]["metadata"]["labels"]
+    );
+    assert_eq!(job["metadata"]["labels"]["job-name"], "j");
+    let change = json!({"spec": {"template": {"spec": {"containers": [{"name": "c", "image": "i:2"}]}}}});
+    let refusal = send(&registry, "PATCH", &format!("{JOBS}/j"), change)
+        .await
+        .unwrap_err();
+    let quoted = r#""Spec":{"Volumes":null,"InitContainers":null,"Containers":[{"Name":"c","Image":"i:2","Command":null,"#;
+    assert!(refusal.message.contains(quoted), "{refusal}");
+    assert!(refusal.message.ends_with(": field is immutable"), "{refusal}");
+}
+
+#[tokio::test]
+async fn a_node_keeps_its_range() {
+    const NODES: &str = "/api/v1/nodes";
+    let registry = registry().await;
+    let node = json!({"metadata": {"name": "n"}, "spec": {"podCIDR": "10.1.0.0/24"}});
+    let node = send(&registry, "POST", NODES, node).await.unwrap();
+    assert_eq!(node["spec"]["podCIDRs"], json!(["10.1.0.0/24"]));
+    let change = json!({"spec": {"podCIDR": "10.2.0.0/24"}});
+    let refusal = send(&registry, "PATCH", &format!("{NODES}/n"), change)
+        .await
+        .unwrap_err();
+    assert_eq!(
+        refusal.message,
+        "Node \"n\" is invalid: spec.podCIDRs: Forbidden: node updates may not change podCIDR except from \"\" to valid"
+    );
+}

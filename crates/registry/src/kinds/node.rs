@@ -15,12 +15,7 @@ const NOT_READY: &str = "node.kubernetes.io/not-ready";
 pub(super) const HOOKS: Hooks = Hooks {
     default: |node| {
         default_allocatable(node);
-        let Some(range) = node["spec"].get("podCIDR").cloned() else {
-            return;
-        };
-        if node["spec"].get("podCIDRs").is_none() && range != "" {
-            node["spec"]["podCIDRs"] = json!([range]);
-        }
+        sync_ranges(node);
     },
     prepare_for_create: taint_until_ready,
     faults,
@@ -30,6 +25,14 @@ pub(super) const HOOKS: Hooks = Hooks {
     },
     ..PLAIN
 };
+
+/// The one range that older clients know is the first of all.
+fn sync_ranges(node: &mut Value) {
+    let first = node["spec"]["podCIDR"].clone();
+    if first.as_str().is_some_and(|first| !first.is_empty()) && node["spec"]["podCIDRs"][0] != first {
+        node["spec"]["podCIDRs"] = json!([first]);
+    }
+}
 
 /// A node that keeps nothing for itself gives pods all it has.
 fn default_allocatable(node: &mut Value) {

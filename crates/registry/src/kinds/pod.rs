@@ -19,6 +19,7 @@ mod volume_rules;
 mod warnings;
 
 pub(super) use defaults::default_spec;
+pub(super) use go_structs::template as template_in_go;
 pub(super) use spec_rules::check_spec;
 pub(super) use warnings::{warn_name, warn_template};
 

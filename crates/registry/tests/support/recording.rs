@@ -301,7 +301,7 @@ impl Target {
                 "status" => Part::Status,
                 "approval" => Part::Approval,
                 "ephemeralcontainers" => Part::EphemeralContainers,
-                "finalize" => Part::Whole,
+                "finalize" => Part::Finalize,
                 "resize" => Part::Resize,
                 _ => Part::Object,
             },

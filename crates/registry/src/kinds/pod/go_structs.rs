@@ -1,5 +1,5 @@
 //! A pod's spec as Go prints its own structs: every field by its Go name, those that nobody set too. Kubernetes shows
-//! the change of a pod as the difference of two such texts.
+//! the change of a pod as the difference of two such texts, and quotes the template of a job as one.
 //!
 //! The layout is data. A line is a struct and its fields in order; a field without a mark is a text, and marks say what
 //! else it is:
@@ -12,7 +12,6 @@
 //! ```
 
 use std::collections::HashMap;
-use std::fmt::Write as _;
 use std::sync::LazyLock;
 
 use serde_json::{Value, json};
@@ -25,7 +24,8 @@ PodSpec Volumes*Volume InitContainers*Container Containers*Container EphemeralCo
   Hostname Subdomain SetHostnameAsFQDN? Affinity?Affinity SchedulerName Tolerations*Toleration HostAliases*HostAlias \
   PriorityClassName Priority? PreemptionPolicy? DNSConfig?PodDNSConfig ReadinessGates*PodReadinessGate \
   RuntimeClassName? Overhead? EnableServiceLinks? TopologySpreadConstraints*TopologySpreadConstraint OS?PodOS \
-  SchedulingGates*PodSchedulingGate ResourceClaims*PodResourceClaim Resources?ResourceRequirements HostnameOverride?
+  SchedulingGates*PodSchedulingGate ResourceClaims*PodResourceClaim Resources?ResourceRequirements HostnameOverride? \
+  SchedulingGroup? EvictionResponders?
 Container Name Image Command? Args? WorkingDir Ports*ContainerPort EnvFrom*EnvFromSource Env*EnvVar \
   Resources=ResourceRequirements ResizePolicy*ContainerResizePolicy RestartPolicy? \
   RestartPolicyRules*ContainerRestartRule VolumeMounts*VolumeMount VolumeDevices*VolumeDevice LivenessProbe?Probe \
@@ -124,102 +124,140 @@ static STRUCTS: LazyLock<HashMap<&str, Vec<&str>>> = LazyLock::new(|| {
 
 /// A spec, line by line.
 pub(super) fn lines(spec: &Value) -> Vec<String> {
-    let mut spec = spec.clone();
-    for name in SANDBOX {
-        if let Some(value) = spec.get(name).cloned() {
-            spec["securityContext"][name] = value;
+    let mut printer = Printer::default();
+    printer.spec(spec, 0);
+    printer.out.lines().map(str::to_owned).collect()
+}
+
+/// A template for pods on one line, as the texts of faults quote it.
+pub(in super::super) fn template(template: &Value) -> String {
+    let mut printer = Printer {
+        compact: true,
+        ..Printer::default()
+    };
+    // Metadata has JSON names even in Go's own structs, and stands as if it were part of the template.
+    let metadata = template["metadata"].as_object().into_iter().flatten();
+    printer.out.push('{');
+    for (name, value) in metadata {
+        printer.key(name);
+        printer.plain(value, 1);
+        printer.out.push(',');
+    }
+    printer.key("Spec");
+    printer.spec(&template["spec"], 1);
+    printer.out.push('}');
+    printer.out
+}
+
+#[derive(Default)]
+struct Printer {
+    out: String,
+    compact: bool,
+}
+
+impl Printer {
+    fn spec(&mut self, spec: &Value, depth: usize) {
+        let mut spec = spec.clone();
+        for name in SANDBOX {
+            if let Some(value) = spec.get(name).cloned() {
+                spec["securityContext"][name] = value;
+            }
+        }
+        self.structure("PodSpec", &spec, depth);
+    }
+
+    fn structure(&mut self, name: &str, value: &Value, depth: usize) {
+        self.out.push('{');
+        let mut first = true;
+        self.members(name, value, depth + 1, &mut first);
+        self.new_line(depth);
+        self.out.push('}');
+    }
+
+    fn members(&mut self, name: &str, value: &Value, depth: usize, first: &mut bool) {
+        for token in STRUCTS.get(name).into_iter().flatten() {
+            if let Some(inner) = token.strip_prefix('+') {
+                self.members(inner, value, depth, first);
+                continue;
+            }
+            if !std::mem::replace(first, false) {
+                self.out.push(',');
+            }
+            self.new_line(depth);
+            let end = token.find(['?', '#', '!', '%', '=', '*']).unwrap_or(token.len());
+            let (field, mark) = token.split_at(end);
+            self.key(field);
+            self.member(mark, &value[json_name(field)], depth);
         }
     }
-    let mut text = String::new();
-    structure("PodSpec", &spec, 0, &mut text);
-    text.lines().map(str::to_owned).collect()
-}
 
-fn structure(name: &str, value: &Value, depth: usize, out: &mut String) {
-    out.push('{');
-    let mut first = true;
-    members(name, value, depth + 1, &mut first, out);
-    new_line(depth, out);
-    out.push('}');
-}
-
-fn members(name: &str, value: &Value, depth: usize, first: &mut bool, out: &mut String) {
-    for token in STRUCTS.get(name).into_iter().flatten() {
-        if let Some(inner) = token.strip_prefix('+') {
-            members(inner, value, depth, first, out);
-            continue;
+    fn member(&mut self, mark: &str, value: &Value, depth: usize) {
+        let (mark, inner) = mark.split_at(usize::from(!mark.is_empty()));
+        match (mark, value) {
+            ("=", value) => self.structure(inner, value, depth),
+            ("*" | "?", Value::Null) => self.out.push_str("null"),
+            ("*", value) => {
+                let items = value.as_array().into_iter().flatten();
+                self.list(['[', ']'], items, depth, |printer, item| {
+                    printer.structure(inner, item, depth + 1);
+                });
+            }
+            ("?", value) if !inner.is_empty() => self.structure(inner, value, depth),
+            ("#" | "%", Value::Null) => self.out.push('0'),
+            ("!", Value::Null) => self.out.push_str("false"),
+            ("", Value::Null) => self.out.push_str("\"\""),
+            (_, value) => self.plain(value, depth),
         }
-        if !std::mem::replace(first, false) {
-            out.push(',');
-        }
-        new_line(depth, out);
-        let end = token.find(['?', '#', '!', '%', '=', '*']).unwrap_or(token.len());
-        let (field, mark) = token.split_at(end);
-        let _ = write!(out, "{field:?}: ");
-        member(mark, &value[json_name(field)], depth, out);
     }
-}
 
-fn member(mark: &str, value: &Value, depth: usize, out: &mut String) {
-    let (mark, inner) = mark.split_at(usize::from(!mark.is_empty()));
-    match (mark, value) {
-        ("=", value) => structure(inner, value, depth, out),
-        ("*" | "?", Value::Null) => out.push_str("null"),
-        ("*", value) => {
-            let items: Vec<&Value> = value.as_array().into_iter().flatten().collect();
-            list('[', ']', items.into_iter(), depth, out, |item, out| {
-                structure(inner, item, depth + 1, out);
-            });
+    /// A value that is no struct of Go's.
+    fn plain(&mut self, value: &Value, depth: usize) {
+        match value {
+            Value::Array(items) if !items.is_empty() => {
+                self.list(['[', ']'], items.iter(), depth, |printer, item| {
+                    printer.plain(item, depth + 1);
+                });
+            }
+            Value::Object(fields) if !fields.is_empty() => {
+                self.list(['{', '}'], fields.iter(), depth, |printer, (name, value)| {
+                    printer.key(name);
+                    printer.plain(value, depth + 1);
+                });
+            }
+            scalar => self.out.push_str(&go_json(scalar)),
         }
-        ("?", value) if !inner.is_empty() => structure(inner, value, depth, out),
-        ("#" | "%", Value::Null) => out.push('0'),
-        ("!", Value::Null) => out.push_str("false"),
-        ("", Value::Null) => out.push_str("\"\""),
-        (_, value) => plain(value, depth, out),
     }
-}
 
-/// A value that is no struct of Go's.
-fn plain(value: &Value, depth: usize, out: &mut String) {
-    match value {
-        Value::Array(items) if !items.is_empty() => {
-            list('[', ']', items.iter(), depth, out, |item, out| {
-                plain(item, depth + 1, out)
-            });
+    fn list<T>(
+        &mut self,
+        [open, close]: [char; 2],
+        items: impl Iterator<Item = T>,
+        depth: usize,
+        print: impl Fn(&mut Self, T),
+    ) {
+        self.out.push(open);
+        for (index, item) in items.enumerate() {
+            if index > 0 {
+                self.out.push(',');
+            }
+            self.new_line(depth + 1);
+            print(self, item);
         }
-        Value::Object(fields) if !fields.is_empty() => {
-            list('{', '}', fields.iter(), depth, out, |(name, value), out| {
-                let _ = write!(out, "{}: ", go_json(&json!(name)));
-                plain(value, depth + 1, out);
-            });
-        }
-        scalar => out.push_str(&go_json(scalar)),
+        self.new_line(depth);
+        self.out.push(close);
     }
-}
 
-fn list<T>(
-    open: char,
-    close: char,
-    items: impl Iterator<Item = T>,
-    depth: usize,
-    out: &mut String,
-    print: impl Fn(T, &mut String),
-) {
-    out.push(open);
-    for (index, item) in items.enumerate() {
-        if index > 0 {
-            out.push(',');
-        }
-        new_line(depth + 1, out);
-        print(item, out);
+    fn key(&mut self, name: &str) {
+        self.out.push_str(&go_json(&json!(name)));
+        self.out.push_str(if self.compact { ":" } else { ": " });
     }
-    new_line(depth, out);
-    out.push(close);
-}
 
-fn new_line(depth: usize, out: &mut String) {
-    out.push('\n');
-    out.extend(std::iter::repeat_n(' ', depth));
+    fn new_line(&mut self, depth: usize) {
+        if !self.compact {
+            self.out.push('\n');
+            self.out.extend(std::iter::repeat_n(' ', depth));
+        }
+    }
 }
 
 /// `DNSPolicy` is `dnsPolicy`, `TTY` is `tty`.

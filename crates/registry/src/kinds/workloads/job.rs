@@ -1,11 +1,12 @@
 //! Jobs: pods that end.
 
 use serde_json::{Value, json};
-use watchkeeper_meta::FieldError;
 use watchkeeper_meta::validation::label_selector;
+use watchkeeper_meta::{BadValue, FieldError};
 
 use super::super::defaulting::{fill, items_mut, object_mut};
 use super::super::place::{Faults, Place};
+use super::super::pod::template_in_go;
 use super::super::{Hooks, PLAIN};
 use super::replication_controller::fill_empty;
 use super::template_rules::{check_ends, check_selected, check_template};
@@ -18,19 +19,17 @@ const CONTROLLER_UID: &str = "batch.kubernetes.io/controller-uid";
 
 pub(in super::super) const HOOKS: Hooks = Hooks {
     default: |job| {
-        let labels = job["spec"]["template"]["metadata"]["labels"].clone();
         if let Some(spec) = object_mut(job, "spec") {
             default(spec);
         }
-        if labels.is_object() {
-            metadata::of(job);
-            fill_empty(&mut job["metadata"], "labels", &labels);
-        }
+        label_as_its_pods(job);
     },
     prepare_for_create: |job| {
         if job["spec"]["manualSelector"] != true {
             select_own_pods(job);
         }
+        // Kubernetes defaults once more when it reads what it has stored.
+        label_as_its_pods(job);
     },
     faults: |job| {
         let mut faults = Vec::new();
@@ -44,6 +43,15 @@ pub(in super::super) const HOOKS: Hooks = Hooks {
     warn: super::warn,
     ..PLAIN
 };
+
+/// A job without labels has those of its pods.
+fn label_as_its_pods(job: &mut Value) {
+    let labels = job["spec"]["template"]["metadata"]["labels"].clone();
+    if labels.is_object() {
+        metadata::of(job);
+        fill_empty(&mut job["metadata"], "labels", &labels);
+    }
+}
 
 fn default(spec: &mut Value) {
     if spec.get("completions").is_none() && spec.get("parallelism").is_none() {
@@ -166,5 +174,12 @@ fn check_change(job: &Value, live: &Value) -> Vec<FieldError> {
         // A suspended job that never ran may still be told where to run.
         .filter(|name| *name != "template" || live["spec"]["suspend"] != true)
         .flat_map(|name| immutable(job, live, &["spec", name]))
+        .map(|fault| match fault.field.to_string().as_str() {
+            "spec.template" => FieldError {
+                value: BadValue::Printed(template_in_go(&job["spec"]["template"])),
+                ..fault
+            },
+            _ => fault,
+        })
         .collect()
 }
