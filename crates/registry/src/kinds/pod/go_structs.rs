@@ -47,16 +47,16 @@ ResourceClaim Name Request
 ContainerResizePolicy ResourceName RestartPolicy
 ContainerRestartRule Action ExitCodes?ContainerRestartRuleOnExitCodes
 ContainerRestartRuleOnExitCodes Operator Values?
-VolumeMount Name ReadOnly! RecursiveReadOnly? MountPath SubPath MountPropagation? SubPathExpr
+VolumeMount Name ReadOnly! RecursiveReadOnly? MountPath SubPath MountPropagation? SubPathExpr BindMountOptions?
 VolumeDevice Name DevicePath
-Probe +Handler InitialDelaySeconds# TimeoutSeconds# PeriodSeconds# SuccessThreshold# FailureThreshold# \
+Probe +ProbeHandler InitialDelaySeconds# TimeoutSeconds# PeriodSeconds# SuccessThreshold# FailureThreshold# \
   TerminationGracePeriodSeconds?
-Handler Exec?ExecAction HTTPGet?HTTPGetAction TCPSocket?TCPSocketAction GRPC?GRPCAction
+ProbeHandler Exec?ExecAction HTTPGet?HTTPGetAction TCPSocket?TCPSocketAction GRPC?GRPCAction
 ExecAction Command?
-HTTPGetAction Path Port% Host Scheme HTTPHeaders*HTTPHeader
+HTTPGetAction Path Port% Host Scheme HTTPHeaders*HTTPHeader Protocol?
 HTTPHeader Name Value
 TCPSocketAction Port% Host
-GRPCAction Port# Service?
+GRPCAction Port% Service? Mode?
 Lifecycle PostStart?LifecycleHandler PreStop?LifecycleHandler StopSignal?
 LifecycleHandler Exec?ExecAction HTTPGet?HTTPGetAction TCPSocket?TCPSocketAction Sleep?SleepAction
 SleepAction Seconds#
@@ -73,23 +73,24 @@ PodSecurityContext HostNetwork! HostPID! HostIPC! ShareProcessNamespace? HostUse
   AppArmorProfile?Profile SELinuxChangePolicy?
 Sysctl Name Value
 LocalObjectReference Name
-Volume Name HostPath?HostPath EmptyDir?EmptyDir GCEPersistentDisk? AWSElasticBlockStore? GitRepo? Secret?SecretSource \
-  NFS?NFS ISCSI? Glusterfs? PersistentVolumeClaim?PersistentVolumeClaim RBD? Quobyte? FlexVolume? Cinder? CephFS? \
-  Flocker? DownwardAPI? FC? AzureFile? ConfigMap?ConfigMapSource VsphereVolume? AzureDisk? PhotonPersistentDisk? \
-  Projected? PortworxVolume? ScaleIO? StorageOS? CSI? Ephemeral? Image?ImageSource
-HostPath Path Type?
-EmptyDir Medium SizeLimit? Mode?
-SecretSource SecretName Items*KeyToPath DefaultMode? Optional?
-ConfigMapSource Name Items*KeyToPath DefaultMode? Optional?
-KeyToPath Key Path Mode?
-NFS Server Path ReadOnly!
-PersistentVolumeClaim ClaimName ReadOnly!
-ImageSource Reference PullPolicy
+Volume Name HostPath?HostPathVolumeSource EmptyDir?EmptyDirVolumeSource GCEPersistentDisk? AWSElasticBlockStore? \
+  GitRepo? Secret?SecretVolumeSource NFS?NFSVolumeSource ISCSI? Glusterfs? \
+  PersistentVolumeClaim?PersistentVolumeClaimVolumeSource RBD? Quobyte? FlexVolume? Cinder? CephFS? Flocker? \
+  DownwardAPI? FC? AzureFile? ConfigMap?ConfigMapVolumeSource VsphereVolume? AzureDisk? PhotonPersistentDisk? \
+  Projected? PortworxVolume? ScaleIO? StorageOS? CSI? Ephemeral? Image?ImageVolumeSource
+HostPathVolumeSource Path Type?
+EmptyDirVolumeSource Medium SizeLimit? Mode?
+SecretVolumeSource SecretName Items*KeyToPath DefaultMode? Optional? DefaultUser?
+ConfigMapVolumeSource Name Items*KeyToPath DefaultMode? Optional? DefaultUser?
+KeyToPath Key Path Mode? User?
+NFSVolumeSource Server Path ReadOnly!
+PersistentVolumeClaimVolumeSource ClaimName ReadOnly!
+ImageVolumeSource Reference PullPolicy
 Affinity NodeAffinity? PodAffinity? PodAntiAffinity?
 Toleration Key Operator Value Effect TolerationSeconds?
 HostAlias IP Hostnames?
-PodDNSConfig Nameservers? Searches? Options*DNSOption
-DNSOption Name Value?
+PodDNSConfig Nameservers? Searches? Options*PodDNSConfigOption
+PodDNSConfigOption Name Value?
 PodReadinessGate ConditionType
 TopologySpreadConstraint MaxSkew# TopologyKey WhenUnsatisfiable LabelSelector? MinDomains? NodeAffinityPolicy? \
   NodeTaintsPolicy? MatchLabelKeys?
@@ -279,14 +280,47 @@ fn json_name(field: &str) -> String {
 mod tests {
     use super::*;
 
+    /// Structs that are called as in the API have its fields, wherever Go puts them.
+    #[test]
+    fn the_layout_has_every_field() {
+        let schema = watchkeeper_wire::schema::Schema::builtin();
+        for (name, tokens) in STRUCTS.iter() {
+            let Some(known) = schema.type_named(&format!("core/v1.{name}")) else {
+                continue;
+            };
+            let names: Vec<String> = tokens
+                .iter()
+                .map(|token| {
+                    json_name(
+                        token
+                            .split(['?', '#', '!', '%', '=', '*'])
+                            .next()
+                            .unwrap_or_default(),
+                    )
+                })
+                .collect();
+            let is_elsewhere = |field: &str| SANDBOX.contains(&field) || field == "serviceAccount";
+            let embeds = tokens.iter().any(|token| token.starts_with('+'));
+            for field in schema
+                .fields(known)
+                .iter()
+                .filter(|field| !is_elsewhere(&field.name))
+            {
+                assert!(
+                    embeds || names.contains(&field.name.to_string()),
+                    "{name} has no {}",
+                    field.name
+                );
+            }
+        }
+    }
+
     #[test]
     fn every_struct_is_laid_out() {
         for token in STRUCTS.values().flatten() {
-            let name = token.trim_start_matches(|c: char| c == '+');
-            let inner = if token.starts_with('+') {
-                Some(name)
-            } else {
-                token.split_once(['=', '*', '?']).map(|(_, inner)| inner)
+            let inner = match token.strip_prefix('+') {
+                Some(name) => Some(name),
+                None => token.split_once(['=', '*', '?']).map(|(_, inner)| inner),
             };
             if let Some(inner) = inner.filter(|inner| !inner.is_empty()) {
                 assert!(STRUCTS.contains_key(inner), "{inner}");
