@@ -34,10 +34,7 @@ const NEEDS_SERVER: &[&str] = &[
 ];
 
 /// What is known to differ, and why.
-const DIFFERS: &[(&str, &str)] = &[(
-    "apply/pod.json env-immutable",
-    "the change is told in fields, not as a difference of Go structs",
-)];
+const DIFFERS: &[(&str, &str)] = &[];
 
 #[tokio::test]
 async fn writes_are_answered_as_recorded() {
