@@ -19,6 +19,8 @@ const NAME: &str = "web";
 const NAMESPACE: &str = "default";
 /// Enough for a steady mean; the store keeps their history.
 const ROUNDS: usize = 2_000;
+/// Short enough that some are not disturbed.
+const BATCH: usize = 50;
 const APPLY: PatchKind = PatchKind::Apply { force: true };
 
 #[tokio::main(flavor = "current_thread")]
@@ -81,20 +83,28 @@ impl Bench {
         })
     }
 
-    /// Prints the mean CPU time of a write, over all threads of the process. Bodies are made beforehand: that is the
-    /// client's work.
+    /// Prints the mean CPU time of a write, over all threads of the process, and that of the quickest batch: what
+    /// others do on the machine slows all but a few. Bodies are made beforehand: that is the client's work.
     async fn measure(&self, name: &str, write: Write) -> Result<(), Box<dyn std::error::Error>> {
         let bodies: Vec<String> = (0..=ROUNDS).map(|round| write.body(round).to_string()).collect();
         self.write(write, &bodies[0]).await?;
-        let start = cpu_time()?;
-        for body in &bodies[1..] {
-            self.write(write, body).await?;
+        let (mut total, mut best) = (Duration::ZERO, Duration::MAX);
+        for batch in bodies[1..].chunks(BATCH) {
+            let start = cpu_time()?;
+            for body in batch {
+                self.write(write, body).await?;
+            }
+            let spent = cpu_time()? - start;
+            total += spent;
+            best = best.min(spent / u32::try_from(batch.len())?);
         }
-        let each = (cpu_time()? - start) / u32::try_from(ROUNDS)?;
+        let mean = total / u32::try_from(ROUNDS)?;
+        let micros = |time: Duration| time.as_nanos() as f64 / 1e3;
         println!(
-            "{name:<24}{:>8.1} µs  {:>8.0} per second and core",
-            each.as_nanos() as f64 / 1e3,
-            1.0 / each.as_secs_f64()
+            "{name:<24}{:>8.1} µs mean{:>8.1} µs best{:>8.0} per second and core",
+            micros(mean),
+            micros(best),
+            1.0 / mean.as_secs_f64()
         );
         Ok(())
     }

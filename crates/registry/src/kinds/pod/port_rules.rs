@@ -5,10 +5,10 @@ use std::collections::HashSet;
 use serde_json::Value;
 use watchkeeper_meta::FieldError;
 
+use super::super::check::port_name;
 use super::super::place::{Faults, Place};
 
 const PROTOCOLS: &[&str] = &["SCTP", "TCP", "UDP"];
-const MAX_NAME: usize = 15;
 
 pub(super) const OUT_OF_RANGE: &str = "must be between 1 and 65535, inclusive";
 
@@ -85,30 +85,4 @@ pub(super) fn check_host_ports(containers: &Place<'_, '_>, faults: &mut Faults) 
             }
         }
     }
-}
-
-/// Why a text is not the name of a port.
-fn port_name(name: &str) -> Vec<String> {
-    let is_known = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
-    let mut reasons = Vec::new();
-    let mut add = |broken: bool, reason: &str| {
-        if broken {
-            reasons.push(reason.to_owned());
-        }
-    };
-    add(name.len() > MAX_NAME, "must be no more than 15 characters");
-    add(
-        !name.chars().all(is_known),
-        "must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)",
-    );
-    add(
-        !name.contains(|c: char| c.is_ascii_lowercase()),
-        "must contain at least one letter (a-z)",
-    );
-    add(name.contains("--"), "must not contain consecutive hyphens");
-    add(
-        name.starts_with('-') || name.ends_with('-'),
-        "must not begin or end with a hyphen",
-    );
-    reasons
 }
