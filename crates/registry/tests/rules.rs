@@ -246,3 +246,27 @@ async fn a_node_keeps_its_range() {
         "Node \"n\" is invalid: spec.podCIDRs: Forbidden: node updates may not change podCIDR except from \"\" to valid"
     );
 }
+
+#[tokio::test]
+async fn a_claim_template_may_say_what_it_is() {
+    const SETS: &str = "/apis/apps/v1/namespaces/default/statefulsets";
+    let registry = registry().await;
+    let claim = json!({
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": "data"},
+        "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
+    });
+    let spec = json!({
+        "selector": {"matchLabels": {"a": "b"}},
+        "template": {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i:1"}]}},
+        "volumeClaimTemplates": [claim],
+    });
+    let set = json!({"metadata": {"name": "s"}, "spec": spec});
+    let created = send(&registry, "POST", SETS, set.clone()).await.unwrap();
+    let updated = send(&registry, "PUT", &format!("{SETS}/s"), set).await.unwrap();
+    assert_eq!(
+        updated["metadata"]["generation"],
+        created["metadata"]["generation"]
+    );
+}
