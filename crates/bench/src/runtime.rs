@@ -52,7 +52,7 @@ const SCENARIOS: [Scenario; 5] = [
     Scenario {
         name: "latency",
         then: None,
-        measures: &[("p50", "ms"), ("p99", "ms")],
+        measures: &[("p50", "ms"), ("p99", "ms"), ("write answered, p50", "ms")],
     },
     Scenario {
         name: "relist, 0 % changed",

@@ -91,13 +91,16 @@ async fn latency(
 ) -> Result<()> {
     let (namespace, name) = LATENCY_POD;
     let pod = Api::<Pod>::namespaced(client, namespace);
-    let mut times = Vec::new();
+    let (mut answers, mut times) = (Vec::new(), Vec::new());
     for write in 0..LATENCY_WRITES {
         let value = format!("{}-{write}", std::process::id());
         let patch = Patch::Merge(json!({"metadata": {"annotations": {"write": value}}}));
         let params = PatchParams::default();
         let began = Instant::now();
-        let patching = pod.patch(name, &params, &patch);
+        let patching = async {
+            let patched = pod.patch(name, &params, &patch).await;
+            patched.map(|_| began.elapsed())
+        };
         let seeing = async {
             while let Some(event) = events.next().await {
                 if let Event::Apply(pod) = event?
@@ -110,10 +113,11 @@ async fn latency(
             bail!("the stream has ended")
         };
         let (patched, seen) = tokio::join!(patching, seeing);
-        patched?;
+        answers.push(patched?);
         times.push(seen?);
     }
-    report(&percentiles(&mut times));
+    let ([p50, p99], [answered, _]) = (percentiles(&mut times), percentiles(&mut answers));
+    report(&[p50, p99, answered]);
     Ok(())
 }
 

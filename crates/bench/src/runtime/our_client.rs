@@ -60,13 +60,16 @@ async fn events(changes: &mut Subscription, expected: usize) -> Result<()> {
 async fn latency(api: &DynamicApi, mut changes: Subscription) -> Result<()> {
     let (namespace, name) = LATENCY_POD;
     let pod = api.clone().namespace(namespace);
-    let mut times = Vec::new();
+    let (mut answers, mut times) = (Vec::new(), Vec::new());
     for write in 0..LATENCY_WRITES {
         let value = format!("{}-{write}", std::process::id());
         let patch = json!({"metadata": {"annotations": {"write": value}}});
         let began = Instant::now();
         let options = PatchOptions::default();
-        let patching = pod.patch(name, PatchKind::Merge, &patch, &options);
+        let patching = async {
+            let patched = pod.patch(name, PatchKind::Merge, &patch, &options).await;
+            patched.map(|_| began.elapsed())
+        };
         let seeing = async {
             while let Some(notice) = changes.next().await {
                 if let Notice::Change(delta) = notice
@@ -78,10 +81,11 @@ async fn latency(api: &DynamicApi, mut changes: Subscription) -> Result<()> {
             bail!("the informer has ended")
         };
         let (patched, seen) = tokio::join!(patching, seeing);
-        patched?;
+        answers.push(patched?);
         times.push(seen?);
     }
-    report(&percentiles(&mut times));
+    let ([p50, p99], [answered, _]) = (percentiles(&mut times), percentiles(&mut answers));
+    report(&[p50, p99, answered]);
     Ok(())
 }
 
