@@ -94,6 +94,8 @@ impl Connections {
     fn spawn(&self, place: impl Send + 'static, serving: impl Future<Output = ()> + Send + 'static) {
         let server = self.server.clone();
         let end = self.end.clone();
+        // A future that is moved into another one takes its room twice; thousands of connections may be idle.
+        let serving = Box::pin(serving);
         self.tasks.spawn(async move {
             server.metrics.connection_opened();
             let _ = end.run_until_cancelled(serving).await;
@@ -181,7 +183,7 @@ async fn serve_tls(stream: TcpStream, tls: TlsAcceptor, context: Context) {
     let peer = Peer {
         certified: certificate.and_then(|certificate| user_of(certificate)),
     };
-    serve(stream, peer, protocol, context).await;
+    Box::pin(serve(stream, peer, protocol, context)).await;
 }
 
 async fn serve<IO>(io: IO, peer: Peer, protocol: Protocol, context: Context)
@@ -192,7 +194,9 @@ where
     let draining = server.draining.clone();
     let peer = Arc::new(peer);
     let service = service_fn(move |request| {
-        let answer = filter::serve(server.clone(), peer.clone(), request);
+        // In a box, which goes when the answer has begun: a watch streams for hours, and every future around it would
+        // keep room for what makes an answer.
+        let answer = Box::pin(filter::serve(server.clone(), peer.clone(), request));
         async move { Ok::<_, std::convert::Infallible>(answer.await) }
     });
     let builder = http(protocol, tasks);
