@@ -5,7 +5,10 @@ use std::path::Path;
 use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
+use bytes::Bytes;
 use futures_util::{StreamExt, TryStreamExt, stream};
+use http::Request;
+use http_body_util::BodyExt;
 use k8s_openapi::api::core::v1::{Namespace, Pod};
 use kube::api::{Api, DynamicObject, ListParams, WatchParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
@@ -13,7 +16,7 @@ use kube::core::ApiResource;
 use rustix::time::{ClockId, clock_gettime};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use watchkeeper_client::{Client, DynamicApi, ListItem, ResourceType};
+use watchkeeper_client::{Client, DynamicApi, ListItem, ResourceType, SendOptions};
 use watchkeeper_meta::{GetOptions, ListOptions, WatchOptions};
 
 use super::fill::{client, core};
@@ -41,6 +44,10 @@ enum Ask {
         plural: &'static str,
         json: bool,
     },
+    /// Ours: the bytes of a list in protobuf, and nothing else.
+    Bytes,
+    /// The same by kube's transport.
+    KubeBytes,
     /// Ours: objects are looked at and dropped as they arrive.
     Stream {
         plural: &'static str,
@@ -73,6 +80,7 @@ const fn case(subject: &'static str, name: &'static str, ask: Ask) -> Case {
     Case { subject, name, ask }
 }
 
+const POD_BYTES: &str = "bytes of the list of pods, protobuf";
 const POD_STRUCTS: &str = "list of pods into structs";
 const POD_OBJECTS: &str = "list of pods of any kind";
 const NAMESPACE_STRUCTS: &str = "list of namespaces into structs";
@@ -82,7 +90,9 @@ const GETS_1: &str = "4,000 gets, one after another";
 const GETS_16: &str = "4,000 gets, 16 at once";
 
 /// Those of one subject follow each other, kube's last.
-pub(super) const CASES: [Case; 18] = [
+pub(super) const CASES: [Case; 20] = [
+    case(POD_BYTES, "ours, HTTP/2", Ask::Bytes),
+    case(POD_BYTES, "kube, HTTP/1.1", Ask::KubeBytes),
     case(POD_STRUCTS, "ours, protobuf", Ask::Pods { json: false }),
     case(POD_STRUCTS, "ours, JSON", Ask::Pods { json: true }),
     case(POD_STRUCTS, "kube", Ask::KubePods),
@@ -205,6 +215,8 @@ impl Ask {
                 ensure!(list.undecodable.is_empty());
                 Ok(Box::new(list))
             }
+            Self::Bytes => bytes(client(kubeconfig)?).await,
+            Self::KubeBytes => kube_bytes(kube(kubeconfig).await?).await,
             Self::Stream { plural } => look_at_each(client(kubeconfig)?.dynamic(core(plural)?)).await,
             Self::Pods { json } => structs::<Pod>(kubeconfig, json).await,
             Self::Namespaces { json } => structs::<Namespace>(kubeconfig, json).await,
@@ -226,6 +238,32 @@ impl Ask {
             Self::KubeGets { at_once } => kube_gets(kube(kubeconfig).await?, at_once).await,
         }
     }
+}
+
+fn list_of_pods<B>(body: B) -> Result<Request<B>> {
+    let request = Request::get("/api/v1/pods").header("accept", "application/vnd.kubernetes.protobuf");
+    Ok(request.body(body)?)
+}
+
+async fn bytes(client: Client) -> Result<Kept> {
+    let request = list_of_pods(Bytes::new())?;
+    let response = client.send(request, &SendOptions::default()).await?;
+    let (mut body, mut length) = (response.into_body(), 0);
+    while let Some(chunk) = body.chunk().await {
+        length += chunk?.len();
+    }
+    Ok(Box::new((client, length)))
+}
+
+async fn kube_bytes(client: kube::Client) -> Result<Kept> {
+    let response = client
+        .send(list_of_pods(kube::client::Body::from(Vec::new()))?)
+        .await?;
+    let (mut body, mut length) = (response.into_body(), 0);
+    while let Some(frame) = body.frame().await {
+        length += frame?.into_data().map_or(0, |data| data.len());
+    }
+    Ok(Box::new((client, length)))
 }
 
 fn form(api: DynamicApi, json: bool) -> DynamicApi {

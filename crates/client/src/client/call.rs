@@ -34,6 +34,8 @@ pub(super) struct Call<'a> {
     watch: bool,
     previous: Option<String>,
     attempts: usize,
+    /// An attempt has begun and is not over.
+    asking: bool,
     /// Where the request is counted.
     series: Option<Arc<Series>>,
     /// The credential has been renewed once already.
@@ -77,6 +79,7 @@ impl<'a> Call<'a> {
             watch: options.watch,
             previous: None,
             attempts: 0,
+            asking: false,
             series,
             renewed: false,
         })
@@ -99,7 +102,9 @@ impl<'a> Call<'a> {
     async fn run_within(&mut self, limit: Duration) -> Result<Response<Body>, Error> {
         let deadline = Instant::now() + limit;
         let Ok(result) = timeout_at(deadline, self.run_attempts()).await else {
-            self.count(None);
+            if self.asking {
+                self.count(None);
+            }
             let previous = self.previous.take();
             return Err(self.error(ErrorKind::Deadline(limit)).after(previous));
         };
@@ -113,7 +118,9 @@ impl<'a> Call<'a> {
         let mut retries = 0;
         loop {
             self.throttle().await;
+            self.asking = true;
             let attempt = self.attempt().await;
+            self.asking = false;
             match &attempt {
                 Ok((response, _)) => self.count(Some(response.status())),
                 // Without a credential nothing was asked.
