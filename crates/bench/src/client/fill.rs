@@ -76,6 +76,10 @@ async fn fill(client: &Client, objects: usize) -> Result<()> {
         .buffer_unordered(WRITERS)
         .try_for_each(async |_| Ok(()))
         .await?;
+    // What the watches see first.
+    let settings = json!({"metadata": {"name": "settings"}});
+    let config_maps = client.dynamic(core("configmaps")?).namespace("default");
+    config_maps.create(&settings, &CreateOptions::default()).await?;
     let numbers = stream::iter(0..objects).map(Ok::<_, anyhow::Error>);
     numbers
         .try_for_each_concurrent(WRITERS, async |number| write_pod(client, number).await)
