@@ -81,6 +81,16 @@ fn collectable() -> Vec<Resource> {
     found
 }
 
+/// The object that goes with a change, or is about to. After a gap in the watch, one that was deleted and created anew
+/// looks as if it had been changed.
+fn leaving(change: &Delta) -> Option<&Object> {
+    match change {
+        Delta::Deleted { last, .. } => Some(last),
+        Delta::Updated { old, new, .. } if old.uid() != new.uid() => Some(old),
+        change => Some(change.object()).filter(|object| object.is_deleting()),
+    }
+}
+
 fn owner_uids(object: &Object) -> Vec<String> {
     let owners = object.owner_references().into_iter();
     owners.map(|owner| owner.uid.into_owned()).collect()
@@ -108,11 +118,12 @@ impl Collector {
                 notice = changes.next() => notice,
             };
             match notice {
-                Some(Notice::Change(Delta::Deleted { last, .. })) => self.trigger_dependents(&last).await,
-                Some(Notice::Change(change)) if change.object().is_deleting() => {
-                    self.trigger_dependents(change.object()).await;
+                Some(Notice::Change(change)) => {
+                    if let Some(owner) = leaving(&change) {
+                        self.trigger_dependents(owner).await;
+                    }
                 }
-                Some(_) => {}
+                Some(Notice::Synced) => {}
                 None => return,
             }
         }

@@ -7,6 +7,7 @@ use watchkeeper_client::{Client, DynamicApi};
 use watchkeeper_meta::{CreateOptions, DeleteOptions, GetOptions, PatchKind, PatchOptions, Resource, Scope};
 use watchkeeper_runtime::factory::{Factory, FactoryOptions, Selection};
 use watchkeeper_runtime::store::Snapshot;
+use watchkeeper_server::Handle;
 use watchkeeper_simulator::SimulatorOptions;
 use watchkeeper_testing::{TestCluster, TestOptions};
 use watchkeeper_wire::schema::resources;
@@ -34,6 +35,10 @@ impl Cluster {
 
     pub(crate) fn client(&self) -> &Client {
         self.0.client()
+    }
+
+    pub(crate) fn server(&self) -> &Handle {
+        self.0.server()
     }
 
     pub(crate) async fn stop(self) {
