@@ -26,7 +26,7 @@ use crate::item::Item;
 /// Who the simulator says it is in managed fields.
 const MANAGER: &str = "watchkeeper-simulator";
 
-/// The index of objects by the uid of their controller.
+/// The index of objects by the uid of their controller; those that have none are under no name.
 const BY_CONTROLLER: &str = "controller-uid";
 
 /// Something that runs until the simulation is stopped.
@@ -72,7 +72,7 @@ impl Cluster {
         // The informer is new: nobody can have added the index before.
         let _ = informer.store().add_index(
             BY_CONTROLLER,
-            Arc::new(move |object| controller(object).into_iter().collect()),
+            Arc::new(move |object| vec![controller(object).unwrap_or_default()]),
         );
         informer
     }
@@ -89,6 +89,37 @@ impl Cluster {
             Ok(owned) => owned.map(Item::read).collect(),
             Err(_) => Vec::new(),
         }
+    }
+
+    /// The objects that belong to another one by its selector and their name: those it controls, and those that
+    /// nobody does, which it takes over. One that it controls and that has other labels now is set free.
+    pub(crate) async fn claim(
+        &self,
+        owner: &Item,
+        resource: &Resource,
+        is_member: impl Fn(&Object) -> bool,
+    ) -> Result<Vec<Item>, Error> {
+        let Ok(selector) = LabelSelector::from_json(owner.at("/spec/selector")) else {
+            return Ok(self.controlled_by(owner, resource));
+        };
+        let (mut own, strangers): (Vec<Item>, Vec<Item>) = self
+            .controlled_by(owner, resource)
+            .into_iter()
+            .partition(|item| item.is_deleting() || selector.matches(&item.header()));
+        for stranger in strangers {
+            let free = json!({"metadata": {"ownerReferences": null}});
+            ignore_gone(self.merge(resource, &stranger, free).await.map(drop))?;
+        }
+        let snapshot = self.snapshot(resource);
+        let orphans = snapshot.by_index(BY_CONTROLLER, "").into_iter().flatten();
+        let near = orphans.filter(|orphan| orphan.namespace() == owner.namespace());
+        for orphan in near.filter(|orphan| !orphan.is_deleting() && is_member(orphan)) {
+            if selector.matches(&orphan.header()) {
+                let owned = json!({"metadata": {"ownerReferences": [owner.as_controller()]}});
+                own.push(Item::read(&self.merge(resource, orphan, owned).await?));
+            }
+        }
+        Ok(own)
     }
 
     /// The objects of a resource in a namespace.

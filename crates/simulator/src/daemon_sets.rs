@@ -44,6 +44,7 @@ async fn reconcile(cluster: Cluster, request: Request) -> Result<Action, Error> 
     let revisions = Revisions::of(&cluster, &set).await?;
     let hash = revisions::hash(revisions.latest());
     let spec = with_tolerations(&set["spec"]["template"]["spec"]);
+    cluster.claim(&set, &pods(), |_| true).await?;
     let places = places(&cluster, &set, &spec, &hash);
     let wish = Wish::of(&set, &places);
     for step in plan::steps(&wish, &places) {

@@ -40,16 +40,14 @@ struct Sets {
 }
 
 impl Sets {
-    fn of(cluster: &Cluster, deployment: &Item) -> Self {
-        let mut old = cluster.controlled_by(deployment, &replica_sets());
+    async fn of(cluster: &Cluster, deployment: &Item) -> Result<Self, Error> {
+        let mut old = cluster.claim(deployment, &replica_sets(), |_| true).await?;
         old.retain(|set| !set.is_deleting());
         old.sort_by_key(|set| (set.creation_timestamp(), set.name().to_owned()));
         let template = &deployment["spec"]["template"];
         let new = old.iter().position(|set| template_of(set) == *template);
-        Self {
-            new: new.map(|new| old.remove(new)),
-            old,
-        }
+        let new = new.map(|new| old.remove(new));
+        Ok(Self { new, old })
     }
 
     fn all(&self) -> impl Iterator<Item = &Item> {
@@ -65,7 +63,7 @@ async fn reconcile(cluster: Cluster, request: Request) -> Result<Action, Error> 
     let Some(deployment) = Item::living(&request) else {
         return Ok(Action::Done);
     };
-    let mut sets = Sets::of(&cluster, &deployment);
+    let mut sets = Sets::of(&cluster, &deployment).await?;
     let strategy = Strategy::of(&deployment);
     if deployment["spec"]["paused"] == true {
         let only = plan::only_size(&strategy, &sizes(&sets));

@@ -28,6 +28,8 @@ use crate::time;
 
 /// Keeps a pod until it is counted.
 const TRACKING: &str = "batch.kubernetes.io/job-tracking";
+/// On a pod, the job it is of.
+const JOB_NAME: &str = "batch.kubernetes.io/job-name";
 /// Which of the completions a pod is for, as annotation and label.
 const INDEX: &str = "batch.kubernetes.io/job-completion-index";
 /// What the containers of a pod know it by.
@@ -66,16 +68,18 @@ async fn reconcile(cluster: Cluster, request: Request) -> Result<Action, Error> 
     Ok(plan.again.map_or(Action::Done, Action::After))
 }
 
-/// Lets the pods go that nobody counts: those of a job of this name that is gone, or on its way.
+/// Lets the pods go that nobody counts: those of a job of this name that is gone, or on its way, or has left them.
 async fn release_strays(cluster: &Cluster, request: &Request) -> Result<(), Error> {
     let living = request.object.as_ref().filter(|job| !job.is_deleting());
     let known = cluster.snapshot(&pods());
     for pod in known.in_namespace(request.key.namespace()) {
-        let is_stray = pod.controller().is_some_and(|owner| {
-            owner.kind == "Job"
-                && owner.name == request.key.name()
-                && living.is_none_or(|job| job.uid() != owner.uid)
-        });
+        let is_stray = match pod.controller() {
+            Some(owner) => {
+                let is_namesake = owner.kind == "Job" && owner.name == request.key.name();
+                is_namesake && living.is_none_or(|job| job.uid() != owner.uid)
+            }
+            None => pod.label(JOB_NAME).is_some_and(|job| job == request.key.name()),
+        };
         if is_stray {
             cluster.drop_finalizer(&pods(), pod, TRACKING).await?;
         }

@@ -28,7 +28,11 @@ async fn reconcile(cluster: Cluster, kind: Resource, request: Request) -> Result
         return Ok(Action::Done);
     };
     let wanted = usize::try_from(set.number("/spec/replicas")).unwrap_or_default();
-    let running = active_pods(&cluster, &set);
+    // A replication controller's selector has another form, and takes over nothing.
+    let mut running = cluster
+        .claim(&set, &pods(), |_| set.kind() == "ReplicaSet")
+        .await?;
+    running.retain(is_active);
     match wanted.checked_sub(running.len()) {
         Some(missing) => create_pods(&cluster, &set, missing).await?,
         None => delete_pods(&cluster, running, wanted).await?,

@@ -30,7 +30,7 @@ pub(crate) struct Revisions {
 impl Revisions {
     /// Reads them, with one for the template as it is now.
     pub(crate) async fn of(cluster: &Cluster, owner: &Item) -> Result<Self, Error> {
-        let mut all = cluster.controlled_by(owner, &controller_revisions());
+        let mut all = cluster.claim(owner, &controller_revisions(), |_| true).await?;
         all.sort_by_key(|revision| (revision.number("/revision"), revision.name().to_owned()));
         let data = data(owner);
         let next = all.last().map_or(0, |latest| latest.number("/revision")) + 1;

@@ -38,7 +38,9 @@ async fn reconcile(cluster: Cluster, request: Request) -> Result<Action, Error> 
     let current = revisions
         .named(set.text("/status/currentRevision"))
         .unwrap_or(revisions.latest());
-    let present = cluster.controlled_by(&set, &pods());
+    let present = cluster
+        .claim(&set, &pods(), |pod| plan::is_member(&set, pod))
+        .await?;
     for step in plan::steps(&wish, &present, revisions.latest().name()) {
         match step {
             Step::Create(ordinal) if wish.keeps_old(ordinal) => {

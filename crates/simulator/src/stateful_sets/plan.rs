@@ -10,6 +10,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
+use watchkeeper_wire::Object;
 use watchkeeper_wire::values::Round;
 
 use super::is_of;
@@ -96,8 +97,13 @@ pub(super) fn steps<'a>(wish: &Wish, pods: &'a [Item], update: &str) -> Vec<Step
 }
 
 /// The number in a pod's name.
-fn ordinal(pod: &Item) -> Option<i64> {
+fn ordinal(pod: &Object) -> Option<i64> {
     pod.name().rsplit_once('-')?.1.parse().ok()
+}
+
+/// Whether a pod has a name as the set gives them.
+pub(super) fn is_member(set: &Item, pod: &Object) -> bool {
+    ordinal(pod).is_some_and(|number| pod.name() == format!("{}-{number}", set.name()))
 }
 
 fn missing(number: i64, pod: Option<&Item>) -> Option<Step<'_>> {

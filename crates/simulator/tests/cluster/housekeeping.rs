@@ -1,10 +1,13 @@
 //! Namespaces, garbage, pods by themselves.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 use watchkeeper_meta::{CreateOptions, DeleteOptions, ListOptions, PropagationPolicy};
 use watchkeeper_runtime::factory::Selection;
+use watchkeeper_server::{Flow, RequestMatch, Verb};
 
-use crate::support::{Cluster, all_run, pods, resource, selector, template};
+use crate::support::{Cluster, all_run, names, pods, resource, selector, template};
 
 #[tokio::test(start_paused = true)]
 async fn a_pod_that_is_meant_to_end_ends() {
@@ -95,5 +98,78 @@ async fn an_owner_deleted_in_the_foreground_goes_last() {
     let sets = cluster.api(&resource("apps", "replicasets"));
     let left = sets.list(&ListOptions::default()).await.unwrap();
     assert!(left.items.is_empty(), "the owner went before its dependents");
+    cluster.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn orphans_are_taken_over_by_who_selects_them() {
+    let cluster = Cluster::start().await;
+    let orphan = DeleteOptions {
+        propagation_policy: Some(PropagationPolicy::Orphan),
+        ..Default::default()
+    };
+    for plural in ["deployments", "statefulsets", "daemonsets"] {
+        let kind = resource("apps", plural);
+        let mut object = json!({
+            "metadata": {"name": "web"},
+            "spec": {"replicas": 2, "selector": selector("web"), "template": template("web", "web:1")},
+        });
+        if plural == "daemonsets" {
+            object["spec"]["replicas"].take();
+        }
+        cluster.create(&kind, object.clone()).await;
+        cluster
+            .until(&pods(), plural, |pods| all_run(pods, 2, "web:1"))
+            .await;
+        let uids = |pods: &[Value]| -> Vec<Value> {
+            pods.iter().map(|pod| pod["metadata"]["uid"].clone()).collect()
+        };
+        let listed = cluster.api(&pods()).list(&ListOptions::default()).await.unwrap();
+        let before: Vec<Value> = listed.items.iter().map(|pod| json!(pod.uid())).collect();
+        cluster.api(&kind).delete("web", &orphan).await.unwrap();
+        cluster.until(&kind, "it is gone", <[Value]>::is_empty).await;
+        cluster.create(&kind, object).await;
+        let settled = |web: &Value| {
+            let ready = ["readyReplicas", "numberReady"]
+                .iter()
+                .any(|count| web["status"][count] == 2);
+            ready && web["status"]["observedGeneration"] == 1
+        };
+        cluster
+            .until_one(&kind, "web", "it has its pods back", settled)
+            .await;
+        cluster
+            .until(&pods(), "they are the same", |pods| uids(pods) == before)
+            .await;
+        cluster.delete(&kind, "web").await;
+        cluster.until(&pods(), "they go", <[Value]>::is_empty).await;
+    }
+    cluster.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn dependents_go_whose_owner_was_replaced_while_nobody_looked() {
+    let cluster = Cluster::start().await;
+    let (maps, secrets) = (resource("", "configmaps"), resource("", "secrets"));
+    cluster
+        .create(&maps, json!({"metadata": {"name": "owner"}}))
+        .await;
+    let uid = cluster.get(&maps, "owner").await["metadata"]["uid"].clone();
+    let owner = json!({"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": uid});
+    let dependent = json!({"metadata": {"name": "dependent", "ownerReferences": [owner]}});
+    cluster.create(&secrets, dependent).await;
+    // A moment for both to be seen.
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let watches = RequestMatch::new(Verb::Watch, "configmaps");
+    cluster.server().faults().set_flow(&watches, Flow::Stalled);
+    cluster.delete(&maps, "owner").await;
+    cluster
+        .create(&maps, json!({"metadata": {"name": "owner"}}))
+        .await;
+    let store = cluster.server().registry().store();
+    store.compact(store.current_revision()).await.unwrap();
+    cluster.server().faults().set_flow(&watches, Flow::Cut);
+    let gone = |secrets: &[Value]| !names(secrets).contains(&"dependent");
+    cluster.until(&secrets, "the dependent is gone", gone).await;
     cluster.stop().await;
 }

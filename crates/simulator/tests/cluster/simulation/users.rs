@@ -114,10 +114,11 @@ impl Users {
 
     async fn delete_something(&self, rng: &mut Rng) {
         let (kind, name) = some_object(rng);
-        let policy = if rng.bool() {
-            PropagationPolicy::Foreground
-        } else {
-            PropagationPolicy::Background
+        let policy = match (rng.u8(..3), &*kind.plural) {
+            // Slices of a service that has left them are found by name, and are nobody's in between.
+            (0, plural) if plural != "services" => PropagationPolicy::Orphan,
+            (1, _) => PropagationPolicy::Foreground,
+            _ => PropagationPolicy::Background,
         };
         let options = DeleteOptions {
             propagation_policy: Some(policy),
