@@ -44,7 +44,7 @@ impl Form {
 /// One object.
 pub(crate) fn object(definition: &Definition, object: &StoredObject, form: Form) -> Result<Bytes, Status> {
     let bytes = match form.printer(definition) {
-        Some(printer) => printer.object(object)?,
+        Some(printer) => without_markup(printer.object(object)?),
         None => encode::object(definition, object, output(form.accepted))?,
     };
     finished(bytes, form.accepted)
@@ -53,7 +53,7 @@ pub(crate) fn object(definition: &Definition, object: &StoredObject, form: Form)
 /// A page of a list.
 pub(crate) fn list(definition: &Definition, list: &List, form: Form) -> Result<Bytes, Status> {
     let bytes = match form.printer(definition) {
-        Some(printer) => printer.list(list)?,
+        Some(printer) => without_markup(printer.list(list)?),
         None => encode::list(definition, list, output(form.accepted))?,
     };
     finished(bytes, form.accepted)
@@ -67,14 +67,17 @@ pub(crate) fn frame(
     first: bool,
 ) -> Result<Bytes, Status> {
     let bytes = match form.printer(definition) {
-        Some(printer) => printer.watch_item(item, first)?,
+        Some(printer) => without_markup(printer.watch_item(item, first)?),
         None => encode::watch_item(definition, item, output(form.accepted))?,
     };
+    let bytes = match (item, form.accepted.encoding) {
+        (WatchItem::Error(_), Encoding::Json) => without_markup(bytes),
+        _ => bytes,
+    };
     match (is_old_metadata(form.accepted), form.accepted.encoding) {
-        (false, Encoding::Protobuf) => Ok(bytes),
+        (false, _) => Ok(bytes),
         (true, Encoding::Protobuf) => renamed_frame(&bytes),
-        (false, _) => Ok(without_markup(bytes)),
-        (true, _) => Ok(without_markup(renamed_json(&bytes))),
+        (true, _) => Ok(renamed_json(&bytes)),
     }
 }
 
@@ -91,7 +94,7 @@ pub(crate) fn value(value: &Value, encoding: Encoding) -> Result<Bytes, Status> 
                 .and_then(|message| message.write_json(&mut out))
                 .map_err(Status::internal_error)?;
             out.push(b'\n');
-            Ok(without_markup(out.into()))
+            Ok(out.into())
         }
     }
 }
@@ -139,8 +142,7 @@ fn finished(bytes: Bytes, form: Accepted) -> Result<Bytes, Status> {
         (true, _) => renamed_json(&bytes),
     };
     match form.encoding {
-        Encoding::Protobuf => Ok(bytes),
-        Encoding::Json => Ok(without_markup(bytes)),
+        Encoding::Protobuf | Encoding::Json => Ok(bytes),
         Encoding::Yaml => {
             let value: Value = serde_json::from_slice(&bytes).map_err(Status::internal_error)?;
             Ok(yaml(&value).into())
@@ -148,8 +150,9 @@ fn finished(bytes: Bytes, form: Accepted) -> Result<Bytes, Status> {
     }
 }
 
-/// Writes characters that browsers and scripts trip over as escapes, as Go does. They stand only inside JSON texts,
-/// so the whole document can be treated alike; most documents have none and are not copied.
+/// Writes characters in a table or a status that browsers and scripts trip over as escapes, as Go does; objects are
+/// written so from the start. They stand only inside JSON texts, so the whole document can be treated alike; most documents have
+/// none and are not copied.
 fn without_markup(json: Bytes) -> Bytes {
     let separator = memmem::find(&json, "\u{2028}".as_bytes()).or(memmem::find(&json, "\u{2029}".as_bytes()));
     if memchr3(b'<', b'>', b'&', &json).or(separator).is_none() {

@@ -6,6 +6,7 @@ use serde::de::DeserializeOwned;
 use watchkeeper_meta::GroupVersionKind;
 
 use crate::protobuf::Message;
+use crate::protobuf::primitive::ProtobufError;
 use crate::schema::Schema;
 use crate::{Encoding, WireError, json};
 
@@ -37,13 +38,15 @@ impl<'a> RawObject<'a> {
     /// Decodes the object where it lies. `expected` is its type where it states none itself.
     pub fn decode<K: DeserializeOwned>(&self, expected: &GroupVersionKind) -> Result<K, WireError> {
         let (api_version, kind) = self.type_or(expected);
-        // One exit each: a decoded object is large, and every change of its result's type would move it.
         match self.encoding {
             Encoding::Json => json::typed::decode(self.bytes, &api_version, kind)
                 .map_err(|error| self.error(expected, error.to_string())),
-            Encoding::Protobuf => Message::of_kind(Schema::builtin(), &api_version, kind, self.bytes)
-                .and_then(|message| message.decode())
-                .map_err(|error| self.error(expected, error.to_string())),
+            Encoding::Protobuf => {
+                let failed = |error: ProtobufError| self.error(expected, error.to_string());
+                Message::of_kind(Schema::builtin(), &api_version, kind, self.bytes)
+                    .map_err(failed)?
+                    .decode_or(failed)
+            }
         }
     }
 

@@ -90,7 +90,10 @@ pub enum UnknownFields {
 }
 
 /// One field of a [`Type`].
+///
+/// What every reader looks at, down to the flags, stands first and within one cache line.
 #[derive(Clone, Debug, Default, PartialEq)]
+#[repr(C, align(64))]
 pub struct Field {
     /// The name in JSON; empty for an embedded type, whose fields belong to the outer object.
     pub name: Text,
@@ -395,7 +398,7 @@ impl Type {
     /// The field with that protobuf number, and its position in [`Type::fields`].
     #[inline]
     pub fn field_numbered(&self, number: u32) -> Option<(usize, &Field)> {
-        let index = self.slots.at(self.slots.position(number)?).field as usize;
+        let index = self.slots.find(number)?.field as usize;
         Some((index, &self.fields[index]))
     }
 

@@ -14,10 +14,10 @@ use serde::de::{DeserializeSeed, Deserializer, MapAccess, Visitor};
 use serde::forward_to_deserialize_any;
 
 use super::fields::{Fields, MAX_DEPTH, Step};
-use super::primitive::{ProtobufError, ProtobufErrorKind, Reader, WireType};
+use super::primitive::{ProtobufError, ProtobufErrorKind, Reader};
 use super::special::{Absent, ZEROS};
 use crate::schema::{Field, Schema, Shape, TypeId};
-use value::{Place, ValueDeserializer};
+use value::{Cursor, Place, ValueDeserializer};
 
 /// An error as visitors pass it along: a pointer, so that every result on the way is small.
 #[derive(Debug)]
@@ -78,21 +78,27 @@ impl<'s> Context<'s> {
 }
 
 /// Reads one message as a map from JSON names to values.
-pub(super) struct MessageDeserializer<'s, 'r, 'de> {
+pub(super) struct MessageDeserializer<'s, 'de> {
     /// That of what is around the message.
-    pub(super) context: &'r Context<'s>,
+    pub(super) context: Context<'s>,
     pub(super) id: TypeId,
     pub(super) reader: Reader<'de>,
     /// `apiVersion` and `kind`, which travel in the envelope.
     pub(super) identity: Option<(&'de str, &'de str)>,
 }
 
-impl<'s, 'de> MessageDeserializer<'s, '_, 'de> {
+impl<'s, 'de> MessageDeserializer<'s, 'de> {
     #[inline(always)]
     fn open(self) -> Result<MessageMap<'s, 'de>, Error> {
         Ok(MessageMap {
-            context: self.context.deeper(&self.reader)?,
-            fields: Fields::new(&self.context.schema[self.id], self.reader),
+            fields: Fields::new(&self.context.schema[self.id]),
+            cursor: Cursor {
+                context: self.context.deeper(&self.reader)?,
+                shape: &Shape::Any,
+                number: 0,
+                place: Place::Null,
+                reader: self.reader,
+            },
             outer: Vec::new(),
             identity: match self.identity {
                 Some((api_version, kind)) => Identity::Kind { api_version, kind },
@@ -103,9 +109,10 @@ impl<'s, 'de> MessageDeserializer<'s, '_, 'de> {
     }
 }
 
-impl<'de> Deserializer<'de> for MessageDeserializer<'_, '_, 'de> {
+impl<'de> Deserializer<'de> for MessageDeserializer<'_, 'de> {
     type Error = Error;
 
+    #[inline(always)]
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
         visitor.visit_map(&mut self.open()?)
     }
@@ -133,10 +140,11 @@ impl<'de> Deserializer<'de> for MessageDeserializer<'_, '_, 'de> {
 }
 
 struct MessageMap<'s, 'de> {
-    context: Context<'s>,
-    fields: Fields<'s, 'de>,
+    fields: Fields<'s>,
+    /// Stands at the value whose name was given last, if the message has it.
+    cursor: Cursor<'s, 'de>,
     /// The messages around an embedded one, whose fields are shown as if they were theirs.
-    outer: Vec<Fields<'s, 'de>>,
+    outer: Vec<(Fields<'s>, Reader<'de>)>,
     identity: Identity<'de>,
     value: NextValue<'s, 'de>,
 }
@@ -151,7 +159,8 @@ enum Identity<'de> {
 /// The value whose name was given last.
 enum NextValue<'s, 'de> {
     None,
-    Present(&'s Field, WireType),
+    /// The cursor stands at it.
+    Present,
     Absent(&'s Field),
     Text(&'de str),
 }
@@ -164,26 +173,24 @@ impl<'s, 'de> MessageMap<'s, 'de> {
             return Ok(self.next_identity());
         }
         loop {
-            let (field, value) = match self.fields.step()? {
-                Some(Step::Present(field, wire_type)) => (field, NextValue::Present(field, wire_type)),
-                Some(Step::Absent(field)) => (field, NextValue::Absent(field)),
+            match self.fields.step(&mut self.cursor.reader)? {
+                Some(Step::Present(field, wire_type)) => {
+                    self.cursor.shape = &field.shape;
+                    self.cursor.number = field.number;
+                    self.cursor.place = Place::At(wire_type);
+                    self.value = NextValue::Present;
+                    return Ok(Some(&field.name));
+                }
+                Some(Step::Absent(field)) => {
+                    self.value = NextValue::Absent(field);
+                    return Ok(Some(&field.name));
+                }
+                Some(Step::Embedded(field, inner)) => self.enter(field, inner),
                 None => match self.outer.pop() {
-                    Some(outer) => {
-                        self.fields = outer;
-                        continue;
-                    }
+                    Some(outer) => (self.fields, self.cursor.reader) = outer,
                     None => return Ok(None),
                 },
-            };
-            if !field.embedded {
-                self.value = value;
-                return Ok(Some(&field.name));
             }
-            let inner = match value {
-                NextValue::Present(..) => self.fields.reader.message()?,
-                _ => Reader::new(&[]),
-            };
-            self.enter(field, inner);
         }
     }
 
@@ -204,60 +211,41 @@ impl<'s, 'de> MessageMap<'s, 'de> {
         }
     }
 
+    #[inline(never)]
     fn enter(&mut self, field: &'s Field, inner: Reader<'de>) {
         if let Shape::Struct(id) = field.shape {
-            let inner = Fields::new(&self.context.schema[id], inner);
-            let outer = std::mem::replace(&mut self.fields, inner);
-            if !outer.is_done() {
-                self.outer.push(outer);
+            let inner_fields = Fields::new(&self.cursor.context.schema[id]);
+            let outer = std::mem::replace(&mut self.fields, inner_fields);
+            let reader = std::mem::replace(&mut self.cursor.reader, inner);
+            if !outer.is_done(&reader) {
+                self.outer.push((outer, reader));
             }
         }
     }
 
-    /// The value of the name that was given last. `aside` is where a value is read that the message does not have.
-    #[inline(always)]
-    fn next_value<'r>(
-        &'r mut self,
-        aside: &'r mut Reader<'de>,
-    ) -> Result<ValueDeserializer<'s, 'r, 'de>, Error> {
-        let NextValue::Present(field, wire_type) = self.value else {
-            return self.value_aside(aside);
-        };
-        Ok(ValueDeserializer {
-            context: &self.context,
-            shape: &field.shape,
-            number: field.number,
-            place: Place::At(wire_type),
-            reader: &mut self.fields.reader,
-        })
-    }
-
+    /// A cursor at a value that the message does not have.
     #[inline(never)]
-    fn value_aside<'r>(
-        &'r self,
-        aside: &'r mut Reader<'de>,
-    ) -> Result<ValueDeserializer<'s, 'r, 'de>, Error> {
+    fn aside(&self) -> Result<Cursor<'s, 'de>, Error> {
         let (shape, number, place, bytes): (_, _, _, &'de [u8]) = match self.value {
             NextValue::Text(text) => (&Shape::String(None), 0, Place::Text, text.as_bytes()),
-            NextValue::Absent(field) => match Absent::of(field) {
-                Absent::Null => (&field.shape, field.number, Place::Null, &[]),
-                Absent::EmptyList => (&field.shape, field.number, Place::Nowhere, &[]),
-                Absent::Zero => {
-                    let place = Place::At(field.shape.wire_type());
-                    (&field.shape, field.number, place, &ZEROS)
-                }
-            },
-            NextValue::Present(..) | NextValue::None => {
+            NextValue::Absent(field) => {
+                let (place, bytes): (_, &[u8]) = match Absent::of(field) {
+                    Absent::Null => (Place::Null, &[]),
+                    Absent::EmptyList => (Place::Nowhere, &[]),
+                    Absent::Zero => (Place::At(field.shape.wire_type()), &ZEROS),
+                };
+                (&field.shape, field.number, place, bytes)
+            }
+            NextValue::Present | NextValue::None => {
                 return Err(serde::de::Error::custom("a value without its key"));
             }
         };
-        *aside = Reader::new(bytes);
-        Ok(ValueDeserializer {
-            context: &self.context,
+        Ok(Cursor {
+            context: self.cursor.context,
             shape,
             number,
             place,
-            reader: aside,
+            reader: Reader::new(bytes),
         })
     }
 }
@@ -275,10 +263,13 @@ impl<'de> MapAccess<'de> for MessageMap<'_, 'de> {
 
     #[inline]
     fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Error> {
-        let mut aside = Reader::new(&[]);
-        let offset = self.fields.reader.offset();
-        let value = self.next_value(&mut aside)?;
-        match seed.deserialize(value) {
+        let offset = self.cursor.reader.offset();
+        let mut aside = None;
+        let cursor = match self.value {
+            NextValue::Present => &mut self.cursor,
+            _ => aside.insert(self.aside()?),
+        };
+        match seed.deserialize(ValueDeserializer(cursor)) {
             Ok(value) => Ok(value),
             Err(error) => Err(located(error, offset)),
         }

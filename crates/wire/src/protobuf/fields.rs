@@ -13,66 +13,64 @@ use crate::schema::{Field, Hidden, Slot, Type};
 /// and in JSON they meet the same limit.
 pub(super) const MAX_DEPTH: usize = 64;
 
-/// The fields of one message.
+/// The fields of one message. Its reader stands elsewhere, where values are read too.
 #[derive(Clone)]
-pub(super) struct Fields<'s, 'a> {
+pub(super) struct Fields<'s> {
     declared: &'s Type,
-    /// Position of the next declared field, by ascending number.
-    next: usize,
-    pub(super) reader: Reader<'a>,
+    /// The lowest number that may come next.
+    next: u32,
 }
 
 /// One field that JSON shows.
-pub(super) enum Step<'s> {
+pub(super) enum Step<'s, 'a> {
     /// The reader stands at the field's value; whoever takes the step reads it, a list to its end.
     Present(&'s Field, WireType),
     /// The message does not have the field.
     Absent(&'s Field),
+    /// The fields of this message belong to the outer object. It is empty when it is absent.
+    Embedded(&'s Field, Reader<'a>),
 }
 
-impl<'s, 'a> Fields<'s, 'a> {
-    #[inline]
-    pub(super) fn new(declared: &'s Type, reader: Reader<'a>) -> Self {
-        Self {
-            declared,
-            next: 0,
-            reader,
-        }
+impl<'s> Fields<'s> {
+    #[inline(always)]
+    pub(super) fn new(declared: &'s Type) -> Self {
+        Self { declared, next: 0 }
     }
 
     /// The next field to show; `None` when all have been shown.
     #[inline(always)]
-    pub(super) fn step(&mut self) -> Result<Option<Step<'s>>, Error> {
+    pub(super) fn step<'a>(&mut self, place: &mut Reader<'a>) -> Result<Option<Step<'s, 'a>>, Error> {
         let slots = &self.declared.slots;
         // Copies that the compiler can keep in registers: Go writes many zeros that are only passed over.
-        let (mut reader, mut next) = (self.reader.clone(), self.next);
+        let (mut reader, mut next) = (place.clone(), self.next);
         loop {
             if reader.is_empty() {
-                self.reader = reader;
-                return Ok(self.absent_before(next, slots.len()));
+                *place = reader;
+                return Ok(self.absent_before(next, slots.end()));
             }
             let at_tag = reader.clone();
             let tag = reader.varint()?;
-            let position = slots.position((tag >> 3) as u32);
-            let (position, slot, wire_type) = match position.map(|position| (position, slots.at(position))) {
-                Some((position, slot)) if u64::from(slot.tag) == tag => (position, slot, slot.wire_type),
-                _ => match self.unusual(at_tag.clone())? {
+            let number = (tag >> 3) as u32;
+            let slot = slots.at(number);
+            let mut wire_type = slot.wire_type;
+            if u64::from(slot.tag) != tag {
+                match self.unusual(at_tag.clone())? {
                     Unusual::Skipped(behind) => {
                         reader = behind;
                         continue;
                     }
-                    Unusual::Packed(position) => (position, slots.at(position), WireType::Bytes),
-                },
-            };
-            if position < next {
-                return Err(self.out_of_order(position, reader.offset()));
+                    Unusual::Packed => wire_type = WireType::Bytes,
+                }
             }
-            if (slots.at(next).next_shown as usize) < position {
+            if number < next {
+                return Err(out_of_order(number, reader.offset()));
+            }
+            if slots.at(next).next_shown < number {
                 // The tag is read again when all that is missing before it has been shown.
-                self.reader = at_tag;
-                return Ok(self.absent_before(next, position));
+                *place = at_tag;
+                return Ok(self.absent_before(next, number));
             }
-            next = position + 1;
+            next = number + 1;
             let is_hidden = match slot.hidden {
                 Hidden::Never => false,
                 Hidden::WhenZero => reader.skip_zero(),
@@ -84,17 +82,25 @@ impl<'s, 'a> Fields<'s, 'a> {
                     None => false,
                 },
             };
-            if !is_hidden {
-                (self.reader, self.next) = (reader, next);
-                return Ok(Some(Step::Present(self.field(slot), wire_type)));
+            if is_hidden {
+                continue;
             }
+            self.next = next;
+            let field = self.field(slot);
+            if slot.is_embedded {
+                let inner = reader.message()?;
+                *place = reader;
+                return Ok(Some(Step::Embedded(field, inner)));
+            }
+            *place = reader;
+            return Ok(Some(Step::Present(field, wire_type)));
         }
     }
 
     /// Whether nothing is left, neither in the message nor to be shown without it.
-    pub(super) fn is_done(&self) -> bool {
+    pub(super) fn is_done(&self, reader: &Reader<'_>) -> bool {
         let slots = &self.declared.slots;
-        self.reader.is_empty() && slots.at(self.next).next_shown as usize >= slots.len()
+        reader.is_empty() && slots.at(self.next).next_shown >= slots.end()
     }
 
     #[inline]
@@ -102,50 +108,52 @@ impl<'s, 'a> Fields<'s, 'a> {
         &self.declared.fields[slot.field as usize]
     }
 
-    /// The next field from `next` on that is shown although it is absent, if it stands before `end`.
-    fn absent_before(&mut self, next: usize, end: usize) -> Option<Step<'s>> {
+    /// The next field from number `next` on that is shown although it is absent, if it stands before `end`.
+    #[inline(never)]
+    fn absent_before<'a>(&mut self, next: u32, end: u32) -> Option<Step<'s, 'a>> {
         let slots = &self.declared.slots;
-        let shown = slots.at(next).next_shown as usize;
+        let shown = slots.at(next).next_shown;
         if shown >= end {
             self.next = next.max(end);
             return None;
         }
         self.next = shown + 1;
-        Some(Step::Absent(self.field(slots.at(shown))))
+        let slot = slots.at(shown);
+        Some(match slot.is_embedded {
+            true => Step::Embedded(self.field(slot), Reader::new(&[])),
+            false => Step::Absent(self.field(slot)),
+        })
     }
 
     /// Looks at a field that is unknown, packed or laid out wrongly.
     #[cold]
-    fn unusual(&self, mut reader: Reader<'a>) -> Result<Unusual<'a>, Error> {
+    fn unusual<'a>(&self, mut reader: Reader<'a>) -> Result<Unusual<'a>, Error> {
         let Some((number, wire_type)) = reader.tag()? else {
             return Ok(Unusual::Skipped(reader));
         };
-        match self.declared.slots.position(number) {
+        match self.declared.slots.find(number) {
             None => {
                 reader.skip(wire_type)?;
                 Ok(Unusual::Skipped(reader))
             }
-            Some(position) if wire_type == WireType::Bytes && self.declared.slots.at(position).is_list => {
-                Ok(Unusual::Packed(position))
-            }
+            Some(slot) if wire_type == WireType::Bytes && slot.is_list => Ok(Unusual::Packed),
             Some(_) => Err(unexpected_wire_type(&reader, number)),
         }
     }
+}
 
-    #[cold]
-    fn out_of_order(&self, position: usize, offset: usize) -> Error {
-        let number = self.field(self.declared.slots.at(position)).number;
-        let kind = ProtobufErrorKind::OutOfOrder { number };
-        ProtobufError { offset, kind }.into()
-    }
+#[cold]
+fn out_of_order(number: u32, offset: usize) -> Error {
+    let kind = ProtobufErrorKind::OutOfOrder { number };
+    ProtobufError { offset, kind }.into()
 }
 
 /// A field that has not the tag its type says.
 enum Unusual<'a> {
     /// Nobody knows it: the reader stands behind it.
     Skipped(Reader<'a>),
-    /// The position of a list whose numbers are packed into one value.
-    Packed(usize),
+    /// It is a list whose numbers are packed into one value.
+    Packed,
 }
 
 /// Where the reader stands behind a floating-point number or a time that JSON leaves out because it is zero.

@@ -56,11 +56,23 @@ impl<'a> Message<'a> {
     }
 
     /// Reads the message into any type that reads from the JSON form.
-    #[inline]
     pub fn decode<T: DeserializeOwned>(&self) -> Result<T, ProtobufError> {
+        self.decode_or(|error| error)
+    }
+
+    /// As [`decode`](Self::decode), with the caller's error: a decoded object is large, and every change of its
+    /// result's type moves it.
+    #[inline]
+    pub(crate) fn decode_or<T: DeserializeOwned, E>(
+        &self,
+        failed: impl Fn(ProtobufError) -> E,
+    ) -> Result<T, E> {
         match self.read(self.raw) {
             Ok(value) => Ok(value),
-            Err(error) => Ok(self.read(&self.reordered(error.into())?)?),
+            Err(error) => {
+                let raw = self.reordered(error.into()).map_err(&failed)?;
+                self.read(&raw).map_err(|error| failed(error.into()))
+            }
         }
     }
 
@@ -99,11 +111,10 @@ impl<'a> Message<'a> {
         has_identity.then_some((self.api_version, self.kind))
     }
 
-    /// One function per type, which moves its large result once.
     #[inline(never)]
     fn read<T: DeserializeOwned>(&self, raw: &[u8]) -> Result<T, Error> {
         T::deserialize(MessageDeserializer {
-            context: &Context::new(self.schema),
+            context: Context::new(self.schema),
             id: self.id,
             reader: Reader::new(raw),
             identity: self.identity(),

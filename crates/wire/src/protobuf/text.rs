@@ -1,7 +1,11 @@
 //! From a message straight to JSON text: no value in between, texts copied once.
 //!
-//! The text says what [`super::de`] would give, on one line. Raw JSON within a message is checked and copied,
+//! The text is the one Go writes, byte for byte, on one line: members stand in the order in which their fields are
+//! declared, and what a browser could take for markup is escaped. Raw JSON within a message is checked and copied,
 //! not parsed; that is most of an object's bytes when managed fields are among them.
+//!
+//! A message has its fields by number. Where a type declares them in another order, its members are written as they
+//! come and put in order at the end; their texts are mostly short.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -23,11 +27,28 @@ pub(super) fn write_json(
     raw: &[u8],
     out: &mut Vec<u8>,
 ) -> Result<(), ProtobufError> {
-    Writer { out }.message(Context::new(schema), id, identity, Reader::new(raw))
+    let mut writer = Writer {
+        out,
+        members: Vec::new(),
+        ordered: Vec::new(),
+    };
+    writer.message(Context::new(schema), id, identity, Reader::new(raw))
 }
 
 struct Writer<'o> {
     out: &'o mut Vec<u8>,
+    /// The members written so far of every open object that has to be put in order, inner ones last.
+    members: Vec<Member>,
+    /// Where members are put in order.
+    ordered: Vec<u8>,
+}
+
+/// A member that has been written.
+#[derive(Clone, Copy)]
+struct Member {
+    /// The place of its field in the declaration.
+    position: u16,
+    start: usize,
 }
 
 impl Writer<'_> {
@@ -52,18 +73,28 @@ impl Writer<'_> {
     }
 
     /// The members of a message; those of an embedded one stand among them.
-    fn members(&mut self, context: Context<'_>, id: TypeId, reader: Reader<'_>) -> Result<(), ProtobufError> {
-        let mut fields = Fields::new(&context.schema[id], reader);
-        while let Some(step) = fields.step()? {
+    fn members(
+        &mut self,
+        context: Context<'_>,
+        id: TypeId,
+        mut reader: Reader<'_>,
+    ) -> Result<(), ProtobufError> {
+        let declared = &context.schema[id];
+        let mut fields = Fields::new(declared);
+        let (start, outer) = (self.out.len(), self.members.len());
+        while let Some(step) = fields.step(&mut reader)? {
+            if !declared.slots.in_declared_order {
+                let (Step::Present(field, _) | Step::Absent(field) | Step::Embedded(field, _)) = step;
+                self.members.push(Member {
+                    position: declared.slots.at(field.number).field,
+                    start: self.out.len(),
+                });
+            }
             match step {
-                Step::Present(field, _) if field.embedded => {
-                    let inner = fields.reader.message()?;
-                    self.embedded(context, field, inner)?;
-                }
-                Step::Absent(field) if field.embedded => self.embedded(context, field, Reader::new(&[]))?,
+                Step::Embedded(field, inner) => self.embedded(context, field, inner)?,
                 Step::Present(field, wire_type) => {
                     self.key(&field.name);
-                    self.field(context, field, wire_type, &mut fields.reader)?;
+                    self.field(context, field, wire_type, &mut reader)?;
                 }
                 Step::Absent(field) => {
                     self.key(&field.name);
@@ -71,7 +102,39 @@ impl Writer<'_> {
                 }
             }
         }
+        if !self.members[outer..].is_sorted_by_key(|member| member.position) {
+            self.put_in_order(start, outer);
+        }
+        self.members.truncate(outer);
         Ok(())
+    }
+
+    /// Rewrites what stands behind `start` in the order of the members from `first` on.
+    fn put_in_order(&mut self, start: usize, first: usize) {
+        // Where a member ends is where the next one starts, until they are sorted.
+        let mut end = self.out.len();
+        let mut members: Vec<_> = self.members[first..]
+            .iter()
+            .rev()
+            .map(|member| {
+                (
+                    member.position,
+                    member.start..std::mem::replace(&mut end, member.start),
+                )
+            })
+            .collect();
+        members.sort_unstable_by_key(|(position, _)| *position);
+        self.ordered.clear();
+        self.ordered.extend_from_slice(&self.out[start..]);
+        self.out.truncate(start);
+        for (_, range) in members {
+            let text = &self.ordered[range.start - start..range.end - start];
+            let text = text.strip_prefix(b",").unwrap_or(text);
+            if !text.is_empty() {
+                separate(self.out);
+                self.out.extend_from_slice(text);
+            }
+        }
     }
 
     fn embedded(
@@ -260,9 +323,7 @@ impl Writer<'_> {
     /// Separates from what stands before, unless nothing does.
     #[inline]
     fn comma(&mut self) {
-        if !matches!(self.out.last(), Some(b'{' | b'[') | None) {
-            self.out.push(b',');
-        }
+        separate(self.out);
     }
 
     /// A name of the schema needs no escapes.
@@ -295,23 +356,50 @@ impl Writer<'_> {
         self.out.push(b'"');
         while let Some(at) = rest.iter().position(|byte| needs_escape(*byte)) {
             self.out.extend_from_slice(&rest[..at]);
-            match rest[at] {
-                b'"' => self.out.extend_from_slice(b"\\\""),
-                b'\\' => self.out.extend_from_slice(b"\\\\"),
-                b'\n' => self.out.extend_from_slice(b"\\n"),
-                b'\r' => self.out.extend_from_slice(b"\\r"),
-                b'\t' => self.out.extend_from_slice(b"\\t"),
-                control => {
-                    let digit = |value: u8| b"0123456789abcdef"[value as usize];
-                    self.out.extend_from_slice(b"\\u00");
-                    self.out.push(digit(control >> 4));
-                    self.out.push(digit(control & 15));
-                }
-            }
-            rest = &rest[at + 1..];
+            rest = &rest[at..];
+            let length = self.character(rest);
+            rest = &rest[length..];
         }
         self.out.extend_from_slice(rest);
         self.out.push(b'"');
+    }
+
+    /// Writes the character at which a text stands that may need an escape; returns its length.
+    fn character(&mut self, rest: &[u8]) -> usize {
+        let escape: &[u8] = match rest {
+            [b'"', ..] => b"\\\"",
+            [b'\\', ..] => b"\\\\",
+            [b'\n', ..] => b"\\n",
+            [b'\r', ..] => b"\\r",
+            [b'\t', ..] => b"\\t",
+            [0x08, ..] => b"\\b",
+            [0x0c, ..] => b"\\f",
+            _ => return self.markup(rest),
+        };
+        self.out.extend_from_slice(escape);
+        1
+    }
+
+    /// As [`character`](Self::character), for what is escaped in raw JSON too.
+    fn markup(&mut self, rest: &[u8]) -> usize {
+        match rest {
+            // The line separators U+2028 and U+2029, which end a line in JavaScript.
+            [0xe2, 0x80, last @ (0xa8 | 0xa9), ..] => {
+                self.out.extend_from_slice(b"\\u202");
+                self.out.push(b'0' + (last & 0xf));
+                3
+            }
+            [byte @ (0..0x20 | b'<' | b'>' | b'&'), ..] => {
+                let digit = |value: u8| b"0123456789abcdef"[value as usize];
+                self.out.extend_from_slice(b"\\u00");
+                self.out.extend([digit(byte >> 4), digit(byte & 15)]);
+                1
+            }
+            _ => {
+                self.out.extend(rest.first());
+                1
+            }
+        }
     }
 
     fn base64(&mut self, bytes: &[u8]) {
@@ -360,18 +448,19 @@ impl Writer<'_> {
         }
     }
 
-    /// Copies JSON without the space between its parts: one object is one line, whoever wrote it.
+    /// Copies JSON without the space between its parts and without markup: one object is one line, whoever wrote it.
     fn compact(&mut self, json: &[u8]) {
         let is_space = |byte: u8| matches!(byte, b' ' | b'\n' | b'\r' | b'\t');
-        if !json.iter().any(|byte| is_space(*byte)) {
+        if !json.iter().any(|byte| is_space(*byte) || is_markup(*byte)) {
             self.out.extend_from_slice(json);
             return;
         }
-        let (mut in_text, mut escaped) = (false, false);
-        for &byte in json {
-            if in_text || !is_space(byte) {
-                self.out.push(byte);
-            }
+        let (mut in_text, mut escaped, mut at) = (false, false, 0);
+        while let Some(&byte) = json.get(at) {
+            at += match in_text || !is_space(byte) {
+                true => self.markup(&json[at..]),
+                false => 1,
+            };
             match byte {
                 _ if escaped => escaped = false,
                 b'\\' if in_text => escaped = true,
@@ -382,8 +471,22 @@ impl Writer<'_> {
     }
 }
 
+/// A comma, unless nothing stands before.
+#[inline]
+fn separate(out: &mut Vec<u8>) {
+    if !matches!(out.last(), Some(b'{' | b'[') | None) {
+        out.push(b',');
+    }
+}
+
+/// Whether a character that begins with this byte may need an escape within a text.
 fn needs_escape(byte: u8) -> bool {
-    byte < 0x20 || byte == b'"' || byte == b'\\'
+    byte < 0x20 || byte == b'"' || byte == b'\\' || is_markup(byte)
+}
+
+/// Whether a character that begins with this byte may be one that Go keeps from browsers.
+fn is_markup(byte: u8) -> bool {
+    matches!(byte, b'<' | b'>' | b'&' | 0xe2)
 }
 
 /// What stands in a message as raw JSON must be JSON, or the text around it would not be.

@@ -1,33 +1,38 @@
-//! A type as the protobuf readers walk it: its fields by ascending number, packed.
+//! A type as the protobuf readers walk it: a table of its fields by number.
 //!
 //! A field has all that anybody wants to know about it and takes three cache lines; of most fields a reader only
-//! needs to learn that they are absent and not shown. A slot says that in sixteen bytes.
+//! needs to learn that they are absent and not shown. A slot says that in sixteen bytes. Kubernetes numbers its
+//! fields nearly without gaps, so the number itself is the place in the table.
 
 use super::{Field, Shape};
 use crate::protobuf::primitive::WireType;
 
-/// The fields of a type that protobuf carries, by ascending number.
-#[derive(Clone, Debug, Default, PartialEq)]
+/// The fields of a type that protobuf carries, by number.
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Slots {
-    /// One per field, and one beyond the last.
+    /// One per number up to the highest, vacant where no field has it, and one beyond.
     slots: Box<[Slot]>,
-    /// Position plus one by number; 0 where no field has that number.
-    by_number: Box<[u16]>,
+    /// Whether the fields are declared by ascending number.
+    pub(crate) in_declared_order: bool,
 }
 
 /// What a reader must know about a field before it looks at the field itself.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[repr(align(16))]
 pub(crate) struct Slot {
-    /// The tag as it stands in a message: number and layout.
+    /// The tag as it stands in a message: number and layout. One of another number where the slot is vacant, so that
+    /// no tag that leads here equals it.
     pub(crate) tag: u32,
+    /// The next number, this one included, whose field is shown even when it is absent.
+    pub(crate) next_shown: u32,
     /// Position in the type's fields.
     pub(crate) field: u16,
-    /// The next position, this one included, whose field is shown even when it is absent.
-    pub(crate) next_shown: u16,
     /// How a value, or an item of a list, is laid out.
     pub(crate) wire_type: WireType,
     /// Whether the field is a list, whose numbers may be packed.
     pub(crate) is_list: bool,
+    /// Whether the fields of the field's type belong to the outer object in JSON.
+    pub(crate) is_embedded: bool,
     /// When JSON leaves out a value that is there.
     pub(crate) hidden: Hidden,
 }
@@ -46,76 +51,79 @@ pub(crate) enum Hidden {
 
 impl Slots {
     pub(super) fn new(fields: &[Field]) -> Self {
-        let mut order: Vec<u16> = (0..fields.len() as u16).collect();
-        order.retain(|index| fields[*index as usize].number > 0);
-        order.sort_by_key(|index| fields[*index as usize].number);
-        let highest = order.last().map(|index| fields[*index as usize].number as usize);
-        let mut by_number = vec![0; highest.map_or(0, |highest| highest + 1)];
-        let mut slots = Vec::with_capacity(order.len() + 1);
-        for (position, index) in order.iter().enumerate() {
-            let field = &fields[*index as usize];
-            by_number[field.number as usize] = position as u16 + 1;
-            slots.push(Slot::new(*index, field));
+        let highest = fields.iter().map(|field| field.number as usize).max();
+        let end = highest.unwrap_or(0) + 1;
+        let mut slots = vec![Slot::VACANT; end + 1];
+        slots[0].tag = 1 << 3;
+        for (index, field) in fields.iter().enumerate() {
+            if field.number > 0 {
+                slots[field.number as usize] = Slot::new(index as u16, field);
+            }
         }
-        slots.push(Slot::END);
-        let mut next_shown = order.len() as u16;
-        for (position, slot) in slots.iter_mut().enumerate().rev() {
-            if order
-                .get(position)
-                .is_some_and(|index| fields[*index as usize].shown_when_absent())
-            {
-                next_shown = position as u16;
+        let mut next_shown = end as u32;
+        for (number, slot) in slots.iter_mut().enumerate().rev() {
+            if slot.is_of(number as u32) && fields[slot.field as usize].shown_when_absent() {
+                next_shown = number as u32;
             }
             slot.next_shown = next_shown;
         }
+        let numbers = fields.iter().map(|field| field.number);
         Self {
             slots: slots.into(),
-            by_number: by_number.into(),
+            in_declared_order: numbers.filter(|number| *number > 0).is_sorted(),
         }
     }
 
-    /// How many fields there are.
-    #[inline]
-    pub(crate) fn len(&self) -> usize {
-        self.slots.len().saturating_sub(1)
+    /// The number beyond the highest.
+    #[inline(always)]
+    pub(crate) fn end(&self) -> u32 {
+        self.slots.len().saturating_sub(1) as u32
     }
 
-    /// The slot at a position, or the one beyond the last.
-    #[inline]
-    pub(crate) fn at(&self, position: usize) -> &Slot {
-        self.slots.get(position).unwrap_or(&Slot::END)
+    /// The slot with that number; a vacant one where no field has it.
+    #[inline(always)]
+    pub(crate) fn at(&self, number: u32) -> &Slot {
+        self.slots.get(number as usize).unwrap_or(&Slot::VACANT)
     }
 
-    /// The position of the field with that number.
+    /// The slot of the field with that number.
     #[inline]
-    pub(crate) fn position(&self, number: u32) -> Option<usize> {
-        (*self.by_number.get(number as usize)? as usize).checked_sub(1)
+    pub(crate) fn find(&self, number: u32) -> Option<&Slot> {
+        self.slots.get(number as usize).filter(|slot| slot.is_of(number))
     }
 
     /// Positions in the type's fields, by ascending number.
     pub(crate) fn fields(&self) -> impl Iterator<Item = usize> {
-        self.slots[..self.len()].iter().map(|slot| slot.field as usize)
+        let taken = (0..self.end()).filter_map(|number| self.find(number));
+        taken.map(|slot| slot.field as usize)
     }
 }
 
 impl Slot {
-    const END: Self = Self {
+    const VACANT: Self = Self {
         tag: 0,
+        next_shown: u32::MAX,
         field: 0,
-        next_shown: u16::MAX,
         wire_type: WireType::Varint,
         is_list: false,
+        is_embedded: false,
         hidden: Hidden::Never,
     };
+
+    /// Whether a field has that number, which led here.
+    fn is_of(&self, number: u32) -> bool {
+        self.tag >> 3 == number
+    }
 
     fn new(index: u16, field: &Field) -> Self {
         let wire_type = field.shape.wire_type();
         Self {
             tag: field.number << 3 | wire_type.code(),
-            field: index,
             next_shown: 0,
+            field: index,
             wire_type,
             is_list: matches!(field.shape, Shape::List(_)),
+            is_embedded: field.embedded,
             hidden: field.hidden(),
         }
     }

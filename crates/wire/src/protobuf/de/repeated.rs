@@ -3,8 +3,8 @@
 use serde::de::value::BorrowedStrDeserializer;
 use serde::de::{DeserializeSeed, MapAccess, SeqAccess, Visitor};
 
-use super::value::{Place, ValueDeserializer};
-use super::{Context, Error, located, unexpected_wire_type};
+use super::value::{Cursor, Place, ValueDeserializer};
+use super::{Error, located, unexpected_wire_type};
 use crate::protobuf::fields::next_item;
 use crate::protobuf::primitive::{Reader, WireType};
 use crate::protobuf::special::{self, ZEROS};
@@ -12,15 +12,13 @@ use crate::schema::Shape;
 
 /// The items of a repeated field.
 pub(super) struct Items<'s, 'r, 'de> {
-    context: &'r Context<'s>,
-    shape: &'s Shape,
+    /// Has the shape of an item, and stands at one after the other.
+    at: &'r mut Cursor<'s, 'de>,
     /// How an item is laid out.
     wire_type: WireType,
-    number: u32,
     run: Run,
     /// What is left of numbers that are packed into one value.
-    packed: Reader<'de>,
-    reader: &'r mut Reader<'de>,
+    packed: Option<Cursor<'s, 'de>>,
 }
 
 /// Where a run of items stands.
@@ -35,22 +33,16 @@ pub(super) enum Run {
 }
 
 impl<'s, 'r, 'de> Items<'s, 'r, 'de> {
-    #[inline]
-    pub(super) fn new(
-        context: &'r Context<'s>,
-        shape: &'s Shape,
-        number: u32,
-        run: Run,
-        reader: &'r mut Reader<'de>,
-    ) -> Self {
+    /// The items where a cursor stands that has their shape.
+    #[inline(always)]
+    pub(super) fn new(at: &'r mut Cursor<'s, 'de>, run: Run) -> Self {
+        let wire_type = at.shape.wire_type();
+        at.place = Place::At(wire_type);
         Self {
-            context,
-            shape,
-            wire_type: shape.wire_type(),
-            number,
+            at,
+            wire_type,
             run,
-            packed: Reader::new(&[]),
-            reader,
+            packed: None,
         }
     }
 
@@ -66,7 +58,7 @@ impl<'s, 'r, 'de> Items<'s, 'r, 'de> {
     #[cold]
     fn drain(&mut self) -> Result<(), Error> {
         while self.find_next()? {
-            self.value().skip()?;
+            self.cursor().skip()?;
         }
         Ok(())
     }
@@ -74,17 +66,17 @@ impl<'s, 'r, 'de> Items<'s, 'r, 'de> {
     /// Goes to the next item; false when there is none.
     #[inline(never)]
     fn find_next(&mut self) -> Result<bool, Error> {
-        while self.packed.is_empty() {
+        while self.packed.as_ref().is_none_or(|packed| packed.reader.is_empty()) {
             let found = match self.run {
                 Run::Before(wire_type) => Some(wire_type),
-                Run::Within => next_item(self.reader, self.number, self.wire_type)?,
+                Run::Within => next_item(&mut self.at.reader, self.at.number, self.wire_type)?,
                 Run::Done => None,
             };
             self.run = Run::Within;
             match found {
                 Some(wire_type) if wire_type == self.wire_type => break,
-                Some(WireType::Bytes) => self.packed = self.reader.message()?,
-                Some(_) => return Err(unexpected_wire_type(self.reader, self.number)),
+                Some(WireType::Bytes) => self.unpack()?,
+                Some(_) => return Err(unexpected_wire_type(&self.at.reader, self.at.number)),
                 None => {
                     self.run = Run::Done;
                     return Ok(false);
@@ -94,18 +86,21 @@ impl<'s, 'r, 'de> Items<'s, 'r, 'de> {
         Ok(true)
     }
 
-    /// The item that was found.
-    #[inline]
-    fn value(&mut self) -> ValueDeserializer<'s, '_, 'de> {
-        ValueDeserializer {
-            context: self.context,
-            shape: self.shape,
-            number: self.number,
-            place: Place::At(self.wire_type),
-            reader: match self.packed.is_empty() {
-                true => self.reader,
-                false => &mut self.packed,
-            },
+    #[cold]
+    fn unpack(&mut self) -> Result<(), Error> {
+        self.packed = Some(Cursor {
+            reader: self.at.reader.message()?,
+            ..*self.at
+        });
+        Ok(())
+    }
+
+    /// Stands at the item that was found.
+    #[inline(always)]
+    fn cursor(&mut self) -> &mut Cursor<'s, 'de> {
+        match &mut self.packed {
+            Some(packed) if !packed.reader.is_empty() => packed,
+            _ => self.at,
         }
     }
 
@@ -113,15 +108,16 @@ impl<'s, 'r, 'de> Items<'s, 'r, 'de> {
     /// list that grows while it is filled.
     #[inline(never)]
     fn count(&self) -> usize {
-        let (mut ahead, mut count) = (self.reader.clone(), 0);
+        let (mut ahead, mut count) = (self.at.reader.clone(), 0);
+        let next_item = |ahead: &mut _| next_item(ahead, self.at.number, self.wire_type).ok().flatten();
         let mut next = match self.run {
             Run::Before(wire_type) => Some(wire_type),
-            Run::Within => next_item(&mut ahead, self.number, self.wire_type).ok().flatten(),
+            Run::Within => next_item(&mut ahead),
             Run::Done => None,
         };
         while next == Some(self.wire_type) && ahead.skip(self.wire_type).is_ok() {
             count += 1;
-            next = next_item(&mut ahead, self.number, self.wire_type).ok().flatten();
+            next = next_item(&mut ahead);
         }
         count
     }
@@ -132,11 +128,11 @@ impl<'de> SeqAccess<'de> for Items<'_, '_, 'de> {
 
     #[inline]
     fn next_element_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<Option<T::Value>, Error> {
-        let offset = self.reader.offset();
+        let offset = self.at.reader.offset();
         if !self.find_next()? {
             return Ok(None);
         }
-        match seed.deserialize(self.value()) {
+        match seed.deserialize(ValueDeserializer(self.cursor())) {
             Ok(item) => Ok(Some(item)),
             Err(error) => Err(located(error, offset)),
         }
@@ -149,16 +145,29 @@ impl<'de> SeqAccess<'de> for Items<'_, '_, 'de> {
 
 /// The entries of a map field.
 pub(super) struct Entries<'s, 'r, 'de> {
-    pub(super) context: &'r Context<'s>,
-    pub(super) shape: &'s Shape,
-    pub(super) number: u32,
-    pub(super) is_first: bool,
+    at: &'r mut Cursor<'s, 'de>,
+    is_first: bool,
     /// Stands at the value of the entry whose key has been read.
-    pub(super) value: Reader<'de>,
-    pub(super) reader: &'r mut Reader<'de>,
+    value: Cursor<'s, 'de>,
 }
 
-impl<'s, 'de> Entries<'s, '_, 'de> {
+impl<'s, 'r, 'de> Entries<'s, 'r, 'de> {
+    /// The entries where a cursor stands, with values of the given shape.
+    #[inline(always)]
+    pub(super) fn new(at: &'r mut Cursor<'s, 'de>, shape: &'s Shape) -> Self {
+        Self {
+            is_first: true,
+            value: Cursor {
+                context: at.context,
+                shape,
+                number: 2,
+                place: Place::At(shape.wire_type()),
+                reader: Reader::new(&[]),
+            },
+            at,
+        }
+    }
+
     /// Shows the entries to a visitor, and passes over those it did not want.
     pub(super) fn visit<V: Visitor<'de>>(mut self, visitor: V) -> Result<V::Value, Error> {
         let value = visitor.visit_map(&mut self)?;
@@ -168,16 +177,17 @@ impl<'s, 'de> Entries<'s, '_, 'de> {
 
     #[inline(never)]
     fn next_key(&mut self) -> Result<Option<&'de str>, Error> {
+        let at = &mut *self.at;
         if !std::mem::take(&mut self.is_first) {
-            match next_item(self.reader, self.number, WireType::Bytes)? {
+            match next_item(&mut at.reader, at.number, WireType::Bytes)? {
                 Some(WireType::Bytes) => {}
-                Some(_) => return Err(unexpected_wire_type(self.reader, self.number)),
+                Some(_) => return Err(unexpected_wire_type(&at.reader, at.number)),
                 None => return Ok(None),
             }
         }
-        let (key, value) = special::map_entry(self.reader.message()?, self.shape)?;
+        let (key, value) = special::map_entry(at.reader.message()?, self.value.shape)?;
         // A value that is missing is not nil in Go, only zero.
-        self.value = value.unwrap_or(Reader::new(&ZEROS));
+        self.value.reader = value.unwrap_or(Reader::new(&ZEROS));
         Ok(Some(key))
     }
 }
@@ -185,6 +195,7 @@ impl<'s, 'de> Entries<'s, '_, 'de> {
 impl<'de> MapAccess<'de> for Entries<'_, '_, 'de> {
     type Error = Error;
 
+    #[inline]
     fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, Error> {
         match self.next_key()? {
             Some(key) => seed.deserialize(BorrowedStrDeserializer::new(key)).map(Some),
@@ -192,16 +203,10 @@ impl<'de> MapAccess<'de> for Entries<'_, '_, 'de> {
         }
     }
 
+    #[inline]
     fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Error> {
-        let offset = self.value.offset();
-        let value = ValueDeserializer {
-            context: self.context,
-            shape: self.shape,
-            number: 2,
-            place: Place::At(self.shape.wire_type()),
-            reader: &mut self.value,
-        };
-        match seed.deserialize(value) {
+        let offset = self.value.reader.offset();
+        match seed.deserialize(ValueDeserializer(&mut self.value)) {
             Ok(value) => Ok(value),
             Err(error) => Err(located(error, offset)),
         }

@@ -17,14 +17,17 @@ use crate::protobuf::special::{self, IntOrString, Raw, SchemaOr};
 use crate::protobuf::time::{self, TimeText};
 use crate::schema::{Shape, TypeId};
 
-/// A value at which a reader stands.
-pub(super) struct ValueDeserializer<'s, 'r, 'de> {
-    pub(super) context: &'r Context<'s>,
+/// A value of a message, and the reader that stands at it.
+pub(super) struct Cursor<'s, 'de> {
+    pub(super) context: Context<'s>,
     pub(super) shape: &'s Shape,
     pub(super) number: u32,
     pub(super) place: Place,
-    pub(super) reader: &'r mut Reader<'de>,
+    pub(super) reader: Reader<'de>,
 }
+
+/// Reads the value at which a cursor stands. It is one word, because visitors hand it on many times for each value.
+pub(super) struct ValueDeserializer<'s, 'r, 'de>(pub(super) &'r mut Cursor<'s, 'de>);
 
 /// Where a value is.
 #[derive(Clone, Copy, PartialEq)]
@@ -39,25 +42,15 @@ pub(super) enum Place {
     Text,
 }
 
-impl<'s, 'r, 'de> ValueDeserializer<'s, 'r, 'de> {
+impl<'s, 'de> Cursor<'s, 'de> {
     #[inline(always)]
-    fn message(self, id: TypeId) -> Result<MessageDeserializer<'s, 'r, 'de>, Error> {
+    fn message(&mut self, id: TypeId) -> Result<MessageDeserializer<'s, 'de>, Error> {
         Ok(MessageDeserializer {
             context: self.context,
             id,
             reader: self.reader.message()?,
             identity: None,
         })
-    }
-
-    /// The items of a list that stand where this value stands.
-    #[inline]
-    fn items(self, item: &'s Shape) -> Items<'s, 'r, 'de> {
-        let run = match self.place {
-            Place::At(wire_type) => Run::Before(wire_type),
-            _ => Run::Done,
-        };
-        Items::new(self.context, item, self.number, run, self.reader)
     }
 
     /// Whether JSON can have null for the value. Most shapes are never null, and most values are of those.
@@ -94,32 +87,48 @@ impl<'s, 'r, 'de> ValueDeserializer<'s, 'r, 'de> {
 
     /// Passes over the value, a list to its end.
     #[inline(never)]
-    pub(super) fn skip(self) -> Result<(), Error> {
+    pub(super) fn skip(&mut self) -> Result<(), Error> {
         let Place::At(wire_type) = self.place else {
             return Ok(());
         };
         self.reader.skip(wire_type)?;
         if matches!(self.shape, Shape::List(_) | Shape::Map(_)) {
-            while let Some(wire_type) = next_item(self.reader, self.number, wire_type)? {
+            while let Some(wire_type) = next_item(&mut self.reader, self.number, wire_type)? {
                 self.reader.skip(wire_type)?;
             }
         }
         Ok(())
     }
 
-    /// A text; one copy serves every visitor.
+    /// A text, `None` if it is none: small enough to come back in registers. One copy serves every visitor.
     #[inline(never)]
-    fn text(self) -> Result<&'de str, Error> {
-        match self.place {
-            Place::Text => std::str::from_utf8(self.reader.rest()).map_err(Error::custom),
-            _ => Ok(self.reader.text(self.number)?),
-        }
+    fn text(&mut self) -> Option<&'de str> {
+        let mut ahead = self.reader.clone();
+        let bytes = match self.place {
+            Place::Text => ahead.rest(),
+            _ => ahead.bytes().ok()?,
+        };
+        let text = std::str::from_utf8(bytes).ok()?;
+        self.reader = ahead;
+        Some(text)
     }
 
+    /// Why there was no text.
+    #[cold]
+    fn text_error(&mut self) -> Error {
+        match self.reader.text(self.number) {
+            Ok(_) => Error::custom("a text that is not UTF-8"),
+            Err(error) => error.into(),
+        }
+    }
+}
+
+impl<'de> ValueDeserializer<'_, '_, 'de> {
     /// Everything that is neither a text, nor an object, nor a list.
+    #[inline(never)]
     fn scalar<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
-        let reader = self.reader;
-        match self.shape {
+        let reader = &mut self.0.reader;
+        match self.0.shape {
             Shape::Bool => visitor.visit_bool(reader.varint()? != 0),
             Shape::Int32 => visitor.visit_i64(i64::from(reader.varint()? as i32)),
             Shape::Int64 => visitor.visit_i64(reader.varint()? as i64),
@@ -143,15 +152,15 @@ impl<'s, 'r, 'de> ValueDeserializer<'s, 'r, 'de> {
                 Some(raw) => visit_json(raw, visitor),
                 None => visitor.visit_unit(),
             },
-            _ => Err(mismatch(self.shape, &visitor)),
+            _ => Err(mismatch(self.0.shape, &visitor)),
         }
     }
 
     /// Raw JSON, or a whole body within the message, which is what a watch event carries.
     fn raw<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
-        match special::raw(self.reader.message()?)? {
+        match special::raw(self.0.reader.message()?)? {
             Some(raw) if raw.bytes.starts_with(&MAGIC) => {
-                nested_body(self.context, raw)?.deserialize_any(visitor)
+                nested_body(self.0.context, raw)?.deserialize_any(visitor)
             }
             Some(raw) => visit_json(raw, visitor),
             None => visitor.visit_unit(),
@@ -159,29 +168,35 @@ impl<'s, 'r, 'de> ValueDeserializer<'s, 'r, 'de> {
     }
 
     fn schema_or<V: Visitor<'de>>(self, id: TypeId, visitor: V) -> Result<V::Value, Error> {
-        let context = &self.context.deeper(self.reader)?;
+        let context = self.0.context.deeper(&self.0.reader)?;
         let schema = |reader| MessageDeserializer {
             context,
             id,
             reader,
             identity: None,
         };
-        let message = self.reader.message()?;
-        if let Shape::SchemaOrBool(_) = self.shape {
+        let message = self.0.reader.message()?;
+        if let Shape::SchemaOrBool(_) = self.0.shape {
             return match special::schema_or_bool(message)? {
                 (_, Some(reader)) => schema(reader).deserialize_any(visitor),
                 (allows, None) => visitor.visit_bool(allows),
             };
         }
-        let shape = match self.shape {
+        let shape = match self.0.shape {
             Shape::SchemaOrStrings(_) => Shape::String(None),
             _ => Shape::Struct(id),
         };
         match special::schema_or(message)? {
             SchemaOr::Schema(reader) => schema(reader).deserialize_any(visitor),
-            SchemaOr::Items(mut reader) => {
-                let run = Run::Before(WireType::Bytes);
-                Items::new(context, &shape, 2, run, &mut reader).visit(visitor)
+            SchemaOr::Items(reader) => {
+                let mut items = Cursor {
+                    context,
+                    shape: &shape,
+                    number: 2,
+                    place: Place::At(WireType::Bytes),
+                    reader,
+                };
+                Items::new(&mut items, Run::Before(WireType::Bytes)).visit(visitor)
             }
             SchemaOr::Nothing => visitor.visit_unit(),
         }
@@ -192,8 +207,8 @@ impl<'de> Deserializer<'de> for ValueDeserializer<'_, '_, 'de> {
     type Error = Error;
 
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
-        match self.shape {
-            _ if self.place == Place::Null => visitor.visit_unit(),
+        match self.0.shape {
+            _ if self.0.place == Place::Null => visitor.visit_unit(),
             Shape::String(_) => self.deserialize_string(visitor),
             Shape::Struct(_) | Shape::Map(_) => self.deserialize_map(visitor),
             Shape::List(_) | Shape::ListMessage(_) => self.deserialize_seq(visitor),
@@ -205,18 +220,21 @@ impl<'de> Deserializer<'de> for ValueDeserializer<'_, '_, 'de> {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn deserialize_string<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
-        match self.shape {
-            Shape::String(_) => visitor.visit_borrowed_str(self.text()?),
+        match self.0.shape {
+            Shape::String(_) => match self.0.text() {
+                Some(text) => visitor.visit_borrowed_str(text),
+                None => Err(self.0.text_error()),
+            },
             _ => self.scalar(visitor),
         }
     }
 
     #[inline]
     fn deserialize_bool<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
-        match self.shape {
-            Shape::Bool => visitor.visit_bool(self.reader.varint()? != 0),
+        match self.0.shape {
+            Shape::Bool => visitor.visit_bool(self.0.reader.varint()? != 0),
             Shape::SchemaOrBool(_) => self.deserialize_any(visitor),
             _ => self.scalar(visitor),
         }
@@ -224,9 +242,9 @@ impl<'de> Deserializer<'de> for ValueDeserializer<'_, '_, 'de> {
 
     #[inline]
     fn deserialize_i64<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
-        match self.shape {
-            Shape::Int32 => visitor.visit_i64(i64::from(self.reader.varint()? as i32)),
-            Shape::Int64 => visitor.visit_i64(self.reader.varint()? as i64),
+        match self.0.shape {
+            Shape::Int32 => visitor.visit_i64(i64::from(self.0.reader.varint()? as i32)),
+            Shape::Int64 => visitor.visit_i64(self.0.reader.varint()? as i64),
             _ => self.scalar(visitor),
         }
     }
@@ -238,51 +256,56 @@ impl<'de> Deserializer<'de> for ValueDeserializer<'_, '_, 'de> {
         _fields: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, Error> {
-        match self.shape {
-            Shape::Struct(id) => self.message(*id)?.deserialize_any(visitor),
-            Shape::RawExtension => match special::raw(self.reader.message()?)? {
+        match self.0.shape {
+            Shape::Struct(id) => self.0.message(*id)?.deserialize_any(visitor),
+            Shape::RawExtension => match special::raw(self.0.reader.message()?)? {
                 Some(raw) if raw.bytes.starts_with(&MAGIC) => {
-                    nested_body(self.context, raw)?.deserialize_any(visitor)
+                    nested_body(self.0.context, raw)?.deserialize_any(visitor)
                 }
-                _ => Err(mismatch(self.shape, &visitor)),
+                _ => Err(mismatch(self.0.shape, &visitor)),
             },
-            _ => Err(mismatch(self.shape, &visitor)),
+            _ => Err(mismatch(self.0.shape, &visitor)),
         }
     }
 
     fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
-        match self.shape {
-            Shape::Map(value) => Entries {
-                context: self.context,
-                shape: value,
-                number: self.number,
-                is_first: true,
-                value: Reader::new(&[]),
-                reader: self.reader,
-            }
-            .visit(visitor),
-            Shape::Struct(id) => self.message(*id)?.deserialize_any(visitor),
+        match self.0.shape {
+            Shape::Map(value) => Entries::new(self.0, value).visit(visitor),
+            Shape::Struct(id) => self.0.message(*id)?.deserialize_any(visitor),
             Shape::RawExtension | Shape::FieldsV1 | Shape::Json => self.raw(visitor),
-            _ => Err(mismatch(self.shape, &visitor)),
+            _ => Err(mismatch(self.0.shape, &visitor)),
         }
     }
 
     fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
-        match self.shape {
-            Shape::List(item) => self.items(item).visit(visitor),
+        match self.0.shape {
+            Shape::List(item) => {
+                let run = match self.0.place {
+                    Place::At(wire_type) => Run::Before(wire_type),
+                    _ => Run::Done,
+                };
+                self.0.shape = item;
+                Items::new(self.0, run).visit(visitor)
+            }
             Shape::ListMessage(item) => {
-                let mut message = self.reader.message()?;
-                Items::new(self.context, item, 1, Run::Within, &mut message).visit(visitor)
+                let mut items = Cursor {
+                    context: self.0.context,
+                    shape: item,
+                    number: 1,
+                    place: Place::Nowhere,
+                    reader: self.0.reader.message()?,
+                };
+                Items::new(&mut items, Run::Within).visit(visitor)
             }
             Shape::Json => self.raw(visitor),
-            _ => Err(mismatch(self.shape, &visitor)),
+            _ => Err(mismatch(self.0.shape, &visitor)),
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
-        if self.may_be_null() && self.is_null()? {
-            self.skip()?;
+        if self.0.may_be_null() && self.0.is_null()? {
+            self.0.skip()?;
             return visitor.visit_none();
         }
         visitor.visit_some(self)
@@ -303,12 +326,12 @@ impl<'de> Deserializer<'de> for ValueDeserializer<'_, '_, 'de> {
         _variants: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, Error> {
-        let text = self.reader.text(self.number)?;
+        let text = self.0.reader.text(self.0.number)?;
         visitor.visit_enum(BorrowedStrDeserializer::new(text))
     }
 
     fn deserialize_ignored_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
-        self.skip()?;
+        self.0.skip()?;
         visitor.visit_unit()
     }
 
@@ -349,10 +372,7 @@ fn visit_json<'de, V: Visitor<'de>>(raw: Raw<'de>, visitor: V) -> Result<V::Valu
 }
 
 /// A whole body that stands within a message.
-fn nested_body<'s, 'r, 'de>(
-    context: &'r Context<'s>,
-    raw: Raw<'de>,
-) -> Result<MessageDeserializer<'s, 'r, 'de>, Error> {
+fn nested_body<'s, 'de>(context: Context<'s>, raw: Raw<'de>) -> Result<MessageDeserializer<'s, 'de>, Error> {
     let (nested, id) = special::open_nested(context.schema, raw)?;
     let Envelope {
         api_version,
