@@ -90,10 +90,7 @@ pub enum UnknownFields {
 }
 
 /// One field of a [`Type`].
-///
-/// What every reader looks at, down to the flags, stands first and within one cache line.
 #[derive(Clone, Debug, Default, PartialEq)]
-#[repr(C, align(64))]
 pub struct Field {
     /// The name in JSON; empty for an embedded type, whose fields belong to the outer object.
     pub name: Text,

@@ -174,18 +174,18 @@ impl<'s, 'de> MessageMap<'s, 'de> {
         }
         loop {
             match self.fields.step(&mut self.cursor.reader)? {
-                Some(Step::Present(field, wire_type)) => {
-                    self.cursor.shape = &field.shape;
-                    self.cursor.number = field.number;
+                Some(Step::Present(slot, wire_type)) => {
+                    self.cursor.shape = &slot.shape;
+                    self.cursor.number = slot.number();
                     self.cursor.place = Place::At(wire_type);
                     self.value = NextValue::Present;
-                    return Ok(Some(&field.name));
+                    return Ok(Some(&slot.name));
                 }
                 Some(Step::Absent(field)) => {
                     self.value = NextValue::Absent(field);
                     return Ok(Some(&field.name));
                 }
-                Some(Step::Embedded(field, inner)) => self.enter(field, inner),
+                Some(Step::Embedded(slot, inner)) => self.enter(&slot.shape, inner),
                 None => match self.outer.pop() {
                     Some(outer) => (self.fields, self.cursor.reader) = outer,
                     None => return Ok(None),
@@ -212,9 +212,9 @@ impl<'s, 'de> MessageMap<'s, 'de> {
     }
 
     #[inline(never)]
-    fn enter(&mut self, field: &'s Field, inner: Reader<'de>) {
-        if let Shape::Struct(id) = field.shape {
-            let inner_fields = Fields::new(&self.cursor.context.schema[id]);
+    fn enter(&mut self, shape: &'s Shape, inner: Reader<'de>) {
+        if let Shape::Struct(id) = shape {
+            let inner_fields = Fields::new(&self.cursor.context.schema[*id]);
             let outer = std::mem::replace(&mut self.fields, inner_fields);
             let reader = std::mem::replace(&mut self.cursor.reader, inner);
             if !outer.is_done(&reader) {

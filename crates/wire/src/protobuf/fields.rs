@@ -24,11 +24,11 @@ pub(super) struct Fields<'s> {
 /// One field that JSON shows.
 pub(super) enum Step<'s, 'a> {
     /// The reader stands at the field's value; whoever takes the step reads it, a list to its end.
-    Present(&'s Field, WireType),
+    Present(&'s Slot, WireType),
     /// The message does not have the field.
     Absent(&'s Field),
     /// The fields of this message belong to the outer object. It is empty when it is absent.
-    Embedded(&'s Field, Reader<'a>),
+    Embedded(&'s Slot, Reader<'a>),
 }
 
 impl<'s> Fields<'s> {
@@ -46,6 +46,10 @@ impl<'s> Fields<'s> {
         loop {
             if reader.is_empty() {
                 *place = reader;
+                if slots.at(next).next_shown >= slots.end() {
+                    self.next = slots.end();
+                    return Ok(None);
+                }
                 return Ok(self.absent_before(next, slots.end()));
             }
             let at_tag = reader.clone();
@@ -86,14 +90,13 @@ impl<'s> Fields<'s> {
                 continue;
             }
             self.next = next;
-            let field = self.field(slot);
             if slot.is_embedded {
                 let inner = reader.message()?;
                 *place = reader;
-                return Ok(Some(Step::Embedded(field, inner)));
+                return Ok(Some(Step::Embedded(slot, inner)));
             }
             *place = reader;
-            return Ok(Some(Step::Present(field, wire_type)));
+            return Ok(Some(Step::Present(slot, wire_type)));
         }
     }
 
@@ -101,11 +104,6 @@ impl<'s> Fields<'s> {
     pub(super) fn is_done(&self, reader: &Reader<'_>) -> bool {
         let slots = &self.declared.slots;
         reader.is_empty() && slots.at(self.next).next_shown >= slots.end()
-    }
-
-    #[inline]
-    fn field(&self, slot: &Slot) -> &'s Field {
-        &self.declared.fields[slot.field as usize]
     }
 
     /// The next field from number `next` on that is shown although it is absent, if it stands before `end`.
@@ -120,8 +118,8 @@ impl<'s> Fields<'s> {
         self.next = shown + 1;
         let slot = slots.at(shown);
         Some(match slot.is_embedded {
-            true => Step::Embedded(self.field(slot), Reader::new(&[])),
-            false => Step::Absent(self.field(slot)),
+            true => Step::Embedded(slot, Reader::new(&[])),
+            false => Step::Absent(&self.declared.fields[slot.field as usize]),
         })
     }
 

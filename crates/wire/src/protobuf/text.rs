@@ -17,7 +17,7 @@ use super::fields::{Fields, Step, next_item};
 use super::primitive::{ProtobufError, ProtobufErrorKind, Reader, WireType};
 use super::special::{self, Absent, IntOrString, Raw, SchemaOr, ZEROS};
 use super::time::{self, TimeText};
-use crate::schema::{Field, Schema, Shape, TypeId};
+use crate::schema::{Field, Schema, Shape, Slot, TypeId};
 
 /// Appends the JSON text of a message.
 pub(super) fn write_json(
@@ -84,17 +84,22 @@ impl Writer<'_> {
         let (start, outer) = (self.out.len(), self.members.len());
         while let Some(step) = fields.step(&mut reader)? {
             if !declared.slots.in_declared_order {
-                let (Step::Present(field, _) | Step::Absent(field) | Step::Embedded(field, _)) = step;
-                self.members.push(Member {
-                    position: declared.slots.at(field.number).field,
-                    start: self.out.len(),
-                });
+                let position = match step {
+                    Step::Present(slot, _) | Step::Embedded(slot, _) => slot.field,
+                    Step::Absent(field) => declared.slots.at(field.number).field,
+                };
+                let start = self.out.len();
+                self.members.push(Member { position, start });
             }
             match step {
-                Step::Embedded(field, inner) => self.embedded(context, field, inner)?,
-                Step::Present(field, wire_type) => {
-                    self.key(&field.name);
-                    self.field(context, field, wire_type, &mut reader)?;
+                Step::Embedded(slot, inner) => {
+                    if let Shape::Struct(id) = slot.shape {
+                        self.members(context, id, inner)?;
+                    }
+                }
+                Step::Present(slot, wire_type) => {
+                    self.key(&slot.name);
+                    self.field(context, slot, wire_type, &mut reader)?;
                 }
                 Step::Absent(field) => {
                     self.key(&field.name);
@@ -137,29 +142,17 @@ impl Writer<'_> {
         }
     }
 
-    fn embedded(
-        &mut self,
-        context: Context<'_>,
-        field: &Field,
-        inner: Reader<'_>,
-    ) -> Result<(), ProtobufError> {
-        match field.shape {
-            Shape::Struct(id) => self.members(context, id, inner),
-            _ => Ok(()),
-        }
-    }
-
     fn field(
         &mut self,
         context: Context<'_>,
-        field: &Field,
+        slot: &Slot,
         wire_type: WireType,
         reader: &mut Reader<'_>,
     ) -> Result<(), ProtobufError> {
-        match &field.shape {
-            Shape::List(item) => self.items(context, item, field.number, Some(wire_type), reader),
-            Shape::Map(value) => self.entries(context, value, field.number, reader),
-            shape => self.value(context, shape, field.number, reader),
+        match &slot.shape {
+            Shape::List(item) => self.items(context, item, slot.number(), Some(wire_type), reader),
+            Shape::Map(value) => self.entries(context, value, slot.number(), reader),
+            shape => self.value(context, shape, slot.number(), reader),
         }
     }
 

@@ -1,10 +1,9 @@
 //! A type as the protobuf readers walk it: a table of its fields by number.
 //!
-//! A field has all that anybody wants to know about it and takes three cache lines; of most fields a reader only
-//! needs to learn that they are absent and not shown. A slot says that in sixteen bytes. Kubernetes numbers its
-//! fields nearly without gaps, so the number itself is the place in the table.
+//! A field has all that anybody wants to know about it and takes three cache lines; a slot has what readers want in
+//! one. Kubernetes numbers its fields nearly without gaps, so the number itself is the place in the table.
 
-use super::{Field, Shape};
+use super::{Field, Shape, Text};
 use crate::protobuf::primitive::WireType;
 
 /// The fields of a type that protobuf carries, by number.
@@ -17,8 +16,8 @@ pub(crate) struct Slots {
 }
 
 /// What a reader must know about a field before it looks at the field itself.
-#[derive(Clone, Copy, Debug, PartialEq)]
-#[repr(align(16))]
+#[derive(Clone, Debug, PartialEq)]
+#[repr(align(64))]
 pub(crate) struct Slot {
     /// The tag as it stands in a message: number and layout. One of another number where the slot is vacant, so that
     /// no tag that leads here equals it.
@@ -35,7 +34,14 @@ pub(crate) struct Slot {
     pub(crate) is_embedded: bool,
     /// When JSON leaves out a value that is there.
     pub(crate) hidden: Hidden,
+    /// The name in JSON.
+    pub(crate) name: Text,
+    /// How a value looks.
+    pub(crate) shape: Shape,
 }
+
+/// Where no field is.
+static VACANT: Slot = Slot::VACANT;
 
 /// When JSON leaves out a value that is there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,7 +89,7 @@ impl Slots {
     /// The slot with that number; a vacant one where no field has it.
     #[inline(always)]
     pub(crate) fn at(&self, number: u32) -> &Slot {
-        self.slots.get(number as usize).unwrap_or(&Slot::VACANT)
+        self.slots.get(number as usize).unwrap_or(&VACANT)
     }
 
     /// The slot of the field with that number.
@@ -108,11 +114,19 @@ impl Slot {
         is_list: false,
         is_embedded: false,
         hidden: Hidden::Never,
+        name: Text::Borrowed(""),
+        shape: Shape::Any,
     };
+
+    /// The field's number.
+    #[inline(always)]
+    pub(crate) fn number(&self) -> u32 {
+        self.tag >> 3
+    }
 
     /// Whether a field has that number, which led here.
     fn is_of(&self, number: u32) -> bool {
-        self.tag >> 3 == number
+        self.number() == number
     }
 
     fn new(index: u16, field: &Field) -> Self {
@@ -125,6 +139,8 @@ impl Slot {
             is_list: matches!(field.shape, Shape::List(_)),
             is_embedded: field.embedded,
             hidden: field.hidden(),
+            name: field.name.clone(),
+            shape: field.shape.clone(),
         }
     }
 }
