@@ -19,6 +19,9 @@ use crate::pods::Bodies;
 /// What a body arrives in: a large HTTP/2 frame.
 const CHUNK: usize = 16 << 10;
 
+/// Decoded pods to be cloned in turn: all of them would take a gigabyte.
+const CLONED: usize = 1000;
+
 /// Times all cases and prints the medians.
 pub(crate) fn time(bodies: &Bodies, turns: &Turns<'_>) -> Result<()> {
     let (json, protobuf) = (&bodies.json[..], &bodies.protobuf[..]);
@@ -66,6 +69,11 @@ pub(crate) fn time(bodies: &Bodies, turns: &Turns<'_>) -> Result<()> {
         objects(Encoding::Json, json)?,
         objects(Encoding::Protobuf, protobuf)?,
     );
+    let pods = json_objects
+        .iter()
+        .take(CLONED)
+        .map(Object::decode::<Pod>)
+        .collect::<Result<Vec<_>, _>>()?;
     let size = |objects: &[Object]| objects.iter().map(|object| object.bytes().len()).sum();
     let (json_size, protobuf_size) = (size(&json_objects), size(&protobuf_objects));
     table(
@@ -81,6 +89,11 @@ pub(crate) fn time(bodies: &Bodies, turns: &Turns<'_>) -> Result<()> {
             }),
             Case::new("protobuf", protobuf_size, || {
                 each(&protobuf_objects, |object| Ok(object.decode::<Pod>()?))
+            }),
+            // The same structs, texts and lists, and nothing to read: what no decoder can do without.
+            Case::new("floor: a clone of the Pod", protobuf_size, || {
+                let all = pods.iter().cycle().take(bodies.pods);
+                Ok(all.map(|pod| black_box(pod.clone())).count())
             }),
             Case::new("peer: prost into its Pod", protobuf_size, || {
                 each(&protobuf_objects, |object| {

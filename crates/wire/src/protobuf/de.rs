@@ -269,20 +269,21 @@ impl<'de> MapAccess<'de> for MessageMap<'_, 'de> {
             NextValue::Present => &mut self.cursor,
             _ => aside.insert(self.aside()?),
         };
-        match seed.deserialize(ValueDeserializer(cursor)) {
-            Ok(value) => Ok(value),
-            Err(error) => Err(located(error, offset)),
+        let mut value = seed.deserialize(ValueDeserializer(cursor));
+        if let Err(error) = &mut value {
+            locate(error, offset);
         }
+        value
     }
 }
 
-/// Gives a place to an error that a visitor made, which does not know where it is.
+/// Gives a place to an error that a visitor made, which does not know where it is. Within a result that stays where
+/// it is: values are large.
 #[cold]
-fn located(mut error: Error, offset: usize) -> Error {
+fn locate(error: &mut Error, offset: usize) {
     if error.0.offset == 0 {
         error.0.offset = offset;
     }
-    error
 }
 
 #[cold]

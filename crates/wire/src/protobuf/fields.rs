@@ -159,7 +159,7 @@ enum Unusual<'a> {
 fn behind_zero<'a>(mut reader: Reader<'a>, slot: &Slot) -> Result<Option<Reader<'a>>, Error> {
     let is_zero = match slot.hidden {
         Hidden::WhenZeroFloat => reader.fixed64()? << 1 == 0,
-        _ => super::time::read(reader.message()?)?.is_none(),
+        _ => super::time::is_zero(reader.message()?)?,
     };
     Ok(is_zero.then_some(reader))
 }

@@ -49,6 +49,8 @@ struct Member {
     /// The place of its field in the declaration.
     position: u16,
     start: usize,
+    /// Where the next one starts; known when all have been written.
+    end: usize,
 }
 
 impl Writer<'_> {
@@ -88,8 +90,8 @@ impl Writer<'_> {
                     Step::Present(slot, _) | Step::Embedded(slot, _) => slot.field,
                     Step::Absent(field) => declared.slots.at(field.number).field,
                 };
-                let start = self.out.len();
-                self.members.push(Member { position, start });
+                let (start, end) = (self.out.len(), 0);
+                self.members.push(Member { position, start, end });
             }
             match step {
                 Step::Embedded(slot, inner) => {
@@ -116,24 +118,17 @@ impl Writer<'_> {
 
     /// Rewrites what stands behind `start` in the order of the members from `first` on.
     fn put_in_order(&mut self, start: usize, first: usize) {
-        // Where a member ends is where the next one starts, until they are sorted.
+        let members = &mut self.members[first..];
         let mut end = self.out.len();
-        let mut members: Vec<_> = self.members[first..]
-            .iter()
-            .rev()
-            .map(|member| {
-                (
-                    member.position,
-                    member.start..std::mem::replace(&mut end, member.start),
-                )
-            })
-            .collect();
-        members.sort_unstable_by_key(|(position, _)| *position);
+        for member in members.iter_mut().rev() {
+            member.end = std::mem::replace(&mut end, member.start);
+        }
+        members.sort_unstable_by_key(|member| member.position);
         self.ordered.clear();
         self.ordered.extend_from_slice(&self.out[start..]);
         self.out.truncate(start);
-        for (_, range) in members {
-            let text = &self.ordered[range.start - start..range.end - start];
+        for member in members {
+            let text = &self.ordered[member.start - start..member.end - start];
             let text = text.strip_prefix(b",").unwrap_or(text);
             if !text.is_empty() {
                 separate(self.out);

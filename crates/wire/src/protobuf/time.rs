@@ -42,6 +42,16 @@ pub(super) fn read(mut reader: Reader<'_>) -> Result<Option<Time>, ProtobufError
     Ok((time.seconds != ZERO_SECONDS || time.nanos / 1000 != 0).then_some(time))
 }
 
+/// Whether the message is the zero time. Its seconds are negative and so take ten bytes behind their tag: a shorter
+/// message is another time, or wrong.
+pub(super) fn is_zero(reader: Reader<'_>) -> Result<bool, ProtobufError> {
+    match reader.rest().len() {
+        0 => Ok(true),
+        1..=10 => Ok(false),
+        _ => Ok(read(reader)?.is_none()),
+    }
+}
+
 /// Appends the body of a time's message. The zero time has none.
 pub(super) fn write(out: &mut Vec<u8>, time: Time) {
     if time.seconds == ZERO_SECONDS && time.nanos == 0 {

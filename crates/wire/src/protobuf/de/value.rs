@@ -77,7 +77,7 @@ impl<'s, 'de> Cursor<'s, 'de> {
         }
         let message = self.reader.clone().message()?;
         Ok(match self.shape {
-            Shape::Time | Shape::MicroTime => time::read(message)?.is_none(),
+            Shape::Time | Shape::MicroTime => time::is_zero(message)?,
             Shape::SchemaOrArray(_) | Shape::SchemaOrStrings(_) => {
                 matches!(special::schema_or(message)?, SchemaOr::Nothing)
             }
