@@ -184,7 +184,7 @@ impl Collector {
             }
         }
         if waiting {
-            // A dependent that goes triggers this again.
+            // Looked at until none is left: nobody says when a dependent has gone.
             return Ok(Action::After(Duration::from_millis(500)));
         }
         self.cluster
