@@ -6,7 +6,7 @@
 //!
 //! A kind that is read over and over can keep its decoded values: [`DecodedStore`] reads an informer's store and does.
 //! The first read of each version decodes, later ones cost a lookup; a version that was replaced is forgotten when the
-//! new one is read. The price is memory: a decoded pod takes some thirty times its bytes. Only objects that are read
+//! new one is read. The price is memory: a decoded pod takes some thirteen times its bytes. Only objects that are read
 //! are kept, and no more than the limit. The figures are from `crates/bench/README.md`.
 
 use std::collections::HashMap;
