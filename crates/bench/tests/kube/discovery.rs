@@ -7,9 +7,6 @@ use kube::discovery::{self, Discovery, Scope, verbs};
 
 use crate::start;
 
-/// Deprecated, and nothing that is stored: the health of components that are not here.
-const NOT_SERVED: &str = "componentstatuses";
-
 /// Group, version, kind and plural of everything a discovery found, in order.
 fn served(discovery: &Discovery) -> Vec<String> {
     let mut served = Vec::new();
@@ -47,7 +44,7 @@ async fn everything_that_can_be_listed_is_listed() {
         .groups()
         .flat_map(|group| group.resources_by_stability())
     {
-        if capabilities.supports_operation(verbs::LIST) && resource.plural != NOT_SERVED {
+        if capabilities.supports_operation(verbs::LIST) {
             let api = Api::<DynamicObject>::all_with(client.clone(), &resource);
             let list = api.list(&ListParams::default()).await;
             let list = list.unwrap_or_else(|error| panic!("{}: {error}", resource.plural));
