@@ -174,6 +174,10 @@ impl Cluster {
         let patched = api
             .patch(item.name(), PatchKind::Merge, &patch, &patch_options())
             .await;
+        // What was counted must be seen as counted: a job would otherwise run once more.
+        if let Ok(patched) = &patched {
+            self.catch_up(resource, patched).await;
+        }
         ignore_gone(patched.map(drop))
     }
 
