@@ -3,10 +3,8 @@
 use bytes::Bytes;
 use http::StatusCode;
 use hyper::body::Incoming;
-use watchkeeper_meta::CreateOptions;
-use watchkeeper_registry::Body;
 
-use super::objects::{body_format, form, write_context};
+use super::objects::{form, posted};
 use crate::body::collect;
 use crate::filter::Call;
 use crate::negotiate::Offer;
@@ -28,17 +26,7 @@ pub(super) async fn bind(call: &Call, route: &ResourceRoute, body: &mut Incoming
 /// Binds the pod that the path or the body names.
 pub(super) async fn create(call: &Call, route: &ResourceRoute, bytes: Bytes) -> Result<Answer, Failure> {
     let form = form(call, Offer::Objects)?;
-    let options = CreateOptions::from_query(call.query())?;
-    let body = Body {
-        format: body_format(call)?,
-        bytes: &bytes,
-    };
-    let context = write_context(
-        call,
-        options.field_manager,
-        options.dry_run,
-        options.field_validation,
-    );
+    let (body, context) = posted(call, &bytes)?;
     let namespace = route.namespace.as_deref().unwrap_or_default();
     let bound = call
         .server

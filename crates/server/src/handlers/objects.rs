@@ -4,8 +4,10 @@
 use std::sync::Arc;
 
 use http::StatusCode;
-use watchkeeper_meta::{FieldValidation, Status, quote};
-use watchkeeper_registry::{Definition, Format, IncludeObject, List, StoredObject, WriteContext, Written};
+use watchkeeper_meta::{CreateOptions, FieldValidation, Status, UpdateOptions, quote};
+use watchkeeper_registry::{
+    Body, Definition, Format, IncludeObject, List, StoredObject, WriteContext, Written,
+};
 
 use crate::filter::Call;
 use crate::forms::{self, Form};
@@ -53,7 +55,7 @@ fn include_object(call: &Call, transform: Transform) -> Result<IncludeObject, Fa
 }
 
 /// How the body of a write is written.
-pub(super) fn body_format(call: &Call) -> Result<Format, Failure> {
+fn body_format(call: &Call) -> Result<Format, Failure> {
     Ok(match content_type(call.content_type())? {
         Encoding::Json => Format::Json,
         Encoding::Yaml => Format::Yaml,
@@ -75,6 +77,32 @@ pub(super) fn write_context(
         requester: Some(call.user.clone()),
         ..WriteContext::default()
     }
+}
+
+/// What a POST brings: the body, and who writes it and how.
+pub(super) fn posted<'a>(call: &Call, bytes: &'a [u8]) -> Result<(Body<'a>, WriteContext), Failure> {
+    let options = CreateOptions::from_query(call.query())?;
+    let format = body_format(call)?;
+    let context = write_context(
+        call,
+        options.field_manager,
+        options.dry_run,
+        options.field_validation,
+    );
+    Ok((Body { format, bytes }, context))
+}
+
+/// What a PUT brings: the body, and who writes it and how.
+pub(super) fn put<'a>(call: &Call, bytes: &'a [u8]) -> Result<(Body<'a>, WriteContext), Failure> {
+    let options = UpdateOptions::from_query(call.query())?;
+    let format = body_format(call)?;
+    let context = write_context(
+        call,
+        options.field_manager,
+        options.dry_run,
+        options.field_validation,
+    );
+    Ok((Body { format, bytes }, context))
 }
 
 /// Who is said to have written: whom the caller names, or else the program that asks.

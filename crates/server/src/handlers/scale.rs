@@ -2,10 +2,8 @@
 
 use bytes::Bytes;
 use http::StatusCode;
-use watchkeeper_meta::UpdateOptions;
-use watchkeeper_registry::Body;
 
-use super::objects::{body_format, definition, form, write_context};
+use super::objects::{definition, form, put};
 use super::patch::kind_and_context;
 use crate::Verb;
 use crate::filter::Call;
@@ -24,17 +22,7 @@ pub(super) async fn scale(call: &Call, route: &ResourceRoute, bytes: Bytes) -> R
     let (scale, warnings) = match route.verb {
         Verb::Get => (registry.scale(&definition, namespace, name).await, Vec::new()),
         Verb::Update => {
-            let options = UpdateOptions::from_query(call.query())?;
-            let body = Body {
-                format: body_format(call)?,
-                bytes: &bytes,
-            };
-            let context = write_context(
-                call,
-                options.field_manager,
-                options.dry_run,
-                options.field_validation,
-            );
+            let (body, context) = put(call, &bytes)?;
             let updated = registry.update_scale(&definition, namespace, name, body, &context);
             (updated.await, context.warnings.take())
         }

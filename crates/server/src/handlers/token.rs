@@ -2,10 +2,9 @@
 
 use bytes::Bytes;
 use http::StatusCode;
-use watchkeeper_meta::CreateOptions;
-use watchkeeper_registry::{Body, TokenIssuer};
+use watchkeeper_registry::TokenIssuer;
 
-use super::objects::{body_format, form, write_context};
+use super::objects::{form, posted};
 use crate::filter::Call;
 use crate::forms;
 use crate::negotiate::Offer;
@@ -15,17 +14,7 @@ use crate::service_account_key::{ALGORITHM, ISSUER};
 
 pub(super) async fn token(call: &Call, route: &ResourceRoute, bytes: Bytes) -> Result<Answer, Failure> {
     let form = form(call, Offer::Virtual)?.accepted;
-    let options = CreateOptions::from_query(call.query())?;
-    let body = Body {
-        format: body_format(call)?,
-        bytes: &bytes,
-    };
-    let context = write_context(
-        call,
-        options.field_manager,
-        options.dry_run,
-        options.field_validation,
-    );
+    let (body, context) = posted(call, &bytes)?;
     let key = call.server.service_account_key();
     let issuer = TokenIssuer {
         name: ISSUER,

@@ -1,10 +1,9 @@
 //! PUT of an object, or of its status.
 
 use bytes::Bytes;
-use watchkeeper_meta::UpdateOptions;
-use watchkeeper_registry::{Body, Part};
+use watchkeeper_registry::Part;
 
-use super::objects::{body_format, definition, form, write_context, written_answer};
+use super::objects::{definition, form, put, written_answer};
 use crate::filter::Call;
 use crate::negotiate::Offer;
 use crate::respond::{Answer, Failure, with_warnings};
@@ -18,20 +17,9 @@ pub(super) async fn update(
 ) -> Result<Answer, Failure> {
     let form = form(call, Offer::Objects)?;
     let definition = definition(call, route)?;
-    let options = UpdateOptions::from_query(call.query())?;
-    let format = body_format(call)?;
-    let context = write_context(
-        call,
-        options.field_manager,
-        options.dry_run,
-        options.field_validation,
-    );
+    let (body, context) = put(call, &bytes)?;
     let namespace = route.namespace.as_deref().unwrap_or_default();
     let name = route.name.as_deref().unwrap_or_default();
-    let body = Body {
-        format,
-        bytes: &bytes,
-    };
     let registry = &call.server.registry;
     let written = registry
         .update(&definition, namespace, name, part, body, &context)
