@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use watchkeeper_client::{Client, DynamicApi};
+use watchkeeper_client::{Client, DynamicApi, ResourceType};
 use watchkeeper_meta::{FieldSelector, LabelSelector, Resource};
 
 use crate::api_source::ApiSource;
@@ -32,6 +32,11 @@ pub struct Selection {
 }
 
 impl Selection {
+    /// All objects of a kind that is known when the program is built: `Selection::of::<Pod>()`.
+    pub fn of<K: ResourceType>() -> Self {
+        Self::all(K::resource())
+    }
+
     /// All objects of a resource.
     pub fn all(resource: Resource) -> Self {
         Self {

@@ -4,77 +4,89 @@
 
 use std::time::Duration;
 
-use serde_json::json;
-use watchkeeper::client::{DynamicApi, Error};
+use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+use watchkeeper::client::{Api, Error, ResourceType};
 use watchkeeper::meta::{CreateOptions, DeleteOptions, GetOptions, ObjectKey};
 use watchkeeper::runtime::controller::{Action, Controller, ControllerOptions, Reconciler, Request};
 use watchkeeper::runtime::factory::{Factory, FactoryOptions, Selection};
 use watchkeeper::runtime::wait::{Condition, wait_for};
-use watchkeeper::wire::schema::resources;
+use watchkeeper::wire::{Object, WireError};
 use watchkeeper_testing::TestCluster;
 
 struct Copier {
-    maps: DynamicApi,
+    maps: Api<ConfigMap>,
+}
+
+/// Why a copy may fail; the controller tries again later.
+#[derive(Debug, thiserror::Error)]
+enum CopyError {
+    #[error("cannot read the original: {0}")]
+    Original(#[from] WireError),
+    #[error(transparent)]
+    Server(#[from] Error),
 }
 
 impl Reconciler for Copier {
-    type Error = Error;
+    type Error = CopyError;
 
-    async fn reconcile(&self, request: Request) -> Result<Action, Error> {
-        let Some(original) = request
-            .object
-            .filter(|map| map.label("copy").as_deref() == Some("yes"))
-        else {
+    async fn reconcile(&self, request: Request) -> Result<Action, CopyError> {
+        let wanted = |map: &Object| map.label("copy").as_deref() == Some("yes");
+        let Some(original) = request.object.filter(wanted) else {
             return Ok(Action::Done);
         };
-        let name = format!("{}-copy", original.name());
-        let found = self.maps.get(&name, &GetOptions::default()).await;
-        if !matches!(found, Err(ref error) if error.is_not_found()) {
-            return found.map(|_| Action::Done);
+        let copy = copy_of(original.decode()?);
+        let name = copy.metadata.name.as_deref().unwrap_or_default();
+        match self.maps.get(name, &GetOptions::default()).await {
+            Err(error) if error.is_not_found() => {}
+            found => return Ok(found.map(|_| Action::Done)?),
         }
-        let copy = json!({
-            "apiVersion": "v1",
-            "kind": "ConfigMap",
-            "metadata": {
-                "name": name,
-                "namespace": original.namespace(),
-                "ownerReferences": [{
-                    "apiVersion": "v1", "kind": "ConfigMap", "name": original.name(), "uid": original.uid(),
-                    "controller": true,
-                }],
-            },
-        });
         self.maps.create(&copy, &CreateOptions::default()).await?;
-        println!("copied {} to {name}", original.name());
+        println!("copied {} to {name}", original.key());
         Ok(Action::Done)
+    }
+}
+
+/// The same data under another name, owned by the original.
+fn copy_of(original: ConfigMap) -> ConfigMap {
+    let name = original.metadata.name.unwrap_or_default();
+    ConfigMap {
+        metadata: ObjectMeta {
+            name: Some(format!("{name}-copy")),
+            namespace: original.metadata.namespace,
+            owner_references: Some(vec![OwnerReference {
+                api_version: "v1".to_owned(),
+                kind: "ConfigMap".to_owned(),
+                name,
+                uid: original.metadata.uid.unwrap_or_default(),
+                controller: Some(true),
+                ..Default::default()
+            }]),
+            ..Default::default()
+        },
+        data: original.data,
+        ..Default::default()
     }
 }
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let cluster = TestCluster::start().await?;
-    let config_maps = resources::by_plural("", "v1", "configmaps")
-        .ok_or("no such resource")?
-        .resource
-        .clone();
-    let maps = cluster.client().dynamic(config_maps.clone()).namespace("default");
+    let maps = cluster.client().api::<ConfigMap>().namespace("default");
 
     let factory = Factory::new(cluster.client().clone(), FactoryOptions::default());
-    let informer = factory.informer(Selection::all(config_maps.clone()));
+    let informer = factory.informer(Selection::of::<ConfigMap>());
     let controller = Controller::new("copier", informer.clone(), ControllerOptions::default())
-        .owns(informer.clone(), &config_maps);
+        .owns(informer.clone(), &ConfigMap::resource());
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
     let shutdown = async {
         let _ = stopped.await;
     };
     let running = tokio::spawn(controller.run(Copier { maps: maps.clone() }, shutdown));
 
-    let original = json!({
-        "apiVersion": "v1",
-        "kind": "ConfigMap",
-        "metadata": {"name": "settings", "namespace": "default", "labels": {"copy": "yes"}},
-    });
-    maps.create(&original, &CreateOptions::default()).await?;
+    cluster
+        .load("{apiVersion: v1, kind: ConfigMap, metadata: {name: settings, labels: {copy: 'yes'}}, data: {colour: blue}}")
+        .await?;
     let (copy, within) = (
         ObjectKey::new("default", "settings-copy"),
         Duration::from_secs(10),

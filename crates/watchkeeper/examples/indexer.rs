@@ -4,12 +4,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use k8s_openapi::api::core::v1::ConfigMap;
 use serde_json::json;
+use watchkeeper::client::ResourceType;
 use watchkeeper::meta::{LabelSelector, PatchKind, PatchOptions};
 use watchkeeper::runtime::factory::{Factory, FactoryOptions, Selection};
 use watchkeeper::runtime::store::Snapshot;
 use watchkeeper::wire::Object;
-use watchkeeper::wire::schema::resources;
 use watchkeeper_testing::TestCluster;
 
 #[tokio::main]
@@ -22,13 +23,12 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         });
         cluster.load(&map.to_string()).await?;
     }
-    let maps = resources::by_plural("", "v1", "configmaps")
-        .ok_or("no such resource")?
-        .resource
-        .clone();
-    let api = cluster.client().dynamic(maps.clone()).namespace("default");
-    let informer =
-        Factory::new(cluster.client().clone(), FactoryOptions::default()).informer(Selection::all(maps));
+    let api = cluster
+        .client()
+        .dynamic(ConfigMap::resource())
+        .namespace("default");
+    let factory = Factory::new(cluster.client().clone(), FactoryOptions::default());
+    let informer = factory.informer(Selection::of::<ConfigMap>());
     let colour = |object: &Object| {
         object
             .label("colour")

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use k8s_openapi::api::core::v1::Namespace;
 use serde_json::json;
 use tokio::sync::mpsc;
 use watchkeeper::meta::{DeleteOptions, PatchKind, PatchOptions};
@@ -10,7 +11,6 @@ use watchkeeper::runtime::delta::Cause;
 use watchkeeper::runtime::factory::{Factory, FactoryOptions, Selection};
 use watchkeeper::runtime::informer::Handler;
 use watchkeeper::wire::Object;
-use watchkeeper::wire::schema::resources;
 use watchkeeper_testing::TestCluster;
 
 /// Tells what it is told.
@@ -47,13 +47,9 @@ impl Handler for Teller {
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let cluster = TestCluster::start().await?;
-    let namespaces = resources::by_plural("", "v1", "namespaces")
-        .ok_or("no namespaces")?
-        .resource
-        .clone();
-    let api = cluster.client().dynamic(namespaces.clone());
+    let api = cluster.client().api::<Namespace>();
     let factory = Factory::new(cluster.client().clone(), FactoryOptions::default());
-    let informer = factory.informer(Selection::all(namespaces));
+    let informer = factory.informer(Selection::of::<Namespace>());
     informer.synced(Duration::from_secs(10)).await?;
 
     let (lines, mut told) = mpsc::unbounded_channel();

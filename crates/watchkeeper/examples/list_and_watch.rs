@@ -1,10 +1,10 @@
 //! Lists pods, then watches from exactly there: what happens between the two is neither missed nor seen twice.
 #![allow(clippy::print_stdout)]
 
+use k8s_openapi::api::core::v1::Pod;
 use serde_json::json;
-use watchkeeper::client::WatchEvent;
+use watchkeeper::client::{ResourceType, WatchEvent};
 use watchkeeper::meta::{DeleteOptions, ListOptions, PatchKind, PatchOptions, WatchOptions};
-use watchkeeper::wire::schema::resources;
 use watchkeeper_testing::TestCluster;
 
 const POD: &str =
@@ -13,11 +13,7 @@ const POD: &str =
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let cluster = TestCluster::start().await?;
-    let pods = resources::by_plural("", "v1", "pods")
-        .ok_or("no pods")?
-        .resource
-        .clone();
-    let pods = cluster.client().dynamic(pods).namespace("default");
+    let pods = cluster.client().dynamic(Pod::resource()).namespace("default");
 
     let list = pods.list(&ListOptions::default()).await?;
     println!(

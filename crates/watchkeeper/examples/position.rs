@@ -5,13 +5,13 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use watchkeeper::client::Client;
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use watchkeeper::client::{Client, ResourceType};
 use watchkeeper::meta::DeleteOptions;
 use watchkeeper::runtime::api_source::ApiSource;
 use watchkeeper::runtime::follow::Follow;
 use watchkeeper::runtime::position::PositionFile;
 use watchkeeper::runtime::watcher::Event;
-use watchkeeper::wire::schema::resources;
 use watchkeeper_testing::TestCluster;
 
 #[tokio::main]
@@ -31,11 +31,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     .await?;
     println!("stopped at {}", std::fs::read_to_string(&file)?);
 
-    let maps = resources::by_plural("", "v1", "configmaps").ok_or("no such resource")?;
-    let maps = cluster
-        .client()
-        .dynamic(maps.resource.clone())
-        .namespace("default");
+    let maps = cluster.client().api::<ConfigMap>().namespace("default");
     maps.delete("old", &DeleteOptions::default()).await?;
     cluster
         .load("{apiVersion: v1, kind: Secret, metadata: {name: new}}")
@@ -62,10 +58,10 @@ async fn follow_until(
     expected: &[&str],
 ) -> Result<Vec<String>, Box<dyn std::error::Error>> {
     let mut follow = Follow::with_position(PositionFile::open(file)?);
-    for plural in ["configmaps", "secrets"] {
-        let resource = resources::by_plural("", "v1", plural).ok_or("no such resource")?;
-        let api = client.dynamic(resource.resource.clone()).namespace("default");
-        follow.add(plural, Arc::new(ApiSource::new(api)), Default::default());
+    for resource in [ConfigMap::resource(), Secret::resource()] {
+        let stream = resource.plural.clone();
+        let objects = client.dynamic(resource).namespace("default");
+        follow.add(&stream, Arc::new(ApiSource::new(objects)), Default::default());
     }
     let mut told: Vec<String> = Vec::new();
     while !expected.iter().all(|line| told.iter().any(|other| other == line)) {

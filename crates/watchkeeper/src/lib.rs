@@ -13,14 +13,13 @@
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use k8s_openapi::api::core::v1::Namespace;
 //! use watchkeeper::runtime::factory::{Factory, FactoryOptions, Selection};
-//! use watchkeeper::wire::schema::resources;
 //! # use watchkeeper_testing::TestCluster;
 //!
 //! # let cluster = TestCluster::start().await?;
 //! # let client = cluster.client().clone();
-//! let namespaces = resources::by_plural("", "v1", "namespaces").unwrap().resource.clone();
-//! let informer = Factory::new(client, FactoryOptions::default()).informer(Selection::all(namespaces));
+//! let informer = Factory::new(client, FactoryOptions::default()).informer(Selection::of::<Namespace>());
 //! let snapshot = informer.store().synced().await;
 //! let names: Vec<&str> = snapshot.iter().map(|namespace| namespace.name()).collect();
 //! assert_eq!(names, ["default", "kube-node-lease", "kube-public", "kube-system"]);
