@@ -375,6 +375,18 @@ impl DynamicApi {
         }
     }
 
+    /// The URL of an object, or of the collection where the name is empty: for errors.
+    pub(crate) fn url(&self, name: &str) -> String {
+        let request = match name {
+            "" => self.collection().list(&ListOptions::default()),
+            _ => self.object(name).get(&GetOptions::default()),
+        };
+        match request {
+            Ok(request) => self.client.url(&request.uri().to_string()),
+            Err(_) => self.resource.plural.to_string(),
+        }
+    }
+
     /// The kind of the objects.
     fn kind(&self) -> Arc<GroupVersionKind> {
         Arc::new(match self.form {

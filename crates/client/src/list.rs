@@ -3,6 +3,7 @@
 //! In flow chunks, out flow [`Object`]s, each copied tight out of the chunk it came in, so that none keeps a
 //! buffer alive. An object that cannot be read is an item of its own and stops nobody.
 
+use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -38,7 +39,7 @@ pub enum ListItem {
 }
 
 /// Something that should have been an object or an event and is not.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Undecodable {
     /// How many items or events came before it.
     pub position: usize,
@@ -46,6 +47,17 @@ pub struct Undecodable {
     pub bytes: Bytes,
     /// What is wrong with it.
     pub error: WireError,
+}
+
+impl fmt::Debug for Undecodable {
+    /// What is wrong and where; the bytes may be secret and long.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Undecodable")
+            .field("position", &self.position)
+            .field("bytes", &self.bytes.len())
+            .field("error", &self.error)
+            .finish()
+    }
 }
 
 /// The objects of a list as they arrive. After the last one, [`ListStream::head`] is complete.
@@ -93,6 +105,10 @@ impl ListStream {
     /// What the list says about itself, as far as it has arrived.
     pub fn head(&self) -> &ListHead {
         self.splitter.head()
+    }
+
+    pub(crate) fn asked(&self) -> &Asked {
+        &self.asked
     }
 
     /// Reads to the end.
@@ -200,8 +216,8 @@ impl Stream for ListStream {
     }
 }
 
-impl std::fmt::Debug for ListStream {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Debug for ListStream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ListStream")
             .field("asked", &self.asked)
             .finish_non_exhaustive()

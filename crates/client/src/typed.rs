@@ -1,10 +1,12 @@
 //! A resource whose objects are Rust structs: the dynamic client with a decode at the end.
 
+mod list;
+
 use std::fmt;
 use std::marker::PhantomData;
 use std::time::Duration;
 
-use futures_util::StreamExt;
+use http::Method;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -13,14 +15,14 @@ use watchkeeper_meta::{
     Resource, UpdateOptions, WatchOptions,
 };
 use watchkeeper_wire::schema::Schema;
-use watchkeeper_wire::{Encoding, ListHead, Object, protobuf};
+use watchkeeper_wire::{Encoding, Object, protobuf};
 
 use crate::client::Client;
 use crate::dynamic::{DynamicApi, ObjectOrStatus};
 use crate::error::{Error, ErrorKind};
-use crate::list::ListItem;
 use crate::pager::Pager;
 use crate::watch::WatchStream;
+pub use list::{BorrowedItems, Items, List, OwnedItems};
 
 /// A struct that is a kind: it knows its resource and reads from and writes to the JSON form.
 ///
@@ -61,15 +63,6 @@ pub struct Api<K> {
     kind: PhantomData<fn() -> K>,
 }
 
-/// A list of structs.
-#[derive(Clone, Debug)]
-pub struct List<K> {
-    /// Version, continue token and count.
-    pub head: ListHead,
-    /// The objects in the order of the server.
-    pub items: Vec<K>,
-}
-
 impl Client {
     /// Objects of a kind that is known when the program is built, in all namespaces.
     ///
@@ -77,7 +70,9 @@ impl Client {
     /// # use watchkeeper_client::{Client, ResourceType, Error};
     /// # use watchkeeper_meta::ListOptions;
     /// # async fn example<Pod: ResourceType>(client: Client) -> Result<(), Error> {
-    /// let pods = client.api::<Pod>().namespace("default").list(&ListOptions::default()).await?;
+    /// for pod in &client.api::<Pod>().namespace("default").list(&ListOptions::default()).await? {
+    ///     let pod: Pod = pod?;
+    /// }
     /// # Ok(())
     /// # }
     /// ```
@@ -172,7 +167,7 @@ impl<K: ResourceType> Api<K> {
 impl<K: ResourceType> Api<K> {
     /// Reads one object.
     pub async fn get(&self, name: &str, options: &GetOptions) -> Result<K, Error> {
-        self.decode(&self.objects.get(name, options).await?)
+        self.decode(Method::GET, name, &self.objects.get(name, options).await?)
     }
 
     /// As [`get`](Self::get); `None` if there is no such object.
@@ -184,19 +179,11 @@ impl<K: ResourceType> Api<K> {
         }
     }
 
-    /// Everything at once, or one page where `limit` is set. One object that cannot be decoded fails the list;
-    /// [`objects`](Self::objects) lists without decoding.
+    /// Everything at once, or one page where `limit` is set. Each object becomes a struct when the list comes to it.
     pub async fn list(&self, options: &ListOptions) -> Result<List<K>, Error> {
-        let mut list = self.objects.list_stream(options).await?;
-        let mut items = Vec::new();
-        while let Some(item) = list.next().await.transpose()? {
-            items.push(match item {
-                ListItem::Object(object) => self.decode(&object)?,
-                ListItem::Undecodable(undecodable) => return Err(self.error(&undecodable.error)),
-            });
-        }
-        let head = list.head().clone();
-        Ok(List { head, items })
+        let stream = self.objects.list_stream(options).await?;
+        let asked = stream.asked().clone();
+        Ok(List::new(stream.collect().await?, asked))
     }
 
     /// Everything in pages, as one stream; each object decodes on request.
@@ -211,12 +198,15 @@ impl<K: ResourceType> Api<K> {
 
     /// Creates an object.
     pub async fn create(&self, object: &K, options: &CreateOptions) -> Result<K, Error> {
-        self.decode(&self.objects.create(self.encode(object)?, options).await?)
+        let payload = self.encode(Method::POST, object)?;
+        self.decode(Method::POST, "", &self.objects.create(payload, options).await?)
     }
 
     /// Replaces an object; conflicts if it has changed since it was read.
     pub async fn update(&self, name: &str, object: &K, options: &UpdateOptions) -> Result<K, Error> {
-        self.decode(&self.objects.update(name, self.encode(object)?, options).await?)
+        let payload = self.encode(Method::PUT, object)?;
+        let updated = self.objects.update(name, payload, options).await?;
+        self.decode(Method::PUT, name, &updated)
     }
 
     /// Changes an object by a patch.
@@ -227,18 +217,22 @@ impl<K: ResourceType> Api<K> {
         patch: &Value,
         options: &PatchOptions,
     ) -> Result<K, Error> {
-        self.decode(&self.objects.patch(name, kind, patch, options).await?)
+        let patched = self.objects.patch(name, kind, patch, options).await?;
+        self.decode(Method::PATCH, name, &patched)
     }
 
     /// Changes an object to what `configuration` says about it: only the fields that are set.
     pub async fn apply(&self, name: &str, configuration: &Value, options: &ApplyOptions) -> Result<K, Error> {
-        self.decode(&self.objects.apply(name, configuration, options).await?)
+        let applied = self.objects.apply(name, configuration, options).await?;
+        self.decode(Method::PATCH, name, &applied)
     }
 
     /// Deletes an object.
     pub async fn delete(&self, name: &str, options: &DeleteOptions) -> Result<ObjectOrStatus<K>, Error> {
         Ok(match self.objects.delete(name, options).await? {
-            ObjectOrStatus::Object(object) => ObjectOrStatus::Object(self.decode(&object)?),
+            ObjectOrStatus::Object(object) => {
+                ObjectOrStatus::Object(self.decode(Method::DELETE, name, &object)?)
+            }
             ObjectOrStatus::Status(status) => ObjectOrStatus::Status(status),
         })
     }
@@ -248,35 +242,29 @@ impl<K: ResourceType> Api<K> {
         self.objects.delete_collection(which, options).await.map(drop)
     }
 
-    fn encode(&self, object: &K) -> Result<Payload, Error> {
+    fn encode(&self, method: Method, object: &K) -> Result<Payload, Error> {
         let kind = self.objects.resource().group_version_kind();
         let (schema, api_version) = (Schema::builtin(), kind.api_version());
-        match self.bodies {
+        let payload = match self.bodies {
             Encoding::Protobuf if schema.kind(&api_version, &kind.kind).is_some() => {
                 let bytes = protobuf::encode_as(schema, &api_version, &kind.kind, object);
-                bytes
-                    .map(Payload::protobuf)
-                    .map_err(|error| self.unsendable(&error))
+                bytes.map(Payload::protobuf).map_err(|error| error.to_string())
             }
             _ => {
                 let bytes = serde_json::to_vec(object);
-                bytes.map(Payload::json).map_err(|error| self.unsendable(&error))
+                bytes.map(Payload::json).map_err(|error| error.to_string())
             }
-        }
+        };
+        let plural = &*self.objects.resource().plural;
+        payload.map_err(|error| Error::new(&method, plural, ErrorKind::Request(error)))
     }
 
-    fn unsendable(&self, error: &dyn fmt::Display) -> Error {
-        let kind = ErrorKind::Request(error.to_string());
-        Error::new(&http::Method::POST, &*self.objects.resource().plural, kind)
-    }
-
-    fn decode(&self, object: &Object) -> Result<K, Error> {
-        object.decode().map_err(|error| self.error(&error))
-    }
-
-    fn error(&self, error: &dyn fmt::Display) -> Error {
-        let kind = ErrorKind::Decode(error.to_string());
-        Error::new(&http::Method::GET, &*self.objects.resource().plural, kind)
+    /// The name is that of the object asked for; empty for a new one.
+    fn decode(&self, method: Method, name: &str, object: &Object) -> Result<K, Error> {
+        object.decode().map_err(|error| {
+            let kind = ErrorKind::Decode(error.to_string());
+            Error::new(&method, self.objects.url(name), kind)
+        })
     }
 }
 

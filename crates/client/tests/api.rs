@@ -2,13 +2,14 @@
 
 mod support;
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use support::{Server, answer, unlimited};
-use watchkeeper_client::{Client, ListItem, ObjectOrStatus, ResourceType, retry_on_conflict};
+use watchkeeper_client::{Client, Error, ListItem, ObjectOrStatus, ResourceType, retry_on_conflict};
 use watchkeeper_meta::{
     ApplyOptions, CreateOptions, DeleteOptions, GetOptions, ListOptions, PatchKind, PatchOptions, Resource,
     Scope, UpdateOptions,
@@ -46,6 +47,20 @@ fn config_map(name: &str, version: u64) -> Value {
         "metadata": {"name": name, "namespace": "ns", "resourceVersion": version.to_string()},
         "data": {"a": "b"},
     })
+}
+
+/// As the real kind: all data are text.
+#[derive(Debug, Serialize, Deserialize)]
+struct Strict {
+    metadata: Value,
+    #[serde(default)]
+    data: BTreeMap<String, String>,
+}
+
+impl ResourceType for Strict {
+    fn resource() -> Resource {
+        ConfigMap::resource()
+    }
 }
 
 fn list(items: Vec<Value>, continue_token: &str) -> Value {
@@ -271,6 +286,73 @@ async fn one_bad_item_does_not_spoil_a_list() {
     assert_eq!(list.items.len(), 2);
     assert_eq!(list.undecodable[0].position, 1);
     assert_eq!(list.undecodable[0].bytes, r#"{"metadata":{"name":7}}"#);
+}
+
+#[tokio::test]
+async fn a_typed_list_decodes_item_by_item() {
+    let no_struct = json!({"metadata": {"name": "b", "namespace": "ns"}, "data": {"a": 1}, "spec": 7});
+    let no_object = json!({"metadata": {"name": 7}});
+    let items = vec![config_map("a", 1), no_object, no_struct, config_map("c", 3)];
+    let body = list(items, "more");
+    let server = Server::new([support::json(200, body.clone()), support::json(200, body)]);
+    let api = client(&server).api::<Strict>().namespace("ns");
+    let list = api.list(&ListOptions::default()).await.unwrap();
+    assert_eq!((list.len(), list.is_empty()), (4, false));
+    assert_eq!(list.head.continue_token, "more");
+    assert_eq!(list.objects().len(), 3, "what is no object at all has no header");
+    let check = |items: Vec<Result<Strict, Error>>| {
+        let text = |item: Result<Strict, Error>| match item {
+            Ok(map) => map.metadata["name"].to_string(),
+            Err(error) => error.to_string(),
+        };
+        let asked = "GET http://localhost/api/v1/namespaces/ns/configmaps: the answer cannot be read";
+        assert_eq!(
+            items.into_iter().map(text).collect::<Vec<_>>(),
+            [
+                r#""a""#,
+                &format!("{asked}: item 1: invalid JSON at byte 20: expected a string"),
+                &format!(
+                    "{asked}: cannot decode v1 ConfigMap ns/b: invalid type: integer `1`, expected a string at \
+                     line 1 column 14"
+                ),
+                r#""c""#,
+            ]
+        );
+    };
+    check(list.iter().collect());
+    assert_eq!(list.iter().size_hint(), (4, Some(4)));
+    check(list.into_iter().collect());
+    let list = api.list(&ListOptions::default()).await.unwrap();
+    assert!(list.into_vec().unwrap_err().to_string().contains("item 1"));
+}
+
+#[tokio::test]
+async fn an_answer_that_is_no_such_struct_says_what_was_asked() {
+    let mut map = config_map("a", 1);
+    map["data"]["a"] = json!(1);
+    let answers = (0..3).map(|_| support::json(200, map.clone()));
+    let server = Server::new(answers);
+    let api = client(&server).api::<Strict>().namespace("ns");
+    let check = |error: Error, asked: &str| {
+        let wrong = "the answer cannot be read: cannot decode v1 ConfigMap ns/a: invalid type: integer `1`, \
+                     expected a string at line 1 column 32";
+        assert_eq!(error.to_string(), format!("{asked}: {wrong}"));
+    };
+    let maps = "http://localhost/api/v1/namespaces/ns/configmaps";
+    let error = api.get("a", &GetOptions::default()).await.unwrap_err();
+    check(error, &format!("GET {maps}/a"));
+    let map = Strict {
+        metadata: json!({"name": "a"}),
+        data: BTreeMap::new(),
+    };
+    let error = api.create(&map, &CreateOptions::default()).await.unwrap_err();
+    check(error, &format!("POST {maps}"));
+    let status = api.status();
+    let error = status
+        .update("a", &map, &UpdateOptions::default())
+        .await
+        .unwrap_err();
+    check(error, &format!("PUT {maps}/a/status"));
 }
 
 #[tokio::test]

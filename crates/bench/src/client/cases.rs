@@ -1,6 +1,7 @@
 //! What is asked, by whom, and what it took.
 
 use std::fs;
+use std::hint::black_box;
 use std::path::Path;
 use std::time::Instant;
 
@@ -52,13 +53,15 @@ enum Ask {
     Stream {
         plural: &'static str,
     },
-    /// Ours, into structs.
+    /// Ours: the list is gone through, one struct at a time.
     Pods {
         json: bool,
     },
     Namespaces {
         json: bool,
     },
+    /// Ours: all structs at once.
+    AllPods,
     KubePods,
     KubeNamespaces,
     /// kube's form for any kind.
@@ -90,11 +93,12 @@ const GETS_1: &str = "4,000 gets, one after another";
 const GETS_16: &str = "4,000 gets, 16 at once";
 
 /// Those of one subject follow each other, kube's last.
-pub(super) const CASES: [Case; 20] = [
+pub(super) const CASES: [Case; 21] = [
     case(POD_BYTES, "ours, HTTP/2", Ask::Bytes),
     case(POD_BYTES, "kube, HTTP/1.1", Ask::KubeBytes),
     case(POD_STRUCTS, "ours, protobuf", Ask::Pods { json: false }),
     case(POD_STRUCTS, "ours, JSON", Ask::Pods { json: true }),
+    case(POD_STRUCTS, "ours, protobuf, all structs kept", Ask::AllPods),
     case(POD_STRUCTS, "kube", Ask::KubePods),
     case(
         POD_OBJECTS,
@@ -220,6 +224,10 @@ impl Ask {
             Self::Stream { plural } => look_at_each(client(kubeconfig)?.dynamic(core(plural)?)).await,
             Self::Pods { json } => structs::<Pod>(kubeconfig, json).await,
             Self::Namespaces { json } => structs::<Namespace>(kubeconfig, json).await,
+            Self::AllPods => {
+                let list = client(kubeconfig)?.api::<Pod>().list(&ListOptions::default());
+                Ok(Box::new(list.await?.into_vec()?))
+            }
             Self::KubePods => kube_list::<Pod>(Api::all(kube(kubeconfig).await?)).await,
             Self::KubeNamespaces => kube_list::<Namespace>(Api::all(kube(kubeconfig).await?)).await,
             Self::KubeDynamic { kind, plural } => {
@@ -287,7 +295,11 @@ async fn structs<K: ResourceType + 'static>(kubeconfig: &Path, json: bool) -> Re
     if json {
         api = api.json_only();
     }
-    Ok(Box::new(api.list(&ListOptions::default()).await?))
+    let list = api.list(&ListOptions::default()).await?;
+    for object in &list {
+        black_box(object?);
+    }
+    Ok(Box::new(list))
 }
 
 async fn kube(kubeconfig: &Path) -> Result<kube::Client> {
