@@ -104,7 +104,7 @@ impl Auth {
         {
             headers.insert(AUTHORIZATION, value.clone());
         }
-        if !headers.contains_key("impersonate-user") {
+        if !self.impersonation.is_empty() && !headers.contains_key("impersonate-user") {
             headers.extend(self.impersonation.clone());
         }
     }

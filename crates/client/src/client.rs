@@ -41,6 +41,8 @@ struct Inner {
     /// What stands in front of every path.
     prefix: String,
     namespace: String,
+    /// `None` where it cannot stand in a header.
+    user_agent: Option<HeaderValue>,
     /// Ask for compressed answers.
     gzip: bool,
     learnt: Learnt,
@@ -148,6 +150,7 @@ impl Client {
             host: authority.to_owned(),
             prefix: config.server.path().trim_end_matches('/').to_owned(),
             namespace: config.namespace.clone(),
+            user_agent: HeaderValue::from_str(&options.user_agent).ok(),
             gzip: config.compression && !near,
             learnt: Learnt::default(),
             pool: Pool::new(connector, config.server.clone()),
@@ -228,12 +231,30 @@ impl Client {
 }
 
 impl Inner {
+    /// The path to ask for, where it is another than was given: with what stands in front of every path, and with
+    /// the client's time limit, unless the request brings its own for the server.
+    fn path(&self, uri: &Uri, watch: bool) -> Option<String> {
+        let query = uri.query().unwrap_or_default();
+        let limited = query.split('&').any(|pair| pair.starts_with("timeout="));
+        let timeout = self.options.timeout.filter(|_| !watch && !limited);
+        if self.prefix.is_empty() && timeout.is_none() {
+            return None;
+        }
+        let mut path = format!("{}{uri}", self.prefix);
+        if let Some(timeout) = timeout {
+            path.push(if uri.query().is_some() { '&' } else { '?' });
+            path.push_str("timeout=");
+            path.push_str(&go_duration(timeout));
+        }
+        Some(path)
+    }
+
     /// The headers every request has.
     fn prepare(&self, headers: &mut HeaderMap) {
-        if !headers.contains_key(header::USER_AGENT)
-            && let Ok(agent) = HeaderValue::from_str(&self.options.user_agent)
+        if let Some(agent) = &self.user_agent
+            && !headers.contains_key(header::USER_AGENT)
         {
-            headers.insert(header::USER_AGENT, agent);
+            headers.insert(header::USER_AGENT, agent.clone());
         }
         if self.gzip && !headers.contains_key(header::ACCEPT_ENCODING) {
             headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("gzip"));

@@ -23,10 +23,10 @@ use crate::transport::{Body, Opening, TransportError};
 const WHOLE_BODY: usize = 16 << 20;
 
 /// One request being watched.
-pub(crate) struct Trace<'a> {
+pub(crate) struct Trace {
     verbosity: u8,
     line: String,
-    url: &'a str,
+    url: String,
     begun: Instant,
 }
 
@@ -36,13 +36,15 @@ macro_rules! log {
     };
 }
 
-impl<'a> Trace<'a> {
-    pub(crate) fn begin<B>(verbosity: u8, request: &Request<B>, url: &'a str, body: &Bytes) -> Self {
-        let line = if verbosity >= 6 {
-            format!("{} {url}", request.method())
-        } else {
-            String::new()
-        };
+impl Trace {
+    /// Nothing is put together where nothing is shown.
+    pub(crate) fn begin(verbosity: u8, request: &Request<Bytes>, url: impl FnOnce() -> String) -> Self {
+        let (mut line, mut shown_url) = (String::new(), String::new());
+        if verbosity >= 6 {
+            shown_url = url();
+            line = format!("{} {shown_url}", request.method());
+        }
+        let (url, body) = (shown_url, request.body());
         let trace = Self {
             verbosity,
             line,
@@ -50,7 +52,7 @@ impl<'a> Trace<'a> {
             begun: Instant::now(),
         };
         if verbosity >= 9 {
-            log!(9, "{}", curl(request, url));
+            log!(9, "{}", curl(request, &trace.url));
         }
         if (7..9).contains(&verbosity) {
             log!(7, "{}", trace.line);

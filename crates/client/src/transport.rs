@@ -11,6 +11,7 @@ mod body;
 mod connector;
 mod dial;
 mod gzip;
+mod http2;
 mod pool;
 mod proxy;
 
@@ -21,6 +22,9 @@ pub use body::{Body, BodyError};
 pub(crate) use connector::{Connector, Opening};
 pub use connector::{InProcess, Io};
 pub(crate) use pool::Pool;
+
+/// Whatever went wrong below.
+pub(crate) type BoxError = Box<dyn StdError + Send + Sync>;
 
 /// Time for name look-up, TCP and the proxy, together.
 pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -91,19 +95,19 @@ pub enum TransportError {
         /// Host and port.
         address: String,
         /// Why.
-        source: hyper::Error,
+        source: BoxError,
     },
     /// Connections kept closing before the request could be written on one.
     #[error("the connection closed before the request was sent")]
     NotSent {
         /// Why.
-        source: hyper::Error,
+        source: BoxError,
     },
     /// The connection was lost after the request was sent: the server may have acted on it.
     #[error("the connection was lost before the answer came")]
     Lost {
         /// Why.
-        source: hyper::Error,
+        source: BoxError,
     },
 }
 
@@ -111,7 +115,7 @@ impl TransportError {
     /// Whether the server certainly did not act on the request, so that any verb may be repeated.
     pub fn is_unprocessed(&self) -> bool {
         match self {
-            Self::Lost { source } => was_refused(source),
+            Self::Lost { source } => was_refused(&**source),
             Self::Resolve { .. } | Self::Dial { .. } | Self::Proxy { .. } | Self::Tls { .. } => true,
             Self::Timeout { .. } | Self::Http { .. } | Self::NotSent { .. } => true,
         }
@@ -124,7 +128,7 @@ impl TransportError {
 }
 
 /// HTTP/2 names the streams a server has not looked at: refused ones, and those above the last one of a GOAWAY.
-fn was_refused(error: &hyper::Error) -> bool {
+fn was_refused(error: &(dyn StdError + 'static)) -> bool {
     causes(error)
         .filter_map(|cause| cause.downcast_ref::<h2::Error>())
         .any(|error| {
@@ -136,7 +140,7 @@ fn was_refused(error: &hyper::Error) -> bool {
 
 /// What TLS said, if it ended the connection. Of all that can go wrong on a socket only TLS finds data invalid;
 /// the h2 crate keeps the kind and the text of an IO error but not the error.
-fn tls_refusal(error: &hyper::Error) -> Option<String> {
+fn tls_refusal(error: &(dyn StdError + 'static)) -> Option<String> {
     let io = causes(error).find_map(|cause| match cause.downcast_ref::<h2::Error>() {
         Some(error) => error.get_io(),
         None => cause.downcast_ref::<std::io::Error>(),
@@ -144,6 +148,7 @@ fn tls_refusal(error: &hyper::Error) -> Option<String> {
     (io.kind() == std::io::ErrorKind::InvalidData).then(|| io.to_string())
 }
 
-fn causes(error: &hyper::Error) -> impl Iterator<Item = &(dyn StdError + 'static)> {
-    std::iter::successors(error.source(), |&error| error.source())
+/// An error and what lies behind it.
+fn causes<'a>(error: &'a (dyn StdError + 'static)) -> impl Iterator<Item = &'a (dyn StdError + 'static)> {
+    std::iter::successors(Some(error), |&error| error.source())
 }

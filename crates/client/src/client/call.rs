@@ -5,19 +5,18 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Request, Response, StatusCode, header};
-use http_body_util::Full;
 use jiff::Timestamp;
 use tokio::time::{Instant, timeout_at};
 use watchkeeper_meta::{GroupResource, Status};
 
-use super::{Inner, SendOptions, go_duration};
+use super::{Inner, SendOptions};
 use crate::auth::Proof;
 use crate::dynamic::{encoding, read_status};
 use crate::error::{Error, ErrorKind, chain};
 use crate::metrics::Series;
 use crate::retry::{self, MAX_RETRIES};
 use crate::trace::Trace;
-use crate::transport::{Body, Lane};
+use crate::transport::{Body, Lane, TransportError};
 
 /// The most of a failure's body that is read.
 const MAX_STATUS: usize = 1 << 20;
@@ -25,11 +24,13 @@ const MAX_STATUS: usize = 1 << 20;
 /// The beginning of an answer that is no `Status`, shown in errors, as client-go.
 const MAX_PLAIN: usize = 2048;
 
+/// How often a request may find its connection closed before it was written.
+const MAX_UNSENT: usize = 3;
+
 /// One request on its way through the attempts.
 pub(super) struct Call<'a> {
     client: &'a Inner,
     request: Request<Bytes>,
-    url: String,
     pub(super) lane: Lane,
     watch: bool,
     previous: Option<String>,
@@ -57,24 +58,19 @@ impl<'a> Call<'a> {
         mut request: Request<Bytes>,
         options: &SendOptions,
     ) -> Result<Self, Error> {
-        let mut path = format!("{}{}", client.prefix, request.uri());
-        // A request that brings its own limit for the server keeps it.
-        let sent = path.contains("?timeout=") || path.contains("&timeout=");
-        if let Some(timeout) = client.options.timeout.filter(|_| !options.watch && !sent) {
-            let joint = if path.contains('?') { '&' } else { '?' };
-            path = format!("{path}{joint}timeout={}", go_duration(timeout));
+        if let Some(path) = client.path(request.uri(), options.watch) {
+            let parsed = path.parse();
+            *request.uri_mut() = parsed.map_err(|error| {
+                let url = format!("{}{path}", client.origin);
+                Error::new(request.method(), url, ErrorKind::Request(format!("{error}")))
+            })?;
         }
-        let url = format!("{}{path}", client.origin);
-        *request.uri_mut() = path
-            .parse()
-            .map_err(|error| Error::new(request.method(), &*url, ErrorKind::Request(format!("{error}"))))?;
         client.prepare(request.headers_mut());
         let metrics = client.options.metrics.as_ref();
         let series = metrics.map(|metrics| metrics.series(&client.host, request.method()));
         Ok(Self {
             client,
             request,
-            url,
             lane: Lane::Multiplexed,
             watch: options.watch,
             previous: None,
@@ -181,27 +177,31 @@ impl<'a> Call<'a> {
                 series.throttled(waited);
             }
             if waited > Duration::from_secs(1) {
-                tracing::info!(?waited, url = %self.url, "waited for the client's own rate limit");
+                tracing::info!(?waited, url = %self.url(), "waited for the client's own rate limit");
             }
         }
     }
 
     /// Sends once. The answer may be of any status.
     async fn attempt(&self) -> Result<(Response<Body>, Proof), Error> {
-        let proof = self
-            .client
-            .auth
-            .proof()
-            .await
-            .map_err(|error| self.error(error))?;
-        let mut request = self.request.clone().map(Full::new);
-        self.client.auth.apply(&proof, request.headers_mut());
-        let trace = Trace::begin(
-            self.client.options.verbosity,
-            &request,
-            &self.url,
-            self.request.body(),
-        );
+        let proof = self.client.auth.proof().await;
+        let proof = proof.map_err(|error| self.error(error))?;
+        // A connection may close between being chosen and being written to; the request then goes on another one,
+        // whatever its verb.
+        let mut unsent = 0;
+        loop {
+            match self.send(&proof).await {
+                Ok(response) => return Ok((response, proof)),
+                Err(TransportError::NotSent { .. }) if unsent < MAX_UNSENT => unsent += 1,
+                Err(error) => return Err(self.error(error)),
+            }
+        }
+    }
+
+    async fn send(&self, proof: &Proof) -> Result<Response<Body>, TransportError> {
+        let mut request = self.request.clone();
+        self.client.auth.apply(proof, request.headers_mut());
+        let trace = Trace::begin(self.client.options.verbosity, &request, || self.url());
         let mut opened = None;
         let identity = proof.identity.as_ref();
         let sent = self
@@ -213,7 +213,7 @@ impl<'a> Call<'a> {
             Ok(response) => response,
             Err(error) => {
                 trace.failed(&error);
-                return Err(self.error(error));
+                return Err(error);
             }
         };
         trace.answered(&mut response, opened.as_ref());
@@ -227,7 +227,7 @@ impl<'a> Call<'a> {
             response.body_mut().count_into(series.clone());
         }
         self.client.receive(&mut response);
-        Ok((response, proof))
+        Ok(response)
     }
 
     /// An attempt is over.
@@ -282,6 +282,11 @@ impl<'a> Call<'a> {
     }
 
     pub(super) fn error(&self, kind: impl Into<ErrorKind>) -> Error {
-        Error::new(self.request.method(), &*self.url, kind)
+        Error::new(self.request.method(), self.url(), kind)
+    }
+
+    /// Put together only where somebody reads it.
+    fn url(&self) -> String {
+        format!("{}{}", self.client.origin, self.request.uri())
     }
 }

@@ -1,7 +1,9 @@
 //! A good answer, in whichever encoding it came, and what was asked to get it.
 
+use std::fmt;
+
 use bytes::Bytes;
-use http::{HeaderMap, Method, Request, Response, header};
+use http::{HeaderMap, Method, Request, Response, Uri, header};
 use watchkeeper_meta::Status;
 use watchkeeper_wire::protobuf::{Envelope, Message};
 use watchkeeper_wire::schema::Schema;
@@ -25,27 +27,39 @@ pub(crate) struct Answer {
     pub(crate) asked: Asked,
 }
 
-/// What was asked, for errors.
-#[derive(Clone, Debug)]
+/// What was asked, for errors; put into words only where there is one.
+#[derive(Clone)]
 pub(crate) struct Asked {
+    client: Client,
     method: Method,
-    url: String,
+    path: Uri,
 }
 
 impl Asked {
     pub(crate) fn new(client: &Client, request: &Request<Bytes>) -> Self {
         Self {
+            client: client.clone(),
             method: request.method().clone(),
-            url: client.url(&request.uri().to_string()),
+            path: request.uri().clone(),
         }
     }
 
+    fn url(&self) -> String {
+        self.client.url(&self.path.to_string())
+    }
+
     pub(crate) fn error(&self, kind: impl Into<ErrorKind>) -> Error {
-        Error::new(&self.method, &*self.url, kind)
+        Error::new(&self.method, self.url(), kind)
     }
 
     pub(crate) fn unreadable(&self, error: &dyn std::fmt::Display) -> Error {
         self.error(ErrorKind::Decode(error.to_string()))
+    }
+}
+
+impl fmt::Debug for Asked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.method, self.url())
     }
 }
 

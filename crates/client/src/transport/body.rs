@@ -6,24 +6,28 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::{Bytes, BytesMut};
+use h2::RecvStream;
 use http_body::Body as _;
 use hyper::body::Incoming;
 use tokio::time::{Instant, Sleep};
 
+use super::BoxError;
 use super::gzip::Gunzip;
-use super::pool::{SingleLease, StreamLease};
+use super::http2::StreamLease;
+use super::pool::SingleLease;
 use crate::metrics::Series;
+
+/// Bytes that have been read make room for others in portions of this size: a body of one object is gone before.
+const RELEASED_AT_ONCE: usize = 64 << 10;
 
 /// The bytes of a response, as they arrive.
 ///
 /// Dropping it cancels the rest: on HTTP/2 the stream is reset, on HTTP/1.1 the connection is closed.
 pub struct Body {
-    incoming: Incoming,
+    source: Source,
     /// Boxed: it is large, and most bodies have none.
     gunzip: Option<Box<Gunzip>>,
     deadline: Option<Pin<Box<Sleep>>>,
-    connection: Connection,
-    state: State,
     tap: Option<Tap>,
     counter: Option<Counter>,
 }
@@ -41,19 +45,16 @@ struct Tap {
     show: fn(&[u8]),
 }
 
-/// What the body holds on to while it is read.
-enum Connection {
-    Shared {
-        _stream: StreamLease,
+/// Where the bytes come from, and what is held on to until the last one is here.
+enum Source {
+    Http2 {
+        stream: RecvStream,
+        lease: StreamLease,
+        /// Read, but still counted against the stream's window.
+        unreleased: usize,
     },
-    Single(SingleLease),
-    /// The body has ended and the connection serves others.
-    Free,
-}
-
-#[derive(PartialEq)]
-enum State {
-    Arriving,
+    Http1(Incoming, SingleLease),
+    /// The connection serves others.
     Ended,
 }
 
@@ -65,7 +66,7 @@ pub enum BodyError {
     #[error("the connection was lost in the middle of the answer")]
     Lost {
         /// Why.
-        source: hyper::Error,
+        source: BoxError,
     },
     /// Compressed data that cannot be unpacked, or that was cut short.
     #[error("the answer cannot be unpacked")]
@@ -85,21 +86,23 @@ pub enum BodyError {
 }
 
 impl Body {
-    pub(super) fn shared(incoming: Incoming, stream: StreamLease) -> Self {
-        Self::new(incoming, Connection::Shared { _stream: stream })
+    pub(super) fn shared(stream: RecvStream, lease: StreamLease) -> Self {
+        Self::new(Source::Http2 {
+            stream,
+            lease,
+            unreleased: 0,
+        })
     }
 
     pub(super) fn single(incoming: Incoming, lease: SingleLease) -> Self {
-        Self::new(incoming, Connection::Single(lease))
+        Self::new(Source::Http1(incoming, lease))
     }
 
-    fn new(incoming: Incoming, connection: Connection) -> Self {
+    fn new(source: Source) -> Self {
         Self {
-            incoming,
+            source,
             gunzip: None,
             deadline: None,
-            connection,
-            state: State::Arriving,
             tap: None,
             counter: None,
         }
@@ -189,7 +192,7 @@ impl Body {
                     Err(source) => return self.fail(BodyError::Gzip { source }),
                 }
             }
-            if self.state == State::Ended {
+            if matches!(self.source, Source::Ended) {
                 return Poll::Ready(None);
             }
             match std::task::ready!(self.poll_arriving(cx)) {
@@ -209,12 +212,10 @@ impl Body {
 
     fn poll_arriving(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, BodyError>>> {
         loop {
-            match Pin::new(&mut self.incoming).poll_frame(cx) {
-                Poll::Ready(Some(Ok(frame))) => match frame.into_data() {
-                    Ok(bytes) if !bytes.is_empty() => return Poll::Ready(Some(Ok(bytes))),
-                    // Empty frames and trailers say nothing Kubernetes uses.
-                    _ => continue,
-                },
+            match self.source.poll_bytes(cx) {
+                // Empty frames say nothing.
+                Poll::Ready(Some(Ok(bytes))) if bytes.is_empty() => continue,
+                Poll::Ready(Some(Ok(bytes))) => return Poll::Ready(Some(Ok(bytes))),
                 Poll::Ready(Some(Err(source))) => return Poll::Ready(Some(Err(BodyError::Lost { source }))),
                 Poll::Ready(None) => return Poll::Ready(None),
                 Poll::Pending => {}
@@ -229,17 +230,53 @@ impl Body {
 
     /// The last byte is here: the connection is free for others while we unpack.
     fn end(&mut self) -> std::io::Result<()> {
-        self.state = State::Ended;
-        if let Connection::Single(lease) = std::mem::replace(&mut self.connection, Connection::Free) {
+        if let Source::Http1(_, lease) = std::mem::replace(&mut self.source, Source::Ended) {
             lease.give_back();
         }
         self.gunzip.as_mut().map_or(Ok(()), |gunzip| gunzip.finish())
     }
 
     fn fail(&mut self, error: BodyError) -> Poll<Option<Result<Bytes, BodyError>>> {
-        self.state = State::Ended;
+        self.source = Source::Ended;
         self.gunzip = None;
         Poll::Ready(Some(Err(error)))
+    }
+}
+
+impl Source {
+    /// The next bytes as the connection has them. Trailers say nothing Kubernetes uses.
+    fn poll_bytes(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, BoxError>>> {
+        match self {
+            Self::Http2 {
+                stream,
+                lease,
+                unreleased,
+            } => match std::task::ready!(stream.poll_data(cx)) {
+                Some(Ok(bytes)) => {
+                    *unreleased += bytes.len();
+                    if *unreleased >= RELEASED_AT_ONCE {
+                        // A stream that is gone needs no room.
+                        let _ = stream.flow_control().release_capacity(*unreleased);
+                        *unreleased = 0;
+                    }
+                    Poll::Ready(Some(Ok(bytes)))
+                }
+                // All is said, and the server does not care for the rest of the request.
+                Some(Err(error)) if error.is_reset() && error.reason() == Some(h2::Reason::NO_ERROR) => {
+                    Poll::Ready(None)
+                }
+                Some(Err(error)) => Poll::Ready(Some(Err(lease.cause(error)))),
+                None => Poll::Ready(None),
+            },
+            Self::Http1(incoming, _) => {
+                let frame = std::task::ready!(Pin::new(incoming).poll_frame(cx));
+                Poll::Ready(frame.map(|frame| match frame {
+                    Ok(frame) => Ok(frame.into_data().unwrap_or_default()),
+                    Err(error) => Err(error.into()),
+                }))
+            }
+            Self::Ended => Poll::Ready(None),
+        }
     }
 }
 

@@ -4,49 +4,23 @@
 //! one request at a time and waits in the idle list afterwards. Connections made with outdated certificates take
 //! no new requests and close when their last stream ends.
 
-use std::pin::Pin;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
-use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Request, Response, Uri, header};
 use http_body_util::Full;
-use hyper::client::conn::{TrySendError, http1, http2};
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
 
 use super::body::Body;
 use super::connector::{Connected, Connector, Opening, Protocol, Target};
-use super::{Lane, TransportError, tls_refusal};
+use super::http2::{Http2, StreamLease};
+use super::{BoxError, Lane, TransportError, tls_refusal};
 use crate::error::chain;
 use crate::tls::Identity;
 
-/// Streams per connection: kube-apiserver allows as many. A server that allows fewer is asked for fewer.
-const MAX_STREAMS: usize = 100;
-
-/// What one stream may receive before it is read: enough to keep a fast link busy.
-const STREAM_WINDOW: u32 = 2 << 20;
-
-/// All streams' windows together, so that no set of unread streams can stop the others.
-const CONNECTION_WINDOW: u32 = STREAM_WINDOW * MAX_STREAMS as u32;
-
-/// Large frames: a list is megabytes, and each frame costs a header and a wake-up.
-const FRAME_SIZE: u32 = 256 << 10;
-
-/// Response headers of all kinds stay far below this.
-const MAX_HEADERS: u32 = 64 << 10;
-
-/// A silent server is asked for a sign of life after this time …
-const PING_INTERVAL: Duration = Duration::from_secs(30);
-
-/// … and given up when none comes: a dead peer is noticed within 45 seconds.
-const PING_TIMEOUT: Duration = Duration::from_secs(15);
-
 /// Idle HTTP/1.1 connections kept for reuse, as in client-go; the oldest goes first.
 const MAX_IDLE: usize = 25;
-
-/// How often a request may find its connection closed before it was written.
-const MAX_UNSENT: usize = 3;
 
 /// The connections of one client.
 pub(crate) struct Pool {
@@ -59,42 +33,34 @@ pub(crate) struct Pool {
 
 #[derive(Default)]
 struct Connections {
-    http2: Vec<Shared>,
+    http2: Vec<Arc<Http2>>,
     idle: Vec<Single>,
     /// The server has chosen HTTP/1.1 where HTTP/2 was offered; requests then need not wait for each other.
     http1_only: bool,
 }
 
-/// An HTTP/2 connection.
-#[derive(Clone)]
-struct Shared {
-    sender: http2::SendRequest<Full<Bytes>>,
-    streams: Arc<AtomicUsize>,
-    /// How many streams the server allows, as far as it has said.
-    allowed: Arc<AtomicUsize>,
-    refusal: Refusal,
-    generation: u64,
-}
-
-/// Why TLS ended a connection, if it did: with TLS 1.3 a server looks at our certificate after the handshake, and
-/// whoever waits on the connection only sees it close.
-type Refusal = Arc<OnceLock<String>>;
-
 /// An HTTP/1.1 connection with no request on it.
 struct Single {
     sender: http1::SendRequest<Full<Bytes>>,
-    refusal: Refusal,
+    /// What TLS said if it ended the connection.
+    refusal: Arc<OnceLock<String>>,
     generation: u64,
 }
 
 /// A place for one request.
 enum Lease {
-    Shared(Shared, StreamLease),
+    Shared(StreamLease),
     Single(Single),
 }
 
-/// One stream's share of a connection; given back when the response's body is dropped.
-pub(super) struct StreamLease(Arc<AtomicUsize>);
+/// Why a request got no answer from the connection it was given to.
+pub(super) enum Failure {
+    /// The server refused to speak TLS with us.
+    Refused(String),
+    /// The connection had closed before the request was written.
+    Unsent(BoxError),
+    Lost(BoxError),
+}
 
 /// An HTTP/1.1 connection that returns to the idle list when its response has been read to the end.
 pub(super) struct SingleLease {
@@ -115,47 +81,26 @@ impl Pool {
 
     /// Sends a request whose URI is a path and query, and returns the response as soon as its head is there.
     /// `opened` tells how a connection was opened, if one had to be.
-    ///
-    /// A connection may close between being chosen and being written to; the request is then untouched and goes
-    /// on another one, whatever its verb.
     pub(crate) async fn send(
         &self,
-        mut request: Request<Full<Bytes>>,
+        request: Request<Bytes>,
         lane: Lane,
         identity: Option<&Identity>,
         opened: &mut Option<Opening>,
     ) -> Result<Response<Body>, TransportError> {
-        let mut unsent = 0;
-        loop {
-            let lease = self.lease(lane, &self.connector.target(identity), opened).await?;
-            let refusal = lease.refusal();
-            let mut error = match self.send_on(lease, request).await {
-                Ok(response) => return Ok(response),
-                Err(error) => error,
-            };
-            if let Some(refusal) = refusal.get().cloned().or_else(|| tls_refusal(error.error())) {
-                return Err(TransportError::Tls {
-                    address: self.connector.address(),
-                    source: std::io::Error::new(std::io::ErrorKind::InvalidData, refusal),
-                });
-            }
-            match error.take_message() {
-                Some(back) if unsent < MAX_UNSENT => {
-                    unsent += 1;
-                    request = back;
-                }
-                Some(_) => {
-                    return Err(TransportError::NotSent {
-                        source: error.into_error(),
-                    });
-                }
-                None => {
-                    return Err(TransportError::Lost {
-                        source: error.into_error(),
-                    });
-                }
-            }
-        }
+        let lease = self.lease(lane, &self.connector.target(identity), opened).await?;
+        let sent = match lease {
+            Lease::Shared(stream) => self.send_shared(stream, request).await,
+            Lease::Single(single) => self.send_single(single, request).await,
+        };
+        sent.map_err(|failure| match failure {
+            Failure::Unsent(source) => TransportError::NotSent { source },
+            Failure::Lost(source) => TransportError::Lost { source },
+            Failure::Refused(refusal) => TransportError::Tls {
+                address: self.connector.address(),
+                source: std::io::Error::new(std::io::ErrorKind::InvalidData, refusal),
+            },
+        })
     }
 
     /// Connections open now, idle or not; those of HTTP/1.1 with a request on them are not counted.
@@ -164,7 +109,7 @@ impl Pool {
         connections
             .http2
             .iter()
-            .filter(|shared| !shared.sender.is_closed())
+            .filter(|connection| !connection.is_closed())
             .count()
             + connections.idle.len()
     }
@@ -179,12 +124,13 @@ impl Pool {
             return Ok(lease);
         }
         if lane == Lane::Upgrade || self.lock().http1_only {
-            return self.open(lane, target, opened).await;
+            return Box::pin(self.open(lane, target, opened)).await;
         }
         let _opening = self.opening.lock().await;
         match self.find(lane, target.generation()) {
             Some(lease) => Ok(lease),
-            None => self.open(lane, target, opened).await,
+            // Boxed: opening takes kilobytes of state, which no other request should carry around.
+            None => Box::pin(self.open(lane, target, opened)).await,
         }
     }
 
@@ -193,14 +139,14 @@ impl Pool {
         let mut connections = self.lock();
         connections
             .http2
-            .retain(|shared| shared.generation >= generation && !shared.sender.is_closed());
+            .retain(|connection| connection.generation >= generation && !connection.is_closed());
         connections
             .idle
             .retain(|single| single.generation >= generation && !single.sender.is_closed());
         if lane == Lane::Multiplexed
-            && let Some(lease) = connections.http2.iter().find_map(Shared::lease)
+            && let Some(stream) = connections.http2.iter().find_map(Http2::lease)
         {
-            return Some(lease);
+            return Some(Lease::Shared(stream));
         }
         if lane == Lane::Upgrade || connections.http1_only {
             return connections.idle.pop().map(Lease::Single);
@@ -220,37 +166,23 @@ impl Pool {
             opening,
         } = self.connector.connect(lane, target).await?;
         *opened = Some(opening);
-        let io = TokioIo::new(io);
         let fail = |source| TransportError::Http {
             address: self.connector.address(),
             source,
         };
         let generation = target.generation();
-        let refusal = Refusal::default();
         match protocol {
             Protocol::Http2 => {
-                let (sender, mut connection) = http2_settings().handshake(io).await.map_err(fail)?;
-                let allowed = Arc::new(AtomicUsize::new(MAX_STREAMS));
-                let shared = Shared {
-                    sender,
-                    streams: Arc::default(),
-                    allowed: allowed.clone(),
-                    refusal: refusal.clone(),
-                    generation,
-                };
-                // The task ends when the last sender and the last stream are gone, or the peer is.
-                let driven = std::future::poll_fn(move |cx| {
-                    let progress = Pin::new(&mut connection).poll(cx);
-                    allowed.store(connection.current_max_send_streams(), Ordering::Relaxed);
-                    progress
-                });
-                tokio::spawn(drive(driven, refusal));
-                let lease = shared.lease();
-                self.lock().http2.push(shared.clone());
-                Ok(lease.unwrap_or_else(|| Lease::Shared(shared.clone(), StreamLease::new(&shared.streams))))
+                let begun = Http2::begin(io, generation).await;
+                let connection = begun.map_err(|error| fail(error.into()))?;
+                let stream = connection.lease_first();
+                self.lock().http2.push(connection);
+                Ok(Lease::Shared(stream))
             }
             Protocol::Http1 => {
-                let (sender, connection) = http1::handshake(io).await.map_err(fail)?;
+                let begun = http1::handshake(TokioIo::new(io)).await;
+                let (sender, connection) = begun.map_err(|error| fail(error.into()))?;
+                let refusal = Arc::new(OnceLock::new());
                 tokio::spawn(drive(connection.with_upgrades(), refusal.clone()));
                 if lane == Lane::Multiplexed {
                     self.lock().http1_only = true;
@@ -264,32 +196,45 @@ impl Pool {
         }
     }
 
-    async fn send_on(
+    async fn send_shared(
         &self,
-        lease: Lease,
-        mut request: Request<Full<Bytes>>,
-    ) -> Result<Response<Body>, TrySendError<Request<Full<Bytes>>>> {
-        match lease {
-            Lease::Shared(mut shared, stream) => {
-                *request.uri_mut() = self.absolute(request.uri());
-                let response = shared.sender.try_send_request(request).await?;
-                Ok(response.map(|incoming| Body::shared(incoming, stream)))
-            }
-            Lease::Single(mut single) => {
-                let host = self.host();
-                request.headers_mut().entry(header::HOST).or_insert(host);
-                *request.uri_mut() = origin_form(request.uri());
-                // The last answer has been read, but the connection's own task may not have noticed yet. Should the
-                // connection be gone, the attempt below says so and gives the request back.
-                let _ = single.sender.ready().await;
-                let response = single.sender.try_send_request(request).await?;
+        stream: StreamLease,
+        mut request: Request<Bytes>,
+    ) -> Result<Response<Body>, Failure> {
+        *request.uri_mut() = self.absolute(request.uri());
+        let response = stream.send(request).await?;
+        Ok(response.map(|incoming| Body::shared(incoming, stream)))
+    }
+
+    async fn send_single(
+        &self,
+        mut single: Single,
+        mut request: Request<Bytes>,
+    ) -> Result<Response<Body>, Failure> {
+        let host = self.host();
+        request.headers_mut().entry(header::HOST).or_insert(host);
+        *request.uri_mut() = origin_form(request.uri());
+        // The last answer has been read, but the connection's own task may not have noticed yet. Should the
+        // connection be gone, the attempt below says so and gives the request back.
+        let _ = single.sender.ready().await;
+        let mut error = match single.sender.try_send_request(request.map(Full::new)).await {
+            Ok(response) => {
                 let lease = SingleLease {
                     single,
                     connections: Arc::downgrade(&self.connections),
                 };
-                Ok(response.map(|incoming| Body::single(incoming, lease)))
+                return Ok(response.map(|incoming| Body::single(incoming, lease)));
             }
+            Err(error) => error,
+        };
+        let refusal = single.refusal.get().cloned();
+        if let Some(refusal) = refusal.or_else(|| tls_refusal(error.error())) {
+            return Err(Failure::Refused(refusal));
         }
+        Err(match error.take_message() {
+            Some(_) => Failure::Unsent(error.into_error().into()),
+            None => Failure::Lost(error.into_error().into()),
+        })
     }
 
     /// HTTP/2 sends scheme and authority with each request.
@@ -311,38 +256,6 @@ impl Pool {
         self.connections
             .lock()
             .unwrap_or_else(|poisoned| poisoned.into_inner())
-    }
-}
-
-impl Lease {
-    fn refusal(&self) -> Refusal {
-        match self {
-            Self::Shared(shared, _) => shared.refusal.clone(),
-            Self::Single(single) => single.refusal.clone(),
-        }
-    }
-}
-
-impl Shared {
-    /// A stream on this connection, if it has room.
-    fn lease(&self) -> Option<Lease> {
-        let room = MAX_STREAMS.min(self.allowed.load(Ordering::Relaxed));
-        (self.streams.load(Ordering::Relaxed) < room)
-            .then(|| Lease::Shared(self.clone(), StreamLease::new(&self.streams)))
-    }
-}
-
-impl StreamLease {
-    /// Callers hold the pool's lock, so that two cannot take the last stream.
-    fn new(streams: &Arc<AtomicUsize>) -> Self {
-        streams.fetch_add(1, Ordering::Relaxed);
-        Self(streams.clone())
-    }
-}
-
-impl Drop for StreamLease {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -370,22 +283,8 @@ fn origin_form(uri: &Uri) -> Uri {
     }
 }
 
-fn http2_settings() -> http2::Builder<TokioExecutor> {
-    let mut builder = http2::Builder::new(TokioExecutor::new());
-    builder
-        .timer(TokioTimer::new())
-        .initial_stream_window_size(STREAM_WINDOW)
-        .initial_connection_window_size(CONNECTION_WINDOW)
-        .max_frame_size(FRAME_SIZE)
-        .max_header_list_size(MAX_HEADERS)
-        .keep_alive_interval(PING_INTERVAL)
-        .keep_alive_timeout(PING_TIMEOUT)
-        .keep_alive_while_idle(true);
-    builder
-}
-
 /// Drives a connection to its end. Its requests learn of errors themselves, but for this one.
-async fn drive(connection: impl Future<Output = hyper::Result<()>>, refusal: Refusal) {
+async fn drive(connection: impl Future<Output = hyper::Result<()>>, refusal: Arc<OnceLock<String>>) {
     if let Err(error) = connection.await {
         tracing::debug!(error = %chain(&error), "connection ended");
         if let Some(error) = tls_refusal(&error) {
