@@ -10,7 +10,7 @@ use std::time::Duration;
 use http::Uri;
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
-use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::io::{AsyncRead, AsyncWrite, BufReader};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout};
 use tokio_rustls::TlsConnector;
@@ -18,6 +18,10 @@ use tokio_rustls::TlsConnector;
 use super::{CONNECT_TIMEOUT, Lane, TLS_TIMEOUT, TransportError, dial, proxy};
 use crate::config::{Config, ConfigError, Proxy};
 use crate::tls::{Current, Identity, Tls, for_proxy};
+
+/// As many encrypted bytes are taken from the system at once. TLS by itself asks for 4 KiB at a time, which makes
+/// five calls for each of its records, and thousands for a long list.
+const READ_AHEAD: usize = 128 << 10;
 
 /// A byte stream in both directions.
 pub trait Io: AsyncRead + AsyncWrite + Send + Unpin {}
@@ -180,6 +184,7 @@ impl Network {
             Lane::Multiplexed => &current.multiplexed,
             Lane::Upgrade => &current.upgrade,
         };
+        let io = BufReader::with_capacity(READ_AHEAD, io);
         let handshake = TlsConnector::from(config.clone()).connect(name.clone(), io);
         let handshake = async { handshake.await.map_err(|source| self.tls_error(source)) };
         let io = self.limit("TLS handshake", TLS_TIMEOUT, handshake).await?;
