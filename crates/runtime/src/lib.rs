@@ -30,7 +30,7 @@
 //! | Transform runs twice per object with streaming lists | once |
 //! | One undecodable item fails the list for ever | it is left out and reported; in a watch it leads to a list |
 //! | **Reflector.** First list from any state (`0`) | the most recent state, unless [`watcher::ListSemantic::Any`] is asked for: a program that starts twice must not go back in time |
-//! | 500 ends the watch with a list | it resumes: the version is still good |
+//! | 500 ends the watch with a list | it resumes once, for the version is still good; then it lists |
 //! | Fallback from a streaming list lasts for one cycle; none if its end never comes | it is remembered for all watchers of a client, and silence counts |
 //! | A list is not paged where a version is given | the same: servers ignore one of the two |
 //! | **Retry watcher** loops on 410 as an HTTP status | ends on 410 in every form |

@@ -22,6 +22,11 @@ impl Backoff {
         self.failures = 0;
     }
 
+    /// Whether something has failed since.
+    pub(super) fn has_failed(&self) -> bool {
+        self.failures > 0
+    }
+
     /// Counts a failure and says how long to wait; `chance` is between 0 and 1.
     pub(super) fn fail(&mut self, first_is_free: bool, chance: f64) -> Duration {
         let before = self.failures;

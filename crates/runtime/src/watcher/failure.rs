@@ -110,6 +110,9 @@ pub struct Verdict {
 pub enum Cure {
     /// The same request again, from the last version or page received.
     Resume,
+    /// The same request again; should that fail before anything is received, a new list. What the server cannot send,
+    /// such as the end of a damaged object, it cannot send however often it is asked.
+    ResumeOnce,
     /// A new list.
     Relist(ListFrom),
     /// A plain list instead of a streaming one, from now on.
@@ -188,7 +191,8 @@ fn judge_status(stage: Stage, status: &Status) -> Verdict {
         Page if refused_as_wrong => report(Cure::Relist(MostRecentWhole)),
         Watch if status.is_method_not_allowed() => report(Cure::Stop),
         Watch if refused_as_wrong => report(Cure::Relist(MostRecent)),
-        List | Page | Watch => report(Cure::Resume),
+        List | Page => report(Cure::Resume),
+        Watch => report(Cure::ResumeOnce),
     }
 }
 
@@ -302,7 +306,7 @@ mod tests {
             400           | stop+                 | list MostRecentWhole+ | fallback              | list MostRecent+      
             405           | stop+                 | list MostRecentWhole+ | fallback              | stop+                 
             422           | stop+                 | list MostRecentWhole+ | fallback              | list MostRecent+      
-            500           | resume+               | resume+               | fallback              | resume+               
+            500           | resume+               | resume+               | fallback              | resumeonce+           
             503           | resume+               | resume+               | resume+               | resume+               
             connection    | resume+               | resume+               | resume+               | resume+               
             unreadable    | resume+               | resume+               | fallback+             | list NotOlder+        

@@ -365,13 +365,19 @@ impl Machine {
             verdict.cure = Cure::Relist(ListFrom::MostRecent);
             self.last = ResourceVersion::unset();
         }
+        if verdict.cure == Cure::ResumeOnce {
+            verdict.cure = match self.backoff.has_failed() {
+                true => Cure::Relist(ListFrom::NotOlder),
+                false => Cure::Resume,
+            };
+        }
         let wait = match self.asks_for_more(verdict.cure) {
             true => Duration::ZERO,
             false => self.backoff.fail(verdict.first_is_free, self.chance.f64()),
         };
         let after = wait.max(failure.retry_after().unwrap_or_default());
         let next = match verdict.cure {
-            Cure::Resume => self.resume(),
+            Cure::Resume | Cure::ResumeOnce => self.resume(),
             Cure::Relist(from) => {
                 self.from = from;
                 self.begin_list()
@@ -402,7 +408,7 @@ impl Machine {
         match cure {
             Cure::Relist(from) => self.stage() != Stage::Watch && from > self.from,
             Cure::Fallback => self.streaming == Streaming::On,
-            Cure::Resume | Cure::Stop => false,
+            Cure::Resume | Cure::ResumeOnce | Cure::Stop => false,
         }
     }
 

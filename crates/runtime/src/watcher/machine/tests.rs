@@ -599,6 +599,54 @@ fn too_many_requests_and_lost_connections_resume_without_a_list() {
 }
 
 #[test]
+fn a_watch_that_fails_again_where_it_failed_is_listed() {
+    let damaged = || status(Status::internal_error("data from the storage is not transformable"));
+    check(
+        PAGED,
+        watching(vec![damaged(), Opens, Applies("b@6"), damaged(), Opens, damaged()]),
+        expect![[r#"
+            LIST rv="" limit=500
+              Init
+              InitApply a@3
+              InitDone 5
+            WATCH rv="5"
+              ! Internal error occurred: data from the storage is not transformable
+              wait 0.8 s
+            WATCH rv="5"
+              Apply b@6
+              ! Internal error occurred: data from the storage is not transformable
+              wait 0.8 s
+            WATCH rv="6"
+              ! Internal error occurred: data from the storage is not transformable
+              wait 1.6 s
+            LIST rv="6"
+        "#]],
+    );
+}
+
+#[test]
+fn a_list_of_any_state_that_comes_in_pages_all_the_same_is_read_to_its_end() {
+    let config = Config {
+        list_semantic: ListSemantic::Any,
+        ..PAGED
+    };
+    let page = |token| Page { version: "5", token };
+    check(
+        config,
+        vec![Opens, Item("a@1"), page("t"), Opens, Item("b@2"), page("")],
+        expect![[r#"
+            LIST rv="0"
+              Init
+              InitApply a@1
+            LIST rv="" continue=t
+              InitApply b@2
+              InitDone 5
+            WATCH rv="5"
+        "#]],
+    );
+}
+
+#[test]
 fn a_failing_list_waits_longer_each_time_and_says_nothing_began() {
     check(
         PAGED,
