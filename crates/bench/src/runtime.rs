@@ -9,20 +9,21 @@
 //! the server and everything else on the machine have their part in it.
 
 mod child;
+mod curl;
 mod kube_client;
+mod latency;
 mod local;
 mod our_client;
 mod server;
 
-use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
-use std::time::Instant;
 
 use anyhow::{Context, Result, bail, ensure};
 
 pub(crate) use child::CHILD;
+use curl::Curl;
 
 /// Who takes turns; the last one is who the others are compared with.
 const CLIENTS: [&str; 3] = ["ours", "kube, streaming list", "kube"];
@@ -76,9 +77,6 @@ pub(crate) fn compare(pods: usize, rounds: usize, only: &str) -> Result<()> {
         for scenario in SCENARIOS.iter().filter(|scenario| scenario.name.contains(only)) {
             scenario.run(&mut server, &kubeconfig, pods, rounds)?;
         }
-        if "sync".contains(only) {
-            curl(&kubeconfig, rounds)?;
-        }
     }
     local::compare(pods, rounds, only)
 }
@@ -91,13 +89,16 @@ pub(crate) fn run_child(arguments: &[String]) -> Result<()> {
             runtime.block_on(server::run(kubeconfig.as_ref(), pods.parse()?))
         }
         [who, scenario, kubeconfig, pods] => {
-            let (kubeconfig, pods) = (Path::new(kubeconfig), pods.parse()?);
-            runtime.block_on(async {
-                match &**who {
-                    "ours" => our_client::run(scenario, kubeconfig, pods).await,
-                    _ => kube_client::run(scenario, kubeconfig, pods, who.contains("streaming")).await,
-                }
-            })
+            let (scenario, kubeconfig, pods) = (scenario.clone(), PathBuf::from(kubeconfig), pods.parse()?);
+            let streaming = who.contains("streaming");
+            // On a task of its own, where programs do their work: the thread that waits for it is no worker, and
+            // would have to be woken for each event.
+            let client = match &**who {
+                "ours" => runtime.spawn(async move { our_client::run(&scenario, &kubeconfig, pods).await }),
+                _ => runtime
+                    .spawn(async move { kube_client::run(&scenario, &kubeconfig, pods, streaming).await }),
+            };
+            runtime.block_on(client)?
         }
         _ => bail!("no such part: {arguments:?}"),
     }
@@ -106,8 +107,15 @@ pub(crate) fn run_child(arguments: &[String]) -> Result<()> {
 impl Scenario {
     fn run(&self, server: &mut Process, kubeconfig: &Path, pods: usize, rounds: usize) -> Result<()> {
         let mut results = vec![vec![Vec::new(); self.measures.len()]; CLIENTS.len()];
+        let mut curl = match self.name {
+            "sync" => Curl::find(kubeconfig)?,
+            _ => None,
+        };
         // The first round warms the server up and does not count.
         for round in 0..=rounds {
+            if let Some(curl) = &mut curl {
+                curl.turn(round > 0)?;
+            }
             for (client, results) in CLIENTS.iter().zip(&mut results) {
                 let numbers = self.turn(client, server, kubeconfig, pods)?;
                 ensure!(numbers.len() == results.len(), "{client}: {numbers:?}");
@@ -136,6 +144,9 @@ impl Scenario {
                 format!("{measure}, {unit}"),
                 cells.collect::<String>()
             );
+        }
+        if let Some(curl) = curl {
+            curl.print(median(&mut results[0][0]));
         }
         Ok(())
     }
@@ -192,45 +203,6 @@ impl Drop for Process {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
-}
-
-/// The limit: nobody gets the list sooner than a program that throws it away.
-fn curl(kubeconfig: &Path, rounds: usize) -> Result<()> {
-    let Some((server, token)) = server_and_token(&fs::read_to_string(kubeconfig)?) else {
-        bail!("a kubeconfig without server or token");
-    };
-    println!("\ncurl of the protobuf list, wall");
-    for version in ["--http2", "--http1.1"] {
-        let mut times = Vec::new();
-        for _ in 0..rounds {
-            let began = Instant::now();
-            let status = Command::new("curl")
-                .args(["--silent", "--insecure", "--output", "/dev/null", version])
-                .args(["--header", "Accept: application/vnd.kubernetes.protobuf"])
-                .args(["--header", &format!("Authorization: Bearer {token}")])
-                .arg(format!("{server}/api/v1/pods"))
-                .status();
-            match status {
-                Ok(status) if status.success() => times.push(began.elapsed().as_secs_f64()),
-                _ => {
-                    println!("curl cannot be used");
-                    return Ok(());
-                }
-            }
-        }
-        println!("{version:<28}{:>14.3} s", median(&mut times));
-    }
-    Ok(())
-}
-
-fn server_and_token(kubeconfig: &str) -> Option<(String, String)> {
-    let value = |name: &str| {
-        let line = kubeconfig
-            .lines()
-            .find_map(|line| line.trim_start_matches([' ', '-']).strip_prefix(name));
-        line.map(|value| value.trim().trim_matches('"').to_owned())
-    };
-    Some((value("server:")?, value("token:")?))
 }
 
 fn median(numbers: &mut [f64]) -> f64 {

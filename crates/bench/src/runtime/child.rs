@@ -9,6 +9,9 @@ use rustix::time::{ClockId, clock_gettime};
 /// The first argument of a child.
 pub(crate) const CHILD: &str = "--runtime-child";
 
+/// How long a list may take before a client is given up.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
+
 /// Says one line to the parent.
 pub(crate) fn say(line: &str) {
     println!("{line}");
@@ -53,11 +56,4 @@ fn megabytes(name: &str) -> Result<f64> {
     let line = status.lines().find_map(|line| line.strip_prefix(name));
     let kilobytes = line.and_then(|line| line.trim().strip_suffix(" kB"));
     Ok(kilobytes.context("no such line in /proc")?.parse::<f64>()? * 1024.0 / 1e6)
-}
-
-/// The middle and the hundredth worst of some times, in milliseconds.
-pub(crate) fn percentiles(times: &mut [Duration]) -> [f64; 2] {
-    times.sort();
-    let at = |share: usize| times[(times.len() - 1) * share / 100].as_secs_f64() * 1e3;
-    [at(50), at(99)]
 }

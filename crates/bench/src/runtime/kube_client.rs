@@ -1,28 +1,20 @@
 //! kube's watcher and reflector, and whoever consumes their stream, in a process of their own.
 
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anyhow::{Context, Result, bail, ensure};
-use futures_util::{Stream, StreamExt};
+use futures_util::{FutureExt, Stream, StreamExt};
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{Patch, PatchParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::runtime::watcher::Event;
 use kube::runtime::{WatchStreamExt, reflector, watcher};
-use kube::{Api, Client, Config};
-use serde_json::json;
+use kube::{Api, Client, Config, ResourceExt};
+use serde_json::Value;
 
-use super::child::{
-    cpu_time, forget_peak, hear, peak_megabytes, percentiles, report, resident_megabytes, say,
-};
-use super::server::LATENCY_POD;
-
-/// Writes whose way to the subscriber is timed.
-pub(crate) const LATENCY_WRITES: usize = 300;
-
-/// How long a list may take before a client is given up.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
+use super::child::{PATIENCE, cpu_time, forget_peak, hear, peak_megabytes, report, resident_megabytes, say};
+use super::latency::{self, LATENCY_POD};
 
 pub(crate) async fn run(scenario: &str, kubeconfig: &Path, pods: usize, streaming: bool) -> Result<()> {
     let began = Instant::now();
@@ -43,7 +35,7 @@ pub(crate) async fn run(scenario: &str, kubeconfig: &Path, pods: usize, streamin
             peak_megabytes()?,
         ]),
         "events" => changes(&mut events, pods).await?,
-        "latency" => latency(client, events).await?,
+        "latency" => writes(client, events).await?,
         _ if scenario.starts_with("relist") => relist(&mut events).await?,
         _ => bail!("no such scenario: {scenario}"),
     }
@@ -85,40 +77,26 @@ async fn changes(
     Ok(())
 }
 
-async fn latency(
+async fn writes(
     client: Client,
-    mut events: impl Stream<Item = watcher::Result<Event<Pod>>> + Unpin,
+    events: impl Stream<Item = watcher::Result<Event<Pod>>> + Send + Unpin,
 ) -> Result<()> {
     let (namespace, name) = LATENCY_POD;
     let pod = Api::<Pod>::namespaced(client, namespace);
-    let (mut answers, mut times) = (Vec::new(), Vec::new());
-    for write in 0..LATENCY_WRITES {
-        let value = format!("{}-{write}", std::process::id());
-        let patch = Patch::Merge(json!({"metadata": {"annotations": {"write": value}}}));
-        let params = PatchParams::default();
-        let began = Instant::now();
-        let patching = async {
-            let patched = pod.patch(name, &params, &patch).await;
-            patched.map(|_| began.elapsed())
-        };
-        let seeing = async {
-            while let Some(event) = events.next().await {
-                if let Event::Apply(pod) = event?
-                    && let Some(annotations) = &pod.metadata.annotations
-                    && annotations.get("write") == Some(&value)
-                {
-                    return Ok(began.elapsed());
-                }
-            }
-            bail!("the stream has ended")
-        };
-        let (patched, seen) = tokio::join!(patching, seeing);
-        answers.push(patched?);
-        times.push(seen?);
-    }
-    let ([p50, p99], [answered, _]) = (percentiles(&mut times), percentiles(&mut answers));
-    report(&[p50, p99, answered]);
-    Ok(())
+    let write = |patch: Value| {
+        let pod = pod.clone();
+        async move {
+            pod.patch(name, &PatchParams::default(), &Patch::Merge(patch))
+                .await?;
+            Ok(())
+        }
+        .boxed()
+    };
+    let marks = events.map(|event| match event? {
+        Event::Apply(mut pod) => Ok(pod.annotations_mut().remove(latency::MARK)),
+        _ => Ok(None),
+    });
+    latency::measure(write, marks).await
 }
 
 async fn relist(events: &mut (impl Stream<Item = watcher::Result<Event<Pod>>> + Unpin)) -> Result<()> {

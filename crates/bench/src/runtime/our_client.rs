@@ -1,21 +1,20 @@
 //! Our informer and one subscriber, in a process of their own.
 
+use std::borrow::Cow;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
-use serde_json::json;
+use futures_util::{FutureExt, StreamExt, stream};
+use serde_json::Value;
 use watchkeeper_client::DynamicApi;
 use watchkeeper_meta::{PatchKind, PatchOptions, ResourceVersion};
 use watchkeeper_runtime::api_source::ApiSource;
 use watchkeeper_runtime::informer::{Informer, Notice, Subscription};
 
-use super::child::{
-    cpu_time, forget_peak, hear, peak_megabytes, percentiles, report, resident_megabytes, say,
-};
-use super::kube_client::{LATENCY_WRITES, PATIENCE};
-use super::server::LATENCY_POD;
+use super::child::{PATIENCE, cpu_time, forget_peak, hear, peak_megabytes, report, resident_megabytes, say};
+use super::latency::{self, LATENCY_POD};
 use crate::client::{connect, core};
 
 pub(crate) async fn run(scenario: &str, kubeconfig: &Path, pods: usize) -> Result<()> {
@@ -35,7 +34,7 @@ pub(crate) async fn run(scenario: &str, kubeconfig: &Path, pods: usize) -> Resul
             peak_megabytes()?,
         ]),
         "events" => events(&mut changes, pods).await?,
-        "latency" => latency(&api, changes).await?,
+        "latency" => writes(api, changes).await?,
         _ if scenario.starts_with("relist") => relist(&informer, changes).await?,
         _ => bail!("no such scenario: {scenario}"),
     }
@@ -57,36 +56,27 @@ async fn events(changes: &mut Subscription, expected: usize) -> Result<()> {
     Ok(())
 }
 
-async fn latency(api: &DynamicApi, mut changes: Subscription) -> Result<()> {
+/// The informer's connection carries the writes as well, as in a program.
+async fn writes(api: DynamicApi, changes: Subscription) -> Result<()> {
     let (namespace, name) = LATENCY_POD;
-    let pod = api.clone().namespace(namespace);
-    let (mut answers, mut times) = (Vec::new(), Vec::new());
-    for write in 0..LATENCY_WRITES {
-        let value = format!("{}-{write}", std::process::id());
-        let patch = json!({"metadata": {"annotations": {"write": value}}});
-        let began = Instant::now();
-        let options = PatchOptions::default();
-        let patching = async {
-            let patched = pod.patch(name, PatchKind::Merge, &patch, &options).await;
-            patched.map(|_| began.elapsed())
+    let pod = api.namespace(namespace);
+    let write = |patch: Value| {
+        let pod = pod.clone();
+        async move {
+            pod.patch(name, PatchKind::Merge, &patch, &PatchOptions::default())
+                .await?;
+            Ok(())
+        }
+        .boxed()
+    };
+    let marks = stream::unfold(changes, |mut changes| async {
+        let mark = match changes.next().await? {
+            Notice::Change(delta) => delta.object().annotation(latency::MARK).map(Cow::into_owned),
+            Notice::Synced => None,
         };
-        let seeing = async {
-            while let Some(notice) = changes.next().await {
-                if let Notice::Change(delta) = notice
-                    && delta.object().annotation("write").as_deref() == Some(&value)
-                {
-                    return Ok(began.elapsed());
-                }
-            }
-            bail!("the informer has ended")
-        };
-        let (patched, seen) = tokio::join!(patching, seeing);
-        answers.push(patched?);
-        times.push(seen?);
-    }
-    let ([p50, p99], [answered, _]) = (percentiles(&mut times), percentiles(&mut answers));
-    report(&[p50, p99, answered]);
-    Ok(())
+        Some((Ok(mark), changes))
+    });
+    latency::measure(write, marks.boxed()).await
 }
 
 async fn relist(informer: &Informer, changes: Subscription) -> Result<()> {

@@ -12,10 +12,8 @@ use watchkeeper_wire::protobuf::{Envelope, encode_message};
 use watchkeeper_wire::schema::Schema;
 
 use super::child::{hear, say};
+use super::latency::LATENCY_POD;
 use crate::pods;
-
-/// The pod that is changed to measure how soon clients hear of it.
-pub(crate) const LATENCY_POD: (&str, &str) = ("bench", "latency");
 
 /// Writes under way at once, so that the server is never idle.
 const WRITES: usize = 64;

@@ -1,0 +1,75 @@
+//! The limit: nobody gets the list sooner than a program that throws it away.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::time::Instant;
+
+use anyhow::{Context, Result, ensure};
+
+use super::median;
+
+/// The two ways it can ask.
+const VERSIONS: [&str; 2] = ["--http2", "--http1.1"];
+
+/// curl of the protobuf list, and how many seconds each way took.
+pub(crate) struct Curl {
+    url: String,
+    authorization: String,
+    times: [Vec<f64>; VERSIONS.len()],
+}
+
+impl Curl {
+    /// `None` where there is no curl.
+    pub(crate) fn find(kubeconfig: &Path) -> Result<Option<Self>> {
+        if Command::new("curl").arg("--version").output().is_err() {
+            println!("without curl, whose time is the limit");
+            return Ok(None);
+        }
+        let kubeconfig = fs::read_to_string(kubeconfig)?;
+        let value = |name: &str| {
+            let mut lines = kubeconfig.lines().map(|line| line.trim_start_matches([' ', '-']));
+            let value = lines.find_map(|line| line.strip_prefix(name));
+            let value = value.with_context(|| format!("a kubeconfig without {name}"));
+            value.map(|value| value.trim().trim_matches('"').to_owned())
+        };
+        Ok(Some(Self {
+            url: format!("{}/api/v1/pods", value("server:")?),
+            authorization: format!("Authorization: Bearer {}", value("token:")?),
+            times: Default::default(),
+        }))
+    }
+
+    /// Asks once in each way.
+    pub(crate) fn turn(&mut self, counts: bool) -> Result<()> {
+        for (version, times) in VERSIONS.iter().zip(&mut self.times) {
+            let began = Instant::now();
+            let status = Command::new("curl")
+                .args([
+                    "--silent",
+                    "--fail",
+                    "--insecure",
+                    "--output",
+                    "/dev/null",
+                    version,
+                ])
+                .args(["--header", "Accept: application/vnd.kubernetes.protobuf"])
+                .args(["--header", &self.authorization, &self.url])
+                .status()?;
+            ensure!(status.success(), "curl {version}: {status}");
+            if counts {
+                times.push(began.elapsed().as_secs_f64());
+            }
+        }
+        Ok(())
+    }
+
+    /// Prints the medians, and what part of them our time is.
+    pub(crate) fn print(mut self, ours: f64) {
+        for (version, times) in VERSIONS.iter().zip(&mut self.times) {
+            let curl = median(times);
+            let name = format!("curl {version}, wall, s");
+            println!("{name:<28}{curl:>14.3}   ours is {:.2} of it", ours / curl);
+        }
+    }
+}
