@@ -13,5 +13,6 @@ mod time;
 pub use cron_schedule::{CronSchedule, ParseScheduleError};
 pub use duration::{Duration, ParseDurationError};
 pub use int_or_string::{IntOrString, Round, ScaleError};
+pub(crate) use quantity::is_plain_quantity;
 pub use quantity::{ParseQuantityError, Quantity, QuantityFormat};
 pub use time::{MicroTime, ReadTimeError, Timestamp, read_micro_time, read_time};

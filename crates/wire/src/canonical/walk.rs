@@ -1,4 +1,10 @@
 //! The walk through an object beside its schema.
+//!
+//! The object is put in order where it stands: most of what a server reads is in order already, and then nothing is
+//! allocated. The walk follows what the object has, not all that its type could have; where it is, is only written out
+//! for complaints and errors.
+
+use std::borrow::Cow;
 
 use ::base64::Engine as _;
 use ::base64::engine::general_purpose::STANDARD;
@@ -7,25 +13,18 @@ use serde_json::{Map, Value};
 use super::{Canonical, STRICT_LIMIT, StrictError, TypeError, base64, go_type, json_type};
 use crate::limits::NESTING_LIMIT;
 use crate::schema::{Field, Schema, Shape, TypeId, UnknownFields};
-use crate::values::{Duration, Quantity, read_micro_time, read_time};
+use crate::values::{Duration, Quantity, is_plain_quantity, read_micro_time, read_time};
 use watchkeeper_meta::Time;
 
 /// Go's zero time, which it prints as null: 0001-01-01T00:00:00Z.
 const ZERO_SECONDS: i64 = -62_135_596_800;
 
-pub(super) fn canonicalize(schema: &Schema, id: TypeId, value: Value) -> Result<Canonical, TypeError> {
+pub(super) fn canonicalize(schema: &Schema, id: TypeId, mut value: Value) -> Result<Canonical, TypeError> {
     let mut walk = Walk {
         schema,
-        owner: "",
-        fields: Vec::new(),
-        path: Vec::new(),
         unknown: Vec::new(),
     };
-    let value = match value {
-        Value::Object(object) => walk.structure(id, object)?,
-        Value::Null => walk.structure(id, Map::new())?,
-        other => return Err(walk.mismatch(&Shape::Struct(id), &other, &schema[id].name)),
-    };
+    walk.object(id, &mut value, &schema[id].name, &Place::ROOT)?;
     Ok(Canonical {
         value,
         unknown: walk.unknown,
@@ -33,200 +32,246 @@ pub(super) fn canonicalize(schema: &Schema, id: TypeId, value: Value) -> Result<
 }
 
 /// A quantity in canonical form; null is zero, a number is its text.
-pub(crate) fn quantity_text(value: &Value) -> Result<String, String> {
+pub(crate) fn quantity_text(value: &Value) -> Result<Cow<'_, str>, String> {
     let parsed = match value {
-        Value::Null => return Ok("0".to_owned()),
+        Value::Null => return Ok("0".into()),
+        Value::String(text) if is_plain_quantity(text) => return Ok(text.into()),
         Value::String(text) => text.trim().parse::<Quantity>(),
         // Go reads the JSON text itself, whatever it is.
         other => other.to_string().parse(),
     };
     let quantity = parsed.map_err(|error| error.to_string())?;
-    Ok(quantity.to_string())
+    Ok(quantity.to_string().into())
 }
 
 struct Walk<'s> {
     schema: &'s Schema,
-    /// The struct that holds the field at hand, for error texts.
-    owner: &'s str,
-    /// The fields on the way, for error texts: no indexes, no keys of maps.
-    fields: Vec<&'s str>,
-    /// Everything on the way, for complaints.
-    path: Vec<Segment<'s>>,
     unknown: Vec<StrictError>,
 }
 
-enum Segment<'s> {
-    Field(&'s str),
-    Key(String),
+/// Where a value stands in its object.
+#[derive(Clone, Copy)]
+struct Place<'p> {
+    within: Option<&'p Place<'p>>,
+    step: Step<'p>,
+    depth: u32,
+}
+
+#[derive(Clone, Copy)]
+enum Step<'p> {
+    Root,
+    /// A field of the struct of this type.
+    Field(TypeId, &'p str),
+    Key(&'p str),
     Index(usize),
 }
 
+impl<'p> Place<'p> {
+    const ROOT: Place<'static> = Place {
+        within: None,
+        step: Step::Root,
+        depth: 0,
+    };
+
+    fn below(&'p self, step: Step<'p>) -> Place<'p> {
+        Place {
+            within: Some(self),
+            step,
+            depth: self.depth + 1,
+        }
+    }
+}
+
 impl<'s> Walk<'s> {
-    fn structure(&mut self, id: TypeId, object: Map<String, Value>) -> Result<Value, TypeError> {
-        let declared = &self.schema[id];
-        let mut out = Map::new();
-        let mut given = object;
-        let outer = self.owner;
-        if self.path.len() > NESTING_LIMIT as usize {
+    /// A struct; null is one without fields.
+    fn object(
+        &mut self,
+        id: TypeId,
+        value: &mut Value,
+        declared: &str,
+        at: &Place<'_>,
+    ) -> Result<(), TypeError> {
+        if value.is_null() {
+            *value = Value::Object(Map::new());
+        }
+        match value {
+            Value::Object(members) => self.members(id, members, at),
+            other => Err(self.mismatch(&Shape::Struct(id), other, declared, at)),
+        }
+    }
+
+    fn members(
+        &mut self,
+        id: TypeId,
+        members: &mut Map<String, Value>,
+        at: &Place<'_>,
+    ) -> Result<(), TypeError> {
+        if at.depth > NESTING_LIMIT {
             return Err(TypeError::new(format!(
                 "nested deeper than {NESTING_LIMIT} levels"
             )));
         }
-        self.members(id, declared.short_name(), &mut given, &mut out)?;
-        self.owner = outer;
-        match declared.unknown_fields {
-            UnknownFields::Drop => given.keys().for_each(|key| self.complain(key)),
-            UnknownFields::Keep => out.append(&mut given),
-        }
-        Ok(Value::Object(out))
-    }
-
-    /// Moves the members of a type from one object to another; those of embedded types likewise.
-    fn members(
-        &mut self,
-        id: TypeId,
-        owner: &'s str,
-        given: &mut Map<String, Value>,
-        out: &mut Map<String, Value>,
-    ) -> Result<(), TypeError> {
-        for field in &self.schema[id].fields {
-            match field.shape {
-                Shape::Struct(embedded) if field.embedded => self.members(embedded, owner, given, out)?,
-                _ => {
-                    self.owner = owner;
-                    let value = given.remove(&*field.name).unwrap_or(Value::Null);
-                    if let Some(value) = self.field(field, value)? {
-                        out.insert(field.name.clone().into_owned(), value);
+        let (mut left_out, mut unknown) = (Vec::new(), Vec::new());
+        for (name, value) in members.iter_mut() {
+            match self.schema.field(id, name) {
+                Some(field) => {
+                    if !self.field(field, value, &at.below(Step::Field(id, name)))? {
+                        left_out.push(name.clone());
                     }
                 }
+                None => unknown.push(name.clone()),
             }
+        }
+        for name in left_out {
+            members.remove(&name);
+        }
+        if self.schema[id].unknown_fields == UnknownFields::Drop {
+            for name in unknown {
+                self.complain(&name, at);
+                members.remove(&name);
+            }
+        }
+        self.add_zeros(id, members);
+        Ok(())
+    }
+
+    /// Adds what is shown of fields that have no value.
+    fn add_zeros(&self, id: TypeId, members: &mut Map<String, Value>) {
+        for field in &self.schema[id].fields {
+            match field.shape {
+                Shape::Struct(embedded) if field.embedded => self.add_zeros(embedded, members),
+                _ if field.shown_when_absent() && !members.contains_key(&*field.name) => {
+                    members.insert(field.name.clone().into_owned(), self.zero_field(field));
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Puts the value of a field in order; false when it is left out.
+    fn field(&mut self, field: &Field, value: &mut Value, at: &Place<'_>) -> Result<bool, TypeError> {
+        if value.is_null() {
+            let is_shown = field.shown_when_absent();
+            if is_shown {
+                *value = self.zero_field(field);
+            }
+            return Ok(is_shown);
+        }
+        let declared = field.declared.trim_start_matches('*');
+        self.value(&field.shape, declared, value, at)?;
+        Ok(!is_left_out(field, value))
+    }
+
+    fn value(
+        &mut self,
+        shape: &Shape,
+        declared: &str,
+        value: &mut Value,
+        at: &Place<'_>,
+    ) -> Result<(), TypeError> {
+        match (shape, &mut *value) {
+            (Shape::Struct(id), _) => return self.object(*id, value, declared, at),
+            (shape, Value::Null) => *value = self.zero(shape),
+            (Shape::String(_), Value::String(_)) | (Shape::Bool, Value::Bool(_)) => {}
+            (Shape::Int32, Value::Number(number)) => {
+                let fits = number.as_i64().is_some_and(|wide| i32::try_from(wide).is_ok());
+                if !fits {
+                    return Err(self.unfit(number, declared, at));
+                }
+            }
+            (Shape::Int64, Value::Number(number)) => {
+                if !number.is_i64() {
+                    return Err(self.unfit(number, declared, at));
+                }
+            }
+            (Shape::Float64, Value::Number(number)) => {
+                if let Some(whole) = whole_number(number) {
+                    *value = whole;
+                }
+            }
+            (Shape::Bytes, Value::String(text)) => match base64::decode(text) {
+                Ok(bytes) => *text = STANDARD.encode(bytes),
+                Err(offset) => {
+                    let message = format!("illegal base64 data at input byte {offset}");
+                    return Err(TypeError::new(message));
+                }
+            },
+            (Shape::List(item) | Shape::ListMessage(item), Value::Array(items)) => {
+                return self.items(item, go_type::item(declared, item, self.schema), items, at);
+            }
+            (Shape::Map(item), Value::Object(entries)) => {
+                return self.entries(item, go_type::item(declared, item, self.schema), entries, at);
+            }
+            (Shape::Time, Value::String(text)) => {
+                let time = time(read_time(text), Time::to_rfc3339)?;
+                *value = time;
+            }
+            (Shape::MicroTime, Value::String(text)) => {
+                let time = time(read_micro_time(text), Time::to_rfc3339_micro)?;
+                *value = time;
+            }
+            (Shape::Time | Shape::MicroTime | Shape::Duration, other) if !other.is_string() => {
+                return Err(self.mismatch(shape, other, "string", at));
+            }
+            (Shape::Duration, Value::String(text)) => match text.parse::<Duration>() {
+                Ok(duration) => *text = duration.to_string(),
+                Err(error) => return Err(TypeError::new(error.to_string())),
+            },
+            (Shape::Quantity, quantity) => match quantity_text(quantity) {
+                Ok(Cow::Borrowed(_)) => {}
+                Ok(Cow::Owned(text)) => *value = Value::String(text),
+                Err(message) => return Err(TypeError::new(message)),
+            },
+            (Shape::IntOrString, Value::String(_)) => {}
+            (Shape::IntOrString, _) => return self.value(&Shape::Int32, "int32", value, at),
+            (Shape::FieldsV1 | Shape::RawExtension | Shape::Json | Shape::Any, _) => {}
+            (Shape::SchemaOrBool(_), Value::Bool(_)) => {}
+            (
+                Shape::SchemaOrBool(id) | Shape::SchemaOrArray(id) | Shape::SchemaOrStrings(id),
+                Value::Object(members),
+            ) => return self.members(*id, members, at),
+            (Shape::SchemaOrArray(id), Value::Array(items)) => {
+                return self.items(&Shape::Struct(*id), &self.schema[*id].name, items, at);
+            }
+            (Shape::SchemaOrStrings(_), Value::Array(items)) => {
+                return self.items(&Shape::String(None), "string", items, at);
+            }
+            (Shape::SchemaOrBool(_), _) => {
+                return Err(TypeError::new("boolean or JSON schema expected".to_owned()));
+            }
+            (shape, other) => return Err(self.mismatch(shape, other, declared, at)),
         }
         Ok(())
     }
 
-    /// The value that is shown for a field; `None` when it is left out.
-    fn field(&mut self, field: &'s Field, value: Value) -> Result<Option<Value>, TypeError> {
-        if value.is_null() {
-            return Ok(field.shown_when_absent().then(|| self.zero_field(field)));
+    fn items(
+        &mut self,
+        shape: &Shape,
+        declared: &str,
+        items: &mut [Value],
+        at: &Place<'_>,
+    ) -> Result<(), TypeError> {
+        for (index, item) in items.iter_mut().enumerate() {
+            self.value(shape, declared, item, &at.below(Step::Index(index)))?;
         }
-        self.fields.push(&field.name);
-        self.path.push(Segment::Field(&field.name));
-        let declared = field.declared.trim_start_matches('*');
-        let value = self.value(&field.shape, declared, value)?;
-        self.path.pop();
-        self.fields.pop();
-        Ok((!is_left_out(field, &value)).then_some(value))
-    }
-
-    fn value(&mut self, shape: &'s Shape, declared: &'s str, value: Value) -> Result<Value, TypeError> {
-        match (shape, value) {
-            (shape, Value::Null) => Ok(self.zero(shape)),
-            (Shape::String(_), value @ Value::String(_)) => Ok(value),
-            (Shape::Bool, value @ Value::Bool(_)) => Ok(value),
-            (Shape::Int32, Value::Number(number)) => {
-                let fits = number.as_i64().is_some_and(|wide| i32::try_from(wide).is_ok());
-                if fits {
-                    Ok(Value::Number(number))
-                } else {
-                    Err(self.unfit(&number, declared))
-                }
-            }
-            (Shape::Int64, Value::Number(number)) => {
-                if number.is_i64() {
-                    Ok(Value::Number(number))
-                } else {
-                    Err(self.unfit(&number, declared))
-                }
-            }
-            (Shape::Float64, Value::Number(number)) => Ok(whole_number(number)),
-            (Shape::Bytes, Value::String(text)) => match base64::decode(&text) {
-                Ok(bytes) => Ok(Value::String(STANDARD.encode(bytes))),
-                Err(offset) => Err(TypeError::new(format!(
-                    "illegal base64 data at input byte {offset}"
-                ))),
-            },
-            (Shape::Struct(id), Value::Object(object)) => self.structure(*id, object),
-            (Shape::List(item) | Shape::ListMessage(item), Value::Array(items)) => {
-                self.items(item, go_type::item(declared, item, self.schema), items)
-            }
-            (Shape::Map(item), Value::Object(entries)) => {
-                self.entries(item, go_type::item(declared, item, self.schema), entries)
-            }
-            (Shape::Time, Value::String(text)) => time(read_time(&text), Time::to_rfc3339),
-            (Shape::MicroTime, Value::String(text)) => time(read_micro_time(&text), Time::to_rfc3339_micro),
-            (Shape::Time | Shape::MicroTime | Shape::Duration, other) if !other.is_string() => {
-                Err(self.mismatch(shape, &other, "string"))
-            }
-            (Shape::Duration, Value::String(text)) => match text.parse::<Duration>() {
-                Ok(duration) => Ok(Value::String(duration.to_string())),
-                Err(error) => Err(TypeError::new(error.to_string())),
-            },
-            (Shape::Quantity, value) => match quantity_text(&value) {
-                Ok(text) => Ok(Value::String(text)),
-                Err(message) => Err(TypeError::new(message)),
-            },
-            (Shape::IntOrString, value @ Value::String(_)) => Ok(value),
-            (Shape::IntOrString, value) => self.value(&Shape::Int32, "int32", value),
-            (Shape::FieldsV1 | Shape::RawExtension | Shape::Json | Shape::Any, value) => Ok(value),
-            (Shape::SchemaOrBool(_), value @ Value::Bool(_)) => Ok(value),
-            (
-                Shape::SchemaOrBool(id) | Shape::SchemaOrArray(id) | Shape::SchemaOrStrings(id),
-                Value::Object(it),
-            ) => self.structure(*id, it),
-            (Shape::SchemaOrArray(id), Value::Array(items)) => {
-                let items = items
-                    .into_iter()
-                    .enumerate()
-                    .map(|(index, item)| self.schema_item(*id, index, item));
-                items.collect::<Result<_, _>>().map(Value::Array)
-            }
-            (Shape::SchemaOrStrings(_), Value::Array(items)) => {
-                self.items(&Shape::String(None), "string", items)
-            }
-            (Shape::SchemaOrBool(_), _) => Err(TypeError::new("boolean or JSON schema expected".to_owned())),
-            (shape, other) => Err(self.mismatch(shape, &other, declared)),
-        }
-    }
-
-    fn items(&mut self, shape: &'s Shape, declared: &'s str, items: Vec<Value>) -> Result<Value, TypeError> {
-        let mut out = Vec::with_capacity(items.len());
-        for (index, item) in items.into_iter().enumerate() {
-            self.path.push(Segment::Index(index));
-            out.push(self.value(shape, declared, item)?);
-            self.path.pop();
-        }
-        Ok(Value::Array(out))
-    }
-
-    fn schema_item(&mut self, id: TypeId, index: usize, item: Value) -> Result<Value, TypeError> {
-        self.path.push(Segment::Index(index));
-        let item = match item {
-            Value::Object(object) => self.structure(id, object)?,
-            Value::Null => self.structure(id, Map::new())?,
-            other => return Err(self.mismatch(&Shape::Struct(id), &other, &self.schema[id].name)),
-        };
-        self.path.pop();
-        Ok(item)
+        Ok(())
     }
 
     fn entries(
         &mut self,
-        shape: &'s Shape,
-        declared: &'s str,
-        entries: Map<String, Value>,
-    ) -> Result<Value, TypeError> {
-        let mut out = Map::new();
-        for (key, value) in entries {
-            self.path.push(Segment::Key(key.clone()));
-            let value = self.value(shape, declared, value)?;
-            self.path.pop();
-            out.insert(key, value);
+        shape: &Shape,
+        declared: &str,
+        entries: &mut Map<String, Value>,
+        at: &Place<'_>,
+    ) -> Result<(), TypeError> {
+        for (key, value) in entries.iter_mut() {
+            self.value(shape, declared, value, &at.below(Step::Key(key)))?;
         }
-        Ok(Value::Object(out))
+        Ok(())
     }
 
     /// What is shown for a field that has no value.
-    fn zero_field(&self, field: &'s Field) -> Value {
+    fn zero_field(&self, field: &Field) -> Value {
         match &field.shape {
             _ if field.pointer => Value::Null,
             Shape::List(_) if field.list_items => Value::Array(Vec::new()),
@@ -234,7 +279,7 @@ impl<'s> Walk<'s> {
         }
     }
 
-    fn zero(&self, shape: &'s Shape) -> Value {
+    fn zero(&self, shape: &Shape) -> Value {
         match shape {
             Shape::String(_) => Value::String(String::new()),
             Shape::Bool | Shape::SchemaOrBool(_) => Value::Bool(false),
@@ -242,60 +287,82 @@ impl<'s> Walk<'s> {
             Shape::Quantity => Value::from("0"),
             Shape::Duration => Value::from("0s"),
             Shape::Struct(id) => {
-                let mut out = Map::new();
-                self.zero_members(*id, &mut out);
-                Value::Object(out)
+                let mut members = Map::new();
+                self.add_zeros(*id, &mut members);
+                Value::Object(members)
             }
             _ => Value::Null,
         }
     }
 
-    fn zero_members(&self, id: TypeId, out: &mut Map<String, Value>) {
-        for field in &self.schema[id].fields {
-            match field.shape {
-                Shape::Struct(embedded) if field.embedded => self.zero_members(embedded, out),
-                _ if field.shown_when_absent() => {
-                    out.insert(field.name.clone().into_owned(), self.zero_field(field));
-                }
-                _ => {}
-            }
-        }
-    }
-
-    fn complain(&mut self, key: &str) {
-        let path = join(self.path.iter(), key);
+    fn complain(&mut self, key: &str, at: &Place<'_>) {
+        let mut path = at.path();
+        push_name(&mut path, key);
         let complaint = StrictError::Unknown { path };
         if self.unknown.len() < STRICT_LIMIT && !self.unknown.contains(&complaint) {
             self.unknown.push(complaint);
         }
     }
 
-    fn mismatch(&self, shape: &Shape, found: &Value, declared: &str) -> TypeError {
+    fn mismatch(&self, shape: &Shape, found: &Value, declared: &str, at: &Place<'_>) -> TypeError {
         TypeError {
             conversion: go_type::conversion_error(shape, found, declared),
-            ..self.unmarshal_error(json_type(found), declared)
+            ..self.unmarshal_error(json_type(found), declared, at)
         }
     }
 
     /// A number that the type cannot hold is named.
-    fn unfit(&self, number: &serde_json::Number, declared: &str) -> TypeError {
+    fn unfit(&self, number: &serde_json::Number, declared: &str, at: &Place<'_>) -> TypeError {
         let is_fraction = !number.is_i64() && !number.is_u64();
         TypeError {
             conversion: is_fraction
                 .then(|| format!("cannot convert float64 to {}", go_type::print(declared))),
-            ..self.unmarshal_error(&format!("number {number}"), declared)
+            ..self.unmarshal_error(&format!("number {number}"), declared, at)
         }
     }
 
-    fn unmarshal_error(&self, found: &str, declared: &str) -> TypeError {
+    fn unmarshal_error(&self, found: &str, declared: &str, at: &Place<'_>) -> TypeError {
         let wanted = go_type::print(declared);
-        let place = match self.owner {
-            "" => "value".to_owned(),
-            owner => format!("struct field {owner}.{}", self.fields.join(".")),
+        let place = match at.owner() {
+            Some(owner) => {
+                let owner = self.schema[owner].short_name();
+                format!("struct field {owner}.{}", at.fields().join("."))
+            }
+            None => "value".to_owned(),
         };
         TypeError::new(format!(
             "json: cannot unmarshal {found} into Go {place} of type {wanted}"
         ))
+    }
+}
+
+impl Place<'_> {
+    /// The struct that has the field in which this is.
+    fn owner(&self) -> Option<TypeId> {
+        match self.step {
+            Step::Field(owner, _) => Some(owner),
+            _ => self.within?.owner(),
+        }
+    }
+
+    /// The fields on the way: no indexes, no keys of maps.
+    fn fields(&self) -> Vec<&str> {
+        let mut fields = self.within.map(Place::fields).unwrap_or_default();
+        if let Step::Field(_, name) = self.step {
+            fields.push(name);
+        }
+        fields
+    }
+
+    /// Everything on the way: `spec.containers[0].name`.
+    fn path(&self) -> String {
+        let mut path = self.within.map(Place::path).unwrap_or_default();
+        match self.step {
+            Step::Root => {}
+            Step::Index(index) => path.push_str(&format!("[{index}]")),
+            Step::Field(_, name) | Step::Key(name) => push_name(&mut path, name),
+        }
+        path
     }
 }
 
@@ -331,25 +398,9 @@ fn time<E: std::fmt::Display>(
 }
 
 /// Go prints a whole number without a point.
-fn whole_number(number: serde_json::Number) -> Value {
-    let whole = number
-        .as_f64()
-        .filter(|_| number.is_f64())
-        .and_then(crate::protobuf::whole);
-    whole.map_or(Value::Number(number), Value::from)
-}
-
-fn join<'a, 's: 'a>(path: impl Iterator<Item = &'a Segment<'s>>, last: &str) -> String {
-    let mut out = String::new();
-    for segment in path {
-        match segment {
-            Segment::Index(index) => out.push_str(&format!("[{index}]")),
-            Segment::Field(name) => push_name(&mut out, name),
-            Segment::Key(key) => push_name(&mut out, key),
-        }
-    }
-    push_name(&mut out, last);
-    out
+fn whole_number(number: &serde_json::Number) -> Option<Value> {
+    let float = number.as_f64().filter(|_| number.is_f64())?;
+    crate::protobuf::whole(float).map(Value::from)
 }
 
 fn push_name(out: &mut String, name: &str) {

@@ -12,7 +12,7 @@ use super::envelope::Envelope;
 use super::fields::MAX_DEPTH;
 use super::primitive::{WireType, put_bytes, put_tag, put_varint, varint_len};
 use super::time;
-use crate::schema::{Field, Schema, Shape, TypeId};
+use crate::schema::{Field, Schema, Shape, Type, TypeId};
 use crate::values::{Duration, read_micro_time, read_time};
 use watchkeeper_meta::Time;
 
@@ -127,15 +127,17 @@ impl<'s> Encoder<'s> {
     /// Writes the fields of an object; `None` is Go's zero value of it.
     fn message(&mut self, id: TypeId, object: Option<&Map<String, Value>>) -> Result<(), EncodeError> {
         self.enter()?;
-        for field in self.schema[id].wire_fields() {
+        let declared = &self.schema[id];
+        let values = Values::of(declared, object);
+        for position in declared.slots.fields() {
+            let field = &declared.fields[position];
             match field.shape {
                 // An embedded type finds its fields in the same object.
                 Shape::Struct(inner) if field.embedded => {
                     self.length_delimited(field.number, |encoder| encoder.message(inner, object))?;
                 }
                 _ => {
-                    let value = object.and_then(|object| object.get(&*field.name));
-                    let value = value.filter(|value| !value.is_null());
+                    let value = values.at(position, field);
                     self.field(field, value)
                         .map_err(|error| error.within(&field.name))?;
                 }
@@ -353,6 +355,39 @@ impl<'s> Encoder<'s> {
             Value::Null => Ok(()),
             other => Err(EncodeError::expected("a schema or a list", other)),
         })
+    }
+}
+
+/// The values of an object by the position of their fields. Most types have many more fields than an object sets, so
+/// that it is quicker to ask for the field of each value than for the value of each field.
+struct Values<'v> {
+    object: Option<&'v Map<String, Value>>,
+    found: [Option<&'v Value>; POSITIONS],
+}
+
+/// More fields than all types but a few have; a value beyond is looked for by its name.
+const POSITIONS: usize = 48;
+
+impl<'v> Values<'v> {
+    fn of(declared: &Type, object: Option<&'v Map<String, Value>>) -> Self {
+        let mut found = [None; POSITIONS];
+        for (name, value) in object.into_iter().flatten() {
+            if let Some(position) = declared.position_of(name)
+                && let Some(place) = found.get_mut(position)
+            {
+                *place = Some(value);
+            }
+        }
+        Self { object, found }
+    }
+
+    /// The value of a field; a null is none.
+    fn at(&self, position: usize, field: &Field) -> Option<&'v Value> {
+        let value = match self.found.get(position) {
+            Some(value) => *value,
+            None => self.object.and_then(|object| object.get(&*field.name)),
+        };
+        value.filter(|value| !value.is_null())
     }
 }
 

@@ -22,6 +22,7 @@ mod amount;
 mod parse;
 
 use amount::Amount;
+pub(crate) use parse::is_plain_quantity;
 
 /// The decimal suffixes and their powers of ten.
 const DECIMAL_SUFFIXES: [(&str, i32); 10] = [
@@ -390,6 +391,18 @@ mod tests {
     }
 
     #[test]
+    fn what_people_write_is_plain() {
+        for text in ["0", "1", "250m", "100k", "512Mi", "1000Gi"] {
+            assert!(is_plain_quantity(text), "{text}");
+        }
+        for text in [
+            "", "m", "1000", "1000m", "1024Mi", "0Mi", "01", "1.5", "-1", "1e3", " 1", "1Ti",
+        ] {
+            assert!(!is_plain_quantity(text), "{text}");
+        }
+    }
+
+    #[test]
     fn amounts_are_compared_not_texts() {
         let ascending = [
             "-1e2147483647",
@@ -473,6 +486,13 @@ mod tests {
             if let Ok(read) = text.parse::<Quantity>() {
                 let printed = read.to_string();
                 prop_assert_eq!(quantity(&printed), read, "{} printed as {}", text, printed);
+            }
+        }
+
+        #[test]
+        fn plain_quantities_print_as_they_are(text in "[0-9]{1,12}([mkMG]|[KMG]i)?") {
+            if is_plain_quantity(&text) {
+                prop_assert_eq!(quantity(&text).to_string(), text);
             }
         }
 

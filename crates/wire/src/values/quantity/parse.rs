@@ -28,6 +28,22 @@ enum Multiplier {
     Two { power: u32 },
 }
 
+/// Whether a text is one of the quantities that nearly all objects have, `250m` or `512Mi`, and prints as it is. Says
+/// no of some that print as they are too.
+pub(crate) fn is_plain_quantity(text: &str) -> bool {
+    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+    let (number, suffix) = text.split_at(digits);
+    // Few enough not to be capped with any suffix. Nothing has no suffix.
+    if !(1..=9).contains(&digits) || (number.starts_with('0') && text != "0") {
+        return false;
+    }
+    match suffix {
+        "" | "m" | "k" | "M" | "G" => !number.ends_with("000"),
+        "Ki" | "Mi" | "Gi" => number.parse::<u32>().is_ok_and(|number| number % 1024 != 0),
+        _ => false,
+    }
+}
+
 impl FromStr for Quantity {
     type Err = ParseQuantityError;
 
