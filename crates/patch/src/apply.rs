@@ -62,29 +62,27 @@ pub fn apply(
 ) -> Result<(Value, Managers), ApplyError> {
     let wanted = field_set(schema, root, config)?;
     let mut managers = with_history(schema, root, live, managers, writer.time);
-    let wanted_before = managers
-        .find(Operation::Apply, writer)
-        .map(|manager| manager.fields.clone());
-
-    let mut merged = merge(schema, root, live, config);
     let entry = managers.entry(Operation::Apply, writer);
-    entry.fields = wanted;
+    let wanted_before = std::mem::replace(&mut entry.fields, wanted);
     entry.api_version = writer.api_version.to_owned();
-    let wants_all_again = |before: &FieldSet| before.is_within(&entry.fields);
-    if let Some(wanted_before) = wanted_before.filter(|before| !wants_all_again(before)) {
+
+    let mut merged = live.clone();
+    merge(schema, root, &mut merged, config);
+    if !wanted_before.is_within(&entry.fields) {
         let needed = ensure_named_fields(schema, root, &managers.all_fields());
-        let dropped = ensure_named_fields(schema, root, &wanted_before).difference(&needed);
+        let mut dropped = ensure_named_fields(schema, root, &wanted_before);
+        dropped.subtract(&needed);
         remove(schema, root, &mut merged, &dropped);
     }
 
     let change = managed_change(schema, root, live, &merged);
     if !force {
-        refuse_conflicts(schema, root, live, &managers, writer, &change.changed())?;
+        refuse_conflicts(schema, root, live, &managers, writer, &change.changed)?;
     }
     // Without fields the entry is forgotten too, so that what it says is carried over.
     let entry = managers.entry(Operation::Apply, writer);
     let (wanted, time) = (std::mem::take(&mut entry.fields), entry.time.take());
-    managers.forget(&change.changed().union(&change.removed));
+    managers.forget(&change);
     let entry = managers.entry(Operation::Apply, writer);
     entry.fields = managed(wanted);
     entry.time = time;
@@ -93,6 +91,7 @@ pub fn apply(
         entry.set_time(writer);
     }
     managers.drop_empty();
+    managers.put_in_order();
     Ok((merged, managers))
 }
 
@@ -117,7 +116,7 @@ fn with_history(
             // When it was noticed; nobody knows when it was written.
             time: time.map(str::to_owned),
             subresource: String::new(),
-            fields: managed_change(schema, root, &empty_object(schema, root), live).changed(),
+            fields: managed_change(schema, root, &empty_object(schema, root), live).changed,
         });
     }
     managers
@@ -309,12 +308,8 @@ mod tests {
     #[test]
     fn lists_keep_both_orders() {
         let (schema, root) = service();
-        let merged = crate::typed::merge(
-            schema,
-            root,
-            &with_ports(&[1, 7, 2, 8]),
-            &with_ports(&[5, 1, 2, 6]),
-        );
+        let mut merged = with_ports(&[1, 7, 2, 8]);
+        crate::typed::merge(schema, root, &mut merged, &with_ports(&[5, 1, 2, 6]));
         assert_eq!(ports(&merged), "5 1 7 2 8 6");
     }
 

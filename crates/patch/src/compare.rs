@@ -1,176 +1,211 @@
 //! Which fields differ between two states of an object, as paths that managers can own.
 //!
-//! What is in the new state alone is *added*, in the old alone *removed*, in both with another value *modified*.
-//! A map or list that is added is a path itself (`data`), and so is everything in it (`data.k`): whoever brings a
-//! map into being owns the map too. A field that is `null` is there, only empty.
+//! What the new state has alone or with another value is *changed*, what the old has alone *removed*. A map or list
+//! that is new is a path itself (`data`), and so is everything in it (`data.k`): whoever brings a map into being owns
+//! the map too. A field that is `null` is there, only empty.
+//!
+//! Both states are walked once and side by side. Nearly all of two states is the same: a path is made only where they
+//! differ, and what is not an object or a list is looked up in the schema only there.
+
+use std::cmp::Ordering;
 
 use serde_json::{Map, Value};
 use watchkeeper_wire::schema::{Schema, TypeId};
 
-use crate::field_set::{FieldSet, PathElement};
-use crate::structure::{Items, Place, Structure, identified};
+use crate::field_set::{FieldSet, Node, PathElement};
+use crate::structure::{Place, Structure, identified};
 
 /// How one state of an object differs from another.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Comparison {
-    /// Paths that only the new state has.
-    pub added: FieldSet,
-    /// Paths that both have, with different values.
-    pub modified: FieldSet,
+    /// Paths that only the new state has, or that have another value there.
+    pub changed: FieldSet,
     /// Paths that only the old state has.
     pub removed: FieldSet,
 }
 
 /// Compares two states of an object of the given type.
 pub fn compare(schema: &Schema, root: TypeId, old: &Value, new: &Value) -> Comparison {
-    let mut walk = Walk {
-        found: Comparison::default(),
-        path: Vec::new(),
-    };
-    walk.both(Place::root(schema, root), old, new);
-    walk.found
+    let found = both(Place::root(schema, root), old, new);
+    Comparison {
+        changed: found.changed.below,
+        removed: found.removed.below,
+    }
 }
 
 impl Comparison {
     /// Whether the two states are the same.
     pub fn is_same(&self) -> bool {
-        self.added.is_empty() && self.modified.is_empty() && self.removed.is_empty()
-    }
-
-    /// What the new state sets anew or differently.
-    pub fn changed(&self) -> FieldSet {
-        self.added.clone().union(&self.modified)
+        self.changed.is_empty() && self.removed.is_empty()
     }
 }
 
-struct Walk {
-    found: Comparison,
-    path: Vec<PathElement>,
+/// How the two states of one value differ.
+#[derive(Default)]
+struct Difference {
+    changed: Node,
+    removed: Node,
 }
 
-/// Which of the two states a value is alone in.
-#[derive(Clone, Copy)]
-enum Only {
-    Old,
-    New,
+impl Difference {
+    /// Another value, which cannot be looked into.
+    fn changed() -> Self {
+        Self {
+            changed: Node::MEMBER,
+            ..Self::default()
+        }
+    }
+
+    fn only_old(removed: Node) -> Self {
+        Self {
+            removed,
+            ..Self::default()
+        }
+    }
+
+    fn only_new(changed: Node) -> Self {
+        Self {
+            changed,
+            ..Self::default()
+        }
+    }
+
+    /// Takes up the difference one step below.
+    fn add(&mut self, element: impl Fn() -> PathElement, below: Self) {
+        self.changed.below.add(&element, below.changed);
+        self.removed.below.add(&element, below.removed);
+    }
 }
 
-impl Walk {
-    fn both(&mut self, place: Place<'_>, old: &Value, new: &Value) {
-        if old == new {
-            return;
-        }
-        let structure = place.structure();
-        match structure {
-            Structure::Scalar | Structure::Atomic => self.found.modified.insert(&self.path),
-            Structure::Struct(_) | Structure::Map(_) => match (old.as_object(), new.as_object()) {
-                (None, None) => self.found.modified.insert(&self.path),
-                (old, new) => self.maps(place, &structure, old, new),
-            },
-            Structure::Set(item) => self.lists(item, &structure, old, new),
-            Structure::Keyed(list) => self.lists(list.item, &structure, old, new),
-        }
+fn both(place: Place<'_>, old: &Value, new: &Value) -> Difference {
+    let structure = place.structure();
+    match structure {
+        Structure::Scalar | Structure::Atomic if old == new => Difference::default(),
+        Structure::Scalar | Structure::Atomic => Difference::changed(),
+        Structure::Struct(_) | Structure::Map(_) => match (old.as_object(), new.as_object()) {
+            (None, None) if old == new => Difference::default(),
+            (None, None) => Difference::changed(),
+            (old, new) => maps(place, &structure, old, new),
+        },
+        // Telling items apart costs more than seeing that they are the same.
+        Structure::Set(_) | Structure::Keyed(_) if old == new => Difference::default(),
+        Structure::Set(item) => lists(item, &structure, as_list(old), as_list(new)),
+        Structure::Keyed(list) => lists(list.item, &structure, as_list(old), as_list(new)),
     }
+}
 
-    fn maps(
-        &mut self,
-        place: Place<'_>,
-        structure: &Structure<'_>,
-        old: Option<&Map<String, Value>>,
-        new: Option<&Map<String, Value>>,
-    ) {
-        for (name, value) in old.into_iter().flatten() {
-            let Some(child) = place.child(structure, name) else {
-                continue;
-            };
-            self.at(PathElement::field(name), |walk| {
-                match new.and_then(|new| new.get(name)) {
-                    Some(new) => walk.both(child, value, new),
-                    None => walk.only(Only::Old, child, value),
-                }
-            });
+fn maps(
+    place: Place<'_>,
+    structure: &Structure<'_>,
+    old: Option<&Map<String, Value>>,
+    new: Option<&Map<String, Value>>,
+) -> Difference {
+    let mut found = Difference::default();
+    for (name, old, new) in side_by_side(old.into_iter().flatten(), new.into_iter().flatten()) {
+        if is_same_scalar(old, new) {
+            continue;
         }
-        for (name, value) in new.into_iter().flatten() {
-            let (Some(child), false) = (
-                place.child(structure, name),
-                old.is_some_and(|old| old.contains_key(name)),
-            ) else {
-                continue;
-            };
-            self.at(PathElement::field(name), |walk| {
-                walk.only(Only::New, child, value)
-            });
-        }
+        // The fields that a type does not declare are nobody's.
+        let Some(child) = place.child(structure, name) else {
+            continue;
+        };
+        let below = match (old, new) {
+            (Some(old), Some(new)) => both(child, old, new),
+            (Some(old), None) => Difference::only_old(only(child, old)),
+            (None, Some(new)) => Difference::only_new(only(child, new)),
+            (None, None) => continue,
+        };
+        found.add(|| PathElement::field(name), below);
     }
+    found
+}
 
-    fn lists(&mut self, item: Place<'_>, structure: &Structure<'_>, old: &Value, new: &Value) {
-        let items = |value| identified(structure, as_list(value));
-        let (old, new) = (items(old), items(new));
-        for (element, values) in &old {
-            let others = new.iter().find(|(other, _)| other == element);
-            self.at(element.clone(), |walk| match (values.as_slice(), others) {
-                ([old], Some((_, new))) if let [new] = new.as_slice() => walk.both(item, old, new),
-                (old, Some((_, new))) if old == new.as_slice() => {}
-                // Several under one identity are one value, like anything that cannot be told apart.
-                (_, Some(_)) => walk.found.modified.insert(&walk.path),
-                (_, None) => walk.only_item(Only::Old, item, values),
-            });
-        }
-        for (element, values) in new
-            .iter()
-            .filter(|(element, _)| !old.iter().any(|(o, _)| o == element))
-        {
-            self.at(element.clone(), |walk| walk.only_item(Only::New, item, values));
-        }
+fn lists(item: Place<'_>, structure: &Structure<'_>, old: &[Value], new: &[Value]) -> Difference {
+    let (old, new) = (identified(structure, old), identified(structure, new));
+    let mut found = Difference::default();
+    for (element, old, new) in side_by_side(groups(&old), groups(&new)) {
+        let below = match (old, new) {
+            (Some([(_, old)]), Some([(_, new)])) => both(item, old, new),
+            // Several under one identity are one value, like anything that cannot be told apart.
+            (Some(old), Some(new)) if old == new => continue,
+            (Some(_), Some(_)) => Difference::changed(),
+            (Some(old), None) => Difference::only_old(only_item(item, old)),
+            (None, Some(new)) => Difference::only_new(only_item(item, new)),
+            (None, None) => continue,
+        };
+        found.add(|| element.clone(), below);
     }
+    found
+}
 
-    /// A value that one state has alone: its path, and all that is below it.
-    fn only(&mut self, side: Only, place: Place<'_>, value: &Value) {
-        self.only_path(side);
-        let structure = place.structure();
-        match (&structure, value) {
-            (Structure::Struct(_) | Structure::Map(_), Value::Object(fields)) => {
-                for (name, value) in fields {
-                    let Some(child) = place.child(&structure, name) else {
-                        continue;
-                    };
-                    self.at(PathElement::field(name), |walk| walk.only(side, child, value));
+/// A value that one state has alone: its path, and all that is below it.
+fn only(place: Place<'_>, value: &Value) -> Node {
+    let structure = place.structure();
+    let mut below = FieldSet::new();
+    match (&structure, value) {
+        (Structure::Struct(_) | Structure::Map(_), Value::Object(fields)) => {
+            for (name, value) in fields {
+                if let Some(child) = place.child(&structure, name) {
+                    below.add(|| PathElement::field(name), only(child, value));
                 }
             }
-            (Structure::Set(item), Value::Array(items)) => self.only_items(side, *item, &structure, items),
-            (Structure::Keyed(list), Value::Array(items)) => {
-                self.only_items(side, list.item, &structure, items);
-            }
-            _ => {}
         }
+        (Structure::Set(item), Value::Array(items)) => below = only_items(*item, &structure, items),
+        (Structure::Keyed(list), Value::Array(items)) => below = only_items(list.item, &structure, items),
+        _ => {}
     }
+    Node { member: true, below }
+}
 
-    fn only_items(&mut self, side: Only, item: Place<'_>, structure: &Structure<'_>, items: &[Value]) {
-        for (element, values) in identified(structure, items) {
-            self.at(element, |walk| walk.only_item(side, item, &values));
+fn only_items(item: Place<'_>, structure: &Structure<'_>, items: &[Value]) -> FieldSet {
+    let mut set = FieldSet::new();
+    for (element, values) in groups(&identified(structure, items)) {
+        set.add(|| element.clone(), only_item(item, values));
+    }
+    set
+}
+
+fn only_item(item: Place<'_>, values: &[(PathElement, &Value)]) -> Node {
+    match values {
+        [(_, value)] => only(item, value),
+        _ => Node::MEMBER,
+    }
+}
+
+/// The items under each identity, in order.
+fn groups<'i, 'v>(
+    items: &'i [(PathElement, &'v Value)],
+) -> impl Iterator<Item = (&'i PathElement, &'i [(PathElement, &'v Value)])> {
+    let groups = items.chunk_by(|(one, _), (other, _)| one == other);
+    groups.map(|group| (&group[0].0, group))
+}
+
+/// Two ordered sequences as one: each key once, with what either has for it.
+fn side_by_side<K: Ord, T>(
+    old: impl Iterator<Item = (K, T)>,
+    new: impl Iterator<Item = (K, T)>,
+) -> impl Iterator<Item = (K, Option<T>, Option<T>)> {
+    let (mut old, mut new) = (old.peekable(), new.peekable());
+    std::iter::from_fn(move || {
+        let order = match (old.peek(), new.peek()) {
+            (Some((one, _)), Some((other, _))) => one.cmp(other),
+            (Some(_), None) => Ordering::Less,
+            (None, Some(_)) => Ordering::Greater,
+            (None, None) => return None,
+        };
+        let mut old = || old.next_if(|_| order.is_le());
+        let mut new = || new.next_if(|_| order.is_ge());
+        match (old(), new()) {
+            (Some((key, old)), new) => Some((key, Some(old), new.map(|(_, new)| new))),
+            (None, Some((key, new))) => Some((key, None, Some(new))),
+            (None, None) => None,
         }
-    }
+    })
+}
 
-    fn only_item(&mut self, side: Only, item: Place<'_>, values: &Items<'_>) {
-        match values.as_slice() {
-            [value] => self.only(side, item, value),
-            _ => self.only_path(side),
-        }
-    }
-
-    fn only_path(&mut self, side: Only) {
-        match side {
-            Only::Old => self.found.removed.insert(&self.path),
-            Only::New => self.found.added.insert(&self.path),
-        }
-    }
-
-    /// Runs `step` one path element further down.
-    fn at(&mut self, element: PathElement, step: impl FnOnce(&mut Self)) {
-        self.path.push(element);
-        step(self);
-        self.path.pop();
-    }
+/// Whether both states have a value, the same, and one without parts.
+fn is_same_scalar(old: Option<&Value>, new: Option<&Value>) -> bool {
+    old.is_some_and(|old| !old.is_object() && !old.is_array()) && old == new
 }
 
 /// The items of a list; none for `null` and for what is no list.

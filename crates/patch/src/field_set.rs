@@ -13,17 +13,19 @@
 //!
 //! A step of a path is kept in its wire form: two steps are the same exactly if their texts are.
 
-use std::collections::BTreeMap;
-use std::fmt;
+use std::fmt::{self, Write as _};
 
 use serde_json::{Map, Value};
+use smol_str::{SmolStr, SmolStrBuilder};
+
+mod text;
 
 /// Deepest tree that is read: far deeper than any object's schema, far from the end of the stack.
 const MAX_DEPTH: usize = 128;
 
-/// One step of a path.
+/// One step of a path. Most are so short that they need no memory of their own.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct PathElement(Box<str>);
+pub struct PathElement(SmolStr);
 
 /// What a step means.
 #[derive(Clone, Debug, PartialEq)]
@@ -41,14 +43,16 @@ pub enum Step<'a> {
 /// A set of paths.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct FieldSet {
-    children: BTreeMap<PathElement, Node>,
+    /// In the order of their steps, each once; none without a path.
+    children: Vec<(PathElement, Node)>,
 }
 
+/// What a set holds of one path and of all below it.
 #[derive(Clone, Default, PartialEq, Eq)]
-struct Node {
+pub(crate) struct Node {
     /// Whether the path that ends here is in the set.
-    member: bool,
-    below: FieldSet,
+    pub(crate) member: bool,
+    pub(crate) below: FieldSet,
 }
 
 /// A wire form that cannot be read.
@@ -68,22 +72,42 @@ pub enum FieldSetError {
 impl PathElement {
     /// A field of a struct, or a key of a map.
     pub fn field(name: &str) -> Self {
-        Self(format!("f:{name}").into())
+        let mut text = SmolStrBuilder::new();
+        text.push_str("f:");
+        text.push_str(name);
+        Self(text.finish())
     }
 
-    /// The item of a list with these key fields.
-    pub fn key(fields: Map<String, Value>) -> Self {
-        Self(format!("k:{}", Value::Object(fields)).into())
+    /// The item of a list with these key fields, which are ordered by their names.
+    pub(crate) fn key<'a>(fields: impl Iterator<Item = (&'a str, &'a Value)>) -> Self {
+        let mut text = SmolStrBuilder::new();
+        text.push_str("k:{");
+        for (index, (name, value)) in fields.enumerate() {
+            if index > 0 {
+                text.push(',');
+            }
+            text::push_text(&mut text, name);
+            text.push(':');
+            text::push_value(&mut text, value);
+        }
+        text.push('}');
+        Self(text.finish())
     }
 
     /// An item of a set.
     pub fn value(value: &Value) -> Self {
-        Self(format!("v:{value}").into())
+        let mut text = SmolStrBuilder::new();
+        text.push_str("v:");
+        text::push_value(&mut text, value);
+        Self(text.finish())
     }
 
     /// A position in a list.
     pub fn index(index: i64) -> Self {
-        Self(format!("i:{index}").into())
+        let mut text = SmolStrBuilder::new();
+        // Writing to a builder cannot fail.
+        let _ = write!(text, "i:{index}");
+        Self(text.finish())
     }
 
     /// Reads the wire form; the JSON in `k:` and `v:` is brought to its one canonical text.
@@ -92,7 +116,9 @@ impl PathElement {
         let (kind, rest) = text.split_once(':').ok_or_else(bad)?;
         match kind {
             "f" => Ok(Self(text.into())),
-            "k" => serde_json::from_str(rest).map(Self::key).map_err(|_| bad()),
+            "k" => serde_json::from_str::<Map<String, Value>>(rest)
+                .map(|fields| Self::key(fields.iter().map(|(name, value)| (name.as_str(), value))))
+                .map_err(|_| bad()),
             "v" => serde_json::from_str(rest)
                 .map(|value| Self::value(&value))
                 .map_err(|_| bad()),
@@ -155,10 +181,25 @@ impl FieldSet {
         let Some((first, rest)) = path.split_first() else {
             return;
         };
-        let node = self.children.entry(first.clone()).or_default();
+        let node = self.node_mut(first);
         match rest {
             [] => node.member = true,
             rest => node.below.insert(rest),
+        }
+    }
+
+    /// Adds a step with all that is below it, unless that is nothing. Steps that come in order cost the least.
+    pub(crate) fn add(&mut self, element: impl FnOnce() -> PathElement, node: Node) {
+        if node.is_empty() {
+            return;
+        }
+        let element = element();
+        if self.children.last().is_none_or(|(last, _)| *last < element) {
+            self.children.push((element, node));
+        } else {
+            let ours = self.node_mut(&element);
+            ours.member |= node.member;
+            ours.below.absorb(node.below);
         }
     }
 
@@ -167,7 +208,7 @@ impl FieldSet {
         let Some((first, rest)) = path.split_first() else {
             return false;
         };
-        self.children.get(first).is_some_and(|node| match rest {
+        self.node(first).is_some_and(|node| match rest {
             [] => node.member,
             rest => node.below.contains(rest),
         })
@@ -175,75 +216,111 @@ impl FieldSet {
 
     /// Whether the path one step below is in the set, and what is in the set further below it.
     pub fn descend(&self, element: &PathElement) -> Option<(bool, &FieldSet)> {
-        self.children.get(element).map(|node| (node.member, &node.below))
+        self.node(element).map(|node| (node.member, &node.below))
     }
 
     /// The steps that begin the set's paths.
     pub fn elements(&self) -> impl Iterator<Item = &PathElement> {
-        self.children.keys()
+        self.children.iter().map(|(element, _)| element)
+    }
+
+    /// The steps that begin the set's paths, with what is below them.
+    pub(crate) fn nodes(&self) -> impl Iterator<Item = (&PathElement, &Node)> {
+        self.children.iter().map(|(element, node)| (element, node))
     }
 
     /// What is in either.
     pub fn union(mut self, other: &Self) -> Self {
-        for (element, theirs) in &other.children {
-            let ours = self.children.entry(element.clone()).or_default();
-            ours.member |= theirs.member;
-            ours.below = std::mem::take(&mut ours.below).union(&theirs.below);
-        }
+        self.absorb_ref(other);
         self
+    }
+
+    fn absorb_ref(&mut self, other: &Self) {
+        if self.is_empty() {
+            self.clone_from(other);
+            return;
+        }
+        for (element, theirs) in &other.children {
+            let ours = self.node_mut(element);
+            ours.member |= theirs.member;
+            ours.below.absorb_ref(&theirs.below);
+        }
+    }
+
+    /// Takes up what is in `other`.
+    pub(crate) fn absorb(&mut self, other: Self) {
+        if self.is_empty() {
+            *self = other;
+            return;
+        }
+        for (element, theirs) in other.children {
+            let ours = self.node_mut(&element);
+            ours.member |= theirs.member;
+            ours.below.absorb(theirs.below);
+        }
     }
 
     /// Takes out what is in `other`. Costs what `other` has, however much is here.
     pub fn subtract(&mut self, other: &Self) {
         for (element, theirs) in &other.children {
-            let Some(ours) = self.children.get_mut(element) else {
+            let Ok(place) = self.place(element) else {
                 continue;
             };
+            let ours = &mut self.children[place].1;
             ours.member &= !theirs.member;
             ours.below.subtract(&theirs.below);
-            if !ours.member && ours.below.is_empty() {
-                self.children.remove(element);
+            if ours.is_empty() {
+                self.children.remove(place);
             }
         }
     }
 
     /// Whether every path is in `other` too.
     pub fn is_within(&self, other: &Self) -> bool {
-        self.children
-            .iter()
-            .all(|(element, ours)| match other.children.get(element) {
-                Some(theirs) => (!ours.member || theirs.member) && ours.below.is_within(&theirs.below),
-                None => false,
-            })
+        self.children.iter().all(|(element, ours)| {
+            other
+                .node(element)
+                .is_some_and(|theirs| (!ours.member || theirs.member) && ours.below.is_within(&theirs.below))
+        })
     }
 
     /// What is here and not in `other`.
     pub fn difference(&self, other: &Self) -> Self {
-        self.combine(other, |ours, theirs| ours && !theirs, true)
+        let mut left = self.clone();
+        left.subtract(other);
+        left
     }
 
     /// What is in both.
     pub fn intersection(&self, other: &Self) -> Self {
-        self.combine(other, |ours, theirs| ours && theirs, false)
+        let mut both = Self::new();
+        for (element, ours) in &self.children {
+            if let Some(theirs) = other.node(element) {
+                let node = Node {
+                    member: ours.member && theirs.member,
+                    below: ours.below.intersection(&theirs.below),
+                };
+                both.add(|| element.clone(), node);
+            }
+        }
+        both
     }
 
     /// What is here and neither in `other` nor below a path of `other`.
     pub fn without_subtrees(&self, other: &Self) -> Self {
-        let kept = self
-            .children
-            .iter()
-            .filter_map(|(element, ours)| match other.children.get(element) {
-                Some(theirs) if theirs.member => None,
+        let mut left = Self::new();
+        for (element, ours) in &self.children {
+            let node = match other.node(element) {
+                Some(theirs) if theirs.member => continue,
                 Some(theirs) => Node {
                     member: ours.member,
                     below: ours.below.without_subtrees(&theirs.below),
-                }
-                .keep(element),
-                None => Some((element.clone(), ours.clone())),
-            });
-        Self {
-            children: kept.collect(),
+                },
+                None => ours.clone(),
+            };
+            left.add(|| element.clone(), node);
         }
+        left
     }
 
     /// Calls `visit` with every path, parents before what is below them.
@@ -291,31 +368,28 @@ impl FieldSet {
             if text == "." {
                 node.member = true;
             } else {
-                node.below
-                    .children
-                    .insert(PathElement::parse(text)?, Self::read(below, depth - 1)?);
+                let (element, below) = (PathElement::parse(text)?, Self::read(below, depth - 1)?);
+                node.below.add(|| element, below);
             }
         }
         Ok(node)
     }
 
-    /// The set whose members are chosen by `keep(in ours, in theirs)`; branches that only we have are kept whole
-    /// or dropped whole.
-    fn combine(&self, other: &Self, keep: fn(bool, bool) -> bool, keep_ours_alone: bool) -> Self {
-        let children = self
-            .children
-            .iter()
-            .filter_map(|(element, ours)| match other.children.get(element) {
-                Some(theirs) => Node {
-                    member: keep(ours.member, theirs.member),
-                    below: ours.below.combine(&theirs.below, keep, keep_ours_alone),
-                }
-                .keep(element),
-                None => keep_ours_alone.then(|| (element.clone(), ours.clone())),
-            });
-        Self {
-            children: children.collect(),
-        }
+    fn place(&self, element: &PathElement) -> Result<usize, usize> {
+        self.children.binary_search_by(|(other, _)| other.cmp(element))
+    }
+
+    fn node(&self, element: &PathElement) -> Option<&Node> {
+        self.place(element).ok().map(|place| &self.children[place].1)
+    }
+
+    /// The node of a step, made if there is none.
+    fn node_mut(&mut self, element: &PathElement) -> &mut Node {
+        let place = self.place(element).unwrap_or_else(|place| {
+            self.children.insert(place, (element.clone(), Node::default()));
+            place
+        });
+        &mut self.children[place].1
     }
 
     fn walk(&self, path: &mut Vec<PathElement>, visit: &mut dyn FnMut(&[PathElement])) {
@@ -337,9 +411,15 @@ impl fmt::Debug for FieldSet {
 }
 
 impl Node {
-    /// A node that holds no path leaves no trace in its set.
-    fn keep(self, element: &PathElement) -> Option<(PathElement, Self)> {
-        (self.member || !self.below.is_empty()).then(|| (element.clone(), self))
+    /// A path with nothing below it.
+    pub(crate) const MEMBER: Self = Self {
+        member: true,
+        below: FieldSet { children: Vec::new() },
+    };
+
+    /// Whether no path ends here or below.
+    pub(crate) fn is_empty(&self) -> bool {
+        !self.member && self.below.is_empty()
     }
 }
 
@@ -429,6 +509,10 @@ mod tests {
             left.subtract(&b);
             prop_assert_eq!(left, a.difference(&b));
             prop_assert_eq!(&set(a.to_value()), &a);
+            let mut text = Vec::new();
+            a.write_json(&mut text);
+            prop_assert_eq!(String::from_utf8(text.clone()).unwrap(), a.to_value().to_string());
+            prop_assert_eq!(&FieldSet::read_json(&text).unwrap(), &a);
         }
     }
 }

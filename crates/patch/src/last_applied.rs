@@ -26,11 +26,13 @@ pub fn unchanged_fields(schema: &Schema, root: TypeId, live: &Value) -> FieldSet
     let Some(applied) = applied.filter(|applied| applied["apiVersion"] == live["apiVersion"]) else {
         return FieldSet::new();
     };
-    let Ok(fields) = field_set(schema, root, &applied) else {
+    let Ok(mut fields) = field_set(schema, root, &applied) else {
         return FieldSet::new();
     };
     let change = compare(schema, root, &applied, live);
-    fields.difference(&change.changed()).difference(&change.removed)
+    fields.subtract(&change.changed);
+    fields.subtract(&change.removed);
+    fields
 }
 
 /// Makes the annotation say what is applied now, if there is one. It goes when it would be too long to keep.

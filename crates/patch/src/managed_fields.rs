@@ -12,6 +12,8 @@ use watchkeeper_wire::schema::{Schema, Shape, TypeId};
 use crate::compare::{Comparison, compare};
 use crate::field_set::{FieldSet, FieldSetError, PathElement};
 
+mod stored;
+
 /// 10, as Kubernetes: an object that everybody touches keeps a bounded history of who.
 pub const MAX_UPDATE_MANAGERS: usize = 10;
 
@@ -99,7 +101,8 @@ pub enum ManagedFieldsError {
 }
 
 impl Operation {
-    fn as_str(self) -> &'static str {
+    /// As objects have it.
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::Apply => "Apply",
             Self::Update => "Update",
@@ -115,32 +118,34 @@ impl Managers {
 
     /// Reads the managers of an object.
     pub fn of(object: &Value) -> Result<Self, ManagedFieldsError> {
-        let entries = object
-            .pointer("/metadata/managedFields")
-            .and_then(Value::as_array);
-        let entries = entries.into_iter().flatten().enumerate();
+        let entries = object.pointer("/metadata/managedFields");
+        Self::read(entries.and_then(Value::as_array).map_or(&[], Vec::as_slice))
+    }
+
+    fn read(entries: &[Value]) -> Result<Self, ManagedFieldsError> {
         entries
+            .iter()
+            .enumerate()
             .map(|(index, entry)| Manager::read(index, entry))
             .collect::<Result<_, _>>()
             .map(Self)
     }
 
-    /// The managers to go on with when `new` is written over `live`: those a client set by hand, else the live
-    /// ones. A client that sends `[]` or `[{}]` starts afresh with nobody.
-    pub fn of_write(live: &Value, new: &Value) -> Self {
-        let given = new.pointer("/metadata/managedFields").and_then(Value::as_array);
-        let reset = given.is_some_and(|entries| match entries.as_slice() {
+    /// The managers to go on with when a client writes these entries: those, if they can be read, else the ones there
+    /// were. A client that sends `[]` or `[{}]` starts afresh with nobody.
+    pub fn replaced_by(self, entries: &Value) -> Self {
+        let Some(entries) = entries.as_array() else {
+            return self;
+        };
+        let is_reset = match entries.as_slice() {
             [] => true,
             [only] => only.as_object().is_some_and(Map::is_empty),
             _ => false,
-        });
-        if reset {
+        };
+        if is_reset {
             return Self::new();
         }
-        match Self::of(new) {
-            Ok(managers) if !managers.is_empty() => managers,
-            _ => Self::of(live).unwrap_or_default(),
-        }
+        Self::read(entries).unwrap_or(self)
     }
 
     /// Whether nobody manages anything.
@@ -153,8 +158,8 @@ impl Managers {
         &self.0
     }
 
-    /// Writes the managers into an object, in Kubernetes' order; none leaves no field.
-    pub fn write_to(mut self, object: &mut Value) {
+    /// Writes the managers into an object; none leaves no field.
+    pub fn write_to(&self, object: &mut Value) {
         let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) else {
             return;
         };
@@ -162,9 +167,37 @@ impl Managers {
         if self.0.is_empty() {
             return;
         }
-        self.0.sort_by_key(Manager::order);
-        let entries = self.0.iter().map(Manager::to_value).collect();
-        metadata.insert("managedFields".to_owned(), Value::Array(entries));
+        metadata.insert("managedFields".to_owned(), self.to_value());
+    }
+
+    /// Every entry as an object shows it.
+    pub fn to_value(&self) -> Value {
+        self.0.iter().map(Manager::to_value).collect()
+    }
+
+    /// Puts the entries in Kubernetes' order.
+    pub(crate) fn put_in_order(&mut self) {
+        self.0.sort_by(|one, other| one.order().cmp(&other.order()));
+    }
+
+    /// Whether these are the same managers with the same fields; when they wrote does not matter.
+    pub fn is_same_but_for_times(&self, other: &Self) -> bool {
+        let is_same = |(one, other): (&Manager, &Manager)| {
+            (
+                one.operation,
+                &one.name,
+                &one.api_version,
+                &one.subresource,
+                &one.fields,
+            ) == (
+                other.operation,
+                &other.name,
+                &other.api_version,
+                &other.subresource,
+                &other.fields,
+            )
+        };
+        self.0.len() == other.0.len() && self.0.iter().zip(&other.0).all(is_same)
     }
 
     /// Lays a write that is no apply to its manager: what it changed is its own from now on, what it removed is
@@ -178,15 +211,16 @@ impl Managers {
         reset: &FieldSet,
         writer: &Writer<'_>,
     ) {
-        let change = managed_change(schema, root, live, new).without(reset);
-        let changed = change.changed();
-        self.forget(&changed.clone().union(&change.removed));
-        if !changed.is_empty() {
+        let mut change = managed_change(schema, root, live, new);
+        change.leave_out(reset);
+        self.forget(&change);
+        if !change.changed.is_empty() {
             let entry = self.entry(Operation::Update, writer);
-            entry.fields = std::mem::take(&mut entry.fields).union(&changed);
+            entry.fields.absorb(change.changed);
             entry.set_time(writer);
         }
         self.limit_update_managers();
+        self.put_in_order();
     }
 
     /// Everything that anybody manages.
@@ -196,10 +230,11 @@ impl Managers {
             .fold(FieldSet::new(), |all, manager| all.union(&manager.fields))
     }
 
-    /// Nobody manages these fields any longer.
-    pub(crate) fn forget(&mut self, fields: &FieldSet) {
+    /// Nobody manages any longer what has changed.
+    pub(crate) fn forget(&mut self, change: &Comparison) {
         for manager in &mut self.0 {
-            manager.fields.subtract(fields);
+            manager.fields.subtract(&change.changed);
+            manager.fields.subtract(&change.removed);
         }
         self.0.retain(|manager| !manager.fields.is_empty());
     }
@@ -243,7 +278,7 @@ impl Managers {
             let mut oldest: Vec<usize> = (0..self.0.len())
                 .filter(|&index| is_update(&self.0[index]))
                 .collect();
-            oldest.sort_by_key(|&index| self.0[index].order());
+            oldest.sort_by(|&one, &other| self.0[one].order().cmp(&self.0[other].order()));
             let Some((first, second)) = oldest.iter().enumerate().find_map(|(rank, &second)| {
                 let same = |&&first: &&usize| self.0[first].api_version == self.0[second].api_version;
                 oldest[..rank].iter().find(same).map(|&first| (first, second))
@@ -326,20 +361,22 @@ impl Manager {
     }
 
     /// RFC 3339 in UTC orders as text.
-    fn order(&self) -> (Operation, Option<String>, String, String, String) {
+    fn order(&self) -> (Operation, Option<&str>, &str, &str, &str) {
         (
             self.operation,
-            self.time.clone(),
-            self.name.clone(),
-            self.api_version.clone(),
-            self.subresource.clone(),
+            self.time.as_deref(),
+            &self.name,
+            &self.api_version,
+            &self.subresource,
         )
     }
 }
 
 /// How two states of an object differ, in fields that can be managed.
 pub(crate) fn managed_change(schema: &Schema, root: TypeId, live: &Value, new: &Value) -> Comparison {
-    compare(schema, root, live, new).without(&UNMANAGED_FIELDS)
+    let mut change = compare(schema, root, live, new);
+    change.leave_out(&UNMANAGED_FIELDS);
+    change
 }
 
 /// The set without what nobody manages.
@@ -349,14 +386,10 @@ pub(crate) fn managed(mut fields: FieldSet) -> FieldSet {
 }
 
 impl Comparison {
-    /// The comparison without these paths and all below them; the unmanaged ones have nothing managed below but
-    /// `metadata`, which is left out as a path only.
-    fn without(self, fields: &FieldSet) -> Self {
-        let mut left = self;
-        for set in [&mut left.added, &mut left.modified, &mut left.removed] {
-            set.subtract(fields);
-        }
-        left
+    /// Takes these paths out of the comparison, though not what is below them.
+    fn leave_out(&mut self, fields: &FieldSet) {
+        self.changed.subtract(fields);
+        self.removed.subtract(fields);
     }
 }
 

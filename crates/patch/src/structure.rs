@@ -3,10 +3,10 @@
 //! A schema says much about a field; apply asks one question, answered by [`Place::structure`]. Everything in this
 //! crate that walks an object by its schema walks [`Place`]s.
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 use watchkeeper_wire::schema::{Field, Granularity, ListType, Schema, Shape, TypeId};
 
-use crate::field_set::{FieldSet, PathElement};
+use crate::field_set::{FieldSet, Node, PathElement, Step};
 
 /// A value's place in the schema.
 #[derive(Clone, Copy)]
@@ -141,13 +141,18 @@ pub(crate) enum Wants {
 impl<'s> KeyedList<'s> {
     /// The item's key; a key field the item leaves out has its default. `None` if no key field has a value.
     pub(crate) fn key(&self, item: &Value) -> Option<PathElement> {
-        let mut fields = Map::new();
-        for key in self.keys {
-            if let Some(value) = item.get(&**key).cloned().or_else(|| self.default(key)) {
-                fields.insert(key.to_string(), value);
-            }
-        }
-        (!fields.is_empty()).then(|| PathElement::key(fields))
+        let defaults: Vec<Option<Value>> = self
+            .keys
+            .iter()
+            .map(|key| item.get(&**key).is_none().then(|| self.default(key)).flatten())
+            .collect();
+        let values = self.keys.iter().zip(&defaults).filter_map(|(key, default)| {
+            let value = item.get(&**key).or(default.as_ref())?;
+            Some((&**key, value))
+        });
+        let mut fields: Vec<(&str, &Value)> = values.collect();
+        fields.sort_unstable_by_key(|(name, _)| *name);
+        (!fields.is_empty()).then(|| PathElement::key(fields.into_iter()))
     }
 
     /// The key fields, as an error message lists them.
@@ -164,24 +169,15 @@ impl<'s> KeyedList<'s> {
     }
 }
 
-/// What a list holds under one identity: one item, or several that should not be there together but are.
-pub(crate) type Items<'v> = Vec<&'v Value>;
-
-/// The items of a set or keyed list by their path steps, in the order of the list. Items without a key are left
-/// out: a stored list may hold them, but nobody can own them.
-pub(crate) fn identified<'v>(structure: &Structure<'_>, items: &'v [Value]) -> Vec<(PathElement, Items<'v>)> {
-    let mut found: Vec<(PathElement, Items<'v>)> = Vec::with_capacity(items.len());
-    let mut places = std::collections::HashMap::with_capacity(items.len());
-    for item in items {
-        let Some(element) = identity(structure, item) else {
-            continue;
-        };
-        let place = *places.entry(element.clone()).or_insert_with(|| {
-            found.push((element, Vec::new()));
-            found.len() - 1
-        });
-        found[place].1.push(item);
-    }
+/// The items of a set or keyed list with their path steps, in the order of the steps: items that should not be there
+/// together but are stand beside each other. Items without a key are left out: a stored list may hold them, but nobody
+/// can own them.
+pub(crate) fn identified<'v>(structure: &Structure<'_>, items: &'v [Value]) -> Vec<(PathElement, &'v Value)> {
+    let identified = items
+        .iter()
+        .filter_map(|item| Some((identity(structure, item)?, item)));
+    let mut found: Vec<_> = identified.collect();
+    found.sort_by(|(one, _), (other, _)| one.cmp(other));
     found
 }
 
@@ -197,36 +193,25 @@ pub(crate) fn identity(structure: &Structure<'_>, item: &Value) -> Option<PathEl
 /// The set with every struct field that has paths below it as a path of its own: "owns something in `spec`"
 /// becomes "`spec` is needed".
 pub(crate) fn with_named_fields(place: Place<'_>, set: &FieldSet) -> FieldSet {
-    let mut all = FieldSet::new();
-    collect_named_fields(place, set, &mut Vec::new(), &mut all);
-    all
-}
-
-fn collect_named_fields(place: Place<'_>, set: &FieldSet, path: &mut Vec<PathElement>, all: &mut FieldSet) {
     let structure = place.structure();
-    for element in set.elements() {
-        let Some((member, below)) = set.descend(element) else {
-            continue;
-        };
-        path.push(element.clone());
+    let mut all = FieldSet::new();
+    for (element, node) in set.nodes() {
         let child = match (element.step(), &structure) {
-            (crate::field_set::Step::Field(name), structure) => place.child(structure, name),
+            (Step::Field(name), structure) => place.child(structure, name),
             (_, Structure::Set(item)) => Some(*item),
             (_, Structure::Keyed(list)) => Some(list.item),
             _ => None,
         };
         let named = matches!(structure, Structure::Struct(_)) && child.is_some();
-        if member || (named && !below.is_empty()) {
-            all.insert(path);
-        }
-        match child {
-            Some(child) => collect_named_fields(child, below, path, all),
-            // Paths the schema does not know are kept as they are.
-            None => below.for_each(&mut |rest| {
-                let whole: Vec<PathElement> = path.iter().chain(rest).cloned().collect();
-                all.insert(&whole);
-            }),
-        }
-        path.pop();
+        let node = Node {
+            member: node.member || (named && !node.below.is_empty()),
+            below: match child {
+                Some(child) => with_named_fields(child, &node.below),
+                // Paths the schema does not know are kept as they are.
+                None => node.below.clone(),
+            },
+        };
+        all.add(|| element.clone(), node);
     }
+    all
 }

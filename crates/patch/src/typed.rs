@@ -1,10 +1,12 @@
 //! What server-side apply does with one configuration: which fields it sets, how it merges into the live object,
 //! and how fields are taken out again.
 
+use std::collections::{HashMap, HashSet};
+
 use serde_json::{Map, Value};
 use watchkeeper_wire::schema::{Schema, TypeId};
 
-use crate::field_set::{FieldSet, PathElement, Step};
+use crate::field_set::{FieldSet, Node, PathElement, Step};
 use crate::go_text::go_value;
 use crate::structure::{Place, Structure, Wants, identity, with_named_fields};
 
@@ -23,17 +25,12 @@ pub struct ConfigurationError {
 /// A struct is not a field it sets, only what stands in it; keys of maps and items of keyed lists are. An empty
 /// object or a `null` is set as such.
 pub fn field_set(schema: &Schema, root: TypeId, config: &Value) -> Result<FieldSet, ConfigurationError> {
-    let mut reader = SetReader {
-        set: FieldSet::new(),
-        path: Vec::new(),
-    };
-    reader.read(Place::root(schema, root), config)?;
-    Ok(reader.set)
+    read(Place::root(schema, root), config).map(|node| node.below)
 }
 
-/// The live object with the configuration laid over it.
-pub fn merge(schema: &Schema, root: TypeId, live: &Value, config: &Value) -> Value {
-    merge_at(Place::root(schema, root), Some(live), config)
+/// Lays the configuration over the live object.
+pub fn merge(schema: &Schema, root: TypeId, live: &mut Value, config: &Value) {
+    merge_at(Place::root(schema, root), live, config);
 }
 
 /// Takes the fields of `set` out of the object, each with all that is below it.
@@ -46,120 +43,128 @@ pub fn ensure_named_fields(schema: &Schema, root: TypeId, set: &FieldSet) -> Fie
     with_named_fields(Place::root(schema, root), set)
 }
 
-struct SetReader {
-    set: FieldSet,
-    path: Vec<PathElement>,
-}
-
-impl SetReader {
-    fn read(&mut self, place: Place<'_>, value: &Value) -> Result<(), ConfigurationError> {
-        self.check_type(place, value)?;
-        let structure = place.structure();
-        match (&structure, value) {
-            (Structure::Struct(_) | Structure::Map(_), Value::Object(fields)) => {
-                self.read_fields(place, &structure, fields)
-            }
-            (Structure::Set(item), Value::Array(items)) => self.read_items(*item, &structure, items),
-            (Structure::Keyed(list), Value::Array(items)) => self.read_items(list.item, &structure, items),
-            // What stands in for a struct, map or keyed list as null is set by whoever holds it.
-            (Structure::Struct(_) | Structure::Map(_) | Structure::Set(_) | Structure::Keyed(_), _) => Ok(()),
-            (Structure::Scalar | Structure::Atomic, _) => {
-                self.set.insert(&self.path);
-                Ok(())
-            }
-        }
-    }
-
-    fn read_fields(
-        &mut self,
-        place: Place<'_>,
-        structure: &Structure<'_>,
-        fields: &Map<String, Value>,
-    ) -> Result<(), ConfigurationError> {
-        for (name, value) in fields {
-            self.path.push(PathElement::field(name));
-            let Some(child) = place.child(structure, name) else {
-                return Err(self.error("field not declared in schema"));
-            };
-            self.read(child, value)?;
-            let empty = value.is_null() || value.as_object().is_some_and(Map::is_empty);
-            if empty || matches!(structure, Structure::Map(_)) {
-                self.set.insert(&self.path);
-            }
-            self.path.pop();
-        }
-        Ok(())
-    }
-
-    fn read_items(
-        &mut self,
-        item: Place<'_>,
-        structure: &Structure<'_>,
-        items: &[Value],
-    ) -> Result<(), ConfigurationError> {
-        let mut seen = std::collections::HashSet::new();
-        for (index, value) in items.iter().enumerate() {
-            let Some(element) = identity(structure, value) else {
-                let Structure::Keyed(list) = structure else {
-                    continue;
-                };
-                return Err(self.error(&format!(
-                    "element {index}: associative list with keys has an element that omits all key fields \
-                     [{}] (and doesn't have default values for any key fields)",
-                    list.keys().join(" "),
-                )));
-            };
-            if !seen.insert(element.clone()) {
-                return Err(self.error(&format!("duplicate entries for key {element}")));
-            }
-            self.path.push(element);
-            self.read(item, value)?;
-            self.set.insert(&self.path);
-            self.path.pop();
-        }
-        Ok(())
-    }
-
-    fn check_type(&self, place: Place<'_>, value: &Value) -> Result<(), ConfigurationError> {
-        let expected = match (place.wants(), value) {
-            (_, Value::Null) | (Wants::Anything, _) => return Ok(()),
-            (Wants::Map, Value::Object(_)) | (Wants::List, Value::Array(_)) => return Ok(()),
-            (Wants::Map, _) => "map",
-            (Wants::List, _) => "list",
-        };
-        Err(self.error(&format!("expected {expected}, got &{{{}}}", go_value(value))))
-    }
-
-    fn error(&self, problem: &str) -> ConfigurationError {
-        let path = self.path.iter().map(PathElement::to_string).collect();
-        ConfigurationError {
-            path,
-            problem: problem.to_owned(),
-        }
-    }
-}
-
-fn merge_at(place: Place<'_>, live: Option<&Value>, config: &Value) -> Value {
+fn read(place: Place<'_>, value: &Value) -> Result<Node, ConfigurationError> {
+    check_type(place, value)?;
     let structure = place.structure();
-    match (&structure, live, config) {
-        (Structure::Struct(_) | Structure::Map(_), Some(Value::Object(live)), Value::Object(config)) => {
-            let mut merged = live.clone();
+    let below = match (&structure, value) {
+        (Structure::Struct(_) | Structure::Map(_), Value::Object(fields)) => {
+            read_fields(place, &structure, fields)?
+        }
+        (Structure::Set(item), Value::Array(items)) => read_items(*item, &structure, items)?,
+        (Structure::Keyed(list), Value::Array(items)) => read_items(list.item, &structure, items)?,
+        // What stands in for a struct, map or keyed list as null is set by whoever holds it.
+        (Structure::Struct(_) | Structure::Map(_) | Structure::Set(_) | Structure::Keyed(_), _) => {
+            FieldSet::new()
+        }
+        (Structure::Scalar | Structure::Atomic, _) => return Ok(Node::MEMBER),
+    };
+    Ok(Node { member: false, below })
+}
+
+fn read_fields(
+    place: Place<'_>,
+    structure: &Structure<'_>,
+    fields: &Map<String, Value>,
+) -> Result<FieldSet, ConfigurationError> {
+    let mut set = FieldSet::new();
+    for (name, value) in fields {
+        let child = place.child(structure, name);
+        let child = child.ok_or_else(|| ConfigurationError::new("field not declared in schema"));
+        let node = child.and_then(|child| read(child, value));
+        let mut node = node.map_err(|error| error.within(&PathElement::field(name)))?;
+        let empty = value.is_null() || value.as_object().is_some_and(Map::is_empty);
+        node.member |= empty || matches!(structure, Structure::Map(_));
+        set.add(|| PathElement::field(name), node);
+    }
+    Ok(set)
+}
+
+fn read_items(
+    item: Place<'_>,
+    structure: &Structure<'_>,
+    items: &[Value],
+) -> Result<FieldSet, ConfigurationError> {
+    let mut set = FieldSet::new();
+    let mut nodes = Vec::with_capacity(items.len());
+    for (index, value) in items.iter().enumerate() {
+        let Some(element) = identity(structure, value) else {
+            let Structure::Keyed(list) = structure else {
+                continue;
+            };
+            return Err(ConfigurationError::new(format!(
+                "element {index}: associative list with keys has an element that omits all key fields \
+                 [{}] (and doesn't have default values for any key fields)",
+                list.keys().join(" "),
+            )));
+        };
+        let mut node = read(item, value).map_err(|error| error.within(&element))?;
+        node.member = true;
+        nodes.push((element, node));
+    }
+    nodes.sort_by(|(one, _), (other, _)| one.cmp(other));
+    if let Some([(element, _), _]) = nodes.array_windows().find(|[(one, _), (other, _)]| one == other) {
+        return Err(ConfigurationError::new(format!(
+            "duplicate entries for key {element}"
+        )));
+    }
+    for (element, node) in nodes {
+        set.add(|| element, node);
+    }
+    Ok(set)
+}
+
+fn check_type(place: Place<'_>, value: &Value) -> Result<(), ConfigurationError> {
+    let expected = match (place.wants(), value) {
+        (_, Value::Null) | (Wants::Anything, _) => return Ok(()),
+        (Wants::Map, Value::Object(_)) | (Wants::List, Value::Array(_)) => return Ok(()),
+        (Wants::Map, _) => "map",
+        (Wants::List, _) => "list",
+    };
+    let found = go_value(value);
+    Err(ConfigurationError::new(format!(
+        "expected {expected}, got &{{{found}}}"
+    )))
+}
+
+impl ConfigurationError {
+    fn new(problem: impl Into<String>) -> Self {
+        Self {
+            path: String::new(),
+            problem: problem.into(),
+        }
+    }
+
+    /// The same error, seen from one step above.
+    fn within(mut self, element: &PathElement) -> Self {
+        self.path = format!("{element}{}", self.path);
+        self
+    }
+}
+
+fn merge_at(place: Place<'_>, live: &mut Value, config: &Value) {
+    let structure = place.structure();
+    match (&structure, &mut *live, config) {
+        (Structure::Struct(_) | Structure::Map(_), Value::Object(live), Value::Object(config)) => {
             for (name, value) in config {
-                let value = match place.child(&structure, name) {
-                    Some(child) => merge_at(child, live.get(name), value),
-                    None => value.clone(),
-                };
-                merged.insert(name.clone(), value);
+                match (live.get_mut(name), place.child(&structure, name)) {
+                    (Some(live), Some(child)) => merge_at(child, live, value),
+                    (Some(live), None) => live.clone_from(value),
+                    (None, _) => drop(live.insert(name.clone(), value.clone())),
+                }
             }
-            Value::Object(merged)
         }
-        (Structure::Set(item), Some(Value::Array(live)), Value::Array(config)) => {
-            merge_lists(*item, &structure, live, config)
+        (Structure::Set(item), Value::Array(live), Value::Array(config)) => {
+            merge_lists(*item, &structure, live, config);
         }
-        (Structure::Keyed(list), Some(Value::Array(live)), Value::Array(config)) => {
-            merge_lists(list.item, &structure, live, config)
+        (Structure::Keyed(list), Value::Array(live), Value::Array(config)) => {
+            merge_lists(list.item, &structure, live, config);
         }
-        _ => config.clone(),
+        (_, live, config) => {
+            // What is already so need not be copied.
+            if *live != *config {
+                live.clone_from(config);
+            }
+        }
     }
 }
 
@@ -167,36 +172,56 @@ fn merge_at(place: Place<'_>, live: Option<&Value>, config: &Value) -> Value {
 /// the shared item it stood before, so that neither side's order is turned around.
 ///
 /// Live `[a, x, b, y]` and configuration `[n, a, b, m]` give `[n, a, x, b, y, m]`.
-fn merge_lists(item: Place<'_>, structure: &Structure<'_>, live: &[Value], config: &[Value]) -> Value {
+fn merge_lists(item: Place<'_>, structure: &Structure<'_>, live: &mut Vec<Value>, config: &[Value]) {
     let identify = |items: &[Value]| -> Vec<Option<PathElement>> {
         items.iter().map(|item| identity(structure, item)).collect()
     };
     let (live_ids, config_ids) = (identify(live), identify(config));
-    let live_item =
-        |id: &Option<PathElement>| live_ids.iter().position(|other| other == id).map(|i| &live[i]);
-    let mut merged = Vec::with_capacity(live.len() + config.len());
+    if live_ids == config_ids {
+        for (live, config) in live.iter_mut().zip(config) {
+            merge_at(item, live, config);
+        }
+        return;
+    }
+    let configured: HashSet<_> = config_ids.iter().collect();
+    // Of several under one identity the first counts.
+    let places = live_ids.iter().enumerate().rev();
+    let places: HashMap<_, _> = places.map(|(place, id)| (id, place)).collect();
+    let mut live_items: Vec<Option<Value>> = live.drain(..).map(Some).collect();
+    let merged_item = |index: usize, live_items: &mut Vec<Option<Value>>| {
+        let place = places.get(&config_ids[index]);
+        let live = place.and_then(|place| live_items[*place].take());
+        match live {
+            Some(mut live) => {
+                merge_at(item, &mut live, &config[index]);
+                live
+            }
+            None => config[index].clone(),
+        }
+    };
+    let mut merged = Vec::with_capacity(live_ids.len() + config.len());
     let mut next = 0;
-    for (id, value) in live_ids.iter().zip(live) {
-        if !config_ids.contains(id) {
-            merged.push(value.clone());
+    for (place, id) in live_ids.iter().enumerate() {
+        if !configured.contains(id) {
+            merged.extend(live_items[place].take());
             continue;
         }
         // A shared item draws in the configuration's items up to itself, unless a later live item will: shared
         // items follow the configuration's order.
         let next_shared = config_ids[next..]
             .iter()
-            .position(|other| live_ids.contains(other));
+            .position(|other| places.contains_key(other));
         if let Some(offset) = next_shared.filter(|offset| config_ids[next + offset] == *id) {
             for index in next..=next + offset {
-                merged.push(merge_at(item, live_item(&config_ids[index]), &config[index]));
+                merged.push(merged_item(index, &mut live_items));
             }
             next += offset + 1;
         }
     }
     for index in next..config.len() {
-        merged.push(merge_at(item, live_item(&config_ids[index]), &config[index]));
+        merged.push(merged_item(index, &mut live_items));
     }
-    Value::Array(merged)
+    *live = merged;
 }
 
 fn remove_at(place: Place<'_>, value: &mut Value, set: &FieldSet) {

@@ -3,6 +3,7 @@
 //!
 //! ```text
 //! cargo run --release -p watchkeeper-registry --example writes
+//! cargo run --release -p watchkeeper-registry --example writes -- "merge patch"    # one of them, for a profiler
 //! ```
 
 #![expect(clippy::print_stdout, reason = "a program that prints what it measured")]
@@ -86,6 +87,9 @@ impl Bench {
     /// Prints the mean CPU time of a write, over all threads of the process, and that of the quickest batch: what
     /// others do on the machine slows all but a few. Bodies are made beforehand: that is the client's work.
     async fn measure(&self, name: &str, write: Write) -> Result<(), Box<dyn std::error::Error>> {
+        if std::env::args().nth(1).is_some_and(|only| only != name) {
+            return Ok(());
+        }
         let bodies: Vec<String> = (0..=ROUNDS).map(|round| write.body(round).to_string()).collect();
         self.write(write, &bodies[0]).await?;
         let (mut total, mut best) = (Duration::ZERO, Duration::MAX);

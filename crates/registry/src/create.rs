@@ -46,8 +46,10 @@ impl Registry {
         metadata::drop_system_fields(&mut object);
         metadata::drop_repeated_owners(&mut object, Repeated::InRequest, &context.warnings);
         kinds::default(definition, &mut object);
-        self.record_create(definition, &mut object, context);
-        self.store_new(definition, namespace, object, context).await
+        let given = metadata::take_managed_fields(&mut object);
+        let managers = self.record_create(definition, &mut object, given.as_ref(), context);
+        self.store_new(definition, namespace, object, managers, context)
+            .await
     }
 
     /// Lays the fields of an object that is answered and not kept to its writer, as is done for those that are.
@@ -61,16 +63,31 @@ impl Registry {
                 subresource: "",
                 time: Some(&timestamp(self.clock().now())),
             };
-            managers_of_new(schema, root, object, object, &writer).write_to(object);
+            let given = metadata::take_managed_fields(object);
+            managers_of_new(schema, root, object, given.as_ref(), &writer).write_to(object);
         }
     }
 
-    /// Lays the new object's fields to its writer.
-    fn record_create(&self, definition: &Definition, object: &mut Value, context: &WriteContext) {
+    /// Lays the new object's fields to its writer, as far as they are kept.
+    fn record_create(
+        &self,
+        definition: &Definition,
+        object: &mut Value,
+        given: Option<&Value>,
+        context: &WriteContext,
+    ) -> Managers {
         let now = timestamp(self.clock().now());
-        let kept = kinds::without_status(definition, object);
         let writer = context.writer(definition, "", &now);
-        managers_of_new(definition.schema, definition.type_id, object, &kept, &writer).write_to(object);
+        let unmanaged = kinds::unmanaged_fields(definition);
+        let set_aside = unmanaged
+            .iter()
+            .filter_map(|name| object.as_object_mut()?.remove_entry(*name));
+        let set_aside: Vec<(String, Value)> = set_aside.collect();
+        let managers = managers_of_new(definition.schema, definition.type_id, object, given, &writer);
+        if let Some(fields) = object.as_object_mut() {
+            fields.extend(set_aside);
+        }
+        managers
     }
 
     /// Admits, completes, checks and stores a new object whose managers are known.
@@ -79,6 +96,7 @@ impl Registry {
         definition: &Arc<Definition>,
         namespace: &str,
         mut object: Value,
+        managers: Managers,
         context: &WriteContext,
     ) -> Result<StoredObject, Status> {
         let _allocating = self.allocation_lock(definition).await;
@@ -90,7 +108,9 @@ impl Registry {
         }
         kinds::prepare_for_create(definition, &mut object);
         object = recanonicalized(definition, object)?;
-        let mut faults = kinds::faults(definition, &object);
+        let mut faults = metadata::faults(definition, &object);
+        faults.extend(metadata::manager_faults(&managers));
+        faults.extend(kinds::faults(definition, &object));
         faults.extend(self.policy_faults(definition, &object));
         accept(definition, &object, &faults)?;
         self.admit_created(definition, namespace, &object, context)
@@ -98,7 +118,8 @@ impl Registry {
         kinds::warn(definition, &object, None, &context.warnings);
         for _ in 0..names::MAX_TRIES {
             match (
-                self.try_create(definition, namespace, &object, context).await?,
+                self.try_create(definition, namespace, &object, &managers, context)
+                    .await?,
                 &prefix,
             ) {
                 (Created::Stored(stored), _) => return Ok(stored),
@@ -124,10 +145,11 @@ impl Registry {
         definition: &Definition,
         namespace: &str,
         object: &Value,
+        managers: &Managers,
         context: &WriteContext,
     ) -> Result<Created, Status> {
         let key = definition.key(namespace, metadata::text(object, "name"));
-        let bytes = StoredObject::encode(definition, object)?;
+        let bytes = StoredObject::encode(definition, object, managers)?;
         if context.dry_run {
             let found = self
                 .store()
@@ -172,17 +194,20 @@ impl Registry {
     }
 }
 
-/// Who has set the fields of a new object, as far as they are kept.
+/// Who has set the fields of a new object: its writer, besides those whom the client has given.
 fn managers_of_new(
     schema: &Schema,
     root: TypeId,
     object: &Value,
-    kept: &Value,
+    given: Option<&Value>,
     writer: &Writer<'_>,
 ) -> Managers {
     let empty = empty_object(schema, root);
-    let mut managers = Managers::of_write(&empty, object);
-    managers.record_update(schema, root, &empty, kept, &FieldSet::new(), writer);
+    let mut managers = Managers::new();
+    if let Some(given) = given {
+        managers = managers.replaced_by(given);
+    }
+    managers.record_update(schema, root, &empty, object, &FieldSet::new(), writer);
     managers
 }
 

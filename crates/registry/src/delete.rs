@@ -13,7 +13,7 @@ use watchkeeper_storage::WriteError;
 use crate::create::recanonicalized;
 use crate::definition::Definition;
 use crate::list::List;
-use crate::object::StoredObject;
+use crate::object::{Live, StoredObject};
 use crate::write::{WriteContext, not_stored, timestamp};
 use crate::{Registry, kinds, metadata};
 
@@ -54,9 +54,9 @@ impl Registry {
         for _ in 0..MAX_TRIES {
             let stored = self.find(definition, namespace, name).await?;
             let stored = stored.ok_or_else(|| Status::not_found(&resource, name))?;
-            let live = stored.to_value(definition)?;
-            check_preconditions(definition, &live, options)?;
-            let marked = self.marked(definition, &live, options)?;
+            let live = stored.to_live(definition)?;
+            check_preconditions(definition, &live.value, options)?;
+            let marked = self.marked(definition, &live.value, options)?;
             match self
                 .store_deletion(definition, namespace, name, &stored, &live, marked, context)
                 .await
@@ -140,7 +140,7 @@ impl Registry {
         namespace: &str,
         name: &str,
         stored: &StoredObject,
-        live: &Value,
+        live: &Live,
         marked: Value,
         context: &WriteContext,
     ) -> Result<Deletion, WriteError> {
@@ -148,8 +148,11 @@ impl Registry {
         let Some(expected) = stored.revision else {
             return Ok(Deletion::Gone(stored.clone()));
         };
-        let encode =
-            |value: &Value| StoredObject::encode(definition, value).unwrap_or_else(|_| stored.bytes.clone());
+        let encode = |value: &Value| {
+            let encoded = StoredObject::encode(definition, value, &live.managers);
+            encoded.unwrap_or_else(|_| stored.bytes.clone())
+        };
+        let live = &live.value;
         if kinds::is_ready_to_go(definition, &marked) {
             // Pods are shown as they end, all others as they were.
             let bytes = if kinds::is_graceful(definition) {

@@ -33,13 +33,10 @@ mod signing_request;
 mod volumes;
 mod workloads;
 
-use std::borrow::Cow;
-
 use serde_json::{Value, json};
 use watchkeeper_meta::{FieldError, FieldPath};
 
 use crate::definition::Definition;
-use crate::metadata;
 use crate::update::Part;
 use crate::write::{Warnings, WriteContext};
 
@@ -158,23 +155,16 @@ fn is_signing_request(definition: &Definition) -> bool {
         && definition.resource.kind == "CertificateSigningRequest"
 }
 
-/// A new object without the status that it will not keep: its writer manages nothing there. Nobody manages what
-/// never changes, the spec of a signing request, either.
-pub(crate) fn without_status<'v>(definition: &Definition, object: &'v Value) -> Cow<'v, Value> {
-    let resets_status =
-        definition.has_status() && keeps_no_status(definition) && object.get("status").is_some();
-    let resets_spec = is_signing_request(definition);
-    if !resets_status && !resets_spec {
-        return Cow::Borrowed(object);
+/// The fields of a new object in which its writer manages nothing: the status, if it will not be kept. Nobody manages
+/// what never changes, the spec of a signing request, either.
+pub(crate) fn unmanaged_fields(definition: &Definition) -> &'static [&'static str] {
+    if is_signing_request(definition) {
+        return &["spec", "status"];
     }
-    let mut kept = object.clone();
-    if let Some(fields) = kept.as_object_mut() {
-        fields.remove("status");
-        if resets_spec {
-            fields.remove("spec");
-        }
+    match definition.has_status() && keeps_no_status(definition) {
+        true => &["status"],
+        false => &[],
     }
-    Cow::Owned(kept)
 }
 
 /// Nodes report themselves, status and all, with their first write.
@@ -193,15 +183,8 @@ pub(crate) fn prepare_for_update(
     (hooks(definition).prepare_for_update)(part, object, live, now);
 }
 
-/// What is wrong with a new object.
+/// What is wrong with an object beyond its metadata: its kind knows, or else its schema.
 pub(crate) fn faults(definition: &Definition, object: &Value) -> Vec<FieldError> {
-    let mut faults = metadata::faults(definition, object);
-    faults.extend(own_faults(definition, object));
-    faults
-}
-
-/// What is wrong with an object's own fields: its kind knows, or else its schema.
-fn own_faults(definition: &Definition, object: &Value) -> Vec<FieldError> {
     match own_hooks(definition) {
         Some(hooks) => (hooks.faults)(object),
         None => schema_rules::faults(definition, object),
@@ -237,7 +220,7 @@ pub(crate) fn update_faults(
     object: &Value,
     live: &Value,
 ) -> Vec<FieldError> {
-    let mut faults = own_faults(definition, object);
+    let mut faults = faults(definition, object);
     faults.extend((hooks(definition).update_faults)(part, object, live));
     faults
 }

@@ -1,8 +1,11 @@
 //! The part of a write that every kind shares: what `metadata` may say, and what the server says in it.
 
 use serde_json::{Map, Value, json};
-use watchkeeper_meta::validation::{FinalizerRule, ObjectMetaRules, object_meta, object_meta_update};
+use watchkeeper_meta::validation::{
+    FinalizerRule, ObjectMetaRules, managed_fields, object_meta, object_meta_update,
+};
 use watchkeeper_meta::{FieldError, FieldPath, Status};
+use watchkeeper_patch::managed_fields::Managers;
 
 use crate::definition::Definition;
 use crate::names;
@@ -109,6 +112,27 @@ pub(crate) fn drop_system_fields(object: &mut Value) {
     for owned in SYSTEM_FIELDS {
         metadata.remove(*owned);
     }
+}
+
+/// Takes what a client says of managed fields out of an object.
+pub(crate) fn take_managed_fields(object: &mut Value) -> Option<Value> {
+    object
+        .get_mut("metadata")?
+        .as_object_mut()?
+        .remove("managedFields")
+}
+
+/// What is wrong with managers that a client has named. Their fields have been read, and so are in order.
+pub(crate) fn manager_faults(managers: &Managers) -> Vec<FieldError> {
+    let entries = managers.entries().iter().map(|manager| {
+        json!({
+            "manager": manager.name,
+            "operation": manager.operation.as_str(),
+            "subresource": manager.subresource,
+        })
+    });
+    let path = FieldPath::new("metadata").child("managedFields");
+    managed_fields(&entries.collect(), &path)
 }
 
 /// Gives a new object what only the server gives: uid and time, and a name where only a prefix is asked for. That

@@ -6,11 +6,12 @@
 use bytes::Bytes;
 use serde_json::{Value, json};
 use watchkeeper_meta::{Header, Status};
+use watchkeeper_patch::managed_fields::Managers;
 use watchkeeper_storage::{KeyValue, Revision};
 use watchkeeper_wire::protobuf::primitive::{
     ProtobufError, Reader, WireType, put_bytes, put_tag, put_varint,
 };
-use watchkeeper_wire::protobuf::{Envelope, Message, encode_message, header};
+use watchkeeper_wire::protobuf::{Envelope, Message, encode_message, header, managed_fields};
 
 use crate::definition::Definition;
 
@@ -18,6 +19,8 @@ use crate::definition::Definition;
 const METADATA: u32 = 1;
 /// `metadata.resourceVersion`.
 const RESOURCE_VERSION: u32 = 6;
+/// `metadata.managedFields`, the last field there.
+const MANAGED_FIELDS: u32 = 17;
 
 /// An object as it is stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,6 +29,24 @@ pub struct StoredObject {
     pub bytes: Bytes,
     /// Its version; `None` for an object that was not stored, because the request was a dry run.
     pub revision: Option<Revision>,
+}
+
+/// An object as a write finds it. Its managers are kept apart from its value: all that is done with them is done to sets
+/// of fields, and as a value they would be as large as the rest.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Live {
+    /// The object with its version, without `metadata.managedFields`.
+    pub(crate) value: Value,
+    pub(crate) managers: Managers,
+}
+
+impl Live {
+    /// The object with all it has, for a patch that speaks of managed fields.
+    pub(crate) fn whole(&self) -> Value {
+        let mut whole = self.value.clone();
+        self.managers.write_to(&mut whole);
+        whole
+    }
 }
 
 impl From<KeyValue> for StoredObject {
@@ -38,8 +59,12 @@ impl From<KeyValue> for StoredObject {
 }
 
 impl StoredObject {
-    /// Makes what is stored of a value.
-    pub(crate) fn encode(definition: &Definition, value: &Value) -> Result<Bytes, Status> {
+    /// Makes what is stored of a value, which has no managed fields, and of its managers.
+    pub(crate) fn encode(
+        definition: &Definition,
+        value: &Value,
+        managers: &Managers,
+    ) -> Result<Bytes, Status> {
         let broken = |error: &dyn std::fmt::Display| Status::internal_error(error);
         let api_version = definition.stored_api_version();
         let raw = match definition.conversion {
@@ -52,8 +77,10 @@ impl StoredObject {
         };
         let raw = raw.map_err(|error| broken(&error))?;
         // The version is the store's to give; a value read from the store carries an old one.
-        let mut unstamped = Vec::with_capacity(raw.len());
-        with_version(&raw, "", &mut unstamped).map_err(|error| broken(&error))?;
+        let managed: Vec<Vec<u8>> = managers.to_stored().collect();
+        let mut unstamped =
+            Vec::with_capacity(raw.len() + managed.iter().map(|entry| entry.len() + 8).sum::<usize>());
+        with_version(&raw, "", &managed, &mut unstamped).map_err(|error| broken(&error))?;
         let envelope = Envelope {
             api_version,
             kind: &definition.resource.kind,
@@ -67,14 +94,37 @@ impl StoredObject {
     /// The object as a value, with its version.
     pub fn to_value(&self, definition: &Definition) -> Result<Value, Status> {
         let value = Message::open(definition.schema, &self.bytes).and_then(|message| message.to_value());
-        let mut value = value.map_err(|error| self.damaged(definition, &error))?;
+        let value = value.map_err(|error| self.damaged(definition, &error))?;
+        Ok(self.served(definition, value))
+    }
+
+    /// The object as a write finds it. Managers that cannot be read manage nothing.
+    pub(crate) fn to_live(&self, definition: &Definition) -> Result<Live, Status> {
+        let read = || -> Result<Live, ProtobufError> {
+            let envelope = Envelope::read(&self.bytes)?;
+            let mut raw = Vec::with_capacity(envelope.raw.len());
+            managed_fields::copy_without(envelope.raw, &mut raw)?;
+            let message = Message::of_kind(definition.schema, envelope.api_version, envelope.kind, &raw)?;
+            let entries = managed_fields::entries(envelope.raw)?;
+            Ok(Live {
+                value: message.to_value()?,
+                managers: Managers::from_stored(entries).unwrap_or_default(),
+            })
+        };
+        let mut live = read().map_err(|error| self.damaged(definition, &error))?;
+        live.value = self.served(definition, live.value);
+        Ok(live)
+    }
+
+    /// A value as it was stored in the version it is served in, with the version of the object.
+    fn served(&self, definition: &Definition, mut value: Value) -> Value {
         if let Some(conversion) = definition.conversion {
             value = conversion.to_served(definition, value);
         }
         if let Some(revision) = self.revision {
             value["metadata"]["resourceVersion"] = json!(revision.to_string());
         }
-        Ok(value)
+        value
     }
 
     /// The object's header, with no version.
@@ -96,7 +146,8 @@ impl StoredObject {
             .revision
             .map(|revision| revision.to_string())
             .unwrap_or_default();
-        with_version(envelope.raw, &version, &mut raw).map_err(|error| self.damaged(definition, &error))?;
+        with_version(envelope.raw, &version, &[], &mut raw)
+            .map_err(|error| self.damaged(definition, &error))?;
         Ok(raw)
     }
 
@@ -109,14 +160,23 @@ impl StoredObject {
     }
 }
 
-/// Copies an object's message with another resourceVersion; an empty one leaves none.
-fn with_version(message: &[u8], version: &str, out: &mut Vec<u8>) -> Result<(), ProtobufError> {
+/// Copies an object's message with another resourceVersion, an empty one leaves none, and with these managed fields
+/// besides those it has.
+fn with_version(
+    message: &[u8],
+    version: &str,
+    managed: &[Vec<u8>],
+    out: &mut Vec<u8>,
+) -> Result<(), ProtobufError> {
     let mut reader = Reader::new(message);
     let mut start = 0;
     while let Some((number, wire_type)) = reader.tag()? {
         if number == METADATA && wire_type == WireType::Bytes {
             let mut metadata = Vec::with_capacity(64);
             metadata_with_version(reader.bytes()?, version, &mut metadata)?;
+            for entry in managed {
+                put_bytes(&mut metadata, MANAGED_FIELDS, entry);
+            }
             put_bytes(out, METADATA, &metadata);
         } else {
             reader.skip(wire_type)?;

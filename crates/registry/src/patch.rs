@@ -16,7 +16,8 @@ use watchkeeper_wire::yaml;
 
 use crate::body::{unknown_conversion, unknown_kind};
 use crate::definition::Definition;
-use crate::update::{Part, Proposal, Written};
+use crate::object::Live;
+use crate::update::{Managed, Part, Proposal, Written};
 use crate::write::{WriteContext, accept, timestamp};
 use crate::{Registry, kinds, metadata};
 
@@ -59,7 +60,11 @@ impl Registry {
         check_shape(kind, &patch.value)?;
         let complaints = complaints(kind, &patch);
         let changed = self.change(definition, namespace, name, part, context, |live| {
-            let result = patched(definition, kind, live.clone(), &patch.value)?;
+            let start = match speaks_of_managed_fields(kind, &patch.value) {
+                true => live.whole(),
+                false => live.value.clone(),
+            };
+            let result = patched(definition, kind, start, &patch.value)?;
             let quoting = Quoting {
                 kind,
                 live,
@@ -74,10 +79,10 @@ impl Registry {
                 Some(quoting),
                 context,
             )?;
-            same_uid(definition, live, &object)?;
+            same_uid(definition, &live.value, &object)?;
             Ok(Proposal {
                 object,
-                managers: None,
+                managed: Managed::ByChange,
             })
         });
         Ok(Written {
@@ -148,7 +153,7 @@ impl Registry {
         force: bool,
         context: &WriteContext,
     ) -> Result<Written, Status> {
-        let stated = config.clone();
+        let stated = (context.manager == last_applied::INHERITOR).then(|| config.clone());
         metadata::match_namespace(definition, &mut config, namespace)?;
         if metadata::text(&config, "name").is_empty() {
             metadata::of(&mut config).insert("name".to_owned(), name.into());
@@ -156,35 +161,42 @@ impl Registry {
         let now = timestamp(self.clock().now());
         let writer = context.writer(definition, part.subresource(), &now);
         let (schema, root) = (definition.schema, definition.type_id);
-        let apply_to = |live: &Value| {
-            let managers = Managers::of(live).unwrap_or_default();
-            let applied = apply::apply(schema, root, live, managers, &config, &writer, force);
+        let apply_to = |live: &Live| -> Result<(Value, Managers), Status> {
+            let managers = live.managers.clone();
+            let applied = apply::apply(schema, root, &live.value, managers, &config, &writer, force);
             let (mut object, managers) = applied.map_err(|error| refused(definition, name, error))?;
-            metadata::of(&mut object).remove("managedFields");
-            if writer.manager == last_applied::INHERITOR {
-                last_applied::refresh(&mut object, &stated);
+            if let Some(stated) = &stated {
+                last_applied::refresh(&mut object, stated);
             }
             let object = self.read_patched(definition, namespace, name, object, &[], None, context)?;
-            Ok(Proposal {
-                object,
-                managers: Some(managers),
-            })
+            Ok((object, managers))
         };
         let missing = self.find(definition, namespace, name).await?.is_none();
         if missing && part == Part::Object {
             if !metadata::text(&config, "uid").is_empty() {
                 return Err(uid_of_nothing(definition, name, metadata::text(&config, "uid")));
             }
-            let Proposal { mut object, managers } = apply_to(&empty_object(schema, root))?;
-            managers.unwrap_or_default().write_to(&mut object);
-            let object = self.store_new(definition, namespace, object, context).await?;
+            let nothing = Live {
+                value: empty_object(schema, root),
+                managers: Managers::new(),
+            };
+            let (object, managers) = apply_to(&nothing)?;
+            let object = self.store_new(definition, namespace, object, managers, context);
+            let object = object.await?;
             return Ok(Written {
                 object,
                 created: true,
             });
         }
+        let propose = |live: &Live| {
+            let (object, managers) = apply_to(live)?;
+            Ok(Proposal {
+                object,
+                managed: Managed::By(managers),
+            })
+        };
         let object = self
-            .change(definition, namespace, name, part, context, apply_to)
+            .change(definition, namespace, name, part, context, propose)
             .await?;
         Ok(Written {
             object,
@@ -197,7 +209,7 @@ impl Registry {
 #[derive(Clone, Copy)]
 struct Quoting<'a> {
     kind: PatchKind,
-    live: &'a Value,
+    live: &'a Live,
     patch: &'a Value,
 }
 
@@ -205,13 +217,29 @@ impl Quoting<'_> {
     /// The result, or what Kubernetes shows instead. It is worked out anew: nearly all patches are fit.
     fn text(&self, definition: &Definition) -> String {
         let (schema, root) = (definition.schema, definition.type_id);
-        let result = || patched(definition, self.kind, self.live.clone(), self.patch).unwrap_or_default();
+        let result = || patched(definition, self.kind, self.live.whole(), self.patch).unwrap_or_default();
         match self.kind {
             PatchKind::Json => quoted::patched(schema, root, &result(), self.patch),
             PatchKind::Strategic => go_value(self.patch),
             PatchKind::Merge | PatchKind::Apply { .. } => quoted::merged(schema, root, &result(), self.patch),
         }
     }
+}
+
+/// Whether a patch changes managed fields, or asks for them. They are added to the object only for those that do.
+fn speaks_of_managed_fields(kind: PatchKind, patch: &Value) -> bool {
+    const NAME: &str = "managedFields";
+    if kind != PatchKind::Json {
+        // Directives of a strategic patch have the name in theirs.
+        let mut fields = patch["metadata"].as_object().into_iter().flatten();
+        return fields.any(|(name, _)| name.ends_with(NAME));
+    }
+    let operations = patch.as_array().into_iter().flatten();
+    let mut paths = operations.flat_map(|operation| [&operation["path"], &operation["from"]]);
+    paths.any(|path| {
+        let mut steps = path.as_str().into_iter().flat_map(|path| path.split('/').skip(1));
+        steps.next().is_none_or(|step| step == "metadata") && steps.next().is_none_or(|step| step == NAME)
+    })
 }
 
 /// What strict reading finds in a patch itself.

@@ -18,7 +18,7 @@ use crate::body::Body;
 use crate::create::recanonicalized;
 use crate::definition::Definition;
 use crate::metadata::Repeated;
-use crate::object::StoredObject;
+use crate::object::{Live, StoredObject};
 use crate::read_version::parse_number;
 use crate::write::{WriteContext, accept, not_stored, timestamp};
 use crate::{Registry, kinds, metadata};
@@ -75,8 +75,24 @@ pub struct Written {
 pub(crate) struct Proposal {
     /// The new state.
     pub(crate) object: Value,
-    /// Its managers, if the write has worked them out; else they are worked out from what changed.
-    pub(crate) managers: Option<Managers>,
+    /// Who will manage its fields.
+    pub(crate) managed: Managed,
+}
+
+/// Who manages the fields of an object after a write.
+pub(crate) enum Managed {
+    /// Whoever did, and the writer what it changed.
+    ByChange,
+    /// Whoever did: what is written is nobody's word.
+    AsBefore,
+    /// Those whom the write has worked out.
+    By(Managers),
+}
+
+/// The new state of an object, ready to be stored.
+struct Complete {
+    value: Value,
+    managers: Managers,
 }
 
 impl Registry {
@@ -109,7 +125,7 @@ impl Registry {
             .change(definition, namespace, name, part, context, |_| {
                 Ok(Proposal {
                     object: object.clone(),
-                    managers: None,
+                    managed: Managed::ByChange,
                 })
             })
             .await?;
@@ -127,16 +143,16 @@ impl Registry {
         name: &str,
         part: Part,
         context: &WriteContext,
-        propose: impl Fn(&Value) -> Result<Proposal, Status>,
+        propose: impl Fn(&Live) -> Result<Proposal, Status>,
     ) -> Result<StoredObject, Status> {
         let resource = definition.group_resource();
         let _allocating = self.allocation_lock(definition).await;
         for _ in 0..MAX_TRIES {
             let stored = self.find(definition, namespace, name).await?;
             let stored = stored.ok_or_else(|| Status::not_found(&resource, name))?;
-            let live = stored.to_value(definition)?;
+            let live = stored.to_live(definition)?;
             let proposal = propose(&live)?;
-            check_identity(definition, &live, &proposal.object)?;
+            check_identity(definition, &live.value, &proposal.object)?;
             let new = self.completed(definition, part, &live, proposal, context).await?;
             match self.store_changed(definition, &stored, &live, new, context).await {
                 Ok(stored) => return Ok(stored),
@@ -153,24 +169,27 @@ impl Registry {
         &self,
         definition: &Arc<Definition>,
         part: Part,
-        live: &Value,
+        live: &Live,
         proposal: Proposal,
         context: &WriteContext,
-    ) -> Result<Value, Status> {
+    ) -> Result<Complete, Status> {
         let now = timestamp(self.clock().now());
         let (schema, root) = (definition.schema, definition.type_id);
         let Proposal {
             object: mut new,
-            managers,
+            managed,
         } = proposal;
-        let found = || match part {
-            Part::Object | Part::Finalize | Part::Whole => Managers::of_write(live, &new),
-            _ => Managers::of(live).unwrap_or_default(),
+        let given = metadata::take_managed_fields(&mut new);
+        let given = given.filter(|_| matches!(part, Part::Object | Part::Finalize | Part::Whole));
+        let (mut managers, recorded) = match managed {
+            Managed::By(managers) => (managers, true),
+            Managed::AsBefore => (live.managers.clone(), true),
+            Managed::ByChange => (live.managers.clone(), false),
         };
-        let (mut managers, recorded) = match managers {
-            Some(managers) => (managers, true),
-            None => (found(), false),
-        };
+        if let (false, Some(given)) = (recorded, given) {
+            managers = managers.replaced_by(&given);
+        }
+        let live = &live.value;
         // Of a resize, Kubernetes notes who wanted what, whether it can be resized or not.
         if part != Part::Resize {
             restrict(definition, part, &mut new, live);
@@ -197,8 +216,8 @@ impl Registry {
         if part != Part::Whole {
             count_generation(definition, &mut new, live);
         }
-        managers.write_to(&mut new);
         let mut faults = metadata::update_faults(definition, &new, live);
+        faults.extend(metadata::manager_faults(&managers));
         faults.extend(kinds::update_faults(definition, part, &new, live));
         faults.extend(self.policy_faults(definition, &new));
         accept(definition, &new, &faults)?;
@@ -206,7 +225,7 @@ impl Registry {
             self.charge(definition, Some(live), &new, context).await?;
         }
         kinds::warn(definition, &new, Some(live), &context.warnings);
-        Ok(new)
+        Ok(Complete { value: new, managers })
     }
 
     /// Stores the new state, or removes the object if nothing keeps it any longer.
@@ -214,12 +233,17 @@ impl Registry {
         &self,
         definition: &Definition,
         stored: &StoredObject,
-        live: &Value,
-        new: Value,
+        live: &Live,
+        new: Complete,
         context: &WriteContext,
     ) -> Result<StoredObject, Failed> {
-        let bytes = StoredObject::encode(definition, &new).map_err(Failed::For)?;
-        if bytes == stored.bytes || is_same_but_for_times(live, &new) {
+        let Complete { value: new, managers } = new;
+        // The times of managed fields alone are not worth a version.
+        if managers.is_same_but_for_times(&live.managers) && is_same_but_for_version(&live.value, &new) {
+            return Ok(stored.clone());
+        }
+        let bytes = StoredObject::encode(definition, &new, &managers).map_err(Failed::For)?;
+        if bytes == stored.bytes {
             return Ok(stored.clone());
         }
         let Some(expected) = stored.revision else {
@@ -383,22 +407,12 @@ fn count_generation(definition: &Definition, new: &mut Value, live: &Value) {
     }
 }
 
-/// Whether only the times of managed fields differ: not worth a version.
-fn is_same_but_for_times(live: &Value, new: &Value) -> bool {
-    let (olds, news) = (managed_fields(live), managed_fields(new));
-    let mut pairs = olds.iter().zip(news);
+/// Whether two states are the same, whatever version they have.
+fn is_same_but_for_version(live: &Value, new: &Value) -> bool {
     is_same(live, new, |name| name != "metadata")
         && is_same(&live["metadata"], &new["metadata"], |name| {
-            !matches!(name, "resourceVersion" | "managedFields")
+            name != "resourceVersion"
         })
-        && olds.len() == news.len()
-        && pairs.all(|(old, new)| is_same(old, new, |name| name != "time"))
-}
-
-fn managed_fields(object: &Value) -> &[Value] {
-    object["metadata"]["managedFields"]
-        .as_array()
-        .map_or(&[], Vec::as_slice)
 }
 
 /// Whether the members of two objects that count are the same.

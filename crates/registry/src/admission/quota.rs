@@ -14,7 +14,8 @@ use watchkeeper_wire::values::{Quantity, QuantityFormat};
 
 use super::limit_range;
 use crate::definition::Definition;
-use crate::update::{Part, Proposal};
+use crate::object::Live;
+use crate::update::{Managed, Part, Proposal};
 use crate::write::WriteContext;
 use crate::{Registry, metadata};
 
@@ -83,10 +84,10 @@ impl Registry {
             ..WriteContext::default()
         };
         for (quota, bill) in charged {
-            let propose = |live: &Value| {
-                charge(live, &bill).map_err(refuse).map(|object| Proposal {
+            let propose = |live: &Live| {
+                charge(&live.value, &bill).map_err(refuse).map(|object| Proposal {
                     object,
-                    managers: None,
+                    managed: Managed::ByChange,
                 })
             };
             // A quota is charged by a write of its own.

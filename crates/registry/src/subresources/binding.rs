@@ -4,10 +4,10 @@ use serde_json::{Value, json};
 use watchkeeper_meta::{
     FieldError, FieldPath, GroupResource, GroupVersionResource, Status, join_field_errors,
 };
-use watchkeeper_patch::managed_fields::Managers;
 
 use crate::body::Body;
-use crate::update::{Part, Proposal};
+use crate::object::Live;
+use crate::update::{Managed, Part, Proposal};
 use crate::write::{WriteContext, timestamp};
 use crate::{Registry, metadata};
 
@@ -34,7 +34,9 @@ impl Registry {
             return Err(Status::path_not_found());
         };
         let now = timestamp(self.clock().now());
-        let bind = |live: &Value| {
+        // The scheduler's word is nobody's field.
+        let bind = |live: &Live| {
+            let live = &live.value;
             let taken = live["spec"]["nodeName"].as_str().unwrap_or_default();
             if !taken.is_empty() {
                 let why = format!("pod {name} is already assigned to node {taken:?}");
@@ -55,10 +57,9 @@ impl Registry {
                 }
             }
             set_scheduled(&mut pod, &now);
-            // The scheduler's word is nobody's field.
             Ok(Proposal {
                 object: pod,
-                managers: Some(Managers::of(live).unwrap_or_default()),
+                managed: Managed::AsBefore,
             })
         };
         self.change(&pods, namespace, name, Part::Whole, context, bind)

@@ -4,12 +4,12 @@ use serde_json::{Value, json};
 use watchkeeper_meta::{
     DeleteOptions, LabelSelector, Labels, ListOptions, Status, StatusCause, StatusReason,
 };
-use watchkeeper_patch::managed_fields::Managers;
 
 use crate::body::Body;
 use crate::definition::Definition;
 use crate::delete::check_preconditions;
-use crate::update::{Part, Proposal};
+use crate::object::Live;
+use crate::update::{Managed, Part, Proposal};
 use crate::write::{WriteContext, timestamp};
 use crate::{Registry, metadata};
 
@@ -45,9 +45,9 @@ impl Registry {
         }
         if pod["metadata"]["deletionTimestamp"].is_null() {
             let now = timestamp(self.clock().now());
-            let mark = |live: &Value| {
-                check_preconditions(&pods, live, &options)?;
-                Ok(condemned(live, &now))
+            let mark = |live: &Live| {
+                check_preconditions(&pods, &live.value, &options)?;
+                Ok(condemned(&live.value, &now))
             };
             self.change(&pods, namespace, name, Part::Whole, context, mark)
                 .await?;
@@ -68,7 +68,7 @@ impl Registry {
         }
         if is_ready(pod) || !lets_unready_go(&budget) {
             let now = timestamp(self.clock().now());
-            let spend = |live: &Value| spent(live, metadata::text(pod, "name"), &now);
+            let spend = |live: &Live| spent(&live.value, metadata::text(pod, "name"), &now);
             let name = metadata::text(&budget, "name");
             self.change(&budgets, namespace, name, Part::Whole, context, spend)
                 .await?;
@@ -126,7 +126,7 @@ fn condemned(pod: &Value, now: &str) -> Proposal {
     }
     Proposal {
         object,
-        managers: Some(Managers::of(pod).unwrap_or_default()),
+        managed: Managed::AsBefore,
     }
 }
 
@@ -186,7 +186,7 @@ fn spent(budget: &Value, pod: &str, now: &str) -> Result<Proposal, Status> {
     object["status"]["disruptedPods"][pod] = json!(now);
     Ok(Proposal {
         object,
-        managers: Some(Managers::of(budget).unwrap_or_default()),
+        managed: Managed::AsBefore,
     })
 }
 

@@ -10,8 +10,9 @@ use watchkeeper_wire::yaml;
 
 use crate::body::Body;
 use crate::definition::Definition;
+use crate::object::Live;
 use crate::patch::{PatchKind, check_shape, patched};
-use crate::update::{Part, Proposal};
+use crate::update::{Managed, Part, Proposal};
 use crate::write::WriteContext;
 use crate::{Registry, metadata};
 
@@ -35,7 +36,7 @@ impl Registry {
     ) -> Result<Value, Status> {
         let scale = body.read_as(API_VERSION, KIND)?;
         metadata::match_name(&scale, name)?;
-        let propose = |live: &Value| scaled(name, live, &scale);
+        let propose = |live: &Live| scaled(name, &live.value, &scale);
         let changed = self.change(definition, namespace, name, Part::Scale, context, propose);
         scale_of(&changed.await?.to_value(definition)?)
     }
@@ -64,11 +65,11 @@ impl Registry {
             .map_err(|_| Status::bad_request("invalid JSON patch"))?
             .value;
         check_shape(kind, &patch)?;
-        let propose = |live: &Value| {
-            let mut scale = scale_of(live)?;
+        let propose = |live: &Live| {
+            let mut scale = scale_of(&live.value)?;
             // Whoever does not name a version takes any.
             metadata::of(&mut scale).remove("resourceVersion");
-            scaled(name, live, &patched(definition, kind, scale, &patch)?)
+            scaled(name, &live.value, &patched(definition, kind, scale, &patch)?)
         };
         let changed = self.change(definition, namespace, name, Part::Scale, context, propose);
         scale_of(&changed.await?.to_value(definition)?)
@@ -134,7 +135,7 @@ fn scaled(name: &str, live: &Value, scale: &Value) -> Result<Proposal, Status> {
     }
     Ok(Proposal {
         object,
-        managers: None,
+        managed: Managed::ByChange,
     })
 }
 

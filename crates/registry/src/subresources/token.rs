@@ -219,7 +219,7 @@ fn managed_fields(request: &Value, context: &WriteContext, now: &str) -> Result<
     // Printed even when it is not there, so being there is nobody's doing.
     empty["spec"]["boundObjectRef"] = Value::Null;
     let mut object = request.clone();
-    let mut managers = Managers::of_write(&empty, &object);
+    let mut managers = Managers::of(&object).unwrap_or_default();
     let writer = Writer {
         manager: &context.manager,
         api_version: API_VERSION,

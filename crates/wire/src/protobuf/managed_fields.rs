@@ -13,6 +13,29 @@ pub fn copy_without(bytes: &[u8], out: &mut Vec<u8>) -> Result<(), ProtobufError
     copy_object(bytes, out).inspect_err(|_| out.truncate(before))
 }
 
+/// The entries of the object's `metadata.managedFields`.
+pub fn entries(bytes: &[u8]) -> Result<Vec<Reader<'_>>, ProtobufError> {
+    let mut reader = Reader::new(bytes);
+    let mut entries = Vec::new();
+    while let Some((number, wire_type)) = reader.tag()? {
+        match (number, wire_type) {
+            (METADATA, WireType::Bytes) => collect_entries(reader.message()?, &mut entries)?,
+            _ => reader.skip(wire_type)?,
+        }
+    }
+    Ok(entries)
+}
+
+fn collect_entries<'a>(mut metadata: Reader<'a>, entries: &mut Vec<Reader<'a>>) -> Result<(), ProtobufError> {
+    while let Some((number, wire_type)) = metadata.tag()? {
+        match (number, wire_type) {
+            (object_meta::MANAGED_FIELDS, WireType::Bytes) => entries.push(metadata.message()?),
+            _ => metadata.skip(wire_type)?,
+        }
+    }
+    Ok(())
+}
+
 fn copy_object(bytes: &[u8], out: &mut Vec<u8>) -> Result<(), ProtobufError> {
     let mut reader = Reader::new(bytes);
     let mut copied = 0;

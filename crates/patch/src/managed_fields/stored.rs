@@ -1,0 +1,166 @@
+//! Managers as objects are stored with them: the `managedFields` of a protobuf `metadata`, read and written without a
+//! value in between. They are half of many an object, and every write reads them and writes them again.
+
+use watchkeeper_meta::Time;
+use watchkeeper_wire::protobuf::primitive::{ProtobufError, ProtobufErrorKind, Reader, WireType};
+use watchkeeper_wire::protobuf::primitive::{put_bytes, put_tag, put_varint};
+use watchkeeper_wire::values::read_time;
+
+use super::{Manager, Managers, Operation};
+use crate::field_set::FieldSet;
+
+/// The only form of field sets there has ever been.
+const FIELDS_TYPE: &str = "FieldsV1";
+
+/// The numbers of an entry's fields.
+mod number {
+    pub(super) const MANAGER: u32 = 1;
+    pub(super) const OPERATION: u32 = 2;
+    pub(super) const API_VERSION: u32 = 3;
+    pub(super) const TIME: u32 = 4;
+    pub(super) const FIELDS_TYPE: u32 = 6;
+    pub(super) const FIELDS: u32 = 7;
+    pub(super) const SUBRESOURCE: u32 = 8;
+}
+
+impl Managers {
+    /// Reads entries as they are stored.
+    pub fn from_stored<'a>(entries: impl IntoIterator<Item = Reader<'a>>) -> Result<Self, ProtobufError> {
+        entries
+            .into_iter()
+            .map(Manager::from_stored)
+            .collect::<Result<_, _>>()
+            .map(Self)
+    }
+
+    /// The entries as they are stored, in the order they have.
+    pub fn to_stored(&self) -> impl Iterator<Item = Vec<u8>> {
+        self.0.iter().map(Manager::to_stored)
+    }
+}
+
+impl Manager {
+    fn from_stored(mut reader: Reader<'_>) -> Result<Self, ProtobufError> {
+        let mut manager = Self {
+            name: String::new(),
+            operation: Operation::Update,
+            api_version: String::new(),
+            time: None,
+            subresource: String::new(),
+            fields: FieldSet::new(),
+        };
+        while let Some((number, wire_type)) = reader.tag()? {
+            if wire_type != WireType::Bytes {
+                reader.skip(wire_type)?;
+                continue;
+            }
+            match number {
+                number::MANAGER => manager.name = reader.text(number)?.to_owned(),
+                number::OPERATION => manager.operation = operation(&mut reader)?,
+                number::API_VERSION => manager.api_version = reader.text(number)?.to_owned(),
+                number::TIME => manager.time = time(reader.message()?)?,
+                number::FIELDS => manager.fields = fields(reader.message()?)?,
+                number::SUBRESOURCE => manager.subresource = reader.text(number)?.to_owned(),
+                _ => reader.skip(wire_type)?,
+            }
+        }
+        Ok(manager)
+    }
+
+    /// Fields by ascending number, and texts even when they are empty, as Go writes them.
+    fn to_stored(&self) -> Vec<u8> {
+        let mut out = Vec::with_capacity(1024);
+        put_bytes(&mut out, number::MANAGER, self.name.as_bytes());
+        put_bytes(&mut out, number::OPERATION, self.operation.as_str().as_bytes());
+        put_bytes(&mut out, number::API_VERSION, self.api_version.as_bytes());
+        if let Some(time) = &self.time {
+            put_bytes(&mut out, number::TIME, &stored_time(time));
+        }
+        put_bytes(&mut out, number::FIELDS_TYPE, FIELDS_TYPE.as_bytes());
+        let (mut text, mut fields) = (Vec::with_capacity(1024), Vec::with_capacity(1024));
+        self.fields.write_json(&mut text);
+        put_bytes(&mut fields, 1, &text);
+        put_bytes(&mut out, number::FIELDS, &fields);
+        put_bytes(&mut out, number::SUBRESOURCE, self.subresource.as_bytes());
+        out
+    }
+}
+
+fn operation(reader: &mut Reader<'_>) -> Result<Operation, ProtobufError> {
+    match reader.text(number::OPERATION)? {
+        "Apply" => Ok(Operation::Apply),
+        "Update" => Ok(Operation::Update),
+        found => Err(reader.error(ProtobufErrorKind::Other(format!(
+            "{found:?} is neither Apply nor Update"
+        )))),
+    }
+}
+
+fn fields(mut reader: Reader<'_>) -> Result<FieldSet, ProtobufError> {
+    let mut fields = FieldSet::new();
+    while let Some((number, wire_type)) = reader.tag()? {
+        match (number, wire_type) {
+            (1, WireType::Bytes) => {
+                let read = FieldSet::read_json(reader.bytes()?);
+                fields = read.map_err(|error| reader.error(ProtobufErrorKind::Other(error.to_string())))?;
+            }
+            _ => reader.skip(wire_type)?,
+        }
+    }
+    Ok(fields)
+}
+
+/// `{1: seconds, 2: nanoseconds}`; an empty one is no time.
+fn time(mut reader: Reader<'_>) -> Result<Option<String>, ProtobufError> {
+    let mut time = None;
+    while let Some((number, wire_type)) = reader.tag()? {
+        match (number, wire_type) {
+            (1, WireType::Varint) => time = Some(reader.varint()? as i64),
+            _ => reader.skip(wire_type)?,
+        }
+    }
+    Ok(time.map(|seconds| Time { seconds, nanos: 0 }.to_rfc3339()))
+}
+
+/// A time that cannot be read is none: all there are come from clocks, or were read before.
+fn stored_time(text: &str) -> Vec<u8> {
+    let mut out = Vec::with_capacity(16);
+    if let Ok(time) = read_time(text) {
+        put_tag(&mut out, 1, WireType::Varint);
+        put_varint(&mut out, time.seconds as u64);
+        put_tag(&mut out, 2, WireType::Varint);
+        put_varint(&mut out, 0);
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use watchkeeper_wire::protobuf::encode_message;
+    use watchkeeper_wire::schema::Schema;
+
+    use super::*;
+
+    #[test]
+    fn entries_are_stored_as_the_codec_writes_them() {
+        let metadata = json!({"managedFields": [
+            {"manager": "m", "operation": "Apply", "apiVersion": "v1", "fieldsType": "FieldsV1",
+             "time": "2026-01-01T00:00:00Z",
+             "fieldsV1": {"f:data": {".": {}, "f:k\"ey": {}, "f:x": {}}, "f:list": {"k:{\"name\":\"a b\"}": {}}}},
+            {"manager": "n", "operation": "Update", "apiVersion": "v1", "fieldsType": "FieldsV1",
+             "subresource": "status", "fieldsV1": {"f:status": {}}},
+        ]});
+        let schema = Schema::builtin();
+        let id = schema.type_named("meta/v1.ManagedFieldsEntry").unwrap();
+        let entries = metadata["managedFields"].as_array().unwrap();
+        let encoded: Vec<Vec<u8>> = entries
+            .iter()
+            .map(|entry| encode_message(schema, id, entry).unwrap())
+            .collect();
+        let managers = Managers::of(&json!({"metadata": metadata})).unwrap();
+        assert_eq!(managers.to_stored().collect::<Vec<_>>(), encoded);
+        let read = Managers::from_stored(encoded.iter().map(|entry| Reader::new(entry))).unwrap();
+        assert_eq!(read, managers);
+    }
+}
