@@ -6,6 +6,8 @@
 pub(crate) mod exec;
 mod token_file;
 
+use std::sync::Arc;
+
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use http::header::AUTHORIZATION;
@@ -14,6 +16,7 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use crate::Secret;
 use crate::config::{ConfigError, Credentials, Impersonate};
+use crate::metrics::RequestMetrics;
 use crate::tls::Identity;
 use exec::ExecPlugin;
 use token_file::TokenFile;
@@ -69,9 +72,14 @@ pub(crate) struct Proof {
 }
 
 impl Auth {
-    pub(crate) fn new(credentials: &Credentials, impersonate: &Impersonate) -> Result<Self, ConfigError> {
+    /// Calls of plugins are counted in `metrics`.
+    pub(crate) fn new(
+        credentials: &Credentials,
+        impersonate: &Impersonate,
+        metrics: Option<Arc<RequestMetrics>>,
+    ) -> Result<Self, ConfigError> {
         Ok(Self {
-            source: Source::new(credentials)?,
+            source: Source::new(credentials, metrics)?,
             impersonation: impersonation(impersonate)?,
         })
     }
@@ -111,7 +119,7 @@ impl Auth {
 }
 
 impl Source {
-    fn new(credentials: &Credentials) -> Result<Self, ConfigError> {
+    fn new(credentials: &Credentials, metrics: Option<Arc<RequestMetrics>>) -> Result<Self, ConfigError> {
         let fixed = |value: Result<HeaderValue, AuthError>| match value {
             Ok(value) => Ok(Self::Fixed(Proof {
                 authorization: Some(value),
@@ -130,7 +138,7 @@ impl Source {
                 let pair = STANDARD.encode(format!("{username}:{}", password.expose()));
                 fixed(sensitive(&format!("Basic {pair}"), "the configuration"))
             }
-            Credentials::Exec(plugin) => Ok(Self::Exec(ExecPlugin::new(plugin.clone()))),
+            Credentials::Exec(plugin) => Ok(Self::Exec(ExecPlugin::new(plugin.clone(), metrics))),
         }
     }
 }
@@ -207,7 +215,7 @@ mod tests {
     use super::*;
 
     async fn headers(credentials: Credentials, impersonate: Impersonate) -> Vec<String> {
-        let auth = Auth::new(&credentials, &impersonate).unwrap();
+        let auth = Auth::new(&credentials, &impersonate, None).unwrap();
         let mut headers = HeaderMap::new();
         auth.apply(&auth.proof().await.unwrap(), &mut headers);
         assert!(!format!("{headers:?}").contains("secret"), "{headers:?}");
@@ -251,6 +259,6 @@ mod tests {
             groups: vec!["a".to_owned()],
             ..Default::default()
         };
-        assert!(Auth::new(&Credentials::Anonymous, &groups_alone).is_err());
+        assert!(Auth::new(&Credentials::Anonymous, &groups_alone, None).is_err());
     }
 }

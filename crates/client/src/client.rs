@@ -113,7 +113,7 @@ impl Client {
         } else {
             &Credentials::Anonymous
         };
-        let auth = Auth::new(credentials, &config.impersonate)?;
+        let auth = Auth::new(credentials, &config.impersonate, options.metrics.clone())?;
         Ok(Self::build(Connector::network(config)?, auth, config, options))
     }
 
@@ -133,7 +133,7 @@ impl Client {
         config: &Config,
         options: ClientOptions,
     ) -> Result<Self, ConfigError> {
-        let auth = Auth::new(&config.credentials, &config.impersonate)?;
+        let auth = Auth::new(&config.credentials, &config.impersonate, options.metrics.clone())?;
         Ok(Self::build(Connector::InProcess(server), auth, config, options))
     }
 

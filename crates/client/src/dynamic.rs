@@ -349,7 +349,7 @@ impl DynamicApi {
         let request = self.build(Method::GET, self.object(name).log(options))?;
         let options = SendOptions {
             watch: options.follow,
-            timeout: None,
+            timeout: self.timeout.filter(|_| !options.follow),
         };
         Ok(self.client.send(request, &options).await?.into_body())
     }

@@ -64,6 +64,31 @@ const NO_ANSWER: &str = "<error>";
 pub struct RequestMetrics {
     series: Mutex<BTreeMap<(String, Method), Arc<Series>>>,
     look_ups: Mutex<BTreeMap<String, Histogram>>,
+    plugin_calls: Mutex<BTreeMap<PluginCall, u64>>,
+}
+
+/// How a call of a credential plugin ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum PluginCall {
+    Succeeded,
+    /// With this exit code.
+    Failed(i32),
+    NotFound,
+    /// It could not be started or did not end.
+    Broke,
+}
+
+impl PluginCall {
+    /// client-go's words: an exit code and a status. Where there is no exit code, it says 1.
+    fn labels(self) -> (String, &'static str) {
+        let (code, status) = match self {
+            Self::Succeeded => (0, "no_error"),
+            Self::Failed(code) => (code, "plugin_execution_error"),
+            Self::NotFound => (1, "plugin_not_found_error"),
+            Self::Broke => (1, "client_internal_error"),
+        };
+        (code.to_string(), status)
+    }
 }
 
 /// The measures of one method on one host.
@@ -90,6 +115,11 @@ impl RequestMetrics {
         let mut series = lock(&self.series);
         let place = series.entry((host.to_owned(), method.clone()));
         place.or_insert_with(|| Arc::new(Series::new())).clone()
+    }
+
+    /// A credential plugin was called.
+    pub(crate) fn plugin_called(&self, call: PluginCall) {
+        *lock(&self.plugin_calls).entry(call).or_default() += 1;
     }
 
     /// The server's name was looked up.
@@ -201,6 +231,16 @@ impl Collect for RequestMetrics {
         );
         for (host, look_ups) in &*lock(&self.look_ups) {
             text.histogram(name, &[("host", host)], look_ups);
+        }
+        let name = "rest_client_exec_plugin_call_total";
+        text.family(
+            name,
+            "Number of calls to a credential plugin, partitioned by how they ended and the exit code",
+            MetricKind::Counter,
+        );
+        for (call, count) in &*lock(&self.plugin_calls) {
+            let (code, status) = call.labels();
+            text.sample(name, &[("call_status", status), ("code", &code)], count);
         }
     }
 }

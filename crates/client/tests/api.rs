@@ -9,10 +9,12 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use support::{Server, answer, unlimited};
-use watchkeeper_client::{Client, Error, ListItem, ObjectOrStatus, ResourceType, retry_on_conflict};
+use watchkeeper_client::{
+    BodyError, Client, ClientOptions, Error, ListItem, ObjectOrStatus, ResourceType, retry_on_conflict,
+};
 use watchkeeper_meta::{
-    ApplyOptions, CreateOptions, DeleteOptions, GetOptions, ListOptions, PatchKind, PatchOptions, Resource,
-    Scope, UpdateOptions,
+    ApplyOptions, CreateOptions, DeleteOptions, GetOptions, ListOptions, LogOptions, PatchKind, PatchOptions,
+    Resource, Scope, UpdateOptions,
 };
 use watchkeeper_wire::protobuf::{Envelope, encode_body};
 use watchkeeper_wire::schema::Schema;
@@ -568,4 +570,46 @@ async fn a_request_has_the_time_it_is_given() {
     let begun = tokio::time::Instant::now();
     assert!(api.list(&ListOptions::default()).await.unwrap_err().is_deadline());
     assert_eq!(begun.elapsed().as_secs(), 7);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_log_that_is_followed_has_no_end_of_its_own() {
+    let (stream, lines) = support::streamed("text/plain");
+    let (short, no_lines) = support::streamed("text/plain");
+    let server = Server::new([stream, short]);
+    let options = ClientOptions {
+        timeout: Some(Duration::from_secs(5)),
+        ..unlimited()
+    };
+    let pods = server.client(options).dynamic(resource("", "Pod", "pods"));
+    let pods = pods.namespace("ns");
+    let follow = LogOptions {
+        follow: true,
+        container: "main".to_owned(),
+        ..Default::default()
+    };
+    let mut log = pods.log("web", &follow).await.unwrap();
+    for line in ["one\n", "two\n"] {
+        tokio::time::advance(Duration::from_secs(60)).await;
+        lines.send(Ok(line.into())).unwrap();
+        assert_eq!(
+            log.chunk().await.unwrap().unwrap(),
+            line,
+            "as soon as it is there"
+        );
+    }
+    drop(lines);
+    assert!(log.chunk().await.is_none());
+
+    let mut log = pods.log("web", &LogOptions::default()).await.unwrap();
+    let error = log.chunk().await.unwrap().unwrap_err();
+    assert!(matches!(error, BodyError::Deadline), "{error}");
+    drop(no_lines);
+    assert_eq!(
+        server.lines(),
+        [
+            "GET /api/v1/namespaces/ns/pods/web/log?container=main&follow=true",
+            "GET /api/v1/namespaces/ns/pods/web/log?timeout=5s",
+        ]
+    );
 }

@@ -12,7 +12,7 @@ use tokio::sync::oneshot;
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::handshake::server::{Request, Response};
 use watchkeeper_client::{Client, DynamicApi, InProcess, PodOutput};
-use watchkeeper_meta::{ExecOptions, Resource, Scope};
+use watchkeeper_meta::{AttachOptions, ExecOptions, Resource, Scope};
 
 /// Pods on a server that chooses `protocol`, sends the messages, and reports what it was asked and told until its
 /// input was closed.
@@ -122,6 +122,39 @@ async fn a_command_is_run_and_its_end_is_known() {
             Bytes::from_static(text.as_bytes())
         })
         .collect::<Vec<_>>()
+    );
+}
+
+#[tokio::test]
+async fn a_running_process_is_joined() {
+    let success = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"});
+    let script = vec![message(1, "said"), message(3, &success.to_string())];
+    let (pods, heard) = pods("v5.channel.k8s.io", script);
+    let options = AttachOptions {
+        container: "main".to_owned(),
+        stdin: true,
+        stdout: true,
+        tty: true,
+        ..Default::default()
+    };
+    let (mut input, mut output) = pods.attach("a", &options).await.unwrap();
+    let said = output.next().await.unwrap().unwrap();
+    assert!(
+        matches!(&said, PodOutput::Stdout(bytes) if bytes == "said"),
+        "{said:?}"
+    );
+    let end = output.next().await.unwrap().unwrap();
+    assert!(
+        matches!(&end, PodOutput::Ended(end) if end.exit_code() == Some(0)),
+        "{end:?}"
+    );
+    input.write(b"hello").await.unwrap();
+    input.close_input().await.unwrap();
+    let asked = "/api/v1/namespaces/ns/pods/a/attach?container=main&stdin=true&stdout=true&tty=true \
+                 \"v5.channel.k8s.io, v4.channel.k8s.io\"";
+    assert_eq!(
+        heard.await.unwrap(),
+        [asked.as_bytes(), b"\0hello", &[255, 0]].map(<[u8]>::to_vec)
     );
 }
 

@@ -137,6 +137,18 @@ async fn after_ten_repeats_the_error_is_returned_with_the_one_before() {
     );
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_server_may_name_a_date_to_be_asked_again() {
+    let server = Server::new([
+        answer(503, &[("retry-after", "Sun, 06 Nov 1994 08:49:37 GMT")], "busy"),
+        answer(200, &[], "done"),
+    ]);
+    let begun = Instant::now();
+    let client = server.client(unlimited());
+    assert_eq!(text(&client, Method::GET, "/x").await.unwrap(), "done");
+    assert_eq!(begun.elapsed().as_secs(), 0, "the date has passed");
+}
+
 #[tokio::test]
 async fn a_failure_without_retry_after_is_final() {
     let server = Server::new([answer(500, &[], "oops")]);
@@ -304,6 +316,11 @@ async fn a_dead_peer_is_noticed_within_45_seconds() {
         .await
         .unwrap_err();
     assert!(error.is_connection_lost(), "{}", chain(&error));
+    assert!(
+        chain(&error).ends_with("the server gave no sign of life for 45s"),
+        "{}",
+        chain(&error)
+    );
     assert_eq!(begun.elapsed().as_secs(), 45);
 }
 
@@ -378,6 +395,40 @@ async fn a_path_in_front_of_every_path_is_kept() {
     let client = Client::in_process_as(server.connector(), &config, unlimited()).unwrap();
     text(&client, Method::GET, "/api/v1/pods?limit=1").await.unwrap();
     assert_eq!(server.lines(), ["GET /k8s/clusters/c-1/api/v1/pods?limit=1"]);
+}
+
+/// A server that allows two streams on a connection.
+#[tokio::test]
+async fn a_server_that_allows_fewer_streams_gets_more_connections() {
+    let server = Server::default();
+    let connector = {
+        let server = server.clone();
+        watchkeeper_client::InProcess::new(move || {
+            let (ours, theirs) = tokio::io::duplex(64 << 10);
+            tokio::spawn(server.clone().serve_with_streams(theirs, 2));
+            std::future::ready(Ok(ours))
+        })
+    };
+    let client = Client::in_process(connector, unlimited());
+    server.push(answer(200, &[], "the server has said what it allows"));
+    text(&client, Method::GET, "/x").await.unwrap();
+    let mut keep = Vec::new();
+    for open in 1..=5 {
+        let (stream, sender) = support::streamed("application/json");
+        server.push(stream);
+        let watch = SendOptions {
+            watch: true,
+            ..Default::default()
+        };
+        let body = client.send(request(Method::GET, "/x"), &watch).await.unwrap();
+        keep.push((body, sender));
+        assert_eq!(
+            client.open_connections(),
+            usize::div_ceil(open, 2),
+            "{open} streams"
+        );
+    }
+    assert_eq!(server.connections(), 3);
 }
 
 #[tokio::test]

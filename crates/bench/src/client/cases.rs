@@ -3,9 +3,10 @@
 use std::fs;
 use std::hint::black_box;
 use std::path::Path;
+use std::process::Command;
 use std::time::Instant;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use bytes::Bytes;
 use futures_util::{StreamExt, TryStreamExt, stream};
 use http::Request;
@@ -17,7 +18,8 @@ use kube::core::ApiResource;
 use rustix::time::{ClockId, clock_gettime};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use watchkeeper_client::{Client, DynamicApi, ListItem, ResourceType, SendOptions};
+use watchkeeper_client::config::Credentials;
+use watchkeeper_client::{Client, Config, DynamicApi, ListItem, LoadOptions, ResourceType, SendOptions};
 use watchkeeper_meta::{GetOptions, ListOptions, WatchOptions};
 
 use super::fill::{client, core};
@@ -25,6 +27,9 @@ use crate::memory::peak_megabytes;
 
 /// Watches that are open together.
 const WATCHES: usize = 50;
+
+/// Namespaces on a page, where pages are small.
+const SMALL_PAGE: u64 = 100;
 
 /// Single requests of one measurement.
 const GETS: usize = 4_000;
@@ -62,6 +67,13 @@ enum Ask {
     },
     /// Ours: all structs at once.
     AllPods,
+    /// Ours: namespaces in small pages, one struct at a time.
+    NamespacePages,
+    /// The bytes of the list of namespaces in protobuf, by a program that throws them away.
+    Curl {
+        version: &'static str,
+    },
+    /// kube's structs.
     KubePods,
     KubeNamespaces,
     /// kube's form for any kind.
@@ -72,9 +84,11 @@ enum Ask {
     Watches,
     KubeWatches,
     Gets {
+        gets: usize,
         at_once: usize,
     },
     KubeGets {
+        gets: usize,
         at_once: usize,
     },
 }
@@ -88,12 +102,14 @@ const POD_STRUCTS: &str = "list of pods into structs";
 const POD_OBJECTS: &str = "list of pods of any kind";
 const NAMESPACE_STRUCTS: &str = "list of namespaces into structs";
 const NAMESPACE_OBJECTS: &str = "list of namespaces of any kind";
+const NAMESPACES_AND_CURL: &str = "list of namespaces beside curl";
+const ONE_GET: &str = "one get: process, connection, answer";
 const OPEN_WATCHES: &str = "50 watches";
 const GETS_1: &str = "4,000 gets, one after another";
 const GETS_16: &str = "4,000 gets, 16 at once";
 
 /// Those of one subject follow each other, kube's last.
-pub(super) const CASES: [Case; 21] = [
+pub(super) const CASES: [Case; 27] = [
     case(POD_BYTES, "ours, HTTP/2", Ask::Bytes),
     case(POD_BYTES, "kube, HTTP/1.1", Ask::KubeBytes),
     case(POD_STRUCTS, "ours, protobuf", Ask::Pods { json: false }),
@@ -152,12 +168,58 @@ pub(super) const CASES: [Case; 21] = [
             plural: "namespaces",
         },
     ),
+    case(
+        NAMESPACES_AND_CURL,
+        "ours, one struct at a time",
+        Ask::Namespaces { json: false },
+    ),
+    case(NAMESPACES_AND_CURL, "ours, in pages of 100", Ask::NamespacePages),
+    case(
+        NAMESPACES_AND_CURL,
+        "curl, HTTP/1.1",
+        Ask::Curl { version: "--http1.1" },
+    ),
+    case(
+        NAMESPACES_AND_CURL,
+        "curl, HTTP/2",
+        Ask::Curl { version: "--http2" },
+    ),
+    case(ONE_GET, "ours", Ask::Gets { gets: 1, at_once: 1 }),
+    case(ONE_GET, "kube", Ask::KubeGets { gets: 1, at_once: 1 }),
     case(OPEN_WATCHES, "ours", Ask::Watches),
     case(OPEN_WATCHES, "kube", Ask::KubeWatches),
-    case(GETS_1, "ours", Ask::Gets { at_once: 1 }),
-    case(GETS_1, "kube", Ask::KubeGets { at_once: 1 }),
-    case(GETS_16, "ours", Ask::Gets { at_once: 16 }),
-    case(GETS_16, "kube", Ask::KubeGets { at_once: 16 }),
+    case(
+        GETS_1,
+        "ours",
+        Ask::Gets {
+            gets: GETS,
+            at_once: 1,
+        },
+    ),
+    case(
+        GETS_1,
+        "kube",
+        Ask::KubeGets {
+            gets: GETS,
+            at_once: 1,
+        },
+    ),
+    case(
+        GETS_16,
+        "ours",
+        Ask::Gets {
+            gets: GETS,
+            at_once: 16,
+        },
+    ),
+    case(
+        GETS_16,
+        "kube",
+        Ask::KubeGets {
+            gets: GETS,
+            at_once: 16,
+        },
+    ),
 ];
 
 impl Case {
@@ -196,12 +258,12 @@ impl Figures {
 /// Runs a case in this process, which should do nothing else.
 #[tokio::main]
 pub(super) async fn measure(case: &Case, kubeconfig: &Path) -> Result<Figures> {
-    let (begun, cpu) = (Instant::now(), cpu_ms());
+    let (begun, cpu) = (Instant::now(), cpu_ms()?);
     // What is asked for stays until everything is measured.
     let _kept = case.ask.run(kubeconfig).await?;
     Ok(Figures {
         wall_ms: begun.elapsed().as_secs_f64() * 1e3,
-        cpu_ms: cpu_ms() - cpu,
+        cpu_ms: cpu_ms()? - cpu,
         peak_mb: peak_megabytes()?,
         sockets: open_sockets()?,
     })
@@ -225,9 +287,11 @@ impl Ask {
             Self::Pods { json } => structs::<Pod>(kubeconfig, json).await,
             Self::Namespaces { json } => structs::<Namespace>(kubeconfig, json).await,
             Self::AllPods => {
-                let list = client(kubeconfig)?.api::<Pod>().list(&ListOptions::default());
-                Ok(Box::new(list.await?.into_vec()?))
+                let api = client(kubeconfig)?.api::<Pod>();
+                Ok(Box::new(api.list(&ListOptions::default()).await?.into_vec()?))
             }
+            Self::NamespacePages => namespace_pages(client(kubeconfig)?).await,
+            Self::Curl { version } => curl(version, kubeconfig),
             Self::KubePods => kube_list::<Pod>(Api::all(kube(kubeconfig).await?)).await,
             Self::KubeNamespaces => kube_list::<Namespace>(Api::all(kube(kubeconfig).await?)).await,
             Self::KubeDynamic { kind, plural } => {
@@ -242,8 +306,8 @@ impl Ask {
             }
             Self::Watches => watches(client(kubeconfig)?).await,
             Self::KubeWatches => kube_watches(kube(kubeconfig).await?).await,
-            Self::Gets { at_once } => gets(client(kubeconfig)?, at_once).await,
-            Self::KubeGets { at_once } => kube_gets(kube(kubeconfig).await?, at_once).await,
+            Self::Gets { gets, at_once } => get(client(kubeconfig)?, gets, at_once).await,
+            Self::KubeGets { gets, at_once } => kube_get(kube(kubeconfig).await?, gets, at_once).await,
         }
     }
 }
@@ -302,6 +366,47 @@ async fn structs<K: ResourceType + 'static>(kubeconfig: &Path, json: bool) -> Re
     Ok(Box::new(list))
 }
 
+async fn namespace_pages(client: Client) -> Result<Kept> {
+    let mut pages = client
+        .api::<Namespace>()
+        .pages(&ListOptions::default(), Some(SMALL_PAGE));
+    let mut namespaces = 0;
+    while let Some(item) = pages.next().await.transpose()? {
+        let ListItem::Object(object) = item else { continue };
+        black_box(object.decode::<Namespace>()?);
+        namespaces += 1;
+    }
+    ensure!(namespaces > 0);
+    Ok(Box::new(client))
+}
+
+/// What the wire and TLS cost whoever asks: `curl` does nothing with the bytes.
+fn curl(version: &str, kubeconfig: &Path) -> Result<Kept> {
+    let config = Config::load(&LoadOptions {
+        path: Some(kubeconfig.to_owned()),
+        ..Default::default()
+    })?;
+    let Credentials::Token(token) = &config.credentials else {
+        bail!("the server's kubeconfig has no token");
+    };
+    let output = Command::new("curl")
+        .args([
+            version,
+            "--silent",
+            "--fail",
+            "--insecure",
+            "--output",
+            "/dev/null",
+        ])
+        .args(["--header", &format!("authorization: Bearer {}", token.expose())])
+        .args(["--header", "accept: application/vnd.kubernetes.protobuf"])
+        .arg(format!("{}api/v1/namespaces", config.server))
+        .output()
+        .context("curl")?;
+    ensure!(output.status.success(), "curl: {}", output.status);
+    Ok(Box::new(()))
+}
+
 async fn kube(kubeconfig: &Path) -> Result<kube::Client> {
     let kubeconfig = Kubeconfig::read_from(kubeconfig)?;
     let config = kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
@@ -337,9 +442,9 @@ async fn kube_watches(client: kube::Client) -> Result<Kept> {
     Ok(Box::new(open))
 }
 
-async fn gets(client: Client, at_once: usize) -> Result<Kept> {
+async fn get(client: Client, gets: usize, at_once: usize) -> Result<Kept> {
     let api = client.api::<Namespace>();
-    stream::iter(0..GETS)
+    stream::iter(0..gets)
         .map(Ok::<_, anyhow::Error>)
         .try_for_each_concurrent(at_once, async |_| {
             api.get("default", &GetOptions::default()).await?;
@@ -349,9 +454,9 @@ async fn gets(client: Client, at_once: usize) -> Result<Kept> {
     Ok(Box::new(client))
 }
 
-async fn kube_gets(client: kube::Client, at_once: usize) -> Result<Kept> {
+async fn kube_get(client: kube::Client, gets: usize, at_once: usize) -> Result<Kept> {
     let api = Api::<Namespace>::all(client.clone());
-    stream::iter(0..GETS)
+    stream::iter(0..gets)
         .map(Ok::<_, anyhow::Error>)
         .try_for_each_concurrent(at_once, async |_| {
             api.get("default").await?;
@@ -361,10 +466,20 @@ async fn kube_gets(client: kube::Client, at_once: usize) -> Result<Kept> {
     Ok(Box::new(client))
 }
 
-/// CPU time of the whole process, user and system.
-fn cpu_ms() -> f64 {
+/// CPU time of the whole process, user and system, and of the programs it ran.
+fn cpu_ms() -> Result<f64> {
     let time = clock_gettime(ClockId::ProcessCPUTime);
-    time.tv_sec as f64 * 1e3 + time.tv_nsec as f64 / 1e6
+    Ok(time.tv_sec as f64 * 1e3 + time.tv_nsec as f64 / 1e6 + children_ms()?)
+}
+
+/// The kernel counts children's time in hundredths of a second.
+fn children_ms() -> Result<f64> {
+    let stat = fs::read_to_string("/proc/self/stat")?;
+    // The name of the program may have spaces in it; fields are counted behind it, from the third.
+    let fields = stat.rsplit_once(')').context("no name in /proc/self/stat")?.1;
+    let of_children = fields.split_whitespace().skip(16 - 3).take(2);
+    let ticks: f64 = of_children.filter_map(|ticks| ticks.parse::<f64>().ok()).sum();
+    Ok(ticks * 10.0)
 }
 
 /// TCP connections of this process; the event loop has a pair of sockets of its own, which are not TCP.

@@ -6,6 +6,7 @@
 
 use std::io::IsTerminal;
 use std::process::Stdio;
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -19,6 +20,7 @@ use tokio::time::timeout;
 use super::{AuthError, Proof, bearer};
 use crate::Secret;
 use crate::config::{ExecCredentials, InteractiveMode};
+use crate::metrics::{PluginCall, RequestMetrics};
 use crate::tls::Identity;
 
 /// The protocol versions spoken.
@@ -46,6 +48,7 @@ const MAX_STDERR: usize = 1024;
 pub(crate) struct ExecPlugin {
     config: ExecCredentials,
     cached: Mutex<Cached>,
+    metrics: Option<Arc<RequestMetrics>>,
 }
 
 #[derive(Default)]
@@ -80,10 +83,11 @@ struct ExecStatus {
 }
 
 impl ExecPlugin {
-    pub(super) fn new(config: ExecCredentials) -> Self {
+    pub(super) fn new(config: ExecCredentials, metrics: Option<Arc<RequestMetrics>>) -> Self {
         Self {
             config,
             cached: Mutex::default(),
+            metrics,
         }
     }
 
@@ -113,7 +117,7 @@ impl ExecPlugin {
     }
 
     async fn run(&self, serial: u64) -> Result<Credential, AuthError> {
-        let interactive = self.interactive()?;
+        let interactive = self.interactive(std::io::stdin().is_terminal())?;
         let output = self.output(interactive).await?;
         let credential: ExecCredential = serde_json::from_slice(&output)
             .map_err(|error| self.failed(format!("printed no ExecCredential: {error}")))?;
@@ -163,9 +167,8 @@ impl ExecPlugin {
         })
     }
 
-    /// Whether the plugin gets the terminal.
-    fn interactive(&self) -> Result<bool, AuthError> {
-        let terminal = std::io::stdin().is_terminal();
+    /// Whether the plugin gets the terminal, if there is one.
+    fn interactive(&self, terminal: bool) -> Result<bool, AuthError> {
         match self
             .config
             .plugin
@@ -183,17 +186,24 @@ impl ExecPlugin {
         let mut command = self.command(interactive);
         let limit = if interactive { INTERACTIVE_TIMEOUT } else { TIMEOUT };
         let mut child = command.spawn().map_err(|error| self.cannot_start(&error))?;
+        let broke = |reason: String| {
+            self.count(PluginCall::Broke);
+            Err(self.failed(reason))
+        };
         let (stdout, stderr) = (read(child.stdout.take()), read(child.stderr.take()));
         let finished = timeout(limit, async { tokio::join!(stdout, stderr, child.wait()) }).await;
         let (stdout, stderr, status) = match finished {
             Ok((stdout, stderr, Ok(status))) => (stdout, stderr, status),
-            Ok((_, _, Err(error))) => return Err(self.failed(format!("cannot be waited for: {error}"))),
+            Ok((_, _, Err(error))) => return broke(format!("cannot be waited for: {error}")),
             // Dropping the child kills it.
-            Err(_) => return Err(self.failed(format!("did not finish within {limit:?}"))),
+            Err(_) => return broke(format!("did not finish within {limit:?}")),
         };
         if status.success() {
+            self.count(PluginCall::Succeeded);
             return Ok(stdout);
         }
+        // A program that was killed has no exit code; client-go then says -1.
+        self.count(PluginCall::Failed(status.code().unwrap_or(-1)));
         let said = &stderr[stderr.len().saturating_sub(MAX_STDERR)..];
         let said = String::from_utf8_lossy(said);
         Err(self.failed(format!("failed with {status}: {}", said.trim())))
@@ -235,7 +245,19 @@ impl ExecPlugin {
         json!({ "apiVersion": self.config.plugin.api_version, "kind": "ExecCredential", "spec": spec })
     }
 
+    fn count(&self, call: PluginCall) {
+        if let Some(metrics) = &self.metrics {
+            metrics.plugin_called(call);
+        }
+    }
+
     fn cannot_start(&self, error: &std::io::Error) -> AuthError {
+        let missing = error.kind() == std::io::ErrorKind::NotFound;
+        self.count(if missing {
+            PluginCall::NotFound
+        } else {
+            PluginCall::Broke
+        });
         let hint = self
             .config
             .plugin
@@ -243,10 +265,10 @@ impl ExecPlugin {
             .as_deref()
             .map(str::trim)
             .unwrap_or_default();
-        match error.kind() {
-            std::io::ErrorKind::NotFound if hint.is_empty() => self.failed("is not installed"),
-            std::io::ErrorKind::NotFound => self.failed(format!("is not installed: {hint}")),
-            _ => self.failed(format!("cannot be started: {error}")),
+        match missing {
+            true if hint.is_empty() => self.failed("is not installed"),
+            true => self.failed(format!("is not installed: {hint}")),
+            false => self.failed(format!("cannot be started: {error}")),
         }
     }
 
@@ -279,6 +301,8 @@ impl Credential {
 mod tests {
     use std::path::Path;
 
+    use watchkeeper_meta::{Collect, MetricsText};
+
     use super::*;
     use crate::config::ExecConfig;
 
@@ -296,7 +320,7 @@ mod tests {
             ),
         )
         .unwrap();
-        ExecPlugin::new(ExecCredentials {
+        let config = ExecCredentials {
             plugin: ExecConfig {
                 api_version: API_VERSIONS[0].to_owned(),
                 command: "/bin/sh".to_owned(),
@@ -305,7 +329,8 @@ mod tests {
                 ..Default::default()
             },
             cluster: Some(json!({"server": "https://kube"})),
-        })
+        };
+        ExecPlugin::new(config, Some(Arc::default()))
     }
 
     fn status(fields: &str) -> String {
@@ -428,10 +453,72 @@ mod tests {
         let mut missing = plugin(Path::new("/tmp"), "").config;
         missing.plugin.command = "/no/such/plugin".to_owned();
         missing.plugin.install_hint = Some("get it at example.com".to_owned());
-        let error = ExecPlugin::new(missing).proof().await.err().unwrap();
+        let error = ExecPlugin::new(missing, None).proof().await.err().unwrap();
         assert_eq!(
             error.to_string(),
             "credential plugin \"/no/such/plugin\" is not installed: get it at example.com"
+        );
+    }
+
+    #[tokio::test]
+    async fn a_terminal_is_given_where_it_is_wanted_and_there() {
+        let mut plugin = plugin(Path::new("/tmp"), "");
+        let mut check = |mode, terminal, expected: Result<bool, &str>| {
+            plugin.config.plugin.interactive_mode = mode;
+            let given = plugin.interactive(terminal).map_err(|error| error.to_string());
+            assert_eq!(given, expected.map_err(str::to_owned), "{mode:?} {terminal}");
+            let info = plugin.exec_info(given == Ok(true));
+            assert_eq!(info["spec"]["interactive"], given == Ok(true));
+        };
+        use InteractiveMode::{Always, IfAvailable, Never};
+        check(Some(Never), true, Ok(false));
+        check(Some(Never), false, Ok(false));
+        check(Some(IfAvailable), true, Ok(true));
+        check(Some(IfAvailable), false, Ok(false));
+        check(None, true, Ok(true));
+        check(Some(Always), true, Ok(true));
+        let refusal = "credential plugin \"/bin/sh\" needs a terminal, and standard input is none";
+        check(Some(Always), false, Err(refusal));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_plugin_that_hangs_is_ended() {
+        let directory = tempfile::tempdir().unwrap();
+        let error = plugin(directory.path(), "exec sleep 600")
+            .proof()
+            .await
+            .err()
+            .unwrap();
+        assert_eq!(
+            error.to_string(),
+            "credential plugin \"/bin/sh\" did not finish within 60s"
+        );
+    }
+
+    #[tokio::test]
+    async fn calls_are_counted_as_client_go_counts_them() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut plugin = plugin(directory.path(), "exit 3");
+        assert!(plugin.proof().await.is_err());
+        plugin.config.plugin.args = vec!["-c".to_owned(), status(r#""token":"t""#)];
+        assert!(plugin.proof().await.is_ok());
+        assert!(plugin.proof().await.is_ok(), "the same one once more");
+        plugin.cached = Mutex::default();
+        plugin.config.plugin.command = "/no/such/plugin".to_owned();
+        assert!(plugin.proof().await.is_err());
+        let mut text = MetricsText::default();
+        plugin.metrics.unwrap().collect(&mut text);
+        let text = text.into_string();
+        let calls = text
+            .lines()
+            .filter(|line| line.starts_with("rest_client_exec_plugin_call_total"));
+        assert_eq!(
+            calls.collect::<Vec<_>>(),
+            [
+                r#"rest_client_exec_plugin_call_total{call_status="no_error",code="0"} 1"#,
+                r#"rest_client_exec_plugin_call_total{call_status="plugin_execution_error",code="3"} 1"#,
+                r#"rest_client_exec_plugin_call_total{call_status="plugin_not_found_error",code="1"} 1"#,
+            ]
         );
     }
 }

@@ -75,3 +75,24 @@ fn tune(stream: TcpStream) -> io::Result<TcpStream> {
     SockRef::from(&stream).set_tcp_keepalive(&keep_alive)?;
     Ok(stream)
 }
+
+#[cfg(test)]
+mod tests {
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn sockets_send_at_once_and_ask_silent_peers() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let mut opening = Opening::default();
+        let stream = dial("127.0.0.1", port, &mut opening).await.unwrap();
+        let socket = SockRef::from(&stream);
+        assert!(socket.tcp_nodelay().unwrap());
+        assert!(socket.keepalive().unwrap());
+        assert_eq!(socket.tcp_keepalive_time().unwrap(), KEEP_ALIVE);
+        assert_eq!(socket.tcp_keepalive_interval().unwrap(), KEEP_ALIVE);
+        assert_eq!(opening.peer, Some(listener.local_addr().unwrap()));
+    }
+}

@@ -136,6 +136,20 @@ impl Server {
             .await;
     }
 
+    /// As [`Server::serve`], for HTTP/2 with so many streams on a connection.
+    pub(crate) async fn serve_with_streams(
+        self,
+        io: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
+        streams: u32,
+    ) {
+        self.0.lock().unwrap().connections += 1;
+        let service = service_fn(|request| self.clone().respond(request));
+        let _ = hyper::server::conn::http2::Builder::new(TokioExecutor::new())
+            .max_concurrent_streams(streams)
+            .serve_connection(TokioIo::new(io), service)
+            .await;
+    }
+
     async fn respond(self, request: Request<Incoming>) -> Result<Response<Outgoing>, Broken> {
         let (head, body) = request.into_parts();
         let seen = Seen {
