@@ -13,6 +13,7 @@ use watchkeeper_wire::protobuf::primitive::{Reader, WireType, put_bytes};
 use watchkeeper_wire::protobuf::{Envelope, Message, encode_body, encode_message};
 use watchkeeper_wire::schema::{Schema, TypeId};
 
+use crate::claim_templates;
 use crate::create::recanonicalized;
 use crate::definition::Definition;
 use crate::list::List;
@@ -117,6 +118,8 @@ struct Sent<'d> {
     kind: &'d str,
     list_kind: &'d str,
     view: View,
+    /// Whether objects hold claims that say what they are.
+    holds_claims: bool,
 }
 
 impl<'d> Sent<'d> {
@@ -130,6 +133,7 @@ impl<'d> Sent<'d> {
                 kind: &definition.resource.kind,
                 list_kind: &definition.list_kind,
                 view,
+                holds_claims: claim_templates::are_in(definition),
             },
             View::Metadata => Self {
                 schema,
@@ -140,6 +144,7 @@ impl<'d> Sent<'d> {
                 kind: "PartialObjectMetadata",
                 list_kind: "PartialObjectMetadataList",
                 view,
+                holds_claims: false,
             },
         }
     }
@@ -164,9 +169,16 @@ impl<'d> Sent<'d> {
 
     fn write_json(&self, raw: &[u8], out: &mut Vec<u8>) -> Result<(), Status> {
         let message = Message::of_kind(self.schema, self.api_version, self.kind, raw);
-        message
-            .and_then(|message| message.write_json(out))
-            .map_err(Status::internal_error)
+        self.write_message(message.map_err(Status::internal_error)?, out)
+    }
+
+    fn write_message(&self, message: Message<'_>, out: &mut Vec<u8>) -> Result<(), Status> {
+        let start = out.len();
+        message.write_json(out).map_err(Status::internal_error)?;
+        if self.holds_claims {
+            claim_templates::name_in_json(out, start);
+        }
+        Ok(())
     }
 
     fn json_list(&self, definition: &Definition, list: &List) -> Result<Bytes, Status> {
@@ -191,9 +203,10 @@ impl<'d> Sent<'d> {
             let raw = self.message(definition, item)?;
             match self.view {
                 // Items of built-in lists do not say what they are; the list does.
-                View::Whole => Message::of_type(self.schema, self.type_id, &raw)
-                    .write_json(&mut out)
-                    .map_err(Status::internal_error)?,
+                View::Whole => {
+                    let message = Message::of_type(self.schema, self.type_id, &raw);
+                    self.write_message(message, &mut out)?;
+                }
                 View::Metadata => self.write_json(&raw, &mut out)?,
             }
         }

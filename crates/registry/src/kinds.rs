@@ -5,13 +5,14 @@
 
 mod admission_registration;
 mod autoscaler;
-mod check;
+mod claims;
 mod data;
 mod defaulting;
 mod disruption_budget;
 mod endpoints;
 mod event;
 mod formats;
+mod go_structs;
 mod ingress;
 mod lease;
 mod limit_range;
@@ -24,18 +25,22 @@ mod pod;
 mod priority_class;
 mod quota;
 mod rbac;
+pub(crate) mod resource_names;
 mod runtime_class;
 mod schema_plan;
 mod schema_rules;
 mod service;
 mod service_account;
 mod signing_request;
+mod storage_class;
+mod volume_sources;
 mod volumes;
 mod workloads;
 
 use serde_json::{Value, json};
 use watchkeeper_meta::{FieldError, FieldPath};
 
+use self::place::{Faults, Place, Rule};
 use crate::definition::Definition;
 use crate::update::Part;
 use crate::write::{Warnings, WriteContext};
@@ -49,11 +54,25 @@ pub(crate) struct Hooks {
     /// Resets what the client may not change; the second value is the live object, the text what time it is.
     prepare_for_update: fn(Part, &mut Value, &Value, &str),
     /// What is wrong with an object.
-    faults: fn(&Value) -> Vec<FieldError>,
-    /// What is wrong with a change; the second value is the live object.
-    update_faults: fn(Part, &Value, &Value) -> Vec<FieldError>,
+    check: Rule,
+    /// What is wrong with a new object, and would not be with one that is there.
+    check_new: Rule,
+    /// What is wrong with a change.
+    check_change: fn(&Change<'_>, &mut Faults),
+    /// Whether the change is looked at before the object is, which shows in the order of faults.
+    change_first: bool,
     /// What the writer should hear; the second value is the live object, if there is one.
     warn: fn(&Value, Option<&Value>, &Warnings),
+}
+
+/// A write to an object that is there.
+struct Change<'v> {
+    /// What is written.
+    part: Part,
+    /// The object as it would be.
+    new: Place<'v, 'v>,
+    /// The object as it is.
+    live: Place<'v, 'v>,
 }
 
 /// A kind without rules of its own.
@@ -61,8 +80,10 @@ const PLAIN: Hooks = Hooks {
     default: |_| {},
     prepare_for_create: |_| {},
     prepare_for_update: |_, _, _, _| {},
-    faults: |_| Vec::new(),
-    update_faults: |_, _, _| Vec::new(),
+    check: |_, _| {},
+    check_new: |_, _| {},
+    check_change: |_, _| {},
+    change_first: false,
     warn: |_, _, _| {},
 };
 
@@ -87,8 +108,8 @@ fn own_hooks(definition: &Definition) -> Option<&'static Hooks> {
         ("", "ConfigMap") => &data::CONFIG_MAP,
         ("", "Secret") => &data::SECRET,
         ("", "ServiceAccount") => &service_account::HOOKS,
-        ("", "PersistentVolumeClaim") => &volumes::CLAIM,
-        ("", "PersistentVolume") => &volumes::VOLUME,
+        ("", "PersistentVolumeClaim") => &claims::HOOKS,
+        ("", "PersistentVolume") => &volumes::HOOKS,
         ("", "Node") => &node::HOOKS,
         ("", "Endpoints") => &endpoints::ENDPOINTS,
         ("", "Event") => &event::CORE,
@@ -121,7 +142,7 @@ fn own_hooks(definition: &Definition) -> Option<&'static Hooks> {
         ("rbac.authorization.k8s.io", "Role") => &rbac::ROLE,
         ("rbac.authorization.k8s.io", "RoleBinding") => &rbac::ROLE_BINDING,
         ("scheduling.k8s.io", "PriorityClass") => &priority_class::HOOKS,
-        ("storage.k8s.io", "StorageClass") => &volumes::CLASS,
+        ("storage.k8s.io", "StorageClass") => &storage_class::HOOKS,
         _ => return None,
     })
 }
@@ -183,11 +204,19 @@ pub(crate) fn prepare_for_update(
     (hooks(definition).prepare_for_update)(part, object, live, now);
 }
 
-/// What is wrong with an object beyond its metadata: its kind knows, or else its schema.
+/// What is wrong with a new object beyond its metadata.
 pub(crate) fn faults(definition: &Definition, object: &Value) -> Vec<FieldError> {
+    let mut faults = Vec::new();
+    check(definition, object, &mut faults);
+    (hooks(definition).check_new)(&Place::object(object), &mut faults);
+    faults
+}
+
+/// Checks an object's own fields: its kind knows, or else its schema.
+fn check(definition: &Definition, object: &Value, faults: &mut Faults) {
     match own_hooks(definition) {
-        Some(hooks) => (hooks.faults)(object),
-        None => schema_rules::faults(definition, object),
+        Some(hooks) => (hooks.check)(&Place::object(object), faults),
+        None => faults.extend(schema_rules::faults(definition, object)),
     }
 }
 
@@ -213,15 +242,31 @@ pub(crate) fn privileged_faults(definition: &Definition, object: &Value) -> Vec<
     pod::privileged_faults(&path, spec)
 }
 
-/// What is wrong with a changed object beyond its metadata.
+/// What is wrong with a changed object beyond its metadata. Of an object whose status is written, the rest is as it
+/// was, and was checked then.
 pub(crate) fn update_faults(
     definition: &Definition,
     part: Part,
     object: &Value,
     live: &Value,
 ) -> Vec<FieldError> {
-    let mut faults = faults(definition, object);
-    faults.extend((hooks(definition).update_faults)(part, object, live));
+    let mut faults = Vec::new();
+    let hooks = hooks(definition);
+    let change = Change {
+        part,
+        new: Place::object(object),
+        live: Place::object(live),
+    };
+    let (is_first, is_whole) = (hooks.change_first, part != Part::Status);
+    if is_first {
+        (hooks.check_change)(&change, &mut faults);
+    }
+    if is_whole {
+        check(definition, object, &mut faults);
+    }
+    if !is_first {
+        (hooks.check_change)(&change, &mut faults);
+    }
     faults
 }
 

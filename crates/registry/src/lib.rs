@@ -8,6 +8,7 @@ mod admission;
 mod allocate;
 mod body;
 mod bootstrap;
+mod claim_templates;
 mod clock;
 mod continue_token;
 mod create;

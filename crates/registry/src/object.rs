@@ -13,6 +13,7 @@ use watchkeeper_wire::protobuf::primitive::{
 };
 use watchkeeper_wire::protobuf::{Envelope, Message, encode_message, header, managed_fields};
 
+use crate::claim_templates;
 use crate::definition::Definition;
 
 /// `metadata` of every kind.
@@ -120,6 +121,9 @@ impl StoredObject {
     fn served(&self, definition: &Definition, mut value: Value) -> Value {
         if let Some(conversion) = definition.conversion {
             value = conversion.to_served(definition, value);
+        }
+        if claim_templates::are_in(definition) {
+            claim_templates::name_in_value(&mut value);
         }
         if let Some(revision) = self.revision {
             value["metadata"]["resourceVersion"] = json!(revision.to_string());

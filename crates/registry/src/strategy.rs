@@ -130,7 +130,10 @@ impl Strategy {
             ttl: is_event.then_some(EVENT_TTL),
             names: match (group, plural) {
                 ("rbac.authorization.k8s.io", _) => NameRule::PathSegment,
-                ("", "namespaces") => NameRule::Dns1123Label,
+                // Nobody ever said what these may be called, beyond what any path can hold.
+                ("", "events") | ("policy", "poddisruptionbudgets") => NameRule::PathSegment,
+                ("certificates.k8s.io", "certificatesigningrequests") => NameRule::PathSegment,
+                ("", "namespaces") | ("apps", "statefulsets") => NameRule::Dns1123Label,
                 ("", "services") => NameRule::Dns1035Label,
                 _ => NameRule::Dns1123Subdomain,
             },

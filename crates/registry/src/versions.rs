@@ -83,7 +83,7 @@ static AUTOSCALERS: Conversion = Conversion {
 };
 
 /// Where `autoscaling/v1` keeps the metrics it has no fields for.
-const METRICS_ANNOTATION: &str = "autoscaling.alpha.kubernetes.io/metrics";
+pub(crate) const METRICS_ANNOTATION: &str = "autoscaling.alpha.kubernetes.io/metrics";
 /// Likewise the metrics' current values.
 const CURRENT_METRICS_ANNOTATION: &str = "autoscaling.alpha.kubernetes.io/current-metrics";
 

@@ -44,10 +44,6 @@ async fn services_have_what_their_type_allows() {
             "spec.clusterIPs[0]: Invalid value: \"None\": may not be set to 'None' for NodePort services",
         ),
         (
-            json!({"type": "LoadBalancer", "ports": [{"port": 10250}]}),
-            "spec.ports[0]: Invalid value: 10250: may not expose port 10250 externally since it is used by kubelet",
-        ),
-        (
             json!({"sessionAffinity": "ClientIP", "sessionAffinityConfig": {"clientIP": {"timeoutSeconds": 0}}}),
             "spec.sessionAffinityConfig.clientIP.timeoutSeconds: Invalid value: 0: must be greater than 0 and less than \
              86400",
@@ -248,22 +244,28 @@ async fn a_node_keeps_its_range() {
 }
 
 #[tokio::test]
-async fn a_claim_template_may_say_what_it_is() {
+async fn a_claim_template_says_what_it_is() {
     const SETS: &str = "/apis/apps/v1/namespaces/default/statefulsets";
     let registry = registry().await;
     let claim = json!({
-        "apiVersion": "v1",
-        "kind": "PersistentVolumeClaim",
         "metadata": {"name": "data"},
         "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
     });
-    let spec = json!({
+    let mount = json!({"name": "data", "mountPath": "/data"});
+    let container = json!({"name": "c", "image": "i:1", "volumeMounts": [mount]});
+    let mut set = json!({"metadata": {"name": "s"}, "spec": {
         "selector": {"matchLabels": {"a": "b"}},
-        "template": {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i:1"}]}},
+        "template": {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [container]}},
         "volumeClaimTemplates": [claim],
-    });
-    let set = json!({"metadata": {"name": "s"}, "spec": spec});
+    }});
     let created = send(&registry, "POST", SETS, set.clone()).await.unwrap();
+    let shown = &created["spec"]["volumeClaimTemplates"][0];
+    assert_eq!(shown["apiVersion"], "v1");
+    assert_eq!(shown["kind"], "PersistentVolumeClaim");
+    assert_eq!(shown["spec"]["volumeMode"], "Filesystem");
+    assert_eq!(shown["status"], json!({"phase": "Pending"}));
+    // Whoever says so too changes nothing.
+    set["spec"]["volumeClaimTemplates"][0]["kind"] = json!("PersistentVolumeClaim");
     let updated = send(&registry, "PUT", &format!("{SETS}/s"), set).await.unwrap();
     assert_eq!(
         updated["metadata"]["generation"],

@@ -14,6 +14,7 @@ use watchkeeper_wire::values::{Quantity, QuantityFormat};
 
 use super::limit_range;
 use crate::definition::Definition;
+use crate::kinds::resource_names::is_counted_kind;
 use crate::object::Live;
 use crate::update::{Managed, Part, Proposal};
 use crate::write::WriteContext;
@@ -21,17 +22,6 @@ use crate::{Registry, metadata};
 
 /// Who is said to have counted.
 const MANAGER: &str = "kube-apiserver";
-
-/// Kinds whose number has a name of its own, beside `count/...`.
-const COUNTED_BY_NAME: &[&str] = &[
-    "configmaps",
-    "persistentvolumeclaims",
-    "pods",
-    "replicationcontrollers",
-    "resourcequotas",
-    "secrets",
-    "services",
-];
 
 /// What every container must ask for by itself if it is limited.
 const STATED: &[&str] = &[
@@ -211,7 +201,7 @@ fn usage(definition: &Definition, object: &Value) -> Usage {
     } else {
         ""
     };
-    if COUNTED_BY_NAME.contains(&core) {
+    if is_counted_kind(core) {
         usage.insert(core.to_owned(), number(1));
     }
     match core {

@@ -1,23 +1,26 @@
 //! Webhooks and policies that look at writes. They are stored and checked; whether they are called is not decided
 //! here. Expressions are not compiled.
 
-use serde_json::{Value, json};
-use watchkeeper_meta::validation::{dns1123_subdomain, label_selector};
-use watchkeeper_meta::{FieldError, FieldPath};
+use std::collections::HashSet;
 
-use super::check::{items, one_of, required, set_default, text};
-use super::defaulting::items_mut;
-use super::formats::each;
+use serde_json::{Value, json};
+use watchkeeper_meta::validation::dns1123_subdomain;
+
+use super::defaulting::{fill_empty, items_mut};
+use super::place::{Faults, Place};
 use super::{Hooks, PLAIN};
 
 const HTTPS: i64 = 443;
 /// How long a webhook may take, in seconds, if it does not say.
 const TIMEOUT_SECONDS: i64 = 10;
 const MAX_TIMEOUT_SECONDS: i64 = 30;
+const ACTIONS: &[&str] = &["Audit", "Deny", "Warn"];
+const FAILURE_POLICIES: &[&str] = &["Fail", "Ignore"];
+const OPERATIONS: &[&str] = &["*", "CONNECT", "CREATE", "DELETE", "UPDATE"];
 
 pub(super) const VALIDATING_WEBHOOKS: Hooks = Hooks {
     default: |configuration| items_mut(configuration, "webhooks").for_each(default_webhook),
-    faults: webhooks_faults,
+    check: check_webhooks,
     ..PLAIN
 };
 
@@ -25,10 +28,10 @@ pub(super) const MUTATING_WEBHOOKS: Hooks = Hooks {
     default: |configuration| {
         for webhook in items_mut(configuration, "webhooks") {
             default_webhook(webhook);
-            set_default(webhook, "reinvocationPolicy", "Never");
+            fill_empty(webhook, "reinvocationPolicy", "Never");
         }
     },
-    faults: webhooks_faults,
+    check: check_webhooks,
     ..PLAIN
 };
 
@@ -37,12 +40,12 @@ pub(super) const VALIDATING_POLICY: Hooks = Hooks {
         let Some(spec) = policy.get_mut("spec") else {
             return;
         };
-        set_default(spec, "failurePolicy", "Fail");
+        fill_empty(spec, "failurePolicy", "Fail");
         if let Some(constraints) = spec.get_mut("matchConstraints") {
             default_match(constraints, &["resourceRules", "excludeResourceRules"]);
         }
     },
-    faults: policy_faults,
+    check: |policy, faults| check_policy(&policy.field("spec"), faults),
     ..PLAIN
 };
 
@@ -55,181 +58,143 @@ pub(super) const VALIDATING_POLICY_BINDING: Hooks = Hooks {
             default_match(resources, &["resourceRules", "excludeResourceRules"]);
         }
     },
-    faults: |binding| {
-        let spec = FieldPath::new("spec");
-        let mut faults = Vec::new();
-        required(
-            &mut faults,
-            &spec.child("policyName"),
-            text(binding, "/spec/policyName"),
-        );
-        if items(binding, "/spec/validationActions").next().is_none() {
-            faults.push(FieldError::required(&spec.child("validationActions"), ""));
+    check: |binding, faults| {
+        let spec = binding.field("spec");
+        spec.field("policyName").must_be_set(faults);
+        let actions = spec.field("validationActions");
+        if actions.len() == 0 {
+            faults.push(actions.required(""));
         }
-        for (index, action) in items(binding, "/spec/validationActions").enumerate() {
-            let path = spec.child("validationActions").index(index);
-            let known = ["Audit", "Deny", "Warn"];
-            one_of(&mut faults, &path, action.as_str().unwrap_or_default(), &known);
-        }
-        faults
+        actions
+            .items()
+            .for_each(|action| action.is_one_of(ACTIONS, faults));
     },
     ..PLAIN
 };
 
 fn default_webhook(webhook: &mut Value) {
-    set_default(webhook, "failurePolicy", "Fail");
-    set_default(webhook, "timeoutSeconds", TIMEOUT_SECONDS);
+    fill_empty(webhook, "failurePolicy", "Fail");
+    fill_empty(webhook, "timeoutSeconds", TIMEOUT_SECONDS);
     default_match(webhook, &["rules"]);
     let service = webhook
         .get_mut("clientConfig")
         .and_then(|config| config.get_mut("service"));
     if let Some(service) = service {
-        set_default(service, "port", HTTPS);
+        fill_empty(service, "port", HTTPS);
     }
 }
 
 /// What webhooks and policies have in common: which writes they want to see.
 fn default_match(matching: &mut Value, rules: &[&str]) {
-    set_default(matching, "matchPolicy", "Equivalent");
-    set_default(matching, "namespaceSelector", json!({}));
-    set_default(matching, "objectSelector", json!({}));
+    fill_empty(matching, "matchPolicy", "Equivalent");
+    fill_empty(matching, "namespaceSelector", json!({}));
+    fill_empty(matching, "objectSelector", json!({}));
     for name in rules {
         for rule in items_mut(matching, name) {
-            set_default(rule, "scope", "*");
+            fill_empty(rule, "scope", "*");
         }
     }
 }
 
-fn webhooks_faults(configuration: &Value) -> Vec<FieldError> {
-    let mut faults = Vec::new();
-    let mut names: Vec<&str> = Vec::new();
-    for (index, webhook) in items(configuration, "/webhooks").enumerate() {
-        let path = FieldPath::new("webhooks").index(index);
-        webhook_faults(webhook, &path, &mut faults);
-        let name = text(webhook, "/name");
-        if names.contains(&name) {
-            faults.push(FieldError::duplicate(&path.child("name"), name));
+fn check_webhooks(configuration: &Place<'_, '_>, faults: &mut Faults) {
+    let mut names = HashSet::new();
+    for webhook in configuration.field("webhooks").items() {
+        check_webhook(&webhook, faults);
+        let name = webhook.field("name");
+        if !names.insert(name.text()) {
+            faults.push(name.duplicate());
         }
-        names.push(name);
-    }
-    faults
-}
-
-fn webhook_faults(webhook: &Value, path: &FieldPath, faults: &mut Vec<FieldError>) {
-    name_faults(text(webhook, "/name"), &path.child("name"), faults);
-    if items(webhook, "/admissionReviewVersions").next().is_none() {
-        let why = "must specify one of v1, v1beta1";
-        faults.push(FieldError::required(&path.child("admissionReviewVersions"), why));
-    }
-    for (index, rule) in items(webhook, "/rules").enumerate() {
-        rule_faults(rule, &path.child("rules").index(index), faults);
-    }
-    closed(webhook, "failurePolicy", &["Fail", "Ignore"], path, faults);
-    closed(webhook, "matchPolicy", &["Equivalent", "Exact"], path, faults);
-    match text(webhook, "/sideEffects") {
-        "" => {
-            let why = "must specify one of None, NoneOnDryRun";
-            faults.push(FieldError::required(&path.child("sideEffects"), why));
-        }
-        effects => one_of(
-            faults,
-            &path.child("sideEffects"),
-            effects,
-            &["None", "NoneOnDryRun"],
-        ),
-    }
-    if let Some(seconds) = webhook["timeoutSeconds"].as_i64()
-        && !(1..=MAX_TIMEOUT_SECONDS).contains(&seconds)
-    {
-        let why = "the timeout value must be between 1 and 30 seconds";
-        faults.push(FieldError::invalid(&path.child("timeoutSeconds"), seconds, why));
-    }
-    selector_faults(webhook, path, faults);
-    let config = &webhook["clientConfig"];
-    if config.get("url").is_some() == config.get("service").is_some() {
-        let why = "exactly one of url or service is required";
-        faults.push(FieldError::required(&path.child("clientConfig"), why));
     }
 }
 
-fn name_faults(name: &str, path: &FieldPath, faults: &mut Vec<FieldError>) {
-    let problems = dns1123_subdomain(name);
-    if name.is_empty() {
-        required(faults, path, name);
+fn check_webhook(webhook: &Place<'_, '_>, faults: &mut Faults) {
+    check_name(&webhook.field("name"), faults);
+    let versions = webhook.field("admissionReviewVersions");
+    if versions.len() == 0 {
+        faults.push(versions.required("must specify one of v1, v1beta1"));
+    }
+    for rule in webhook.field("rules").items() {
+        check_rule(&rule, faults);
+    }
+    webhook
+        .field("failurePolicy")
+        .may_be_one_of(FAILURE_POLICIES, faults);
+    webhook
+        .field("matchPolicy")
+        .may_be_one_of(&["Equivalent", "Exact"], faults);
+    let effects = webhook.field("sideEffects");
+    match effects.text() {
+        "" => faults.push(effects.required("must specify one of None, NoneOnDryRun")),
+        _ => effects.is_one_of(&["None", "NoneOnDryRun"], faults),
+    }
+    let timeout = webhook.field("timeoutSeconds");
+    if timeout.is_set() && !(1..=MAX_TIMEOUT_SECONDS).contains(&timeout.number()) {
+        faults.push(timeout.invalid("the timeout value must be between 1 and 30 seconds"));
+    }
+    check_selectors(webhook, faults);
+    let config = webhook.field("clientConfig");
+    if config.field("url").is_set() == config.field("service").is_set() {
+        faults.push(config.required("exactly one of url or service is required"));
+    }
+}
+
+fn check_name(name: &Place<'_, '_>, faults: &mut Faults) {
+    let problems = dns1123_subdomain(name.text());
+    faults.extend(if name.text().is_empty() {
+        Some(name.required(""))
     } else if !problems.is_empty() {
-        each(faults, path, name, [problems.join(",")]);
-    } else if name.split('.').count() < 3 {
-        let why = "should be a domain with at least three segments separated by dots";
-        each(faults, path, name, [why]);
-    }
+        Some(name.invalid(problems.join(",")))
+    } else if name.text().split('.').count() < 3 {
+        Some(name.invalid("should be a domain with at least three segments separated by dots"))
+    } else {
+        None
+    });
 }
 
-fn closed(object: &Value, name: &str, allowed: &[&str], path: &FieldPath, faults: &mut Vec<FieldError>) {
-    if let Some(value) = object.get(name).and_then(Value::as_str) {
-        one_of(faults, &path.child(name), value, allowed);
-    }
-}
-
-fn selector_faults(matching: &Value, path: &FieldPath, faults: &mut Vec<FieldError>) {
+fn check_selectors(matching: &Place<'_, '_>, faults: &mut Faults) {
     for name in ["namespaceSelector", "objectSelector"] {
-        if let Some(selector) = matching.get(name) {
-            faults.extend(label_selector(selector, &path.child(name)));
-        }
+        matching.field(name).must_select(faults);
     }
 }
 
-fn rule_faults(rule: &Value, path: &FieldPath, faults: &mut Vec<FieldError>) {
+fn check_rule(rule: &Place<'_, '_>, faults: &mut Faults) {
     for name in ["operations", "apiGroups", "apiVersions", "resources"] {
-        if items(rule, &format!("/{name}")).next().is_none() {
-            faults.push(FieldError::required(&path.child(name), ""));
+        let list = rule.field(name);
+        if list.len() == 0 {
+            faults.push(list.required(""));
         }
     }
-    for (index, operation) in items(rule, "/operations").enumerate() {
-        let known = ["*", "CONNECT", "CREATE", "DELETE", "UPDATE"];
-        let operation = operation.as_str().unwrap_or_default();
-        one_of(faults, &path.child("operations").index(index), operation, &known);
+    for operation in rule.field("operations").items() {
+        operation.is_one_of(OPERATIONS, faults);
     }
-    closed(rule, "scope", &["*", "Cluster", "Namespaced"], path, faults);
+    rule.field("scope")
+        .may_be_one_of(&["*", "Cluster", "Namespaced"], faults);
 }
 
-fn policy_faults(policy: &Value) -> Vec<FieldError> {
-    let spec = FieldPath::new("spec");
-    let mut faults = Vec::new();
-    closed(
-        &policy["spec"],
-        "failurePolicy",
-        &["Fail", "Ignore"],
-        &spec,
-        &mut faults,
-    );
-    let constraints = policy.pointer("/spec/matchConstraints");
-    match constraints {
-        None => faults.push(FieldError::required(&spec.child("matchConstraints"), "")),
-        Some(constraints) => {
-            let path = spec.child("matchConstraints");
-            selector_faults(constraints, &path, &mut faults);
-            let path = path.child("resourceRules");
-            if items(constraints, "/resourceRules").next().is_none() {
-                faults.push(FieldError::required(&path, ""));
+fn check_policy(spec: &Place<'_, '_>, faults: &mut Faults) {
+    spec.field("failurePolicy")
+        .may_be_one_of(FAILURE_POLICIES, faults);
+    let constraints = spec.field("matchConstraints");
+    match constraints.is_set() {
+        false => faults.push(constraints.required("")),
+        true => {
+            check_selectors(&constraints, faults);
+            let rules = constraints.field("resourceRules");
+            if rules.len() == 0 {
+                faults.push(rules.required(""));
             }
-            for (index, rule) in items(constraints, "/resourceRules").enumerate() {
-                rule_faults(rule, &path.index(index), &mut faults);
-            }
+            rules.items().for_each(|rule| check_rule(&rule, faults));
         }
     }
-    let lists = ["validations", "auditAnnotations"];
-    if lists
-        .iter()
-        .all(|name| items(&policy["spec"], &format!("/{name}")).next().is_none())
-    {
+    let lists = ["validations", "auditAnnotations"].map(|name| spec.field(name));
+    if lists.iter().all(|list| list.len() == 0) {
         let why = "validations or auditAnnotations must contain at least one item";
-        faults.extend(lists.map(|name| FieldError::required(&spec.child(name), why)));
+        faults.extend(lists.map(|list| list.required(why)));
     }
-    for (index, validation) in items(policy, "/spec/validations").enumerate() {
-        if text(validation, "/expression").trim().is_empty() {
-            let path = spec.child("validations").index(index).child("expression");
-            faults.push(FieldError::required(&path, "expression is not specified"));
+    for validation in spec.field("validations").items() {
+        let expression = validation.field("expression");
+        if expression.text().trim().is_empty() {
+            faults.push(expression.required("expression is not specified"));
         }
     }
-    faults
 }

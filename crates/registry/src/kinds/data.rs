@@ -6,36 +6,33 @@ use serde_json::{Value, json};
 use watchkeeper_meta::{FieldError, FieldPath};
 use watchkeeper_wire::canonical::{json_type, read_body};
 
-use super::check::{immutable, set_default, text};
-use super::formats::{MAX_DATA_BYTES, data_key, decoded_len, each, entries};
-use super::{Hooks, PLAIN};
+use super::defaulting::fill_empty;
+use super::formats::{MAX_DATA_BYTES, data_key, decoded_len};
+use super::place::{Faults, Place};
+use super::{Change, Hooks, PLAIN};
 
 /// Whom a token secret belongs to.
 const SERVICE_ACCOUNT_NAME: &str = "kubernetes.io/service-account.name";
 
 pub(super) const CONFIG_MAP: Hooks = Hooks {
-    faults: config_map_faults,
-    update_faults: |_, map, live| frozen_faults(map, live, &["immutable", "data", "binaryData"]),
+    check: check_config_map,
+    check_change: |change, faults| check_frozen(change, &["immutable", "data", "binaryData"], faults),
+    change_first: true,
     ..PLAIN
 };
 
 pub(super) const SECRET: Hooks = Hooks {
     default: |secret| {
-        set_default(secret, "type", "Opaque");
+        fill_empty(secret, "type", "Opaque");
         encode_string_data(secret);
     },
-    faults: secret_faults,
-    update_faults: |_, secret, live| {
-        let mut faults = Vec::new();
-        immutable(
-            &mut faults,
-            &FieldPath::new("type"),
-            &secret["type"],
-            &live["type"],
-        );
-        faults.extend(frozen_faults(secret, live, &["immutable", "data"]));
-        faults
+    check: check_secret,
+    check_change: |change, faults| {
+        let (new, live) = (change.new.field("type"), change.live.field("type"));
+        new.must_stay(&live, faults);
+        check_frozen(change, &["immutable", "data"], faults);
     },
+    change_first: true,
     ..PLAIN
 };
 
@@ -58,103 +55,95 @@ fn encode_string_data(secret: &mut Value) {
     }
 }
 
-fn config_map_faults(map: &Value) -> Vec<FieldError> {
-    let mut faults = Vec::new();
+fn check_config_map(map: &Place<'_, '_>, faults: &mut Faults) {
+    let (texts, bytes) = (map.field("data"), map.field("binaryData"));
     let mut size = 0;
-    for (bag, other) in [("data", "binaryData"), ("binaryData", "data")] {
-        for (key, value) in entries(map, &format!("/{bag}")) {
-            let path = FieldPath::new(bag).key(key);
-            each(&mut faults, &path, key, data_key(key));
-            if map[other].get(key).is_some() {
-                each(
-                    &mut faults,
-                    &path,
-                    key,
-                    [format!("duplicate of key present in {other}")],
-                );
-            }
-            let value = value.as_str().unwrap_or_default();
-            size += if bag == "data" {
-                value.len()
-            } else {
-                decoded_len(value)
-            };
+    for (key, entry) in texts.entries() {
+        check_key(key, &entry, faults);
+        if bytes.value().get(key).is_some() {
+            faults.push(entry.invalid_for(key, "duplicate of key present in binaryData"));
         }
+        size += entry.text().len();
+    }
+    for (key, entry) in bytes.entries() {
+        check_key(key, &entry, faults);
+        size += decoded_len(entry.text());
     }
     if size > MAX_DATA_BYTES {
         faults.push(FieldError::too_long(&FieldPath::new(""), MAX_DATA_BYTES));
     }
-    faults
 }
 
-fn secret_faults(secret: &Value) -> Vec<FieldError> {
-    let data = FieldPath::new("data");
-    let mut faults = Vec::new();
+fn check_key(key: &str, entry: &Place<'_, '_>, faults: &mut Faults) {
+    let reasons = data_key(key).into_iter();
+    faults.extend(reasons.map(|why| entry.invalid_for(key, why)));
+}
+
+fn check_secret(secret: &Place<'_, '_>, faults: &mut Faults) {
+    let data = secret.field("data");
     let mut size = 0;
-    for (key, value) in entries(secret, "/data") {
-        each(&mut faults, &data.key(key), key, data_key(key));
-        size += decoded_len(value.as_str().unwrap_or_default());
+    for (key, entry) in data.entries() {
+        check_key(key, &entry, faults);
+        size += decoded_len(entry.text());
     }
     if size > MAX_DATA_BYTES {
-        faults.push(FieldError::too_long(&data, MAX_DATA_BYTES));
+        faults.push(data.too_long(MAX_DATA_BYTES));
     }
-    type_faults(secret, &data, &mut faults);
-    faults
+    check_type(secret, &data, faults);
 }
 
 /// What a secret of a well-known type must hold.
-fn type_faults(secret: &Value, data: &FieldPath, faults: &mut Vec<FieldError>) {
-    let has = |key: &str| secret["data"].get(key).is_some();
-    let missing = |key: &str| FieldError::required(&data.key(key), "");
-    match text(secret, "/type") {
+fn check_type(secret: &Place<'_, '_>, data: &Place<'_, '_>, faults: &mut Faults) {
+    let needed: &[&str] = match secret.field("type").text() {
         "kubernetes.io/service-account-token" => {
-            let owner = secret["metadata"]["annotations"][SERVICE_ACCOUNT_NAME].as_str();
-            if owner.unwrap_or_default().is_empty() {
-                let annotations = FieldPath::new("metadata").child("annotations");
-                faults.push(FieldError::required(&annotations.key(SERVICE_ACCOUNT_NAME), ""));
-            }
+            let metadata = secret.field("metadata");
+            let annotations = metadata.field("annotations");
+            annotations.entry(SERVICE_ACCOUNT_NAME).must_be_set(faults);
+            return;
         }
-        "kubernetes.io/dockercfg" => faults.extend(json_faults(secret, data, ".dockercfg")),
-        "kubernetes.io/dockerconfigjson" => faults.extend(json_faults(secret, data, ".dockerconfigjson")),
-        "kubernetes.io/basic-auth" if !has("username") && !has("password") => {
-            faults.extend(["username", "password"].map(missing));
+        "kubernetes.io/dockercfg" => return check_json(&data.entry(".dockercfg"), faults),
+        "kubernetes.io/dockerconfigjson" => return check_json(&data.entry(".dockerconfigjson"), faults),
+        "kubernetes.io/ssh-auth" => return data.entry("ssh-privatekey").must_be_set(faults),
+        "kubernetes.io/basic-auth" if data.entry("username").is_set() || data.entry("password").is_set() => {
+            &[]
         }
-        "kubernetes.io/ssh-auth" if text(secret, "/data/ssh-privatekey").is_empty() => {
-            faults.push(missing("ssh-privatekey"));
+        "kubernetes.io/basic-auth" => &["username", "password"],
+        "kubernetes.io/tls" => &["tls.crt", "tls.key"],
+        _ => &[],
+    };
+    for key in needed.iter().map(|key| data.entry(key)) {
+        if !key.is_set() {
+            faults.push(key.required(""));
         }
-        "kubernetes.io/tls" => {
-            let absent = ["tls.crt", "tls.key"].into_iter().filter(|key| !has(key));
-            faults.extend(absent.map(missing));
-        }
-        _ => {}
     }
 }
 
-fn json_faults(secret: &Value, data: &FieldPath, key: &str) -> Option<FieldError> {
-    let path = data.key(key);
-    let Some(encoded) = secret["data"].get(key).and_then(Value::as_str) else {
-        return Some(FieldError::required(&path, ""));
-    };
-    let decoded = BASE64.decode(encoded).unwrap_or_default();
+fn check_json(entry: &Place<'_, '_>, faults: &mut Faults) {
+    if !entry.is_set() {
+        faults.push(entry.required(""));
+        return;
+    }
+    let decoded = BASE64.decode(entry.text()).unwrap_or_default();
     let why = match read_body(&decoded) {
         Err(error) => error.to_string(),
-        Ok(read) if read.value.is_object() || read.value.is_null() => return None,
+        Ok(read) if read.value.is_object() || read.value.is_null() => return,
         Ok(read) => format!(
             "json: cannot unmarshal {} into Go value of type map[string]interface {{}}",
             json_type(&read.value)
         ),
     };
-    Some(FieldError::invalid(&path, "<secret contents redacted>", why))
+    faults.push(entry.invalid_for("<secret contents redacted>", why));
 }
 
 /// What changed of an object that says it never will.
-fn frozen_faults(object: &Value, live: &Value, fields: &[&str]) -> Vec<FieldError> {
-    if live["immutable"] != true {
-        return Vec::new();
+fn check_frozen(change: &Change<'_>, fields: &[&str], faults: &mut Faults) {
+    if !change.live.field("immutable").is_true() {
+        return;
     }
-    let changed = fields.iter().filter(|name| object.get(name) != live.get(name));
-    let why = "field is immutable when `immutable` is set";
-    changed
-        .map(|name| FieldError::forbidden(&FieldPath::new(name), why))
-        .collect()
+    for name in fields {
+        let (new, live) = (change.new.field(name), change.live.field(name));
+        if new.value() != live.value() {
+            faults.push(new.forbidden("field is immutable when `immutable` is set"));
+        }
+    }
 }

@@ -1,4 +1,4 @@
-//! Filling in what a client left open: the defaults that the schema states, for every kind, and the two small steps
+//! Filling in what a client left open: the defaults that the schema states, for every kind, and the small steps
 //! of which the defaults of single kinds are made.
 //!
 //! A field that is set stays as it is, and so does one that is set to nothing where nothing is a value.
@@ -14,6 +14,17 @@ pub(super) fn fill(object: &mut Value, name: &str, value: impl Into<Value>) {
         return;
     };
     if fields.get(name).is_none_or(Value::is_null) {
+        fields.insert(name.to_owned(), value.into());
+    }
+}
+
+/// Sets a field of an object unless it is set to something; here an empty text is nothing.
+pub(super) fn fill_empty(object: &mut Value, name: &str, value: impl Into<Value>) {
+    let Some(fields) = object.as_object_mut() else {
+        return;
+    };
+    let is_unset = |value: &Value| value.is_null() || value == "";
+    if fields.get(name).is_none_or(is_unset) {
         fields.insert(name.to_owned(), value.into());
     }
 }

@@ -1,11 +1,9 @@
 //! Pod disruption budgets: how many pods may be missing.
 
-use serde_json::Value;
-use watchkeeper_meta::validation::label_selector;
-use watchkeeper_meta::{BadValue, FieldError, FieldPath};
+use std::collections::HashSet;
 
-use super::check::{one_of, text};
-use super::formats::not_negative;
+use super::go_structs;
+use super::place::{Faults, Place};
 use super::{Hooks, PLAIN};
 use crate::update::Part;
 
@@ -18,69 +16,39 @@ const COUNTS: &[&str] = &[
 ];
 
 pub(super) const HOOKS: Hooks = Hooks {
-    faults,
-    update_faults: |part, budget, _| {
-        let mut faults = Vec::new();
-        if part == Part::Status {
-            for name in COUNTS {
-                let path = FieldPath::new("status").child(name);
-                not_negative(&mut faults, &path, &budget["status"][name]);
-            }
+    check: |budget, faults| check(&budget.field("spec"), faults),
+    check_change: |change, faults| {
+        if change.part == Part::Status {
+            check_status(&change.new.field("status"), faults);
         }
-        faults
     },
     ..PLAIN
 };
 
-fn faults(budget: &Value) -> Vec<FieldError> {
-    let spec = FieldPath::new("spec");
-    let mut faults = Vec::new();
-    let field = |name: &str| budget["spec"].get(name);
-    if field("minAvailable").is_some() && field("maxUnavailable").is_some() {
-        let why = "minAvailable and maxUnavailable cannot be both set";
-        faults.push(FieldError {
-            value: BadValue::Printed(shown(budget)),
-            ..FieldError::invalid(&spec, Value::Null, why)
-        });
+fn check(spec: &Place<'_, '_>, faults: &mut Faults) {
+    let (least, most) = (spec.field("minAvailable"), spec.field("maxUnavailable"));
+    if least.is_set() && most.is_set() {
+        let shown = go_structs::structure("PodDisruptionBudgetSpec", spec.value());
+        faults.push(spec.invalid_in_go(shown, "minAvailable and maxUnavailable cannot be both set"));
     }
-    for name in ["minAvailable", "maxUnavailable"] {
-        if let Some(share) = field(name) {
-            share_faults(share, &spec.child(name), &mut faults);
+    for share in [least, most] {
+        share.must_be_number_or_percent(faults);
+        share.must_be_at_most_all(faults);
+    }
+    spec.field("selector").must_select(faults);
+    spec.field("unhealthyPodEvictionPolicy")
+        .may_be_one_of(&["AlwaysAllow", "IfHealthyBudget"], faults);
+}
+
+fn check_status(status: &Place<'_, '_>, faults: &mut Faults) {
+    let mut types = HashSet::new();
+    for condition in status.field("conditions").items() {
+        let kind = condition.field("type");
+        if !types.insert(kind.text()) {
+            faults.push(kind.duplicate());
         }
     }
-    if let Some(selector) = field("selector") {
-        faults.extend(label_selector(selector, &spec.child("selector")));
-    }
-    let policy = text(budget, "/spec/unhealthyPodEvictionPolicy");
-    if !policy.is_empty() {
-        let path = spec.child("unhealthyPodEvictionPolicy");
-        one_of(&mut faults, &path, policy, &["AlwaysAllow", "IfHealthyBudget"]);
-    }
-    faults
-}
-
-/// The spec as Kubernetes shows a struct of its own.
-fn shown(budget: &Value) -> String {
-    let field = |name: &str| budget["spec"].get(name).cloned().unwrap_or_default();
-    format!(
-        r#"{{"MinAvailable":{},"Selector":{},"MaxUnavailable":{},"UnhealthyPodEvictionPolicy":{}}}"#,
-        field("minAvailable"),
-        field("selector"),
-        field("maxUnavailable"),
-        field("unhealthyPodEvictionPolicy")
-    )
-}
-
-/// A number of pods, or a percentage of all.
-fn share_faults(share: &Value, path: &FieldPath, faults: &mut Vec<FieldError>) {
-    let Some(text) = share.as_str() else {
-        return not_negative(faults, path, share);
-    };
-    let digits = text.strip_suffix('%').unwrap_or_default();
-    if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
-        let why = "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', regex used for validation is '[0-9]+%')";
-        faults.push(FieldError::invalid(path, text, why));
-    } else if digits.parse::<u64>().is_ok_and(|percent| percent > 100) {
-        faults.push(FieldError::invalid(path, text, "must not be greater than 100%"));
+    for name in COUNTS {
+        status.field(name).must_not_be_negative(faults);
     }
 }

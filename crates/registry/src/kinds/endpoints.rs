@@ -1,35 +1,32 @@
 //! Where the pods behind a service can be reached: endpoints, and the slices that replace them.
 
-use std::net::IpAddr;
+use std::collections::HashSet;
 
-use serde_json::Value;
-use watchkeeper_meta::validation::{dns1123_label, dns1123_subdomain, qualified_name};
-use watchkeeper_meta::{FieldError, FieldPath};
+use watchkeeper_meta::validation::{dns1123_label, dns1123_subdomain, label_value, labels, qualified_name};
 
-use super::check::{immutable, ip, items, not_local, one_of, port, required, set_default, text};
-use super::defaulting::items_mut;
-use super::formats::each;
+use super::defaulting::{fill_empty, items_mut};
+use super::formats::{PROTOCOLS, check_not_local, parse_ip};
+use super::place::{Faults, Place};
 use super::{Hooks, PLAIN};
 
-const PROTOCOLS: &[&str] = &["SCTP", "TCP", "UDP"];
 const MAX_ENDPOINTS: usize = 1000;
 const MAX_ADDRESSES: usize = 100;
 const MAX_PORTS: usize = 20_000;
+const MAX_TOPOLOGY_LABELS: usize = 16;
+const MAX_HINTS: usize = 8;
+const ADDRESS_TYPES: &[&str] = &["FQDN", "IPv4", "IPv6"];
 
 pub(super) const ENDPOINTS: Hooks = Hooks {
     default: |endpoints| {
         for subset in items_mut(endpoints, "subsets") {
             for port in items_mut(subset, "ports") {
-                set_default(port, "protocol", "TCP");
+                fill_empty(port, "protocol", "TCP");
             }
         }
     },
-    faults: |endpoints| {
-        let mut faults = Vec::new();
-        for (index, subset) in items(endpoints, "/subsets").enumerate() {
-            subset_faults(subset, &FieldPath::new("subsets").index(index), &mut faults);
-        }
-        faults
+    check: |endpoints, faults| {
+        let subsets = endpoints.field("subsets");
+        subsets.items().for_each(|subset| check_subset(&subset, faults));
     },
     ..PLAIN
 };
@@ -37,163 +34,162 @@ pub(super) const ENDPOINTS: Hooks = Hooks {
 pub(super) const SLICE: Hooks = Hooks {
     default: |slice| {
         for port in items_mut(slice, "ports") {
-            set_default(port, "name", "");
-            set_default(port, "protocol", "TCP");
+            fill_empty(port, "name", "");
+            fill_empty(port, "protocol", "TCP");
         }
     },
-    faults: slice_faults,
-    update_faults: |_, slice, live| {
-        let (name, mut faults) = ("addressType", Vec::new());
-        immutable(&mut faults, &FieldPath::new(name), &slice[name], &live[name]);
-        faults
+    check: check_slice,
+    check_change: |change, faults| {
+        let (new, live) = (change.new.field("addressType"), change.live.field("addressType"));
+        new.must_stay(&live, faults);
     },
     ..PLAIN
 };
 
-fn subset_faults(subset: &Value, path: &FieldPath, faults: &mut Vec<FieldError>) {
-    let names = ["addresses", "notReadyAddresses"];
-    let is_empty = |name: &&str| items(subset, &format!("/{name}")).next().is_none();
-    if names.iter().all(is_empty) {
-        let why = "must specify `addresses` or `notReadyAddresses`";
-        faults.push(FieldError::required(path, why));
+fn check_subset(subset: &Place<'_, '_>, faults: &mut Faults) {
+    let lists = ["addresses", "notReadyAddresses"].map(|name| subset.field(name));
+    if lists.iter().all(|list| list.len() == 0) {
+        faults.push(subset.required("must specify `addresses` or `notReadyAddresses`"));
     }
-    for name in names {
-        for (index, address) in items(subset, &format!("/{name}")).enumerate() {
-            address_faults(address, &path.child(name).index(index), faults);
+    for list in lists {
+        list.items().for_each(|address| check_address(&address, faults));
+    }
+    let ports = subset.field("ports");
+    for port in ports.items() {
+        check_port(&port, ports.len() > 1, faults);
+    }
+}
+
+fn check_address(address: &Place<'_, '_>, faults: &mut Faults) {
+    let ip = address.field("ip");
+    ip.must_be_ip(faults);
+    address.field("hostname").may_keep(dns1123_label, faults);
+    let node = address.field("nodeName");
+    if node.is_set() {
+        node.must_keep(dns1123_subdomain, faults);
+    }
+    check_reachable(&ip, faults);
+}
+
+/// Two checks of Kubernetes stumble over a text that is no address.
+fn check_reachable(ip: &Place<'_, '_>, faults: &mut Faults) {
+    match parse_ip(ip.text()) {
+        Ok(address) => check_not_local(ip, address, faults),
+        Err(_) => faults.push(ip.invalid_for(ip.text(), "must be a valid IP address")),
+    }
+}
+
+fn check_port(entry: &Place<'_, '_>, needs_name: bool, faults: &mut Faults) {
+    let name = entry.field("name");
+    match needs_name {
+        true => name.must_be_set_and_keep(dns1123_label, faults),
+        false => name.may_keep(dns1123_label, faults),
+    }
+    entry.field("port").must_be_port(faults);
+    entry.field("protocol").must_be_one_of(PROTOCOLS, faults);
+    check_app_protocol(entry, faults);
+}
+
+fn check_app_protocol(entry: &Place<'_, '_>, faults: &mut Faults) {
+    let protocol = entry.field("appProtocol");
+    if protocol.is_set() {
+        protocol.must_keep(qualified_name, faults);
+    }
+}
+
+fn check_slice(slice: &Place<'_, '_>, faults: &mut Faults) {
+    let kind = slice.field("addressType");
+    kind.must_be_one_of(ADDRESS_TYPES, faults);
+    let endpoints = slice.field("endpoints");
+    match endpoints.len() > MAX_ENDPOINTS {
+        true => faults.push(endpoints.too_many(MAX_ENDPOINTS)),
+        false => {
+            let endpoints = endpoints.items();
+            endpoints.for_each(|endpoint| check_endpoint(&endpoint, kind.text(), faults));
         }
     }
-    let ports: Vec<&Value> = items(subset, "/ports").collect();
-    for (index, entry) in ports.iter().enumerate() {
-        port_faults(entry, ports.len() > 1, &path.child("ports").index(index), faults);
-    }
+    check_slice_ports(&slice.field("ports"), faults);
 }
 
-fn address_faults(address: &Value, path: &FieldPath, faults: &mut Vec<FieldError>) {
-    let stated = text(address, "/ip");
-    let parsed = ip(faults, &path.child("ip"), stated);
-    let host = text(address, "/hostname");
-    if !host.is_empty() {
-        each(faults, &path.child("hostname"), host, dns1123_label(host));
+fn check_endpoint(endpoint: &Place<'_, '_>, kind: &str, faults: &mut Faults) {
+    let addresses = endpoint.field("addresses");
+    if addresses.len() == 0 {
+        faults.push(addresses.required("must contain at least 1 address"));
+    } else if addresses.len() > MAX_ADDRESSES {
+        faults.push(addresses.too_many(MAX_ADDRESSES));
     }
-    if let Some(node) = address.get("nodeName").and_then(Value::as_str) {
-        each(faults, &path.child("nodeName"), node, dns1123_subdomain(node));
-    }
-    match parsed {
-        Some(address) => not_local(faults, &path.child("ip"), address),
-        // Two checks of Kubernetes stumble over the same text.
-        None => each(faults, &path.child("ip"), stated, ["must be a valid IP address"]),
-    }
-}
-
-fn port_faults(entry: &Value, needs_name: bool, path: &FieldPath, faults: &mut Vec<FieldError>) {
-    let name = text(entry, "/name");
-    if needs_name {
-        required(faults, &path.child("name"), name);
-    }
-    if !name.is_empty() {
-        each(faults, &path.child("name"), name, dns1123_label(name));
-    }
-    port(
-        faults,
-        &path.child("port"),
-        entry["port"].as_i64().unwrap_or_default(),
-    );
-    one_of(
-        faults,
-        &path.child("protocol"),
-        text(entry, "/protocol"),
-        PROTOCOLS,
-    );
-    app_protocol_faults(entry, path, faults);
-}
-
-fn app_protocol_faults(entry: &Value, path: &FieldPath, faults: &mut Vec<FieldError>) {
-    if let Some(protocol) = entry.get("appProtocol").and_then(Value::as_str) {
-        each(
-            faults,
-            &path.child("appProtocol"),
-            protocol,
-            qualified_name(protocol),
-        );
-    }
-}
-
-fn slice_faults(slice: &Value) -> Vec<FieldError> {
-    let mut faults = Vec::new();
-    let kind = text(slice, "/addressType");
-    let path = FieldPath::new("addressType");
-    match kind {
-        "" => faults.push(FieldError::required(&path, "")),
-        kind => one_of(&mut faults, &path, kind, &["FQDN", "IPv4", "IPv6"]),
-    }
-    let endpoints: Vec<&Value> = items(slice, "/endpoints").collect();
-    let path = FieldPath::new("endpoints");
-    if endpoints.len() > MAX_ENDPOINTS {
-        faults.push(FieldError::too_many(&path, endpoints.len(), MAX_ENDPOINTS));
-    } else {
-        for (index, endpoint) in endpoints.iter().enumerate() {
-            endpoint_faults(endpoint, kind, &path.index(index), &mut faults);
-        }
-    }
-    slice_port_faults(slice, &FieldPath::new("ports"), &mut faults);
-    faults
-}
-
-fn endpoint_faults(endpoint: &Value, kind: &str, path: &FieldPath, faults: &mut Vec<FieldError>) {
-    let addresses: Vec<&str> = items(endpoint, "/addresses").filter_map(Value::as_str).collect();
-    let at = path.child("addresses");
-    match addresses.len() {
-        0 => faults.push(FieldError::required(&at, "must contain at least 1 address")),
-        count if count > MAX_ADDRESSES => faults.push(FieldError::too_many(&at, count, MAX_ADDRESSES)),
-        _ => {}
-    }
-    for (index, address) in addresses.iter().enumerate() {
-        let at = at.index(index);
+    for address in addresses.items() {
         match kind {
-            "IPv4" | "IPv6" => {
-                let parsed = ip(faults, &at, address);
-                if parsed.is_some_and(|parsed| parsed.is_ipv4() != (kind == "IPv4")) {
-                    each(faults, &at, address, [format!("must be an {kind} address")]);
-                }
-                if let Some(parsed) = parsed {
-                    not_local(faults, &at, IpAddr::to_canonical(&parsed));
-                }
-            }
-            "FQDN" => each(faults, &at, address, dns1123_subdomain(address)),
+            "IPv4" | "IPv6" => check_address_of(&address, kind, faults),
+            "FQDN" => address.must_keep(dns1123_subdomain, faults),
             _ => {}
         }
     }
-    if let Some(host) = endpoint.get("hostname").and_then(Value::as_str) {
-        each(faults, &path.child("hostname"), host, dns1123_label(host));
+    let node = endpoint.field("nodeName");
+    if node.is_set() {
+        node.must_keep(dns1123_subdomain, faults);
+    }
+    let topology = endpoint.field("deprecatedTopology");
+    if topology.len() > MAX_TOPOLOGY_LABELS {
+        faults.push(topology.too_many(MAX_TOPOLOGY_LABELS));
+    }
+    if topology.is_set() {
+        faults.extend(labels(topology.value(), &topology.path()));
+    }
+    let host = endpoint.field("hostname");
+    if host.is_set() {
+        host.must_keep(dns1123_label, faults);
+    }
+    check_hints(&endpoint.field("hints"), faults);
+}
+
+/// An address of the family that all of a slice have.
+fn check_address_of(address: &Place<'_, '_>, kind: &str, faults: &mut Faults) {
+    let parsed = address.must_be_ip(faults);
+    if parsed.is_some_and(|parsed| parsed.is_ipv4() != (kind == "IPv4")) {
+        faults.push(address.invalid(format!("must be an {kind} address")));
+    }
+    check_reachable(address, faults);
+}
+
+fn check_hints(hints: &Place<'_, '_>, faults: &mut Faults) {
+    for (name, rule) in [
+        ("forZones", label_value as fn(&str) -> Vec<String>),
+        ("forNodes", dns1123_subdomain),
+    ] {
+        let places = hints.field(name);
+        if places.len() > MAX_HINTS {
+            faults.push(places.too_many(MAX_HINTS));
+            continue;
+        }
+        let mut names = HashSet::new();
+        for place in places.items() {
+            let name = place.field("name");
+            if !names.insert(name.text()) {
+                faults.push(name.duplicate());
+            }
+            name.must_keep(rule, faults);
+        }
     }
 }
 
-fn slice_port_faults(slice: &Value, path: &FieldPath, faults: &mut Vec<FieldError>) {
-    let ports: Vec<&Value> = items(slice, "/ports").collect();
+fn check_slice_ports(ports: &Place<'_, '_>, faults: &mut Faults) {
     if ports.len() > MAX_PORTS {
-        faults.push(FieldError::too_many(path, ports.len(), MAX_PORTS));
+        faults.push(ports.too_many(MAX_PORTS));
         return;
     }
-    let mut names: Vec<&str> = Vec::new();
-    for (index, entry) in ports.iter().enumerate() {
-        let path = path.index(index);
-        let name = text(entry, "/name");
-        if !name.is_empty() {
-            each(faults, &path.child("name"), name, dns1123_label(name));
+    let mut names = HashSet::new();
+    for entry in ports.items() {
+        let name = entry.field("name");
+        name.may_keep(dns1123_label, faults);
+        if !names.insert(name.text()) {
+            faults.push(name.duplicate());
         }
-        if names.contains(&name) {
-            faults.push(FieldError::duplicate(&path.child("name"), name));
+        entry.field("protocol").must_be_one_of(PROTOCOLS, faults);
+        let number = entry.field("port");
+        if number.is_set() {
+            number.must_be_port(faults);
         }
-        names.push(name);
-        one_of(
-            faults,
-            &path.child("protocol"),
-            text(entry, "/protocol"),
-            PROTOCOLS,
-        );
-        if let Some(number) = entry.get("port").and_then(Value::as_i64) {
-            port(faults, &path.child("port"), number);
-        }
-        app_protocol_faults(entry, &path, faults);
+        check_app_protocol(&entry, faults);
     }
 }

@@ -1,35 +1,22 @@
 //! Events, in both versions. Core events without an exact time are checked as leniently as they ever were.
 
-use serde_json::Value;
 use watchkeeper_meta::validation::{dns1123_subdomain, qualified_name};
-use watchkeeper_meta::{FieldError, FieldPath};
 
-use super::check::{immutable, required, text};
-use super::formats::each;
-use super::{Hooks, PLAIN};
-use crate::metadata;
+use super::place::{Faults, Place};
+use super::{Change, Hooks, PLAIN};
 
 const MAX_TEXT: usize = 128;
 const MAX_NOTE: usize = 1024;
 
 pub(super) const CORE: Hooks = Hooks {
-    faults: |event| lenient_faults(event, &CORE_NAMES),
+    check: |event, faults| check_leniently(event, &CORE_NAMES, faults),
     ..PLAIN
 };
 
 pub(super) const EVENTS: Hooks = Hooks {
-    faults: |event| {
-        let mut faults = lenient_faults(event, &EVENTS_NAMES);
-        faults.extend(strict_faults(event));
-        faults
-    },
-    update_faults: |_, event, live| {
-        let mut faults = Vec::new();
-        for (name, core_name) in FROZEN {
-            immutable(&mut faults, &FieldPath::new(core_name), &event[name], &live[name]);
-        }
-        faults
-    },
+    check: |event, faults| check_leniently(event, &EVENTS_NAMES, faults),
+    check_new: check_strictly,
+    check_change,
     ..PLAIN
 };
 
@@ -61,83 +48,105 @@ const FROZEN: &[(&str, &str)] = &[
     ("deprecatedLastTimestamp", "lastTimestamp"),
     ("deprecatedCount", "count"),
     ("type", "type"),
+    ("eventTime", "eventTime"),
     ("action", "action"),
     ("related", "related"),
     ("reportingController", "reportingController"),
     ("reportingInstance", "reportingInstance"),
 ];
 
-fn lenient_faults(event: &Value, names: &Names) -> Vec<FieldError> {
-    let mut faults = Vec::new();
-    let namespace = metadata::text(event, "namespace");
-    let about = text(&event[names.object], "/namespace");
-    let agrees = match (event["eventTime"].is_null(), about) {
-        (true, "") => matches!(namespace, "" | "default"),
-        (true, about) => about == namespace,
-        (false, "") => matches!(namespace, "default" | "kube-system"),
-        (false, _) => true,
+fn check_leniently(event: &Place<'_, '_>, names: &Names, faults: &mut Faults) {
+    let metadata = event.field("metadata");
+    let namespace = metadata.field("namespace").text();
+    let has_time = event.field("eventTime").is_set();
+    let about = event.field(names.object);
+    let agrees = match (has_time, about.field("namespace").text()) {
+        (false, "") => matches!(namespace, "" | "default"),
+        (false, about) => about == namespace,
+        (true, "") => matches!(namespace, "default" | "kube-system"),
+        (true, _) => true,
     };
     if !agrees {
-        let path = FieldPath::new("involvedObject").child("namespace");
-        each(&mut faults, &path, about, ["does not match event.namespace"]);
+        let place = about.known_as("involvedObject");
+        let place = place.field("namespace");
+        faults.push(place.invalid_for(place.text(), "does not match event.namespace"));
     }
-    if !event["eventTime"].is_null() {
-        exact_faults(event, names, &mut faults);
+    if has_time {
+        check_exactly(event, names, faults);
     }
-    each(
-        &mut faults,
-        &FieldPath::new("namespace"),
-        namespace,
-        dns1123_subdomain(namespace),
-    );
-    faults
+    let place = event.field("namespace");
+    let reasons = dns1123_subdomain(namespace).into_iter();
+    faults.extend(reasons.map(|why| place.invalid_for(namespace, why)));
 }
 
 /// An event with an exact time says who reports what.
-fn exact_faults(event: &Value, names: &Names, faults: &mut Vec<FieldError>) {
-    let field = |name: &str| text(event, &format!("/{name}"));
-    let controller = field(names.controller);
-    let path = FieldPath::new(names.controller);
-    required(faults, &path, controller);
-    each(faults, &path, controller, qualified_name(controller));
+fn check_exactly(event: &Place<'_, '_>, names: &Names, faults: &mut Faults) {
+    let controller = event.field(names.controller).known_as("reportingController");
+    controller.must_be_set(faults);
+    let reasons = qualified_name(controller.text()).into_iter();
+    faults.extend(reasons.map(|why| controller.invalid_for(controller.text(), why)));
     for name in ["reportingInstance", "action", "reason"] {
-        required(faults, &FieldPath::new(name), field(name));
-        at_most(faults, name, field(name), MAX_TEXT);
+        let field = event.field(name);
+        field.must_be_set(faults);
+        check_length(&field, MAX_TEXT, faults);
     }
-    at_most(faults, "message", field(names.note), MAX_NOTE);
+    let note = event.field(names.note).known_as("message");
+    check_length(&note, MAX_NOTE, faults);
 }
 
-fn at_most(faults: &mut Vec<FieldError>, name: &str, value: &str, max: usize) {
-    if value.len() > max {
-        let why = format!("can have at most {max} characters");
-        faults.push(FieldError::invalid(&FieldPath::new(name), "", why));
+fn check_length(text: &Place<'_, '_>, max: usize, faults: &mut Faults) {
+    if text.text().len() > max {
+        faults.push(text.invalid_for("", format!("can have at most {max} characters")));
     }
 }
 
-fn strict_faults(event: &Value) -> Vec<FieldError> {
-    let mut faults = Vec::new();
-    if event["eventTime"].is_null() {
-        faults.push(FieldError::required(&FieldPath::new("eventTime"), ""));
+/// What a new event of the newer version must say, and what it leaves to the older.
+fn check_strictly(event: &Place<'_, '_>, faults: &mut Faults) {
+    check_series(event, faults);
+    let time = event.field("eventTime");
+    if !time.is_set() {
+        faults.push(time.required(""));
     }
-    let kind = text(event, "/type");
-    if !matches!(kind, "Normal" | "Warning") {
-        let why = format!("has invalid value: {kind}");
-        faults.push(FieldError::invalid(&FieldPath::new("type"), "", why));
+    let kind = event.field("type");
+    if !matches!(kind.text(), "Normal" | "Warning") {
+        faults.push(kind.invalid_for("", format!("has invalid value: {}", kind.text())));
     }
-    let is_set = |name: &str| match &event[name] {
-        Value::Null => false,
-        Value::Object(fields) => !fields.is_empty(),
-        value => value.as_i64() != Some(0),
-    };
     for (name, core_name) in [
         ("deprecatedFirstTimestamp", "firstTimestamp"),
         ("deprecatedLastTimestamp", "lastTimestamp"),
         ("deprecatedCount", "count"),
         ("deprecatedSource", "source"),
     ] {
-        if is_set(name) {
-            each(&mut faults, &FieldPath::new(core_name), "", ["needs to be unset"]);
+        let field = event.field(name);
+        let is_empty = field.value().as_object().is_some_and(serde_json::Map::is_empty);
+        if field.is_set() && !is_empty && field.value() != 0 {
+            let field = field.known_as(core_name);
+            faults.push(field.invalid_for("", "needs to be unset"));
         }
     }
-    faults
+}
+
+fn check_series(event: &Place<'_, '_>, faults: &mut Faults) {
+    let series = event.field("series");
+    if !series.is_set() {
+        return;
+    }
+    if series.field("count").number() < 2 {
+        faults.push(series.field("count").invalid_for("", "should be at least 2"));
+    }
+    let seen = series.field("lastObservedTime");
+    if !seen.is_set() {
+        faults.push(seen.required(""));
+    }
+}
+
+fn check_change(change: &Change<'_>, faults: &mut Faults) {
+    let (new, live) = (&change.new, &change.live);
+    if new.field("series").value() != live.field("series").value() {
+        check_series(new, faults);
+    }
+    for (name, core_name) in FROZEN {
+        let (field, before) = (new.field(name).known_as(core_name), live.field(name));
+        field.must_stay(&before, faults);
+    }
 }

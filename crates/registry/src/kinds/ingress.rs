@@ -3,20 +3,33 @@
 use std::net::IpAddr;
 
 use serde_json::Value;
-use watchkeeper_meta::validation::{dns1035_label, dns1123_subdomain};
+use watchkeeper_meta::validation::{dns1035_label, dns1123_label, dns1123_subdomain, path_segment_name};
 use watchkeeper_meta::{FieldError, FieldPath};
 
-use super::check::{immutable, items, one_of, port, port_name, required, text};
-use super::formats::{domain_prefixed_path, each};
+use super::defaulting::{fill_empty, object_mut};
+use super::formats::{check_domain_prefixed_path, port_name, wildcard_domain};
+use super::place::{Faults, Place};
 use super::{Hooks, PLAIN};
 use crate::update::Part;
 
 /// How the class was named before there was a field for it.
 const CLASS_ANNOTATION: &str = "kubernetes.io/ingress.class";
 const MAX_CONTROLLER_LENGTH: usize = 250;
+const PATH_TYPES: &[&str] = &["Exact", "ImplementationSpecific", "Prefix"];
+const SCOPES: &[&str] = &["Cluster", "Namespace"];
 
 pub(super) const INGRESS: Hooks = Hooks {
-    faults,
+    check: |ingress, faults| check(&ingress.field("spec"), faults),
+    check_new: check_class_annotation,
+    check_change: |change, faults| {
+        if change.part == Part::Status {
+            let status = change.new.field("status");
+            let balancer = status.field("loadBalancer");
+            for point in balancer.field("ingress").items() {
+                check_point(&point, faults);
+            }
+        }
+    },
     warn: |ingress, live, warnings| {
         let class = |object: &Value| object["metadata"]["annotations"].get(CLASS_ANNOTATION).cloned();
         if class(ingress).is_some() && live.and_then(class) != class(ingress) {
@@ -29,173 +42,194 @@ pub(super) const INGRESS: Hooks = Hooks {
 };
 
 pub(super) const CLASS: Hooks = Hooks {
-    faults: |class| {
-        let path = FieldPath::new("spec").child("controller");
-        let controller = text(class, "/spec/controller");
-        let mut faults = Vec::new();
-        if controller.len() > MAX_CONTROLLER_LENGTH {
-            faults.push(FieldError::too_long(&path, MAX_CONTROLLER_LENGTH));
+    default: |class| {
+        if let Some(spec) = object_mut(class, "spec")
+            && let Some(parameters) = object_mut(spec, "parameters")
+        {
+            fill_empty(parameters, "scope", "Cluster");
         }
-        domain_prefixed_path(&mut faults, &path, controller);
-        faults
     },
-    update_faults: |part, class, live| {
-        let mut faults = Vec::new();
-        let controller = |object: &Value| object["spec"]["controller"].clone();
-        if part != Part::Status {
-            let path = FieldPath::new("spec").child("controller");
-            immutable(&mut faults, &path, &controller(class), &controller(live));
+    check: |class, faults| {
+        let spec = class.field("spec");
+        let controller = spec.field("controller");
+        if controller.text().len() > MAX_CONTROLLER_LENGTH {
+            faults.push(controller.too_long(MAX_CONTROLLER_LENGTH));
         }
-        faults
+        check_domain_prefixed_path(&controller, faults);
+        check_parameters(&spec.field("parameters"), faults);
     },
+    check_change: |change, faults| {
+        let (new, live) = (change.new.field("spec"), change.live.field("spec"));
+        new.field("controller")
+            .must_stay(&live.field("controller"), faults);
+    },
+    change_first: true,
     ..PLAIN
 };
 
-fn faults(ingress: &Value) -> Vec<FieldError> {
-    let spec = FieldPath::new("spec");
-    let mut faults = Vec::new();
-    let backend = ingress.pointer("/spec/defaultBackend");
-    if items(ingress, "/spec/rules").next().is_none() && backend.is_none() {
-        let why = "either `defaultBackend` or `rules` must be specified";
-        faults.push(FieldError::invalid(&spec, Value::Null, why));
+/// The class has one name, however it is named.
+fn check_class_annotation(ingress: &Place<'_, '_>, faults: &mut Faults) {
+    let annotation = ingress.value()["metadata"]["annotations"][CLASS_ANNOTATION].as_str();
+    let class = ingress.value()["spec"]["ingressClassName"].as_str();
+    if let (Some(annotation), Some(class)) = (annotation, class)
+        && annotation != class
+    {
+        // Kubernetes leaves the metadata out of the path.
+        let path = FieldPath::new("annotations").child(CLASS_ANNOTATION);
+        let why = "must match `ingressClassName` when both are specified";
+        faults.push(FieldError::invalid(&path, annotation, why));
     }
-    if let Some(backend) = backend {
-        backend_faults(backend, &spec.child("defaultBackend"), &mut faults);
-    }
-    for (index, rule) in items(ingress, "/spec/rules").enumerate() {
-        rule_faults(rule, &spec.child("rules").index(index), &mut faults);
-    }
-    for (index, tls) in items(ingress, "/spec/tls").enumerate() {
-        tls_faults(tls, &spec.child("tls").index(index), &mut faults);
-    }
-    let class = text(ingress, "/spec/ingressClassName");
-    if ingress.pointer("/spec/ingressClassName").is_some() {
-        let path = spec.child("ingressClassName");
-        each(&mut faults, &path, class, dns1123_subdomain(class));
-    }
-    faults
 }
 
-fn rule_faults(rule: &Value, path: &FieldPath, faults: &mut Vec<FieldError>) {
-    let host = text(rule, "/host");
-    if !host.is_empty() {
-        let path = path.child("host");
-        if host.parse::<IpAddr>().is_ok() {
-            each(faults, &path, host, ["must be a DNS name, not an IP address"]);
+fn check(spec: &Place<'_, '_>, faults: &mut Faults) {
+    let (backend, rules) = (spec.field("defaultBackend"), spec.field("rules"));
+    if rules.len() == 0 && !backend.is_set() {
+        let why = "either `defaultBackend` or `rules` must be specified";
+        faults.push(spec.invalid_for(Value::Null, why));
+    }
+    if backend.is_set() {
+        check_backend(&backend, faults);
+    }
+    for rule in rules.items() {
+        check_rule(&rule, faults);
+    }
+    for tls in spec.field("tls").items() {
+        for host in tls.field("hosts").items() {
+            check_host(&host, faults);
         }
-        host_faults(host, &path, faults);
+        tls.field("secretName").may_keep(dns1123_subdomain, faults);
     }
-    let Some(http) = rule.get("http").filter(|http| http.is_object()) else {
+    let class = spec.field("ingressClassName");
+    if class.is_set() {
+        class.must_keep(dns1123_subdomain, faults);
+    }
+}
+
+fn check_rule(rule: &Place<'_, '_>, faults: &mut Faults) {
+    let host = rule.field("host");
+    if !host.text().is_empty() {
+        check_not_ip(&host, faults);
+        check_host(&host, faults);
+    }
+    let http = rule.field("http");
+    if !http.is_set() {
         return;
-    };
-    let path = path.child("http").child("paths");
-    if items(http, "/paths").next().is_none() {
-        faults.push(FieldError::required(&path, ""));
     }
-    for (index, entry) in items(http, "/paths").enumerate() {
-        path_faults(entry, &path.index(index), faults);
+    let paths = http.field("paths");
+    if paths.len() == 0 {
+        faults.push(paths.required(""));
+    }
+    paths.items().for_each(|path| check_path(&path, faults));
+}
+
+fn check_not_ip(host: &Place<'_, '_>, faults: &mut Faults) {
+    if host.text().parse::<IpAddr>().is_ok() {
+        faults.push(host.invalid("must be a DNS name, not an IP address"));
     }
 }
 
 /// A host, or all hosts of a domain.
-fn host_faults(host: &str, path: &FieldPath, faults: &mut Vec<FieldError>) {
-    if !host.contains('*') {
-        return each(faults, path, host, dns1123_subdomain(host));
-    }
-    let is_wildcard = host
-        .strip_prefix("*.")
-        .is_some_and(|domain| dns1123_subdomain(domain).is_empty());
-    if !is_wildcard {
-        let why = r"a wildcard DNS-1123 subdomain must start with '*.', followed by a valid DNS subdomain, which must consist of lower case alphanumeric characters, '-' or '.' and end with an alphanumeric character (e.g. '*.example.com', regex used for validation is '\*\.[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
-        each(faults, path, host, [why]);
+fn check_host(host: &Place<'_, '_>, faults: &mut Faults) {
+    match host.text().contains('*') {
+        true => host.must_keep(wildcard_domain, faults),
+        false => host.must_keep(dns1123_subdomain, faults),
     }
 }
 
-fn path_faults(entry: &Value, path: &FieldPath, faults: &mut Vec<FieldError>) {
-    let (url, url_path) = (text(entry, "/path"), path.child("path"));
-    let mut refuse = |why: String| faults.push(FieldError::invalid(&url_path, url, why));
-    match text(entry, "/pathType") {
-        "" => {
-            faults.push(FieldError::required(
-                &path.child("pathType"),
-                "pathType must be specified",
-            ));
-            return;
-        }
+fn check_path(entry: &Place<'_, '_>, faults: &mut Faults) {
+    let (kind, path) = (entry.field("pathType"), entry.field("path"));
+    let mut refuse = |why: String| faults.push(path.invalid_for(path.text(), why));
+    match kind.text() {
         "Exact" | "Prefix" => {
-            if !url.starts_with('/') {
+            if !path.text().starts_with('/') {
                 refuse("must be an absolute path".to_owned());
             }
             for part in ["//", "/./", "/../", "%2f", "%2F"] {
-                if url.contains(part) {
+                if path.text().contains(part) {
                     refuse(format!("must not contain '{part}'"));
                 }
             }
             for end in ["/..", "/."] {
-                if url.ends_with(end) {
+                if path.text().ends_with(end) {
                     refuse(format!("cannot end with '{end}'"));
                 }
             }
         }
-        "ImplementationSpecific" if !url.is_empty() && !url.starts_with('/') => {
-            refuse("must be an absolute path".to_owned());
+        "ImplementationSpecific" => {
+            if !path.text().is_empty() && !path.text().starts_with('/') {
+                refuse("must be an absolute path".to_owned());
+            }
         }
-        other => {
-            let known = ["Exact", "ImplementationSpecific", "Prefix"];
-            one_of(faults, &path.child("pathType"), other, &known);
-        }
-    }
-    backend_faults(&entry["backend"], &path.child("backend"), faults);
-}
-
-fn backend_faults(backend: &Value, path: &FieldPath, faults: &mut Vec<FieldError>) {
-    let (resource, service) = (backend.get("resource"), backend.get("service"));
-    let service = match (resource, service) {
-        (Some(_), Some(_)) => {
-            return each(
-                faults,
-                path,
-                "",
-                ["cannot set both resource and service backends"],
-            );
-        }
-        (None, None) => return each(faults, path, "", ["resource or service backend is required"]),
-        (Some(resource), None) => {
-            let path = path.child("resource");
-            required(faults, &path.child("kind"), text(resource, "/kind"));
-            required(faults, &path.child("name"), text(resource, "/name"));
+        _ if !kind.is_set() => {
+            faults.push(kind.required("pathType must be specified"));
             return;
         }
-        (None, Some(service)) => service,
-    };
-    let name = text(service, "/name");
-    let at = path.child("service");
-    required(faults, &at.child("name"), name);
-    if !name.is_empty() {
-        each(faults, &at.child("name"), name, dns1035_label(name));
+        _ => faults.push(kind.unsupported(PATH_TYPES)),
     }
-    let at = at.child("port");
-    let number = service["port"]["number"].as_i64().unwrap_or_default();
-    match (text(service, "/port/name"), number) {
-        ("", 0) => faults.push(FieldError::required(path, "port name or number is required")),
-        ("", number) => port(faults, &at.child("number"), number),
-        (name, 0) => each(faults, &at.child("name"), name, port_name(name)),
-        _ => each(faults, path, "", ["cannot set both port name & port number"]),
+    check_backend(&entry.field("backend"), faults);
+}
+
+fn check_backend(backend: &Place<'_, '_>, faults: &mut Faults) {
+    let (resource, service) = (backend.field("resource"), backend.field("service"));
+    match (resource.is_set(), service.is_set()) {
+        (true, true) => {
+            faults.push(backend.invalid_for("", "cannot set both resource and service backends"));
+        }
+        (true, false) => check_reference(&resource, faults),
+        (false, true) => check_service(backend, &service, faults),
+        (false, false) => faults.push(backend.invalid_for("", "resource or service backend is required")),
     }
 }
 
-fn tls_faults(tls: &Value, path: &FieldPath, faults: &mut Vec<FieldError>) {
-    for (index, host) in items(tls, "/hosts").enumerate() {
-        let host = host.as_str().unwrap_or_default();
-        host_faults(host, &path.child("hosts").index(index), faults);
+fn check_reference(reference: &Place<'_, '_>, faults: &mut Faults) {
+    let group = reference.field("apiGroup");
+    if group.is_set() {
+        group.must_keep(dns1123_subdomain, faults);
     }
-    let secret = text(tls, "/secretName");
-    if !secret.is_empty() {
-        each(
-            faults,
-            &path.child("secretName"),
-            secret,
-            dns1123_subdomain(secret),
-        );
+    for name in ["kind", "name"] {
+        reference
+            .field(name)
+            .must_be_set_and_keep(path_segment_name, faults);
+    }
+}
+
+fn check_service(backend: &Place<'_, '_>, service: &Place<'_, '_>, faults: &mut Faults) {
+    service.field("name").must_be_set_and_keep(dns1035_label, faults);
+    let port = service.field("port");
+    let (name, number) = (port.field("name"), port.field("number"));
+    match (name.text().is_empty(), number.number() == 0) {
+        (true, true) => faults.push(backend.required("port name or number is required")),
+        (true, false) => number.must_be_port(faults),
+        (false, true) => name.must_keep(port_name, faults),
+        (false, false) => faults.push(backend.invalid_for("", "cannot set both port name & port number")),
+    }
+}
+
+/// Where an ingress can be reached.
+fn check_point(point: &Place<'_, '_>, faults: &mut Faults) {
+    let (ip, host) = (point.field("ip"), point.field("hostname"));
+    if !ip.text().is_empty() {
+        ip.must_be_ip(faults);
+    }
+    if !host.text().is_empty() {
+        host.must_keep(dns1123_subdomain, faults);
+        check_not_ip(&host, faults);
+    }
+}
+
+fn check_parameters(parameters: &Place<'_, '_>, faults: &mut Faults) {
+    if !parameters.is_set() {
+        return;
+    }
+    check_reference(parameters, faults);
+    let (scope, namespace) = (parameters.field("scope"), parameters.field("namespace"));
+    scope.must_be_one_of(SCOPES, faults);
+    match (scope.text(), namespace.is_set()) {
+        ("Namespace", false) => {
+            faults.push(namespace.required("`parameters.scope` is set to 'Namespace'"));
+        }
+        ("Namespace", true) => namespace.must_keep(dns1123_label, faults),
+        ("Cluster", true) => faults.push(namespace.forbidden("`parameters.scope` is set to 'Cluster'")),
+        _ => {}
     }
 }

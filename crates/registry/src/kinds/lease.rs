@@ -1,30 +1,35 @@
 //! Leases: who leads, and for how long.
 
-use watchkeeper_meta::{FieldError, FieldPath};
+use watchkeeper_meta::validation::qualified_name;
 
-use super::check::text;
-use super::formats::not_negative;
+use super::place::{Faults, Place};
 use super::{Hooks, PLAIN};
 
+/// How Kubernetes itself picks a leader.
+const STRATEGIES: &[&str] = &["OldestEmulationVersion"];
+
 pub(super) const HOOKS: Hooks = Hooks {
-    faults: |lease| {
-        let spec = FieldPath::new("spec");
-        let mut faults = Vec::new();
-        let field = |name: &str| &lease["spec"][name];
-        if let Some(seconds) = field("leaseDurationSeconds").as_i64()
-            && seconds <= 0
-        {
-            let path = spec.child("leaseDurationSeconds");
-            faults.push(FieldError::invalid(&path, seconds, "must be greater than 0"));
-        }
-        let name = "leaseTransitions";
-        not_negative(&mut faults, &spec.child(name), field(name));
-        let is_preferred = !text(lease, "/spec/preferredHolder").is_empty();
-        if is_preferred && text(lease, "/spec/strategy").is_empty() {
-            let why = "may only be specified when strategy is defined";
-            faults.push(FieldError::forbidden(&spec.child("preferredHolder"), why));
-        }
-        faults
-    },
+    check: |lease, faults| check(&lease.field("spec"), faults),
     ..PLAIN
 };
+
+fn check(spec: &Place<'_, '_>, faults: &mut Faults) {
+    let duration = spec.field("leaseDurationSeconds");
+    if duration.is_set() && duration.number() <= 0 {
+        faults.push(duration.invalid("must be greater than 0"));
+    }
+    spec.field("leaseTransitions").must_not_be_negative(faults);
+    let strategy = spec.field("strategy");
+    if strategy.is_set() {
+        // The texts name the field twice.
+        let twice = strategy.field("strategy").with_value(strategy.value());
+        match strategy.text().contains('/') {
+            true => twice.must_keep(qualified_name, faults),
+            false => twice.is_one_of(STRATEGIES, faults),
+        }
+    }
+    let holder = spec.field("preferredHolder");
+    if !holder.text().is_empty() && strategy.text().is_empty() {
+        faults.push(holder.forbidden("may only be specified if `strategy` is defined"));
+    }
+}

@@ -1,16 +1,20 @@
 //! Limit ranges: what one pod, container or claim may ask for.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 
 use serde_json::{Value, json};
 use watchkeeper_meta::validation::qualified_name;
-use watchkeeper_meta::{FieldError, FieldPath};
 use watchkeeper_wire::values::Quantity;
 
-use super::check::{items, text};
 use super::defaulting::items_mut;
-use super::formats::{each, entries, quantity};
+use super::formats::quantity;
+use super::place::{Faults, Place};
+use super::resource_names::{can_be_shared, check_container_name, check_name};
 use super::{Hooks, PLAIN};
+
+/// What a limit says of an amount.
+const BOUNDS: &[&str] = &["max", "min", "default", "defaultRequest", "maxLimitRequestRatio"];
+const TYPES: &[&str] = &["Pod", "Container", "PersistentVolumeClaim"];
 
 pub(super) const HOOKS: Hooks = Hooks {
     default: |range| {
@@ -24,14 +28,23 @@ pub(super) const HOOKS: Hooks = Hooks {
             inherit(limit, "min", "defaultRequest");
         }
     },
-    faults,
+    check: |range, faults| {
+        let spec = range.field("spec");
+        let mut seen = HashSet::new();
+        for limit in spec.field("limits").items() {
+            let kind = limit.field("type");
+            check_type(&kind, faults);
+            if !seen.insert(kind.text()) {
+                faults.push(kind.duplicate());
+            }
+            check_limit(&limit, kind.text(), faults);
+        }
+    },
     ..PLAIN
 };
 
 fn inherit(limit: &mut Value, from: &str, to: &str) {
-    let known: Vec<(String, Value)> = entries(limit, &format!("/{from}"))
-        .map(|(name, amount)| (name.clone(), amount.clone()))
-        .collect();
+    let known = limit[from].as_object().cloned().unwrap_or_default();
     for (name, amount) in known {
         if !limit[to].is_object() {
             limit[to] = json!({});
@@ -42,113 +55,169 @@ fn inherit(limit: &mut Value, from: &str, to: &str) {
     }
 }
 
-fn faults(range: &Value) -> Vec<FieldError> {
-    let path = FieldPath::new("spec").child("limits");
-    let mut faults = Vec::new();
-    let mut seen: Vec<&str> = Vec::new();
-    for (index, limit) in items(range, "/spec/limits").enumerate() {
-        let path = path.index(index);
-        let kind = text(limit, "/type");
-        type_faults(kind, &path.child("type"), &mut faults);
-        if seen.contains(&kind) {
-            faults.push(FieldError::duplicate(&path.child("type"), kind));
-        }
-        seen.push(kind);
-        limit_faults(limit, kind, &path, &mut faults);
+fn check_type(kind: &Place<'_, '_>, faults: &mut Faults) {
+    let reasons = qualified_name(kind.text());
+    if reasons.is_empty() && !kind.text().contains('/') && !TYPES.contains(&kind.text()) {
+        faults.push(kind.invalid("must be a standard limit type or fully qualified"));
     }
-    faults
+    faults.extend(reasons.into_iter().map(|why| kind.invalid_for(kind.text(), why)));
 }
 
-fn type_faults(kind: &str, path: &FieldPath, faults: &mut Vec<FieldError>) {
-    let problems = qualified_name(kind);
-    if !problems.is_empty() {
-        return each(faults, path, kind, problems);
-    }
-    if !kind.contains('/') && !matches!(kind, "Pod" | "Container" | "PersistentVolumeClaim") {
-        each(
-            faults,
-            path,
-            kind,
-            ["must be a standard limit type or fully qualified"],
-        );
-    }
-}
-
-fn limit_faults(limit: &Value, kind: &str, path: &FieldPath, faults: &mut Vec<FieldError>) {
-    let has = |bound: &str| entries(limit, &format!("/{bound}")).next().is_some();
-    if kind == "Pod" {
-        for name in ["default", "defaultRequest"] {
-            if has(name) {
-                let why = "may not be specified when `type` is 'Pod'";
-                faults.push(FieldError::forbidden(&path.child(name), why));
+fn check_limit(limit: &Place<'_, '_>, kind: &str, faults: &mut Faults) {
+    let is_of_pods = kind == "Pod";
+    let mut names = BTreeSet::new();
+    for bound in BOUNDS {
+        let amounts = limit.field(bound);
+        if is_of_pods && bound.starts_with("default") {
+            if amounts.len() > 0 {
+                faults.push(amounts.forbidden("may not be specified when `type` is 'Pod'"));
             }
+            continue;
+        }
+        if *bound == "maxLimitRequestRatio" {
+            check_storage(limit, kind, faults);
+        }
+        for (name, amount) in amounts.entries() {
+            match kind {
+                "Pod" | "Container" => check_container_name(name, &amount, faults),
+                _ => check_name(name, &amount, faults),
+            }
+            names.insert(name);
         }
     }
-    let storage = |bound: &str| limit[bound].get("storage").is_some();
-    if kind == "PersistentVolumeClaim" && !storage("min") && !storage("max") {
-        let why = "either minimum or maximum storage value is required, but neither was provided";
-        faults.push(FieldError::required(&path.child("limits"), why));
-    }
-    let bounds = ["max", "min", "default", "defaultRequest", "maxLimitRequestRatio"];
-    let names: BTreeSet<&String> = bounds
-        .iter()
-        .flat_map(|bound| entries(limit, &format!("/{bound}")))
-        .map(|(name, _)| name)
-        .collect();
     for name in names {
-        amount_faults(limit, name, path, faults);
+        check_order(limit, name, faults);
+        check_ratio(limit, name, faults);
+        check_shared(limit, name, faults);
     }
 }
 
-fn amount_faults(limit: &Value, name: &str, path: &FieldPath, faults: &mut Vec<FieldError>) {
-    let amount = |bound: &str| limit[bound].get(name).map(quantity);
-    let (min, max) = (amount("min"), amount("max"));
-    let (default, request) = (amount("default"), amount("defaultRequest"));
-    // Which is smaller than it may be, which bound says so, and whether the fault shows the smaller of the two.
-    let mut in_order =
-        |low: (&str, &Option<Quantity>), high: (&str, &Option<Quantity>), at: &str, shows_low: bool| {
-            let (Some(lower), Some(higher)) = (low.1, high.1) else {
-                return;
-            };
-            if lower > higher {
-                let why = format!(
-                    "{} value {lower} is greater than {} value {higher}",
-                    low.0, high.0
-                );
-                let shown = if shows_low { lower } else { higher };
-                faults.push(FieldError::invalid(
-                    &path.child(at).key(name),
-                    shown.to_string(),
-                    why,
-                ));
-            }
-        };
-    in_order(("min", &min), ("max", &max), "min", true);
-    in_order(
-        ("min", &min),
-        ("default request", &request),
-        "defaultRequest",
-        false,
-    );
-    in_order(
-        ("default request", &request),
-        ("max", &max),
-        "defaultRequest",
-        true,
-    );
-    in_order(
-        ("default request", &request),
-        ("default limit", &default),
-        "defaultRequest",
-        true,
-    );
-    in_order(("min", &min), ("default", &default), "default", true);
-    in_order(("default", &default), ("max", &max), "default", false);
-    if let Some(ratio) = amount("maxLimitRequestRatio")
-        && ratio.to_milli().is_some_and(|milli| milli < 1000)
-    {
-        let path = path.child("maxLimitRequestRatio").key(name);
-        let why = format!("ratio {ratio} is less than 1");
-        faults.push(FieldError::invalid(&path, ratio.to_string(), why));
+fn check_storage(limit: &Place<'_, '_>, kind: &str, faults: &mut Faults) {
+    let is_bound = |bound: &str| limit.value()[bound].get("storage").is_some();
+    if kind == "PersistentVolumeClaim" && !is_bound("min") && !is_bound("max") {
+        let why = "either minimum or maximum storage value is required, but neither was provided";
+        faults.push(limit.field("limits").required(why));
     }
+}
+
+fn amount(limit: &Place<'_, '_>, bound: &str, name: &str) -> Option<Quantity> {
+    let kind = limit.field("type").text();
+    let counts = kind != "Pod" || !bound.starts_with("default");
+    let amount = limit.value()[bound].get(name)?;
+    counts.then(|| quantity(amount))
+}
+
+/// Two bounds of which one must not be above the other.
+struct Order {
+    low: &'static str,
+    high: &'static str,
+    /// What texts call them.
+    words: (&'static str, &'static str),
+    /// Where the fault is, and whether it shows the lower of the two.
+    at: &'static str,
+    shows_low: bool,
+}
+
+const ORDERS: &[Order] = &[
+    Order {
+        low: "min",
+        high: "max",
+        words: ("min", "max"),
+        at: "min",
+        shows_low: true,
+    },
+    Order {
+        low: "min",
+        high: "defaultRequest",
+        words: ("min", "default request"),
+        at: "defaultRequest",
+        shows_low: false,
+    },
+    Order {
+        low: "defaultRequest",
+        high: "max",
+        words: ("default request", "max"),
+        at: "defaultRequest",
+        shows_low: true,
+    },
+    Order {
+        low: "defaultRequest",
+        high: "default",
+        words: ("default request", "default limit"),
+        at: "defaultRequest",
+        shows_low: true,
+    },
+    Order {
+        low: "min",
+        high: "default",
+        words: ("min", "default"),
+        at: "default",
+        shows_low: true,
+    },
+    Order {
+        low: "default",
+        high: "max",
+        words: ("default", "max"),
+        at: "default",
+        shows_low: false,
+    },
+];
+
+fn check_order(limit: &Place<'_, '_>, name: &str, faults: &mut Faults) {
+    for order in ORDERS {
+        let bounds = (amount(limit, order.low, name), amount(limit, order.high, name));
+        let (Some(low), Some(high)) = bounds else {
+            continue;
+        };
+        if low > high {
+            let (lower, higher) = order.words;
+            let why = format!("{lower} value {low} is greater than {higher} value {high}");
+            let shown = if order.shows_low { low } else { high };
+            refuse(limit, order.at, name, &shown, why, faults);
+        }
+    }
+}
+
+fn check_ratio(limit: &Place<'_, '_>, name: &str, faults: &mut Faults) {
+    let Some(ratio) = amount(limit, "maxLimitRequestRatio", name) else {
+        return;
+    };
+    let mut refuse = |why: String| refuse(limit, "maxLimitRequestRatio", name, &ratio, why, faults);
+    if ratio.to_f64() < 1.0 {
+        refuse(format!("ratio {ratio} is less than 1"));
+    }
+    if let (Some(min), Some(max)) = (amount(limit, "min", name), amount(limit, "max", name)) {
+        let most = max.to_f64() / min.to_f64();
+        if ratio.to_f64() > most {
+            refuse(format!("ratio {ratio} is greater than max/min = {most:.6}"));
+        }
+    }
+}
+
+/// Of what cannot be shared, a container gets what it asks for.
+fn check_shared(limit: &Place<'_, '_>, name: &str, faults: &mut Faults) {
+    let amounts = (
+        amount(limit, "default", name),
+        amount(limit, "defaultRequest", name),
+    );
+    let (Some(most), Some(asked)) = amounts else {
+        return;
+    };
+    if !can_be_shared(name) && most != asked {
+        let why = format!("default value {most} must equal to defaultRequest value {asked} in {name}");
+        refuse(limit, "defaultRequest", name, &asked, why, faults);
+    }
+}
+
+fn refuse(
+    limit: &Place<'_, '_>,
+    bound: &str,
+    name: &str,
+    shown: &Quantity,
+    why: String,
+    faults: &mut Faults,
+) {
+    let bound = limit.field(bound);
+    let entry = bound.entry(name);
+    faults.push(entry.invalid_for(shown.to_string(), why));
 }

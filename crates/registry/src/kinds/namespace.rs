@@ -1,14 +1,18 @@
 //! Namespaces: a label with their own name, and a finalizer until they are empty.
 
 use serde_json::{Value, json};
+use watchkeeper_meta::validation::qualified_name;
 
 use super::place::{Faults, Place};
-use super::{Hooks, PLAIN};
+use super::{Change, Hooks, PLAIN};
 use crate::metadata;
 use crate::update::Part;
 
 /// The label that lets selectors name a namespace.
 const NAME_LABEL: &str = "kubernetes.io/metadata.name";
+
+/// Finalizers without a domain.
+const FINALIZERS: &[&str] = &["foregroundDeletion", "kubernetes", "orphan"];
 
 pub(super) const HOOKS: Hooks = Hooks {
     default: label_with_name,
@@ -29,14 +33,57 @@ pub(super) const HOOKS: Hooks = Hooks {
         }
         label_with_name(namespace);
     },
-    faults: |namespace| {
-        let mut faults = Vec::new();
-        let namespace = Place::object(namespace);
-        check_pod_security(&namespace.field("metadata").field("labels"), &mut faults);
-        faults
+    check: |namespace, faults| {
+        let metadata = namespace.field("metadata");
+        check_pod_security(&metadata.field("labels"), faults);
     },
+    check_new: |namespace, faults| {
+        let spec = namespace.field("spec");
+        let list = spec.field("finalizers");
+        // Here the texts do not say which of them they mean.
+        for name in list.items() {
+            check_finalizer(&list.with_value(name.value()), faults);
+        }
+    },
+    check_change,
     ..PLAIN
 };
+
+fn check_change(change: &Change<'_>, faults: &mut Faults) {
+    match change.part {
+        Part::Status => check_phase(&change.new, faults),
+        Part::Finalize => {
+            let spec = change.new.field("spec");
+            let finalizers = spec.field("finalizers");
+            finalizers.items().for_each(|name| check_finalizer(&name, faults));
+        }
+        _ => {}
+    }
+}
+
+fn check_finalizer(name: &Place<'_, '_>, faults: &mut Faults) {
+    name.must_keep(qualified_name, faults);
+    if !name.text().contains('/') && !FINALIZERS.contains(&name.text()) {
+        let why = "name is neither a standard finalizer name nor is it fully qualified";
+        faults.push(name.invalid(why));
+    }
+}
+
+/// A namespace is active until it is deleted, and terminating from then on. The texts write the field like Go.
+fn check_phase(namespace: &Place<'_, '_>, faults: &mut Faults) {
+    let metadata = namespace.field("metadata");
+    let is_deleted = metadata.field("deletionTimestamp").is_set();
+    let (wanted, deleted) = match is_deleted {
+        false => ("Active", "empty"),
+        true => ("Terminating", "not empty"),
+    };
+    let status = namespace.field("status");
+    let phase = status.field("phase").known_as("Phase");
+    if phase.text() != wanted {
+        let why = format!("may only be '{wanted}' if `deletionTimestamp` is {deleted}");
+        faults.push(phase.invalid_for(phase.text(), why));
+    }
+}
 
 /// Checks the labels that say what a namespace's pods may do.
 fn check_pod_security(labels: &Place<'_, '_>, faults: &mut Faults) {

@@ -1,17 +1,17 @@
 //! Network policies: who may talk to whom.
 
 use serde_json::{Value, json};
-use watchkeeper_meta::validation::label_selector;
-use watchkeeper_meta::{FieldError, FieldPath};
 
-use super::check::{items, one_of, port, port_name, set_default, text};
-use super::defaulting::items_mut;
-use super::formats::{cidr, each};
+use super::defaulting::{fill_empty, items_mut};
+use super::place::{Faults, Place};
 use super::{Hooks, PLAIN};
+
+const TYPES: &[&str] = &["Ingress", "Egress"];
+const PROTOCOLS: &[&str] = &["TCP", "UDP", "SCTP"];
 
 pub(super) const HOOKS: Hooks = Hooks {
     default,
-    faults,
+    check: |policy, faults| check(&policy.field("spec"), faults),
     ..PLAIN
 };
 
@@ -23,127 +23,97 @@ fn default(policy: &mut Value) {
     for direction in ["ingress", "egress"] {
         for rule in items_mut(spec, direction) {
             for port in items_mut(rule, "ports") {
-                set_default(port, "protocol", "TCP");
+                fill_empty(port, "protocol", "TCP");
             }
         }
     }
-    let sends = !spec
-        .get("egress")
-        .and_then(Value::as_array)
-        .is_none_or(Vec::is_empty);
-    let named = spec.get("policyTypes").and_then(Value::as_array);
-    if named.is_none_or(Vec::is_empty) {
-        let types = if sends {
-            json!(["Ingress", "Egress"])
-        } else {
-            json!(["Ingress"])
-        };
-        spec["policyTypes"] = types;
+    let is_empty = |name: &str| spec.get(name).and_then(Value::as_array).is_none_or(Vec::is_empty);
+    let sends = !is_empty("egress");
+    if is_empty("policyTypes") {
+        spec["policyTypes"] = json!(&TYPES[..1 + usize::from(sends)]);
     }
 }
 
-fn faults(policy: &Value) -> Vec<FieldError> {
-    let spec = FieldPath::new("spec");
-    let mut faults = Vec::new();
-    if let Some(selector) = policy.pointer("/spec/podSelector") {
-        faults.extend(label_selector(selector, &spec.child("podSelector")));
-    }
+fn check(spec: &Place<'_, '_>, faults: &mut Faults) {
+    spec.field("podSelector").must_select(faults);
     for (direction, peers) in [("ingress", "from"), ("egress", "to")] {
-        for (index, rule) in items(policy, &format!("/spec/{direction}")).enumerate() {
-            let path = spec.child(direction).index(index);
-            for (index, entry) in items(rule, "/ports").enumerate() {
-                port_faults(entry, &path.child("ports").index(index), &mut faults);
+        for rule in spec.field(direction).items() {
+            for port in rule.field("ports").items() {
+                check_port(&port, faults);
             }
-            for (index, peer) in items(rule, &format!("/{peers}")).enumerate() {
-                peer_faults(peer, &path.child(peers).index(index), &mut faults);
+            for peer in rule.field(peers).items() {
+                check_peer(&peer, faults);
             }
         }
     }
-    let types = spec.child("policyTypes");
-    let named: Vec<&Value> = items(policy, "/spec/policyTypes").collect();
-    if named.len() > 2 {
-        let why = "may not specify more than two policyTypes";
-        faults.push(FieldError::invalid(&types, json!(named), why));
-        return faults;
+    let types = spec.field("policyTypes");
+    if types.len() > TYPES.len() {
+        faults.push(types.invalid("may not specify more than two policyTypes"));
+        return;
     }
-    for (index, name) in named.iter().enumerate() {
-        let name = name.as_str().unwrap_or_default();
-        one_of(&mut faults, &types.index(index), name, &["Ingress", "Egress"]);
-    }
-    faults
+    types.items().for_each(|kind| kind.is_one_of(TYPES, faults));
 }
 
-fn port_faults(entry: &Value, path: &FieldPath, faults: &mut Vec<FieldError>) {
-    if let Some(protocol) = entry.get("protocol").and_then(Value::as_str) {
-        one_of(faults, &path.child("protocol"), protocol, &["SCTP", "TCP", "UDP"]);
-    }
-    let end = entry.get("endPort").and_then(Value::as_i64);
-    let end_path = path.child("endPort");
-    match (entry.get("port"), end) {
-        (Some(Value::String(name)), end) => {
-            if let Some(end) = end {
-                let why = "may not be specified when `port` is non-numeric";
-                faults.push(FieldError::invalid(&end_path, end, why));
+fn check_port(entry: &Place<'_, '_>, faults: &mut Faults) {
+    entry.field("protocol").may_be_one_of(PROTOCOLS, faults);
+    let (port, end) = (entry.field("port"), entry.field("endPort"));
+    let refusal = match port.value() {
+        Value::Null => Some("may not be specified when `port` is not specified"),
+        Value::String(_) => Some("may not be specified when `port` is non-numeric"),
+        _ => None,
+    };
+    match refusal {
+        Some(why) => {
+            if end.is_set() {
+                faults.push(end.invalid(why));
             }
-            each(faults, &path.child("port"), name, port_name(name));
-        }
-        (Some(number), end) => {
-            let number = number.as_i64().unwrap_or_default();
-            port(faults, &path.child("port"), number);
-            if let Some(end) = end {
-                if end < number {
-                    let why = "must be greater than or equal to `port`";
-                    faults.push(FieldError::invalid(&end_path, number, why));
-                }
-                port(faults, &end_path, end);
+            if port.is_set() {
+                port.must_be_port_or_name(faults);
             }
         }
-        (None, Some(end)) => {
-            let why = "may not be specified when `port` is not specified";
-            faults.push(FieldError::invalid(&end_path, end, why));
+        None => {
+            port.must_be_port(faults);
+            if end.is_set() && end.number() < port.number() {
+                faults.push(end.invalid("must be greater than or equal to `port`"));
+            }
+            if end.is_set() {
+                end.must_be_port(faults);
+            }
         }
-        (None, None) => {}
     }
 }
 
-fn peer_faults(peer: &Value, path: &FieldPath, faults: &mut Vec<FieldError>) {
-    let selectors = ["podSelector", "namespaceSelector"];
-    let named = selectors.iter().filter(|name| peer.get(name).is_some()).count();
-    for name in selectors {
-        if let Some(selector) = peer.get(name) {
-            faults.extend(label_selector(selector, &path.child(name)));
-        }
+fn check_peer(peer: &Place<'_, '_>, faults: &mut Faults) {
+    let selectors = ["podSelector", "namespaceSelector"].map(|name| peer.field(name));
+    let selects = selectors.iter().any(Place::is_set);
+    for selector in selectors {
+        selector.must_select(faults);
     }
-    let block = peer.get("ipBlock");
-    if let Some(block) = block {
-        block_faults(block, &path.child("ipBlock"), faults);
+    let block = peer.field("ipBlock");
+    if block.is_set() {
+        check_block(&block, faults);
     }
-    match (named, block) {
-        (0, None) => faults.push(FieldError::required(path, "must specify a peer")),
-        (1.., Some(_)) => {
-            let why = "may not specify both ipBlock and another peer";
-            faults.push(FieldError::forbidden(path, why));
-        }
+    match (selects, block.is_set()) {
+        (false, false) => faults.push(peer.required("must specify a peer")),
+        (true, true) => faults.push(peer.forbidden("may not specify both ipBlock and another peer")),
         _ => {}
     }
 }
 
-fn block_faults(block: &Value, path: &FieldPath, faults: &mut Vec<FieldError>) {
-    let range = text(block, "/cidr");
-    if range.is_empty() {
-        faults.push(FieldError::required(&path.child("cidr"), "cidr is required"));
+fn check_block(block: &Place<'_, '_>, faults: &mut Faults) {
+    let cidr = block.field("cidr");
+    if cidr.text().is_empty() {
+        faults.push(cidr.required(""));
         return;
     }
-    let Some(range) = cidr(faults, &path.child("cidr"), range) else {
+    let Some(range) = cidr.must_be_cidr(faults) else {
         return;
     };
-    for (index, except) in items(block, "/except").enumerate() {
-        let except = except.as_str().unwrap_or_default();
-        let path = path.child("except").index(index);
-        if let Some(inner) = cidr(faults, &path, except)
+    for except in block.field("except").items() {
+        if let Some(inner) = except.must_be_cidr(faults)
             && !inner.is_strictly_within(&range)
         {
-            each(faults, &path, except, ["must be a strict subset of `cidr`"]);
+            faults.push(except.invalid("must be a strict subset of `cidr`"));
         }
     }
 }

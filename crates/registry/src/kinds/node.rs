@@ -1,16 +1,19 @@
 //! Nodes: not ready until they say so.
 
+use std::collections::HashSet;
+
 use serde_json::{Value, json};
 use watchkeeper_meta::validation::{label_value, qualified_name};
-use watchkeeper_meta::{FieldError, FieldPath};
+use watchkeeper_meta::{BadValue, FieldError};
 
-use super::check::{items, one_of, required, text};
-use super::formats::{cidr, each};
-use super::{Hooks, PLAIN};
-use crate::update::Part;
+use super::go_structs;
+use super::place::{Faults, Place};
+use super::resource_names::check_amount;
+use super::{Change, Hooks, PLAIN};
 
 /// Keeps pods away from a node that has not reported itself ready.
 const NOT_READY: &str = "node.kubernetes.io/not-ready";
+const EFFECTS: &[&str] = &["NoSchedule", "PreferNoSchedule", "NoExecute"];
 
 pub(super) const HOOKS: Hooks = Hooks {
     default: |node| {
@@ -18,11 +21,16 @@ pub(super) const HOOKS: Hooks = Hooks {
         sync_ranges(node);
     },
     prepare_for_create: taint_until_ready,
-    faults,
-    update_faults: |part, node, live| match part {
-        Part::Status => Vec::new(),
-        _ => update_faults(node, live),
+    check: |node, faults| {
+        check_taints(node, faults);
+        check_amounts(&node.field("status"), faults);
     },
+    check_new: |node, faults| {
+        let spec = node.field("spec");
+        check_ranges(&spec.field("podCIDRs"), faults);
+    },
+    check_change,
+    change_first: true,
     ..PLAIN
 };
 
@@ -44,11 +52,10 @@ fn default_allocatable(node: &mut Value) {
 }
 
 fn taint_until_ready(node: &mut Value) {
-    let is_tainted = items(node, "/spec/taints").any(|taint| taint["key"] == NOT_READY);
-    if is_tainted {
+    let mut taints = node["spec"]["taints"].as_array().cloned().unwrap_or_default();
+    if taints.iter().any(|taint| taint["key"] == NOT_READY) {
         return;
     }
-    let mut taints: Vec<Value> = items(node, "/spec/taints").cloned().collect();
     taints.push(json!({"key": NOT_READY, "effect": "NoSchedule"}));
     if !node["spec"].is_object() {
         node["spec"] = json!({});
@@ -56,58 +63,84 @@ fn taint_until_ready(node: &mut Value) {
     node["spec"]["taints"] = Value::Array(taints);
 }
 
-fn faults(node: &Value) -> Vec<FieldError> {
-    let mut faults = Vec::new();
-    // Kubernetes says `metadata` where it means `spec`.
-    let path = FieldPath::new("metadata").child("taints");
-    let mut seen: Vec<(&str, &str)> = Vec::new();
-    for (index, taint) in items(node, "/spec/taints").enumerate() {
-        let path = path.index(index);
-        taint_faults(taint, &path, &mut faults);
-        let identity = (text(taint, "/key"), text(taint, "/effect"));
-        if seen.contains(&identity) {
-            let mut fault = FieldError::duplicate(&path, taint.clone());
+/// Kubernetes says `metadata` where it means `spec`.
+fn check_taints(node: &Place<'_, '_>, faults: &mut Faults) {
+    let metadata = node.field("metadata").with_value(node.field("spec").value());
+    let mut seen = HashSet::new();
+    for taint in metadata.field("taints").items() {
+        let (key, effect) = (taint.field("key"), taint.field("effect"));
+        check_taint(&taint, faults);
+        if !seen.insert((key.text(), effect.text())) {
+            let shown = go_structs::structure("Taint", taint.value());
+            let mut fault = FieldError::duplicate(&taint.path(), Value::Null);
+            fault.value = BadValue::Printed(shown);
             fault.detail = "taints must be unique by key and effect pair".to_owned();
             faults.push(fault);
         }
-        seen.push(identity);
     }
-    let path = FieldPath::new("spec").child("podCIDRs");
-    for (index, range) in items(node, "/spec/podCIDRs").enumerate() {
-        cidr(
-            &mut faults,
-            &path.index(index),
-            range.as_str().unwrap_or_default(),
-        );
-    }
-    faults
 }
 
-fn taint_faults(taint: &Value, path: &FieldPath, faults: &mut Vec<FieldError>) {
-    let (key, value) = (text(taint, "/key"), text(taint, "/value"));
-    each(faults, &path.child("key"), key, qualified_name(key));
-    let problems = label_value(value);
+fn check_taint(taint: &Place<'_, '_>, faults: &mut Faults) {
+    let (key, value) = (taint.field("key"), taint.field("value"));
+    let reasons = qualified_name(key.text()).into_iter();
+    faults.extend(reasons.map(|why| key.invalid_for(key.text(), why)));
+    let problems = label_value(value.text());
     if !problems.is_empty() {
-        each(faults, &path.child("value"), value, [problems.join(";")]);
+        faults.push(value.invalid(problems.join(";")));
     }
-    match text(taint, "/effect") {
-        "" => required(faults, &path.child("effect"), ""),
-        effect => {
-            let known = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
-            one_of(faults, &path.child("effect"), effect, &known);
+    taint.field("effect").must_be_one_of(EFFECTS, faults);
+}
+
+/// What a node has, and what it gives to pods.
+fn check_amounts(status: &Place<'_, '_>, faults: &mut Faults) {
+    for name in ["capacity", "allocatable"] {
+        let amounts = status.field(name);
+        for (resource, amount) in amounts.entries() {
+            // Here resources are fields for once.
+            let amount = amounts.field(resource).with_value(amount.value());
+            check_amount(resource, &amount, faults);
         }
     }
 }
 
-fn update_faults(node: &Value, live: &Value) -> Vec<FieldError> {
-    let spec = FieldPath::new("spec");
-    let mut faults = Vec::new();
-    for (name, shown) in [("podCIDRs", "podCIDR"), ("providerID", "providerID")] {
-        let (new, old) = (node["spec"].get(name), live["spec"].get(name));
-        if old.is_some_and(|old| old != "") && new != old {
-            let why = format!("node updates may not change {shown} except from \"\" to valid");
-            faults.push(FieldError::forbidden(&spec.child(name), why));
+/// One range of each family.
+fn check_ranges(ranges: &Place<'_, '_>, faults: &mut Faults) {
+    let before = faults.len();
+    let families: Vec<bool> = ranges
+        .items()
+        .filter_map(|range| range.must_be_cidr(faults))
+        .map(|range| range.is_ipv4())
+        .collect();
+    let is_repeated = |family: bool| families.iter().filter(|other| **other == family).count() > 1;
+    if faults.len() == before && (is_repeated(true) || is_repeated(false)) {
+        faults.push(ranges.invalid("may specify no more than one CIDR for each IP family"));
+    }
+    let mut seen = HashSet::new();
+    for range in ranges.items() {
+        if !seen.insert(range.text()) {
+            faults.push(range.duplicate());
         }
     }
-    faults
+}
+
+fn check_change(change: &Change<'_>, faults: &mut Faults) {
+    let (spec, old) = (change.new.field("spec"), change.live.field("spec"));
+    let status = change.new.field("status");
+    let mut seen = Vec::new();
+    for address in status.field("addresses").items() {
+        if seen.contains(&address.value()) {
+            let shown = go_structs::structure("NodeAddress", address.value());
+            let mut fault = FieldError::duplicate(&address.path(), Value::Null);
+            fault.value = BadValue::Printed(shown);
+            faults.push(fault);
+        }
+        seen.push(address.value());
+    }
+    for (name, shown) in [("podCIDRs", "podCIDR"), ("providerID", "providerID")] {
+        let (new, old) = (spec.field(name), old.field(name));
+        if old.is_set() && old.value() != "" && new.value() != old.value() {
+            let why = format!("node updates may not change {shown} except from \"\" to valid");
+            faults.push(new.forbidden(why));
+        }
+    }
 }

@@ -2,8 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::check::set_default;
-use super::defaulting::items_mut;
+use super::defaulting::{fill_empty, items_mut};
 use crate::definition::Definition;
 
 /// Fills in what the client left open, if the kind is one of these.
@@ -24,16 +23,16 @@ pub(super) fn fill(definition: &Definition, object: &mut Value) {
 
 /// What a driver does not say it does not do, except for attaching.
 fn fill_driver(spec: &mut Value) {
-    set_default(spec, "attachRequired", true);
+    fill_empty(spec, "attachRequired", true);
     for name in [
         "podInfoOnMount",
         "storageCapacity",
         "requiresRepublish",
         "seLinuxMount",
     ] {
-        set_default(spec, name, false);
+        fill_empty(spec, name, false);
     }
-    set_default(spec, "fsGroupPolicy", "ReadWriteOnceWithFSType");
+    fill_empty(spec, "fsGroupPolicy", "ReadWriteOnceWithFSType");
     if spec["volumeLifecycleModes"].as_array().is_none_or(Vec::is_empty) {
         spec["volumeLifecycleModes"] = json!(["Persistent"]);
     }
@@ -41,8 +40,8 @@ fn fill_driver(spec: &mut Value) {
 
 fn fill_priority_level(spec: &mut Value) {
     if let Some(limited) = spec.get_mut("limited").filter(|limited| limited.is_object()) {
-        set_default(limited, "nominalConcurrencyShares", 30);
-        set_default(limited, "lendablePercent", 0);
+        fill_empty(limited, "nominalConcurrencyShares", 30);
+        fill_empty(limited, "lendablePercent", 0);
         if let Some(queuing) = limited.pointer_mut("/limitResponse/queuing") {
             set_number(queuing, "handSize", 8);
             set_number(queuing, "queues", 64);
@@ -50,8 +49,8 @@ fn fill_priority_level(spec: &mut Value) {
         }
     }
     if let Some(exempt) = spec.get_mut("exempt").filter(|exempt| exempt.is_object()) {
-        set_default(exempt, "nominalConcurrencyShares", 0);
-        set_default(exempt, "lendablePercent", 0);
+        fill_empty(exempt, "nominalConcurrencyShares", 0);
+        fill_empty(exempt, "lendablePercent", 0);
     }
 }
 
@@ -69,12 +68,12 @@ fn fill_claim(spec: &mut Value) {
 }
 
 fn fill_request(request: &mut Value) {
-    set_default(request, "allocationMode", "ExactCount");
+    fill_empty(request, "allocationMode", "ExactCount");
     if request["allocationMode"] == "ExactCount" {
         set_number(request, "count", 1);
     }
     for toleration in items_mut(request, "tolerations") {
-        set_default(toleration, "operator", "Equal");
+        fill_empty(toleration, "operator", "Equal");
     }
 }
 

@@ -1,10 +1,10 @@
 //! Pods: what runs.
 
+mod annotation_rules;
 mod container_rules;
 mod defaults;
 mod env_rules;
 mod ephemeral_rules;
-mod go_structs;
 mod image;
 mod mount_rules;
 mod placement_rules;
@@ -12,23 +12,26 @@ mod port_rules;
 mod probe_rules;
 mod quality_of_service;
 mod resource_rules;
+mod security_rules;
 mod spec_rules;
+mod status_rules;
 mod unified_diff;
 mod update_rules;
 mod volume_rules;
 mod warnings;
 
+pub(super) use annotation_rules::check_annotations;
+pub(super) use container_rules::privileged_faults;
 pub(super) use defaults::default_spec;
-pub(super) use go_structs::template as template_in_go;
+pub(super) use placement_rules::check_node_selector;
 pub(super) use spec_rules::check_spec;
 pub(super) use warnings::{warn_name, warn_template};
 
 use serde_json::{Value, json};
 
-pub(super) use container_rules::privileged_faults;
-
-use super::Hooks;
-use super::place::Place;
+use super::place::{Faults, Place};
+use super::{Hooks, PLAIN};
+use crate::metadata;
 use crate::update::Part;
 
 /// How long a pod stays on a node that went away: five minutes, as Kubernetes has it.
@@ -36,6 +39,15 @@ const TOLERATED_SECONDS: i64 = 300;
 
 /// What a node is marked with that went away.
 const NODE_FAULTS: [&str; 2] = ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"];
+
+/// What is around the spec of a pod, or of a template.
+#[derive(Default)]
+pub(super) struct Around<'v> {
+    /// The pod's name; none for a template, of which less is known and less is asked.
+    pub(super) pod: Option<&'v str>,
+    /// Claims that each pod of a template gets, and that its containers mount by name.
+    pub(super) claims: Vec<&'v str>,
+}
 
 pub(super) const HOOKS: Hooks = Hooks {
     default: defaults::default_pod,
@@ -50,20 +62,71 @@ pub(super) const HOOKS: Hooks = Hooks {
             tolerate_node_faults(pod);
             keep_priority(pod, live);
         }
+        Part::Status => keep_identity(pod, live),
         _ => {}
     },
-    faults: |pod| {
-        let mut faults = Vec::new();
-        check_spec(&Place::object(pod).field("spec"), &mut faults);
-        faults
-    },
-    update_faults: |part, pod, live| match part {
-        Part::Object => update_rules::check_change(pod, live),
-        Part::EphemeralContainers => ephemeral_rules::check_change(pod, live),
-        _ => Vec::new(),
+    check,
+    check_new,
+    check_change: |change, faults| match change.part {
+        Part::Object => update_rules::check_change(&change.new, &change.live, faults),
+        Part::EphemeralContainers => ephemeral_rules::check_change(&change.new, &change.live, faults),
+        Part::Status => status_rules::check_change(&change.new, &change.live, faults),
+        _ => {}
     },
     warn: warnings::warn_pod,
+    ..PLAIN
 };
+
+fn check(pod: &Place<'_, '_>, faults: &mut Faults) {
+    let (metadata, spec) = (pod.field("metadata"), pod.field("spec"));
+    check_annotations(&metadata.field("annotations"), &spec, faults);
+    let around = Around {
+        pod: Some(metadata.field("name").text()),
+        claims: Vec::new(),
+    };
+    check_spec(&spec, &around, faults);
+    if spec.field("serviceAccountName").text().is_empty() {
+        check_no_tokens(&spec, faults);
+    }
+    container_rules::check_images_of_pod(&spec, faults);
+}
+
+/// Nobody has no tokens.
+fn check_no_tokens(spec: &Place<'_, '_>, faults: &mut Faults) {
+    for volume in spec.field("volumes").items() {
+        let projected = volume.field("projected");
+        for source in projected.field("sources").items() {
+            let token = source.field("serviceAccountToken");
+            if token.is_set() {
+                faults.push(token.forbidden("must not be specified when serviceAccountName is not set"));
+            }
+        }
+    }
+}
+
+fn check_new(pod: &Place<'_, '_>, faults: &mut Faults) {
+    let spec = pod.field("spec");
+    let debugging = spec.field("ephemeralContainers");
+    if debugging.len() > 0 {
+        faults.push(debugging.forbidden("cannot be set on create"));
+    }
+    let node = spec.field("nodeName");
+    if !node.text().is_empty() && spec.field("schedulingGates").len() > 0 {
+        faults.push(node.forbidden("cannot be set until all schedulingGates have been cleared"));
+    }
+}
+
+/// Who reports on a pod changes neither its owners nor what it was promised.
+fn keep_identity(pod: &mut Value, live: &Value) {
+    let owners = live["metadata"].get("ownerReferences").cloned();
+    match owners {
+        Some(owners) => drop(metadata::of(pod).insert("ownerReferences".to_owned(), owners)),
+        None => drop(metadata::of(pod).remove("ownerReferences")),
+    }
+    if let Some(quality) = live["status"].get("qosClass").cloned() {
+        super::defaulting::fill(&mut pod["status"], "qosClass", quality);
+    }
+}
 
 /// Lets a pod stay for a while on a node that went away, unless it says what it tolerates.
 fn tolerate_node_faults(pod: &mut Value) {

@@ -1,9 +1,9 @@
 //! Priority classes: a number under a name.
 
-use serde_json::{Value, json};
-use watchkeeper_meta::{FieldError, FieldPath};
+use serde_json::json;
 
-use super::check::{immutable, one_of, set_default, text};
+use super::defaulting::fill_empty;
+use super::place::{Faults, Place};
 use super::{Hooks, PLAIN};
 use crate::metadata;
 
@@ -11,58 +11,55 @@ use crate::metadata;
 const MAX_VALUE: i64 = 1_000_000_000;
 const RESERVED_PREFIX: &str = "system-";
 const RESERVED: &[(&str, i64)] = &[
-    ("system-cluster-critical", 2_000_000_000),
     ("system-node-critical", 2_000_001_000),
+    ("system-cluster-critical", 2_000_000_000),
 ];
+const PREEMPTION_POLICIES: &[&str] = &["PreemptLowerPriority", "Never"];
 
 pub(super) const HOOKS: Hooks = Hooks {
-    default: |class| set_default(class, "preemptionPolicy", "PreemptLowerPriority"),
+    default: |class| fill_empty(class, "preemptionPolicy", "PreemptLowerPriority"),
     prepare_for_create: |class| {
         // What counts never changes, so there is but one generation.
         metadata::of(class).insert("generation".to_owned(), json!(1));
     },
-    faults,
-    update_faults: |_, class, live| {
-        let mut faults = Vec::new();
-        if class["value"] != live["value"] {
-            let why = "may not be changed in an update.";
-            faults.push(FieldError::forbidden(&FieldPath::new("value"), why));
+    check_new: check,
+    check_change: |change, faults| {
+        let value = change.new.field("value");
+        if value.number() != change.live.field("value").number() {
+            faults.push(value.forbidden("may not be changed in an update."));
         }
-        let name = "preemptionPolicy";
-        immutable(&mut faults, &FieldPath::new(name), &class[name], &live[name]);
-        faults
+        let policy = change.new.field("preemptionPolicy");
+        policy.must_stay(&change.live.field("preemptionPolicy"), faults);
     },
     ..PLAIN
 };
 
-fn faults(class: &Value) -> Vec<FieldError> {
-    let mut faults = Vec::new();
-    let name = metadata::text(class, "name");
-    let value = class["value"].as_i64().unwrap_or_default();
-    if name.starts_with(RESERVED_PREFIX) {
-        if let Some(why) = misused(name, value) {
-            let path = FieldPath::new("metadata").child("name");
-            let why = format!(
+fn check(class: &Place<'_, '_>, faults: &mut Faults) {
+    let metadata = class.field("metadata");
+    let (name, value) = (metadata.field("name"), class.field("value"));
+    if name.text().starts_with(RESERVED_PREFIX) {
+        if let Some(why) = misused(class, name.text()) {
+            faults.push(name.forbidden(format!(
                 "priority class names with '{RESERVED_PREFIX}' prefix are reserved for system use only. error: {why}"
-            );
-            faults.push(FieldError::forbidden(&path, why));
+            )));
         }
-    } else if value > MAX_VALUE {
-        let why = format!("maximum allowed value of a user defined priority is {MAX_VALUE}");
-        faults.push(FieldError::forbidden(&FieldPath::new("value"), why));
+    } else if value.number() > MAX_VALUE {
+        faults.push(value.forbidden(format!(
+            "maximum allowed value of a user defined priority is {MAX_VALUE}"
+        )));
     }
-    let policy = text(class, "/preemptionPolicy");
-    let known = ["PreemptLowerPriority", "Never"];
-    one_of(&mut faults, &FieldPath::new("preemptionPolicy"), policy, &known);
-    faults
+    class
+        .field("preemptionPolicy")
+        .must_be_one_of(PREEMPTION_POLICIES, faults);
 }
 
-fn misused(name: &str, value: i64) -> Option<String> {
-    match RESERVED.iter().find(|(known, _)| *known == name) {
-        None => Some(format!("{name} is not a known system priority class")),
-        Some((_, wanted)) if *wanted != value => {
-            Some(format!("value of {name} PriorityClass must be {wanted}"))
-        }
-        Some(_) => None,
+fn misused(class: &Place<'_, '_>, name: &str) -> Option<String> {
+    let Some((_, wanted)) = RESERVED.iter().find(|(known, _)| *known == name) else {
+        return Some(format!("{name} is not a known system priority class"));
+    };
+    if class.field("value").number() != *wanted {
+        return Some(format!("value of {name} PriorityClass must be {wanted}"));
     }
+    let is_default = class.field("globalDefault").is_true();
+    is_default.then(|| format!("globalDefault of {name} PriorityClass must be false"))
 }

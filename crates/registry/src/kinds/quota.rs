@@ -1,163 +1,145 @@
 //! Resource quotas: what a namespace may use in all.
 
-use serde_json::Value;
-use watchkeeper_meta::validation::qualified_name;
-use watchkeeper_meta::{FieldError, FieldPath};
-
-use super::check::items;
-use super::formats::{each, entries, quantity};
+use super::place::{Faults, Place};
+use super::resource_names::{check_amount, check_quota_name, is_for_quota, is_measured_of_pods};
 use super::{Hooks, PLAIN};
 use crate::update::Part;
 
-/// Amounts that come in whole numbers.
-const COUNTED: &[&str] = &[
-    "configmaps",
-    "persistentvolumeclaims",
-    "pods",
-    "replicationcontrollers",
-    "resourcequotas",
-    "secrets",
-    "services",
-    "services.loadbalancers",
-    "services.nodeports",
-];
-
-/// Amounts that are measured.
-const MEASURED: &[&str] = &[
-    "cpu",
-    "ephemeral-storage",
-    "limits.cpu",
-    "limits.ephemeral-storage",
-    "limits.memory",
-    "memory",
-    "requests.cpu",
-    "requests.ephemeral-storage",
-    "requests.memory",
-    "requests.storage",
-];
-
-/// Scopes, and whether they apply to amounts other than a number of pods.
-const SCOPES: &[(&str, bool)] = &[
-    ("BestEffort", false),
-    ("CrossNamespacePodAffinity", true),
-    ("NotBestEffort", true),
-    ("NotTerminating", true),
-    ("PriorityClass", true),
-    ("Terminating", true),
-    ("VolumeAttributesClass", true),
+const SCOPES: &[&str] = &[
+    "BestEffort",
+    "CrossNamespacePodAffinity",
+    "NotBestEffort",
+    "NotTerminating",
+    "PriorityClass",
+    "Terminating",
+    "VolumeAttributesClass",
 ];
 
 /// Scopes that no pod is in at once.
-const OPPOSITES: &[(&str, &str)] = &[("BestEffort", "NotBestEffort"), ("Terminating", "NotTerminating")];
+const OPPOSITES: &[(&str, &str)] = &[("BestEffort", "NotBestEffort"), ("NotTerminating", "Terminating")];
 
 pub(super) const HOOKS: Hooks = Hooks {
-    faults: |quota| {
-        let spec = FieldPath::new("spec");
-        let mut faults = amount_faults(quota, "/spec/hard", &spec.child("hard"));
-        scope_faults(quota, &spec.child("scopes"), &mut faults);
-        faults
+    check: |quota, faults| {
+        let spec = quota.field("spec");
+        check_amounts(&spec.field("hard"), faults);
+        check_scopes(&spec, faults);
+        check_selector(&spec, faults);
     },
-    update_faults: |part, quota, live| match part {
+    check_change: |change, faults| match change.part {
         Part::Status => {
-            let status = FieldPath::new("status");
-            let mut faults = amount_faults(quota, "/status/hard", &status.child("hard"));
-            faults.extend(amount_faults(quota, "/status/used", &status.child("used")));
-            faults
+            let status = change.new.field("status");
+            check_amounts(&status.field("hard"), faults);
+            check_amounts(&status.field("used"), faults);
         }
-        _ => update_faults(quota, live),
+        _ => {
+            let (new, live) = (change.new.field("spec"), change.live.field("spec"));
+            check_same(&new, &live, faults);
+        }
     },
     ..PLAIN
 };
 
-fn amount_faults(quota: &Value, pointer: &str, path: &FieldPath) -> Vec<FieldError> {
-    let mut faults = Vec::new();
-    for (name, amount) in entries(quota, pointer) {
-        let path = path.key(name);
-        name_faults(name, &path, &mut faults);
-        let amount = quantity(amount);
-        if amount.is_negative() {
-            let why = "must be greater than or equal to 0";
-            faults.push(FieldError::invalid(&path, amount.to_string(), why));
-        }
-        let is_whole = amount.to_milli().is_none_or(|milli| milli % 1000 == 0);
-        if is_counted(name) && !is_whole {
-            faults.push(FieldError::invalid(
-                &path,
-                amount.to_string(),
-                "must be an integer",
-            ));
-        }
+fn check_amounts(amounts: &Place<'_, '_>, faults: &mut Faults) {
+    for (name, amount) in amounts.entries() {
+        check_quota_name(name, &amount, faults);
+        check_amount(name, &amount, faults);
     }
-    faults
 }
 
-fn is_counted(name: &str) -> bool {
-    COUNTED.contains(&name) || (name.contains('/') && !name.contains("kubernetes.io/"))
-}
-
-fn is_for_quota(name: &str) -> bool {
-    let is_huge_page = name.starts_with("hugepages-") || name.starts_with("requests.hugepages-");
-    COUNTED.contains(&name) || MEASURED.contains(&name) || is_huge_page
-}
-
-fn name_faults(name: &str, path: &FieldPath, faults: &mut Vec<FieldError>) {
-    let problems = qualified_name(name);
-    let is_qualified = problems.is_empty();
-    each(faults, path, name, problems);
-    if name.contains('/') || is_for_quota(name) {
-        return;
+/// Whether a scope says something of what is counted or measured under a name.
+fn means(scope: &str, name: &str) -> bool {
+    match scope {
+        "BestEffort" => name == "pods",
+        "VolumeAttributesClass" => matches!(name, "persistentvolumeclaims" | "requests.storage"),
+        scope if SCOPES.contains(&scope) => name == "pods" || is_measured_of_pods(name),
+        _ => true,
     }
-    if is_qualified && name != "storage" {
-        each(
-            faults,
-            path,
-            name,
-            ["must be a standard resource type or fully qualified"],
-        );
-    }
-    each(faults, path, name, ["must be a standard resource for quota"]);
 }
 
-fn scope_faults(quota: &Value, path: &FieldPath, faults: &mut Vec<FieldError>) {
-    let stated: Vec<&str> = items(quota, "/spec/scopes").filter_map(Value::as_str).collect();
-    let mut refuse = |why: &str| faults.push(FieldError::invalid(path, quota["spec"]["scopes"].clone(), why));
+/// The limited amounts of which a scope says nothing.
+fn not_meant<'v>(spec: &Place<'v, '_>, scope: &str) -> Vec<&'v str> {
+    let hard = spec.field("hard").value().as_object().into_iter().flatten();
+    let names = hard.map(|(name, _)| name.as_str());
+    names
+        .filter(|name| is_for_quota(name) && !means(scope, name))
+        .collect()
+}
+
+fn check_scopes(spec: &Place<'_, '_>, faults: &mut Faults) {
+    let scopes = spec.field("scopes");
+    let stated: Vec<&str> = scopes.texts().collect();
     for scope in &stated {
-        let Some((_, is_wide)) = SCOPES.iter().find(|(known, _)| known == scope) else {
-            refuse("unsupported scope");
-            continue;
-        };
-        for (name, _) in entries(quota, "/spec/hard").filter(|(name, _)| is_for_quota(name)) {
-            let fits = name == "pods" || (*is_wide && MEASURED.contains(&name.as_str()));
-            if !fits {
-                refuse("unsupported scope applied to resource");
-            }
+        if !SCOPES.contains(scope) {
+            faults.push(scopes.invalid("unsupported scope"));
+        }
+        for _ in not_meant(spec, scope) {
+            faults.push(scopes.invalid("unsupported scope applied to resource"));
         }
     }
+    check_opposites(&stated, &scopes, faults);
+}
+
+/// The texts show the scopes of the older field, whichever has them.
+fn check_opposites(stated: &[&str], scopes: &Place<'_, '_>, faults: &mut Faults) {
     for (one, other) in OPPOSITES {
         if stated.contains(one) && stated.contains(other) {
-            refuse("conflicting scopes");
+            faults.push(scopes.invalid("conflicting scopes"));
         }
     }
 }
 
-fn update_faults(quota: &Value, live: &Value) -> Vec<FieldError> {
-    let mut faults = Vec::new();
-    let mut check = |name: &str, same: bool| {
-        if !same {
-            let shown = quota["spec"].get(name).cloned().unwrap_or_default();
-            let path = FieldPath::new("spec").child(name);
-            faults.push(FieldError::invalid(&path, shown, "field is immutable"));
+/// What Kubernetes says of a selector, it says of the list and not of the expression that is meant.
+fn check_selector(spec: &Place<'_, '_>, faults: &mut Faults) {
+    let selector = spec.field("scopeSelector");
+    let expressions = selector.field("matchExpressions");
+    let mut stated = Vec::new();
+    for expression in expressions.items() {
+        let list = expressions.with_value(expression.value());
+        let (scope, operator) = (list.field("scopeName"), list.field("operator"));
+        let values = list.field("values");
+        if !SCOPES.contains(&scope.text()) {
+            faults.push(scope.invalid("unsupported scope"));
         }
-    };
-    let scopes = |object: &Value| {
-        let mut scopes: Vec<String> = items(object, "/spec/scopes").map(Value::to_string).collect();
+        for _ in not_meant(spec, scope.text()) {
+            let why = "unsupported scope applied to resource";
+            faults.push(expressions.invalid_for(selector.value().clone(), why));
+        }
+        let is_plain = !matches!(scope.text(), "PriorityClass" | "VolumeAttributesClass");
+        if SCOPES.contains(&scope.text()) && is_plain && operator.text() != "Exists" {
+            faults.push(operator.invalid(
+                "must be 'Exists' when scope is any of ResourceQuotaScopeTerminating, \
+                 ResourceQuotaScopeNotTerminating, ResourceQuotaScopeBestEffort, ResourceQuotaScopeNotBestEffort or \
+                 ResourceQuotaScopeCrossNamespacePodAffinity",
+            ));
+        }
+        match (operator.text(), values.len()) {
+            ("In" | "NotIn", 0) => faults.push(values.required(
+                "must be at least one value when `operator` is 'In' or 'NotIn' for scope selector",
+            )),
+            ("Exists" | "DoesNotExist", 1..) => {
+                faults.push(values.invalid(
+                    "must be no value when `operator` is 'Exist' or 'DoesNotExist' for scope selector",
+                ))
+            }
+            ("In" | "NotIn" | "Exists" | "DoesNotExist", _) => {}
+            _ => faults.push(operator.invalid("not a valid selector operator")),
+        }
+        stated.push(scope.text());
+    }
+    let scopes = expressions.with_value(spec.field("scopes").value());
+    check_opposites(&stated, &scopes, faults);
+}
+
+fn check_same(spec: &Place<'_, '_>, live: &Place<'_, '_>, faults: &mut Faults) {
+    let sorted = |spec: &Place<'_, '_>| {
+        let mut scopes: Vec<String> = spec.field("scopes").texts().map(str::to_owned).collect();
         scopes.sort();
         scopes
     };
-    check("scopes", scopes(quota) == scopes(live));
-    check(
-        "scopeSelector",
-        quota["spec"].get("scopeSelector") == live["spec"].get("scopeSelector"),
-    );
-    faults
+    let scopes = spec.field("scopes");
+    if sorted(spec) != sorted(live) {
+        faults.push(scopes.invalid("field is immutable"));
+    }
+    let selector = spec.field("scopeSelector");
+    selector.must_stay(&live.field("scopeSelector"), faults);
 }

@@ -1,183 +1,132 @@
 //! Roles and their bindings.
 
-use serde_json::{Value, json};
-use watchkeeper_meta::validation::{dns1123_subdomain, label_selector, path_segment_name};
-use watchkeeper_meta::{BadValue, FieldError, FieldPath};
+use serde_json::Value;
+use watchkeeper_meta::validation::{dns1123_subdomain, path_segment_name};
 
-use super::check::{items, one_of, required, set_default, text};
-use super::defaulting::items_mut;
-use super::formats::each;
-use super::{Hooks, PLAIN};
+use super::defaulting::{fill_empty, items_mut};
+use super::go_structs;
+use super::place::{Faults, Place};
+use super::{Change, Hooks, PLAIN};
 
 const GROUP: &str = "rbac.authorization.k8s.io";
+const SUBJECTS: &[&str] = &["ServiceAccount", "User", "Group"];
 
 pub(super) const ROLE: Hooks = Hooks {
-    faults: |role| rules_faults(role, true),
+    check: |role, faults| check_rules(&role.field("rules"), true, faults),
     ..PLAIN
 };
 
 pub(super) const CLUSTER_ROLE: Hooks = Hooks {
-    faults: |role| {
-        let mut faults = rules_faults(role, false);
-        faults.extend(aggregation_faults(role));
-        faults
+    check: |role, faults| {
+        check_rules(&role.field("rules"), false, faults);
+        check_aggregation(&role.field("aggregationRule"), faults);
     },
     ..PLAIN
 };
 
 pub(super) const ROLE_BINDING: Hooks = Hooks {
     default: default_binding,
-    faults: |binding| binding_faults(binding, &["Role", "ClusterRole"]),
-    update_faults: |_, binding, live| role_change(binding, live),
+    check: |binding, faults| check_binding(binding, &["Role", "ClusterRole"], faults),
+    check_change: check_same_role,
     ..PLAIN
 };
 
 pub(super) const CLUSTER_ROLE_BINDING: Hooks = Hooks {
     default: default_binding,
-    faults: |binding| binding_faults(binding, &["ClusterRole"]),
-    update_faults: |_, binding, live| role_change(binding, live),
+    check: |binding, faults| check_binding(binding, &["ClusterRole"], faults),
+    check_change: check_same_role,
     ..PLAIN
 };
 
 fn default_binding(binding: &mut Value) {
     if binding["roleRef"].is_object() {
-        set_default(&mut binding["roleRef"], "apiGroup", GROUP);
+        fill_empty(&mut binding["roleRef"], "apiGroup", GROUP);
     }
     for subject in items_mut(binding, "subjects") {
-        if matches!(text(subject, "/kind"), "User" | "Group") {
-            set_default(subject, "apiGroup", GROUP);
+        if matches!(subject["kind"].as_str(), Some("User" | "Group")) {
+            fill_empty(subject, "apiGroup", GROUP);
         }
     }
 }
 
-fn rules_faults(role: &Value, is_namespaced: bool) -> Vec<FieldError> {
-    let mut faults = Vec::new();
-    for (index, rule) in items(role, "/rules").enumerate() {
-        rule_faults(
-            rule,
-            is_namespaced,
-            &FieldPath::new("rules").index(index),
-            &mut faults,
-        );
+fn check_rules(rules: &Place<'_, '_>, is_namespaced: bool, faults: &mut Faults) {
+    for rule in rules.items() {
+        check_rule(&rule, is_namespaced, faults);
     }
-    faults
 }
 
-fn rule_faults(rule: &Value, is_namespaced: bool, path: &FieldPath, faults: &mut Vec<FieldError>) {
-    let has = |name: &str| !rule[name].as_array().is_none_or(Vec::is_empty);
-    if !has("verbs") {
-        faults.push(FieldError::required(&path.child("verbs"), ""));
+fn check_rule(rule: &Place<'_, '_>, is_namespaced: bool, faults: &mut Faults) {
+    let verbs = rule.field("verbs");
+    if verbs.len() == 0 {
+        faults.push(verbs.required(""));
     }
-    if has("nonResourceURLs") {
-        let urls = path.child("nonResourceURLs");
-        let mut refuse =
-            |why: &str| faults.push(FieldError::invalid(&urls, rule["nonResourceURLs"].clone(), why));
+    let (groups, resources) = (rule.field("apiGroups"), rule.field("resources"));
+    let urls = rule.field("nonResourceURLs");
+    if urls.len() > 0 {
         if is_namespaced {
-            refuse("namespaced rules cannot apply to non-resource URLs");
+            faults.push(urls.invalid("namespaced rules cannot apply to non-resource URLs"));
         }
-        if ["apiGroups", "resources", "resourceNames"].into_iter().any(has) {
-            refuse("rules cannot apply to both regular resources and non-resource URLs");
+        if groups.len() + resources.len() + rule.field("resourceNames").len() > 0 {
+            faults.push(urls.invalid("rules cannot apply to both regular resources and non-resource URLs"));
         }
         return;
     }
-    if !has("apiGroups") {
-        let why = "resource rules must supply at least one api group";
-        faults.push(FieldError::required(&path.child("apiGroups"), why));
+    if groups.len() == 0 {
+        faults.push(groups.required("resource rules must supply at least one api group"));
     }
-    if !has("resources") {
-        let why = "resource rules must supply at least one resource";
-        faults.push(FieldError::required(&path.child("resources"), why));
+    if resources.len() == 0 {
+        faults.push(resources.required("resource rules must supply at least one resource"));
     }
 }
 
-fn aggregation_faults(role: &Value) -> Vec<FieldError> {
-    let Some(rule) = role.get("aggregationRule").filter(|rule| rule.is_object()) else {
-        return Vec::new();
-    };
-    let path = FieldPath::new("aggregationRule").child("clusterRoleSelectors");
-    let selectors: Vec<&Value> = items(rule, "/clusterRoleSelectors").collect();
-    if selectors.is_empty() {
+fn check_aggregation(rule: &Place<'_, '_>, faults: &mut Faults) {
+    if !rule.is_set() {
+        return;
+    }
+    let selectors = rule.field("clusterRoleSelectors");
+    if selectors.len() == 0 {
         let why = "at least one clusterRoleSelector required if aggregationRule is non-nil";
-        return vec![FieldError::required(&path, why)];
+        faults.push(selectors.required(why));
     }
-    let selectors = selectors.iter().enumerate();
-    selectors
-        .flat_map(|(index, selector)| label_selector(selector, &path.index(index)))
-        .collect()
+    for selector in selectors.items() {
+        selector.must_select(faults);
+    }
 }
 
-fn binding_faults(binding: &Value, kinds: &[&str]) -> Vec<FieldError> {
-    let role = FieldPath::new("roleRef");
-    let mut faults = Vec::new();
-    one_of(
-        &mut faults,
-        &role.child("apiGroup"),
-        text(binding, "/roleRef/apiGroup"),
-        &[GROUP],
-    );
-    one_of(
-        &mut faults,
-        &role.child("kind"),
-        text(binding, "/roleRef/kind"),
-        kinds,
-    );
+fn check_binding(binding: &Place<'_, '_>, kinds: &[&str], faults: &mut Faults) {
+    let role = binding.field("roleRef");
+    role.field("apiGroup").is_one_of(&[GROUP], faults);
+    role.field("kind").is_one_of(kinds, faults);
     let needs_namespace = !kinds.contains(&"Role");
-    for (index, subject) in items(binding, "/subjects").enumerate() {
-        subject_faults(
-            subject,
-            needs_namespace,
-            &FieldPath::new("subjects").index(index),
-            &mut faults,
-        );
+    for subject in binding.field("subjects").items() {
+        check_subject(&subject, needs_namespace, faults);
     }
-    let name = text(binding, "/roleRef/name");
-    required(&mut faults, &role.child("name"), name);
-    each(&mut faults, &role.child("name"), name, path_segment_name(name));
-    faults
+    role.field("name").must_be_set_and_keep(path_segment_name, faults);
 }
 
-fn subject_faults(subject: &Value, needs_namespace: bool, path: &FieldPath, faults: &mut Vec<FieldError>) {
-    let kind = text(subject, "/kind");
-    one_of(
-        faults,
-        &path.child("kind"),
-        kind,
-        &["ServiceAccount", "User", "Group"],
-    );
-    let name = text(subject, "/name");
-    required(faults, &path.child("name"), name);
-    let group = text(subject, "/apiGroup");
-    match kind {
+fn check_subject(subject: &Place<'_, '_>, needs_namespace: bool, faults: &mut Faults) {
+    let (kind, name) = (subject.field("kind"), subject.field("name"));
+    let group = subject.field("apiGroup");
+    kind.is_one_of(SUBJECTS, faults);
+    name.must_be_set(faults);
+    match kind.text() {
         "ServiceAccount" => {
-            if !name.is_empty() {
-                each(faults, &path.child("name"), name, dns1123_subdomain(name));
-            }
-            one_of(faults, &path.child("apiGroup"), group, &[""]);
+            name.may_keep(dns1123_subdomain, faults);
+            group.is_one_of(&[""], faults);
             if needs_namespace {
-                required(faults, &path.child("namespace"), text(subject, "/namespace"));
+                subject.field("namespace").must_be_set(faults);
             }
         }
-        "User" | "Group" => one_of(faults, &path.child("apiGroup"), group, &[GROUP]),
+        "User" | "Group" => group.is_one_of(&[GROUP], faults),
         _ => {}
     }
 }
 
 /// A binding is to one role for ever; whoever wants another makes another binding.
-fn role_change(binding: &Value, live: &Value) -> Vec<FieldError> {
-    if binding["roleRef"] == live["roleRef"] {
-        return Vec::new();
+fn check_same_role(change: &Change<'_>, faults: &mut Faults) {
+    let (role, live) = (change.new.field("roleRef"), change.live.field("roleRef"));
+    if role.value() != live.value() {
+        let shown = go_structs::structure("RoleRef", role.value());
+        faults.push(role.invalid_in_go(shown, "field is immutable"));
     }
-    let field = |name: &str| json!(text(&binding["roleRef"], &format!("/{name}")));
-    // As Kubernetes shows a struct of its own.
-    let shown = format!(
-        r#"{{"APIGroup":{},"Kind":{},"Name":{}}}"#,
-        field("apiGroup"),
-        field("kind"),
-        field("name")
-    );
-    let fault = FieldError::invalid(&FieldPath::new("roleRef"), Value::Null, "field is immutable");
-    vec![FieldError {
-        value: BadValue::Printed(shown),
-        ..fault
-    }]
 }

@@ -1,33 +1,14 @@
 //! Runtime classes: what runs a pod's containers.
 
-use watchkeeper_meta::FieldPath;
 use watchkeeper_meta::validation::dns1123_label;
 
-use super::check::{immutable, text};
-use super::formats::each;
 use super::{Hooks, PLAIN};
 
 pub(super) const HOOKS: Hooks = Hooks {
-    faults: |class| {
-        let mut faults = Vec::new();
-        let handler = text(class, "/handler");
-        each(
-            &mut faults,
-            &FieldPath::new("handler"),
-            handler,
-            dns1123_label(handler),
-        );
-        faults
-    },
-    update_faults: |_, class, live| {
-        let mut faults = Vec::new();
-        immutable(
-            &mut faults,
-            &FieldPath::new("handler"),
-            &class["handler"],
-            &live["handler"],
-        );
-        faults
+    check: |class, faults| class.field("handler").must_keep(dns1123_label, faults),
+    check_change: |change, faults| {
+        let (new, live) = (change.new.field("handler"), change.live.field("handler"));
+        new.must_stay(&live, faults);
     },
     ..PLAIN
 };

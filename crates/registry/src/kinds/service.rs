@@ -3,21 +3,30 @@
 //! Addresses and node ports are given out by [`allocate`](crate::allocate), after defaulting and before these checks.
 //! What a type may and must have is in [`type_rules`].
 
+mod change_rules;
+mod status_rules;
 mod type_rules;
+
+use std::collections::HashSet;
 
 use serde_json::{Value, json};
 use watchkeeper_meta::validation::{dns1123_label, labels, qualified_name};
-use watchkeeper_meta::{BadValue, FieldError, FieldPath};
+use watchkeeper_meta::{BadValue, FieldError};
 
-use super::check::{ip, items, not_local, one_of, port, port_or_name, set_default, text};
-use super::defaulting::items_mut;
-use super::formats::each;
+use super::defaulting::{fill_empty, items_mut};
+use super::formats::{PROTOCOLS, check_not_local};
+use super::go_structs;
+use super::place::{Faults, Place};
 use super::{Hooks, PLAIN};
 use crate::update::Part;
 use crate::write::Warnings;
 
 /// Three hours: how long a client sticks to a backend, if it does.
 const STICKY_SECONDS: i64 = 10_800;
+
+const TYPES: &[&str] = &["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"];
+const OLD_HINTS: &str = "service.kubernetes.io/topology-aware-hints";
+const HINTS: &str = "service.kubernetes.io/topology-mode";
 
 pub(super) const HOOKS: Hooks = Hooks {
     default,
@@ -48,14 +57,23 @@ pub(super) const HOOKS: Hooks = Hooks {
         }
         keep_node_ports(service, live);
     },
-    faults,
-    update_faults: |part, service, live| match part {
-        Part::Status => Vec::new(),
-        _ => update_faults(service, live),
+    check,
+    check_change: |change, faults| match change.part {
+        Part::Status => status_rules::check(&change.new, faults),
+        _ => change_rules::check(&change.new, &change.live, faults),
     },
+    change_first: true,
     warn: |service, _, warnings| warn(service, warnings),
     ..PLAIN
 };
+
+/// A text of an object; empty when it is not set.
+fn text<'v>(object: &'v Value, pointer: &str) -> &'v str {
+    object
+        .pointer(pointer)
+        .and_then(Value::as_str)
+        .unwrap_or_default()
+}
 
 fn remove(service: &mut Value, name: &str) {
     if let Some(spec) = service["spec"].as_object_mut() {
@@ -72,8 +90,8 @@ fn default(service: &mut Value) {
         service["spec"] = json!({});
     }
     let spec = &mut service["spec"];
-    set_default(spec, "sessionAffinity", "None");
-    set_default(spec, "type", "ClusterIP");
+    fill_empty(spec, "sessionAffinity", "None");
+    fill_empty(spec, "type", "ClusterIP");
     if spec["sessionAffinity"] == "None" {
         if let Some(fields) = spec.as_object_mut() {
             fields.remove("sessionAffinityConfig");
@@ -82,7 +100,7 @@ fn default(service: &mut Value) {
         spec["sessionAffinityConfig"] = json!({"clientIP": {"timeoutSeconds": STICKY_SECONDS}});
     }
     for port in items_mut(spec, "ports") {
-        set_default(port, "protocol", "TCP");
+        fill_empty(port, "protocol", "TCP");
         let is_unset = port["targetPort"].is_null() || port["targetPort"] == 0 || port["targetPort"] == "";
         if is_unset {
             port["targetPort"] = port["port"].clone();
@@ -94,13 +112,26 @@ fn default(service: &mut Value) {
         .is_none_or(Vec::is_empty);
     let spec = &mut service["spec"];
     if matches!(kind.as_str(), "NodePort" | "LoadBalancer") || (kind == "ClusterIP" && reaches_out) {
-        set_default(spec, "externalTrafficPolicy", "Cluster");
+        fill_empty(spec, "externalTrafficPolicy", "Cluster");
     }
     if matches!(kind.as_str(), "ClusterIP" | "NodePort" | "LoadBalancer") {
-        set_default(spec, "internalTrafficPolicy", "Cluster");
+        fill_empty(spec, "internalTrafficPolicy", "Cluster");
     }
     if kind == "LoadBalancer" {
-        set_default(spec, "allocateLoadBalancerNodePorts", true);
+        fill_empty(spec, "allocateLoadBalancerNodePorts", true);
+        default_points(service);
+    }
+}
+
+/// An address of a load balancer is its own, unless it says that it only passes on.
+fn default_points(service: &mut Value) {
+    let Some(balancer) = service.pointer_mut("/status/loadBalancer") else {
+        return;
+    };
+    for point in items_mut(balancer, "ingress") {
+        if point["ip"].as_str().is_some_and(|ip| !ip.is_empty()) {
+            fill_empty(point, "ipMode", "VIP");
+        }
     }
 }
 
@@ -109,7 +140,7 @@ fn keep_node_ports(service: &mut Value, live: &Value) {
     if !has_node_ports(service) || !has_node_ports(live) {
         return;
     }
-    let old: Vec<Value> = items(live, "/spec/ports").cloned().collect();
+    let old = live["spec"]["ports"].as_array().cloned().unwrap_or_default();
     for port in items_mut(&mut service["spec"], "ports") {
         let same = old
             .iter()
@@ -120,109 +151,102 @@ fn keep_node_ports(service: &mut Value, live: &Value) {
     }
 }
 
-fn faults(service: &Value) -> Vec<FieldError> {
-    let spec = FieldPath::new("spec");
-    let kind = text(service, "/spec/type");
-    let is_headless = text(service, "/spec/clusterIP") == "None";
-    let mut faults = Vec::new();
-    if items(service, "/spec/ports").next().is_none() && !is_headless && kind != "ExternalName" {
-        faults.push(FieldError::required(&spec.child("ports"), ""));
+fn check(service: &Place<'_, '_>, faults: &mut Faults) {
+    let spec = service.field("spec");
+    let (kind, ports) = (spec.field("type"), spec.field("ports"));
+    check_annotations(service, faults);
+    if ports.len() == 0 && !is_headless(&spec) && kind.text() != "ExternalName" {
+        faults.push(ports.required(""));
     }
-    type_rules::type_faults(service, &spec, &mut faults);
-    port_faults(service, &spec.child("ports"), &mut faults);
-    if let Some(selector) = service.pointer("/spec/selector") {
-        faults.extend(labels(selector, &spec.child("selector")));
+    type_rules::check_type(&spec, faults);
+    check_ports(&ports, faults);
+    let selector = spec.field("selector");
+    if selector.is_set() {
+        faults.extend(labels(selector.value(), &selector.path()));
     }
-    let affinity = text(service, "/spec/sessionAffinity");
-    one_of(
-        &mut faults,
-        &spec.child("sessionAffinity"),
-        affinity,
-        &["ClientIP", "None"],
-    );
-    type_rules::affinity_faults(service, &spec, &mut faults);
-    for (index, address) in items(service, "/spec/externalIPs").enumerate() {
-        let path = spec.child("externalIPs").index(index);
-        if let Some(address) = ip(&mut faults, &path, address.as_str().unwrap_or_default()) {
-            not_local(&mut faults, &path, address);
+    spec.field("sessionAffinity")
+        .must_be_one_of(&["ClientIP", "None"], faults);
+    type_rules::check_affinity(&spec, faults);
+    type_rules::check_addresses(&spec, faults);
+    for address in spec.field("externalIPs").items() {
+        if let Some(parsed) = address.must_be_ip(faults) {
+            check_not_local(&address, parsed, faults);
         }
     }
-    let types = ["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"];
-    one_of(&mut faults, &spec.child("type"), kind, &types);
-    node_port_faults(service, &spec.child("ports"), &mut faults);
-    collision_faults(service, &spec.child("ports"), &mut faults);
-    type_rules::load_balancer_faults(service, &spec, &mut faults);
-    type_rules::policy_faults(service, &spec, &mut faults);
-    type_rules::address_faults(service, &spec, &mut faults);
-    faults
+    kind.must_be_one_of(TYPES, faults);
+    check_node_ports(&spec, faults);
+    check_collisions(&ports, faults);
+    type_rules::check_load_balancer(service, faults);
+    type_rules::check_policies(&spec, faults);
 }
 
-fn port_faults(service: &Value, path: &FieldPath, faults: &mut Vec<FieldError>) {
-    let ports: Vec<&Value> = items(service, "/spec/ports").collect();
-    let mut names: Vec<&str> = Vec::new();
-    for (index, entry) in ports.iter().enumerate() {
-        let path = path.index(index);
-        let name = text(entry, "/name");
-        if name.is_empty() {
-            if ports.len() > 1 {
-                faults.push(FieldError::required(&path.child("name"), ""));
-            }
-        } else {
-            let problems = dns1123_label(name).into_iter();
-            faults.extend(problems.map(|why| FieldError::invalid(&path.child("name"), name, why)));
-            if names.contains(&name) {
-                faults.push(FieldError::duplicate(&path.child("name"), name));
-            }
-            names.push(name);
+/// Whether a service has no address of its own.
+fn is_headless(spec: &Place<'_, '_>) -> bool {
+    spec.field("clusterIP").text() == "None"
+}
+
+/// Hints have an old name and a new one, and mean one thing.
+fn check_annotations(service: &Place<'_, '_>, faults: &mut Faults) {
+    let metadata = service.field("metadata");
+    let annotations = metadata.field("annotations");
+    let (old, new) = (annotations.entry(OLD_HINTS), annotations.entry(HINTS));
+    if old.is_set() && new.is_set() && old.value() != new.value() {
+        let why = format!("must match annotations[{OLD_HINTS}] when both are specified");
+        faults.push(new.invalid(why));
+    }
+}
+
+fn check_ports(ports: &Place<'_, '_>, faults: &mut Faults) {
+    let mut names = HashSet::new();
+    for entry in ports.items() {
+        let name = entry.field("name");
+        match ports.len() > 1 {
+            true => name.must_be_set_and_keep(dns1123_label, faults),
+            false => name.may_keep(dns1123_label, faults),
         }
-        port(
-            faults,
-            &path.child("port"),
-            entry["port"].as_i64().unwrap_or_default(),
-        );
-        let protocol = text(entry, "/protocol");
-        one_of(faults, &path.child("protocol"), protocol, &["SCTP", "TCP", "UDP"]);
-        port_or_name(faults, &path.child("targetPort"), &entry["targetPort"]);
-        if let Some(protocol) = entry.get("appProtocol").and_then(Value::as_str) {
-            each(
-                faults,
-                &path.child("appProtocol"),
-                protocol,
-                qualified_name(protocol),
-            );
+        if !name.text().is_empty() && !names.insert(name.text()) {
+            faults.push(name.duplicate());
+        }
+        entry.field("port").must_be_port(faults);
+        entry.field("protocol").must_be_one_of(PROTOCOLS, faults);
+        entry.field("targetPort").must_be_port_or_name(faults);
+        let protocol = entry.field("appProtocol");
+        if protocol.is_set() {
+            protocol.must_keep(qualified_name, faults);
         }
     }
 }
 
 /// No two ports are the same.
-fn collision_faults(service: &Value, path: &FieldPath, faults: &mut Vec<FieldError>) {
-    let ports: Vec<&Value> = items(service, "/spec/ports").collect();
-    for (index, entry) in ports.iter().enumerate() {
-        let key = |port: &Value| (port["port"].clone(), port["protocol"].clone());
-        if ports[..index].iter().any(|earlier| key(earlier) == key(entry)) {
-            // Kubernetes shows the two fields that collide in a struct of its own.
-            let shown = format!(
-                r#"{{"Name":"","Protocol":{},"AppProtocol":null,"Port":{},"TargetPort":0,"NodePort":0}}"#,
-                entry["protocol"], entry["port"]
-            );
-            let value = BadValue::Printed(shown);
+fn check_collisions(ports: &Place<'_, '_>, faults: &mut Faults) {
+    let mut seen = HashSet::new();
+    for entry in ports.items() {
+        let (port, protocol) = (entry.field("port"), entry.field("protocol"));
+        if !seen.insert((port.number(), protocol.text())) {
+            // Of the struct, the two fields that collide are shown.
+            let both = json!({"port": port.value(), "protocol": protocol.value()});
+            let shown = go_structs::structure("ServicePort", &both);
             faults.push(FieldError {
-                value,
-                ..FieldError::duplicate(&path.index(index), Value::Null)
+                value: BadValue::Printed(shown),
+                ..FieldError::duplicate(&entry.path(), Value::Null)
             });
         }
     }
 }
 
-fn node_port_faults(service: &Value, path: &FieldPath, faults: &mut Vec<FieldError>) {
-    let kind = text(service, "/spec/type");
-    if kind != "ClusterIP" {
-        return;
+fn check_node_ports(spec: &Place<'_, '_>, faults: &mut Faults) {
+    let (ports, is_inner) = (spec.field("ports"), spec.field("type").text() == "ClusterIP");
+    let given = || ports.items().filter(|port| port.field("nodePort").number() != 0);
+    if is_inner {
+        let ports = given().map(|port| port.field("nodePort").path());
+        let why = "may not be used when `type` is 'ClusterIP'";
+        faults.extend(ports.map(|path| FieldError::forbidden(&path, why)));
     }
-    for (index, entry) in items(service, "/spec/ports").enumerate() {
-        if entry["nodePort"].as_i64().unwrap_or_default() != 0 {
-            let why = "may not be used when `type` is 'ClusterIP'";
-            faults.push(FieldError::forbidden(&path.index(index).child("nodePort"), why));
+    let mut seen = HashSet::new();
+    for port in given() {
+        let number = port.field("nodePort");
+        if !seen.insert((number.number(), port.field("protocol").text())) {
+            faults.push(number.duplicate());
         }
     }
 }
@@ -232,10 +256,9 @@ fn warn(service: &Value, warnings: &Warnings) {
     let has = |name: &str| service["spec"].get(name).is_some_and(is_meant);
     let kind = text(service, "/spec/type");
     let is_headless = kind == "ClusterIP" && text(service, "/spec/clusterIP") == "None";
-    let hints = "service.kubernetes.io/topology-aware-hints";
     let rules = [
         (
-            service["metadata"]["annotations"].get(hints).is_some(),
+            service["metadata"]["annotations"].get(OLD_HINTS).is_some(),
             "annotation service.kubernetes.io/topology-aware-hints is deprecated, please use \
              service.kubernetes.io/topology-mode instead",
         ),
@@ -279,35 +302,4 @@ fn is_meant(value: &Value) -> bool {
         Value::Array(items) => !items.is_empty(),
         value => !value.is_null(),
     }
-}
-
-fn update_faults(service: &Value, live: &Value) -> Vec<FieldError> {
-    let spec = FieldPath::new("spec");
-    let mut faults = Vec::new();
-    let keeps = |object: &Value| {
-        matches!(
-            text(object, "/spec/type"),
-            "ClusterIP" | "NodePort" | "LoadBalancer"
-        )
-    };
-    if keeps(service) && keeps(live) && !text(live, "/spec/clusterIP").is_empty() {
-        let path = spec.child("clusterIPs").index(0);
-        let first = |object: &Value| object["spec"]["clusterIPs"][0].clone();
-        if first(service) != first(live) {
-            let shown = &service["spec"]["clusterIPs"];
-            let why = "may not change once set";
-            faults.push(FieldError::invalid(&path, shown.clone(), why));
-        }
-    }
-    let class = |object: &Value| object["spec"]["loadBalancerClass"].clone();
-    let is_balanced = |object: &Value| text(object, "/spec/type") == "LoadBalancer";
-    if is_balanced(live) && is_balanced(service) && class(service) != class(live) {
-        let path = spec.child("loadBalancerClass");
-        faults.push(FieldError::invalid(
-            &path,
-            class(service),
-            "may not change once set",
-        ));
-    }
-    faults
 }

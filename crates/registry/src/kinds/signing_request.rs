@@ -4,11 +4,9 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use serde_json::{Value, json};
 use watchkeeper_meta::validation::dns1123_subdomain;
-use watchkeeper_meta::{FieldError, FieldPath};
 
-use super::check::{items, one_of, required, set_default, text};
-use super::defaulting::items_mut;
-use super::formats::each;
+use super::defaulting::{fill_empty, items_mut};
+use super::place::{Faults, Place};
 use super::{Hooks, PLAIN};
 use crate::update::Part;
 use crate::user::User;
@@ -50,10 +48,11 @@ pub(super) const HOOKS: Hooks = Hooks {
             _ => {}
         }
     },
-    faults,
-    update_faults: |part, request, live| match part {
-        Part::Object => Vec::new(),
-        _ => status_faults(request, live),
+    check: |request, faults| check(&request.field("spec"), faults),
+    check_change: |change, faults| {
+        if change.part != Part::Object {
+            check_status(&change.new, &change.live, faults);
+        }
     },
     ..PLAIN
 };
@@ -64,17 +63,23 @@ fn stamp_conditions(request: &mut Value, now: &str) {
         return;
     };
     for condition in items_mut(status, "conditions") {
-        set_default(condition, "lastUpdateTime", now);
-        set_default(condition, "lastTransitionTime", now);
+        fill_empty(condition, "lastUpdateTime", now);
+        fill_empty(condition, "lastTransitionTime", now);
     }
 }
 
 /// Who signs does not decide.
 fn keep_decision(request: &mut Value, live: &Value) {
-    let is_decision = |condition: &Value| matches!(text(condition, "/type"), "Approved" | "Denied");
-    let decided = items(live, "/status/conditions").filter(|condition| is_decision(condition));
-    let others = items(request, "/status/conditions").filter(|condition| !is_decision(condition));
-    let conditions: Vec<Value> = decided.chain(others).cloned().collect();
+    let is_decision = |condition: &Value| {
+        let kind = condition["type"].as_str().unwrap_or_default();
+        matches!(kind, "Approved" | "Denied")
+    };
+    let conditions = |request: &Value, decisions: bool| {
+        let all = request["status"]["conditions"].as_array().cloned();
+        let all = all.unwrap_or_default().into_iter();
+        all.filter(move |condition| is_decision(condition) == decisions)
+    };
+    let conditions: Vec<Value> = conditions(live, true).chain(conditions(request, false)).collect();
     if !conditions.is_empty() {
         request["status"]["conditions"] = Value::Array(conditions);
     }
@@ -95,83 +100,67 @@ pub(super) fn sign(request: &mut Value, requester: Option<&User>) {
     }
 }
 
-fn faults(request: &Value) -> Vec<FieldError> {
-    let spec = FieldPath::new("spec");
-    let mut faults = Vec::new();
-    let body = text(request, "/spec/request");
-    let pem = BASE64.decode(body).unwrap_or_default();
+fn check(spec: &Place<'_, '_>, faults: &mut Faults) {
+    let request = spec.field("request");
+    let pem = BASE64.decode(request.text()).unwrap_or_default();
     if !has_block(&pem, "CERTIFICATE REQUEST") {
-        let why = "PEM block type must be CERTIFICATE REQUEST";
-        faults.push(FieldError::invalid(&spec.child("request"), body, why));
+        faults.push(request.invalid_for(request.text(), "PEM block type must be CERTIFICATE REQUEST"));
     }
-    let usages = spec.child("usages");
-    if items(request, "/spec/usages").next().is_none() {
-        faults.push(FieldError::required(&usages, ""));
+    let usages = spec.field("usages");
+    if usages.len() == 0 {
+        faults.push(usages.required(""));
     }
-    for (index, usage) in items(request, "/spec/usages").enumerate() {
-        one_of(
-            &mut faults,
-            &usages.index(index),
-            usage.as_str().unwrap_or_default(),
-            USAGES,
-        );
-    }
-    signer_faults(
-        text(request, "/spec/signerName"),
-        &spec.child("signerName"),
-        &mut faults,
-    );
-    if let Some(seconds) = request["spec"]["expirationSeconds"].as_i64()
-        && seconds < MIN_SECONDS
-    {
+    usages.items().for_each(|usage| usage.is_one_of(USAGES, faults));
+    check_signer(&spec.field("signerName"), faults);
+    let lifetime = spec.field("expirationSeconds");
+    if lifetime.is_set() && lifetime.number() < MIN_SECONDS {
         let why = "may not specify a duration less than 600 seconds (10 minutes)";
-        faults.push(FieldError::invalid(
-            &spec.child("expirationSeconds"),
-            seconds,
-            why,
-        ));
+        faults.push(lifetime.invalid(why));
     }
-    faults
 }
 
 fn has_block(pem: &[u8], kind: &str) -> bool {
     String::from_utf8_lossy(pem).contains(&format!("-----BEGIN {kind}-----"))
 }
 
-fn signer_faults(signer: &str, path: &FieldPath, faults: &mut Vec<FieldError>) {
-    if signer.is_empty() {
-        return required(faults, path, signer);
-    }
-    match signer.split_once('/') {
-        Some((domain, name)) if !domain.is_empty() && !name.is_empty() && !name.contains('/') => {
-            each(faults, path, signer, dns1123_subdomain(domain));
+fn check_signer(signer: &Place<'_, '_>, faults: &mut Faults) {
+    let domain = match signer.text().split_once('/') {
+        _ if signer.text().is_empty() => {
+            faults.push(signer.required(""));
+            return;
         }
+        Some((domain, name)) if !domain.is_empty() && !name.is_empty() && !name.contains('/') => domain,
         _ => {
             let why = "must be a fully qualified domain and path of the form 'example.com/signer-name'";
-            each(faults, path, signer, [why]);
+            faults.push(signer.invalid(why));
+            return;
         }
-    }
+    };
+    let reasons = dns1123_subdomain(domain).into_iter();
+    faults.extend(reasons.map(|why| signer.invalid(why)));
 }
 
-fn status_faults(request: &Value, live: &Value) -> Vec<FieldError> {
-    let status = FieldPath::new("status");
-    let mut faults = Vec::new();
-    let has = |kind: &str| items(request, "/status/conditions").any(|condition| condition["type"] == kind);
+fn check_status(request: &Place<'_, '_>, live: &Place<'_, '_>, faults: &mut Faults) {
+    let status = request.field("status");
+    let conditions = status.field("conditions");
+    let has = |kind: &str| {
+        let mut all = conditions.items();
+        all.any(|condition| condition.field("type").text() == kind)
+    };
     if has("Approved") && has("Denied") {
         let [approved, denied] =
             ["Approved", "Denied"].map(|kind| format!(r#"conditions[{{"type": "{kind}"}}]"#));
         let why = format!("must specify at most one of: `{approved}`, `{denied}`");
         let shown = format!("{{{approved}, {denied}}}");
-        faults.push(FieldError::invalid(&status.child("conditions"), shown, why));
+        faults.push(conditions.invalid_for(shown, why));
     }
-    let certificate = text(request, "/status/certificate");
-    if !certificate.is_empty() && certificate != text(live, "/status/certificate") {
-        let pem = BASE64.decode(certificate).unwrap_or_default();
+    let certificate = status.field("certificate");
+    let old = live.field("status").field("certificate").text();
+    if !certificate.text().is_empty() && certificate.text() != old {
+        let pem = BASE64.decode(certificate.text()).unwrap_or_default();
         if !has_block(&pem, "CERTIFICATE") {
             let why = "must contain at least one CERTIFICATE PEM block";
-            let path = status.child("certificate");
-            faults.push(FieldError::invalid(&path, "<certificate data>", why));
+            faults.push(certificate.invalid_for("<certificate data>", why));
         }
     }
-    faults
 }

@@ -1,84 +1,83 @@
-//! Claims, volumes and storage classes.
+//! Persistent volumes: storage that is there.
 
 use serde_json::{Value, json};
-use watchkeeper_meta::validation::{dns1123_subdomain, label_selector, qualified_name};
+use watchkeeper_meta::validation::dns1123_subdomain;
 use watchkeeper_meta::{FieldError, FieldPath};
 
-use super::check::{immutable, items, one_of, set_default, text};
-use super::formats::{each, entries, quantity};
-use super::{Hooks, PLAIN};
-use crate::metadata;
-use crate::update::Part;
-use crate::write::Warnings;
-
-const ACCESS_MODES: &[&str] = &[
-    "ReadOnlyMany",
-    "ReadWriteMany",
-    "ReadWriteOnce",
-    "ReadWriteOncePod",
-];
-const VOLUME_MODES: &[&str] = &["Block", "Filesystem"];
-const CLASS_ANNOTATION: &str = "volume.beta.kubernetes.io/storage-class";
-
-/// Every kind of volume a persistent volume can be.
-const SOURCES: &[&str] = &[
-    "awsElasticBlockStore",
-    "azureDisk",
-    "azureFile",
-    "cephfs",
-    "cinder",
-    "csi",
-    "fc",
-    "flexVolume",
-    "flocker",
-    "gcePersistentDisk",
-    "glusterfs",
-    "hostPath",
-    "iscsi",
-    "local",
-    "nfs",
-    "photonPersistentDisk",
-    "portworxVolume",
-    "quobyte",
-    "rbd",
-    "scaleIO",
-    "storageos",
-    "vsphereVolume",
-];
-
-pub(super) const CLAIM: Hooks = Hooks {
-    default: |claim| {
-        if claim["spec"].is_object() {
-            set_default(&mut claim["spec"], "volumeMode", "Filesystem");
-        }
-    },
-    prepare_for_create: |claim| {
-        claim["status"] = json!({"phase": "Pending"});
-        protect(claim, "kubernetes.io/pvc-protection");
-    },
-    prepare_for_update: |_, claim, _, _| {
-        if claim["status"].is_object() {
-            set_default(&mut claim["status"], "phase", "Pending");
-        }
-    },
-    faults: claim_faults,
-    update_faults: |part, claim, live| match part {
-        Part::Status => Vec::new(),
-        _ => claim_update_faults(claim, live),
-    },
-    warn: warn_of_class_annotation,
+use super::claims::{
+    check_access_modes, check_basic, check_positive, check_volume_mode, protect, warn_of_class_annotation,
 };
+use super::defaulting::fill_empty;
+use super::place::{Faults, Place};
+use super::pod::check_node_selector;
+use super::volume_sources::{
+    Source, check_driver, check_host_path, check_local, check_nfs, check_secret_reference, check_sources,
+    vendor,
+};
+use super::{Change, Hooks, PLAIN};
+use crate::update::Part;
 
-pub(super) const VOLUME: Hooks = Hooks {
+const RECLAIM_POLICIES: &[&str] = &["Delete", "Recycle", "Retain"];
+
+/// Sources in the order in which Kubernetes looks for them.
+const SOURCES: &[Source] = &[
+    Source {
+        name: "hostPath",
+        check: check_host_path,
+    },
+    vendor("gcePersistentDisk"),
+    vendor("awsElasticBlockStore"),
+    vendor("glusterfs"),
+    vendor("flocker"),
+    Source {
+        name: "nfs",
+        check: check_nfs,
+    },
+    vendor("rbd"),
+    vendor("quobyte"),
+    vendor("cephfs"),
+    vendor("iscsi"),
+    vendor("cinder"),
+    vendor("fc"),
+    vendor("flexVolume"),
+    vendor("azureFile"),
+    vendor("vsphereVolume"),
+    vendor("photonPersistentDisk"),
+    vendor("portworxVolume"),
+    vendor("azureDisk"),
+    vendor("scaleIO"),
+    Source {
+        name: "local",
+        check: check_local,
+    },
+    vendor("storageos"),
+    Source {
+        name: "csi",
+        check: |source, faults| {
+            check_driver(&source.field("driver"), faults);
+            source.field("volumeHandle").must_be_set(faults);
+            for name in [
+                "controllerPublishSecretRef",
+                "controllerExpandSecretRef",
+                "nodePublishSecretRef",
+                "nodeExpandSecretRef",
+            ] {
+                check_secret_reference(&source.field(name), faults);
+            }
+        },
+    },
+];
+
+pub(super) const HOOKS: Hooks = Hooks {
     default: |volume| {
         if !volume["spec"].is_object() {
             return;
         }
         let spec = &mut volume["spec"];
-        set_default(spec, "persistentVolumeReclaimPolicy", "Retain");
-        set_default(spec, "volumeMode", "Filesystem");
+        fill_empty(spec, "persistentVolumeReclaimPolicy", "Retain");
+        fill_empty(spec, "volumeMode", "Filesystem");
         if spec["hostPath"].is_object() {
-            set_default(&mut spec["hostPath"], "type", "");
+            fill_empty(&mut spec["hostPath"], "type", "");
         }
     },
     prepare_for_create: |volume| {
@@ -87,287 +86,151 @@ pub(super) const VOLUME: Hooks = Hooks {
         protect(volume, "kubernetes.io/pv-protection");
     },
     prepare_for_update: |part, volume, live, now| {
-        let phase = |object: &Value| object["status"]["phase"].clone();
-        if part == Part::Object || !volume["status"].is_object() {
-            return;
-        }
-        if phase(volume) != phase(live) {
-            volume["status"]["lastPhaseTransitionTime"] = json!(now);
-        } else if let Some(since) = live["status"].get("lastPhaseTransitionTime") {
-            set_default(&mut volume["status"], "lastPhaseTransitionTime", since.clone());
+        if part != Part::Object {
+            note_phase(volume, live, now);
         }
     },
-    faults: volume_faults,
-    update_faults: |part, volume, live| match part {
-        Part::Status => Vec::new(),
-        _ => volume_update_faults(volume, live),
+    check: |volume, faults| check(&volume.field("spec"), faults),
+    check_change: |change, faults| {
+        if change.part != Part::Status {
+            check_change(change, faults);
+        }
     },
     warn: |volume, live, warnings| {
         warn_of_class_annotation(volume, live, warnings);
-        if text(volume, "/spec/persistentVolumeReclaimPolicy") == "Recycle" {
+        if volume["spec"]["persistentVolumeReclaimPolicy"] == "Recycle" {
             warnings.add(
                 "spec.persistentVolumeReclaimPolicy: The Recycle reclaim policy is deprecated. Instead, the \
                  recommended approach is to use dynamic provisioning.",
             );
         }
     },
-};
-
-pub(super) const CLASS: Hooks = Hooks {
-    default: |class| {
-        set_default(class, "reclaimPolicy", "Delete");
-        set_default(class, "volumeBindingMode", "Immediate");
-    },
-    faults: class_faults,
-    update_faults: |_, class, live| {
-        let mut faults = Vec::new();
-        for name in ["parameters", "provisioner", "reclaimPolicy"] {
-            if class.get(name) != live.get(name) {
-                let why = format!("updates to {name} are forbidden.");
-                faults.push(FieldError::forbidden(&FieldPath::new(name), why));
-            }
-        }
-        let name = "volumeBindingMode";
-        immutable(&mut faults, &FieldPath::new(name), &class[name], &live[name]);
-        faults
-    },
     ..PLAIN
 };
 
-/// Keeps an object until nobody uses it.
-fn protect(object: &mut Value, finalizer: &str) {
-    let finalizers = metadata::of(object)
-        .entry("finalizers")
-        .or_insert_with(|| json!([]));
-    if !finalizers.is_array() {
-        *finalizers = json!([]);
+/// Says since when a volume is in its phase.
+fn note_phase(volume: &mut Value, live: &Value, now: &str) {
+    let phase = |object: &Value| object["status"]["phase"].clone();
+    if !volume["status"].is_object() {
+        return;
     }
-    if let Some(list) = finalizers.as_array_mut()
-        && !list.iter().any(|known| known == finalizer)
-    {
-        list.push(json!(finalizer));
+    if phase(volume) != phase(live) {
+        volume["status"]["lastPhaseTransitionTime"] = json!(now);
+    } else if let Some(since) = live["status"].get("lastPhaseTransitionTime") {
+        fill_empty(&mut volume["status"], "lastPhaseTransitionTime", since.clone());
     }
 }
 
-fn warn_of_class_annotation(object: &Value, _live: Option<&Value>, warnings: &Warnings) {
-    if object["metadata"]["annotations"].get(CLASS_ANNOTATION).is_some() {
-        warnings.add(format!(
-            "metadata.annotations[{CLASS_ANNOTATION}]: deprecated since v1.8; use \"storageClassName\" attribute instead"
-        ));
+fn check(spec: &Place<'_, '_>, faults: &mut Faults) {
+    let modes = spec.field("accessModes");
+    if modes.len() == 0 {
+        faults.push(modes.required(""));
+    }
+    check_access_modes(&modes, faults);
+    check_capacity(&spec.field("capacity"), faults);
+    let policy = spec.field("persistentVolumeReclaimPolicy");
+    if !policy.text().is_empty() {
+        policy.is_one_of(RECLAIM_POLICIES, faults);
+    }
+    let affinity = spec.field("nodeAffinity");
+    let required = affinity.field("required");
+    match (affinity.is_set(), required.is_set()) {
+        (true, true) => check_node_selector(&required, faults),
+        (true, false) => faults.push(required.required("must specify required node constraints")),
+        _ => {}
+    }
+    check_sources(spec, SOURCES, faults);
+    if spec.field("local").is_set() && !affinity.is_set() {
+        faults.push(affinity.required("Local volume requires node affinity"));
+    }
+    let host = spec.field("hostPath");
+    if is_root(host.field("path").text()) && policy.text() == "Recycle" {
+        faults.push(policy.forbidden("may not be 'recycle' for a hostPath mount of '/'"));
+    }
+    spec.field("storageClassName").may_keep(dns1123_subdomain, faults);
+    check_volume_mode(&spec.field("volumeMode"), faults);
+    check_attributes(spec, faults);
+}
+
+fn is_root(path: &str) -> bool {
+    path.starts_with('/') && path.split('/').all(|part| matches!(part, "" | "."))
+}
+
+fn check_capacity(capacity: &Place<'_, '_>, faults: &mut Faults) {
+    if capacity.len() == 0 {
+        faults.push(capacity.required(""));
+    }
+    if capacity.len() != 1 || !capacity.entry("storage").is_set() {
+        let shown = capacity.value().clone();
+        let fault = FieldError::not_supported(&capacity.path(), shown, &["storage"]);
+        faults.push(fault);
+    }
+    for (_, amount) in capacity.entries() {
+        check_basic(&amount, faults);
+        check_positive(&amount, faults);
     }
 }
 
-fn access_mode_faults(object: &Value, path: &FieldPath, faults: &mut Vec<FieldError>) {
-    let modes: Vec<&str> = items(object, "/spec/accessModes")
-        .filter_map(Value::as_str)
-        .collect();
-    for mode in &modes {
-        one_of(faults, path, mode, ACCESS_MODES);
+fn check_attributes(spec: &Place<'_, '_>, faults: &mut Faults) {
+    let class = spec.field("volumeAttributesClassName");
+    if !class.is_set() {
+        return;
     }
-    let alone = modes.iter().filter(|mode| **mode == "ReadWriteOncePod").count();
-    if alone > 0 && alone < modes.len() {
-        let why = "may not use ReadWriteOncePod with other access modes";
-        faults.push(FieldError::forbidden(path, why));
+    match class.text() {
+        "" => faults.push(class.required("an empty string is disallowed")),
+        _ => class.must_keep(dns1123_subdomain, faults),
     }
-}
-
-fn class_name_faults(object: &Value, spec: &FieldPath, faults: &mut Vec<FieldError>) {
-    let class = text(object, "/spec/storageClassName");
-    if !class.is_empty() {
-        each(
-            faults,
-            &spec.child("storageClassName"),
-            class,
-            dns1123_subdomain(class),
-        );
+    let csi = spec.field("csi");
+    if !csi.is_set() {
+        faults.push(csi.required("has to be specified when using volumeAttributesClassName"));
     }
 }
 
-fn volume_mode_faults(object: &Value, spec: &FieldPath, faults: &mut Vec<FieldError>) {
-    let mode = text(object, "/spec/volumeMode");
-    if !mode.is_empty() {
-        one_of(faults, &spec.child("volumeMode"), mode, VOLUME_MODES);
-    }
-}
-
-fn positive(amount: &Value, path: &FieldPath, faults: &mut Vec<FieldError>) {
-    let amount = quantity(amount);
-    if amount.is_zero() || amount.is_negative() {
-        faults.push(FieldError::invalid(
-            path,
-            amount.to_string(),
-            "must be greater than zero",
-        ));
-    }
-}
-
-fn claim_faults(claim: &Value) -> Vec<FieldError> {
-    let spec = FieldPath::new("spec");
-    let mut faults = Vec::new();
-    let modes = spec.child("accessModes");
-    if items(claim, "/spec/accessModes").next().is_none() {
-        faults.push(FieldError::required(&modes, "at least 1 access mode is required"));
-    }
-    if let Some(selector) = claim.pointer("/spec/selector") {
-        faults.extend(label_selector(selector, &spec.child("selector")));
-    }
-    access_mode_faults(claim, &modes, &mut faults);
-    let path = spec.child("resources").key("storage");
-    match claim.pointer("/spec/resources/requests/storage") {
-        None => faults.push(FieldError::required(&path, "")),
-        Some(amount) => positive(amount, &path, &mut faults),
-    }
-    class_name_faults(claim, &spec, &mut faults);
-    volume_mode_faults(claim, &spec, &mut faults);
-    faults
-}
-
-fn claim_update_faults(claim: &Value, live: &Value) -> Vec<FieldError> {
-    let mut faults = Vec::new();
-    let fixed = |object: &Value| {
-        let mut spec = object["spec"].clone();
-        if text(live, "/spec/volumeName").is_empty() {
-            remove(&mut spec, "volumeName");
-        }
-        if text(claim, "/status/phase") == "Bound" {
-            remove(&mut spec, "volumeAttributesClassName");
-            remove(&mut spec["resources"], "requests");
-        }
-        spec
-    };
-    let path = FieldPath::new("spec");
-    if fixed(claim) != fixed(live) {
-        // Kubernetes adds how the two differ, in Go's notation.
-        let why = "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims";
-        faults.push(FieldError::forbidden(&path, why));
-    }
-    let request = |object: &Value| quantity(&object["spec"]["resources"]["requests"]["storage"]);
-    let capacity = quantity(&live["status"]["capacity"]["storage"]);
-    if request(claim) < request(live) && request(claim) <= capacity {
-        let path = path.child("resources").child("requests").child("storage");
-        faults.push(FieldError::forbidden(
-            &path,
-            "field can not be less than status.capacity",
-        ));
-    }
-    faults
-}
-
-fn remove(object: &mut Value, name: &str) {
-    if let Some(fields) = object.as_object_mut() {
-        fields.remove(name);
-    }
-}
-
-fn volume_faults(volume: &Value) -> Vec<FieldError> {
-    let spec = FieldPath::new("spec");
-    let mut faults = Vec::new();
-    let modes = spec.child("accessModes");
-    if items(volume, "/spec/accessModes").next().is_none() {
-        faults.push(FieldError::required(&modes, ""));
-    }
-    access_mode_faults(volume, &modes, &mut faults);
-    capacity_faults(volume, &spec.child("capacity"), &mut faults);
-    let policy = text(volume, "/spec/persistentVolumeReclaimPolicy");
-    if !policy.is_empty() {
-        let path = spec.child("persistentVolumeReclaimPolicy");
-        one_of(&mut faults, &path, policy, &["Delete", "Recycle", "Retain"]);
-    }
-    source_faults(volume, &spec, &mut faults);
-    class_name_faults(volume, &spec, &mut faults);
-    volume_mode_faults(volume, &spec, &mut faults);
-    faults
-}
-
-fn capacity_faults(volume: &Value, path: &FieldPath, faults: &mut Vec<FieldError>) {
-    let capacity = volume.pointer("/spec/capacity").cloned().unwrap_or_default();
-    let names: Vec<&String> = entries(volume, "/spec/capacity").map(|(name, _)| name).collect();
-    if names.is_empty() {
-        faults.push(FieldError::required(path, ""));
-    }
-    if names != ["storage"] {
-        faults.push(FieldError::not_supported(path, capacity, &["storage"]));
-    }
-    for (name, amount) in entries(volume, "/spec/capacity") {
-        positive(amount, &path.key(name), faults);
-    }
-}
-
-fn source_faults(volume: &Value, spec: &FieldPath, faults: &mut Vec<FieldError>) {
-    let mut found = SOURCES
-        .iter()
-        .filter(|source| volume["spec"].get(source).is_some());
-    if found.next().is_none() {
-        faults.push(FieldError::required(spec, "must specify a volume type"));
-    }
-    for second in found {
-        let why = "may not specify more than 1 volume type";
-        faults.push(FieldError::forbidden(&spec.child(second), why));
-    }
-    if let Some(host) = volume["spec"].get("hostPath") {
-        let path = spec.child("hostPath").child("path");
-        match text(host, "/path") {
-            "" => faults.push(FieldError::required(&path, "")),
-            host if host.split('/').any(|part| part == "..") => {
-                faults.push(FieldError::invalid(&path, host, "must not contain '..'"));
-            }
-            "/" if text(volume, "/spec/persistentVolumeReclaimPolicy") == "Recycle" => {
-                let why = "may not be 'recycle' for a hostPath mount of '/'";
-                faults.push(FieldError::forbidden(
-                    &spec.child("persistentVolumeReclaimPolicy"),
-                    why,
-                ));
-            }
-            _ => {}
-        }
-    }
-}
-
-fn volume_update_faults(volume: &Value, live: &Value) -> Vec<FieldError> {
-    let spec = FieldPath::new("spec");
-    let mut faults = Vec::new();
-    let source = |object: &Value| -> Vec<Option<Value>> {
-        SOURCES
-            .iter()
-            .map(|source| object["spec"].get(source).cloned())
+fn check_change(change: &Change<'_>, faults: &mut Faults) {
+    let (new, live) = (change.new.field("spec"), change.live.field("spec"));
+    let source = |spec: &Place<'_, '_>| -> Vec<Value> {
+        let sources = SOURCES.iter();
+        sources
+            .map(|source| without_new_secret(spec.field(source.name).value(), live.value()))
             .collect()
     };
-    if source(volume) != source(live) {
+    if source(&new) != source(&live) {
+        let path = FieldPath::from("spec.persistentvolumesource");
+        // Kubernetes adds how the two differ, in Go's notation.
         let why = "spec.persistentvolumesource is immutable after creation";
-        faults.push(FieldError::forbidden(&spec.child("persistentvolumesource"), why));
+        faults.push(FieldError::forbidden(&path, why));
     }
-    let mode = |object: &Value| object["spec"]["volumeMode"].clone();
-    immutable(&mut faults, &spec.child("volumeMode"), &mode(volume), &mode(live));
-    faults
+    let (mode, old_mode) = (new.field("volumeMode"), live.field("volumeMode"));
+    if mode.value() != old_mode.value() {
+        let path = FieldPath::new("volumeMode");
+        faults.push(FieldError::invalid(
+            &path,
+            mode.value().clone(),
+            "field is immutable",
+        ));
+    }
+    let (affinity, old_affinity) = (new.field("nodeAffinity"), live.field("nodeAffinity"));
+    if old_affinity.is_set() && affinity.value() != old_affinity.value() {
+        let path = FieldPath::new("nodeAffinity");
+        let why = "field is immutable, except for updating from beta label to GA";
+        faults.push(FieldError::invalid(&path, affinity.value().clone(), why));
+    }
+    let (class, old_class) = (
+        new.field("volumeAttributesClassName"),
+        live.field("volumeAttributesClassName"),
+    );
+    if old_class.is_set() && !class.is_set() {
+        faults.push(class.forbidden("update from non-nil value to nil is forbidden"));
+    }
 }
 
-fn class_faults(class: &Value) -> Vec<FieldError> {
-    let mut faults = Vec::new();
-    let path = FieldPath::new("provisioner");
-    match text(class, "/provisioner") {
-        "" => faults.push(FieldError::required(&path, "")),
-        provisioner => each(
-            &mut faults,
-            &path,
-            provisioner,
-            qualified_name(&provisioner.to_lowercase()),
-        ),
+/// A source without the secret for growing, if it had none: that may come later.
+fn without_new_secret(source: &Value, live: &Value) -> Value {
+    let mut source = source.clone();
+    let name = "controllerExpandSecretRef";
+    let had_one = live["csi"].get(name).is_some();
+    if let (false, Some(fields)) = (had_one, source.as_object_mut()) {
+        fields.remove(name);
     }
-    if entries(class, "/parameters").any(|(name, _)| name.is_empty()) {
-        let why = "field can not be empty.";
-        faults.push(FieldError::invalid(&FieldPath::new("parameters"), "", why));
-    }
-    let closed: [(&str, &[&str]); 2] = [
-        ("reclaimPolicy", &["Delete", "Retain"]),
-        ("volumeBindingMode", &["Immediate", "WaitForFirstConsumer"]),
-    ];
-    for (name, allowed) in closed {
-        one_of(
-            &mut faults,
-            &FieldPath::new(name),
-            text(class, &format!("/{name}")),
-            allowed,
-        );
-    }
-    faults
+    source
 }

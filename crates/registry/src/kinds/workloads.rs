@@ -5,6 +5,7 @@ pub(super) mod cron_job;
 pub(super) mod daemon_set;
 pub(super) mod deployment;
 pub(super) mod job;
+mod job_policies;
 pub(super) mod pod_template;
 pub(super) mod replica_set;
 pub(super) mod replication_controller;
@@ -14,11 +15,11 @@ mod status_rules;
 mod template_rules;
 
 use serde_json::Value;
-use watchkeeper_meta::FieldError;
 
 use super::defaulting::object_mut;
-use super::place::{Place, Rule};
-use super::pod;
+use super::place::{Faults, Place};
+use super::{Change, pod};
+use crate::metadata;
 use crate::write::Warnings;
 use status_rules::Counts;
 
@@ -44,33 +45,21 @@ const REPLICA_COUNTS: Counts = Counts {
         "observedGeneration",
     ],
     of_replicas: &["fullyLabeledReplicas", "readyReplicas", "availableReplicas"],
+    ready: "readyReplicas",
 };
 
 /// Refuses a change of the one thing that never changes.
-fn selector_is_immutable(object: &Value, live: &Value) -> Vec<FieldError> {
-    immutable(object, live, &["spec", "selector"])
+fn check_same_selector(change: &Change<'_>, faults: &mut Faults) {
+    let (new, live) = (change.new.field("spec"), change.live.field("spec"));
+    new.field("selector").must_stay(&live.field("selector"), faults);
 }
 
-/// Refuses a change of a field.
-fn immutable(object: &Value, live: &Value, path: &[&str]) -> Vec<FieldError> {
-    let find = |object| {
-        path.iter()
-            .fold(object, |value: &Value, name| &value[name])
-            .clone()
-    };
-    let (new, old) = (find(object), find(live));
-    if new == old {
-        return Vec::new();
+/// Who reports on an object does not label it.
+fn keep_labels(object: &mut Value, live: &Value) {
+    match live["metadata"].get("labels") {
+        Some(labels) => drop(metadata::of(object).insert("labels".to_owned(), labels.clone())),
+        None => drop(metadata::of(object).remove("labels")),
     }
-    let path = watchkeeper_meta::FieldPath::from(path.join(".").as_str());
-    vec![FieldError::invalid(&path, new, "field is immutable")]
-}
-
-/// What rules find in an object's spec.
-fn faults_of_spec(object: &Value, check: Rule) -> Vec<FieldError> {
-    let mut faults = Vec::new();
-    check(&Place::object(object).field("spec"), &mut faults);
-    faults
 }
 
 /// Warns of a new or changed template; a name is warned of once, when it is given.

@@ -1,70 +1,97 @@
 //! What is wrong with the containers of a pod.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 
 use serde_json::Value;
 use watchkeeper_meta::validation::dns1123_label;
 use watchkeeper_meta::{FieldError, FieldPath};
 
 use super::super::place::{Faults, Place};
-use super::{env_rules, mount_rules, port_rules, probe_rules, resource_rules};
+use super::volume_rules::Volumes;
+use super::{env_rules, mount_rules, port_rules, probe_rules, resource_rules, security_rules};
 
-const PULL_POLICIES: &[&str] = &["Always", "IfNotPresent", "Never"];
-const MESSAGE_POLICIES: &[&str] = &["FallbackToLogsOnError", "File"];
+pub(super) const PULL_POLICIES: &[&str] = &["Always", "IfNotPresent", "Never"];
+const MESSAGE_POLICIES: &[&str] = &["File", "FallbackToLogsOnError"];
+const RESTART_POLICIES: &[&str] = &["Always", "Never", "OnFailure"];
 
 /// What an ephemeral container may not have: nothing waits for it and nothing restarts it.
 const NOT_EPHEMERAL: &[&str] = &[
     "ports",
+    "resources",
+    "resizePolicy",
+    "restartPolicy",
+    "restartPolicyRules",
     "livenessProbe",
     "readinessProbe",
     "startupProbe",
     "lifecycle",
-    "resizePolicy",
 ];
 
-/// Checks all containers of a spec, given the names of its volumes that are in order.
-pub(super) fn check_containers(spec: &Place<'_, '_>, volumes: &HashSet<&str>, faults: &mut Faults) {
+/// What containers are checked against.
+struct Pod<'a, 'v> {
+    volumes: &'a Volumes<'v>,
+    claims: &'a BTreeSet<&'v str>,
+    /// How long the pod takes to end, in seconds.
+    grace: i64,
+    /// Whether users of the pod are the host's.
+    host_users: bool,
+    never_restarts: bool,
+}
+
+/// Checks all containers of a spec, given its volumes that are in order and the names of its claims.
+pub(super) fn check_containers<'v>(
+    spec: &Place<'v, '_>,
+    volumes: &Volumes<'v>,
+    claims: &BTreeSet<&'v str>,
+    faults: &mut Faults,
+) {
+    let pod = Pod {
+        volumes,
+        claims,
+        grace: spec.field("terminationGracePeriodSeconds").number(),
+        host_users: spec.field("hostUsers").value() != false,
+        never_restarts: spec.field("restartPolicy").text() == "Never",
+    };
     let containers = spec.field("containers");
     if containers.len() == 0 {
         faults.push(containers.required(""));
     }
     let mut names = HashSet::new();
     for container in containers.items() {
-        check_container(&container, volumes, faults);
+        check_container(&container, &pod, faults);
         let name = container.field("name");
         if !names.insert(name.text()) {
             faults.push(name.duplicate());
         }
-        check_lifecycle(&container.field("lifecycle"), faults);
-        probe_rules::check_probes(&container, faults);
+        probe_rules::check_lifecycle(&container.field("lifecycle"), pod.grace, faults);
+        probe_rules::check_probes(&container, pod.grace, faults);
+        check_restart(&container, faults);
     }
     port_rules::check_host_ports(&containers, faults);
     let init_containers = spec.field("initContainers");
     for container in init_containers.items() {
-        check_init_container(&container, volumes, &mut names, faults);
+        check_init_container(&container, &pod, &mut names, faults);
     }
-    port_rules::check_host_ports(&init_containers, faults);
+    let lasting = names.clone();
     for container in spec.field("ephemeralContainers").items() {
-        check_ephemeral_container(&container, volumes, &mut names, faults);
+        check_ephemeral_container(&container, &pod, &lasting, &mut names, faults);
     }
 }
 
-fn check_init_container<'a>(
-    container: &Place<'a, '_>,
-    volumes: &HashSet<&str>,
-    names: &mut HashSet<&'a str>,
+fn check_init_container<'v>(
+    container: &Place<'v, '_>,
+    pod: &Pod<'_, '_>,
+    names: &mut HashSet<&'v str>,
     faults: &mut Faults,
 ) {
-    check_container(container, volumes, faults);
-    let restart = container.field("restartPolicy");
-    let restarts = restart.text() == "Always";
-    if restart.is_set() && !restarts && !matches!(restart.text(), "Never" | "OnFailure") {
-        faults.push(restart.unsupported(&["Always", "Never", "OnFailure"]));
-    }
+    check_container(container, pod, faults);
+    check_restart(container, faults);
     check_unique(container, names, faults);
-    if restarts {
-        check_lifecycle(&container.field("lifecycle"), faults);
-        probe_rules::check_probes(container, faults);
+    // They run one after another, so that ports are taken by one container at a time.
+    port_rules::check_host_ports_of(container, &mut HashSet::new(), faults);
+    if container.field("restartPolicy").text() == "Always" {
+        probe_rules::check_lifecycle(&container.field("lifecycle"), pod.grace, faults);
+        probe_rules::check_probes(container, pod.grace, faults);
         return;
     }
     for name in ["lifecycle", "livenessProbe", "readinessProbe", "startupProbe"] {
@@ -75,70 +102,110 @@ fn check_init_container<'a>(
     }
 }
 
-fn check_ephemeral_container<'a>(
-    container: &Place<'a, '_>,
-    volumes: &HashSet<&str>,
-    names: &mut HashSet<&'a str>,
+fn check_ephemeral_container<'v>(
+    container: &Place<'v, '_>,
+    pod: &Pod<'_, '_>,
+    lasting: &HashSet<&str>,
+    names: &mut HashSet<&'v str>,
     faults: &mut Faults,
 ) {
-    check_container(container, volumes, faults);
+    check_container(container, pod, faults);
+    check_image_of_pod(container, faults);
     check_unique(container, names, faults);
+    let target = container.field("targetContainerName");
+    if !target.text().is_empty() && !lasting.contains(target.text()) {
+        faults.push(target.not_found());
+    }
     for name in NOT_EPHEMERAL {
         let field = container.field(name);
-        if field.is_set() {
+        if field.is_set() && field.value() != &serde_json::json!({}) {
             faults.push(field.forbidden("cannot be set for an Ephemeral Container"));
         }
     }
-    let resources = container.field("resources");
-    if resources.len() > 0 {
-        faults.push(resources.forbidden("cannot be set for an Ephemeral Container"));
+    for mount in container.field("volumeMounts").items() {
+        for name in ["subPath", "subPathExpr"] {
+            let path = mount.field(name);
+            if !path.text().is_empty() {
+                faults.push(path.forbidden("cannot be set for an Ephemeral Container"));
+            }
+        }
     }
 }
 
-fn check_unique<'a>(container: &Place<'a, '_>, names: &mut HashSet<&'a str>, faults: &mut Faults) {
+fn check_unique<'v>(container: &Place<'v, '_>, names: &mut HashSet<&'v str>, faults: &mut Faults) {
     let name = container.field("name");
     if !name.text().is_empty() && !names.insert(name.text()) {
         faults.push(name.duplicate());
     }
 }
 
+/// Whether a container starts again by rules of its own.
+fn check_restart(container: &Place<'_, '_>, faults: &mut Faults) {
+    let policy = container.field("restartPolicy");
+    policy.may_be_one_of(RESTART_POLICIES, faults);
+    if container.field("restartPolicyRules").len() > 0 && !policy.is_set() {
+        faults.push(policy.required("must specify restartPolicy when restart rules are used"));
+    }
+}
+
 /// What all containers have in common.
-fn check_container(container: &Place<'_, '_>, volumes: &HashSet<&str>, faults: &mut Faults) {
-    let (name, image) = (container.field("name"), container.field("image"));
-    match name.text() {
-        "" => faults.push(name.required("")),
-        _ => name.must_keep(dns1123_label, faults),
-    }
-    image.must_be_set(faults);
-    if image.text().trim() != image.text() {
-        faults.push(image.invalid("must not have leading or trailing whitespace"));
-    }
+fn check_container(container: &Place<'_, '_>, pod: &Pod<'_, '_>, faults: &mut Faults) {
+    container
+        .field("name")
+        .must_be_set_and_keep(dns1123_label, faults);
+    container.field("image").must_be_set(faults);
     container
         .field("terminationMessagePolicy")
         .must_be_one_of(MESSAGE_POLICIES, faults);
     port_rules::check_ports(&container.field("ports"), faults);
     env_rules::check_env(&container.field("env"), faults);
     env_rules::check_env_from(&container.field("envFrom"), faults);
-    mount_rules::check_mounts(container, volumes, faults);
+    mount_rules::check_mounts(container, pod.volumes, faults);
     container
         .field("imagePullPolicy")
         .must_be_one_of(PULL_POLICIES, faults);
-    resource_rules::check_resources(&container.field("resources"), faults);
-    check_security_context(&container.field("securityContext"), faults);
+    resource_rules::check_resources(&container.field("resources"), pod.claims, faults);
+    check_resize(&container.field("resizePolicy"), pod, faults);
+    security_rules::check_container(&container.field("securityContext"), pod.host_users, faults);
 }
 
-fn check_lifecycle(lifecycle: &Place<'_, '_>, faults: &mut Faults) {
-    for name in ["postStart", "preStop"] {
-        let handler = lifecycle.field(name);
-        if handler.is_set() {
-            probe_rules::check_handler(&handler, faults);
+/// What happens to a container that gets more or less. Faults are about the list.
+fn check_resize(policies: &Place<'_, '_>, pod: &Pod<'_, '_>, faults: &mut Faults) {
+    let mut resources = HashSet::new();
+    for policy in policies.items() {
+        let (resource, restart) = (policy.field("resourceName"), policy.field("restartPolicy"));
+        if !resources.insert(resource.text()) {
+            faults.push(FieldError::duplicate(&policy.path(), resource.text()));
+        }
+        let list = |field: &Place<'_, '_>, allowed: &[&str], faults: &mut Faults| match field.text() {
+            "" => faults.push(policies.required("")),
+            text if !allowed.contains(&text) => {
+                faults.push(FieldError::not_supported(&policies.path(), text, allowed));
+            }
+            _ => {}
+        };
+        list(&resource, &["cpu", "memory"], faults);
+        list(&restart, &["NotRequired", "RestartContainer"], faults);
+        if pod.never_restarts && restart.text() != "NotRequired" {
+            let why = "must be 'NotRequired' when `restartPolicy` is 'Never'";
+            faults.push(policies.invalid_for(restart.text(), why));
         }
     }
 }
 
-fn check_security_context(context: &Place<'_, '_>, faults: &mut Faults) {
-    for name in ["runAsUser", "runAsGroup"] {
-        check_id(&context.field(name), faults);
+/// What is checked of the images of pods, and not of those of templates.
+pub(super) fn check_images_of_pod(spec: &Place<'_, '_>, faults: &mut Faults) {
+    for list in ["containers", "initContainers"] {
+        for container in spec.field(list).items() {
+            check_image_of_pod(&container, faults);
+        }
+    }
+}
+
+fn check_image_of_pod(container: &Place<'_, '_>, faults: &mut Faults) {
+    let image = container.field("image");
+    if image.text().trim() != image.text() {
+        faults.push(image.invalid("must not have leading or trailing whitespace"));
     }
 }
 
@@ -158,11 +225,4 @@ pub(in super::super) fn privileged_faults(path: &FieldPath, spec: &Value) -> Fau
         }
     }
     faults
-}
-
-/// Checks the number of a user or a group.
-pub(super) fn check_id(id: &Place<'_, '_>, faults: &mut Faults) {
-    if id.is_set() && !(0..=i64::from(i32::MAX)).contains(&id.number()) {
-        faults.push(id.invalid("must be between 0 and 2147483647, inclusive"));
-    }
 }

@@ -1,28 +1,24 @@
 //! What is wrong with where a pod wants to run: near or far from nodes and other pods, and how evenly spread.
 
 use watchkeeper_meta::FieldError;
-use watchkeeper_meta::validation::{dns1123_label, label_selector, qualified_name};
+use watchkeeper_meta::validation::{dns1123_label, dns1123_subdomain, label_value, qualified_name};
 
 use super::super::place::{Faults, Place};
 
 const UNSATISFIABLE: &[&str] = &["DoNotSchedule", "ScheduleAnyway"];
 const HONORED: &[&str] = &["Honor", "Ignore"];
+const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
+const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
 
 /// Checks what a pod is drawn to and driven from.
 pub(super) fn check_affinity(affinity: &Place<'_, '_>, faults: &mut Faults) {
     check_node_affinity(&affinity.field("nodeAffinity"), faults);
     for name in ["podAffinity", "podAntiAffinity"] {
         let affinity = affinity.field(name);
-        for term in affinity
-            .field("requiredDuringSchedulingIgnoredDuringExecution")
-            .items()
-        {
+        for term in affinity.field(REQUIRED).items() {
             check_pod_term(&term, faults);
         }
-        for preferred in affinity
-            .field("preferredDuringSchedulingIgnoredDuringExecution")
-            .items()
-        {
+        for preferred in affinity.field(PREFERRED).items() {
             check_weight(&preferred, faults);
             check_pod_term(&preferred.field("podAffinityTerm"), faults);
         }
@@ -30,31 +26,42 @@ pub(super) fn check_affinity(affinity: &Place<'_, '_>, faults: &mut Faults) {
 }
 
 fn check_node_affinity(affinity: &Place<'_, '_>, faults: &mut Faults) {
-    let required = affinity.field("requiredDuringSchedulingIgnoredDuringExecution");
+    let required = affinity.field(REQUIRED);
     if required.is_set() {
-        let terms = required.field("nodeSelectorTerms");
-        if terms.len() == 0 {
-            faults.push(terms.required("must have at least one node selector term"));
-        }
-        terms.items().for_each(|term| check_node_term(&term, faults));
+        check_node_selector(&required, faults);
     }
-    for preferred in affinity
-        .field("preferredDuringSchedulingIgnoredDuringExecution")
-        .items()
-    {
+    for preferred in affinity.field(PREFERRED).items() {
         check_weight(&preferred, faults);
-        check_node_term(&preferred.field("preference"), faults);
+        check_node_term(&preferred.field("preference"), Values::Any, faults);
+    }
+}
+
+/// Checks which nodes are selected; volumes select nodes in the same way.
+pub(in super::super) fn check_node_selector(selector: &Place<'_, '_>, faults: &mut Faults) {
+    let terms = selector.field("nodeSelectorTerms");
+    if terms.len() == 0 {
+        faults.push(terms.required("must have at least one node selector term"));
+    }
+    for term in terms.items() {
+        check_node_term(&term, Values::OfLabels, faults);
     }
 }
 
 fn check_weight(preferred: &Place<'_, '_>, faults: &mut Faults) {
     let weight = preferred.field("weight");
     if !(1..=100).contains(&weight.number()) {
-        faults.push(weight.invalid("must be in the range 1-100"));
+        faults.push(weight.invalid_for(weight.number(), "must be in the range 1-100"));
     }
 }
 
-fn check_node_term(term: &Place<'_, '_>, faults: &mut Faults) {
+/// What the values of a requirement must be. A preference that no node can meet harms nobody.
+#[derive(Clone, Copy, PartialEq)]
+enum Values {
+    Any,
+    OfLabels,
+}
+
+fn check_node_term(term: &Place<'_, '_>, allowed: Values, faults: &mut Faults) {
     for requirement in term.field("matchExpressions").items() {
         let (operator, values) = (requirement.field("operator"), requirement.field("values"));
         match (operator.text(), values.len()) {
@@ -71,58 +78,128 @@ fn check_node_term(term: &Place<'_, '_>, faults: &mut Faults) {
             _ => faults.push(operator.invalid("not a valid selector operator")),
         }
         requirement.field("key").must_keep(qualified_name, faults);
+        if allowed == Values::OfLabels {
+            values
+                .items()
+                .for_each(|value| value.must_keep(label_value, faults));
+        }
+    }
+    for requirement in term.field("matchFields").items() {
+        check_field_requirement(&requirement, faults);
+    }
+}
+
+/// Nodes can be selected by one field, their name.
+fn check_field_requirement(requirement: &Place<'_, '_>, faults: &mut Faults) {
+    let (operator, values) = (requirement.field("operator"), requirement.field("values"));
+    let key = requirement.field("key");
+    match operator.text() {
+        "In" | "NotIn" if values.len() != 1 => {
+            faults.push(values.required(
+                "must be only one value when `operator` is 'In' or 'NotIn' for node field selector",
+            ))
+        }
+        "In" | "NotIn" => {}
+        _ => faults.push(operator.invalid("not a valid selector operator")),
+    }
+    match key.text() {
+        "metadata.name" => {
+            let values = values.items();
+            values.for_each(|value| value.must_keep(dns1123_subdomain, faults));
+        }
+        _ => faults.push(key.invalid("not a valid field selector key")),
     }
 }
 
 fn check_pod_term(term: &Place<'_, '_>, faults: &mut Faults) {
     for name in ["labelSelector", "namespaceSelector"] {
-        let selector = term.field(name);
-        faults.extend(label_selector(selector.value(), &selector.path()));
+        term.field(name).must_select(faults);
     }
-    for namespace in term.field("namespaces").items() {
-        namespace.must_keep(dns1123_label, faults);
+    for namespace in term.field("namespaces").texts() {
+        let place = term.field("namespace");
+        let reasons = dns1123_label(namespace).into_iter();
+        faults.extend(reasons.map(|why| place.invalid_for(namespace, why)));
     }
-    check_topology_key(&term.field("topologyKey"), faults);
+    check_label_keys(term, faults);
+    let key = term.field("topologyKey");
+    if key.text().is_empty() {
+        faults.push(key.required("can not be empty"));
+    }
+    let reasons = qualified_name(key.text()).into_iter();
+    faults.extend(reasons.map(|why| key.invalid_for(key.text(), why)));
 }
 
-fn check_topology_key(key: &Place<'_, '_>, faults: &mut Faults) {
-    match key.text() {
-        "" => faults.push(key.required("can not be empty")),
-        _ => key.must_keep(qualified_name, faults),
+/// Keys whose values are taken from the pod itself.
+fn check_label_keys(term: &Place<'_, '_>, faults: &mut Faults) {
+    let has_selector = term.field("labelSelector").is_set();
+    for name in ["matchLabelKeys", "mismatchLabelKeys"] {
+        let keys = term.field(name);
+        if keys.len() > 0 && !has_selector {
+            faults.push(keys.forbidden("must not be specified when labelSelector is not set"));
+            continue;
+        }
+        keys.items().for_each(|key| key.must_keep(qualified_name, faults));
+    }
+    let mismatched: Vec<&str> = term.field("mismatchLabelKeys").texts().collect();
+    for key in term.field("matchLabelKeys").items() {
+        if mismatched.contains(&key.text()) {
+            faults.push(key.invalid("exists in both matchLabelKeys and mismatchLabelKeys"));
+        }
     }
 }
 
 /// Checks how evenly pods are to be spread.
 pub(super) fn check_spread(constraints: &Place<'_, '_>, faults: &mut Faults) {
-    let mut seen = Vec::new();
-    for constraint in constraints.items() {
+    let pair = |constraint: &Place<'_, '_>| {
+        let text = |name: &str| constraint.field(name).text().to_owned();
+        (text("topologyKey"), text("whenUnsatisfiable"))
+    };
+    let pairs: Vec<(String, String)> = constraints.items().map(|constraint| pair(&constraint)).collect();
+    for (index, constraint) in constraints.items().enumerate() {
         let skew = constraint.field("maxSkew");
         if skew.number() <= 0 {
-            faults.push(skew.invalid("must be greater than zero"));
+            faults.push(skew.invalid_for(skew.number(), "must be greater than zero"));
         }
-        let (key, otherwise) = (
-            constraint.field("topologyKey"),
-            constraint.field("whenUnsatisfiable"),
-        );
-        check_topology_key(&key, faults);
-        if !UNSATISFIABLE.contains(&otherwise.text()) {
-            faults.push(otherwise.unsupported(UNSATISFIABLE));
+        let key = constraint.field("topologyKey");
+        if key.text().is_empty() {
+            faults.push(key.required("can not be empty"));
         }
-        let pair = (key.text(), otherwise.text());
-        if seen.contains(&pair) {
-            let shown = format!("{{{}, {}}}", pair.0, pair.1);
-            faults.push(FieldError::duplicate(&constraint.path(), shown));
+        constraint
+            .field("whenUnsatisfiable")
+            .is_one_of(UNSATISFIABLE, faults);
+        let (topology, otherwise) = &pairs[index];
+        if pairs[index + 1..].contains(&pairs[index]) {
+            let path = constraint.path().child("{topologyKey, whenUnsatisfiable}");
+            let shown = format!("{{{topology}, {otherwise}}}");
+            faults.push(FieldError::duplicate(&path, shown));
         }
-        seen.push(pair);
         check_domains(&constraint, faults);
         for name in ["nodeAffinityPolicy", "nodeTaintsPolicy"] {
-            let policy = constraint.field(name);
-            if policy.is_set() && !HONORED.contains(&policy.text()) {
-                faults.push(policy.unsupported(HONORED));
-            }
+            constraint.field(name).may_be_one_of(HONORED, faults);
         }
-        let selector = constraint.field("labelSelector");
-        faults.extend(label_selector(selector.value(), &selector.path()));
+        check_spread_keys(&constraint, faults);
+        constraint.field("labelSelector").must_select(faults);
+    }
+}
+
+fn check_spread_keys(constraint: &Place<'_, '_>, faults: &mut Faults) {
+    let (keys, selector) = (
+        constraint.field("matchLabelKeys"),
+        constraint.field("labelSelector"),
+    );
+    if keys.len() == 0 {
+        return;
+    }
+    if !selector.is_set() {
+        faults.push(keys.forbidden("must not be specified when labelSelector is not set"));
+    }
+    let expressions = selector.field("matchExpressions");
+    for key in keys.items() {
+        key.must_keep(qualified_name, faults);
+        let selects = |expression: Place<'_, '_>| expression.field("key").text() == key.text();
+        if selector.value()["matchLabels"].get(key.text()).is_some() || expressions.items().any(selects) {
+            faults.push(key.invalid("exists in both matchLabelKeys and labelSelector"));
+        }
     }
 }
 
@@ -132,7 +209,7 @@ fn check_domains(constraint: &Place<'_, '_>, faults: &mut Faults) {
         return;
     }
     if domains.number() <= 0 {
-        faults.push(domains.invalid("must be greater than 0"));
+        faults.push(domains.invalid("must be greater than zero"));
     }
     let otherwise = constraint.field("whenUnsatisfiable").text();
     if otherwise != "DoNotSchedule" {
@@ -184,6 +261,12 @@ mod tests {
                  be in the range 1-100",
                 "affinity.podAffinity.preferredDuringSchedulingIgnoredDuringExecution[0].podAffinityTerm.topologyKey: \
                  Required value: can not be empty",
+                "affinity.podAffinity.preferredDuringSchedulingIgnoredDuringExecution[0].podAffinityTerm.topologyKey: \
+                 Invalid value: \"\": name part must be non-empty",
+                "affinity.podAffinity.preferredDuringSchedulingIgnoredDuringExecution[0].podAffinityTerm.topologyKey: \
+                 Invalid value: \"\": name part must consist of alphanumeric characters, '-', '_' or '.', and must \
+                 start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex \
+                 used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')",
             ],
         );
     }
@@ -194,7 +277,9 @@ mod tests {
         check(json!({"topologySpreadConstraints": [constraint]}), &[]);
         check(
             json!({"topologySpreadConstraints": [constraint, constraint]}),
-            &[r#"topologySpreadConstraints[1]: Duplicate value: "{zone, ScheduleAnyway}""#],
+            &[
+                r#"topologySpreadConstraints[0].{topologyKey, whenUnsatisfiable}: Duplicate value: "{zone, ScheduleAnyway}""#,
+            ],
         );
         check(
             json!({"topologySpreadConstraints": [{"maxSkew": 0, "topologyKey": "zone", "whenUnsatisfiable": "Wait"}]}),

@@ -2,15 +2,11 @@
 
 use std::collections::HashSet;
 
-use serde_json::Value;
 use watchkeeper_meta::FieldError;
 
-use super::super::check::port_name;
+use super::super::formats::{PROTOCOLS, port_name};
 use super::super::place::{Faults, Place};
-
-const PROTOCOLS: &[&str] = &["SCTP", "TCP", "UDP"];
-
-pub(super) const OUT_OF_RANGE: &str = "must be between 1 and 65535, inclusive";
+use super::Around;
 
 /// Checks the ports of a container.
 pub(super) fn check_ports(ports: &Place<'_, '_>, faults: &mut Faults) {
@@ -27,41 +23,25 @@ pub(super) fn check_ports(ports: &Place<'_, '_>, faults: &mut Faults) {
         let number = port.field("containerPort");
         match number.number() {
             0 => faults.push(number.required("")),
-            _ => check_number(&number, faults),
+            _ => number.must_be_port(faults),
         }
         let host_port = port.field("hostPort");
         if host_port.number() != 0 {
-            check_number(&host_port, faults);
+            host_port.must_be_port(faults);
         }
         port.field("protocol").must_be_one_of(PROTOCOLS, faults);
     }
 }
 
-/// Refuses a number that no port has.
-pub(super) fn check_number(port: &Place<'_, '_>, faults: &mut Faults) {
-    if !(1..=65535).contains(&port.number()) {
-        faults.push(port.invalid(OUT_OF_RANGE));
-    }
-}
-
-/// Refuses what is neither a port's number nor its name.
-pub(super) fn check_number_or_name(port: &Place<'_, '_>, faults: &mut Faults) {
-    match port.value() {
-        Value::String(name) => {
-            let reasons = port_name(name).into_iter();
-            faults.extend(reasons.map(|reason| port.invalid(reason)));
-        }
-        _ => check_number(port, faults),
-    }
-}
-
 /// A container on the host's network has the host's ports. A template may leave them open.
-pub(super) fn check_shared_ports(containers: &Place<'_, '_>, faults: &mut Faults) {
+pub(super) fn check_shared_ports(containers: &Place<'_, '_>, around: &Around<'_>, faults: &mut Faults) {
     for container in containers.items() {
         for port in container.field("ports").items() {
             let host_port = port.field("hostPort");
-            if host_port.number() != 0 && host_port.number() != port.field("containerPort").number() {
-                faults.push(host_port.invalid("must match `containerPort` when `hostNetwork` is true"));
+            let is_given = around.pod.is_some() || host_port.number() != 0;
+            if is_given && host_port.number() != port.field("containerPort").number() {
+                let why = "must match `containerPort` when `hostNetwork` is true";
+                faults.push(host_port.invalid_for(host_port.number(), why));
             }
         }
     }
@@ -71,18 +51,27 @@ pub(super) fn check_shared_ports(containers: &Place<'_, '_>, faults: &mut Faults
 pub(super) fn check_host_ports(containers: &Place<'_, '_>, faults: &mut Faults) {
     let mut taken = HashSet::new();
     for container in containers.items() {
-        for port in container.field("ports").items() {
-            let host_port = port.field("hostPort");
-            if host_port.number() == 0 {
-                continue;
-            }
-            let (protocol, ip) = (port.field("protocol"), port.field("hostIP"));
-            let key = format!("{}/{}/{}", protocol.text(), ip.text(), host_port.number());
-            if taken.contains(&key) {
-                faults.push(FieldError::duplicate(&host_port.path(), key));
-            } else {
-                taken.insert(key);
-            }
+        check_host_ports_of(&container, &mut taken, faults);
+    }
+}
+
+/// Checks the host's ports of one container against those that are taken.
+pub(super) fn check_host_ports_of(
+    container: &Place<'_, '_>,
+    taken: &mut HashSet<String>,
+    faults: &mut Faults,
+) {
+    for port in container.field("ports").items() {
+        let host_port = port.field("hostPort");
+        if host_port.number() == 0 {
+            continue;
+        }
+        let (protocol, ip) = (port.field("protocol"), port.field("hostIP"));
+        let key = format!("{}/{}/{}", protocol.text(), ip.text(), host_port.number());
+        if taken.contains(&key) {
+            faults.push(FieldError::duplicate(&host_port.path(), key));
+        } else {
+            taken.insert(key);
         }
     }
 }

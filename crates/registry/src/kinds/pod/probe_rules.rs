@@ -1,31 +1,23 @@
 //! What is wrong with the probes and hooks of containers.
 
-use super::super::place::{Faults, Place, Rule};
-use super::port_rules::{check_number, check_number_or_name};
+use super::super::formats::http_header;
+use super::super::place::{Faults, Place};
 
 const SCHEMES: &[&str] = &["HTTP", "HTTPS"];
 
-/// The ways to ask a container how it is, or to tell it what happens.
-const HANDLERS: &[(&str, Rule)] = &[
-    ("exec", check_exec),
-    ("httpGet", check_http_get),
-    ("tcpSocket", |socket, faults| {
-        check_number_or_name(&socket.field("port"), faults);
-    }),
-    ("grpc", |call, faults| check_number(&call.field("port"), faults)),
-    ("sleep", |sleep, faults| {
-        sleep.field("seconds").must_not_be_negative(faults);
-    }),
-];
+/// The ways to ask a container how it is.
+const PROBES: &[&str] = &["exec", "httpGet", "tcpSocket", "grpc"];
+/// The ways to tell it what happens.
+const HOOKS: &[&str] = &["exec", "httpGet", "tcpSocket", "sleep"];
 
-/// Checks the probes of a container.
-pub(super) fn check_probes(container: &Place<'_, '_>, faults: &mut Faults) {
+/// Checks the probes of a container; `grace` is how long its pod takes to end.
+pub(super) fn check_probes(container: &Place<'_, '_>, grace: i64, faults: &mut Faults) {
     for name in ["livenessProbe", "readinessProbe", "startupProbe"] {
         let probe = container.field(name);
         if !probe.is_set() {
             continue;
         }
-        check_probe(&probe, faults);
+        check_probe(&probe, grace, faults);
         let successes = probe.field("successThreshold");
         let grace = probe.field("terminationGracePeriodSeconds");
         if name == "readinessProbe" {
@@ -38,8 +30,8 @@ pub(super) fn check_probes(container: &Place<'_, '_>, faults: &mut Faults) {
     }
 }
 
-fn check_probe(probe: &Place<'_, '_>, faults: &mut Faults) {
-    check_handler(probe, faults);
+fn check_probe(probe: &Place<'_, '_>, grace: i64, faults: &mut Faults) {
+    check_handler(probe, PROBES, grace, faults);
     for name in [
         "initialDelaySeconds",
         "timeoutSeconds",
@@ -55,18 +47,27 @@ fn check_probe(probe: &Place<'_, '_>, faults: &mut Faults) {
     }
 }
 
-/// Checks that there is one way to ask, and that it is in order.
-pub(super) fn check_handler(place: &Place<'_, '_>, faults: &mut Faults) {
+/// Checks what a container is told when it starts and stops.
+pub(super) fn check_lifecycle(lifecycle: &Place<'_, '_>, grace: i64, faults: &mut Faults) {
+    for name in ["postStart", "preStop"] {
+        let handler = lifecycle.field(name);
+        if handler.is_set() {
+            check_handler(&handler, HOOKS, grace, faults);
+        }
+    }
+}
+
+/// Checks that there is one way, and that it is in order.
+fn check_handler(place: &Place<'_, '_>, ways: &[&str], grace: i64, faults: &mut Faults) {
     let mut found = false;
-    for (name, check) in HANDLERS {
+    for name in ways {
         let handler = place.field(name);
         if !handler.is_set() {
             continue;
         }
-        if found {
-            faults.push(handler.forbidden("may not specify more than 1 handler type"));
-        } else {
-            check(&handler, faults);
+        match found {
+            true => faults.push(handler.forbidden("may not specify more than 1 handler type")),
+            false => check_one_handler(name, &handler, grace, faults),
         }
         found = true;
     }
@@ -75,18 +76,36 @@ pub(super) fn check_handler(place: &Place<'_, '_>, faults: &mut Faults) {
     }
 }
 
-fn check_exec(exec: &Place<'_, '_>, faults: &mut Faults) {
-    let command = exec.field("command");
-    if command.len() == 0 {
-        faults.push(command.required(""));
+fn check_one_handler(name: &str, handler: &Place<'_, '_>, grace: i64, faults: &mut Faults) {
+    match name {
+        "exec" => {
+            let command = handler.field("command");
+            if command.len() == 0 {
+                faults.push(command.required(""));
+            }
+        }
+        "httpGet" => check_http_get(handler, faults),
+        "tcpSocket" => handler.field("port").must_be_port_or_name(faults),
+        "grpc" => handler.field("port").must_be_port(faults),
+        _ => {
+            let seconds = handler.field("seconds").number();
+            if !(0..=grace).contains(&seconds) {
+                let why =
+                    format!("must be non-negative and less than terminationGracePeriodSeconds ({grace})");
+                faults.push(handler.invalid_for(seconds, why));
+            }
+        }
     }
 }
 
 fn check_http_get(request: &Place<'_, '_>, faults: &mut Faults) {
     request.field("path").must_be_set(faults);
-    check_number_or_name(&request.field("port"), faults);
-    let scheme = request.field("scheme");
-    if !SCHEMES.contains(&scheme.text()) {
-        faults.push(scheme.unsupported(SCHEMES));
+    request.field("port").must_be_port_or_name(faults);
+    request.field("scheme").is_one_of(SCHEMES, faults);
+    let headers = request.field("httpHeaders");
+    for header in headers.items() {
+        let name = header.field("name").text();
+        let reasons = http_header(name).into_iter();
+        faults.extend(reasons.map(|why| headers.invalid_for(name, why)));
     }
 }

@@ -1,10 +1,13 @@
 //! What may not change in a pod once it is there: nearly everything.
 
 use serde_json::Value;
+use watchkeeper_meta::FieldError;
 
+use super::super::go_structs;
 use super::super::place::{Faults, Place};
-use super::go_structs;
+use super::annotation_rules::MIRROR;
 use super::unified_diff::unified_diff;
+use super::warnings::APP_ARMOR;
 
 const FIXED: &str = "pod updates may not change fields other than `spec.containers[*].image`,\
                      `spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions \
@@ -12,45 +15,87 @@ const FIXED: &str = "pod updates may not change fields other than `spec.containe
                      previously negative)";
 
 /// What is wrong with a change.
-pub(super) fn check_change(pod: &Value, live: &Value) -> Faults {
-    let mut faults = Faults::new();
-    let (pod, live) = (Place::object(pod), Place::object(live));
+pub(super) fn check_change(pod: &Place<'_, '_>, live: &Place<'_, '_>, faults: &mut Faults) {
+    check_annotations(pod, live, faults);
     let (spec, live) = (pod.field("spec"), live.field("spec"));
     for name in ["containers", "initContainers"] {
         let containers = spec.field(name);
         if containers.len() != live.field(name).len() {
             faults.push(containers.forbidden("pod updates may not add or remove containers"));
+            return;
         }
     }
-    if !faults.is_empty() {
-        return faults;
-    }
-    check_deadline(&spec, &live, &mut faults);
-    check_tolerations(&spec, &live, &mut faults);
-    check_gates(&spec, &live, &mut faults);
-    if !faults.is_empty() {
-        return faults;
-    }
-    let rest = without_allowed_changes(live.value(), spec.value());
-    if rest != *live.value() {
-        let changes = unified_diff(&go_structs::lines(live.value()), &go_structs::lines(&rest));
-        faults.push(spec.forbidden(format!("{FIXED}\n{changes}")));
-    }
-    faults
-}
-
-/// A deadline can come nearer, not go away.
-fn check_deadline(spec: &Place<'_, '_>, live: &Place<'_, '_>, faults: &mut Faults) {
-    let name = "activeDeadlineSeconds";
-    let (new, old) = (spec.field(name), live.field(name));
-    if !old.is_set() {
+    if !check_deadline(&spec, &live, faults) {
         return;
     }
-    if !new.is_set() {
-        faults.push(new.invalid("must not update from a positive integer to nil value"));
-    } else if new.number() > old.number() {
-        faults.push(new.invalid("must be less than or equal to previous value"));
+    check_tolerations(&spec, &live, faults);
+    check_gates(&spec, &live, faults);
+    check_node_selector(&spec, &live, faults);
+    let rest = without_allowed_changes(live.value(), spec.value());
+    if rest != *live.value() {
+        let (old, new) = (
+            go_structs::spec_lines(live.value()),
+            go_structs::spec_lines(&rest),
+        );
+        faults.push(spec.forbidden(format!("{FIXED}\n{}", unified_diff(&old, &new))));
     }
+}
+
+/// Annotations that say what a pod is stay with it.
+fn check_annotations(pod: &Place<'_, '_>, live: &Place<'_, '_>, faults: &mut Faults) {
+    let (metadata, old_metadata) = (pod.field("metadata"), live.field("metadata"));
+    let (new, old) = (metadata.field("annotations"), old_metadata.field("annotations"));
+    for (kind, what) in [
+        (APP_ARMOR, "AppArmor annotations"),
+        (MIRROR, "mirror pod annotation"),
+    ] {
+        for (key, value) in old.entries().filter(|(key, _)| key.starts_with(kind)) {
+            if new.value().get(key) != Some(value.value()) {
+                let place = value.path();
+                faults.push(FieldError::forbidden(
+                    &place,
+                    format!("may not remove or update {what}"),
+                ));
+            }
+        }
+        for (key, value) in new.entries().filter(|(key, _)| key.starts_with(kind)) {
+            if old.value().get(key).is_none() {
+                faults.push(value.forbidden(format!("may not add {what}")));
+            }
+        }
+    }
+}
+
+/// A pod that is not scheduled yet can be kept from more nodes.
+fn check_node_selector(spec: &Place<'_, '_>, live: &Place<'_, '_>, faults: &mut Faults) {
+    let (new, old) = (spec.field("nodeSelector"), live.field("nodeSelector"));
+    let is_gated = live.field("schedulingGates").len() > 0;
+    if is_gated
+        && old
+            .entries()
+            .any(|(key, value)| new.value().get(key) != Some(value.value()))
+    {
+        let why = "only additions to spec.nodeSelector are allowed (no mutations or deletions)";
+        faults.push(new.invalid(why));
+    }
+}
+
+/// A deadline can come nearer, not go away. Returns whether the rest is worth looking at.
+fn check_deadline(spec: &Place<'_, '_>, live: &Place<'_, '_>, faults: &mut Faults) -> bool {
+    let name = "activeDeadlineSeconds";
+    let (new, old) = (spec.field(name), live.field(name));
+    if new.is_set() && !(0..=i64::from(i32::MAX)).contains(&new.number()) {
+        faults.push(new.invalid("must be between 0 and 2147483647, inclusive"));
+        return false;
+    }
+    if new.is_set() && old.is_set() && new.number() > old.number() {
+        faults.push(new.invalid("must be less than or equal to previous value"));
+        return false;
+    }
+    if old.is_set() && !new.is_set() {
+        faults.push(new.invalid("must not update from a positive integer to nil value"));
+    }
+    true
 }
 
 /// Tolerations can be added; of those that are there, only the time can change.
@@ -77,15 +122,14 @@ fn check_tolerations(spec: &Place<'_, '_>, live: &Place<'_, '_>, faults: &mut Fa
 
 /// What keeps a pod from being scheduled can only go.
 fn check_gates(spec: &Place<'_, '_>, live: &Place<'_, '_>, faults: &mut Faults) {
-    let old = live.value()["schedulingGates"]
-        .as_array()
-        .cloned()
-        .unwrap_or_default();
+    let old = live.field("schedulingGates");
+    let known: Vec<&str> = old.items().map(|gate| gate.field("name").text()).collect();
     for gate in spec.field("schedulingGates").items() {
-        if !old.contains(gate.value()) {
-            let name = gate.field("name").text();
-            let why = format!("only deletion is allowed, but found new scheduling gate '{name}'");
-            faults.push(gate.forbidden(why));
+        let name = gate.field("name");
+        if !known.contains(&name.text()) {
+            let gate = name.text();
+            let why = format!("only deletion is allowed, but found new scheduling gate '{gate}'");
+            faults.push(name.forbidden(why));
         }
     }
 }

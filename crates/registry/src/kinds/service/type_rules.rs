@@ -1,238 +1,226 @@
 //! What each type of service may and must have: addresses of its own, a name elsewhere, a load balancer in front.
 //! Faults come in the order in which Kubernetes finds them.
 
-use serde_json::Value;
-use watchkeeper_meta::validation::{dns1123_subdomain, qualified_name};
-use watchkeeper_meta::{FieldError, FieldPath};
+use std::collections::HashSet;
 
-use super::super::check::{ip, items, one_of, port, required, text};
-use super::super::formats::{cidr, each};
+use watchkeeper_meta::validation::{dns1123_subdomain, qualified_name};
+
+use super::super::formats::Cidr;
+use super::super::place::{Faults, Place};
+use super::is_headless;
 
 /// What only a load balancer has.
 const BALANCED: &str = "may only be used when `type` is 'LoadBalancer'";
+/// How ranges were given before there was a field for them.
+const RANGES_ANNOTATION: &str = "service.beta.kubernetes.io/load-balancer-source-ranges";
 /// A day: how long a client may stick to a backend.
 const MAX_STICKY_SECONDS: i64 = 86_400;
-/// Nodes listen there themselves.
-const KUBELET_PORT: i64 = 10_250;
+const POLICIES: &[&str] = &["Cluster", "Local"];
 const DISTRIBUTIONS: &[&str] = &["PreferClose", "PreferSameZone", "PreferSameNode"];
+const FAMILY_POLICIES: &[&str] = &["PreferDualStack", "RequireDualStack", "SingleStack"];
+const FAMILIES: &[&str] = &["IPv4", "IPv6"];
 
-fn is_set(service: &Value, name: &str) -> bool {
-    service["spec"].get(name).is_some_and(|value| match value {
-        Value::Array(items) => !items.is_empty(),
-        Value::String(text) => !text.is_empty(),
-        value => !value.is_null(),
-    })
-}
-
-/// What the type says of addresses, names and ports.
-pub(super) fn type_faults(service: &Value, spec: &FieldPath, faults: &mut Vec<FieldError>) {
-    let kind = text(service, "/spec/type");
-    let is_headless = text(service, "/spec/clusterIP") == "None";
-    if kind == "LoadBalancer" {
-        for (index, entry) in items(service, "/spec/ports").enumerate() {
-            if entry["port"] == KUBELET_PORT {
-                let why = "may not expose port 10250 externally since it is used by kubelet";
-                faults.push(FieldError::invalid(
-                    &spec.child("ports").index(index),
-                    KUBELET_PORT,
-                    why,
-                ));
-            }
+/// What the type says of addresses and names.
+pub(super) fn check_type(spec: &Place<'_, '_>, faults: &mut Faults) {
+    let kind = spec.field("type").text();
+    let addresses = spec.field("clusterIPs");
+    match kind {
+        "LoadBalancer" | "NodePort" if is_headless(spec) => {
+            let why = format!("may not be set to 'None' for {kind} services");
+            faults.extend(addresses.items().next().map(|first| first.invalid(why)));
         }
-    }
-    if is_headless && matches!(kind, "LoadBalancer" | "NodePort") {
-        let why = format!("may not be set to 'None' for {kind} services");
-        faults.push(FieldError::invalid(
-            &spec.child("clusterIPs").index(0),
-            "None",
-            why,
-        ));
-    }
-    if kind == "ExternalName" {
-        let addressed = is_set(service, "clusterIP") || is_set(service, "clusterIPs");
-        for (name, set) in [
-            ("clusterIPs", addressed),
-            ("ipFamilies", is_set(service, "ipFamilies")),
-            ("ipFamilyPolicy", is_set(service, "ipFamilyPolicy")),
-        ] {
-            if set {
-                let why = "may not be set for ExternalName services";
-                faults.push(FieldError::forbidden(&spec.child(name), why));
-            }
-        }
-        external_name_faults(service, spec, faults);
+        "ExternalName" => check_external_name(spec, faults),
+        _ => {}
     }
 }
 
-fn external_name_faults(service: &Value, spec: &FieldPath, faults: &mut Vec<FieldError>) {
-    let path = spec.child("externalName");
-    let name = text(service, "/spec/externalName");
-    required(faults, &path, name);
-    if !name.is_empty() {
-        each(faults, &path, name, dns1123_subdomain(name.trim_end_matches('.')));
+fn check_external_name(spec: &Place<'_, '_>, faults: &mut Faults) {
+    let addresses = spec.field("clusterIPs");
+    let has_address = addresses.len() > 0 || !spec.field("clusterIP").text().is_empty();
+    for (field, is_set) in [
+        (addresses, has_address),
+        (spec.field("ipFamilies"), spec.field("ipFamilies").len() > 0),
+        (
+            spec.field("ipFamilyPolicy"),
+            spec.field("ipFamilyPolicy").is_set(),
+        ),
+    ] {
+        if is_set {
+            faults.push(field.forbidden("may not be set for ExternalName services"));
+        }
     }
+    let name = spec.field("externalName");
+    let host = name.text().strip_suffix('.').unwrap_or(name.text());
+    if host.is_empty() {
+        faults.push(name.required(""));
+        return;
+    }
+    let reasons = dns1123_subdomain(host).into_iter();
+    faults.extend(reasons.map(|why| name.invalid_for(host, why)));
 }
 
 /// How long clients stick to a backend.
-pub(super) fn affinity_faults(service: &Value, spec: &FieldPath, faults: &mut Vec<FieldError>) {
-    let seconds = &service["spec"]["sessionAffinityConfig"]["clientIP"]["timeoutSeconds"];
-    if let Some(seconds) = seconds.as_i64()
-        && !(1..=MAX_STICKY_SECONDS).contains(&seconds)
-    {
-        let path = spec
-            .child("sessionAffinityConfig")
-            .child("clientIP")
-            .child("timeoutSeconds");
-        let why = format!("must be greater than 0 and less than {MAX_STICKY_SECONDS}");
-        faults.push(FieldError::invalid(&path, seconds, why));
+pub(super) fn check_affinity(spec: &Place<'_, '_>, faults: &mut Faults) {
+    let config = spec.field("sessionAffinityConfig");
+    let client = config.field("clientIP");
+    let seconds = client.field("timeoutSeconds");
+    match spec.field("sessionAffinity").text() {
+        "ClientIP" => {
+            let needed = [config, client, seconds];
+            if let Some(missing) = needed.iter().find(|place| !place.is_set()) {
+                faults.push(missing.required("when session affinity type is ClientIP"));
+            } else if !(1..=MAX_STICKY_SECONDS).contains(&seconds.number()) {
+                let why = format!("must be greater than 0 and less than {MAX_STICKY_SECONDS}");
+                faults.push(seconds.invalid(why));
+            }
+        }
+        "None" if config.is_set() => {
+            faults.push(config.forbidden("must not be set when session affinity is None"));
+        }
+        _ => {}
     }
 }
 
 /// What only a load balancer has.
-pub(super) fn load_balancer_faults(service: &Value, spec: &FieldPath, faults: &mut Vec<FieldError>) {
-    let is_balanced = text(service, "/spec/type") == "LoadBalancer";
-    if is_set(service, "loadBalancerSourceRanges") {
-        // The one field that Kubernetes' texts write with a capital.
-        let path = spec.child("LoadBalancerSourceRanges");
+pub(super) fn check_load_balancer(service: &Place<'_, '_>, faults: &mut Faults) {
+    let (metadata, spec) = (service.field("metadata"), service.field("spec"));
+    let is_balanced = spec.field("type").text() == "LoadBalancer";
+    let annotations = metadata.field("annotations");
+    let annotation = annotations.entry(RANGES_ANNOTATION);
+    // The one field that Kubernetes' texts write with a capital.
+    let ranges = spec
+        .field("loadBalancerSourceRanges")
+        .known_as("LoadBalancerSourceRanges");
+    if ranges.len() > 0 {
         if !is_balanced {
-            faults.push(FieldError::forbidden(&path, BALANCED));
+            faults.push(ranges.forbidden(BALANCED));
         }
-        for (index, range) in items(service, "/spec/loadBalancerSourceRanges").enumerate() {
-            cidr(
-                faults,
-                &path.index(index),
-                range.as_str().unwrap_or_default().trim(),
-            );
+        for range in ranges.items() {
+            check_range(range.text(), &range, faults);
+        }
+    } else if annotation.is_set() {
+        if !is_balanced {
+            faults.push(annotation.forbidden(BALANCED));
+        }
+        let ranges = annotation.text().trim();
+        for range in ranges.split(',').filter(|_| !ranges.is_empty()) {
+            check_range(range, &annotation, faults);
         }
     }
-    for name in ["allocateLoadBalancerNodePorts", "loadBalancerClass"] {
-        if is_set(service, name) && !is_balanced {
-            faults.push(FieldError::forbidden(&spec.child(name), BALANCED));
-        }
+    let allocates = spec.field("allocateLoadBalancerNodePorts");
+    if allocates.is_set() && !is_balanced {
+        faults.push(allocates.forbidden(BALANCED));
     }
-    let class = text(service, "/spec/loadBalancerClass");
-    if is_balanced && is_set(service, "loadBalancerClass") {
-        each(
-            faults,
-            &spec.child("loadBalancerClass"),
-            class,
-            qualified_name(class),
-        );
+    let class = spec.field("loadBalancerClass");
+    match (class.is_set(), is_balanced) {
+        (true, true) => class.must_keep(qualified_name, faults),
+        (true, false) => faults.push(class.forbidden(BALANCED)),
+        _ => {}
     }
+}
+
+/// Ranges may stand between spaces.
+fn check_range(range: &str, place: &Place<'_, '_>, faults: &mut Faults) {
+    let (_, why) = Cidr::parse(range.trim());
+    faults.extend(why.map(|why| place.invalid_for(range.trim(), why)));
 }
 
 /// Where traffic goes.
-pub(super) fn policy_faults(service: &Value, spec: &FieldPath, faults: &mut Vec<FieldError>) {
-    const POLICIES: &[&str] = &["Cluster", "Local"];
-    let kind = text(service, "/spec/type");
-    let policy = text(service, "/spec/externalTrafficPolicy");
+pub(super) fn check_policies(spec: &Place<'_, '_>, faults: &mut Faults) {
+    let kind = spec.field("type").text();
+    let policy = spec.field("externalTrafficPolicy");
     let reaches_out = matches!(kind, "LoadBalancer" | "NodePort")
-        || (kind == "ClusterIP" && is_set(service, "externalIPs"));
-    let path = spec.child("externalTrafficPolicy");
-    if reaches_out {
-        one_of(faults, &path, policy, POLICIES);
-    } else if !policy.is_empty() {
-        let why = "may only be set for externally-accessible services";
-        faults.push(FieldError::invalid(&path, policy, why));
+        || (kind == "ClusterIP" && spec.field("externalIPs").len() > 0);
+    match reaches_out {
+        true => policy.must_be_one_of(POLICIES, faults),
+        false if !policy.text().is_empty() => {
+            faults.push(policy.invalid("may only be set for externally-accessible services"));
+        }
+        false => {}
     }
-    let health = service["spec"]["healthCheckNodePort"]
-        .as_i64()
-        .unwrap_or_default();
-    let path = spec.child("healthCheckNodePort");
-    if kind == "LoadBalancer" && policy == "Local" {
-        port(faults, &path, health);
-    } else if health != 0 {
-        let why = "may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'";
-        faults.push(FieldError::invalid(&path, health, why));
-    }
-    let internal = text(service, "/spec/internalTrafficPolicy");
-    if !internal.is_empty() {
-        one_of(faults, &spec.child("internalTrafficPolicy"), internal, POLICIES);
-    }
-    if let Some(distribution) = service["spec"].get("trafficDistribution").and_then(Value::as_str) {
-        one_of(
-            faults,
-            &spec.child("trafficDistribution"),
-            distribution,
-            DISTRIBUTIONS,
+    let health = spec.field("healthCheckNodePort");
+    if kind == "LoadBalancer" && policy.text() == "Local" {
+        match health.number() {
+            0 => faults.push(health.required("")),
+            _ => health.must_be_port(faults),
+        }
+    } else if health.number() != 0 {
+        faults.push(
+            health.invalid(
+                "may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'",
+            ),
         );
     }
+    spec.field("internalTrafficPolicy")
+        .may_be_one_of(POLICIES, faults);
+    spec.field("trafficDistribution")
+        .may_be_one_of(DISTRIBUTIONS, faults);
 }
 
 /// The service's own addresses and their families.
-pub(super) fn address_faults(service: &Value, spec: &FieldPath, faults: &mut Vec<FieldError>) {
-    if text(service, "/spec/type") == "ExternalName" {
+pub(super) fn check_addresses(spec: &Place<'_, '_>, faults: &mut Faults) {
+    if spec.field("type").text() == "ExternalName" {
         return;
     }
-    let (first, all) = (text(service, "/spec/clusterIP"), &service["spec"]["clusterIPs"]);
-    let path = spec.child("clusterIPs");
-    if !first.is_empty() && all[0].as_str().is_some_and(|address| address != first) {
-        faults.push(FieldError::invalid(
-            &path,
-            all.clone(),
-            "first value must match `clusterIP`",
-        ));
-    }
-    let families: Vec<&str> = items(service, "/spec/ipFamilies")
-        .filter_map(Value::as_str)
-        .collect();
-    for (index, family) in families.iter().enumerate() {
-        let path = spec.child("ipFamilies").index(index);
-        one_of(faults, &path, family, &["IPv4", "IPv6"]);
-        if families[..index].contains(family) {
-            faults.push(FieldError::duplicate(&path, *family));
+    let (first, all) = (spec.field("clusterIP"), spec.field("clusterIPs"));
+    let given: Vec<&str> = all.texts().collect();
+    match (first.text(), given.first()) {
+        ("", Some(_)) => faults.push(all.invalid("must be empty when `clusterIP` is not specified")),
+        ("", None) => {}
+        (_, None) => faults.push(all.required("")),
+        (first, Some(given)) if first != *given => {
+            faults.push(all.invalid("first value must match `clusterIP`"));
         }
+        _ => {}
     }
-    let policy = text(service, "/spec/ipFamilyPolicy");
-    if !policy.is_empty() {
-        let allowed = ["PreferDualStack", "RequireDualStack", "SingleStack"];
-        one_of(faults, &spec.child("ipFamilyPolicy"), policy, &allowed);
-    }
-    let count = items(service, "/spec/clusterIPs").count();
-    let before = faults.len();
-    for (index, address) in items(service, "/spec/clusterIPs").enumerate() {
-        let address = address.as_str().unwrap_or_default();
-        match address {
-            "None" if index == 0 && count == 1 => {}
-            "None" if index == 0 => {
-                let why = "'None' must be the first and only value";
-                faults.push(FieldError::invalid(&path, all.clone(), why));
+    check_families(spec, faults);
+    let mut has_bad = false;
+    for (index, address) in all.items().enumerate() {
+        if index == 0 && address.text() == "None" {
+            if given.len() > 1 {
+                has_bad = true;
+                faults.push(all.invalid("'None' must be the first and only value"));
             }
-            address => drop(ip(faults, &path.index(index), address)),
+            continue;
         }
+        has_bad |= address.must_be_ip(faults).is_none();
     }
-    if count > 2 {
-        faults.push(FieldError::invalid(
-            &path,
-            all.clone(),
-            "may only hold up to 2 values",
-        ));
+    if given.len() > 2 {
+        faults.push(all.invalid("may only hold up to 2 values"));
     }
-    if faults.len() == before && first != "None" {
-        family_faults(service, &families, &path, faults);
+    if !has_bad {
+        check_family_of_each(spec, &given, faults);
     }
 }
 
-/// One address of each family, where the families say.
-fn family_faults(service: &Value, families: &[&str], path: &FieldPath, faults: &mut Vec<FieldError>) {
-    let addresses: Vec<&str> = items(service, "/spec/clusterIPs")
-        .filter_map(Value::as_str)
-        .collect();
-    let family = |address: &str| if address.contains(':') { "IPv6" } else { "IPv4" };
-    if let [one, other] = addresses.as_slice()
-        && family(one) == family(other)
-    {
-        let why = "may specify no more than one IP for each IP family";
-        faults.push(FieldError::invalid(
-            path,
-            service["spec"]["clusterIPs"].clone(),
-            why,
-        ));
+fn check_families(spec: &Place<'_, '_>, faults: &mut Faults) {
+    let mut seen = HashSet::new();
+    for family in spec.field("ipFamilies").items() {
+        family.is_one_of(FAMILIES, faults);
+        if !seen.insert(family.text()) {
+            faults.push(family.duplicate());
+        }
     }
-    for (index, (address, wanted)) in addresses.iter().zip(families).enumerate() {
-        if family(address) != *wanted && matches!(*wanted, "IPv4" | "IPv6") {
+    spec.field("ipFamilyPolicy")
+        .may_be_one_of(FAMILY_POLICIES, faults);
+}
+
+/// One address of each family, where the families say.
+fn check_family_of_each(spec: &Place<'_, '_>, given: &[&str], faults: &mut Faults) {
+    let family = |address: &str| if address.contains(':') { "IPv6" } else { "IPv4" };
+    let addresses = spec.field("clusterIPs");
+    let families: HashSet<&str> = given.iter().map(|address| family(address)).collect();
+    if given.len() > 1 && families.len() < 2 {
+        faults.push(addresses.invalid("may specify no more than one IP for each IP family"));
+    }
+    if is_headless(spec) {
+        return;
+    }
+    let wanted = spec.field("ipFamilies");
+    for (index, (address, wanted)) in addresses.items().zip(wanted.texts()).enumerate() {
+        if family(address.text()) != wanted && FAMILIES.contains(&wanted) {
             let why = format!("expected an {wanted} value as indicated by `ipFamilies[{index}]`");
-            faults.push(FieldError::invalid(&path.index(index), *address, why));
+            faults.push(address.invalid(why));
         }
     }
 }

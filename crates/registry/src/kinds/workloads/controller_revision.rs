@@ -1,19 +1,18 @@
 //! Controller revisions: old states of stateful and daemon sets, which never change.
 
-use super::super::place::Place;
 use super::super::{Hooks, PLAIN};
-use super::immutable;
 
 pub(in super::super) const HOOKS: Hooks = Hooks {
-    faults: |revision| {
-        let mut faults = Vec::new();
-        let revision = Place::object(revision);
-        if !revision.field("data").is_set() {
-            faults.push(revision.field("data").required("data is mandatory"));
+    check: |revision, faults| {
+        let data = revision.field("data");
+        if !data.is_set() {
+            faults.push(data.required("data is mandatory"));
         }
-        revision.field("revision").must_not_be_negative(&mut faults);
-        faults
+        revision.field("revision").must_not_be_negative(faults);
     },
-    update_faults: |_, revision, live| immutable(revision, live, &["data"]),
+    check_change: |change, faults| {
+        let (new, live) = (change.new.field("data"), change.live.field("data"));
+        new.must_stay(&live, faults);
+    },
     ..PLAIN
 };

@@ -1,12 +1,14 @@
 //! Cron jobs: jobs by the clock.
 
+use watchkeeper_meta::FieldError;
 use watchkeeper_wire::values::CronSchedule;
 
 use super::super::defaulting::{fill, object_mut};
 use super::super::place::{Faults, Place};
 use super::super::{Hooks, PLAIN, pod};
+use super::default_template;
 use super::job::check_job_spec;
-use super::{default_template, faults_of_spec};
+use crate::update::Part;
 
 /// Jobs add eleven characters to it, and their names become labels.
 const MAX_NAME: usize = 52;
@@ -28,15 +30,19 @@ pub(in super::super) const HOOKS: Hooks = Hooks {
             default_template(job);
         }
     },
-    faults: |cron_job| {
-        let mut faults = faults_of_spec(cron_job, check);
-        let cron_job = Place::object(cron_job);
+    check_new: |cron_job, faults| {
+        check(&cron_job.field("spec"), None, faults);
         let metadata = cron_job.field("metadata");
         let name = metadata.field("name");
         if name.text().len() > MAX_NAME {
             faults.push(name.invalid(format!("must be no more than {MAX_NAME} characters")));
         }
-        faults
+    },
+    check_change: |change, faults| {
+        if change.part != Part::Status {
+            let (new, live) = (change.new.field("spec"), change.live.field("spec"));
+            check(&new, Some(&live), faults);
+        }
     },
     warn: |cron_job, live, warnings| {
         if live.is_none_or(|live| live["spec"] != cron_job["spec"]) {
@@ -49,19 +55,24 @@ pub(in super::super) const HOOKS: Hooks = Hooks {
     ..PLAIN
 };
 
-fn check(spec: &Place<'_, '_>, faults: &mut Faults) {
-    check_schedule(&spec.field("schedule"), faults);
+/// Checks a spec. What was allowed once stays allowed where it is: `live` is the spec as it is.
+fn check(spec: &Place<'_, '_>, live: Option<&Place<'_, '_>>, faults: &mut Faults) {
+    check_schedule(spec, live, faults);
     spec.field("startingDeadlineSeconds").must_not_be_negative(faults);
-    check_time_zone(&spec.field("timeZone"), faults);
+    let zone = spec.field("timeZone");
+    if live.is_none_or(|live| live.field("timeZone").value() != zone.value()) {
+        check_time_zone(&zone, faults);
+    }
     spec.field("concurrencyPolicy")
         .must_be_one_of(CONCURRENCY, faults);
-    check_job_spec(&spec.field("jobTemplate").field("spec"), faults);
+    check_template(&spec.field("jobTemplate").field("spec"), faults);
     spec.field("successfulJobsHistoryLimit")
         .must_not_be_negative(faults);
     spec.field("failedJobsHistoryLimit").must_not_be_negative(faults);
 }
 
-fn check_schedule(schedule: &Place<'_, '_>, faults: &mut Faults) {
+fn check_schedule(spec: &Place<'_, '_>, live: Option<&Place<'_, '_>>, faults: &mut Faults) {
+    let schedule = spec.field("schedule");
     let text = schedule.text();
     if text.is_empty() {
         faults.push(schedule.required(""));
@@ -74,8 +85,27 @@ fn check_schedule(schedule: &Place<'_, '_>, faults: &mut Faults) {
     if let Err(why) = without_zone.parse::<CronSchedule>() {
         faults.push(schedule.invalid(why.to_string()));
     }
-    if text.contains("TZ") {
+    let was_zoned = live.is_some_and(|live| live.field("schedule").text().contains("TZ"));
+    if !text.contains("TZ") {
+        return;
+    }
+    if !was_zoned {
         faults.push(schedule.invalid("cannot use TZ or CRON_TZ in schedule, use timeZone field instead"));
+    } else if spec.field("timeZone").is_set() {
+        faults.push(schedule.invalid("cannot use both timeZone field and TZ or CRON_TZ in schedule"));
+    }
+}
+
+/// Jobs that are made by the clock select their own pods.
+fn check_template(spec: &Place<'_, '_>, faults: &mut Faults) {
+    check_job_spec(spec, faults);
+    let (selector, manual) = (spec.field("selector"), spec.field("manualSelector"));
+    if selector.is_set() {
+        faults.push(selector.invalid("`selector` will be auto-generated"));
+    }
+    if manual.is_true() {
+        let supported = &["nil", "false"];
+        faults.push(FieldError::not_supported(&manual.path(), true, supported));
     }
 }
 

@@ -2,15 +2,15 @@
 
 use serde_json::{Value, json};
 use watchkeeper_meta::FieldErrorKind;
-use watchkeeper_meta::validation::label_selector;
 
-use super::super::Hooks;
 use super::super::defaulting::{fill, object_mut};
+use super::super::formats::number_or_percent;
 use super::super::place::{Faults, Place};
-use super::rollout_rules::{check_amount, check_at_most_all, size, unknown_type};
+use super::super::{Hooks, PLAIN};
+use super::rollout_rules::unknown_type;
 use super::status_rules::Counts;
 use super::template_rules::{check_runs_on, check_selected, check_template, selects_everything};
-use super::{KEPT_REVISIONS, default_template, faults_of_spec, selector_is_immutable};
+use super::{KEPT_REVISIONS, check_same_selector, default_template};
 use crate::metadata;
 use crate::update::Part;
 
@@ -30,6 +30,7 @@ const COUNTS: Counts = Counts {
         "collisionCount",
     ],
     of_replicas: &[],
+    ready: "",
 };
 
 pub(in super::super) const HOOKS: Hooks = Hooks {
@@ -44,12 +45,13 @@ pub(in super::super) const HOOKS: Hooks = Hooks {
         let changed = part != Part::Status && set["spec"]["template"] != live["spec"]["template"];
         annotate(set, template_generation(live) + i64::from(changed));
     },
-    faults: |set| faults_of_spec(set, check),
-    update_faults: |part, set, live| match part {
-        Part::Status => COUNTS.faults(set),
-        _ => selector_is_immutable(set, live),
+    check: |set, faults| check(&set.field("spec"), faults),
+    check_change: |change, faults| match change.part {
+        Part::Status => COUNTS.check_change(change, faults),
+        _ => check_same_selector(change, faults),
     },
     warn: super::warn_template,
+    ..PLAIN
 };
 
 fn default(spec: &mut Value) {
@@ -82,12 +84,12 @@ fn annotate(set: &mut Value, generation: i64) {
 
 fn check(spec: &Place<'_, '_>, faults: &mut Faults) {
     let (selector, template) = (spec.field("selector"), spec.field("template"));
-    faults.extend(label_selector(selector.value(), &selector.path()));
-    check_selected(spec, faults);
+    selector.must_select(faults);
+    check_selected(spec, None, faults);
     if selector.is_set() && selects_everything(selector.value()) {
         faults.push(selector.invalid("empty selector is invalid for daemonset"));
     }
-    check_template(&template, faults);
+    check_template(&template, Vec::new(), faults);
     check_runs_on(&template, "DaemonSet", faults);
     spec.field("minReadySeconds").must_not_be_negative(faults);
     check_strategy(&spec.field("updateStrategy"), faults);
@@ -100,6 +102,7 @@ fn check_strategy(strategy: &Place<'_, '_>, faults: &mut Faults) {
         "RollingUpdate" => check_rolling_update(&strategy.field("rollingUpdate"), faults),
         _ => faults.push(unknown_type(
             strategy,
+            "DaemonSetUpdateStrategy",
             FieldErrorKind::NotSupported,
             r#"supported values: "RollingUpdate", "OnDelete""#,
         )),
@@ -108,13 +111,16 @@ fn check_strategy(strategy: &Place<'_, '_>, faults: &mut Faults) {
 
 fn check_rolling_update(rolling: &Place<'_, '_>, faults: &mut Faults) {
     let (unavailable, surge) = (rolling.field("maxUnavailable"), rolling.field("maxSurge"));
-    match (size(unavailable.value()) != 0, size(surge.value()) != 0) {
+    for amount in [unavailable, surge] {
+        amount.must_be_number_or_percent(faults);
+    }
+    for amount in [unavailable, surge] {
+        amount.must_be_at_most_all(faults);
+    }
+    let is_some = |amount: &Place<'_, '_>| number_or_percent(amount.value()) != 0;
+    match (is_some(&unavailable), is_some(&surge)) {
         (true, true) => faults.push(surge.invalid("may not be set when maxUnavailable is non-zero")),
         (false, false) => faults.push(unavailable.required("cannot be 0 when maxSurge is 0")),
         _ => {}
-    }
-    for amount in [unavailable, surge] {
-        check_amount(&amount, faults);
-        check_at_most_all(&amount, faults);
     }
 }

@@ -4,12 +4,13 @@ use serde_json::{Value, json};
 use watchkeeper_meta::FieldErrorKind;
 
 use super::super::defaulting::{fill, object_mut};
+use super::super::formats::number_or_percent;
 use super::super::place::{Faults, Place};
 use super::super::{Hooks, PLAIN};
-use super::rollout_rules::{check_amount, check_at_most_all, size, unknown_type};
+use super::rollout_rules::unknown_type;
 use super::status_rules::Counts;
-use super::template_rules::{check_runs_on, check_selected, check_selector, check_template, is_valid};
-use super::{KEPT_REVISIONS, default_template, faults_of_spec, selector_is_immutable};
+use super::template_rules::check_selected_template;
+use super::{KEPT_REVISIONS, check_same_selector, default_template, keep_labels};
 use crate::update::Part;
 
 /// How many pods more, or fewer, there may be while old ones are replaced.
@@ -26,6 +27,7 @@ const COUNTS: Counts = Counts {
         "collisionCount",
     ],
     of_replicas: &["updatedReplicas", "readyReplicas", "availableReplicas"],
+    ready: "readyReplicas",
 };
 
 pub(in super::super) const HOOKS: Hooks = Hooks {
@@ -34,10 +36,15 @@ pub(in super::super) const HOOKS: Hooks = Hooks {
             default(spec);
         }
     },
-    faults: |deployment| faults_of_spec(deployment, check),
-    update_faults: |part, set, live| match part {
-        Part::Status => COUNTS.faults(set),
-        _ => selector_is_immutable(set, live),
+    prepare_for_update: |part, deployment, live, _| {
+        if part == Part::Status {
+            keep_labels(deployment, live);
+        }
+    },
+    check: |deployment, faults| check(&deployment.field("spec"), faults),
+    check_change: |change, faults| match change.part {
+        Part::Status => COUNTS.check_change(change, faults),
+        _ => check_same_selector(change, faults),
     },
     warn: super::warn,
     ..PLAIN
@@ -60,14 +67,7 @@ fn default(spec: &mut Value) {
 
 fn check(spec: &Place<'_, '_>, faults: &mut Faults) {
     spec.field("replicas").must_not_be_negative(faults);
-    let selector = spec.field("selector");
-    check_selector(&selector, "deployment", faults);
-    check_selected(spec, faults);
-    if is_valid(&selector) {
-        let template = spec.field("template");
-        check_template(&template, faults);
-        check_runs_on(&template, "ReplicaSet", faults);
-    }
+    check_selected_template(spec, faults);
     check_strategy(&spec.field("strategy"), faults);
     let ready_after = spec.field("minReadySeconds");
     ready_after.must_not_be_negative(faults);
@@ -89,6 +89,7 @@ fn check_strategy(strategy: &Place<'_, '_>, faults: &mut Faults) {
         "RollingUpdate" => check_rolling_update(&rolling, faults),
         _ => faults.push(unknown_type(
             strategy,
+            "DeploymentStrategy",
             FieldErrorKind::NotSupported,
             r#"supported values: "Recreate", "RollingUpdate""#,
         )),
@@ -97,10 +98,11 @@ fn check_strategy(strategy: &Place<'_, '_>, faults: &mut Faults) {
 
 fn check_rolling_update(rolling: &Place<'_, '_>, faults: &mut Faults) {
     let (unavailable, surge) = (rolling.field("maxUnavailable"), rolling.field("maxSurge"));
-    check_amount(&unavailable, faults);
-    check_amount(&surge, faults);
-    if size(unavailable.value()) == 0 && size(surge.value()) == 0 {
+    unavailable.must_be_number_or_percent(faults);
+    surge.must_be_number_or_percent(faults);
+    let is_none = |amount: &Place<'_, '_>| number_or_percent(amount.value()) == 0;
+    if is_none(&unavailable) && is_none(&surge) {
         faults.push(unavailable.invalid("may not be 0 when `maxSurge` is 0"));
     }
-    check_at_most_all(&unavailable, faults);
+    unavailable.must_be_at_most_all(faults);
 }

@@ -1,21 +1,27 @@
 //! Jobs: pods that end.
 
 use serde_json::{Value, json};
-use watchkeeper_meta::validation::label_selector;
-use watchkeeper_meta::{BadValue, FieldError};
 
 use super::super::defaulting::{fill, items_mut, object_mut};
+use super::super::formats::check_domain_prefixed_path;
+use super::super::go_structs;
 use super::super::place::{Faults, Place};
-use super::super::pod::template_in_go;
-use super::super::{Hooks, PLAIN};
-use super::replication_controller::fill_empty;
+use super::super::{Change, Hooks, PLAIN};
+use super::default_template;
+use super::job_policies::{check_failure_policy, check_success_policy};
+use super::replication_controller::fill_labels;
 use super::template_rules::{check_ends, check_selected, check_template};
-use super::{default_template, immutable};
 use crate::metadata;
 use crate::update::Part;
 
 /// The job's own uid, on its pods and in its selector.
 const CONTROLLER_UID: &str = "batch.kubernetes.io/controller-uid";
+
+/// The most pods that can run at once where each has an index, and the most that can fail.
+const MAX_INDEXES: i64 = 100_000;
+/// The same where every index is tried again on its own, and there are more than the above.
+const MAX_INDEXES_WITH_RETRIES: i64 = 10_000;
+const MAX_MANAGER: usize = 63;
 
 pub(in super::super) const HOOKS: Hooks = Hooks {
     default: |job| {
@@ -31,14 +37,14 @@ pub(in super::super) const HOOKS: Hooks = Hooks {
         // Kubernetes defaults once more when it reads what it has stored.
         label_as_its_pods(job);
     },
-    faults: |job| {
-        let mut faults = Vec::new();
-        check(&Place::object(job), &mut faults);
-        faults
+    check: |job, faults| check(&job.field("spec"), faults),
+    check_new: |job, faults| {
+        check_own_selector(job, faults);
+        check_host_name(job, faults);
     },
-    update_faults: |part, job, live| match part {
-        Part::Status => Vec::new(),
-        _ => check_change(job, live),
+    check_change: |change, faults| match change.part {
+        Part::Status => check_status(change, faults),
+        _ => check_change(change, faults),
     },
     warn: super::warn,
     ..PLAIN
@@ -49,7 +55,7 @@ fn label_as_its_pods(job: &mut Value) {
     let labels = job["spec"]["template"]["metadata"]["labels"].clone();
     if labels.is_object() {
         metadata::of(job);
-        fill_empty(&mut job["metadata"], "labels", &labels);
+        fill_labels(&mut job["metadata"], "labels", &labels);
     }
 }
 
@@ -105,16 +111,14 @@ fn select_own_pods(job: &mut Value) {
     fill(&mut spec["selector"]["matchLabels"], CONTROLLER_UID, uid);
 }
 
-fn check(job: &Place<'_, '_>, faults: &mut Faults) {
-    let spec = job.field("spec");
-    check_own_selector(job, faults);
-    check_job_spec(&spec, faults);
+fn check(spec: &Place<'_, '_>, faults: &mut Faults) {
+    check_job_spec(spec, faults);
     let selector = spec.field("selector");
     if !selector.is_set() {
         faults.push(selector.required(""));
     }
-    faults.extend(label_selector(selector.value(), &selector.path()));
-    check_selected(&spec, faults);
+    selector.must_select(faults);
+    check_selected(spec, None, faults);
 }
 
 /// Checks the spec of a job, or of a template for jobs.
@@ -130,56 +134,203 @@ pub(super) fn check_job_spec(spec: &Place<'_, '_>, faults: &mut Faults) {
     ] {
         spec.field(name).must_not_be_negative(faults);
     }
-    let (mode, completions) = (spec.field("completionMode"), spec.field("completions"));
-    match mode.text() {
-        "" | "NonIndexed" => {}
-        "Indexed" if completions.is_set() => {}
-        "Indexed" => faults.push(completions.required("when completion mode is Indexed")),
-        _ => faults.push(mode.unsupported(&["Indexed", "NonIndexed"])),
+    let retries = spec.field("backoffLimitPerIndex");
+    if spec.field("maxFailedIndexes").is_set() && !retries.is_set() {
+        faults.push(retries.required("when maxFailedIndexes is specified"));
     }
+    let manager = spec.field("managedBy");
+    if manager.is_set() {
+        check_domain_prefixed_path(&manager, faults);
+        if manager.text().len() > MAX_MANAGER {
+            faults.push(manager.too_long(MAX_MANAGER));
+        }
+    }
+    check_completion(spec, faults);
+    check_failure_policy(spec, faults);
+    check_success_policy(spec, faults);
+    check_replacement(spec, faults);
     let template = spec.field("template");
-    check_template(&template, faults);
-    check_ends(&template, faults);
+    check_template(&template, Vec::new(), faults);
+    check_ends(&template, spec.field("podFailurePolicy").is_set(), faults);
+}
+
+fn check_completion(spec: &Place<'_, '_>, faults: &mut Faults) {
+    let mode = spec.field("completionMode");
+    match mode.text() {
+        "Indexed" => check_indexes(spec, faults),
+        "" | "NonIndexed" => {
+            for name in ["backoffLimitPerIndex", "maxFailedIndexes"] {
+                let limit = spec.field(name);
+                if limit.is_set() {
+                    faults.push(limit.invalid("requires indexed completion mode"));
+                }
+            }
+        }
+        _ => faults.push(mode.unsupported(&["NonIndexed", "Indexed"])),
+    }
+}
+
+/// What can be counted where each pod has an index.
+fn check_indexes(spec: &Place<'_, '_>, faults: &mut Faults) {
+    let (parallelism, completions) = (spec.field("parallelism"), spec.field("completions"));
+    let failures = spec.field("maxFailedIndexes");
+    if !completions.is_set() {
+        faults.push(completions.required("when completion mode is Indexed"));
+    }
+    let most = "must be less than or equal to";
+    if parallelism.number() > MAX_INDEXES {
+        let why = format!("{most} {MAX_INDEXES} when completion mode is Indexed");
+        faults.push(parallelism.invalid(why));
+    }
+    if completions.is_set() && failures.number() > completions.number() {
+        faults.push(failures.invalid(format!("{most} completions")));
+    }
+    if failures.number() > MAX_INDEXES {
+        faults.push(failures.invalid(format!("{most} {MAX_INDEXES}")));
+    }
+    if completions.number() <= MAX_INDEXES || !spec.field("backoffLimitPerIndex").is_set() {
+        return;
+    }
+    if !failures.is_set() {
+        let why = format!("must be specified when completions is above {MAX_INDEXES}");
+        faults.push(failures.required(&why));
+    }
+    for limited in [parallelism, failures] {
+        if limited.number() > MAX_INDEXES_WITH_RETRIES {
+            faults.push(limited.invalid(format!(
+                "{most} {MAX_INDEXES_WITH_RETRIES} when completions are above {MAX_INDEXES} and used with backoff \
+                 limit per index"
+            )));
+        }
+    }
+}
+
+/// When a pod that ends is replaced.
+fn check_replacement(spec: &Place<'_, '_>, faults: &mut Faults) {
+    let allowed: &[&str] = match spec.field("podFailurePolicy").is_set() {
+        true => &["Failed"],
+        false => &["Failed", "TerminatingOrFailed"],
+    };
+    spec.field("podReplacementPolicy").may_be_one_of(allowed, faults);
 }
 
 /// A job that leaves its selector to the server has exactly the server's.
 fn check_own_selector(job: &Place<'_, '_>, faults: &mut Faults) {
     let spec = job.field("spec");
     let selector = spec.field("selector");
-    if !selector.is_set() || *spec.field("manualSelector").value() == json!(true) {
+    if !selector.is_set() || spec.field("manualSelector").is_true() {
         return;
     }
     let uid = &job.value()["metadata"]["uid"];
     let own = json!({"matchLabels": {CONTROLLER_UID: uid}});
     let old = json!({"matchLabels": {"controller-uid": uid}});
     if *selector.value() != own && *selector.value() != old {
-        faults.push(selector.invalid("`selector` not auto-generated"));
+        // Kubernetes looks at this before all else.
+        faults.insert(0, selector.invalid("`selector` not auto-generated"));
     }
 }
 
-fn check_change(job: &Value, live: &Value) -> Vec<FieldError> {
-    // Only a job that counts by index can be asked for another number of completions.
-    let counts_by_index = job["spec"]["completionMode"] == "Indexed";
-    let fields = [
-        "completions",
-        "selector",
-        "template",
+/// Pods of a job with indexes are called by them, and the longest name must fit.
+fn check_host_name(job: &Place<'_, '_>, faults: &mut Faults) {
+    let (metadata, spec) = (job.field("metadata"), job.field("spec"));
+    let (name, completions) = (metadata.field("name"), spec.field("completions").number());
+    if spec.field("completionMode").text() != "Indexed" || completions < 1 {
+        return;
+    }
+    let longest = format!("{}-{}", name.text(), completions - 1);
+    if !watchkeeper_meta::validation::dns1123_label(&longest).is_empty() {
+        let why = format!("will not able to create pod with invalid DNS label: {longest}");
+        faults.push(name.invalid(why));
+    }
+}
+
+fn check_change(change: &Change<'_>, faults: &mut Faults) {
+    let (new, live) = (change.new.field("spec"), change.live.field("spec"));
+    check_completions(&new, &live, faults);
+    new.field("selector").must_stay(&live.field("selector"), faults);
+    check_same_template(change, faults);
+    for name in [
         "completionMode",
         "podFailurePolicy",
-    ];
-    let fields = fields
-        .into_iter()
-        .filter(|name| *name != "completions" || !counts_by_index);
-    fields
-        // A suspended job that never ran may still be told where to run.
-        .filter(|name| *name != "template" || live["spec"]["suspend"] != true)
-        .flat_map(|name| immutable(job, live, &["spec", name]))
-        .map(|fault| match fault.field.to_string().as_str() {
-            "spec.template" => FieldError {
-                value: BadValue::Printed(template_in_go(&job["spec"]["template"])),
-                ..fault
-            },
-            _ => fault,
+        "backoffLimitPerIndex",
+        "managedBy",
+        "successPolicy",
+    ] {
+        new.field(name).must_stay(&live.field(name), faults);
+    }
+}
+
+/// Only a job that counts by index can be asked for another number of completions, and then for as many pods.
+fn check_completions(new: &Place<'_, '_>, live: &Place<'_, '_>, faults: &mut Faults) {
+    let (completions, before) = (new.field("completions"), live.field("completions"));
+    if new.field("completionMode").text() != "Indexed" {
+        completions.must_stay(&before, faults);
+    } else if completions.value() != before.value()
+        && completions.is_set()
+        && completions.number() != new.field("parallelism").number()
+    {
+        faults.push(completions.invalid("can only be modified in tandem with spec.parallelism"));
+    }
+}
+
+/// A suspended job that never ran may still be told where to run.
+fn check_same_template(change: &Change<'_>, faults: &mut Faults) {
+    let live = change.live.value();
+    let is_waiting = live["spec"]["suspend"] == true && live["status"].get("startTime").is_none();
+    let fixed = |object: &Value| {
+        let mut template = object["spec"]["template"].clone();
+        if is_waiting {
+            drop_scheduling(&mut template);
+        }
+        template
+    };
+    if fixed(change.new.value()) != fixed(live) {
+        let spec = change.new.field("spec");
+        let template = spec.field("template");
+        let shown = go_structs::template(template.value());
+        faults.push(template.invalid_in_go(shown, "field is immutable"));
+    }
+}
+
+/// Takes out what says where pods run.
+fn drop_scheduling(template: &mut Value) {
+    let drop = |object: Option<&mut Value>, names: &[&str]| {
+        if let Some(fields) = object.and_then(Value::as_object_mut) {
+            names.iter().for_each(|name| drop(fields.remove(*name)));
+        }
+    };
+    drop(template.pointer_mut("/spec/affinity"), &["nodeAffinity"]);
+    if template.pointer("/spec/affinity") == Some(&json!({})) {
+        drop(template.get_mut("spec"), &["affinity"]);
+    }
+    drop(
+        template.get_mut("spec"),
+        &["nodeSelector", "tolerations", "schedulingGates"],
+    );
+    drop(template.get_mut("metadata"), &["annotations", "labels"]);
+}
+
+/// A job is complete or has failed, and what was counted once stays counted.
+fn check_status(change: &Change<'_>, faults: &mut Faults) {
+    let (status, live) = (change.new.field("status"), change.live.field("status"));
+    for name in ["active", "succeeded", "failed", "ready", "terminating"] {
+        status.field(name).must_not_be_negative(faults);
+    }
+    let conditions = status.field("conditions");
+    let is_true = |kind: &str| {
+        let mut all = conditions.items();
+        all.any(|condition| {
+            condition.field("type").text() == kind && condition.field("status").text() == "True"
         })
-        .collect()
+    };
+    if is_true("Complete") && is_true("Failed") {
+        faults.push(conditions.invalid_unshown("cannot set Complete=True and Failed=true conditions"));
+    }
+    for name in ["failed", "succeeded"] {
+        let count = status.field(name);
+        if count.number() < live.field(name).number() {
+            let why = format!("cannot decrease the {name} counter");
+            faults.push(count.invalid_for(count.number(), why));
+        }
+    }
 }

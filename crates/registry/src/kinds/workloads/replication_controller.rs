@@ -7,7 +7,7 @@ use super::super::defaulting::{fill, object_mut};
 use super::super::place::{Faults, Place};
 use super::super::{Hooks, PLAIN};
 use super::template_rules::{check_runs_on, check_selected_by_labels, check_template};
-use super::{REPLICA_COUNTS, default_template, faults_of_spec};
+use super::{REPLICA_COUNTS, default_template};
 use crate::metadata;
 use crate::update::Part;
 
@@ -19,16 +19,17 @@ pub(in super::super) const HOOKS: Hooks = Hooks {
             default_template(spec);
         }
         if labels.is_object() {
-            fill_empty(&mut controller["spec"], "selector", &labels);
+            fill_labels(&mut controller["spec"], "selector", &labels);
             metadata::of(controller);
-            fill_empty(&mut controller["metadata"], "labels", &labels);
+            fill_labels(&mut controller["metadata"], "labels", &labels);
         }
     },
-    update_faults: |part, controller, _| match part {
-        Part::Status => REPLICA_COUNTS.faults(controller),
-        _ => Vec::new(),
+    check: |controller, faults| check(&controller.field("spec"), faults),
+    check_change: |change, faults| {
+        if change.part == Part::Status {
+            REPLICA_COUNTS.check_change(change, faults);
+        }
     },
-    faults: |controller| faults_of_spec(controller, check),
     warn: super::warn,
     ..PLAIN
 };
@@ -45,12 +46,12 @@ fn check(spec: &Place<'_, '_>, faults: &mut Faults) {
         return;
     }
     check_selected_by_labels(spec, faults);
-    check_template(&template, faults);
+    check_template(&template, Vec::new(), faults);
     check_runs_on(&template, "ReplicationController", faults);
 }
 
 /// Here, a map without entries counts as not set.
-pub(super) fn fill_empty(object: &mut Value, name: &str, labels: &Value) {
+pub(super) fn fill_labels(object: &mut Value, name: &str, labels: &Value) {
     if object[name].as_object().is_none_or(serde_json::Map::is_empty) {
         object[name] = labels.clone();
     }

@@ -1,15 +1,19 @@
 //! Stateful sets: pods with names and disks of their own.
 
 use serde_json::{Value, json};
-use watchkeeper_meta::{FieldError, FieldErrorKind, FieldPath};
+use watchkeeper_meta::validation::dns1123_label;
+use watchkeeper_meta::{FieldErrorKind, LabelSelector};
 
+use super::super::claims::default_claim;
 use super::super::defaulting::{fill, items_mut, object_mut};
+use super::super::formats::number_or_percent;
 use super::super::place::{Faults, Place};
 use super::super::{Hooks, PLAIN};
-use super::rollout_rules::{check_amount, unknown_type};
+use super::rollout_rules::unknown_type;
 use super::status_rules::Counts;
-use super::template_rules::{check_runs_on, check_selected, check_selector, check_template, is_valid};
-use super::{KEPT_REVISIONS, default_template, faults_of_spec};
+use super::template_rules::{check_runs_on, check_selected, check_selector, check_template};
+use super::{KEPT_REVISIONS, default_template};
+use crate::claim_templates;
 use crate::update::Part;
 
 /// What can be changed; the rest is in the names and disks of the pods that are there.
@@ -40,6 +44,7 @@ const COUNTS: Counts = Counts {
         "updatedReplicas",
         "availableReplicas",
     ],
+    ready: "status.readyReplicas",
 };
 
 pub(in super::super) const HOOKS: Hooks = Hooks {
@@ -48,10 +53,13 @@ pub(in super::super) const HOOKS: Hooks = Hooks {
             default(spec);
         }
     },
-    faults: |set| faults_of_spec(set, check),
-    update_faults: |part, set, live| match part {
-        Part::Status => COUNTS.faults(set),
-        _ => check_change(&set["spec"], &live["spec"]),
+    check: |set, faults| check(&set.field("spec"), faults),
+    check_change: |change, faults| match change.part {
+        Part::Status => COUNTS.check_change(change, faults),
+        _ => {
+            let (new, live) = (change.new.field("spec"), change.live.field("spec"));
+            check_change(&new, &live, faults);
+        }
     },
     warn: super::warn,
     ..PLAIN
@@ -66,7 +74,7 @@ fn default(spec: &mut Value) {
     fill(retention, "whenScaled", "Retain");
     fill(spec, "replicas", 1);
     fill(spec, "revisionHistoryLimit", KEPT_REVISIONS);
-    items_mut(spec, "volumeClaimTemplates").for_each(default_claim);
+    items_mut(spec, "volumeClaimTemplates").for_each(default_claim_template);
     default_template(spec);
 }
 
@@ -85,15 +93,10 @@ fn default_strategy(spec: &mut Value) {
     }
 }
 
-/// A claim within a set is an object that needs no kind; what is stored has no place for one.
-fn default_claim(claim: &mut Value) {
-    if let Some(fields) = claim.as_object_mut() {
-        fields.remove("apiVersion");
-        fields.remove("kind");
-    }
-    if let Some(spec) = object_mut(claim, "spec") {
-        fill(spec, "volumeMode", "Filesystem");
-    }
+/// A claim within a set is a whole object, whoever leaves out what it is.
+fn default_claim_template(claim: &mut Value) {
+    claim_templates::name(claim);
+    default_claim(claim);
     fill(claim, "status", json!({}));
     fill(&mut claim["status"], "phase", "Pending");
 }
@@ -108,22 +111,28 @@ fn check(spec: &Place<'_, '_>, faults: &mut Faults) {
     check_strategy(&spec.field("updateStrategy"), faults);
     let retention = spec.field("persistentVolumeClaimRetentionPolicy");
     for when in ["whenDeleted", "whenScaled"] {
-        let kept = retention.field(when);
-        if kept.is_set() && !RETENTION.contains(&kept.text()) {
-            faults.push(kept.unsupported(RETENTION));
-        }
+        retention.field(when).may_be_one_of(RETENTION, faults);
     }
     spec.field("replicas").must_not_be_negative(faults);
     spec.field("minReadySeconds").must_not_be_negative(faults);
     spec.field("ordinals").field("start").must_not_be_negative(faults);
-    let selector = spec.field("selector");
+    spec.field("serviceName").may_keep(dns1123_label, faults);
+    let (selector, template) = (spec.field("selector"), spec.field("template"));
     check_selector(&selector, "statefulset", faults);
-    check_selected(spec, faults);
-    if is_valid(&selector) {
-        let template = spec.field("template");
-        check_template(&template, faults);
-        check_runs_on(&template, "StatefulSet", faults);
+    check_selected(spec, Some(""), faults);
+    if !selector.is_set() || LabelSelector::from_json(selector.value()).is_ok() {
+        check_template(&template, claim_names(spec), faults);
     }
+    check_runs_on(&template, "StatefulSet", faults);
+}
+
+/// What each pod gets a claim for, and mounts under the same name.
+fn claim_names<'v>(spec: &Place<'v, '_>) -> Vec<&'v str> {
+    let claims = spec.value()["volumeClaimTemplates"].as_array();
+    let claims = claims.into_iter().flatten();
+    claims
+        .filter_map(|claim| claim["metadata"]["name"].as_str())
+        .collect()
 }
 
 fn check_strategy(strategy: &Place<'_, '_>, faults: &mut Faults) {
@@ -135,30 +144,41 @@ fn check_strategy(strategy: &Place<'_, '_>, faults: &mut Faults) {
         "OnDelete" => {}
         "RollingUpdate" if rolling.is_set() => {
             rolling.field("partition").must_not_be_negative(faults);
-            check_amount(&rolling.field("maxUnavailable"), faults);
+            check_unavailable(&rolling.field("maxUnavailable"), faults);
         }
         "RollingUpdate" => {}
         _ => faults.push(unknown_type(
             strategy,
+            "StatefulSetUpdateStrategy",
             FieldErrorKind::Invalid,
             "must be 'RollingUpdate' or 'OnDelete'",
         )),
     }
 }
 
-fn check_change(spec: &Value, live: &Value) -> Vec<FieldError> {
-    let fixed = |spec: &Value| -> Vec<(String, Value)> {
-        let fields = spec.as_object().into_iter().flatten();
+fn check_unavailable(amount: &Place<'_, '_>, faults: &mut Faults) {
+    if !amount.is_set() {
+        return;
+    }
+    amount.must_be_number_or_percent(faults);
+    if number_or_percent(amount.value()) == 0 {
+        faults.push(amount.invalid("cannot be 0"));
+    }
+    amount.must_be_at_most_all(faults);
+}
+
+fn check_change(spec: &Place<'_, '_>, live: &Place<'_, '_>, faults: &mut Faults) {
+    let fixed = |spec: &Place<'_, '_>| -> Vec<(String, Value)> {
+        let fields = spec.value().as_object().into_iter().flatten();
         let fields = fields.filter(|(name, _)| !CHANGEABLE.contains(&name.as_str()));
         fields
             .map(|(name, value)| (name.clone(), value.clone()))
             .collect()
     };
-    if fixed(spec) == fixed(live) {
-        return Vec::new();
+    if fixed(spec) != fixed(live) {
+        faults.push(spec.forbidden(
+            "updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', 'updateStrategy', \
+             'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' are forbidden",
+        ));
     }
-    let why = "updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', \
-               'updateStrategy', 'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and \
-               'minReadySeconds' are forbidden";
-    vec![FieldError::forbidden(&FieldPath::new("spec"), why)]
 }

@@ -1,9 +1,7 @@
 //! What is wrong with what controllers say of their pods: counts below zero, and more pods in some state than there
 //! are.
 
-use serde_json::Value;
-use watchkeeper_meta::FieldError;
-
+use super::super::Change;
 use super::super::place::{Faults, Place};
 
 /// The counts of a kind, in the order in which Kubernetes checks them.
@@ -12,15 +10,19 @@ pub(super) struct Counts {
     pub(super) all: &'static [&'static str],
     /// Those that are not above `replicas`.
     pub(super) of_replicas: &'static [&'static str],
+    /// What texts call the number of ready pods, above which that of available ones is not.
+    pub(super) ready: &'static str,
 }
 
 impl Counts {
-    /// What is wrong with an object's status.
-    pub(super) fn faults(&self, object: &Value) -> Vec<FieldError> {
-        let mut faults = Vec::new();
-        let object = Place::object(object);
-        self.check(&object.field("status"), &mut faults);
-        faults
+    /// What is wrong with a changed status.
+    pub(super) fn check_change(&self, change: &Change<'_>, faults: &mut Faults) {
+        let (status, live) = (change.new.field("status"), change.live.field("status"));
+        self.check(&status, faults);
+        let (count, before) = (status.field("collisionCount"), live.field("collisionCount"));
+        if before.is_set() && count.number() < before.number() {
+            faults.push(count.invalid_for(count.number(), "cannot be decremented"));
+        }
     }
 
     fn check(&self, status: &Place<'_, '_>, faults: &mut Faults) {
@@ -36,7 +38,7 @@ impl Counts {
         }
         let (available, ready) = (status.field("availableReplicas"), status.field("readyReplicas"));
         if available.number() > ready.number() {
-            faults.push(available.invalid("cannot be greater than readyReplicas"));
+            faults.push(available.invalid(format!("cannot be greater than {}", self.ready)));
         }
     }
 }
@@ -45,11 +47,14 @@ impl Counts {
 mod tests {
     use serde_json::json;
 
+    use super::super::super::place::Place;
+
     #[test]
     fn no_more_pods_are_ready_than_there_are() {
         let counts = super::Counts {
             all: &["replicas", "readyReplicas", "availableReplicas"],
             of_replicas: &["readyReplicas", "availableReplicas"],
+            ready: "readyReplicas",
         };
         for (status, wanted) in [
             (
@@ -72,7 +77,9 @@ mod tests {
                 ],
             ),
         ] {
-            let found = counts.faults(&json!({"status": status}));
+            let mut found = Vec::new();
+            let object = json!({"status": status});
+            counts.check(&Place::object(&object).field("status"), &mut found);
             let found: Vec<String> = found.iter().map(ToString::to_string).collect();
             assert_eq!(found, wanted, "{status}");
         }

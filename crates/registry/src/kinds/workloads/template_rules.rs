@@ -1,27 +1,46 @@
 //! What is wrong with a template for pods, and with how it is selected.
 
 use serde_json::Value;
-use watchkeeper_meta::validation::{annotations, label_selector, labels};
-use watchkeeper_meta::{FieldError, LabelSelector};
+use watchkeeper_meta::LabelSelector;
+use watchkeeper_meta::validation::{annotations, labels};
 
 use super::super::place::{Faults, Place};
-use super::super::pod;
+use super::super::pod::{self, Around};
 
 const MISMATCH: &str = "`selector` does not match template `labels`";
 
-/// Checks a template on its own.
-pub(super) fn check_template(template: &Place<'_, '_>, faults: &mut Faults) {
-    let metadata = &template.value()["metadata"];
-    faults.extend(labels(&metadata["labels"], &template.path().child("labels")));
-    faults.extend(annotations(
-        &metadata["annotations"],
-        &template.path().child("annotations"),
-    ));
-    let spec = template.field("spec");
-    pod::check_spec(&spec, faults);
+/// Checks a template on its own; `claims` are what each of its pods gets, and mounts by name.
+pub(super) fn check_template<'v>(template: &Place<'v, '_>, claims: Vec<&'v str>, faults: &mut Faults) {
+    let (metadata, spec) = (template.field("metadata"), template.field("spec"));
+    // The texts leave the metadata out of the path.
+    for (name, rule) in [
+        ("labels", labels as fn(&Value, &_) -> Faults),
+        ("annotations", annotations),
+    ] {
+        let map = template.field(name).with_value(metadata.field(name).value());
+        if map.is_set() {
+            faults.extend(rule(map.value(), &map.path()));
+        }
+    }
+    let notes = template
+        .field("annotations")
+        .with_value(metadata.field("annotations").value());
+    pod::check_annotations(&notes, &spec, faults);
+    pod::check_spec(&spec, &Around { pod: None, claims }, faults);
     let ephemeral = spec.field("ephemeralContainers");
     if ephemeral.len() > 0 {
         faults.push(ephemeral.forbidden("ephemeral containers not allowed in pod template"));
+    }
+}
+
+/// Checks the template of a deployment or a replica set, and how it is selected.
+pub(super) fn check_selected_template(spec: &Place<'_, '_>, faults: &mut Faults) {
+    let (selector, template) = (spec.field("selector"), spec.field("template"));
+    check_selector(&selector, "deployment", faults);
+    check_selected(spec, Some("invalid label selector"), faults);
+    if is_valid(&selector) {
+        check_template(&template, Vec::new(), faults);
+        check_runs_on(&template, "ReplicaSet", faults);
     }
 }
 
@@ -31,14 +50,15 @@ pub(super) fn check_selector(selector: &Place<'_, '_>, kind: &str, faults: &mut 
         faults.push(selector.required(""));
         return;
     }
-    faults.extend(label_selector(selector.value(), &selector.path()));
+    selector.must_select(faults);
     if selects_everything(selector.value()) {
         faults.push(selector.invalid(format!("empty selector is invalid for {kind}")));
     }
 }
 
-/// Checks that a template's pods will be selected. A missing selector selects nothing, an empty one everything.
-pub(super) fn check_selected(spec: &Place<'_, '_>, faults: &mut Faults) {
+/// Checks that a template's pods will be selected. A missing selector selects nothing, an empty one everything. What
+/// is said of a selector that cannot be understood differs from kind to kind; some say nothing.
+pub(super) fn check_selected(spec: &Place<'_, '_>, not_understood: Option<&str>, faults: &mut Faults) {
     let (selector, template) = (spec.field("selector"), spec.field("template"));
     let metadata = template.field("metadata");
     let labels = metadata.field("labels");
@@ -49,7 +69,7 @@ pub(super) fn check_selected(spec: &Place<'_, '_>, faults: &mut Faults) {
     match is_selected {
         Ok(true) => {}
         Ok(false) => faults.push(labels.invalid(MISMATCH)),
-        Err(_) => faults.push(selector.invalid("invalid label selector")),
+        Err(_) => faults.extend(not_understood.map(|why| selector.invalid(why))),
     }
 }
 
@@ -71,14 +91,16 @@ pub(super) fn check_runs_on(template: &Place<'_, '_>, kind: &str, faults: &mut F
     }
 }
 
-/// Checks that pods are to end.
-pub(super) fn check_ends(template: &Place<'_, '_>, faults: &mut Faults) {
+/// Checks that pods are to end; where failures are told apart, it is the job that tries again.
+pub(super) fn check_ends(template: &Place<'_, '_>, has_failure_policy: bool, faults: &mut Faults) {
     let spec = template.field("spec");
     let restart = spec.field("restartPolicy");
     match restart.text() {
-        "OnFailure" | "Never" => {}
         "" | "Always" => faults.push(restart.required(r#"valid values: "OnFailure", "Never""#)),
-        _ => faults.push(restart.unsupported(&["OnFailure", "Never"])),
+        "OnFailure" if has_failure_policy => {
+            faults.push(restart.invalid(r#"only "Never" is supported when podFailurePolicy is specified"#));
+        }
+        _ => restart.is_one_of(&["OnFailure", "Never"], faults),
     }
 }
 
@@ -92,11 +114,7 @@ pub(super) fn check_selected_by_labels(spec: &Place<'_, '_>, faults: &mut Faults
         .into_iter()
         .all(|(key, value)| labels.value().get(key) == Some(value))
     {
-        faults.push(FieldError::invalid(
-            &labels.path(),
-            labels.value().clone(),
-            MISMATCH,
-        ));
+        faults.push(labels.invalid(MISMATCH));
     }
 }
 

@@ -1,5 +1,5 @@
-//! A pod's spec as Go prints its own structs: every field by its Go name, those that nobody set too. Kubernetes shows
-//! the change of a pod as the difference of two such texts, and quotes the template of a job as one.
+//! Objects as Go prints its own structs: every field by its Go name, those that nobody set too. The texts of some
+//! faults quote such structs, and Kubernetes shows the change of a pod as the difference of two of them.
 //!
 //! The layout is data. A line is a struct and its fields in order; a field without a mark is a text, and marks say what
 //! else it is:
@@ -97,6 +97,21 @@ TopologySpreadConstraint MaxSkew# TopologyKey WhenUnsatisfiable LabelSelector? M
 PodOS Name
 PodSchedulingGate Name
 PodResourceClaim Name ResourceClaimName? ResourceClaimTemplateName?
+DeploymentStrategy Type RollingUpdate?RollingUpdateDeployment
+RollingUpdateDeployment MaxUnavailable% MaxSurge%
+DaemonSetUpdateStrategy Type RollingUpdate?RollingUpdateDaemonSet
+RollingUpdateDaemonSet MaxUnavailable% MaxSurge%
+StatefulSetUpdateStrategy Type RollingUpdate?RollingUpdateStatefulSetStrategy
+RollingUpdateStatefulSetStrategy Partition# MaxUnavailable?
+NodeAddress Type Address
+PodDisruptionBudgetSpec MinAvailable? Selector? MaxUnavailable? UnhealthyPodEvictionPolicy?
+PodIP IP
+HostIP IP
+RoleRef APIGroup Kind Name
+ServicePort Name Protocol AppProtocol? Port# TargetPort% NodePort#
+SuccessPolicy Rules*SuccessPolicyRule
+SuccessPolicyRule SucceededIndexes? SucceededCount?
+Taint Key Value Effect TimeAdded?
 ";
 
 /// Fields whose JSON names do not follow from their Go names.
@@ -123,15 +138,25 @@ static STRUCTS: LazyLock<HashMap<&str, Vec<&str>>> = LazyLock::new(|| {
         .collect()
 });
 
-/// A spec, line by line.
-pub(super) fn lines(spec: &Value) -> Vec<String> {
+/// An object on one line, as a struct of the layout.
+pub(super) fn structure(name: &str, object: &Value) -> String {
+    let mut printer = Printer {
+        compact: true,
+        ..Printer::default()
+    };
+    printer.structure(name, object, 0);
+    printer.out
+}
+
+/// The spec of a pod, line by line.
+pub(super) fn spec_lines(spec: &Value) -> Vec<String> {
     let mut printer = Printer::default();
     printer.spec(spec, 0);
     printer.out.lines().map(str::to_owned).collect()
 }
 
 /// A template for pods on one line, as the texts of faults quote it.
-pub(in super::super) fn template(template: &Value) -> String {
+pub(super) fn template(template: &Value) -> String {
     let mut printer = Printer {
         compact: true,
         ..Printer::default()
