@@ -6,6 +6,7 @@ mod pod_priority;
 mod pod_security;
 mod quota;
 mod runtime_class;
+mod service_account;
 
 pub(crate) use quota::can_grow;
 
@@ -16,6 +17,7 @@ use watchkeeper_meta::{GroupResource, GroupVersionResource, Status, StatusCause}
 
 use crate::allocate::is_service;
 use crate::definition::Definition;
+use crate::kinds::priority_class::is_system_class;
 use crate::write::WriteContext;
 use crate::{Registry, kinds, metadata};
 
@@ -40,6 +42,8 @@ impl Registry {
             self.allocate_service(definition, object, None).await?;
         }
         if is_pod(definition) {
+            self.take_from_service_account(definition, namespace, object)
+                .await?;
             limit_range::complete(&self.limits(namespace).await?, object);
             self.prioritize(definition, object).await?;
             self.take_from_runtime_class(definition, object).await?;
@@ -115,12 +119,14 @@ impl Registry {
 
     /// Admits a delete, or says why not.
     pub(crate) fn admit_delete(&self, definition: &Definition, name: &str) -> Result<(), Status> {
-        let is_namespace = definition.resource.plural == "namespaces" && definition.resource.group.is_empty();
-        if is_namespace && IMMORTAL.contains(&name) {
-            let why = "this namespace may not be deleted";
-            return Err(Status::forbidden(&definition.group_resource(), name, why));
-        }
-        Ok(())
+        let why = match &*definition.resource.plural {
+            "namespaces" if IMMORTAL.contains(&name) => "this namespace may not be deleted",
+            "priorityclasses" if is_system_class(name) => {
+                "this is a system priority class and cannot be deleted"
+            }
+            _ => return Ok(()),
+        };
+        Err(Status::forbidden(&definition.group_resource(), name, why))
     }
 
     /// The namespace must be there, and must not be going away.

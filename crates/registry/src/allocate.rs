@@ -1,17 +1,22 @@
 //! Addresses and node ports of services: each is given to one service at a time.
 //!
-//! What is taken is read from the stored services themselves, so nothing can drift. Two creates that pick the same
-//! address at the same moment are kept apart by a lock.
+//! What is taken is what the stored services have: it is read once, and a feed of the store tells what changed since, so
+//! nothing can drift, and a restart begins with a look at the store. Two creates that pick the same address at the same
+//! moment are kept apart by a lock, which is held until the service is stored.
 
 use std::collections::HashSet;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
+use bytes::Bytes;
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use watchkeeper_meta::{FieldError, FieldPath, ListOptions, Status};
+use watchkeeper_storage::Feed;
 
 use crate::Registry;
 use crate::definition::Definition;
+use crate::object::StoredObject;
 use crate::write::accept;
 
 /// Where cluster addresses come from: 10.0.0.0/16. The first is the server's own.
@@ -21,11 +26,63 @@ const NODE_PORTS: std::ops::RangeInclusive<i64> = 30_000..=32_767;
 /// How often a random pick is tried before the range counts as full.
 const MAX_TRIES: usize = 10_000;
 
-/// What is given out already.
+/// What is given out, as far as anyone has looked.
 #[derive(Default)]
+pub(crate) struct Allocations(Mutex<Option<Followed>>);
+
+/// What is given out, and what tells of changes.
+struct Followed {
+    taken: Taken,
+    feed: Feed,
+}
+
+/// What is given out already.
+#[derive(Clone, Default)]
 struct Taken {
     addresses: HashSet<String>,
     node_ports: HashSet<i64>,
+}
+
+impl Taken {
+    fn add(&mut self, service: &Value) {
+        self.addresses.extend(addresses(service).map(str::to_owned));
+        self.node_ports.extend(node_ports(service));
+    }
+
+    fn remove(&mut self, service: &Value) {
+        for address in addresses(service) {
+            self.addresses.remove(address);
+        }
+        for port in node_ports(service) {
+            self.node_ports.remove(&port);
+        }
+    }
+}
+
+impl Followed {
+    /// Takes in what has changed, or says that too much has.
+    fn catch_up(&mut self, definition: &Definition) -> Result<(), Status> {
+        loop {
+            let before = self.feed.position();
+            let batch = self.feed.read().map_err(Status::internal_error)?;
+            let (is_empty, revision) = (batch.changes.is_empty(), batch.revision);
+            for change in batch.changes {
+                let read = |bytes: &Bytes| StoredObject {
+                    bytes: bytes.clone(),
+                    revision: None,
+                };
+                if let Some((previous, _)) = &change.previous {
+                    self.taken.remove(&read(previous).to_value(definition)?);
+                }
+                if let Some(value) = &change.value {
+                    self.taken.add(&read(value).to_value(definition)?);
+                }
+            }
+            if is_empty && revision == before {
+                return Ok(());
+            }
+        }
+    }
 }
 
 /// Whether objects of the resource have addresses.
@@ -46,7 +103,10 @@ impl Registry {
         if !matches!(kind.as_str(), "ClusterIP" | "NodePort" | "LoadBalancer") {
             return Ok(());
         }
-        let taken = self.given_out(definition, own).await?;
+        let mut taken = self.given_out(definition).await?;
+        if let Some(own) = own {
+            taken.remove(own);
+        }
         check_families(definition, service)?;
         check_address(definition, service, &taken)?;
         allocate_address(service, &taken);
@@ -58,22 +118,34 @@ impl Registry {
         Ok(())
     }
 
-    async fn given_out(&self, definition: &Arc<Definition>, own: Option<&Value>) -> Result<Taken, Status> {
-        let mut taken = Taken::default();
-        let own_uid = own.and_then(|own| own["metadata"]["uid"].as_str());
-        for service in self.list(definition, "", &ListOptions::default()).await?.items {
-            let service = service.to_value(definition)?;
-            if own_uid.is_some() && service["metadata"]["uid"].as_str() == own_uid {
-                continue;
-            }
-            let addresses = service["spec"]["clusterIPs"].as_array().into_iter().flatten();
-            taken
-                .addresses
-                .extend(addresses.filter_map(Value::as_str).map(str::to_owned));
-            taken.node_ports.extend(node_ports(&service));
+    /// What is given out now. The caller holds the lock that keeps others from giving out more.
+    async fn given_out(&self, definition: &Arc<Definition>) -> Result<Taken, Status> {
+        let Allocations(known) = self.allocations();
+        if let Some(followed) = known.lock().as_mut()
+            && followed.catch_up(definition).is_ok()
+        {
+            return Ok(followed.taken.clone());
         }
+        // The feed begins before the read: what changes in between is seen twice rather than missed.
+        let after = self.store().current_revision();
+        let feed = self.store().watch(&definition.prefix(""), after);
+        let mut taken = Taken::default();
+        for service in self.list(definition, "", &ListOptions::default()).await?.items {
+            taken.add(&service.to_value(definition)?);
+        }
+        *known.lock() = Some(Followed {
+            taken: taken.clone(),
+            feed: feed.map_err(Status::internal_error)?,
+        });
         Ok(taken)
     }
+}
+
+fn addresses(service: &Value) -> impl Iterator<Item = &str> {
+    let addresses = service["spec"]["clusterIPs"].as_array().into_iter().flatten();
+    addresses
+        .filter_map(Value::as_str)
+        .filter(|address| *address != "None")
 }
 
 fn node_ports(service: &Value) -> impl Iterator<Item = i64> + '_ {

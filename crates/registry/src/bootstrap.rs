@@ -1,9 +1,14 @@
-//! What every cluster has from the start.
+//! What every cluster has from the start: namespaces, the rights of people and of any client, the priorities of the
+//! cluster's own parts, and the service that leads to the server.
+//!
+//! Not made is what only others' parts would read: the roles of Kubernetes' components, and objects of flow control,
+//! which this server does not have.
 
-use futures_util::future::{try_join, try_join_all};
+use futures_util::future::{try_join_all, try_join3};
 use serde_json::{Value, json};
 use watchkeeper_meta::{GroupVersionResource, Status};
 
+use crate::kinds::priority_class::system_classes;
 use crate::rbac::{self, default_objects};
 use crate::write::WriteContext;
 use crate::{Registry, metadata};
@@ -25,8 +30,15 @@ impl Registry {
         let rights = rights
             .into_iter()
             .map(|(plural, object)| self.ensure(rbac::GROUP, plural, "", object));
+        let classes =
+            system_classes().map(|class| self.ensure("scheduling.k8s.io", "priorityclasses", "", class));
         // All at once, because a durable store then makes one commit of them.
-        try_join(try_join_all(namespaces), try_join_all(rights)).await?;
+        try_join3(
+            try_join_all(namespaces),
+            try_join_all(rights),
+            try_join_all(classes),
+        )
+        .await?;
         self.ensure("", "services", "default", kubernetes_service()).await
     }
 

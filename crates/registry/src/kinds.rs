@@ -22,7 +22,7 @@ mod node;
 mod place;
 mod plain_defaults;
 mod pod;
-mod priority_class;
+pub(crate) mod priority_class;
 mod quota;
 mod rbac;
 pub(crate) mod resource_names;

@@ -9,7 +9,7 @@ use tokio::sync::MutexGuard;
 use watchkeeper_meta::{FieldError, GroupVersionResource, Status};
 use watchkeeper_storage::{ReadError, Store};
 
-use crate::allocate::is_service;
+use crate::allocate::{Allocations, is_service};
 use crate::clock::Clock;
 use crate::definition::Definition;
 use crate::kinds;
@@ -28,12 +28,16 @@ pub struct RegistryOptions {
     /// Containers may run privileged. Yes unless told otherwise, as in every cluster that people set up: network and
     /// storage drivers need it, and who does not want it has pod security. A bare Kubernetes server says no.
     pub allow_privileged: bool,
+    /// Pods get a service account and its token, and are refused if there is no such account. No unless told
+    /// otherwise: somebody must make the default accounts first, which a server does not do by itself.
+    pub service_accounts: bool,
 }
 
 impl Default for RegistryOptions {
     fn default() -> Self {
         Self {
             allow_privileged: true,
+            service_accounts: false,
         }
     }
 }
@@ -55,6 +59,7 @@ impl RegistryOptions {
                 watch_caches: Mutex::new(HashMap::new()),
                 policy_cache: PolicyCache::default(),
                 allocation: tokio::sync::Mutex::new(()),
+                allocations: Allocations::default(),
             }),
         };
         registry.bootstrap().await?;
@@ -72,6 +77,7 @@ struct Inner {
     policy_cache: PolicyCache,
     /// Held from picking a service's address until the service is stored.
     allocation: tokio::sync::Mutex<()>,
+    allocations: Allocations,
 }
 
 impl Registry {
@@ -108,9 +114,19 @@ impl Registry {
         }
     }
 
+    /// Whether pods have service accounts.
+    pub(crate) fn has_service_accounts(&self) -> bool {
+        self.inner.options.service_accounts
+    }
+
     /// The rules as last read.
     pub(crate) fn policy_cache(&self) -> &PolicyCache {
         &self.inner.policy_cache
+    }
+
+    /// What is given out, as last seen.
+    pub(crate) fn allocations(&self) -> &Allocations {
+        &self.inner.allocations
     }
 
     /// Keeps others from giving out addresses, for a resource that has them.

@@ -5,7 +5,7 @@ mod recording;
 
 use recording::send;
 use serde_json::{Value, json};
-use watchkeeper_registry::Registry;
+use watchkeeper_registry::{Registry, RegistryOptions};
 use watchkeeper_storage::{Store, StoreOptions};
 
 const SERVICES: &str = "/api/v1/namespaces/default/services";
@@ -270,5 +270,89 @@ async fn a_claim_template_says_what_it_is() {
     assert_eq!(
         updated["metadata"]["generation"],
         created["metadata"]["generation"]
+    );
+}
+
+#[tokio::test]
+async fn addresses_are_given_out_once_and_come_back() {
+    let store = Store::memory(StoreOptions::default());
+    let registry = Registry::open(store.clone()).await.unwrap();
+    let service = |name: &str| {
+        json!({"metadata": {"name": name}, "spec": {
+            "type": "NodePort", "clusterIP": "10.0.0.77", "ports": [{"port": 80, "nodePort": 30077}],
+        }})
+    };
+    let send_to = async |registry: &Registry, method: &str, path: &str, body: Value| {
+        let answer = send(registry, method, path, body).await;
+        answer.map(drop).map_err(|status| status.message)
+    };
+    send_to(&registry, "POST", SERVICES, service("a")).await.unwrap();
+    let taken = "Service \"b\" is invalid: spec.clusterIPs: Invalid value: [\"10.0.0.77\"]: failed to allocate IP \
+                 10.0.0.77: provided IP is already allocated";
+    assert_eq!(
+        send_to(&registry, "POST", SERVICES, service("b"))
+            .await
+            .unwrap_err(),
+        taken
+    );
+    // Whoever opens the store again knows it too, and so does whoever looks while others write.
+    let again = Registry::open(store).await.unwrap();
+    assert_eq!(
+        send_to(&again, "POST", SERVICES, service("b")).await.unwrap_err(),
+        taken
+    );
+    send_to(&registry, "DELETE", &format!("{SERVICES}/a"), json!(null))
+        .await
+        .unwrap();
+    send_to(&again, "POST", SERVICES, service("b")).await.unwrap();
+    // A service keeps what it has.
+    let path = format!("{SERVICES}/b");
+    send_to(&registry, "PUT", &path, service("b")).await.unwrap();
+    assert!(send_to(&registry, "POST", SERVICES, service("c")).await.is_err());
+}
+
+#[tokio::test]
+async fn a_pod_needs_its_account_where_there_are_accounts() {
+    let options = RegistryOptions {
+        service_accounts: true,
+        ..Default::default()
+    };
+    let registry = options
+        .open(Store::memory(StoreOptions::default()))
+        .await
+        .unwrap();
+    let pod = json!({"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i:1"}]}});
+    let refusal = send(&registry, "POST", PODS, pod.clone()).await.unwrap_err();
+    assert_eq!(
+        refusal.message,
+        "pods \"p\" is forbidden: error looking up service account default/default: serviceaccount \"default\" not found"
+    );
+    let accounts = "/api/v1/namespaces/default/serviceaccounts";
+    let account = json!({"metadata": {"name": "default"}});
+    send(&registry, "POST", accounts, account).await.unwrap();
+    let pod = send(&registry, "POST", PODS, pod).await.unwrap();
+    assert_eq!(pod["spec"]["serviceAccountName"], "default");
+    let volume = &pod["spec"]["volumes"][0];
+    assert_eq!(
+        pod["spec"]["containers"][0]["volumeMounts"][0]["name"],
+        volume["name"]
+    );
+    assert_eq!(
+        volume["projected"]["sources"][0]["serviceAccountToken"]["path"],
+        "token"
+    );
+}
+
+#[tokio::test]
+async fn the_cluster_has_classes_of_its_own() {
+    let path = "/apis/scheduling.k8s.io/v1/priorityclasses/system-node-critical";
+    let registry = registry().await;
+    let class = send(&registry, "GET", path, json!(null)).await.unwrap();
+    assert_eq!(class["value"], 2_000_001_000);
+    let refusal = send(&registry, "DELETE", path, json!(null)).await.unwrap_err();
+    assert_eq!(
+        refusal.message,
+        "priorityclasses.scheduling.k8s.io \"system-node-critical\" is forbidden: this is a system priority class and \
+         cannot be deleted"
     );
 }

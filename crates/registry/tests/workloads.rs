@@ -311,7 +311,11 @@ async fn privileged_containers_are_refused_where_the_server_says_so() {
         (false, DAEMON_SETS, &set, Some("spec.template.spec")),
     ] {
         let store = Store::memory(StoreOptions::default());
-        let registry = RegistryOptions { allow_privileged }.open(store).await.unwrap();
+        let options = RegistryOptions {
+            allow_privileged,
+            ..Default::default()
+        };
+        let registry = options.open(store).await.unwrap();
         let refusal = send(&registry, "POST", path, object.clone()).await.err();
         let refusal = refusal.map(|status| status.message.clone().split_once(": ").unwrap().1.to_owned());
         let expected = place.map(|place| {

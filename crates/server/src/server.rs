@@ -137,6 +137,13 @@ impl Builder {
         self
     }
 
+    /// Whether pods get a service account and its token. They do not, unless this says otherwise: see
+    /// [`RegistryOptions`].
+    pub fn service_accounts(mut self, on: bool) -> Self {
+        self.registry.service_accounts = on;
+        self
+    }
+
     /// Starts the server. Once this returns, connections are served.
     pub async fn start(self) -> Result<Handle, StartError> {
         let admin_token = self.admin_token.clone().unwrap_or_else(Token::random);

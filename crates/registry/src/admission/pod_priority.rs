@@ -6,12 +6,6 @@ use watchkeeper_meta::{GroupVersionResource, ListOptions, Status};
 use crate::definition::Definition;
 use crate::{Registry, metadata};
 
-/// Classes that are there even where nobody has written them down.
-const BUILT_IN: &[(&str, i64)] = &[
-    ("system-cluster-critical", 2_000_000_000),
-    ("system-node-critical", 2_000_001_000),
-];
-
 impl Registry {
     /// Gives a new pod the priority of its class, of the default class, or none.
     pub(super) async fn prioritize(&self, definition: &Definition, pod: &mut Value) -> Result<(), Status> {
@@ -58,13 +52,11 @@ impl Registry {
     }
 
     async fn priority_class(&self, name: &str) -> Result<Option<Value>, Status> {
-        if let Some(definition) = self.definition(&classes())
-            && let Some(found) = self.find(&definition, "", name).await?
-        {
-            return found.to_value(&definition).map(Some);
-        }
-        let built_in = BUILT_IN.iter().find(|(known, _)| *known == name);
-        Ok(built_in.map(|(name, value)| json!({"metadata": {"name": name}, "value": value})))
+        let Some(definition) = self.definition(&classes()) else {
+            return Ok(None);
+        };
+        let found = self.find(&definition, "", name).await?;
+        found.map(|found| found.to_value(&definition)).transpose()
     }
 
     /// The class of pods that name none; of several, the lowest.

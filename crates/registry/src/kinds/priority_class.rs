@@ -1,6 +1,6 @@
 //! Priority classes: a number under a name.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::defaulting::fill_empty;
 use super::place::{Faults, Place};
@@ -10,9 +10,18 @@ use crate::metadata;
 /// More than this is for the cluster's own parts.
 const MAX_VALUE: i64 = 1_000_000_000;
 const RESERVED_PREFIX: &str = "system-";
-const RESERVED: &[(&str, i64)] = &[
-    ("system-node-critical", 2_000_001_000),
-    ("system-cluster-critical", 2_000_000_000),
+/// The classes of the cluster's own parts, which are there from the start.
+const SYSTEM: &[(&str, i64, &str)] = &[
+    (
+        "system-node-critical",
+        2_000_001_000,
+        "Pods without which their node cannot work.",
+    ),
+    (
+        "system-cluster-critical",
+        2_000_000_000,
+        "Pods without which the cluster cannot work, on whichever node.",
+    ),
 ];
 const PREEMPTION_POLICIES: &[&str] = &["PreemptLowerPriority", "Never"];
 
@@ -34,6 +43,24 @@ pub(super) const HOOKS: Hooks = Hooks {
     ..PLAIN
 };
 
+/// Whether a class is the cluster's own.
+pub(crate) fn is_system_class(name: &str) -> bool {
+    SYSTEM.iter().any(|(known, ..)| *known == name)
+}
+
+/// The classes of the cluster's own parts.
+pub(crate) fn system_classes() -> impl Iterator<Item = Value> {
+    SYSTEM.iter().map(|(name, value, description)| {
+        json!({
+            "apiVersion": "scheduling.k8s.io/v1",
+            "kind": "PriorityClass",
+            "metadata": {"name": name},
+            "value": value,
+            "description": description,
+        })
+    })
+}
+
 fn check(class: &Place<'_, '_>, faults: &mut Faults) {
     let metadata = class.field("metadata");
     let (name, value) = (metadata.field("name"), class.field("value"));
@@ -54,7 +81,7 @@ fn check(class: &Place<'_, '_>, faults: &mut Faults) {
 }
 
 fn misused(class: &Place<'_, '_>, name: &str) -> Option<String> {
-    let Some((_, wanted)) = RESERVED.iter().find(|(known, _)| *known == name) else {
+    let Some((_, wanted, _)) = SYSTEM.iter().find(|(known, ..)| *known == name) else {
         return Some(format!("{name} is not a known system priority class"));
     };
     if class.field("value").number() != *wanted {

@@ -29,44 +29,23 @@ impl Registry {
         {
             return Ok(());
         }
-        let namespace = metadata::text(object, "namespace");
-        let name = metadata::text(object, "name");
-        let refused = |why: String| Status::forbidden(&definition.group_resource(), name, why);
-        let is_binding = object["roleRef"].is_object();
-        let (right, role) = match is_binding {
-            true => ("bind", &object["roleRef"]),
-            false => ("escalate", object),
-        };
-        let (kind, role_name) = match is_binding {
-            true => (text(role, "kind"), text(role, "name")),
-            false => (&*definition.resource.kind, name),
-        };
-        let lifted = Action::Resource {
-            verb: right,
-            group: GROUP,
-            resource: plural(kind),
-            subresource: "",
-            namespace,
-            name: role_name,
-        };
-        if self.may(user, lifted).await?.is_allowed() {
+        let grant = Grant::read(definition, object);
+        if self.may(user, grant.lifted()).await?.is_allowed() {
             return Ok(());
         }
-        if object["aggregationRule"].is_object() {
+        let refused = |why: String| {
+            Status::forbidden(&definition.group_resource(), metadata::text(object, "name"), why)
+        };
+        let namespace = grant.namespace;
+        if object["aggregationRule"].is_object()
+            && !self.missing(user, namespace, &[everything()]).await?.is_empty()
+        {
             let why = "must have cluster-admin privileges to use the aggregationRule";
-            let everything = Rule {
-                verbs: vec!["*".to_owned()],
-                api_groups: vec!["*".to_owned()],
-                resources: vec!["*".to_owned()],
-                ..Rule::default()
-            };
-            if !self.missing(user, namespace, &[everything]).await?.is_empty() {
-                return Err(refused(why.to_owned()));
-            }
+            return Err(refused(why.to_owned()));
         }
-        let given = match is_binding {
-            true => self.rules_of_role(kind, namespace, role_name).await?,
-            false => rules_of(object),
+        let given = match grant.verb {
+            BIND => self.rules_of_role(grant.kind, namespace, grant.role).await?,
+            _ => rules_of(object),
         };
         match self.missing(user, namespace, &given).await?.as_slice() {
             [] => Ok(()),
@@ -104,6 +83,63 @@ impl Registry {
             .await?
             .ok_or_else(missing)?;
         Ok(rules_of(&role.to_value(&definition)?))
+    }
+}
+
+/// What lifts the rule for a binding, and for a role.
+const BIND: &str = "bind";
+const ESCALATE: &str = "escalate";
+
+/// A role that is written, or one that is bound.
+struct Grant<'a> {
+    /// What its writer needs for more than they have.
+    verb: &'static str,
+    namespace: &'a str,
+    /// The role's kind and name.
+    kind: &'a str,
+    role: &'a str,
+}
+
+impl<'a> Grant<'a> {
+    fn read(definition: &'a Definition, object: &'a Value) -> Self {
+        let reference = &object["roleRef"];
+        let (verb, kind, role) = match reference.is_object() {
+            true => (BIND, text(reference, "kind"), text(reference, "name")),
+            false => (
+                ESCALATE,
+                &*definition.resource.kind,
+                metadata::text(object, "name"),
+            ),
+        };
+        Self {
+            verb,
+            namespace: metadata::text(object, "namespace"),
+            kind,
+            role,
+        }
+    }
+
+    /// What one must be allowed to do to give more than one has.
+    fn lifted(&self) -> Action<'a> {
+        Action::Resource {
+            verb: self.verb,
+            group: GROUP,
+            resource: plural(self.kind),
+            subresource: "",
+            namespace: self.namespace,
+            name: self.role,
+        }
+    }
+}
+
+/// All that can be done to resources.
+fn everything() -> Rule {
+    let all = || vec!["*".to_owned()];
+    Rule {
+        verbs: all(),
+        api_groups: all(),
+        resources: all(),
+        ..Rule::default()
     }
 }
 

@@ -117,6 +117,7 @@ pub(crate) fn writes_any(case: &Value, resources: &[&str]) -> bool {
 fn as_recorded() -> RegistryOptions {
     RegistryOptions {
         allow_privileged: false,
+        ..Default::default()
     }
 }
 
