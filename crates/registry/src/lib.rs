@@ -2,7 +2,26 @@
 //!
 //! [`Registry`] takes verbs with a resource, a name, options and a body, and answers with stored objects, a page of
 //! them, a watch, or a [`Status`](watchkeeper_meta::Status). It knows neither HTTP nor encodings beyond the one it
-//! stores; a server above it does. It keeps no state but the store's and a history per watched resource.
+//! stores; a server above it does. It keeps no state but the store's, a history per watched resource, and the addresses
+//! of services that are given out.
+//!
+//! # What is not checked
+//!
+//! Objects of the built-in kinds are held to the rules of Kubernetes 1.37, in its words. Left out are:
+//!
+//! - formats inside the volume sources of vendors, beyond the fields they require; what only pods on Windows have;
+//!   projections of trust bundles and pod certificates;
+//! - the diff in Go's notation that Kubernetes appends when the specification of a claim or a volume is changed;
+//! - most rules of what the status of a job may say next, and whether the resources of a pod as a whole fit its
+//!   containers';
+//! - how far the affinity of a gated pod may change: all of it may;
+//! - expressions (CEL): those of admission policies are stored and not evaluated, those of dynamic resource allocation
+//!   are not compiled;
+//! - kinds nobody writes by hand: alpha kinds, and internal ones such as storage versions, have the rules of their
+//!   schema only.
+//!
+//! Of what a new cluster has by itself there are the namespaces, the `kubernetes` service, the priority classes and the
+//! roles for people; not the roles of components that are not there, and no flow control, because none is done.
 
 mod admission;
 mod allocate;
