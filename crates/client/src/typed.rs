@@ -1,6 +1,7 @@
 //! A resource whose objects are Rust structs: the dynamic client with a decode at the end.
 
 mod list;
+mod stream;
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -23,6 +24,7 @@ use crate::error::{Error, ErrorKind};
 use crate::pager::Pager;
 use crate::watch::WatchStream;
 pub use list::{BorrowedItems, Items, List, OwnedItems};
+pub use stream::TypedStream;
 
 /// A struct that is a kind: it knows its resource and reads from and writes to the JSON form.
 ///
@@ -184,6 +186,23 @@ impl<K: ResourceType> Api<K> {
         let stream = self.objects.list_stream(options).await?;
         let asked = stream.asked().clone();
         Ok(List::new(stream.collect().await?, asked))
+    }
+
+    /// As [`list`](Self::list), but each struct comes as soon as its bytes have arrived, and none is kept.
+    ///
+    /// ```no_run
+    /// # use watchkeeper_client::{Client, Error, ResourceType};
+    /// # use watchkeeper_meta::ListOptions;
+    /// # async fn example<Pod: ResourceType>(client: Client) -> Result<(), Error> {
+    /// let mut pods = client.api::<Pod>().list_stream(&ListOptions::default()).await?;
+    /// while let Some(pod) = pods.next().await {
+    ///     let pod: Pod = pod?;
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn list_stream(&self, options: &ListOptions) -> Result<TypedStream<K>, Error> {
+        Ok(TypedStream::new(self.objects.list_stream(options).await?))
     }
 
     /// Everything in pages, as one stream; each object decodes on request.

@@ -296,7 +296,7 @@ async fn a_typed_list_decodes_item_by_item() {
     let no_object = json!({"metadata": {"name": 7}});
     let items = vec![config_map("a", 1), no_object, no_struct, config_map("c", 3)];
     let body = list(items, "more");
-    let server = Server::new([support::json(200, body.clone()), support::json(200, body)]);
+    let server = Server::new((0..3).map(|_| support::json(200, body.clone())));
     let api = client(&server).api::<Strict>().namespace("ns");
     let list = api.list(&ListOptions::default()).await.unwrap();
     assert_eq!((list.len(), list.is_empty()), (4, false));
@@ -326,6 +326,14 @@ async fn a_typed_list_decodes_item_by_item() {
     check(list.into_iter().collect());
     let list = api.list(&ListOptions::default()).await.unwrap();
     assert!(list.into_vec().unwrap_err().to_string().contains("item 1"));
+
+    let mut stream = api.list_stream(&ListOptions::default()).await.unwrap();
+    let mut items = Vec::new();
+    while let Some(item) = stream.next().await {
+        items.push(item);
+    }
+    check(items);
+    assert_eq!(stream.head().continue_token, "more");
 }
 
 #[tokio::test]

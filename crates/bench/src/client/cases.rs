@@ -65,6 +65,9 @@ enum Ask {
     Namespaces {
         json: bool,
     },
+    /// Ours: each struct is made as soon as its bytes have arrived.
+    PodStream,
+    NamespaceStream,
     /// Ours: all structs at once.
     AllPods,
     /// Ours: namespaces in small pages, one struct at a time.
@@ -109,9 +112,10 @@ const GETS_1: &str = "4,000 gets, one after another";
 const GETS_16: &str = "4,000 gets, 16 at once";
 
 /// Those of one subject follow each other, kube's last.
-pub(super) const CASES: [Case; 27] = [
+pub(super) const CASES: [Case; 30] = [
     case(POD_BYTES, "ours, HTTP/2", Ask::Bytes),
     case(POD_BYTES, "kube, HTTP/1.1", Ask::KubeBytes),
+    case(POD_STRUCTS, "ours, as they arrive", Ask::PodStream),
     case(POD_STRUCTS, "ours, protobuf", Ask::Pods { json: false }),
     case(POD_STRUCTS, "ours, JSON", Ask::Pods { json: true }),
     case(POD_STRUCTS, "ours, protobuf, all structs kept", Ask::AllPods),
@@ -145,6 +149,7 @@ pub(super) const CASES: [Case; 27] = [
             plural: "pods",
         },
     ),
+    case(NAMESPACE_STRUCTS, "ours, as they arrive", Ask::NamespaceStream),
     case(
         NAMESPACE_STRUCTS,
         "ours, protobuf",
@@ -286,6 +291,8 @@ impl Ask {
             Self::Stream { plural } => look_at_each(client(kubeconfig)?.dynamic(core(plural)?)).await,
             Self::Pods { json } => structs::<Pod>(kubeconfig, json).await,
             Self::Namespaces { json } => structs::<Namespace>(kubeconfig, json).await,
+            Self::PodStream => struct_stream::<Pod>(client(kubeconfig)?).await,
+            Self::NamespaceStream => struct_stream::<Namespace>(client(kubeconfig)?).await,
             Self::AllPods => {
                 let api = client(kubeconfig)?.api::<Pod>();
                 Ok(Box::new(api.list(&ListOptions::default()).await?.into_vec()?))
@@ -364,6 +371,14 @@ async fn structs<K: ResourceType + 'static>(kubeconfig: &Path, json: bool) -> Re
         black_box(object?);
     }
     Ok(Box::new(list))
+}
+
+async fn struct_stream<K: ResourceType>(client: Client) -> Result<Kept> {
+    let mut list = client.api::<K>().list_stream(&ListOptions::default()).await?;
+    while let Some(object) = list.next().await {
+        black_box(object?);
+    }
+    Ok(Box::new(client))
 }
 
 async fn namespace_pages(client: Client) -> Result<Kept> {

@@ -12,6 +12,7 @@ use watchkeeper_wire::{Encoding, Object, ObjectOptions, WireError};
 use super::ObjectOrStatus;
 use crate::client::{Client, SendOptions};
 use crate::error::{Error, ErrorKind};
+use crate::list::Undecodable;
 use crate::transport::Body;
 
 /// The most a single object may have; servers refuse larger ones far below this.
@@ -50,6 +51,11 @@ impl Asked {
 
     pub(crate) fn error(&self, kind: impl Into<ErrorKind>) -> Error {
         Error::new(&self.method, self.url(), kind)
+    }
+
+    /// An item of a list is no object.
+    pub(crate) fn unreadable_item(&self, item: &Undecodable) -> Error {
+        self.unreadable(&format_args!("item {}: {}", item.position, item.error))
     }
 
     pub(crate) fn unreadable(&self, error: &dyn std::fmt::Display) -> Error {

@@ -1,0 +1,64 @@
+//! A list as it arrives, each object a struct: nothing is kept, and decoding does not wait for the last byte.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use futures_core::Stream;
+use serde::de::DeserializeOwned;
+use watchkeeper_wire::ListHead;
+
+use crate::error::Error;
+use crate::list::{ListItem, ListStream};
+
+/// The structs of a list as they arrive. After the last one, [`TypedStream::head`] is complete.
+///
+/// An item that cannot be decoded is an error of its own; the stream goes on behind it. It ends after an error of the
+/// connection.
+pub struct TypedStream<K> {
+    items: ListStream,
+    kind: PhantomData<fn() -> K>,
+}
+
+impl<K: DeserializeOwned> TypedStream<K> {
+    pub(super) fn new(items: ListStream) -> Self {
+        Self {
+            items,
+            kind: PhantomData,
+        }
+    }
+
+    /// What the list says about itself, as far as it has arrived.
+    pub fn head(&self) -> &ListHead {
+        self.items.head()
+    }
+
+    /// The next struct; `None` at the end of the list.
+    pub async fn next(&mut self) -> Option<Result<K, Error>> {
+        std::future::poll_fn(|cx| Pin::new(&mut *self).poll_next(cx)).await
+    }
+
+    fn decode(&self, item: ListItem) -> Result<K, Error> {
+        let asked = self.items.asked();
+        match item {
+            ListItem::Object(object) => object.decode().map_err(|error| asked.unreadable(&error)),
+            ListItem::Undecodable(item) => Err(asked.unreadable_item(&item)),
+        }
+    }
+}
+
+impl<K: DeserializeOwned> Stream for TypedStream<K> {
+    type Item = Result<K, Error>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let item = ready!(Pin::new(&mut self.items).poll_next(cx));
+        Poll::Ready(item.map(|item| item.and_then(|item| self.decode(item))))
+    }
+}
+
+impl<K> fmt::Debug for TypedStream<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.items.fmt(f)
+    }
+}
