@@ -107,7 +107,7 @@ pub enum Credentials {
 }
 
 /// A credential plugin and what it is told.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub struct ExecCredentials {
     /// The program and how to call it.
     pub plugin: ExecConfig,
@@ -252,6 +252,15 @@ impl Material {
                     reason: error.to_string(),
                 }),
         }
+    }
+}
+
+impl fmt::Debug for ExecCredentials {
+    /// Without what the plugin is told, which may include settings only it should see.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ExecCredentials")
+            .field("plugin", &self.plugin)
+            .finish_non_exhaustive()
     }
 }
 

@@ -302,6 +302,31 @@ fn a_server_alone_needs_no_file() {
 }
 
 #[test]
+fn a_server_without_a_scheme_has_tls_where_certificates_are_named() {
+    let check = |more: Value, expected: &str| {
+        let home = Home::new();
+        let mut cluster = json!({"server": "kube:6443"});
+        cluster
+            .as_object_mut()
+            .unwrap()
+            .extend(more.as_object().unwrap().clone());
+        home.write(".kube/config", &kubeconfig("x", cluster, json!({})));
+        assert_eq!(home.load(&[]).unwrap().server, expected);
+    };
+    check(json!({}), "http://kube:6443/");
+    check(json!({"insecure-skip-tls-verify": true}), "https://kube:6443/");
+    check(json!({"certificate-authority": "ca.crt"}), "https://kube:6443/");
+}
+
+#[test]
+fn the_environment_keeps_its_values_to_itself() {
+    let options = Home::new().options(&[("AWS_SECRET_ACCESS_KEY", "hunter2")]);
+    let shown = format!("{options:?}");
+    assert!(shown.contains("AWS_SECRET_ACCESS_KEY"), "{shown}");
+    assert!(!shown.contains("hunter2"), "{shown}");
+}
+
+#[test]
 fn a_pod_uses_its_service_account() {
     let home = Home::new();
     let variables = [

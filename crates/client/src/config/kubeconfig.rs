@@ -5,6 +5,7 @@
 //! until [`Config::from_kubeconfig`](super::Config::from_kubeconfig) picks a context, so that a file can be written back as it was.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Deserializer, Serialize};
@@ -83,7 +84,7 @@ pub struct NamedContext {
 }
 
 /// How to reach one server.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Cluster {
     /// The server's URL.
@@ -164,7 +165,7 @@ pub struct User {
     pub password: Option<Secret>,
     /// A built-in provider of old; named in an error, never used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub auth_provider: Option<Value>,
+    pub auth_provider: Option<AuthProvider>,
     /// A program that prints credentials.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exec: Option<ExecConfig>,
@@ -173,8 +174,13 @@ pub struct User {
     pub extensions: Option<Value>,
 }
 
-/// A program that prints credentials, and how to call it.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+/// A provider of old as the file has it, kept for writing. Its settings are tokens, so only its name prints.
+#[derive(Clone, PartialEq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct AuthProvider(pub Value);
+
+/// A program that prints credentials, and how to call it. Its arguments do not print: some are secrets.
+#[derive(Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ExecConfig {
     /// `client.authentication.k8s.io/v1` or `…/v1beta1`.
@@ -251,6 +257,45 @@ pub struct Context {
     /// Data of other tools, kept for writing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub extensions: Option<Value>,
+}
+
+impl AuthProvider {
+    /// What the file calls it.
+    pub fn name(&self) -> &str {
+        self.0.get("name").and_then(Value::as_str).unwrap_or_default()
+    }
+}
+
+impl fmt::Debug for AuthProvider {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("AuthProvider").field(&self.name()).finish()
+    }
+}
+
+impl fmt::Debug for ExecConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ExecConfig")
+            .field("api_version", &self.api_version)
+            .field("command", &self.command)
+            .field("args", &self.args.len())
+            .field("env", &self.env)
+            .field("interactive_mode", &self.interactive_mode)
+            .field("provide_cluster_info", &self.provide_cluster_info)
+            .finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Cluster {
+    /// Without data of other tools and of the proxy, whose URL may have a password in it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Cluster")
+            .field("server", &self.server)
+            .field("tls_server_name", &self.tls_server_name)
+            .field("insecure_skip_tls_verify", &self.insecure_skip_tls_verify)
+            .field("certificate_authority", &self.certificate_authority)
+            .field("has_proxy", &self.proxy_url.is_some())
+            .finish_non_exhaustive()
+    }
 }
 
 impl Kubeconfig {
@@ -408,5 +453,23 @@ mod tests {
         let config = read(value.clone()).unwrap();
         assert_eq!(serde_json::to_value(&config).unwrap(), value);
         assert!(!format!("{config:?}").contains("\"t\""));
+    }
+
+    #[test]
+    fn nothing_secret_prints() {
+        let config = read(json!({
+            "clusters": [{"name": "a", "cluster": {"server": "https://a", "proxy-url": "http://me:hunter2@proxy"}}],
+            "users": [{"name": "u", "user": {
+                "token": "hunter2", "password": "hunter2", "client-key-data": "hunter2",
+                "auth-provider": {"name": "oidc", "config": {"refresh-token": "hunter2"}},
+                "exec": {
+                    "apiVersion": "v1", "command": "login", "args": ["--secret", "hunter2"],
+                    "env": [{"name": "SECRET", "value": "hunter2"}],
+                },
+            }}],
+        }));
+        let shown = format!("{:?}", config.unwrap());
+        assert!(!shown.contains("hunter2"), "{shown}");
+        assert!(shown.contains("AuthProvider(\"oidc\")"), "{shown}");
     }
 }

@@ -2,6 +2,7 @@
 //! service account.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::{Path, PathBuf};
 
 use crate::config::{Config, ConfigError, Kubeconfig, Overrides};
@@ -18,7 +19,7 @@ pub struct LoadOptions {
 }
 
 /// The variables and the one well-known directory that configuration is read from.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Environment {
     /// Environment variables.
     pub variables: BTreeMap<String, String>,
@@ -36,6 +37,16 @@ impl Default for Environment {
             variables: std::env::vars_os().filter_map(text).collect(),
             service_account: PathBuf::from("/var/run/secrets/kubernetes.io/serviceaccount"),
         }
+    }
+}
+
+impl fmt::Debug for Environment {
+    /// The variables' names alone: some of their values are secrets of other programs.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Environment")
+            .field("variables", &self.variables.keys())
+            .field("service_account", &self.service_account)
+            .finish()
     }
 }
 

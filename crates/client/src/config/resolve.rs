@@ -30,19 +30,20 @@ impl Config {
         environment: &Environment,
     ) -> Result<Self, ConfigError> {
         let (cluster, user, namespace) = select(kubeconfig, overrides)?;
-        let server = server(&cluster)?;
+        let tls = TlsConfig {
+            authority: authority(&cluster)?,
+            server_name: cluster
+                .cluster
+                .tls_server_name
+                .clone()
+                .filter(|name| !name.is_empty()),
+            insecure_skip_verify: cluster.cluster.insecure_skip_tls_verify.unwrap_or(false),
+            identity: identity(&user)?,
+        };
+        let server = server(&cluster, &tls)?;
         Ok(Self {
             namespace: namespace.unwrap_or_else(|| "default".to_owned()),
-            tls: TlsConfig {
-                authority: authority(&cluster)?,
-                server_name: cluster
-                    .cluster
-                    .tls_server_name
-                    .clone()
-                    .filter(|name| !name.is_empty()),
-                insecure_skip_verify: cluster.cluster.insecure_skip_tls_verify.unwrap_or(false),
-                identity: identity(&user)?,
-            },
+            tls,
             credentials: credentials(&user, &cluster)?,
             impersonate: impersonate(&user.user),
             proxy: match cluster.cluster.proxy_url.as_deref() {
@@ -120,8 +121,9 @@ fn find<'a, T>(
         })
 }
 
-/// The server's URL; a bare `host:port` means plain HTTP, as client-go reads it.
-fn server(cluster: &NamedCluster) -> Result<Uri, ConfigError> {
+/// The server's URL. A bare `host:port` means plain HTTP, or HTTPS where anything is said about certificates, as
+/// client-go reads it.
+fn server(cluster: &NamedCluster, tls: &TlsConfig) -> Result<Uri, ConfigError> {
     let field = |reason: String| cluster_field(cluster, "server", reason);
     let text = cluster.cluster.server.as_deref().unwrap_or_default();
     if text.is_empty() {
@@ -129,6 +131,8 @@ fn server(cluster: &NamedCluster) -> Result<Uri, ConfigError> {
     }
     let text = if text.contains("://") {
         text.to_owned()
+    } else if tls.authority.is_some() || tls.identity.is_some() || tls.insecure_skip_verify {
+        format!("https://{text}")
     } else {
         format!("http://{text}")
     };
@@ -239,11 +243,10 @@ fn credentials(entry: &NamedUser, cluster: &NamedCluster) -> Result<Credentials,
         return Ok(Credentials::Exec(ExecCredentials { plugin, cluster }));
     }
     if let Some(provider) = &user.auth_provider {
-        let name = provider
-            .get("name")
-            .and_then(|name| name.as_str())
-            .unwrap_or_default();
-        let reason = format!("provider {name:?} is not supported; use an exec plugin");
+        let reason = format!(
+            "provider {:?} is not supported; use an exec plugin",
+            provider.name()
+        );
         return Err(user_field(entry, "auth-provider", reason));
     }
     Ok(Credentials::Anonymous)
