@@ -13,6 +13,7 @@ use watchkeeper_client::{Client, DynamicApi, ResourceType};
 use watchkeeper_meta::{FieldSelector, LabelSelector, Resource};
 
 use crate::api_source::ApiSource;
+use crate::clock::{self, now};
 use crate::informer::{Informer, InformerOptions, NotSyncedError, SubscribeOptions, WeakInformer};
 use crate::reflector::ObjectSource;
 
@@ -126,9 +127,9 @@ impl Factory {
     /// Waits until every informer that runs has its first list, but no longer than this. The error names the first
     /// that has not, and why.
     pub async fn synced(&self, within: Duration) -> Result<(), FactorySyncError> {
-        let deadline = tokio::time::Instant::now() + within;
+        let deadline = clock::after(now(), within);
         for (identity, informer) in self.informers() {
-            let left = deadline.saturating_duration_since(tokio::time::Instant::now());
+            let left = deadline.saturating_duration_since(now());
             informer.synced(left).await.map_err(|source| FactorySyncError {
                 resource: identity.resource.group_resource().to_string(),
                 source,

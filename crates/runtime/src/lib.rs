@@ -37,6 +37,7 @@
 //! | **Leader election** gives the lease back while work may still run | after it has ended |
 
 pub mod api_source;
+mod clock;
 pub mod controller;
 pub mod decoded;
 pub mod delta;

@@ -34,6 +34,8 @@ use std::time::{Duration, Instant};
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Notify;
 
+use crate::clock::{self, now};
+
 pub use rate_limiter::{
     BUCKET_BURST, BUCKET_PER_SECOND, Bucket, FIRST_DELAY, FastSlow, LONGEST_DELAY, MaxOf, PerKeyExponential,
     RateLimiter, WithMaxWait, default_controller_limiter,
@@ -150,7 +152,7 @@ impl<K: Hash + Eq + Clone> Queue<K> {
     ///
     /// Returns whether the queue took it: `false` once it is shut down.
     pub fn add(&self, key: K, options: AddOptions) -> bool {
-        let due = (!options.after.is_zero()).then(|| now() + options.after);
+        let due = (!options.after.is_zero()).then(|| clock::after(now(), options.after));
         let mut state = self.shared.state.lock();
         let added = state
             .schedule
@@ -465,11 +467,6 @@ impl<K: Hash + Eq + Clone + fmt::Debug> fmt::Debug for Work<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Work").field(&self.key).finish()
     }
-}
-
-/// Tokio's clock, so that tests can move it.
-fn now() -> Instant {
-    tokio::time::Instant::now().into_std()
 }
 
 #[cfg(test)]

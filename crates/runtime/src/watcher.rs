@@ -19,6 +19,8 @@ use futures_util::{FutureExt, Stream, StreamExt};
 use tokio::time::{Sleep, sleep_until};
 use watchkeeper_meta::ResourceVersion;
 
+use crate::clock::{self, now};
+
 pub use backoff::{FIRST_WAIT, LONGEST_WAIT};
 pub use failure::{Cure, Failure, ListFrom, Stage, Verdict, judge};
 pub use machine::{
@@ -211,7 +213,7 @@ impl<S: Source + ?Sized> Watcher<S> {
             if self.machine.lacks_streaming_lists() && !lacked_streaming {
                 self.source.note_no_streaming_lists();
             }
-            self.follow(output.next, now + output.after);
+            self.follow(output.next, clock::after(now, output.after));
             let recovered = self.note_failure(opened, output.event.is_some(), output.report.is_some());
             match (output.event, output.report) {
                 // Whoever was told of a failure is told of its end, even if nothing has happened meanwhile.
@@ -333,11 +335,6 @@ fn machine(source: &(impl Source + ?Sized), config: Config) -> Machine {
         },
         fastrand::u64(..),
     )
-}
-
-/// Tokio's clock, so that tests can move it.
-fn now() -> Instant {
-    tokio::time::Instant::now().into_std()
 }
 
 #[cfg(test)]

@@ -14,13 +14,14 @@
 use std::collections::VecDeque;
 use std::fmt;
 use std::hash::Hash;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use foldhash::fast::RandomState;
 use hashbrown::HashSet;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
+use crate::clock::{self, now};
 use crate::queue::{RateLimiter, default_controller_limiter};
 
 mod waiting;
@@ -142,7 +143,7 @@ impl<T: Hash + Eq + Clone + Send + 'static> WorkQueue<T> {
         }
         let mut state = self.state.lock();
         if state.phase == Phase::Open {
-            state.waiting.insert(item, now() + delay);
+            state.waiting.insert(item, clock::after(now(), delay));
             // Everybody who waits sets the alarm anew: any of them may be gone when it rings.
             self.changed.notify_waiters();
         }
@@ -255,11 +256,6 @@ impl<T> fmt::Debug for WorkQueue<T> {
             .field("processing", &state.processing.len())
             .finish_non_exhaustive()
     }
-}
-
-/// Tokio's clock, so that tests can move it.
-fn now() -> Instant {
-    tokio::time::Instant::now().into_std()
 }
 
 #[cfg(test)]

@@ -9,6 +9,8 @@ use std::time::{Duration, Instant};
 use foldhash::fast::RandomState;
 use hashbrown::HashMap;
 
+use crate::clock;
+
 /// 5 ms, as client-go: the delay after a key's first failure.
 pub const FIRST_DELAY: Duration = Duration::from_millis(5);
 /// 1000 s, as client-go: no key waits longer, however often it fails.
@@ -157,7 +159,7 @@ impl Bucket {
 
     /// Takes one token and says how long it takes until it is there.
     pub fn reserve(&mut self, now: Instant) -> Duration {
-        let full_at = self.full_at.map_or(now, |at| at.max(now)) + self.period;
+        let full_at = clock::after(self.full_at.map_or(now, |at| at.max(now)), self.period);
         self.full_at = Some(full_at);
         (full_at - now).saturating_sub(self.capacity)
     }

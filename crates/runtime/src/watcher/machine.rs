@@ -43,6 +43,9 @@ pub const WATCH_GRACE: Duration = Duration::from_secs(10);
 /// A watch that ends sooner than this without an event has failed, whatever the server calls it.
 pub const SHORT_WATCH: Duration = Duration::from_secs(1);
 
+/// A year: whoever asks for longer watches means that they need not end.
+const LONGEST_WATCH: Duration = Duration::from_secs(86_400 * 365);
+
 /// Lists and watches one resource, in one scope.
 #[derive(Clone, Debug)]
 pub struct Machine {
@@ -154,7 +157,10 @@ impl Machine {
             InitialList::Paged => Streaming::Off,
         };
         Self {
-            config,
+            config: Config {
+                timeout: config.timeout.min(LONGEST_WATCH),
+                ..config
+            },
             phase: Phase::Empty,
             last: ResourceVersion::unset(),
             from: ListFrom::Configured,
