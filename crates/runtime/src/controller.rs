@@ -147,8 +147,8 @@ impl Controller {
         self.watches(owned, trigger::controller_of(owner), None)
     }
 
-    /// Also reconciles the objects that `mapping` finds for another one that changes. An update asks it about both
-    /// states, so that what an object has left is reconciled, too.
+    /// Also reconciles the objects that `mapping` finds for another one that changes. An update or a delete asks it
+    /// about both states, so that what an object has left is reconciled, too.
     pub fn watches(mut self, other: Informer, mapping: Mapping, predicate: Option<Predicate>) -> Self {
         self.triggers.push(Trigger::new(other, mapping, predicate));
         self

@@ -38,6 +38,8 @@ pub enum Delta {
     },
     /// The object is gone.
     Deleted {
+        /// As it was known before. The change that ended it may have been one of labels or owners, too.
+        old: Object,
         /// As it was last seen.
         last: Object,
         /// Whether `last` is the state in which it was deleted. Otherwise its end was missed, and so perhaps were
@@ -76,6 +78,14 @@ impl Delta {
         self.object().key()
     }
 
+    /// The object as it was before, if it was there.
+    pub fn old(&self) -> Option<&Object> {
+        match self {
+            Self::Added { .. } => None,
+            Self::Updated { old, .. } | Self::Deleted { old, .. } => Some(old),
+        }
+    }
+
     /// Why this is told.
     pub fn cause(&self) -> Cause {
         match self {
@@ -94,6 +104,7 @@ impl Delta {
         match self {
             Self::Updated { old, new, cause } if old.uid() != new.uid() => {
                 let deleted = Self::Deleted {
+                    old: old.clone(),
                     last: old,
                     final_state: false,
                     cause,

@@ -270,7 +270,6 @@ impl Driver {
             // A watch that always has more must leave the thread to its subscribers now and then.
             tokio::task::yield_now().await;
         }
-        self.close();
     }
 
     fn deliver(&self, batch: Batch) {
@@ -281,29 +280,40 @@ impl Driver {
                 post.arrived.notify_one();
             }
         }
-        self.report_health(batch, &after);
+        self.report_health(&batch, &after);
     }
 
-    fn report_health(&self, batch: Batch, after: &Snapshot) {
+    fn report_health(&self, batch: &Batch, after: &Snapshot) {
         let phase = match after.is_synced() {
             true => HealthPhase::Synced,
             false => HealthPhase::Syncing,
         };
-        let failing = batch.failures.into_iter().next_back().map(|(_, failure)| failure);
-        if let Some(failure) = &failing {
+        if let Some((_, failure)) = batch.failures.last() {
             tracing::warn!(
                 error = failure as &dyn std::error::Error,
                 "watch failed, trying again"
             );
         }
+        let failing = self.reflector.failing();
         self.report.send_if_modified(|health| {
-            let news = health.phase != phase || failing.is_some() || health.failing.is_some();
-            *health = Health { phase, failing };
+            let recovered = health.failing.is_some() && failing.is_none();
+            let news = health.phase != phase || !batch.failures.is_empty() || recovered;
+            if news {
+                let failing = failing.cloned();
+                *health = Health { phase, failing };
+            }
             news
         });
     }
+}
 
-    fn close(&self) {
+/// However the driver ends, a panic of a transform or an index function included: nobody waits for ever on a store
+/// that no longer follows.
+impl Drop for Driver {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            tracing::error!("a transform or an index function has panicked: the informer stops");
+        }
         self.report
             .send_modify(|health| health.phase = HealthPhase::Stopped);
         for post in self.posts.open.lock().iter() {

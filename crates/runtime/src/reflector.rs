@@ -27,6 +27,8 @@ pub struct Reflector {
     writer: Writer,
     /// Which watcher is asked first, so that a busy one leaves room for the others.
     turn: usize,
+    /// What each watcher fails with, until it is heard again.
+    failing: Vec<Option<Failure>>,
 }
 
 /// What happened, and is in the store.
@@ -46,17 +48,24 @@ impl Reflector {
     /// Feeds a store from sources, one for each part of its writer and in the same order.
     pub fn new(sources: Vec<Arc<ObjectSource>>, writer: Writer, config: Config) -> Self {
         debug_assert_eq!(sources.len(), writer.parts());
+        let failing = sources.iter().map(|_| None).collect();
         let watchers = sources.into_iter().map(|source| Watcher::new(source, config));
         Self {
             watchers: watchers.collect(),
             writer,
             turn: 0,
+            failing,
         }
     }
 
     /// The store that is kept.
     pub fn store(&self) -> Store {
         self.writer.reader()
+    }
+
+    /// What goes wrong at present: the failure of a watcher that was not heard since.
+    pub fn failing(&self) -> Option<&Failure> {
+        self.failing.iter().flatten().next()
     }
 
     /// Waits for events and puts them into the store. `None` once no watcher is left.
@@ -86,9 +95,13 @@ impl Reflector {
         match received {
             Ok(event) => {
                 batch.events += 1;
+                self.failing[part] = None;
                 self.writer.apply(part, event, &mut batch.deltas);
             }
-            Err(failure) => batch.failures.push((part, failure)),
+            Err(failure) => {
+                self.failing[part] = Some(failure.clone());
+                batch.failures.push((part, failure));
+            }
         }
     }
 

@@ -38,7 +38,8 @@ pub use index::{IndexExistsError, IndexFn, UnknownIndexError};
 pub use snapshot::Snapshot;
 pub(crate) use snapshot::Walk;
 
-/// Changes each object once before it is stored. It must keep the object's name, namespace, uid and version.
+/// Changes each object once before it is stored, and the last state of one that is deleted: subscribers see nothing
+/// else. It must keep the object's name, namespace, uid and version.
 pub type Transform = Arc<dyn Fn(Object) -> Object + Send + Sync>;
 
 /// A reader of a store. Clones are cheap and read the same store.
@@ -209,23 +210,21 @@ impl Writer {
                 source.version = version;
             }
             (Event::Apply(object) | Event::InitApply(object), _) => {
-                source.version = object.version();
-                let object = match &self.transform {
-                    Some(transform) => transform(object),
-                    None => object,
-                };
+                source.reach(object.version());
+                let object = transformed(object, self.transform.as_ref());
                 deltas.extend(put(&mut next, object));
             }
             (Event::Delete(object), None) => {
-                source.version = object.version();
+                source.reach(object.version());
                 let known = next.take(object.namespace(), object.name());
-                deltas.extend(known.map(|_| Delta::Deleted {
-                    last: object,
+                deltas.extend(known.map(|old| Delta::Deleted {
+                    old,
+                    last: transformed(object, self.transform.as_ref()),
                     final_state: true,
                     cause: Cause::Watch,
                 }));
             }
-            (Event::Progress(version), _) => source.version = version,
+            (Event::Progress(version), _) => source.reach(version),
         }
     }
 
@@ -252,6 +251,22 @@ impl Writer {
             }
         });
         oldest.cloned().unwrap_or_default()
+    }
+}
+
+impl Part {
+    /// Events without a version say nothing about how far this has come.
+    fn reach(&mut self, version: ResourceVersion) {
+        if !version.is_unset() {
+            self.version = version;
+        }
+    }
+}
+
+fn transformed(object: Object, transform: Option<&Transform>) -> Object {
+    match transform {
+        Some(transform) => transform(object),
+        None => object,
     }
 }
 

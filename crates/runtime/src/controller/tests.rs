@@ -188,6 +188,16 @@ async fn an_object_can_ask_to_be_reconciled_again() {
     assert_eq!(start.elapsed().as_secs(), 120);
 }
 
+#[tokio::test(start_paused = true)]
+async fn an_object_can_ask_never_to_be_reconciled_again() {
+    let (pods, changes) = fed(&[object("a/x@1")]);
+    let controller = Controller::new("test", pods, one_worker());
+    let mut running = Running::start(controller, |_| Ok(Action::After(Duration::MAX)));
+    running.next().await;
+    changes.send(Input::Applied(object("a/x@6"))).unwrap();
+    assert_eq!(running.next().await, "a/x 6 #0", "the worker lives on");
+}
+
 /// A pod that a set controls.
 fn owned(text: &str, owner: &str) -> Object {
     let plain = object(text);
@@ -233,6 +243,14 @@ async fn changes_of_owned_objects_reconcile_their_owner() {
         ["a/other gone #0", "a/set 1 #0"],
         "the owner that was left counts, too"
     );
+    changes.send(Input::Deleted(owned("a/pod@10", "set"))).unwrap();
+    let mut both = running.take(2).await;
+    both.sort();
+    assert_eq!(
+        both,
+        ["a/other gone #0", "a/set 1 #0"],
+        "even where it was left with the last change of all"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -248,6 +266,38 @@ async fn a_predicate_sees_what_has_changed() {
     changes.send(Input::Applied(object("a/x@6"))).unwrap();
     changes.send(Input::Deleted(object("a/x@7"))).unwrap();
     assert_eq!(running.next().await, "a/x gone #0");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_change_whose_predicate_panics_counts() {
+    let (pods, changes) = fed(&[]);
+    let predicate: Predicate = Arc::new(|delta| {
+        assert_ne!(delta.object().name(), "bad", "on purpose");
+        true
+    });
+    let options = ControllerOptions {
+        predicate: Some(predicate),
+        ..one_worker()
+    };
+    let mut running = Running::start(Controller::new("test", pods, options), done);
+    changes.send(Input::Applied(object("a/bad@6"))).unwrap();
+    changes.send(Input::Applied(object("a/good@7"))).unwrap();
+    assert_eq!(running.take(2).await, ["a/bad 6 #0", "a/good 7 #0"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_mapping_that_panics_is_asked_about_the_next_change() {
+    let (sets, _sets) = fed(&[]);
+    let (pods, changes) = fed(&[]);
+    let mapping: Mapping = Arc::new(|object| {
+        assert_ne!(object.name(), "bad", "on purpose");
+        vec![object.key()]
+    });
+    let controller = Controller::new("test", sets, one_worker()).watches(pods, mapping, None);
+    let mut running = Running::start(controller, done);
+    changes.send(Input::Applied(object("a/bad@6"))).unwrap();
+    changes.send(Input::Applied(object("a/good@7"))).unwrap();
+    assert_eq!(running.next().await, "a/good gone #0");
 }
 
 #[tokio::test(start_paused = true)]
@@ -348,6 +398,7 @@ fn generation_predicate_keeps_adds_deletes_and_real_changes() {
         cause
     }));
     assert!(predicate(&Delta::Deleted {
+        old: one.clone(),
         last: one.clone(),
         final_state: true,
         cause

@@ -1,5 +1,6 @@
 //! What leads to a reconcile: changes, seen through a predicate and turned into keys.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use tokio::sync::mpsc;
@@ -78,27 +79,45 @@ impl Trigger {
     pub(super) async fn run(self, queue: Queue<ObjectKey>) {
         let mut changes = self.informer.subscribe(SubscribeOptions::default());
         while let Some(notice) = changes.next().await {
-            if let Notice::Change(delta) = notice
-                && self.predicate.as_ref().is_none_or(|predicate| predicate(&delta))
-            {
+            if let Notice::Change(delta) = notice {
                 self.add(&delta, &queue);
             }
         }
     }
 
     fn add(&self, delta: &Delta, queue: &Queue<ObjectKey>) {
+        // A change nobody can judge counts: a reconcile too many harms less than one too few.
+        if !guarded("predicate", delta, || self.counts(delta)).unwrap_or(true) {
+            return;
+        }
         let options = AddOptions {
             priority: if is_initial(delta) { LOW_PRIORITY } else { 0 },
             ..Default::default()
         };
-        let mut keys = (self.mapping)(delta.object());
-        if let Delta::Updated { old, .. } = delta {
-            keys.extend((self.mapping)(old));
-        }
-        for key in keys {
+        let keys = guarded("mapping", delta, || self.keys(delta));
+        for key in keys.unwrap_or_default() {
             queue.add(key, options);
         }
     }
+
+    fn counts(&self, delta: &Delta) -> bool {
+        self.predicate.as_ref().is_none_or(|predicate| predicate(delta))
+    }
+
+    fn keys(&self, delta: &Delta) -> Vec<ObjectKey> {
+        let mut keys = (self.mapping)(delta.object());
+        keys.extend(delta.old().into_iter().flat_map(|old| (self.mapping)(old)));
+        keys
+    }
+}
+
+/// Asks the user's function. `None` if it panics, which is reported: the changes that follow are told all the same.
+fn guarded<T>(what: &str, delta: &Delta, ask: impl FnOnce() -> T) -> Option<T> {
+    let answer = catch_unwind(AssertUnwindSafe(ask));
+    if answer.is_err() {
+        tracing::error!(key = %delta.key(), "a {what} has panicked");
+    }
+    answer.ok()
 }
 
 /// Adds what is sent until nobody sends any more.

@@ -4,6 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use futures_util::FutureExt;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use watchkeeper_wire::Object;
@@ -13,7 +14,7 @@ use crate::delta::{Cause, Delta};
 
 /// Is called with what changes, one call at a time and in order.
 ///
-/// A call that panics is reported and counts as made: the next change is told all the same.
+/// A call that panics, its filter's included, is reported and counts as made: the next change is told all the same.
 pub trait Handler: Send + 'static {
     /// An object that was not there before.
     fn added(&mut self, _object: &Object, _cause: Cause) {}
@@ -92,13 +93,18 @@ async fn run(
         let notice = tokio::select! {
             biased;
             _ = stopped.wait_for(|stopped| *stopped) => return,
-            notice = subscription.next() => notice,
+            // Its filter is the user's, too.
+            notice = AssertUnwindSafe(subscription.next()).catch_unwind() => notice,
         };
-        let Some(notice) = notice else { return };
-        let synced = notice == Notice::Synced;
-        if catch_unwind(AssertUnwindSafe(|| call(&mut handler, notice))).is_err() {
+        let synced = matches!(notice, Ok(Some(Notice::Synced)));
+        let called = match notice {
+            Ok(None) => return,
+            Ok(Some(notice)) => catch_unwind(AssertUnwindSafe(|| call(&mut handler, notice))),
+            Err(panic) => Err(panic),
+        };
+        if called.is_err() {
             panics.fetch_add(1, Ordering::Relaxed);
-            tracing::error!("a handler has panicked");
+            tracing::error!("a handler or its filter has panicked");
         }
         if synced {
             report.send_replace(true);

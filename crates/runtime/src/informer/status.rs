@@ -20,7 +20,8 @@ pub enum HealthPhase {
     Syncing,
     /// The store shows the server's state, or, while failing, the last one known.
     Synced,
-    /// It has ended: it was stopped, or its request is wrong and `failing` says how.
+    /// It has ended: it was stopped, its request is wrong and `failing` says how, or a transform or index function
+    /// has panicked.
     Stopped,
 }
 

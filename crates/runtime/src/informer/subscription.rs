@@ -18,6 +18,9 @@ pub const DEFAULT_CAPACITY: usize = 4096;
 /// 1 s, as client-go: a shorter time between resyncs is raised to this.
 pub const SHORTEST_RESYNC: Duration = Duration::from_secs(1);
 
+/// A year: whoever asks for a longer time between resyncs means never.
+const LONGEST_RESYNC: Duration = Duration::from_secs(86_400 * 365);
+
 /// What a subscriber is told.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Notice {
@@ -189,7 +192,8 @@ impl Subscription {
     fn schedule_resync(&mut self) {
         self.resync_at = self.options.resync.map(|period| {
             let chance = 0.9 + 0.2 * fastrand::f64();
-            Instant::now() + period.max(SHORTEST_RESYNC).mul_f64(chance)
+            let period = period.clamp(SHORTEST_RESYNC, LONGEST_RESYNC);
+            Instant::now() + period.mul_f64(chance)
         });
     }
 
@@ -211,11 +215,12 @@ impl Subscription {
     fn filtered(&self, delta: Delta) -> Option<Delta> {
         match delta {
             Delta::Added { ref object, .. } => self.wants(object).then_some(delta),
-            Delta::Deleted { ref last, .. } => self.wants(last).then_some(delta),
+            Delta::Deleted { ref old, .. } => self.wants(old).then_some(delta),
             Delta::Updated { old, new, cause } => match (self.wants(&old), self.wants(&new)) {
                 (true, true) => Some(Delta::Updated { old, new, cause }),
                 (false, true) => Some(Delta::Added { object: new, cause }),
                 (true, false) => Some(Delta::Deleted {
+                    old: old.clone(),
                     last: old,
                     final_state: false,
                     cause,

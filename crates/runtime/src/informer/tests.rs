@@ -199,6 +199,25 @@ async fn a_filter_turns_entering_and_leaving_into_add_and_delete() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_filter_judges_a_delete_by_what_was_told() {
+    let (informer, voice) = synced().await;
+    let filter: Filter = Arc::new(|object| object.uid() == "in");
+    let mut subscription = informer.subscribe(SubscribeOptions {
+        filter: Some(filter),
+        ..Default::default()
+    });
+    voice.send(Input::Applied(object("a/y@6#in"))).unwrap();
+    voice.send(Input::Deleted(object("a/y@7#out"))).unwrap();
+    voice.send(Input::Applied(object("a/z@8#out"))).unwrap();
+    voice.send(Input::Deleted(object("a/z@9#in"))).unwrap();
+    voice.send(Input::Applied(object("a/end@10#in"))).unwrap();
+    assert_eq!(
+        told(&mut subscription, 4).await,
+        ["synced", "+a/y@6 Watch", "-a/y@7 Watch", "+a/end@10 Watch"]
+    );
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_recreated_object_is_told_in_two_where_asked() {
     let (informer, voice) = synced().await;
     let options = SubscribeOptions {
@@ -246,6 +265,49 @@ async fn a_refused_informer_says_why_and_recovers() {
     voices[0].send(page_end("5")).unwrap();
     informer.synced(SOON).await.unwrap();
     assert!(informer.health().failing.is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_namespace_that_fails_is_told_although_another_is_heard() {
+    let forbidden = Status::forbidden(&GroupResource::new("", "pods"), "", "not allowed");
+    let ((one, first), (two, second)) = (played(vec![forbidden.into()], 2), played(vec![], 2));
+    let sources: Vec<(String, Arc<ObjectSource>)> = vec![("a".into(), one), ("b".into(), two)];
+    let informer = Informer::start_in_namespaces(sources, paged());
+    let mut health = informer.watch_health();
+    health.wait_for(|health| health.failing.is_some()).await.unwrap();
+    second[0].send(page_end("5")).unwrap();
+    second[1].send(Input::Applied(object("b/y@6"))).unwrap();
+    while informer.store().snapshot().is_empty() {
+        tokio::task::yield_now().await;
+    }
+    let error = informer.synced(Duration::from_millis(1)).await.unwrap_err();
+    assert!(error.to_string().ends_with("not allowed"), "{error}");
+    first[0].send(page_end("7")).unwrap();
+    informer.synced(SOON).await.unwrap();
+    assert!(informer.health().failing.is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_informer_whose_transform_panics_ends_and_says_so() {
+    let (source, voices) = played(vec![], 2);
+    let transform: Transform = Arc::new(|object| {
+        assert_ne!(object.name(), "bad", "on purpose");
+        object
+    });
+    let informer = Informer::start(
+        source,
+        InformerOptions {
+            transform: Some(transform),
+            ..paged()
+        },
+    );
+    voices[0].send(page_end("5")).unwrap();
+    let mut subscription = informer.subscribe(Default::default());
+    assert_eq!(told(&mut subscription, 1).await, ["synced"]);
+    voices[1].send(Input::Applied(object("a/bad@6"))).unwrap();
+    let end = timeout(SOON, subscription.next()).await;
+    assert!(end.expect("nobody waits for ever").is_none());
+    assert_eq!(informer.health().phase, HealthPhase::Stopped);
 }
 
 #[tokio::test(start_paused = true)]
@@ -356,6 +418,27 @@ async fn a_handler_that_panics_is_told_the_next_change_all_the_same() {
     );
     registration.stop().await;
     assert_eq!(informer.backlog(), (0, 0), "removed");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_handler_whose_filter_panics_is_told_the_next_change_all_the_same() {
+    let (informer, voice) = synced().await;
+    let filter: Filter = Arc::new(|object| {
+        assert_ne!(object.name(), "bad", "on purpose");
+        true
+    });
+    let options = SubscribeOptions {
+        filter: Some(filter),
+        ..Default::default()
+    };
+    let handler = Counting::default();
+    let registration = informer.handle(options, handler.clone());
+    voice.send(Input::Applied(object("a/bad@6"))).unwrap();
+    voice.send(Input::Applied(object("a/good@7"))).unwrap();
+    while handler.added.load(Ordering::SeqCst) < 2 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(registration.panics(), 1);
 }
 
 #[tokio::test(start_paused = true)]

@@ -5,9 +5,9 @@
 
 use watchkeeper_wire::Object;
 
-use super::Transform;
 use super::order::KeyRef;
 use super::snapshot::Snapshot;
+use super::{Transform, transformed};
 use crate::delta::{Cause, Delta};
 
 /// The objects of one list so far.
@@ -44,10 +44,9 @@ impl Relist {
     pub(super) fn add(&mut self, object: Object, store: &Snapshot, transform: Option<&Transform>) {
         let known = store.find(object.namespace(), object.name());
         let same = known.filter(|known| known.is_same_version(&object)).cloned();
-        self.listed.push(match (same, transform) {
-            (Some(same), _) => Listed::Same(same),
-            (None, Some(transform)) => Listed::Other(transform(object)),
-            (None, None) => Listed::Other(object),
+        self.listed.push(match same {
+            Some(same) => Listed::Same(same),
+            None => Listed::Other(transformed(object, transform)),
         });
     }
 
@@ -106,6 +105,7 @@ fn gone<'a>(store: impl Iterator<Item = &'a Object>, listed: &[Listed], cause: C
         listed.peek().is_none_or(|other| other.key() != key)
     });
     let deleted = |object: &Object| Delta::Deleted {
+        old: object.clone(),
         last: object.clone(),
         final_state: false,
         cause,

@@ -218,8 +218,9 @@ fn merge(before: Vec<Object>, after: Vec<Object>, cause: Cause) -> Vec<Delta> {
         );
         deltas.extend(match (old, new) {
             (None, Some(object)) => Some(Delta::Added { object, cause }),
-            (Some(last), None) => Some(Delta::Deleted {
-                last,
+            (Some(old), None) => Some(Delta::Deleted {
+                last: old.clone(),
+                old,
                 final_state: false,
                 cause,
             }),

@@ -38,6 +38,7 @@ pub(crate) fn show_delta(delta: &Delta) -> String {
             last,
             final_state,
             cause,
+            ..
         } => {
             let known = if *final_state { "" } else { "?" };
             format!("-{}{known} {cause:?}", show(last))
@@ -228,6 +229,33 @@ fn a_transform_sees_each_object_once() {
         "x@1 y@2 y@6 x@8"
     );
     assert_eq!(store.snapshot().len(), 2);
+}
+
+#[test]
+fn a_deleted_object_is_told_as_it_was_kept() {
+    let (_, mut writer) = new();
+    writer.set_transform(Arc::new(|seen| {
+        object(&format!("{}@{}#kept", seen.key(), seen.resource_version()))
+    }));
+    let mut deltas = Vec::new();
+    feed(&mut writer, 0, "= =a/x@1 !5");
+    writer.apply(0, Event::Delete(object("a/x@6")), &mut deltas);
+    let told: Vec<_> = deltas.iter().map(|delta| delta.object().uid()).collect();
+    assert_eq!(told, ["kept"]);
+}
+
+#[test]
+fn an_event_without_a_version_moves_nothing() {
+    let (store, mut writer) = listed("= =a/x@1 !5");
+    for event in ["+a/y@", "-a/y@", "~"] {
+        feed(&mut writer, 0, event);
+        let snapshot = store.snapshot();
+        assert_eq!(
+            (snapshot.is_synced(), snapshot.version().as_str()),
+            (true, "5"),
+            "{event}"
+        );
+    }
 }
 
 #[test]
