@@ -7,6 +7,7 @@
 //! The rules are client-go's but for one: a version that has expired ends it in every form. There, the same answer
 //! as an HTTP status is retried for ever.
 
+use std::cmp::Ordering;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,7 +15,10 @@ use futures_util::StreamExt;
 use tokio::time::Instant;
 use watchkeeper_meta::{ResourceVersion, Status};
 
-use crate::watcher::{Answer, Failure, Input, Source, Versioned, WATCH_TIMEOUT, WatchRequest};
+use crate::watcher::{
+    ANSWER_SILENCE, Answer, Failure, Input, Opening, Source, Versioned, WATCH_GRACE, WATCH_TIMEOUT,
+    WatchRequest,
+};
 
 /// Watches are opened at least this far apart, as client-go's. A watch that lasted longer is replaced at once.
 pub const RESTART_EVERY: Duration = Duration::from_secs(1);
@@ -49,6 +53,8 @@ enum State<O> {
     Closed {
         not_before: Option<Instant>,
     },
+    /// Kept here, so that a caller who gives up waiting does not make it begin anew.
+    Opening(Opening<O>),
     Open(Answer<O>),
     Ended,
 }
@@ -72,8 +78,8 @@ impl<S: Source + ?Sized> RetryWatcher<S> {
         &self.version
     }
 
-    /// The next change. An error is the last thing told: the version is too old, the server refuses, or it sends
-    /// something that has no version.
+    /// The next change. An error is the last thing told: the version is too old, the server refuses, is at an older
+    /// state than the one already seen, or sends something that has no version.
     ///
     /// May be dropped at any await without losing a change.
     pub async fn next(&mut self) -> Option<Result<Change<S::Object>, Failure>> {
@@ -81,13 +87,27 @@ impl<S: Source + ?Sized> RetryWatcher<S> {
             let input = match &mut self.state {
                 State::Ended => return None,
                 State::Closed { not_before } => {
-                    let at = *not_before;
-                    match self.open(at).await {
-                        Ok(()) => continue,
-                        Err(failure) => Input::Failed(failure),
+                    let spaced = self.opened.map(|opened| opened + RESTART_EVERY);
+                    if let Some(at) = spaced.max(*not_before) {
+                        tokio::time::sleep_until(at).await;
                     }
+                    self.ask();
+                    continue;
                 }
-                State::Open(answer) => answer.next().await.unwrap_or(Input::Ended),
+                State::Opening(opening) => match within(self.opened, ANSWER_SILENCE, opening).await {
+                    None => Input::Late,
+                    Some(Err(failure)) => Input::Failed(failure),
+                    Some(Ok(answer)) => {
+                        self.state = State::Open(answer);
+                        continue;
+                    }
+                },
+                // The server ends the watch; should it not, its connection is dead.
+                State::Open(answer) => {
+                    let next = within(self.opened, WATCH_TIMEOUT + WATCH_GRACE, answer.next());
+                    next.await
+                        .map_or(Input::Late, |next| next.unwrap_or(Input::Ended))
+                }
             };
             if let Some(told) = self.receive(input) {
                 return Some(told);
@@ -95,32 +115,26 @@ impl<S: Source + ?Sized> RetryWatcher<S> {
         }
     }
 
-    async fn open(&mut self, not_before: Option<Instant>) -> Result<(), Failure> {
-        let spaced = self.opened.map(|opened| opened + RESTART_EVERY);
-        if let Some(at) = spaced.max(not_before) {
-            tokio::time::sleep_until(at).await;
-        }
+    fn ask(&mut self) {
         self.opened = Some(Instant::now());
         let request = WatchRequest {
             version: self.version.clone(),
             initial_events: false,
             timeout: WATCH_TIMEOUT,
         };
-        self.state = State::Open(self.source.watch(request).await?);
-        Ok(())
+        self.state = State::Opening(self.source.watch(request));
     }
 
     fn receive(&mut self, input: Input<S::Object>) -> Option<Result<Change<S::Object>, Failure>> {
         match input {
             Input::Applied(object) => self.changed(object, Change::Applied),
             Input::Deleted(object) => self.changed(object, Change::Deleted),
-            Input::Bookmark { version, .. } => {
-                self.version = version;
-                None
-            }
+            // One without a version says nothing, and there is no watch from nowhere.
+            Input::Bookmark { version, .. } if version.is_unset() => None,
+            Input::Bookmark { version, .. } => self.reach(version).err().map(Err),
             Input::Failed(failure) | Input::Undecodable(failure) => self.failed(failure),
-            Input::Ended => self.close(None),
-            Input::Opened | Input::Item(_) | Input::PageEnd(_) | Input::Late => None,
+            Input::Ended | Input::Late => self.close(None),
+            Input::Opened | Input::Item(_) | Input::PageEnd(_) => None,
         }
     }
 
@@ -131,8 +145,17 @@ impl<S: Source + ?Sized> RetryWatcher<S> {
             let status = Status::internal_error("object without a resourceVersion");
             return Some(Err(status.into()));
         }
-        self.version = version;
-        Some(Ok(change(object)))
+        Some(self.reach(version).map(|()| change(object)))
+    }
+
+    /// Moves on. A server that has gone back would tell what was told: that is the end.
+    fn reach(&mut self, version: ResourceVersion) -> Result<(), Failure> {
+        let from = std::mem::replace(&mut self.version, version.clone());
+        if version.compare(&from) != Some(Ordering::Less) {
+            return Ok(());
+        }
+        self.state = State::Ended;
+        Err(Failure::WentBack { from, to: version })
     }
 
     fn failed<T>(&mut self, failure: Failure) -> Option<Result<T, Failure>> {
@@ -153,6 +176,12 @@ impl<S: Source + ?Sized> RetryWatcher<S> {
         self.state = State::Closed { not_before };
         None
     }
+}
+
+/// What a future gives, unless it takes longer than `limit` from the time the watch was asked for.
+async fn within<T>(asked: Option<Instant>, limit: Duration, future: impl Future<Output = T>) -> Option<T> {
+    let deadline = asked.unwrap_or_else(Instant::now) + limit;
+    tokio::time::timeout_at(deadline, future).await.ok()
 }
 
 impl<S: Source + ?Sized> std::fmt::Debug for RetryWatcher<S> {
@@ -211,7 +240,7 @@ mod tests {
         });
         let mut watcher = RetryWatcher::new(script.clone(), ResourceVersion::new("1")).unwrap();
         let mut told = Vec::new();
-        while let Ok(next) = tokio::time::timeout(Duration::from_secs(600), watcher.next()).await {
+        while let Ok(next) = tokio::time::timeout(ANSWER_SILENCE / 2, watcher.next()).await {
             told.push(match next {
                 Some(Ok(Change::Applied(object))) => format!("+{object}"),
                 Some(Ok(Change::Deleted(object))) => format!("-{object}"),
@@ -295,6 +324,64 @@ mod tests {
         .await;
         assert_eq!(told, ["+a@2"]);
         assert_eq!(asked[..3], ["0.0 s from 1", "1.0 s from 1", "6.0 s from 1"]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_bookmark_without_a_version_moves_nothing() {
+        let (_, asked) = run(vec![Ok(vec![Input::Applied("a@2"), bookmark("")])]).await;
+        assert_eq!(asked, ["0.0 s from 1", "1.0 s from 2"]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_server_that_has_gone_back_is_told_and_ends() {
+        for older in [Input::Applied("a@3"), bookmark("3")] {
+            let (told, _) = run(vec![Ok(vec![Input::Applied("a@9"), older])]).await;
+            assert_eq!(told, ["+a@9", "! resource version went back from 9 to 3", "end"]);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_server_that_falls_silent_is_asked_again() {
+        let script = Script {
+            answers: Mutex::default(),
+            asked: Mutex::default(),
+            start: Instant::now(),
+        };
+        let script = Arc::new(script);
+        let mut watcher = RetryWatcher::new(script.clone(), ResourceVersion::new("1")).unwrap();
+        let _ = tokio::time::timeout(ANSWER_SILENCE * 3 / 2, watcher.next()).await;
+        assert_eq!(*script.asked.lock(), ["0.0 s from 1", "60.0 s from 1"]);
+    }
+
+    /// Takes its time to answer.
+    struct Slow;
+
+    impl Source for Slow {
+        type Object = &'static str;
+
+        fn list(&self, _: ListRequest) -> Opening<&'static str> {
+            unreachable!("a retry watcher never lists")
+        }
+
+        fn watch(&self, _: WatchRequest) -> Opening<&'static str> {
+            async {
+                tokio::time::sleep(Duration::from_secs(3)).await;
+                Ok(stream::iter([Input::Applied("a@2")]).boxed())
+            }
+            .boxed()
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_caller_who_gives_up_waiting_does_not_make_it_begin_anew() {
+        let mut watcher = RetryWatcher::new(Arc::new(Slow), ResourceVersion::new("1")).unwrap();
+        for _ in 0..10 {
+            let next = tokio::time::timeout(Duration::from_millis(400), watcher.next()).await;
+            if let Ok(Some(Ok(change))) = next {
+                return assert_eq!(change, Change::Applied("a@2"));
+            }
+        }
+        panic!("nothing came");
     }
 
     #[tokio::test(start_paused = true)]
