@@ -141,6 +141,8 @@ pub struct Watcher<S: Source + ?Sized> {
     alarm: Alarm,
     /// Whether the last thing told was a failure.
     failing: bool,
+    /// Whether somebody has listened since the last thing was received.
+    listening: bool,
 }
 
 /// What the watcher waits for.
@@ -169,6 +171,7 @@ impl<S: Source + ?Sized> Watcher<S> {
             held: None,
             alarm: Alarm::default(),
             failing: false,
+            listening: false,
         }
     }
 
@@ -253,6 +256,11 @@ impl<S: Source + ?Sized> Watcher<S> {
                     .poll_next_unpin(context)
                     .map(|input| input.unwrap_or(Input::Ended)),
             };
+            // Silence counts while somebody listens: the caller may have been busy with the last event for long.
+            let listened = std::mem::replace(&mut self.listening, received.is_pending());
+            if self.listening && !listened {
+                self.machine.asked(now());
+            }
             return match (received, self.machine.deadline()) {
                 (Poll::Ready(input), _) => Poll::Ready(Some(input)),
                 (Poll::Pending, None) => Poll::Pending,

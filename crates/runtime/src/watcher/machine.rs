@@ -190,7 +190,7 @@ impl Machine {
         }
     }
 
-    /// The shell sends its request now, after it has waited as told.
+    /// The shell sends its request now, after it has waited as told, or begins to listen: silence counts from here.
     pub fn asked(&mut self, now: Instant) {
         self.quiet_since = Some(now);
     }

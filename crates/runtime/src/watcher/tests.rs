@@ -154,3 +154,39 @@ async fn pauses_end_even_if_every_poll_gives_up() {
         .expect("woken");
     assert_eq!(event.unwrap().unwrap(), Event::Init);
 }
+
+/// Has one watch to give.
+struct OneWatch(Mutex<Option<Answer<&'static str>>>);
+
+impl Source for OneWatch {
+    type Object = &'static str;
+
+    fn list(&self, _: ListRequest) -> Opening<&'static str> {
+        unreachable!("the streaming list is complete")
+    }
+
+    fn watch(&self, _: WatchRequest) -> Opening<&'static str> {
+        let answer = self.0.lock().take().expect("one watch");
+        async { Ok(answer) }.boxed()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_is_not_silent_while_nobody_listens() {
+    let end = stream::once(async {
+        // Not there at the first look, as whatever comes over a network.
+        tokio::task::yield_now().await;
+        Input::Bookmark {
+            version: ResourceVersion::new("3"),
+            ends_initial: true,
+        }
+    });
+    let answer = stream::iter([Input::Applied("a@1")]).chain(end).boxed();
+    let mut watcher = Watcher::new(Arc::new(OneWatch(Mutex::new(Some(answer)))), Config::default());
+    assert_eq!(watcher.next().await.unwrap().unwrap(), Event::Init);
+    assert_eq!(watcher.next().await.unwrap().unwrap(), Event::InitApply("a@1"));
+    // The caller takes its time with that one.
+    tokio::time::advance(2 * STREAMING_SILENCE).await;
+    let listed = Event::InitDone(ResourceVersion::new("3"));
+    assert_eq!(watcher.next().await.unwrap().unwrap(), listed);
+}
