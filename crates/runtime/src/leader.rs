@@ -2,7 +2,8 @@
 //!
 //! The rules are client-go's: the lease is taken when it is free or has not been renewed for its duration *as seen
 //! here*, so clocks need not agree. One thing is stronger: the work is a future that is dropped when the lease could
-//! not be renewed in time, and the lease is given back only after the work has ended. Nothing runs without the lease.
+//! not be renewed in time or is seen to be another's, and the lease is given back only after the work has ended.
+//! Nothing runs without the lease.
 //! (A future is dropped where it awaits; work that blocks its thread cannot be stopped by anybody.)
 //!
 //! ```text
@@ -15,7 +16,7 @@ mod record;
 use std::time::Duration;
 
 use tokio::time::Instant;
-use watchkeeper_client::{DynamicApi, Error};
+use watchkeeper_client::{DynamicApi, Error, retry_on_conflict};
 use watchkeeper_meta::{CreateOptions, GetOptions, Time, UpdateOptions};
 
 use self::record::{Decision, LeaseRecord, Observed};
@@ -36,7 +37,8 @@ pub struct LeaderOptions {
     pub lease: String,
     /// Who this is: different for every process, for instance host name and a random part.
     pub identity: String,
-    /// For how long a lease that is not renewed is respected.
+    /// For how long others shall respect a lease of this one that is not renewed. It is written into the lease in
+    /// whole seconds, rounded up; theirs is respected for as long as they have written.
     pub lease_duration: Duration,
     /// For how long the leader tries to renew before it stops working.
     pub renew_deadline: Duration,
@@ -76,7 +78,7 @@ pub enum LeaderOptionsError {
 pub enum Led<T> {
     /// The work has ended by itself; the lease was given back.
     Finished(T),
-    /// The lease could not be renewed in time; the work was dropped.
+    /// The lease could not be renewed in time, or another has taken it; the work was dropped.
     Lost,
 }
 
@@ -127,7 +129,10 @@ impl LeaderElector {
                     // The deadline goes first: work that is always ready must not outlive it.
                     biased;
                     () = tokio::time::sleep_until(lost_at) => break Led::Lost,
-                    at = self.renew() => renewed = at,
+                    renewal = self.renew() => match renewal {
+                        Some(at) => renewed = at,
+                        None => break Led::Lost,
+                    },
                     done = &mut work => break Led::Finished(done),
                 }
             }
@@ -142,26 +147,37 @@ impl LeaderElector {
     async fn acquire(&mut self) -> Instant {
         loop {
             let asked = Instant::now();
-            match self.try_once().await {
-                Ok(true) => return asked,
-                Ok(false) => {}
-                Err(error) => tracing::warn!(%error, lease = self.options.lease, "cannot ask for the lease"),
+            if self.ask().await {
+                return asked;
             }
             tokio::time::sleep(self.jittered(self.options.retry_period)).await;
         }
     }
 
-    /// Waits for the next renewal and tries until it succeeds. The caller gives up.
-    async fn renew(&mut self) -> Instant {
+    /// Waits for the next renewal and tries until it succeeds; the caller gives up. `None` if another has the lease.
+    async fn renew(&mut self) -> Option<Instant> {
         loop {
             tokio::time::sleep(self.options.retry_period).await;
             let asked = Instant::now();
-            match self.try_once().await {
-                Ok(true) => return asked,
-                Ok(false) => tracing::warn!(lease = self.options.lease, "another holds the lease"),
-                Err(error) => tracing::warn!(%error, lease = self.options.lease, "cannot renew the lease"),
+            if self.ask().await {
+                return Some(asked);
+            }
+            if let Some(leader) = self.leader().filter(|leader| *leader != self.options.identity) {
+                tracing::warn!(leader, lease = self.options.lease, "another holds the lease");
+                return None;
             }
         }
+    }
+
+    /// [`Self::try_once`], with half the time there is: one request that hangs must not use up all of it.
+    async fn ask(&mut self) -> bool {
+        let limit = self.options.renew_deadline / 2;
+        match tokio::time::timeout(limit, self.try_once()).await {
+            Ok(Ok(held)) => return held,
+            Ok(Err(error)) => tracing::warn!(%error, lease = self.options.lease, "cannot ask for the lease"),
+            Err(_) => tracing::warn!(lease = self.options.lease, "no answer within {limit:?}"),
+        }
+        false
     }
 
     /// Looks at the lease and takes or renews it if that is possible. Whether it is held now.
@@ -200,14 +216,29 @@ impl LeaderElector {
 
     /// Gives the lease back so that others need not wait. Failing that, it runs out.
     async fn release(&mut self) {
-        let Some(observed) = &self.observed else { return };
-        let Some(lease) = observed.record.released(wall_clock()) else {
-            return;
-        };
-        let options = UpdateOptions::default();
-        if let Err(error) = self.leases.update(&self.options.lease, &lease, &options).await {
-            tracing::warn!(%error, lease = self.options.lease, "the lease was not given back");
+        self.observed = None;
+        let limit = self.options.renew_deadline;
+        match tokio::time::timeout(limit, retry_on_conflict(|| self.try_release())).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => {
+                tracing::warn!(%error, lease = self.options.lease, "the lease was not given back")
+            }
+            Err(_) => tracing::warn!(lease = self.options.lease, "no answer within {limit:?}"),
         }
+    }
+
+    /// Reads the lease anew: a renewal may have been on its way when the work ended.
+    async fn try_release(&self) -> Result<(), Error> {
+        let name = &self.options.lease;
+        let lease = self.leases.get(name, &GetOptions::default()).await?;
+        let record = LeaseRecord::read(&lease);
+        if record.holder() == Some(&self.options.identity) {
+            let released = record.released(wall_clock());
+            self.leases
+                .update(name, &released, &UpdateOptions::default())
+                .await?;
+        }
+        Ok(())
     }
 
     fn jittered(&self, period: Duration) -> Duration {

@@ -35,6 +35,7 @@
 //! | A list is not paged where a version is given | the same: servers ignore one of the two |
 //! | **Retry watcher** loops on 410 as an HTTP status | ends on 410 in every form |
 //! | **Leader election** gives the lease back while work may still run | after it has ended |
+//! | Works on until its deadline although another is seen to hold the lease | ends at once |
 
 pub mod api_source;
 mod clock;

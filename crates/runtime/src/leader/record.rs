@@ -1,5 +1,7 @@
 //! What stands in a lease, and what follows from it: the election without a server and without a clock.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 use tokio::time::Instant;
 use watchkeeper_meta::Time;
@@ -45,13 +47,19 @@ impl LeaseRecord {
             .filter(|holder| !holder.is_empty())
     }
 
+    /// For how long its holder wants it to be respected.
+    fn duration(&self) -> Option<Duration> {
+        self.lease["spec"]["leaseDurationSeconds"]
+            .as_u64()
+            .map(Duration::from_secs)
+    }
+
     fn transitions(&self) -> i64 {
         self.lease["spec"]["leaseTransitions"].as_i64().unwrap_or(0)
     }
 
     /// The same lease without a holder.
-    pub(super) fn released(&self, now: Time) -> Option<Value> {
-        self.holder()?;
+    pub(super) fn released(&self, now: Time) -> Value {
         let mut lease = self.lease.clone();
         lease["spec"] = json!({
             "holderIdentity": "",
@@ -60,17 +68,17 @@ impl LeaseRecord {
             "renewTime": now.to_rfc3339_micro(),
             "leaseTransitions": self.transitions(),
         });
-        Some(lease)
+        lease
     }
 }
 
 impl Observed {
-    /// What is known now: a lease that has not changed is as old as when it was first seen.
+    /// What is known now: a lease that has not changed is as old as when it was first seen. Only what its holder
+    /// writes counts; somebody else's label renews nothing.
     pub(super) fn next(before: Option<Self>, record: LeaseRecord, now: Instant) -> Self {
-        match before {
-            Some(before) if before.record == record => before,
-            _ => Self { record, since: now },
-        }
+        let same = before.filter(|before| before.record.lease["spec"] == record.lease["spec"]);
+        let since = same.map_or(now, |before| before.since);
+        Self { record, since }
     }
 }
 
@@ -91,7 +99,10 @@ pub(super) fn decide(
     };
     let record = &observed.record;
     let mine = record.holder() == Some(&options.identity);
-    let respected = observed.since + options.lease_duration > now;
+    // Its holder works for as long as it has promised there, whatever is configured here.
+    let duration = record.duration().unwrap_or(options.lease_duration);
+    let end = observed.since.checked_add(duration);
+    let respected = end.is_none_or(|end| end > now);
     if record.holder().is_some() && !mine && respected {
         return Decision::Wait;
     }
@@ -108,17 +119,20 @@ pub(super) fn decide(
 fn spec(options: &LeaderOptions, now: Time, acquired: &str, transitions: i64) -> Value {
     json!({
         "holderIdentity": options.identity,
-        "leaseDurationSeconds": options.lease_duration.as_secs().max(1),
+        "leaseDurationSeconds": whole_seconds(options.lease_duration),
         "acquireTime": acquired,
         "renewTime": now.to_rfc3339_micro(),
         "leaseTransitions": transitions,
     })
 }
 
+/// Rounded up: others must not think that a lease is over before it is.
+fn whole_seconds(duration: Duration) -> u64 {
+    duration.as_secs() + u64::from(duration.subsec_nanos() > 0)
+}
+
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     fn lease(holder: &str, renewed: &str, transitions: i64) -> LeaseRecord {
@@ -175,6 +189,34 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn anothers_lease_is_respected_for_as_long_as_its_holder_has_promised() {
+        let mut long = lease("other", "a", 3);
+        long.lease["spec"]["leaseDurationSeconds"] = json!(60);
+        let long = observed(long);
+        assert_eq!(check(Some(&long), 59), Decision::Wait);
+        assert!(matches!(check(Some(&long), 60), Decision::Update(_)));
+        let mut odd = lease("other", "a", 3);
+        odd.lease["spec"]["leaseDurationSeconds"] = json!(u64::MAX);
+        assert_eq!(check(Some(&observed(odd)), 60), Decision::Wait);
+    }
+
+    #[test]
+    fn a_lease_is_never_written_shorter_than_it_is() {
+        let seconds = [0.5, 1.0, 15.0, 15.001].map(|seconds| whole_seconds(Duration::from_secs_f64(seconds)));
+        assert_eq!(seconds, [1, 1, 15, 16]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_label_on_the_lease_renews_nothing() {
+        let start = Instant::now();
+        let first = Observed::next(None, lease("other", "a", 0), start);
+        let mut labelled = lease("other", "a", 0);
+        labelled.lease["metadata"]["labels"] = json!({"seen": "yes"});
+        let same = Observed::next(Some(first), labelled.clone(), start + Duration::from_secs(10));
+        assert_eq!((same.since, same.record), (start, labelled));
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn a_renewal_seen_later_begins_a_new_duration() {
         let start = Instant::now();
         let first = Observed::next(None, lease("other", "a", 0), start);
@@ -205,7 +247,7 @@ mod tests {
     async fn a_released_lease_is_free_at_once() {
         let record = lease("me", "a", 3);
         let released = LeaseRecord {
-            lease: record.released(Time::from_seconds(0)).unwrap(),
+            lease: record.released(Time::from_seconds(0)),
         };
         assert_eq!(released.holder(), None);
         assert!(matches!(check(Some(&observed(released)), 0), Decision::Update(_)));

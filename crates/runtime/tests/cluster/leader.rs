@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use watchkeeper_meta::PatchKind;
 use watchkeeper_runtime::leader::{LeaderElector, LeaderOptions, LeaderOptionsError, Led};
 
 use crate::support::{Cluster, SOON, leases};
@@ -69,4 +70,25 @@ async fn times_that_cannot_keep_leaders_apart_are_refused() {
         LeaderElector::new(leases, short).unwrap_err(),
         LeaderOptionsError::LeaseTooShort
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn work_is_dropped_as_soon_as_another_is_seen_to_hold_the_lease() {
+    let cluster = Cluster::start().await;
+    let leases = cluster.client.dynamic(leases()).namespace("default");
+    let mut elector = elector(&cluster, "one");
+    let begun = tokio::time::Instant::now();
+    let led = elector.lead(async || {
+        let taken = serde_json::json!({"spec": {"holderIdentity": "two"}});
+        let options = Default::default();
+        let patched = leases.patch("boss", PatchKind::Merge, &taken, &options).await;
+        patched.expect("taken by force");
+        std::future::pending::<()>().await;
+    });
+    assert_eq!(tokio::time::timeout(SOON, led).await.expect("noticed"), Led::Lost);
+    assert!(
+        begun.elapsed() < quick("one").renew_deadline,
+        "at once, not at the deadline"
+    );
+    assert_eq!(elector.leader(), Some("two"));
 }
