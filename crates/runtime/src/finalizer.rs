@@ -51,19 +51,22 @@ pub async fn finalizer<E: std::error::Error + 'static>(
         (false, true) => reconcile(Phase::Apply(object))
             .await
             .map_err(FinalizerError::Apply),
-        // The write itself is a change, which leads to the next reconcile.
+        // Goes on at once: the write is a change, but the caller's predicate may well leave such changes out.
         (false, false) => {
             let added = patch(api, &object, add(&object, finalizer)).await;
-            added
-                .map(|()| Action::Done)
-                .map_err(|error| FinalizerError::Add(Box::new(error)))
+            match added.map_err(|error| FinalizerError::Add(Box::new(error)))? {
+                Some(object) => reconcile(Phase::Apply(object))
+                    .await
+                    .map_err(FinalizerError::Apply),
+                None => Ok(Action::Done),
+            }
         }
         (true, true) => {
             let action = reconcile(Phase::Cleanup(object.clone())).await;
             let action = action.map_err(FinalizerError::Cleanup)?;
             let removed = patch(api, &object, remove(&object, finalizer)).await;
             removed
-                .map(|()| action)
+                .map(|_| action)
                 .map_err(|error| FinalizerError::Remove(Box::new(error)))
         }
         // Others have finalizers, too; ours is done.
@@ -71,7 +74,8 @@ pub async fn finalizer<E: std::error::Error + 'static>(
     }
 }
 
-async fn patch(api: &DynamicApi, object: &Object, change: Value) -> Result<(), Error> {
+/// The object after the change; `None` if it is gone.
+async fn patch(api: &DynamicApi, object: &Object, change: Value) -> Result<Option<Object>, Error> {
     let version =
         json!({"op": "test", "path": "/metadata/resourceVersion", "value": object.resource_version()});
     let operations = Value::Array(vec![version, change]);
@@ -80,9 +84,9 @@ async fn patch(api: &DynamicApi, object: &Object, change: Value) -> Result<(), E
         .patch(object.name(), PatchKind::Json, &operations, &options)
         .await
     {
-        Ok(_) => Ok(()),
-        // It is gone, and so is the finalizer.
-        Err(error) if error.is_not_found() => Ok(()),
+        Ok(changed) => Ok(Some(changed)),
+        // And so is the finalizer.
+        Err(error) if error.is_not_found() => Ok(None),
         Err(error) => Err(error),
     }
 }

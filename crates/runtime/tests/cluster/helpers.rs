@@ -26,7 +26,8 @@ async fn reconcile(cluster: &Cluster) -> &'static str {
     let maps = cluster.maps();
     let step = finalizer(&maps, NAME, object, async |phase| {
         done = match phase {
-            Phase::Apply(_) => "applied",
+            Phase::Apply(object) if object.finalizers() == [NAME] => "applied",
+            Phase::Apply(_) => "applied without the finalizer",
             Phase::Cleanup(_) => "cleaned up",
         };
         Ok::<_, Infallible>(Action::Done)
@@ -41,8 +42,8 @@ async fn an_object_stays_until_it_was_cleaned_up() {
     cluster.create("a").await;
     assert_eq!(
         reconcile(&cluster).await,
-        "nothing",
-        "first the finalizer goes on"
+        "applied",
+        "the finalizer goes on first, and no other change has to come"
     );
     assert_eq!(reconcile(&cluster).await, "applied");
     cluster.delete("a").await;
