@@ -1,6 +1,6 @@
 //! A token bucket: so many requests a second, with a reserve for bursts.
 
-use std::sync::Mutex;
+use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -48,32 +48,74 @@ impl Bucket {
         }
     }
 
-    /// Waits for a token; returns how long it took.
+    /// Waits for a token; returns how long it took. Whoever gives up waiting gives the token back.
     pub(crate) async fn wait(&self) -> Duration {
         let delay = self.reserve(Instant::now());
         if !delay.is_zero() {
+            let mut token = Token {
+                bucket: self,
+                used: false,
+            };
             tokio::time::sleep(delay).await;
+            token.used = true;
         }
         delay
     }
 
     fn reserve(&self, now: Instant) -> Duration {
-        let mut state = self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut state = self.lock();
         let since = now.saturating_duration_since(state.at).as_secs_f64();
         state.tokens = (state.tokens + since * self.limit.qps).min(f64::from(self.limit.burst)) - 1.0;
         state.at = now;
         if state.tokens >= 0.0 {
             return Duration::ZERO;
         }
-        // A rate of zero would wait for ever; a day says the same and cannot overflow.
+        // A rate of zero would wait for ever; a day says the same and cannot overflow. One below zero is none.
         const LONGEST: f64 = 86_400.0;
-        Duration::from_secs_f64((-state.tokens / self.limit.qps).min(LONGEST))
+        Duration::from_secs_f64((-state.tokens / self.limit.qps).clamp(0.0, LONGEST))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+/// A token from the future. Requests that were given up while they waited must not hold up those that come after.
+struct Token<'a> {
+    bucket: &'a Bucket,
+    used: bool,
+}
+
+impl Drop for Token<'_> {
+    fn drop(&mut self) {
+        if !self.used {
+            self.bucket.lock().tokens += 1.0;
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn who_gives_up_waiting_gives_the_token_back() {
+        let bucket = Bucket::new(RateLimit { qps: 5.0, burst: 1 });
+        bucket.wait().await;
+        for _ in 0..100 {
+            let given_up = tokio::time::timeout(Duration::from_millis(1), bucket.wait()).await;
+            assert!(given_up.is_err());
+        }
+        assert!(bucket.wait().await <= Duration::from_millis(200));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_rate_below_zero_limits_nothing() {
+        let bucket = Bucket::new(RateLimit { qps: -1.0, burst: 1 });
+        for _ in 0..10 {
+            assert_eq!(bucket.wait().await, Duration::ZERO);
+        }
+    }
 
     #[tokio::test(start_paused = true)]
     async fn a_burst_goes_at_once_and_the_rest_at_the_rate() {

@@ -96,7 +96,10 @@ impl<'a> Call<'a> {
     }
 
     async fn run_within(&mut self, limit: Duration) -> Result<Response<Body>, Error> {
-        let deadline = Instant::now() + limit;
+        // A limit beyond what the clock counts is none.
+        let Some(deadline) = Instant::now().checked_add(limit) else {
+            return self.run_attempts().await;
+        };
         let Ok(result) = timeout_at(deadline, self.run_attempts()).await else {
             if self.asking {
                 self.count(None);
