@@ -410,6 +410,51 @@ async fn a_list_cut_at_any_byte_is_an_error_after_what_was_whole() {
 }
 
 #[tokio::test]
+async fn an_object_cut_at_any_byte_is_an_error() {
+    let whole = config_map("a", 1);
+    let json = Bytes::from(whole.to_string());
+    let protobuf = Bytes::from(encode_body(Schema::builtin(), &whole).unwrap());
+    let cases = [
+        ("application/json", json),
+        ("application/vnd.kubernetes.protobuf", protobuf),
+    ];
+    for (content_type, body) in cases {
+        for broken in [true, false] {
+            for cut in 0..body.len() {
+                // Protobuf has no end mark: an envelope that ends right behind its object is whole by itself.
+                if !broken && Envelope::read(&body[..cut]).is_ok_and(|envelope| !envelope.raw.is_empty()) {
+                    continue;
+                }
+                let (stream, sender) = support::streamed(content_type);
+                let server = Server::new([stream]);
+                let api = client(&server).api::<ConfigMap>().namespace("ns");
+                let asking = tokio::spawn(async move { api.get("a", &GetOptions::default()).await });
+                sender.send(Ok(body.slice(..cut))).unwrap();
+                // The head of the answer is on its way before the rest breaks.
+                while server.seen().is_empty() {
+                    tokio::task::yield_now().await;
+                }
+                for _ in 0..20 {
+                    tokio::task::yield_now().await;
+                }
+                if broken {
+                    sender.send(Err(support::Broken)).unwrap();
+                }
+                drop(sender);
+                let error = asking.await.unwrap().unwrap_err();
+                assert_eq!(
+                    error.is_connection_lost(),
+                    broken,
+                    "{content_type} {cut}: {error}"
+                );
+                let asked = "GET http://localhost/api/v1/namespaces/ns/configmaps/a: ";
+                assert!(error.to_string().starts_with(asked), "{error}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
 async fn html_with_a_good_status_is_named() {
     let server = Server::new([answer(
         200,

@@ -535,4 +535,25 @@ async fn a_proxy_is_asked_for_a_tunnel() {
         asked.await.unwrap(),
         "CONNECT kube.example:6443 HTTP/1.1\r\nHost: kube.example:6443\r\nProxy-Authorization: Basic dTpw\r\n\r\n"
     );
+    let packed = &server.seen()[0].headers["accept-encoding"];
+    assert_eq!(packed, "gzip", "a server elsewhere may pack its answers");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_proxy_that_says_nothing_ends_after_ten_seconds() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let proxy = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        let (mut tcp, _) = listener.accept().await.unwrap();
+        let _ = tcp.read_to_end(&mut Vec::new()).await;
+    });
+    let mut config = Config::new("https://kube.example:6443".parse().unwrap());
+    config.proxy = Some(watchkeeper_client::config::Proxy::parse(&format!("http://{proxy}")).unwrap());
+    let error = get(&Client::new(&config, unlimited()).unwrap())
+        .await
+        .unwrap_err();
+    assert_eq!(
+        chain(&error),
+        "GET https://kube.example:6443/version: connect with kube.example:6443 took longer than 10s"
+    );
 }

@@ -120,6 +120,12 @@ impl Answer {
                 Encoding::Protobuf => Object::from_protobuf(&bytes, &whole)?,
             }))
         };
+        // A body that was cut behind the type would pass for an object with nothing in it. Servers write `metadata`
+        // even where it is empty.
+        if self.encoding == Encoding::Protobuf && Envelope::read(&bytes).is_ok_and(|read| read.raw.is_empty())
+        {
+            return Err(self.asked.unreadable(&"it ends before its object"));
+        }
         read().map_err(|error| self.asked.unreadable(&error))
     }
 }

@@ -1,0 +1,203 @@
+//! What the client makes of the finer points of HTTP/2, which a scripted server of frames can play at will.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use bytes::Bytes;
+use h2::server::{Connection, SendResponse};
+use h2::{Reason, RecvStream};
+use http::{Method, Request, Response};
+use tokio::io::DuplexStream;
+use tokio::sync::Notify;
+use watchkeeper_client::{Client, ClientOptions, Error, InProcess, SendOptions};
+
+type Server = Connection<DuplexStream, Bytes>;
+type Asked = (Request<RecvStream>, SendResponse<Bytes>);
+
+/// A client whose connections are each served by `serve`, and how many there have been.
+fn client<F, S>(serve: F) -> (Client, Arc<AtomicUsize>)
+where
+    F: Fn(usize, Server) -> S + Clone + Send + Sync + 'static,
+    S: Future<Output = ()> + Send + 'static,
+{
+    let connections = Arc::new(AtomicUsize::new(0));
+    let counted = connections.clone();
+    let connector = InProcess::new(move || {
+        let (ours, theirs) = tokio::io::duplex(64 << 10);
+        let (serve, number) = (serve.clone(), counted.fetch_add(1, Ordering::SeqCst));
+        tokio::spawn(async move { serve(number, h2::server::handshake(theirs).await.unwrap()).await });
+        std::future::ready(Ok(ours))
+    });
+    let options = ClientOptions {
+        rate_limit: None,
+        ..Default::default()
+    };
+    (Client::in_process(connector, options), connections)
+}
+
+/// The next request, and a connection that lives on.
+async fn next(server: &mut Server) -> Asked {
+    server.accept().await.unwrap().unwrap()
+}
+
+fn answer(to: &mut SendResponse<Bytes>, status: u16, body: &'static str) {
+    let head = Response::builder().status(status).body(()).unwrap();
+    let mut stream = to.send_response(head, false).unwrap();
+    stream
+        .send_data(Bytes::from_static(body.as_bytes()), true)
+        .unwrap();
+}
+
+/// Moves frames until the client is gone.
+async fn finish(mut server: Server) {
+    while let Some(Ok(_)) = server.accept().await {}
+}
+
+async fn send(client: &Client, method: Method, body: Vec<u8>) -> Result<String, Error> {
+    let request = Request::builder().method(method).uri("/x");
+    let request = request.body(Bytes::from(body)).unwrap();
+    let response = client.send(request, &SendOptions::default()).await?;
+    let bytes = response.into_body().collect(1 << 20).await.unwrap();
+    Ok(String::from_utf8(bytes.to_vec()).unwrap())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refused_stream_is_repeated_whatever_its_verb() {
+    let (client, connections) = client(|_, mut server| async move {
+        let (_, mut refused) = next(&mut server).await;
+        refused.send_reset(Reason::REFUSED_STREAM);
+        let (_, mut taken) = next(&mut server).await;
+        answer(&mut taken, 200, "done");
+        finish(server).await;
+    });
+    assert_eq!(send(&client, Method::POST, b"{}".to_vec()).await.unwrap(), "done");
+    assert_eq!(connections.load(Ordering::SeqCst), 1);
+}
+
+#[tokio::test]
+async fn a_broken_stream_is_not_repeated_where_that_could_do_harm() {
+    let (client, _) = client(|_, mut server| async move {
+        let (_, mut broken) = next(&mut server).await;
+        broken.send_reset(Reason::INTERNAL_ERROR);
+        finish(server).await;
+    });
+    let error = send(&client, Method::POST, b"{}".to_vec()).await.unwrap_err();
+    assert!(error.is_connection_lost(), "{error}");
+}
+
+#[tokio::test]
+async fn a_server_that_says_goodbye_keeps_its_streams_and_gets_no_others() {
+    let goodbye = Arc::new(Notify::new());
+    let told = goodbye.clone();
+    let (client, connections) = client(move |number, mut server| {
+        let goodbye = goodbye.clone();
+        async move {
+            let (_, mut first) = next(&mut server).await;
+            let mut stream = first.send_response(Response::new(()), false).unwrap();
+            stream.send_data(Bytes::from_static(b"one "), false).unwrap();
+            if number == 0 {
+                tokio::select! {
+                    () = goodbye.notified() => server.graceful_shutdown(),
+                    _ = server.accept() => panic!("nothing else was asked"),
+                }
+            }
+            stream.send_data(Bytes::from_static(b"two"), true).unwrap();
+            finish(server).await;
+        }
+    });
+    let request = Request::new(Bytes::new());
+    let watch = SendOptions {
+        watch: true,
+        ..Default::default()
+    };
+    let mut body = client.send(request, &watch).await.unwrap().into_body();
+    assert_eq!(body.chunk().await.unwrap().unwrap(), "one ");
+    told.notify_one();
+    assert_eq!(
+        body.collect(1 << 10).await.unwrap(),
+        "two",
+        "what was begun is finished"
+    );
+    assert_eq!(send(&client, Method::POST, Vec::new()).await.unwrap(), "one two");
+    assert_eq!(connections.load(Ordering::SeqCst), 2);
+    assert_eq!(client.open_connections(), 1);
+}
+
+#[tokio::test]
+async fn an_answer_may_come_before_the_request_is_read() {
+    let (client, _) = client(|_, mut server| async move {
+        let (request, mut early) = next(&mut server).await;
+        answer(&mut early, 413, "too large");
+        // A request that is dropped unread is reset, without an error, behind the answer.
+        drop(request);
+        finish(server).await;
+    });
+    // More than the server's window, so that a part is never sent.
+    let error = send(&client, Method::POST, vec![b' '; 1 << 20])
+        .await
+        .unwrap_err();
+    assert_eq!(error.status().unwrap().code, 413, "{error}");
+}
+
+#[tokio::test]
+async fn a_large_request_leaves_as_the_server_makes_room() {
+    const LENGTH: usize = 1 << 20;
+    let (client, _) = client(|_, mut server| async move {
+        let (request, mut response) = next(&mut server).await;
+        assert_eq!(request.headers()["content-length"], LENGTH.to_string());
+        let reading = tokio::spawn(async move {
+            let (mut body, mut length) = (request.into_body(), 0);
+            while let Some(chunk) = body.data().await {
+                let chunk = chunk.unwrap();
+                length += chunk.len();
+                body.flow_control().release_capacity(chunk.len()).unwrap();
+            }
+            assert_eq!(length, LENGTH);
+            answer(&mut response, 200, "read");
+        });
+        finish(server).await;
+        reading.await.unwrap();
+    });
+    assert_eq!(
+        send(&client, Method::PUT, vec![b' '; LENGTH]).await.unwrap(),
+        "read"
+    );
+}
+
+#[tokio::test]
+async fn headers_about_a_connection_stay_here() {
+    let (client, _) = client(|_, mut server| async move {
+        let (request, mut response) = next(&mut server).await;
+        assert!(!request.headers().contains_key("connection"));
+        assert_eq!(request.headers()["x-kept"], "yes");
+        answer(&mut response, 200, "fine");
+        finish(server).await;
+    });
+    let request = Request::get("/x")
+        .header("connection", "close")
+        .header("keep-alive", "1")
+        .header("x-kept", "yes")
+        .body(Bytes::new())
+        .unwrap();
+    let response = client.send(request, &SendOptions::default()).await.unwrap();
+    assert_eq!(response.status(), 200);
+}
+
+#[tokio::test]
+async fn the_connection_closes_when_nobody_uses_it_any_more() {
+    let closed = Arc::new(Notify::new());
+    let tell = closed.clone();
+    let (client, _) = client(move |_, mut server| {
+        let tell = tell.clone();
+        async move {
+            let (_, mut response) = next(&mut server).await;
+            answer(&mut response, 200, "fine");
+            finish(server).await;
+            tell.notify_one();
+        }
+    });
+    send(&client, Method::GET, Vec::new()).await.unwrap();
+    drop(client);
+    closed.notified().await;
+}
