@@ -21,11 +21,15 @@ const AFTER_LOSS: Duration = Duration::from_secs(1);
 
 /// When to repeat a request that got this answer; `None` means never.
 pub(crate) fn after_answer(status: StatusCode, headers: &HeaderMap, now: Timestamp) -> Option<Duration> {
+    asked_for(status, headers, now).filter(|wait| *wait <= LONGEST_WAIT)
+}
+
+/// For how long the server wants to be left alone.
+pub(crate) fn asked_for(status: StatusCode, headers: &HeaderMap, now: Timestamp) -> Option<Duration> {
     if status != StatusCode::TOO_MANY_REQUESTS && !status.is_server_error() {
         return None;
     }
-    let wait = retry_after(headers.get(header::RETRY_AFTER)?.to_str().ok()?, now)?;
-    (wait <= LONGEST_WAIT).then_some(wait)
+    retry_after(headers.get(header::RETRY_AFTER)?.to_str().ok()?, now)
 }
 
 /// When to repeat a request that got no answer; `None` means never.

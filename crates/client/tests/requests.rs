@@ -129,6 +129,7 @@ async fn after_ten_repeats_the_error_is_returned_with_the_one_before() {
         .unwrap_err();
     assert_eq!(server.seen().len(), 11);
     assert!(error.is_service_unavailable());
+    assert_eq!(error.retry_after(), Some(Duration::from_secs(1)));
     assert!(
         error
             .to_string()

@@ -269,6 +269,12 @@ impl<'a> Call<'a> {
         if status.code == 0 {
             status.code = i32::from(head.status.as_u16());
         }
+        // Servers under load say it in a header alone; whoever asks the error wants to know as well.
+        let wait = retry::asked_for(head.status, &head.headers, Timestamp::now());
+        if let Some(wait) = wait.filter(|_| status.retry_after().is_none()) {
+            let seconds = i32::try_from(wait.as_secs()).unwrap_or(i32::MAX);
+            status = status.with_retry_after(seconds);
+        }
         self.error(ErrorKind::Status(status))
     }
 
