@@ -274,7 +274,7 @@ impl<S: Source + ?Sized> Watcher<S> {
 
     /// Keeps track of whether the last thing told was a failure. Returns whether a watch was opened after one.
     fn note_failure(&mut self, opened: bool, event: bool, report: bool) -> bool {
-        let recovered = self.failing && opened && !self.version().is_unset();
+        let recovered = self.failing && opened && self.machine.is_watching();
         self.failing = report || (self.failing && !event && !recovered);
         recovered
     }

@@ -200,6 +200,11 @@ impl Machine {
         &self.last
     }
 
+    /// Whether a watch is open and shows what happens.
+    pub fn is_watching(&self) -> bool {
+        matches!(self.phase, Phase::Watching { .. })
+    }
+
     /// Whether the server has shown that it has no streaming lists, which others need not find out again.
     pub fn lacks_streaming_lists(&self) -> bool {
         self.streaming == Streaming::Unsupported

@@ -105,6 +105,30 @@ async fn failures_are_told_and_spaced_out() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_page_that_is_open_again_tells_nothing_but_its_objects() {
+    let first = Input::PageEnd(ListMeta {
+        continue_token: "next".into(),
+        ..Default::default()
+    });
+    let old = || Input::Applied("z@9");
+    let gone = Failure::from(Status::path_not_found());
+    let script = Script::new(vec![
+        Ok(vec![page("8")]),
+        Ok(vec![old(), Input::Failed(gone)]),
+        Ok(vec![Input::Item("a@10"), first]),
+        Err(Status::service_unavailable("down").into()),
+        Ok(vec![Input::Item("b@11"), page("12")]),
+    ]);
+    let mut watcher = Watcher::new(script, paged());
+    let mut told = Vec::new();
+    while told.last() != Some(&Event::InitDone(ResourceVersion::new("12"))) {
+        told.extend(watcher.next().await.unwrap().ok());
+    }
+    let list = [Event::Init, Event::InitApply("a@10"), Event::InitApply("b@11")];
+    assert_eq!(told[3..6], list);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_server_that_never_answers_is_given_up_and_asked_again() {
     let mut watcher = Watcher::new(Script::new(vec![]), Config::default());
     let start = Clock::now();
