@@ -388,10 +388,20 @@ async fn a_kind_that_cannot_be_watched_does_not_hold_up_the_others_for_ever() {
     assert!(start.elapsed() >= SYNC_PATIENCE);
 }
 
+/// A pod of this version, generation and uid.
+fn generated(version: &str, generation: i64, uid: &str) -> Object {
+    let json = serde_json::json!({
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "x", "resourceVersion": version, "generation": generation, "uid": uid},
+    });
+    Object::from_json(json.to_string().as_bytes(), &ObjectOptions::default()).unwrap()
+}
+
 #[test]
 fn generation_predicate_keeps_adds_deletes_and_real_changes() {
     let predicate = generation_changed();
-    let (one, two) = (object("a/x@1#u"), object("a/x@2#u"));
+    let one = generated("1", 1, "u");
     let cause = Cause::Watch;
     assert!(predicate(&Delta::Added {
         object: one.clone(),
@@ -403,14 +413,12 @@ fn generation_predicate_keeps_adds_deletes_and_real_changes() {
         final_state: true,
         cause
     }));
-    assert!(!predicate(&Delta::Updated {
-        old: one.clone(),
-        new: two,
-        cause
-    }));
-    assert!(predicate(&Delta::Updated {
-        old: one,
-        new: object("a/x@3#other"),
-        cause
-    }));
+    let updated = |old: Object, new: Object| predicate(&Delta::Updated { old, new, cause });
+    assert!(!updated(one.clone(), generated("2", 1, "u")), "status alone");
+    assert!(updated(one.clone(), generated("2", 2, "u")));
+    assert!(updated(one, generated("3", 1, "other")), "recreated");
+    assert!(
+        updated(generated("1", 0, "u"), generated("2", 0, "u")),
+        "the kind has no generations"
+    );
 }

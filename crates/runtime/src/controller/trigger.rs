@@ -19,9 +19,10 @@ pub type Predicate = Arc<dyn Fn(&Delta) -> bool + Send + Sync>;
 pub type Mapping = Arc<dyn Fn(&Object) -> Vec<ObjectKey> + Send + Sync>;
 
 /// Leaves out updates that change only status or metadata: those that keep the generation. Adds, deletes and
-/// recreated objects always count.
+/// recreated objects always count, and so does every update of a kind without generations, such as a ConfigMap.
 pub fn generation_changed() -> Predicate {
     Arc::new(|delta| match delta {
+        Delta::Updated { new, .. } if new.generation() == 0 => true,
         Delta::Updated { old, new, .. } => old.generation() != new.generation() || old.uid() != new.uid(),
         Delta::Added { .. } | Delta::Deleted { .. } => true,
     })
