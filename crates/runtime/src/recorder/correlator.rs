@@ -5,6 +5,7 @@ use std::hash::Hash;
 use std::time::Duration;
 
 use tokio::time::Instant;
+use watchkeeper_meta::validation::dns1123_subdomain;
 
 use super::{Note, Reference};
 
@@ -19,10 +20,13 @@ pub(super) const SIMILAR_WITHIN: Duration = Duration::from_secs(600);
 /// 4096, as client-go: as many objects and notes are remembered; the longest unused go first.
 pub(super) const REMEMBERED: usize = 4096;
 
+/// What stands in front of the message of many notes in one, as client-go's.
+const COMBINED: &str = "(combined from similar events): ";
+
 /// What to write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
-    /// Nothing: too many notes about this object.
+    /// Nothing: too many notes about this object. They are counted all the same.
     Silent,
     /// An Event of this name.
     New {
@@ -85,38 +89,33 @@ struct Written {
 
 impl Correlator {
     pub(super) fn correlate(&mut self, about: Reference, note: Note, now: Instant) -> Outcome {
-        let note = self.combine(&about, note, now);
-        if !self.allows(&about, now) {
-            return Outcome::Silent;
-        }
-        let known = self.written.get((about.clone(), note.clone()), now, || Written {
-            name: String::new(),
+        let (kind, note) = match self.is_one_of_many(&about, &note, now) {
+            true => combined(note),
+            false => (note.clone(), note),
+        };
+        let allowed = self.allows(&about, now);
+        self.names += 1;
+        let serial = self.names;
+        let known = self.written.get((about.clone(), kind), now, || Written {
+            name: event_name(&about.name, serial),
             count: 0,
         });
         known.count += 1;
-        if known.count > 1 {
-            let (name, count) = (known.name.clone(), known.count);
-            return Outcome::Again {
+        let (name, count) = (known.name.clone(), known.count);
+        match (allowed, count) {
+            (false, _) => Outcome::Silent,
+            (true, 1) => Outcome::New { about, note, name },
+            (true, _) => Outcome::Again {
                 about,
                 note,
                 name,
                 count,
-            };
+            },
         }
-        self.names += 1;
-        // The object's name and something that no other Event has, as client-go's.
-        known.name = format!(
-            "{}.{:x}{:04x}",
-            about.name,
-            fastrand::u64(..) >> 16,
-            self.names & 0xffff
-        );
-        let name = known.name.clone();
-        Outcome::New { about, note, name }
     }
 
-    /// Many notes that differ only in their words become one.
-    fn combine(&mut self, about: &Reference, note: Note, now: Instant) -> Note {
+    /// Many notes that differ only in their words become one, which says what the latest of them says.
+    fn is_one_of_many(&mut self, about: &Reference, note: &Note, now: Instant) -> bool {
         let group = (about.clone(), note.event_type.as_str(), note.reason.clone());
         let similar = self.similar.get(group, now, || Similar {
             messages: Vec::new(),
@@ -129,13 +128,7 @@ impl Correlator {
         if !similar.messages.contains(&note.message) && similar.messages.len() < SIMILAR {
             similar.messages.push(note.message.clone());
         }
-        if similar.messages.len() < SIMILAR {
-            return note;
-        }
-        Note {
-            message: "(combined from similar events): see the reason".to_owned(),
-            ..note
-        }
+        similar.messages.len() >= SIMILAR
     }
 
     /// A bucket per object, so that one object cannot fill the server with Events.
@@ -152,6 +145,27 @@ impl Correlator {
         }
         allowance.left -= 1.0;
         true
+    }
+}
+
+/// Under what a note that is one of many is remembered, and what it says.
+fn combined(note: Note) -> (Note, Note) {
+    let message = format!("{COMBINED}{}", note.message);
+    let kind = Note {
+        message: String::new(),
+        ..note.clone()
+    };
+    (kind, Note { message, ..note })
+}
+
+/// The object's name and something that no other Event has, as client-go's. Roles and the like have names that no
+/// Event may have; those go without.
+fn event_name(object: &str, serial: u64) -> String {
+    let own = format!("{:x}{:04x}", fastrand::u64(..) >> 16, serial & 0xffff);
+    let name = format!("{object}.{own}");
+    match dns1123_subdomain(&name).is_empty() {
+        true => name,
+        false => own,
     }
 }
 
@@ -239,6 +253,18 @@ mod tests {
         tokio::time::advance(REFILL).await;
         assert!(told());
         assert!(!told());
+        tokio::time::advance(REFILL).await;
+        let last = correlator.correlate(about("a"), note("x"), now());
+        assert_eq!(last.count(), 43, "those left out count");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_event_about_a_role_has_a_name_that_servers_take() {
+        let mut correlator = Correlator::default();
+        for name in ["a", "system:node", &"a".repeat(253)] {
+            let outcome = correlator.correlate(about(name), note("x"), now());
+            assert_eq!(dns1123_subdomain(outcome.name()), Vec::<String>::new());
+        }
     }
 
     #[tokio::test(start_paused = true)]
@@ -251,7 +277,7 @@ mod tests {
         let Outcome::Again { note, count, .. } = last else {
             panic!("combined")
         };
-        assert!(note.message.starts_with("(combined from similar events)"));
+        assert_eq!(note.message, "(combined from similar events): image 11");
         assert_eq!(count, 3);
     }
 
