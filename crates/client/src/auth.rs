@@ -58,7 +58,7 @@ pub(crate) struct Auth {
 enum Source {
     Fixed(Proof),
     TokenFile(TokenFile),
-    Exec(ExecPlugin),
+    Exec(Arc<ExecPlugin>),
 }
 
 /// What is sent to prove who we are.

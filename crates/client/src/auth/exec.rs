@@ -1,8 +1,8 @@
 //! Credential plugins: programs that print an `ExecCredential`.
 //!
 //! In flows the plugin's configuration, out flows a token, a client certificate, or both, kept until it expires or
-//! the server refuses it. One process runs at a time, however many requests wait for it, and no longer than its
-//! limit. What it writes to standard error ends up in the error, unless the user's terminal has seen it already.
+//! the server refuses it. One process runs at a time, however many requests wait for it or give up waiting, and no
+//! longer than its limit. What it writes to standard error ends up in the error, unless the user's terminal has seen it already.
 
 use std::io::IsTerminal;
 use std::process::Stdio;
@@ -83,23 +83,31 @@ struct ExecStatus {
 }
 
 impl ExecPlugin {
-    pub(super) fn new(config: ExecCredentials, metrics: Option<Arc<RequestMetrics>>) -> Self {
-        Self {
+    pub(super) fn new(config: ExecCredentials, metrics: Option<Arc<RequestMetrics>>) -> Arc<Self> {
+        Arc::new(Self {
             config,
             cached: Mutex::default(),
             metrics,
-        }
+        })
     }
 
     /// The last credential while it is good, else a new one.
-    pub(super) async fn proof(&self) -> Result<Proof, AuthError> {
+    pub(super) async fn proof(self: &Arc<Self>) -> Result<Proof, AuthError> {
+        if let Some(proof) = self.cached.lock().await.fresh() {
+            return Ok(proof);
+        }
+        // On a task of its own: a request that gives up must not end the plugin. Where plugins take longer than
+        // requests may, there would never be a credential, and somebody may be typing a password.
+        let renewal = tokio::spawn(self.clone().renew());
+        renewal
+            .await
+            .unwrap_or_else(|_| Err(self.failed("was interrupted")))
+    }
+
+    async fn renew(self: Arc<Self>) -> Result<Proof, AuthError> {
         let mut cached = self.cached.lock().await;
-        if let Some(credential) = cached
-            .credential
-            .as_ref()
-            .filter(|credential| credential.is_fresh())
-        {
-            return Ok(credential.proof.clone());
+        if let Some(proof) = cached.fresh() {
+            return Ok(proof);
         }
         cached.runs += 1;
         let credential = self.run(cached.runs).await?;
@@ -290,6 +298,14 @@ async fn read(pipe: Option<impl AsyncRead + Unpin>) -> Vec<u8> {
     bytes
 }
 
+impl Cached {
+    fn fresh(&self) -> Option<Proof> {
+        let credential = self.credential.as_ref();
+        let fresh = credential.filter(|credential| credential.is_fresh());
+        fresh.map(|credential| credential.proof.clone())
+    }
+}
+
 impl Credential {
     fn is_fresh(&self) -> bool {
         self.expires
@@ -308,7 +324,7 @@ mod tests {
 
     /// A script that counts its runs in a file. It is run by a shell: a file written a moment ago may still be
     /// "busy" for another thread's child and cannot be executed then.
-    fn plugin(directory: &Path, script: &str) -> ExecPlugin {
+    fn plugin(directory: &Path, script: &str) -> Arc<ExecPlugin> {
         let path = directory.join("plugin");
         std::fs::write(
             &path,
@@ -390,6 +406,27 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_request_that_gives_up_does_not_end_the_plugin() {
+        let directory = tempfile::tempdir().unwrap();
+        let go = directory.path().join("go");
+        let waits = format!("until [ -e {} ]; do sleep 0.01; done", go.display());
+        let script = format!("{waits}\n{}", status(r#""token":"t""#));
+        let plugin = plugin(directory.path(), &script);
+        let begun = async {
+            while runs(directory.path()) == 0 {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::select! {
+            _ = plugin.proof() => panic!("it waits for the file"),
+            () = begun => {}
+        }
+        std::fs::write(go, "").unwrap();
+        assert_eq!(header(&plugin.proof().await.unwrap()), "Bearer t");
+        assert_eq!(runs(directory.path()), 1);
+    }
+
+    #[tokio::test]
     async fn the_plugin_is_told_about_the_cluster() {
         let directory = tempfile::tempdir().unwrap();
         let info = directory.path().join("info");
@@ -450,7 +487,7 @@ mod tests {
             "or a key without its certificate",
         )
         .await;
-        let mut missing = plugin(Path::new("/tmp"), "").config;
+        let mut missing = plugin(Path::new("/tmp"), "").config.clone();
         missing.plugin.command = "/no/such/plugin".to_owned();
         missing.plugin.install_hint = Some("get it at example.com".to_owned());
         let error = ExecPlugin::new(missing, None).proof().await.err().unwrap();
@@ -464,7 +501,7 @@ mod tests {
     async fn a_terminal_is_given_where_it_is_wanted_and_there() {
         let mut plugin = plugin(Path::new("/tmp"), "");
         let mut check = |mode, terminal, expected: Result<bool, &str>| {
-            plugin.config.plugin.interactive_mode = mode;
+            Arc::get_mut(&mut plugin).unwrap().config.plugin.interactive_mode = mode;
             let given = plugin.interactive(terminal).map_err(|error| error.to_string());
             assert_eq!(given, expected.map_err(str::to_owned), "{mode:?} {terminal}");
             let info = plugin.exec_info(given == Ok(true));
@@ -500,14 +537,16 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let mut plugin = plugin(directory.path(), "exit 3");
         assert!(plugin.proof().await.is_err());
-        plugin.config.plugin.args = vec!["-c".to_owned(), status(r#""token":"t""#)];
+        let changed = Arc::get_mut(&mut plugin).unwrap();
+        changed.config.plugin.args = vec!["-c".to_owned(), status(r#""token":"t""#)];
         assert!(plugin.proof().await.is_ok());
         assert!(plugin.proof().await.is_ok(), "the same one once more");
-        plugin.cached = Mutex::default();
-        plugin.config.plugin.command = "/no/such/plugin".to_owned();
+        let changed = Arc::get_mut(&mut plugin).unwrap();
+        changed.cached = Mutex::default();
+        changed.config.plugin.command = "/no/such/plugin".to_owned();
         assert!(plugin.proof().await.is_err());
         let mut text = MetricsText::default();
-        plugin.metrics.unwrap().collect(&mut text);
+        plugin.metrics.as_ref().unwrap().collect(&mut text);
         let text = text.into_string();
         let calls = text
             .lines()
