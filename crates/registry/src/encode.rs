@@ -45,9 +45,12 @@ pub struct OutputForm {
 }
 
 impl OutputForm {
-    /// A number for each form, for sharing what was encoded.
-    fn number(self) -> u8 {
-        u8::from(self.encoding == Encoding::Protobuf) | u8::from(self.view == View::Metadata) << 1
+    /// A number for each form, for sharing what was encoded. The two versions of a resource share a history, and
+    /// must not share their events.
+    fn number(self, definition: &Definition) -> u8 {
+        u8::from(self.encoding == Encoding::Protobuf)
+            | u8::from(self.view == View::Metadata) << 1
+            | u8::from(definition.conversion.is_some()) << 2
     }
 }
 
@@ -244,7 +247,7 @@ impl<'d> Sent<'d> {
         form: OutputForm,
     ) -> Result<Bytes, Status> {
         let mut failed = None;
-        let bytes = event.encoded(form.number(), |event| {
+        let bytes = event.encoded(form.number(definition), |event| {
             let raw = self.message(definition, &event.object);
             let frame = raw.and_then(|raw| self.frame(event.kind, &raw, form.encoding));
             frame.unwrap_or_else(|status| {

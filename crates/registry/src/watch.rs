@@ -30,6 +30,9 @@ const LAST_BOOKMARK: Duration = Duration::from_secs(2);
 /// Half an hour to an hour, as Kubernetes: streams end now and then, so that load spreads over servers.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30 * 60);
 
+/// A year: whoever asks for longer means "for good", and that is no point in time.
+const MAX_TIMEOUT: Duration = Duration::from_secs(365 * 24 * 60 * 60);
+
 /// One open watch.
 pub struct Watch {
     definition: Arc<Definition>,
@@ -127,7 +130,7 @@ impl Registry {
         let cache = self.watch_cache(definition)?;
         let now = Instant::now();
         let timeout = match options.timeout_seconds {
-            Some(seconds) if seconds > 0 => Duration::from_secs(seconds),
+            Some(seconds) if seconds > 0 => Duration::from_secs(seconds).min(MAX_TIMEOUT),
             _ => DEFAULT_TIMEOUT.mul_f64(1.0 + fastrand::f64()),
         };
         let deadline = now + timeout;

@@ -101,12 +101,13 @@ impl WatchCache {
             .changes
             .partition_point(|cached| cached.change.revision <= position);
         let batch: Vec<_> = history.changes.range(first..).take(MAX_BATCH).cloned().collect();
-        let seen = if first + batch.len() == history.changes.len() {
-            *self.complete.borrow()
-        } else {
-            batch.last().map_or(position, |last| last.change.revision)
-        };
-        Ok((batch, seen.max(position)))
+        let delivered = batch.last().map_or(position, |last| last.change.revision);
+        if first + batch.len() < history.changes.len() {
+            return Ok((batch, delivered));
+        }
+        // May still name the revision before the newest changes: they are appended first and announced after that.
+        let complete = *self.complete.borrow();
+        Ok((batch, delivered.max(complete)))
     }
 
     /// Tells when there is something after the revision last seen.
@@ -119,6 +120,8 @@ impl WatchCache {
         self.history.read().since
     }
 
+    /// Adds what the feed has brought, then lets go of what the store has compacted. The history reaches back to the
+    /// last change that went, not to the compaction: a quiet resource loses nothing by it, nor do its watchers.
     fn append(&self, changes: Vec<Arc<Change>>, complete: Revision, compacted: Revision) {
         let mut history = self.history.write();
         for change in changes {
@@ -140,7 +143,6 @@ impl WatchCache {
                 history.since = dropped.change.revision;
             }
         }
-        history.since = history.since.max(compacted);
         drop(history);
         self.complete.send_replace(complete);
     }
@@ -189,5 +191,66 @@ async fn follow(cache: Weak<WatchCache>, store: Store, prefix: String, mut feed:
             },
             Err(_) => return cache.close(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cache(since: u64, complete: u64) -> WatchCache {
+        WatchCache {
+            history: RwLock::new(History {
+                changes: VecDeque::new(),
+                since: Revision::new(since),
+                closed: false,
+            }),
+            complete: watch::Sender::new(Revision::new(complete)),
+        }
+    }
+
+    fn change(revision: u64) -> Arc<Change> {
+        Arc::new(Change {
+            revision: Revision::new(revision),
+            key: "/a".into(),
+            value: Some(Bytes::new()),
+            previous: None,
+            create_revision: Revision::new(revision),
+        })
+    }
+
+    fn append(cache: &WatchCache, revision: u64, compacted: u64) {
+        let complete = Revision::new(revision);
+        cache.append(vec![change(revision)], complete, Revision::new(compacted));
+    }
+
+    /// The revisions of what a watcher is handed, and the position it then has.
+    fn after(cache: &WatchCache, position: u64) -> Result<(Vec<u64>, u64), Lost> {
+        let (batch, seen) = cache.after(Revision::new(position))?;
+        let revisions = batch.iter().map(|cached| cached.change.revision.get());
+        Ok((revisions.collect(), seen.get()))
+    }
+
+    #[test]
+    fn a_change_read_before_it_is_announced_is_not_handed_out_again() {
+        let cache = cache(1, 4);
+        append(&cache, 7, 0);
+        // As a watcher on another thread finds it between the two.
+        cache.complete.send_replace(Revision::new(4));
+        assert_eq!(after(&cache, 4), Ok((vec![7], 7)));
+        assert_eq!(after(&cache, 7), Ok((vec![], 7)));
+    }
+
+    #[test]
+    fn only_what_was_dropped_is_too_old() {
+        let cache = cache(1, 1);
+        append(&cache, 3, 0);
+        append(&cache, 5, 0);
+        append(&cache, 9, 4);
+        assert_eq!(after(&cache, 2), Err(Lost::TooOld(Revision::new(3))));
+        assert_eq!(after(&cache, 3), Ok((vec![5, 9], 9)));
+        append(&cache, 20, 19);
+        assert_eq!(after(&cache, 8), Err(Lost::TooOld(Revision::new(9))));
+        assert_eq!(after(&cache, 9), Ok((vec![20], 20)));
     }
 }

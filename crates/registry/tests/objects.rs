@@ -7,10 +7,12 @@ use watchkeeper_meta::{
     DeleteOptions, GetOptions, GroupVersionResource, ListOptions, ResourceVersion, Status, WatchEventKind,
     WatchOptions,
 };
+use watchkeeper_registry::encode::{self, OutputForm, View};
 use watchkeeper_registry::{
     Body, Definition, Format, Part, PatchKind, Registry, StoredObject, Watch, WatchItem, WriteContext,
 };
 use watchkeeper_storage::{Store, StoreOptions};
+use watchkeeper_wire::Encoding;
 
 struct Cluster {
     registry: Registry,
@@ -298,6 +300,82 @@ async fn a_watch_from_before_a_compaction_is_told_so() {
     };
     assert!(status.is_expired(), "{status}");
     assert!(watch.next().await.is_none());
+}
+
+#[tokio::test]
+async fn a_quiet_watch_lives_through_a_compaction() {
+    let cluster = Cluster::start().await;
+    let first = cluster.create(config_map("a", "1")).await.unwrap();
+    let after = |object: &Value| WatchOptions {
+        resource_version: version(object),
+        ..Default::default()
+    };
+    let mut watch = cluster.watch(after(&first)).await;
+    let second = cluster.create(config_map("b", "1")).await.unwrap();
+    assert_eq!(next(&mut watch, 1).await, ["ADDED b"]);
+    // Others are busy meanwhile, and history is compacted.
+    let store = cluster.registry.store();
+    store
+        .create("/registry/others/a", "x".into(), None)
+        .await
+        .unwrap();
+    store.compact(store.current_revision()).await.unwrap();
+    cluster.create(config_map("c", "1")).await.unwrap();
+    assert_eq!(next(&mut watch, 1).await, ["ADDED c"]);
+    let mut resumed = cluster.watch(after(&second)).await;
+    assert_eq!(next(&mut resumed, 1).await, ["ADDED c"]);
+}
+
+#[tokio::test]
+async fn two_versions_of_a_resource_are_watched_as_themselves() {
+    let cluster = Cluster::start().await;
+    let definition = |group: &'static str| {
+        let events = GroupVersionResource::new(group, "v1", "events");
+        cluster.registry.definition(&events).unwrap()
+    };
+    let served = [definition(""), definition("events.k8s.io")];
+    let mut watches = Vec::new();
+    for events in &served {
+        let options = WatchOptions {
+            send_initial_events: Some(false),
+            ..Default::default()
+        };
+        watches.push(cluster.registry.watch(events, "default", &options).await.unwrap());
+    }
+    let event =
+        json!({"metadata": {"name": "a"}, "involvedObject": {"namespace": "default"}, "message": "m"});
+    let bytes = serde_json::to_vec(&event).unwrap();
+    let body = Body {
+        format: Format::Json,
+        bytes: &bytes,
+    };
+    let context = WriteContext::default();
+    let created = cluster.registry.create(&served[0], "default", body, &context);
+    created.await.unwrap();
+    let mut sent = Vec::new();
+    for (events, watch) in served.iter().zip(&mut watches) {
+        let item = watch.next().await.unwrap();
+        let form = OutputForm {
+            encoding: Encoding::Json,
+            view: View::Whole,
+        };
+        let line = encode::watch_item(events, &item, form).unwrap();
+        let event: Value = serde_json::from_slice(&line).unwrap();
+        sent.push(event["object"]["apiVersion"].clone());
+    }
+    assert_eq!(sent, ["v1", "events.k8s.io/v1"]);
+}
+
+#[tokio::test]
+async fn a_watch_may_ask_for_any_time() {
+    let cluster = Cluster::start().await;
+    cluster.create(config_map("a", "1")).await.unwrap();
+    let options = WatchOptions {
+        timeout_seconds: Some(u64::MAX),
+        ..Default::default()
+    };
+    let mut watch = cluster.watch(options).await;
+    assert_eq!(next(&mut watch, 1).await, ["ADDED a"]);
 }
 
 #[tokio::test(start_paused = true)]
