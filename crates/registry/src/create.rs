@@ -113,6 +113,7 @@ impl Registry {
         faults.extend(kinds::faults(definition, &object));
         faults.extend(self.policy_faults(definition, &object));
         accept(definition, &object, &faults)?;
+        self.check_right_to_create(definition, &object, context).await?;
         self.admit_created(definition, namespace, &object, context)
             .await?;
         kinds::warn(definition, &object, None, &context.warnings);

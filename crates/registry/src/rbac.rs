@@ -17,7 +17,7 @@ use watchkeeper_meta::{GroupVersionResource, ListOptions, Status};
 use watchkeeper_storage::Feed;
 
 use crate::user::MASTERS;
-use crate::{Definition, Registry, User};
+use crate::{Definition, Registry, User, WriteContext, metadata};
 
 pub(crate) use defaults::default_objects;
 pub use policy::Rules;
@@ -87,6 +87,31 @@ impl Registry {
             return Ok(Decision::Allowed(String::new()));
         }
         Ok(self.policy().await?.decide(user, action))
+    }
+
+    /// Refuses a PUT or an apply that would create an object, if its writer may only change what is there.
+    pub(crate) async fn check_right_to_create(
+        &self,
+        definition: &Definition,
+        object: &Value,
+        context: &WriteContext,
+    ) -> Result<(), Status> {
+        let Some(user) = context.requester.as_ref().filter(|_| context.asks_to_create) else {
+            return Ok(());
+        };
+        let name = metadata::text(object, "name");
+        let create = Action::Resource {
+            verb: "create",
+            group: &definition.resource.group,
+            resource: &definition.resource.plural,
+            subresource: "",
+            namespace: metadata::text(object, "namespace"),
+            name,
+        };
+        match self.may(user, create).await? {
+            Decision::Allowed(_) => Ok(()),
+            Decision::Refused(why) => Err(Status::forbidden(&definition.group_resource(), name, why)),
+        }
     }
 
     /// Everything a user may do in a namespace.

@@ -23,6 +23,8 @@ pub struct WriteContext {
     pub warnings: Warnings,
     /// Who asks, if the server knows.
     pub requester: Option<User>,
+    /// The requester was let in for another verb: a write that turns out to create asks for that right first.
+    pub asks_to_create: bool,
 }
 
 /// What a writer should hear besides the answer.
@@ -53,6 +55,7 @@ impl Default for WriteContext {
             field_validation: FieldValidation::Warn,
             warnings: Warnings::default(),
             requester: None,
+            asks_to_create: false,
         }
     }
 }

@@ -5,8 +5,8 @@
 //! those checks hold as soon as anybody can ask.
 
 use http::StatusCode;
+use watchkeeper_meta::QueryParams;
 
-use crate::request_info::query_pairs;
 use crate::respond::{Answer, plain_text, text};
 
 /// Which question a health path asks.
@@ -117,15 +117,9 @@ impl Health {
 
     /// Answers all checks of a question; `?verbose` lists them, `?exclude=` leaves some out.
     pub(crate) fn answer(self, probe: HealthProbe, query: &str) -> Answer {
-        let mut verbose = false;
-        let mut excluded = Vec::new();
-        for (name, value) in query_pairs(query) {
-            match name.as_str() {
-                "verbose" => verbose = true,
-                "exclude" => excluded.push(value),
-                _ => {}
-            }
-        }
+        let params = QueryParams::parse(query);
+        let verbose = params.first("verbose").is_some();
+        let mut excluded = params.all("exclude").map(str::to_owned).collect();
         let report = self.report(probe, &mut excluded);
         let name = probe.as_str();
         match (report.failed, verbose) {

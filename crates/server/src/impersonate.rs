@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use http::HeaderMap;
+use http::{HeaderMap, HeaderValue};
 use percent_encoding::percent_decode_str;
 use watchkeeper_meta::Status;
 use watchkeeper_registry::user::{ANONYMOUS, AUTHENTICATED, UNAUTHENTICATED, User};
@@ -118,25 +118,25 @@ fn extras(headers: &HeaderMap) -> BTreeMap<String, Vec<String>> {
 }
 
 fn values(headers: &HeaderMap, name: &str) -> Vec<String> {
-    let lines = headers
-        .get_all(name)
-        .iter()
-        .filter_map(|value| value.to_str().ok());
-    lines.map(str::to_owned).collect()
+    // Names are text of any language. A line that was passed over would leave a request in its sender's own name.
+    let lines = headers.get_all(name).iter().map(HeaderValue::as_bytes);
+    lines
+        .map(|line| String::from_utf8_lossy(line).into_owned())
+        .collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use http::{HeaderName, HeaderValue};
+    use http::HeaderName;
 
     /// `name groups < the rights that takes`.
     fn check(headers: &[(&'static str, &'static str)], expected: &str) {
-        let headers = HeaderMap::from_iter(
-            headers
-                .iter()
-                .map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value))),
-        );
+        let headers = headers.iter().map(|(name, value)| {
+            let value = HeaderValue::from_bytes(value.as_bytes()).unwrap();
+            (HeaderName::from_static(name), value)
+        });
+        let headers = HeaderMap::from_iter(headers);
         let printed = match impersonation(&headers) {
             Ok(None) => "the sender".to_owned(),
             Ok(Some(asked)) => {
@@ -161,6 +161,10 @@ mod tests {
         check(
             &[("impersonate-user", "bob")],
             "bob system:authenticated < users/bob",
+        );
+        check(
+            &[("impersonate-user", "jürgen")],
+            "jürgen system:authenticated < users/jürgen",
         );
         let with_group = [("impersonate-user", "bob"), ("impersonate-group", "dev")];
         check(&with_group, "bob dev system:authenticated < users/bob groups/dev");

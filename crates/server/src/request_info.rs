@@ -7,6 +7,7 @@
 
 use http::Method;
 use percent_encoding::percent_decode_str;
+use watchkeeper_meta::{FieldSelector, QueryParams};
 
 use crate::Verb;
 
@@ -141,32 +142,17 @@ pub(crate) fn asks_to_watch(query: &str) -> bool {
     query_value(query, "watch").is_some_and(|value| !value.eq_ignore_ascii_case("false") && value != "0")
 }
 
-/// The object a field selector pins with `metadata.name=x`.
+/// The object a field selector pins with `metadata.name=x`: what the handler will select, and nothing less, because a
+/// right to one object hangs on it.
 fn selected_name(query: &str) -> Option<String> {
-    let selector = query_value(query, "fieldSelector")?;
-    selector.split(',').find_map(|term| {
-        let name = term.strip_prefix("metadata.name=")?;
-        let name = name.strip_prefix('=').unwrap_or(name);
-        (!name.is_empty() && !name.contains(['/', '%'])).then(|| name.to_owned())
-    })
+    let selector: FieldSelector = query_value(query, "fieldSelector")?.parse().ok()?;
+    let name = selector.exact_value("metadata.name")?;
+    (!name.is_empty() && !name.contains(['/', '%'])).then(|| name.to_owned())
 }
 
-/// The first value of a query parameter, decoded.
+/// The first value of a query parameter, decoded as the options of every verb are.
 pub(crate) fn query_value(query: &str, key: &str) -> Option<String> {
-    query_pairs(query).find_map(|(name, value)| (name == key).then_some(value))
-}
-
-/// The parameters of a query in order, decoded: `+` is a space, as in forms.
-pub(crate) fn query_pairs(query: &str) -> impl Iterator<Item = (String, String)> + '_ {
-    query.split('&').filter(|pair| !pair.is_empty()).map(|pair| {
-        let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-        (decode_form(name), decode_form(value))
-    })
-}
-
-fn decode_form(text: &str) -> String {
-    let spaced = text.replace('+', " ");
-    percent_decode_str(&spaced).decode_utf8_lossy().into_owned()
+    QueryParams::parse(query).first(key).map(str::to_owned)
 }
 
 #[cfg(test)]
@@ -262,6 +248,18 @@ mod tests {
         );
         let one = "/api/v1/namespaces/d/pods?watch=1&fieldSelector=metadata.name%3Dp";
         check(get, one, "watch /v1 pods/ ns=d name=p");
+    }
+
+    #[test]
+    fn a_selector_that_no_handler_reads_names_nothing() {
+        for ignored in [
+            "metadata.name=a,x=%zz",
+            "metadata.name=a,x=;",
+            "metadata.name=a,x",
+        ] {
+            let uri = format!("/api/v1/secrets?fieldSelector={ignored}");
+            check(Method::GET, &uri, "list /v1 secrets/ ns= name=");
+        }
     }
 
     #[test]

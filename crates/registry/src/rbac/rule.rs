@@ -114,9 +114,14 @@ impl Rule {
         all(&self.verbs, &part.verbs)
             && all(&self.api_groups, &part.api_groups)
             && part.resources.iter().all(|it| self.covers_resource(it))
-            && (self.resource_names.is_empty()
-                || !part.resource_names.is_empty() && all(&self.resource_names, &part.resource_names))
+            && self.covers_names(&part.resource_names)
             && part.non_resource_urls.iter().all(|it| self.names_path(it))
+    }
+
+    /// A `*` is a name here like any other.
+    fn covers_names(&self, names: &[String]) -> bool {
+        let mine = &self.resource_names;
+        mine.is_empty() || !names.is_empty() && names.iter().all(|name| mine.contains(name))
     }
 
     fn covers_resource(&self, named: &str) -> bool {
@@ -223,6 +228,7 @@ mod tests {
         check(&rule("get", "pods", &[]), &rule("get", "pods", &["a"]), true);
         check(&rule("get", "pods", &["a"]), &rule("get", "pods", &[]), false);
         check(&rule("get", "pods", &["a"]), &rule("get", "pods", &["b"]), false);
+        check(&rule("get", "pods", &["*"]), &rule("get", "pods", &["b"]), false);
         check(
             &rule("get", "*/scale", &[]),
             &rule("get", "pods/scale", &[]),

@@ -96,12 +96,13 @@ pub(super) fn posted<'a>(call: &Call, bytes: &'a [u8]) -> Result<(Body<'a>, Writ
 pub(super) fn put<'a>(call: &Call, bytes: &'a [u8]) -> Result<(Body<'a>, WriteContext), Failure> {
     let options = UpdateOptions::from_query(call.query())?;
     let format = body_format(call)?;
-    let context = write_context(
+    let mut context = write_context(
         call,
         options.field_manager,
         options.dry_run,
         options.field_validation,
     );
+    context.asks_to_create = true;
     Ok((Body { format, bytes }, context))
 }
 

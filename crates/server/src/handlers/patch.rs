@@ -38,7 +38,8 @@ pub(super) fn kind_and_context(
     if patch_type == PatchType::Apply {
         let options = ApplyOptions::from_query(call.query())?;
         let manager = Some(options.field_manager);
-        let context = write_context(call, manager, options.dry_run, options.field_validation);
+        let mut context = write_context(call, manager, options.dry_run, options.field_validation);
+        context.asks_to_create = true;
         return Ok((PatchKind::Apply { force: options.force }, context));
     }
     let options = PatchOptions::from_query(call.query())?;

@@ -8,5 +8,6 @@ mod lines;
 mod objects;
 mod observer;
 mod promises;
+mod rights;
 mod simulation;
 mod watches;
