@@ -64,9 +64,13 @@ impl Cluster {
     }
 
     async fn evict(&self) -> Result<Status, Status> {
-        let eviction = br#"{"metadata": {"name": "p"}}"#;
+        self.evict_with(json!({})).await
+    }
+
+    async fn evict_with(&self, options: Value) -> Result<Status, Status> {
+        let eviction = json!({"metadata": {"name": "p"}, "deleteOptions": options}).to_string();
         self.0
-            .evict("default", "p", body(eviction), &WriteContext::default())
+            .evict("default", "p", body(eviction.as_bytes()), WriteContext::default())
             .await
     }
 }
@@ -124,4 +128,29 @@ async fn an_eviction_spends_the_budget() {
     assert!(pod["metadata"]["deletionTimestamp"].is_string());
     // A second one finds the pod going, and costs nothing.
     cluster.evict().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_dry_run_evicts_nobody() {
+    let status = json!({"observedGeneration": 1, "disruptionsAllowed": 1, "expectedPods": 2});
+    let cluster = Cluster::with_budget(status).await;
+    let pod = cluster.show("", "pods", "p").await;
+    let budget = cluster.show("policy", "poddisruptionbudgets", "b").await;
+    cluster.evict_with(json!({"dryRun": ["All"]})).await.unwrap();
+    assert_eq!(cluster.show("", "pods", "p").await, pod);
+    assert_eq!(cluster.show("policy", "poddisruptionbudgets", "b").await, budget);
+}
+
+#[tokio::test]
+async fn one_version_of_a_pod_can_be_evicted() {
+    let status = json!({"observedGeneration": 1, "disruptionsAllowed": 2, "expectedPods": 2});
+    let cluster = Cluster::with_budget(status).await;
+    let refused = cluster.evict_with(json!({"preconditions": {"resourceVersion": "1"}}));
+    assert!(refused.await.unwrap_err().is_conflict());
+    let pod = cluster.show("", "pods", "p").await;
+    let version = &pod["metadata"]["resourceVersion"];
+    let evicted = cluster.evict_with(json!({"preconditions": {"resourceVersion": version}}));
+    evicted.await.unwrap();
+    let pod = cluster.show("", "pods", "p").await;
+    assert!(pod["metadata"]["deletionTimestamp"].is_string());
 }

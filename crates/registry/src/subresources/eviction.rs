@@ -27,21 +27,23 @@ impl Registry {
         namespace: &str,
         name: &str,
         body: Body<'_>,
-        context: &WriteContext,
+        mut context: WriteContext,
     ) -> Result<Status, Status> {
         let eviction = body.read_as("policy/v1", "Eviction")?;
         if metadata::text(&eviction, "name") != name {
             let why = "name in URL does not match name in Eviction object";
             return Err(Status::bad_request(why));
         }
-        let options = match eviction.get("deleteOptions") {
+        let mut options = match eviction.get("deleteOptions") {
             Some(options) => DeleteOptions::from_json(options)?,
             None => DeleteOptions::default(),
         };
+        // The query may ask for a dry run, and so may the options within.
+        context.dry_run |= options.dry_run;
         let pods = self.builtin("", "pods")?;
         let pod = self.present(&pods, namespace, name).await?;
         if needs_budget(&pod) {
-            self.spend_budget(namespace, &pod, context).await?;
+            self.spend_budget(namespace, &pod, &context).await?;
         }
         if pod["metadata"]["deletionTimestamp"].is_null() {
             let now = timestamp(self.clock().now());
@@ -49,10 +51,14 @@ impl Registry {
                 check_preconditions(&pods, &live.value, &options)?;
                 Ok(condemned(&live.value, &now))
             };
-            self.change(&pods, namespace, name, Part::Whole, context, mark)
-                .await?;
+            let marked = self.change(&pods, namespace, name, Part::Whole, &context, mark);
+            let marked = marked.await?.revision;
+            // Whoever wanted one version gone had it a moment ago; the newer one is our own doing.
+            if let Some(wanted) = &mut options.preconditions.resource_version {
+                *wanted = marked.map(|revision| revision.to_string()).unwrap_or_default();
+            }
         }
-        self.delete(&pods, namespace, name, &options, context).await?;
+        self.delete(&pods, namespace, name, &options, &context).await?;
         Ok(Status::success(201))
     }
 

@@ -418,7 +418,10 @@ impl Target {
                 .bind(namespace, Some(name), body, &context)
                 .await
                 .map(told),
-            ("POST", "eviction") => registry.evict(namespace, name, body, &context).await.map(told),
+            ("POST", "eviction") => registry
+                .evict(namespace, name, body, self.context())
+                .await
+                .map(told),
             ("POST", "token") => {
                 let issuer = TokenIssuer {
                     name: "https://kubernetes.default.svc",
