@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use watchkeeper_meta::{DeleteOptions, ListOptions, PropagationPolicy, Status, Time};
 use watchkeeper_storage::WriteError;
 
@@ -100,29 +100,20 @@ impl Registry {
         live: &Value,
         options: &DeleteOptions,
     ) -> Result<Value, Status> {
+        if let Some(pending) = Pending::of(live) {
+            return pending.shortened(definition, live, options);
+        }
         let mut new = live.clone();
         set_propagation(definition, &mut new, options);
-        let grace = grace_seconds(definition, live, options);
-        let now = self.clock().now();
-        let first = live["metadata"]["deletionTimestamp"].is_null();
-        let is_namespace = kinds::is_namespace(definition);
         let fields = metadata::of(&mut new);
-        let shorter = fields
-            .get("deletionGracePeriodSeconds")
-            .and_then(Value::as_i64)
-            .is_none_or(|old| grace < old);
-        if first || (shorter && !is_namespace) {
-            let at = Time {
-                seconds: now.seconds + grace,
-                nanos: now.nanos,
-            };
-            fields.insert("deletionTimestamp".to_owned(), json!(timestamp(at)));
-            fields.insert("deletionGracePeriodSeconds".to_owned(), json!(grace));
+        if live["metadata"]["deletionTimestamp"].is_null() {
+            let grace = grace_seconds(definition, live, options);
+            set_end(fields, self.clock().now(), grace);
+            if let Some(generation) = fields.get("generation").and_then(Value::as_i64) {
+                fields.insert("generation".to_owned(), json!(generation + 1));
+            }
         }
-        if let (true, Some(generation)) = (first, fields.get("generation").and_then(Value::as_i64)) {
-            fields.insert("generation".to_owned(), json!(generation + 1));
-        }
-        if is_namespace {
+        if kinds::is_namespace(definition) {
             // It ends when it is empty, however long that takes.
             fields.remove("deletionGracePeriodSeconds");
             new["status"]["phase"] = json!("Terminating");
@@ -199,6 +190,51 @@ impl Registry {
             revision: Some(revision),
         }))
     }
+}
+
+/// A pod that has been told to end, and has some time left.
+struct Pending {
+    /// When it must have ended.
+    end: Time,
+    grace: i64,
+}
+
+impl Pending {
+    fn of(live: &Value) -> Option<Self> {
+        let end = metadata::text(live, "deletionTimestamp").parse().ok()?;
+        let grace = live["metadata"]["deletionGracePeriodSeconds"].as_i64()?;
+        (grace > 0).then_some(Self { end, grace })
+    }
+
+    /// The pod after another delete, which may only shorten the time it has, counted from the first.
+    fn shortened(
+        &self,
+        definition: &Definition,
+        live: &Value,
+        options: &DeleteOptions,
+    ) -> Result<Value, Status> {
+        let asked = options.grace_period_seconds.map(at_least_a_second);
+        let Some(grace) = asked.filter(|grace| *grace < self.grace) else {
+            return Ok(live.clone());
+        };
+        let mut new = live.clone();
+        let told = Time {
+            seconds: self.end.seconds.saturating_sub(self.grace),
+            nanos: self.end.nanos,
+        };
+        set_end(metadata::of(&mut new), told, grace);
+        recanonicalized(definition, new)
+    }
+}
+
+/// Notes when an object must have ended that was told so at a time.
+fn set_end(fields: &mut Map<String, Value>, told: Time, grace: i64) {
+    let end = Time {
+        seconds: told.seconds.saturating_add(grace),
+        nanos: told.nanos,
+    };
+    fields.insert("deletionTimestamp".to_owned(), json!(timestamp(end)));
+    fields.insert("deletionGracePeriodSeconds".to_owned(), json!(grace));
 }
 
 pub(crate) fn check_preconditions(
@@ -302,7 +338,11 @@ fn grace_seconds(definition: &Definition, live: &Value, options: &DeleteOptions)
     let seconds = asked
         .or(live["spec"]["terminationGracePeriodSeconds"].as_i64())
         .unwrap_or_default();
-    // Kubernetes takes "less than nothing" for "as soon as can be", which is not the same as by force.
+    at_least_a_second(seconds)
+}
+
+/// Kubernetes takes "less than nothing" for "as soon as can be", which is not the same as by force.
+fn at_least_a_second(seconds: i64) -> i64 {
     if seconds < 0 { 1 } else { seconds }
 }
 
@@ -310,4 +350,39 @@ fn grace_seconds(definition: &Definition, live: &Value, options: &DeleteOptions)
 fn runs_somewhere(pod: &Value) -> bool {
     let is_bound = !pod["spec"]["nodeName"].as_str().unwrap_or_default().is_empty();
     is_bound && !matches!(pod["status"]["phase"].as_str(), Some("Succeeded" | "Failed"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use watchkeeper_meta::GroupVersionResource;
+
+    /// What another delete makes of a pod that was told at noon to end within 30 s.
+    fn check(grace_period_seconds: Option<i64>, expected: &str) {
+        let definitions = Definition::builtin();
+        let pods = GroupVersionResource::new("", "v1", "pods");
+        let mut definitions = definitions.iter();
+        let pods = definitions.find(|it| it.resource.group_version_resource() == pods);
+        let live = json!({"metadata": {
+            "name": "p", "deletionTimestamp": "2026-01-01T12:00:30Z", "deletionGracePeriodSeconds": 30,
+        }});
+        let options = DeleteOptions {
+            grace_period_seconds,
+            ..Default::default()
+        };
+        let pending = Pending::of(&live).unwrap();
+        let after = pending.shortened(pods.unwrap(), &live, &options).unwrap();
+        let end = metadata::text(&after, "deletionTimestamp");
+        let grace = &after["metadata"]["deletionGracePeriodSeconds"];
+        assert_eq!(format!("{end} {grace}"), expected, "{grace_period_seconds:?}");
+    }
+
+    #[test]
+    fn another_delete_can_only_shorten_what_is_left() {
+        check(None, "2026-01-01T12:00:30Z 30");
+        check(Some(60), "2026-01-01T12:00:30Z 30");
+        check(Some(10), "2026-01-01T12:00:10Z 10");
+        check(Some(0), "2026-01-01T12:00:00Z 0");
+        check(Some(-1), "2026-01-01T12:00:01Z 1");
+    }
 }
