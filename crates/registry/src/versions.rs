@@ -87,6 +87,11 @@ pub(crate) const METRICS_ANNOTATION: &str = "autoscaling.alpha.kubernetes.io/met
 /// Likewise the metrics' current values.
 const CURRENT_METRICS_ANNOTATION: &str = "autoscaling.alpha.kubernetes.io/current-metrics";
 
+/// Likewise how fast to scale.
+const BEHAVIOR_ANNOTATION: &str = "autoscaling.alpha.kubernetes.io/behavior";
+/// Likewise what the controller says of itself.
+const CONDITIONS_ANNOTATION: &str = "autoscaling.alpha.kubernetes.io/conditions";
+
 struct Direction {
     spec: fn(&mut Map<String, Value>, &mut Map<String, Value>),
     status: fn(&mut Map<String, Value>, &mut Map<String, Value>),
@@ -100,6 +105,11 @@ const V1_TO_V2: Direction = Direction {
         });
         let others = take_annotation(annotations, METRICS_ANNOTATION);
         set_list(spec, "metrics", others.into_iter().chain(cpu).collect());
+        let behavior = annotations.remove(BEHAVIOR_ANNOTATION);
+        let behavior = behavior.as_ref().and_then(Value::as_str);
+        if let Some(behavior) = behavior.and_then(|text| serde_json::from_str(text).ok()) {
+            spec.insert("behavior".to_owned(), behavior);
+        }
     },
     status: |status, annotations| {
         let cpu = status.remove("currentCPUUtilizationPercentage").map(|percent| {
@@ -108,6 +118,8 @@ const V1_TO_V2: Direction = Direction {
         });
         let others = take_annotation(annotations, CURRENT_METRICS_ANNOTATION);
         set_list(status, "currentMetrics", others.into_iter().chain(cpu).collect());
+        let conditions = take_annotation(annotations, CONDITIONS_ANNOTATION);
+        set_list(status, "conditions", conditions);
     },
 };
 
@@ -117,8 +129,10 @@ const V2_TO_V1: Direction = Direction {
         if let Some(percent) = cpu {
             spec.insert("targetCPUUtilizationPercentage".to_owned(), percent);
         }
-        spec.remove("behavior");
         put_annotation(annotations, METRICS_ANNOTATION, others);
+        if let Some(behavior) = spec.remove("behavior") {
+            annotations.insert(BEHAVIOR_ANNOTATION.to_owned(), json!(behavior.to_string()));
+        }
     },
     status: |status, annotations| {
         let (cpu, others) = split_cpu(
@@ -128,7 +142,9 @@ const V2_TO_V1: Direction = Direction {
         if let Some(percent) = cpu {
             status.insert("currentCPUUtilizationPercentage".to_owned(), percent);
         }
-        status.remove("conditions");
+        if let Some(Value::Array(conditions)) = status.remove("conditions") {
+            put_annotation(annotations, CONDITIONS_ANNOTATION, conditions);
+        }
         // What v2 leaves out when it is zero, v1 prints.
         status.entry("currentReplicas").or_insert(json!(0));
         put_annotation(annotations, CURRENT_METRICS_ANNOTATION, others);
@@ -217,11 +233,22 @@ mod tests {
     }
 
     #[test]
-    fn metrics_that_v1_cannot_show_are_kept_in_an_annotation() {
+    fn what_v1_cannot_show_is_kept_in_annotations() {
         let memory = json!({"type": "Resource", "resource": {"name": "memory"}});
-        let stored = json!({"metadata": {}, "spec": {"metrics": [memory]}});
+        let behavior = json!({"scaleDown": {"stabilizationWindowSeconds": 60}});
+        let able = json!({"type": "AbleToScale", "status": "True"});
+        let stored = json!({
+            "metadata": {},
+            "spec": {"metrics": [memory], "behavior": behavior},
+            "status": {"currentReplicas": 1, "conditions": [able]},
+        });
         let served = (AUTOSCALERS.to_served)(stored.clone());
-        assert!(served["metadata"]["annotations"][METRICS_ANNOTATION].is_string());
+        for annotation in [METRICS_ANNOTATION, BEHAVIOR_ANNOTATION, CONDITIONS_ANNOTATION] {
+            assert!(
+                served["metadata"]["annotations"][annotation].is_string(),
+                "{annotation}"
+            );
+        }
         assert_eq!((AUTOSCALERS.to_stored)(served), stored);
     }
 }
