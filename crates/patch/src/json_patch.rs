@@ -9,6 +9,7 @@
 //! - a missing `value` is `null`;
 
 use serde_json::Value;
+use watchkeeper_wire::limits::NESTING_LIMIT;
 
 /// 10,000, as Kubernetes: a patch is work the server does while others wait.
 pub const MAX_OPERATIONS: usize = 10_000;
@@ -62,6 +63,14 @@ pub enum JsonPatchError {
         /// The path.
         path: String,
     },
+    /// A value that would stand too deep: whoever walks the object afterwards must not run out of stack.
+    #[error("{op} operation does not apply: {path} would hold more than {NESTING_LIMIT} levels")]
+    TooDeep {
+        /// The operation.
+        op: &'static str,
+        /// The path.
+        path: String,
+    },
     /// `copy` operations that together copy too much.
     #[error("copy operations exceed {MAX_COPIED_BYTES} bytes")]
     CopiesTooMuch,
@@ -97,7 +106,10 @@ pub fn apply(document: &mut Value, patch: &Value) -> Result<(), JsonPatchError> 
             Operation::Add { path, value } => add(document, "add", path, value)?,
             Operation::Remove { path } => drop(remove(document, "remove", path)?),
             Operation::Replace { path: "", value } => *document = value,
-            Operation::Replace { path, value } => *replaceable(document, path)? = value,
+            Operation::Replace { path, value } => {
+                check_depth("replace", path, &value)?;
+                *replaceable(document, path)? = value;
+            }
             Operation::Move { from, path } => {
                 let value = remove(document, "move", from)?;
                 add(document, "move", path, value)?;
@@ -245,7 +257,28 @@ fn replaceable<'v>(document: &'v mut Value, path: &str) -> Result<&'v mut Value,
     }
 }
 
+/// Refuses a value that, where its path leads, would nest deeper than any body may. Operations build on each other:
+/// without this, a few that copy an object into itself make one that no stack is deep enough for.
+fn check_depth(op: &'static str, path: &str, value: &Value) -> Result<(), JsonPatchError> {
+    fn fits(value: &Value, levels: usize) -> bool {
+        match value {
+            Value::Array(items) => levels > 0 && items.iter().all(|item| fits(item, levels - 1)),
+            Value::Object(fields) => levels > 0 && fields.values().all(|value| fits(value, levels - 1)),
+            _ => true,
+        }
+    }
+    let levels = (NESTING_LIMIT as usize).saturating_sub(path.matches('/').count());
+    match fits(value, levels) {
+        true => Ok(()),
+        false => Err(JsonPatchError::TooDeep {
+            op,
+            path: path.to_owned(),
+        }),
+    }
+}
+
 fn add(document: &mut Value, op: &'static str, path: &str, value: Value) -> Result<(), JsonPatchError> {
+    check_depth(op, path, &value)?;
     let (container, last) = parent(document, op, path)?;
     match container {
         Value::Object(fields) => {
@@ -355,6 +388,20 @@ mod tests {
             text,
             "{patch}"
         );
+    }
+
+    #[test]
+    fn copies_within_copies_stay_shallow() {
+        // Each operation copies the whole into its own innermost part, so that the depth doubles.
+        let mut operations = vec![json!({"op": "add", "path": "/a", "value": {}})];
+        let innermost = |depth: usize| format!("/a{}", "/b".repeat(depth));
+        for doubling in 0..20 {
+            let path = innermost(1 << doubling);
+            operations.push(json!({"op": "copy", "from": "/a", "path": path}));
+        }
+        let refused = apply(&mut json!({}), &Value::Array(operations)).unwrap_err();
+        let path = innermost(64);
+        assert_eq!(refused, JsonPatchError::TooDeep { op: "copy", path });
     }
 
     /// Appendix A of RFC 6902, in its order.
