@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use watchkeeper_client::{Client, DynamicApi, ResourceType};
-use watchkeeper_meta::{FieldSelector, LabelSelector, Resource};
+use watchkeeper_meta::{FieldSelector, LabelSelector, Resource, Scope};
 
 use crate::api_source::ApiSource;
 use crate::clock::{self, now};
@@ -22,7 +22,7 @@ use crate::reflector::ObjectSource;
 pub struct Selection {
     /// Their resource.
     pub resource: Resource,
-    /// Their namespaces; none of them named means all.
+    /// Their namespaces; none of them named means all, and so does an empty name.
     pub namespaces: Vec<String>,
     /// What their labels must match.
     pub labels: LabelSelector,
@@ -50,6 +50,23 @@ impl Selection {
     }
 }
 
+impl Selection {
+    /// Each namespace to watch, once; none means all. An empty name means all as well, as in Go, and so does whatever
+    /// is said of a resource that has no namespaces: a store by namespaces would not miss what has gone from it.
+    fn namespaces_or(&self, default: &[String]) -> Vec<String> {
+        let mut namespaces = match self.namespaces.as_slice() {
+            [] => default.to_vec(),
+            named => named.to_vec(),
+        };
+        if self.resource.scope == Scope::Cluster || namespaces.iter().any(String::is_empty) {
+            namespaces.clear();
+        }
+        namespaces.sort();
+        namespaces.dedup();
+        namespaces
+    }
+}
+
 /// What a factory gives to every informer and subscriber unless they say otherwise.
 #[derive(Clone, Debug, Default)]
 pub struct FactoryOptions {
@@ -59,7 +76,7 @@ pub struct FactoryOptions {
     pub resync: Option<Duration>,
     /// How often, for single resources.
     pub resync_by_resource: HashMap<Resource, Option<Duration>>,
-    /// The namespaces to watch where a selection names none.
+    /// The namespaces to watch where a selection names none, of resources that have namespaces.
     pub namespaces: Vec<String>,
 }
 
@@ -93,11 +110,7 @@ impl Factory {
 
     /// The informer of these objects: the one that runs, or a new one.
     pub fn informer(&self, mut selection: Selection) -> Informer {
-        if selection.namespaces.is_empty() {
-            selection.namespaces.clone_from(&self.options.namespaces);
-        }
-        selection.namespaces.sort();
-        selection.namespaces.dedup();
+        selection.namespaces = selection.namespaces_or(&self.options.namespaces);
         let identity = Identity {
             resource: selection.resource.clone(),
             namespaces: selection.namespaces.clone(),
@@ -193,5 +206,39 @@ impl fmt::Debug for Factory {
         f.debug_struct("Factory")
             .field("running", &running)
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn namespaces_are_named_once_and_only_where_there_are_any() {
+        let check = |scope, named: &[&str], default: &[&str], expected: &[&str]| {
+            let owned = |names: &[&str]| names.iter().map(ToString::to_string).collect::<Vec<_>>();
+            let resource = Resource {
+                group: "".into(),
+                version: "v1".into(),
+                kind: "Thing".into(),
+                plural: "things".into(),
+                scope,
+            };
+            let selection = Selection {
+                namespaces: owned(named),
+                ..Selection::all(resource)
+            };
+            assert_eq!(
+                selection.namespaces_or(&owned(default)),
+                expected,
+                "{named:?} {default:?}"
+            );
+        };
+        check(Scope::Namespaced, &[], &[], &[]);
+        check(Scope::Namespaced, &["b", "a", "b"], &["c"], &["a", "b"]);
+        check(Scope::Namespaced, &[], &["c"], &["c"]);
+        check(Scope::Namespaced, &[""], &["c"], &[]);
+        check(Scope::Cluster, &[], &["c"], &[]);
+        check(Scope::Cluster, &["a"], &[], &[]);
     }
 }

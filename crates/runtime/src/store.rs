@@ -84,10 +84,10 @@ pub fn new() -> (Store, Writer) {
     with_parts(vec![Part::default()])
 }
 
-/// A new store that is fed by one watcher for each of these namespaces, in this order.
+/// A new store that is fed by one watcher for each of these namespaces, in this order. An empty name means all.
 pub fn for_namespaces(namespaces: &[String]) -> (Store, Writer) {
     let part = |namespace: &String| Part {
-        namespace: Some(namespace.clone()),
+        namespace: Some(namespace.clone()).filter(|namespace| !namespace.is_empty()),
         ..Default::default()
     };
     with_parts(namespaces.iter().map(part).collect())

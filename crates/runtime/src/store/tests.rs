@@ -259,6 +259,13 @@ fn an_event_without_a_version_moves_nothing() {
 }
 
 #[test]
+fn a_namespace_without_a_name_is_all_of_them() {
+    let (_, mut writer) = for_namespaces(&[String::new()]);
+    feed(&mut writer, 0, "= =a/x@1 =b/y@2 !5");
+    assert_eq!(feed(&mut writer, 0, "= =a/x@1 !7"), ["-b/y@2? Relist"]);
+}
+
+#[test]
 fn changes_between_two_snapshots_are_told_coalesced() {
     let (store, mut writer) = listed("= =a/x@1 =a/y@2 =a/z@3 !5");
     let before = store.snapshot();
