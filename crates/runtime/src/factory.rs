@@ -156,7 +156,7 @@ impl Factory {
         for (_, informer) in self.informers() {
             informer.stop().await;
         }
-        self.running.lock().clear();
+        self.running.lock().retain(|_, informer| informer.is_running());
     }
 
     fn informers(&self) -> Vec<(Identity, Informer)> {

@@ -77,7 +77,7 @@ struct Inner {
     store: Store,
     posts: Arc<Posts>,
     health: watch::Receiver<Health>,
-    driver: Mutex<Option<JoinHandle<()>>>,
+    driver: tokio::sync::Mutex<Option<JoinHandle<()>>>,
 }
 
 /// One subscriber's letter box.
@@ -137,7 +137,7 @@ impl Informer {
             store,
             posts,
             health,
-            driver: Mutex::new(Some(tokio::spawn(driver.run()))),
+            driver: Some(tokio::spawn(driver.run())).into(),
         };
         Self {
             inner: Arc::new(inner),
@@ -209,10 +209,12 @@ impl Informer {
     /// Ends the watch and waits until it has ended. Subscribers are told what waits for them, then their end.
     pub async fn stop(&self) {
         self.inner.posts.stop.notify_one();
-        let driver = self.inner.driver.lock().take();
-        if let Some(driver) = driver {
-            let _ = driver.await;
+        // The second to ask waits as well, even if the first has given up.
+        let mut driver = self.inner.driver.lock().await;
+        if let Some(running) = &mut *driver {
+            let _ = running.await;
         }
+        *driver = None;
     }
 }
 

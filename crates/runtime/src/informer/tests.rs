@@ -372,6 +372,15 @@ async fn stopping_tells_what_waits_and_then_the_end() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn everybody_who_stops_it_waits_until_it_has_ended() {
+    let (informer, voice) = synced().await;
+    assert!(informer.stop().now_or_never().is_none(), "the first gives up");
+    informer.stop().await;
+    assert!(voice.is_closed());
+    timeout(SOON, informer.stop()).await.expect("it has ended");
+}
+
+#[tokio::test(start_paused = true)]
 async fn several_namespaces_make_one_informer() {
     let ((one, first), (two, second)) = (played(vec![], 2), played(vec![], 2));
     let sources: Vec<(String, Arc<ObjectSource>)> = vec![("a".into(), one), ("b".into(), two)];
