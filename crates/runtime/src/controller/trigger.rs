@@ -84,6 +84,7 @@ impl Trigger {
                 self.add(&delta, &queue);
             }
         }
+        tracing::warn!("an informer of a controller has ended: what changes there is no longer reconciled");
     }
 
     fn add(&self, delta: &Delta, queue: &Queue<ObjectKey>) {
