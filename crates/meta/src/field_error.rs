@@ -104,6 +104,12 @@ impl FieldPath {
     }
 }
 
+impl From<String> for FieldPath {
+    fn from(path: String) -> Self {
+        Self(path)
+    }
+}
+
 impl From<&str> for FieldPath {
     fn from(path: &str) -> Self {
         Self(path.to_owned())

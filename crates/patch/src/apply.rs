@@ -63,15 +63,17 @@ pub fn apply(
     let wanted = field_set(schema, root, config)?;
     let mut managers = with_history(schema, root, live, managers, writer.time);
     let entry = managers.entry(Operation::Apply, writer);
-    let wanted_before = std::mem::replace(&mut entry.fields, wanted);
     entry.api_version = writer.api_version.to_owned();
+    let wanted_before = entry.fields.clone();
+    entry.fields.replace(managed(wanted));
 
     let mut merged = live.clone();
     merge(schema, root, &mut merged, config);
-    if !wanted_before.is_within(&entry.fields) {
-        let needed = ensure_named_fields(schema, root, &managers.all_fields());
-        let mut dropped = ensure_named_fields(schema, root, &wanted_before);
-        dropped.subtract(&needed);
+    if !wanted_before.is_empty() && entry.fields != wanted_before {
+        // What nobody manages counts here: the name is in `metadata`, so `metadata` stays.
+        let needed = managers.all_fields().union(&field_set(schema, root, config)?);
+        let mut dropped = ensure_named_fields(schema, root, &wanted_before.to_set());
+        dropped.subtract(&ensure_named_fields(schema, root, &needed));
         remove(schema, root, &mut merged, &dropped);
     }
 
@@ -79,18 +81,11 @@ pub fn apply(
     if !force {
         refuse_conflicts(schema, root, live, &managers, writer, &change.changed)?;
     }
-    // Without fields the entry is forgotten too, so that what it says is carried over.
-    let entry = managers.entry(Operation::Apply, writer);
-    let (wanted, time) = (std::mem::take(&mut entry.fields), entry.time.take());
-    managers.forget(&change);
-    let entry = managers.entry(Operation::Apply, writer);
-    entry.fields = managed(wanted);
-    entry.time = time;
     // Who only agrees with what is there has done nothing at any time.
     if !change.is_same() {
-        entry.set_time(writer);
+        managers.entry(Operation::Apply, writer).set_time(writer);
     }
-    managers.drop_empty();
+    managers.forget(&change, Operation::Apply, writer);
     managers.put_in_order();
     Ok((merged, managers))
 }
@@ -116,7 +111,9 @@ fn with_history(
             // When it was noticed; nobody knows when it was written.
             time: time.map(str::to_owned),
             subresource: String::new(),
-            fields: managed_change(schema, root, &empty_object(schema, root), live).changed,
+            fields: managed_change(schema, root, &empty_object(schema, root), live)
+                .changed
+                .into(),
         });
     }
     managers
@@ -151,7 +148,7 @@ fn conflicts(managers: &Managers, writer: &Writer<'_>, changed: &FieldSet) -> Co
     let mut found: Vec<Conflict> = others
         .flat_map(|manager| {
             let name = described(manager);
-            let fields = manager.fields.intersection(changed).paths();
+            let fields = manager.fields.to_set().intersection(changed).paths();
             fields.into_iter().map(move |field| Conflict {
                 manager: name.clone(),
                 field,

@@ -219,6 +219,24 @@ impl FieldSet {
         self.node(element).map(|node| (node.member, &node.below))
     }
 
+    /// As [`descend`](Self::descend), for a step in its wire form.
+    pub(crate) fn find(&self, step: &str) -> Option<(bool, &FieldSet)> {
+        let place = self
+            .children
+            .binary_search_by(|(other, _)| other.as_str().cmp(step));
+        let (_, node) = &self.children[place.ok()?];
+        Some((node.member, &node.below))
+    }
+
+    /// How many paths are in the set.
+    pub fn len(&self) -> usize {
+        let counts = self
+            .children
+            .iter()
+            .map(|(_, node)| usize::from(node.member) + node.below.len());
+        counts.sum()
+    }
+
     /// The steps that begin the set's paths.
     pub fn elements(&self) -> impl Iterator<Item = &PathElement> {
         self.children.iter().map(|(element, _)| element)

@@ -12,7 +12,10 @@ use watchkeeper_wire::schema::{Schema, Shape, TypeId};
 use crate::compare::{Comparison, compare};
 use crate::field_set::{FieldSet, FieldSetError, PathElement};
 
+mod owned_fields;
 mod stored;
+
+pub use owned_fields::OwnedFields;
 
 /// 10, as Kubernetes: an object that everybody touches keeps a bounded history of who.
 pub const MAX_UPDATE_MANAGERS: usize = 10;
@@ -72,7 +75,7 @@ pub struct Manager {
     /// The subresource written to; empty for the object itself.
     pub subresource: String,
     /// What.
-    pub fields: FieldSet,
+    pub fields: OwnedFields,
 }
 
 /// The managers of one object.
@@ -213,10 +216,10 @@ impl Managers {
     ) {
         let mut change = managed_change(schema, root, live, new);
         change.leave_out(reset);
-        self.forget(&change);
+        self.forget(&change, Operation::Update, writer);
         if !change.changed.is_empty() {
             let entry = self.entry(Operation::Update, writer);
-            entry.fields.absorb(change.changed);
+            entry.fields.add(change.changed);
             entry.set_time(writer);
         }
         self.limit_update_managers();
@@ -225,18 +228,20 @@ impl Managers {
 
     /// Everything that anybody manages.
     pub(crate) fn all_fields(&self) -> FieldSet {
-        self.0
-            .iter()
-            .fold(FieldSet::new(), |all, manager| all.union(&manager.fields))
+        self.0.iter().fold(FieldSet::new(), |all, manager| {
+            all.union(&manager.fields.to_set())
+        })
     }
 
-    /// Nobody manages any longer what has changed.
-    pub(crate) fn forget(&mut self, change: &Comparison) {
+    /// Nobody but one manager has any longer what has changed; that one neither, where it is gone.
+    pub(crate) fn forget(&mut self, change: &Comparison, operation: Operation, writer: &Writer<'_>) {
         for manager in &mut self.0 {
-            manager.fields.subtract(&change.changed);
+            if !manager.is(operation, writer) {
+                manager.fields.subtract(&change.changed);
+            }
             manager.fields.subtract(&change.removed);
         }
-        self.0.retain(|manager| !manager.fields.is_empty());
+        self.drop_empty();
     }
 
     /// The writer's entry, made if there is none.
@@ -249,7 +254,7 @@ impl Managers {
                 api_version: writer.api_version.to_owned(),
                 time: None,
                 subresource: writer.subresource.to_owned(),
-                fields: FieldSet::new(),
+                fields: OwnedFields::default(),
             });
             self.0.len() - 1
         });
@@ -290,7 +295,7 @@ impl Managers {
             bucket.name = ANCIENT_CHANGES.to_owned();
             bucket.subresource.clear();
             bucket.time = merged.time;
-            bucket.fields = std::mem::take(&mut bucket.fields).union(&merged.fields);
+            bucket.fields.add(merged.fields.to_set().into_owned());
             self.0.remove(second);
         }
     }
@@ -324,7 +329,7 @@ impl Manager {
             api_version: text("apiVersion"),
             time: entry.get("time").and_then(Value::as_str).map(str::to_owned),
             subresource: text("subresource"),
-            fields,
+            fields: fields.into(),
         })
     }
 
@@ -334,7 +339,7 @@ impl Manager {
             "operation": self.operation.as_str(),
             "apiVersion": self.api_version,
             "fieldsType": "FieldsV1",
-            "fieldsV1": self.fields.to_value(),
+            "fieldsV1": self.fields.to_set().to_value(),
         });
         if let Some(time) = &self.time {
             entry["time"] = json!(time);

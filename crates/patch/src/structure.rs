@@ -141,6 +141,12 @@ pub(crate) enum Wants {
 impl<'s> KeyedList<'s> {
     /// The item's key; a key field the item leaves out has its default. `None` if no key field has a value.
     pub(crate) fn key(&self, item: &Value) -> Option<PathElement> {
+        // Nearly all lists have one key, and nearly all items have it.
+        if let [key] = self.keys
+            && let Some(value) = item.get(&**key)
+        {
+            return Some(PathElement::key([(&**key, value)].into_iter()));
+        }
         let defaults: Vec<Option<Value>> = self
             .keys
             .iter()
@@ -153,6 +159,16 @@ impl<'s> KeyedList<'s> {
         let mut fields: Vec<(&str, &Value)> = values.collect();
         fields.sort_unstable_by_key(|(name, _)| *name);
         (!fields.is_empty()).then(|| PathElement::key(fields.into_iter()))
+    }
+
+    /// Whether two items have the same key.
+    fn is_same(&self, one: &Value, other: &Value) -> bool {
+        let has_default = |key: &str, value: &Value| self.default(key).as_ref() == Some(value);
+        self.keys.iter().any(|key| one.get(&**key).is_some())
+            && self.keys.iter().all(|key| match (one.get(&**key), other.get(&**key)) {
+                (Some(value), None) | (None, Some(value)) => has_default(key, value),
+                (one, other) => one == other,
+            })
     }
 
     /// The key fields, as an error message lists them.
@@ -187,6 +203,15 @@ pub(crate) fn identity(structure: &Structure<'_>, item: &Value) -> Option<PathEl
         Structure::Set(_) => Some(PathElement::value(item)),
         Structure::Keyed(list) => list.key(item),
         _ => None,
+    }
+}
+
+/// Whether two items of a set or keyed list have the same path step.
+pub(crate) fn is_same_item(structure: &Structure<'_>, one: &Value, other: &Value) -> bool {
+    match structure {
+        Structure::Set(_) => one == other,
+        Structure::Keyed(list) => list.is_same(one, other),
+        _ => false,
     }
 }
 

@@ -8,7 +8,7 @@ use watchkeeper_wire::schema::{Schema, TypeId};
 
 use crate::field_set::{FieldSet, Node, PathElement, Step};
 use crate::go_text::go_value;
-use crate::structure::{Place, Structure, Wants, identity, with_named_fields};
+use crate::structure::{Place, Structure, Wants, identity, is_same_item, with_named_fields};
 
 /// A configuration that does not fit the schema.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -173,16 +173,15 @@ fn merge_at(place: Place<'_>, live: &mut Value, config: &Value) {
 ///
 /// Live `[a, x, b, y]` and configuration `[n, a, b, m]` give `[n, a, x, b, y, m]`.
 fn merge_lists(item: Place<'_>, structure: &Structure<'_>, live: &mut Vec<Value>, config: &[Value]) {
+    let is_same = |(live, config): (&Value, &Value)| is_same_item(structure, live, config);
+    if live.len() == config.len() && live.iter().zip(config).all(is_same) {
+        let pairs = live.iter_mut().zip(config);
+        return pairs.for_each(|(live, config)| merge_at(item, live, config));
+    }
     let identify = |items: &[Value]| -> Vec<Option<PathElement>> {
         items.iter().map(|item| identity(structure, item)).collect()
     };
     let (live_ids, config_ids) = (identify(live), identify(config));
-    if live_ids == config_ids {
-        for (live, config) in live.iter_mut().zip(config) {
-            merge_at(item, live, config);
-        }
-        return;
-    }
     let configured: HashSet<_> = config_ids.iter().collect();
     // Of several under one identity the first counts.
     let places = live_ids.iter().enumerate().rev();

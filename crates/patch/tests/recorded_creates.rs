@@ -108,10 +108,10 @@ fn creates_are_laid_to_their_manager() {
         let fields = found
             .entries()
             .first()
-            .map(|entry| entry.fields.clone())
+            .map(|entry| entry.fields.to_set().into_owned())
             .unwrap_or_default();
-        let missing = manager.fields.difference(&fields).paths();
-        let mut extra = fields.difference(&manager.fields).paths();
+        let missing = manager.fields.to_set().difference(&fields).paths();
+        let mut extra = fields.difference(&manager.fields.to_set()).paths();
         extra.retain(|path| !is_filled_in(text("/kind"), path));
         checked += 1;
         if !missing.is_empty() || !extra.is_empty() {

@@ -235,9 +235,10 @@ fn speaks_of_managed_fields(kind: PatchKind, patch: &Value) -> bool {
         return fields.any(|(name, _)| name.ends_with(NAME));
     }
     let operations = patch.as_array().into_iter().flatten();
-    let mut paths = operations.flat_map(|operation| [&operation["path"], &operation["from"]]);
+    let paths = operations.flat_map(|operation| [&operation["path"], &operation["from"]]);
+    let mut paths = paths.filter_map(Value::as_str);
     paths.any(|path| {
-        let mut steps = path.as_str().into_iter().flat_map(|path| path.split('/').skip(1));
+        let mut steps = path.split('/').skip(1);
         steps.next().is_none_or(|step| step == "metadata") && steps.next().is_none_or(|step| step == NAME)
     })
 }

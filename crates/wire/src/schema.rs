@@ -215,6 +215,8 @@ pub enum Granularity {
 
 #[derive(Clone, Debug, PartialEq)]
 struct JsonName {
+    /// How the name begins: names are told apart by it, all but a few, without being read.
+    start: u64,
     name: Text,
     /// The field of that name, or the embedded field to look further in.
     index: u16,
@@ -413,7 +415,9 @@ impl Type {
     /// The position of [`Type::own_or_embedding`].
     #[inline]
     pub fn position_of(&self, name: &str) -> Option<usize> {
-        let found = self.by_json_name.binary_search_by(|have| (*have.name).cmp(name));
+        let start = start_of(name);
+        let order = |have: &JsonName| have.start.cmp(&start).then_with(|| (*have.name).cmp(name));
+        let found = self.by_json_name.binary_search_by(order);
         found.ok().map(|found| self.by_json_name[found].index as usize)
     }
 }
@@ -442,13 +446,27 @@ fn json_names(types: &[Type], index: usize, depth: usize) -> Result<Box<[JsonNam
                 names.extend(inner.into_iter().map(|inner| JsonName { index, ..inner }));
             }
             _ => names.push(JsonName {
+                start: start_of(&field.name),
                 name: field.name.clone(),
                 index,
             }),
         }
     }
-    names.sort_by(|left, right| left.name.cmp(&right.name));
+    names.sort_by(|left, right| (left.start, &left.name).cmp(&(right.start, &right.name)));
     Ok(names.into())
+}
+
+/// The first bytes of a name as a number. Numbers are ordered as names are.
+#[inline]
+fn start_of(name: &str) -> u64 {
+    match name.as_bytes().first_chunk() {
+        Some(start) => u64::from_be_bytes(*start),
+        None => {
+            let mut start = [0; 8];
+            start[..name.len()].copy_from_slice(name.as_bytes());
+            u64::from_be_bytes(start)
+        }
+    }
 }
 
 fn check_references(shape: &Shape, types: usize, enums: usize) -> Result<(), SchemaError> {

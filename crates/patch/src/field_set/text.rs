@@ -47,13 +47,20 @@ fn is_plain(text: &str) -> bool {
 }
 
 fn write_text(text: &str, out: &mut Vec<u8>) {
-    if is_plain(text) {
-        out.push(b'"');
-        out.extend_from_slice(text.as_bytes());
-        out.push(b'"');
-    } else {
+    if text.bytes().any(|byte| byte < 0x20) {
         out.extend_from_slice(Value::from(text).to_string().as_bytes());
+        return;
     }
+    out.push(b'"');
+    for part in text.as_bytes().split_inclusive(|byte| matches!(byte, b'"' | b'\\')) {
+        out.extend_from_slice(part);
+        // Keys and values are JSON themselves, and so have quotes.
+        if let Some(last @ (b'"' | b'\\')) = part.last() {
+            *out.last_mut().unwrap_or(&mut 0) = b'\\';
+            out.push(*last);
+        }
+    }
+    out.push(b'"');
 }
 
 /// Appends a text as JSON has it.

@@ -3,14 +3,16 @@
 
 use watchkeeper_meta::Time;
 use watchkeeper_wire::protobuf::primitive::{ProtobufError, ProtobufErrorKind, Reader, WireType};
-use watchkeeper_wire::protobuf::primitive::{put_bytes, put_tag, put_varint};
+use watchkeeper_wire::protobuf::primitive::{put_bytes, put_tag, put_varint, varint_len};
 use watchkeeper_wire::values::read_time;
 
-use super::{Manager, Managers, Operation};
-use crate::field_set::FieldSet;
+use super::{Manager, Managers, Operation, OwnedFields};
 
 /// The only form of field sets there has ever been.
 const FIELDS_TYPE: &str = "FieldsV1";
+
+/// Room for an entry of a usual size.
+const ENTRY_BYTES: usize = 1024;
 
 /// The numbers of an entry's fields.
 mod number {
@@ -47,7 +49,7 @@ impl Manager {
             api_version: String::new(),
             time: None,
             subresource: String::new(),
-            fields: FieldSet::new(),
+            fields: OwnedFields::default(),
         };
         while let Some((number, wire_type)) = reader.tag()? {
             if wire_type != WireType::Bytes {
@@ -69,7 +71,7 @@ impl Manager {
 
     /// Fields by ascending number, and texts even when they are empty, as Go writes them.
     fn to_stored(&self) -> Vec<u8> {
-        let mut out = Vec::with_capacity(1024);
+        let mut out = Vec::with_capacity(ENTRY_BYTES);
         put_bytes(&mut out, number::MANAGER, self.name.as_bytes());
         put_bytes(&mut out, number::OPERATION, self.operation.as_str().as_bytes());
         put_bytes(&mut out, number::API_VERSION, self.api_version.as_bytes());
@@ -77,10 +79,7 @@ impl Manager {
             put_bytes(&mut out, number::TIME, &stored_time(time));
         }
         put_bytes(&mut out, number::FIELDS_TYPE, FIELDS_TYPE.as_bytes());
-        let (mut text, mut fields) = (Vec::with_capacity(1024), Vec::with_capacity(1024));
-        self.fields.write_json(&mut text);
-        put_bytes(&mut fields, 1, &text);
-        put_bytes(&mut out, number::FIELDS, &fields);
+        put_fields(&mut out, &self.fields.to_json());
         put_bytes(&mut out, number::SUBRESOURCE, self.subresource.as_bytes());
         out
     }
@@ -96,18 +95,22 @@ fn operation(reader: &mut Reader<'_>) -> Result<Operation, ProtobufError> {
     }
 }
 
-fn fields(mut reader: Reader<'_>) -> Result<FieldSet, ProtobufError> {
-    let mut fields = FieldSet::new();
+/// `{1: JSON text}`.
+fn fields(mut reader: Reader<'_>) -> Result<OwnedFields, ProtobufError> {
+    let mut fields = OwnedFields::default();
     while let Some((number, wire_type)) = reader.tag()? {
         match (number, wire_type) {
-            (1, WireType::Bytes) => {
-                let read = FieldSet::read_json(reader.bytes()?);
-                fields = read.map_err(|error| reader.error(ProtobufErrorKind::Other(error.to_string())))?;
-            }
+            (1, WireType::Bytes) => fields = OwnedFields::stored(reader.bytes()?),
             _ => reader.skip(wire_type)?,
         }
     }
     Ok(fields)
+}
+
+fn put_fields(out: &mut Vec<u8>, text: &[u8]) {
+    put_tag(out, number::FIELDS, WireType::Bytes);
+    put_varint(out, (1 + varint_len(text.len() as u64) + text.len()) as u64);
+    put_bytes(out, 1, text);
 }
 
 /// `{1: seconds, 2: nanoseconds}`; an empty one is no time.

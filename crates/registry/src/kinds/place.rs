@@ -6,11 +6,16 @@
 
 use std::net::IpAddr;
 
+use std::fmt::Write as _;
+
 use serde_json::Value;
 use watchkeeper_meta::validation::label_selector;
 use watchkeeper_meta::{BadValue, FieldError, FieldPath};
 
 use super::formats::{self, Cidr};
+
+/// Room for most paths.
+const PATH_BYTES: usize = 64;
 
 /// What rules find.
 pub(super) type Faults = Vec<FieldError>;
@@ -132,12 +137,22 @@ impl<'v, 'p> Place<'v, 'p> {
 
     /// The way here.
     pub(super) fn path(&self) -> FieldPath {
-        let above = self.within.map(Place::path).unwrap_or_default();
+        let mut path = String::with_capacity(PATH_BYTES);
+        self.write_path(&mut path);
+        path.into()
+    }
+
+    fn write_path(&self, path: &mut String) {
+        if let Some(within) = self.within {
+            within.write_path(path);
+        }
         match self.step {
-            Step::Object => FieldPath::default(),
-            Step::Field(name) => above.child(name),
-            Step::Index(index) => above.index(index),
-            Step::Key(key) => above.key(key),
+            Step::Object => {}
+            Step::Field(name) if path.is_empty() => path.push_str(name),
+            Step::Field(name) => path.extend([".", name]),
+            // Writing to a text cannot fail.
+            Step::Index(index) => drop(write!(path, "[{index}]")),
+            Step::Key(key) => path.extend(["[", key, "]"]),
         }
     }
 }

@@ -600,10 +600,21 @@ fn too_many_requests_and_lost_connections_resume_without_a_list() {
 
 #[test]
 fn a_watch_that_fails_again_where_it_failed_is_listed() {
-    let damaged = || status(Status::internal_error("data from the storage is not transformable"));
+    let damaged = || {
+        status(Status::internal_error(
+            "data from the storage is not transformable",
+        ))
+    };
     check(
         PAGED,
-        watching(vec![damaged(), Opens, Applies("b@6"), damaged(), Opens, damaged()]),
+        watching(vec![
+            damaged(),
+            Opens,
+            Applies("b@6"),
+            damaged(),
+            Opens,
+            damaged(),
+        ]),
         expect![[r#"
             LIST rv="" limit=500
               Init
