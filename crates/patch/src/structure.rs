@@ -165,10 +165,13 @@ impl<'s> KeyedList<'s> {
     fn is_same(&self, one: &Value, other: &Value) -> bool {
         let has_default = |key: &str, value: &Value| self.default(key).as_ref() == Some(value);
         self.keys.iter().any(|key| one.get(&**key).is_some())
-            && self.keys.iter().all(|key| match (one.get(&**key), other.get(&**key)) {
-                (Some(value), None) | (None, Some(value)) => has_default(key, value),
-                (one, other) => one == other,
-            })
+            && self
+                .keys
+                .iter()
+                .all(|key| match (one.get(&**key), other.get(&**key)) {
+                    (Some(value), None) | (None, Some(value)) => has_default(key, value),
+                    (one, other) => one == other,
+                })
     }
 
     /// The key fields, as an error message lists them.

@@ -28,42 +28,62 @@ const APPLY: PatchKind = PatchKind::Apply { force: true };
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let bench = Bench::start().await?;
     println!(
-        "a Deployment of {} bytes, {ROUNDS} writes each",
+        "a Deployment of {} bytes, {ROUNDS} writes each; µs of CPU\n",
         deployment(1).to_string().len()
     );
+    println!("| write | mean | best | goal | per second and core |\n| --- | ---: | ---: | ---: | ---: |");
+    bench.measure("create a pod", Write::CreatePod).await?;
     bench.measure("create and delete", Write::Create).await?;
     bench
         .write(Write::Patch(APPLY), &deployment(0).to_string())
         .await?;
-    bench.measure("update", Write::Update).await?;
-    bench.measure("update, no change", Write::Same).await?;
-    for (name, kind) in [
-        ("merge patch", PatchKind::Merge),
-        ("strategic merge patch", PatchKind::Strategic),
-        ("JSON patch", PatchKind::Json),
-        ("apply", APPLY),
+    for (name, write) in [
+        ("update", Write::Update),
+        ("update, no change", Write::Same),
+        ("merge patch", Write::Patch(PatchKind::Merge)),
+        ("merge patch of the status", Write::Status),
+        ("strategic merge patch", Write::Patch(PatchKind::Strategic)),
+        ("JSON patch", Write::Patch(PatchKind::Json)),
+        ("apply", Write::Patch(APPLY)),
+        ("apply, no change", Write::ApplySame),
+        ("validation alone", Write::Nothing),
     ] {
-        bench.measure(name, Write::Patch(kind)).await?;
+        bench.measure(name, write).await?;
     }
-    bench.measure("apply, no change", Write::ApplySame).await
+    Ok(())
 }
 
 #[derive(Clone, Copy)]
 enum Write {
     Create,
+    CreatePod,
     Update,
     Same,
+    Status,
     Patch(PatchKind),
     ApplySame,
+    /// Nothing is written: the object that is there is checked as a write would be.
+    Nothing,
 }
 
 impl Write {
     fn body(self, round: usize) -> Value {
         match self {
             Self::Create | Self::Update => deployment(round),
+            Self::CreatePod => pod(round),
             Self::Same => deployment(ROUNDS),
+            Self::Status => json!({"status": {"replicas": 3, "updatedReplicas": round}}),
             Self::Patch(kind) => patch(kind, round),
             Self::ApplySame => patch(APPLY, ROUNDS),
+            Self::Nothing => Value::Null,
+        }
+    }
+
+    /// µs of CPU that it may take.
+    fn goal(self) -> Option<u32> {
+        match self {
+            Self::Status | Self::Patch(_) | Self::ApplySame => Some(100),
+            _ => None,
         }
     }
 }
@@ -71,6 +91,9 @@ impl Write {
 struct Bench {
     registry: Registry,
     deployments: Arc<Definition>,
+    pods: Arc<Definition>,
+    /// In the form in which the server prints it.
+    deployment: Value,
 }
 
 impl Bench {
@@ -78,9 +101,21 @@ impl Bench {
         let registry = Registry::open(Store::memory(StoreOptions::default())).await?;
         let resource = GroupVersionResource::new("apps", "v1", "deployments");
         let deployments = registry.definition(&resource).ok_or("no deployments")?;
+        let pods = GroupVersionResource::new("", "v1", "pods");
+        let pods = registry.definition(&pods).ok_or("no pods")?;
+        let dry_run = WriteContext {
+            dry_run: true,
+            ..context()
+        };
+        let bytes = deployment(0).to_string();
+        let created = registry
+            .create(&deployments, NAMESPACE, body(&bytes), &dry_run)
+            .await?;
         Ok(Self {
+            deployment: created.to_value(&deployments)?,
             registry,
             deployments,
+            pods,
         })
     }
 
@@ -105,9 +140,10 @@ impl Bench {
         let mean = total / u32::try_from(ROUNDS)?;
         let micros = |time: Duration| time.as_nanos() as f64 / 1e3;
         println!(
-            "{name:<24}{:>8.1} µs mean{:>8.1} µs best{:>8.0} per second and core",
+            "| {name} | {:.1} | {:.1} | {} | {:.0} |",
             micros(mean),
             micros(best),
+            write.goal().map(|goal| goal.to_string()).unwrap_or_default(),
             1.0 / mean.as_secs_f64()
         );
         Ok(())
@@ -127,17 +163,33 @@ impl Bench {
                     .await
                     .map(drop)
             }
+            Write::CreatePod => registry
+                .create(&self.pods, NAMESPACE, body(bytes), &context)
+                .await
+                .map(drop),
             Write::Update | Write::Same => registry
                 .update(deployments, NAMESPACE, NAME, part, body(bytes), &context)
                 .await
                 .map(drop),
-            Write::Patch(kind) => self.patch(kind, bytes, &context).await,
-            Write::ApplySame => self.patch(APPLY, bytes, &context).await,
+            Write::Status => self.patch(PatchKind::Merge, Part::Status, bytes, &context).await,
+            Write::Patch(kind) => self.patch(kind, part, bytes, &context).await,
+            Write::ApplySame => self.patch(APPLY, part, bytes, &context).await,
+            Write::Nothing => {
+                let faults = registry.faults(deployments, &self.deployment);
+                assert_eq!(faults, [], "the object is in order");
+                Ok(())
+            }
         }
     }
 
-    async fn patch(&self, kind: PatchKind, bytes: &str, context: &WriteContext) -> Result<(), Status> {
-        let (deployments, part, patch) = (&self.deployments, Part::Object, bytes.as_bytes());
+    async fn patch(
+        &self,
+        kind: PatchKind,
+        part: Part,
+        bytes: &str,
+        context: &WriteContext,
+    ) -> Result<(), Status> {
+        let (deployments, patch) = (&self.deployments, bytes.as_bytes());
         self.registry
             .patch(deployments, NAMESPACE, NAME, part, kind, patch, context)
             .await
@@ -222,6 +274,18 @@ fn deployment(round: usize) -> Value {
                 },
             },
         },
+    })
+}
+
+/// A pod as that Deployment would make it.
+fn pod(round: usize) -> Value {
+    let deployment = deployment(round);
+    let template = &deployment["spec"]["template"];
+    json!({
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": format!("web-{round}"), "labels": template["metadata"]["labels"]},
+        "spec": template["spec"],
     })
 }
 

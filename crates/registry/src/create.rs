@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use watchkeeper_meta::{Resource, Status};
+use watchkeeper_meta::{FieldError, Resource, Status};
 use watchkeeper_patch::field_set::FieldSet;
 use watchkeeper_patch::managed_fields::{Managers, Writer, empty_object};
 use watchkeeper_storage::WriteError;
@@ -108,10 +108,8 @@ impl Registry {
         }
         kinds::prepare_for_create(definition, &mut object);
         object = recanonicalized(definition, object)?;
-        let mut faults = metadata::faults(definition, &object);
+        let mut faults = self.faults(definition, &object);
         faults.extend(metadata::manager_faults(&managers));
-        faults.extend(kinds::faults(definition, &object));
-        faults.extend(self.policy_faults(definition, &object));
         accept(definition, &object, &faults)?;
         self.check_right_to_create(definition, &object, context).await?;
         self.admit_created(definition, namespace, &object, context)
@@ -139,6 +137,14 @@ impl Registry {
             ));
         }
         Err(self.taken(definition, namespace, name).await?)
+    }
+
+    /// What is wrong with an object in the form in which the server prints it, were it created.
+    pub fn faults(&self, definition: &Definition, object: &Value) -> Vec<FieldError> {
+        let mut faults = metadata::faults(definition, object);
+        faults.extend(kinds::faults(definition, object));
+        faults.extend(self.policy_faults(definition, object));
+        faults
     }
 
     async fn try_create(

@@ -106,11 +106,15 @@ impl Registry {
         body: Body<'_>,
         context: &WriteContext,
     ) -> Result<Written, Status> {
-        let mut object = body.read(definition, context)?;
-        metadata::match_namespace(definition, &mut object, namespace)?;
-        metadata::match_name(&object, name)?;
-        metadata::drop_repeated_owners(&mut object, Repeated::InRequest, &context.warnings);
-        kinds::default(definition, &mut object);
+        let read = || -> Result<Value, Status> {
+            let mut object = body.read(definition, context)?;
+            metadata::match_namespace(definition, &mut object, namespace)?;
+            metadata::match_name(&object, name)?;
+            metadata::drop_repeated_owners(&mut object, Repeated::InRequest, &context.warnings);
+            kinds::default(definition, &mut object);
+            Ok(object)
+        };
+        let mut object = read()?;
         let creates = definition.strategy.creates_on_update && part == Part::Object;
         if creates && self.find(definition, namespace, name).await?.is_none() {
             // The version of an object that is not there says nothing.
@@ -121,13 +125,16 @@ impl Registry {
                 created: true,
             });
         }
-        let changed = self
-            .change(definition, namespace, name, part, context, |_| {
-                Ok(Proposal {
-                    object: object.clone(),
-                    managed: Managed::ByChange,
-                })
+        let mut first = Some(object);
+        // Few are overtaken: they read the body again, and nobody else pays for a copy.
+        let propose = |_: &Live| {
+            Ok(Proposal {
+                object: first.take().map_or_else(read, Ok)?,
+                managed: Managed::ByChange,
             })
+        };
+        let changed = self
+            .change(definition, namespace, name, part, context, propose)
             .await?;
         Ok(Written {
             object: changed,
@@ -143,7 +150,7 @@ impl Registry {
         name: &str,
         part: Part,
         context: &WriteContext,
-        propose: impl Fn(&Live) -> Result<Proposal, Status>,
+        mut propose: impl FnMut(&Live) -> Result<Proposal, Status>,
     ) -> Result<StoredObject, Status> {
         let resource = definition.group_resource();
         let _allocating = self.allocation_lock(definition).await;

@@ -52,14 +52,14 @@ fn write_text(text: &str, out: &mut Vec<u8>) {
         return;
     }
     out.push(b'"');
-    for part in text.as_bytes().split_inclusive(|byte| matches!(byte, b'"' | b'\\')) {
-        out.extend_from_slice(part);
-        // Keys and values are JSON themselves, and so have quotes.
-        if let Some(last @ (b'"' | b'\\')) = part.last() {
-            *out.last_mut().unwrap_or(&mut 0) = b'\\';
-            out.push(*last);
-        }
+    let mut rest = text.as_bytes();
+    // Keys and values are JSON themselves, and so have quotes.
+    while let Some(at) = rest.iter().position(|byte| matches!(byte, b'"' | b'\\')) {
+        out.extend_from_slice(&rest[..at]);
+        out.extend([b'\\', rest[at]]);
+        rest = &rest[at + 1..];
     }
+    out.extend_from_slice(rest);
     out.push(b'"');
 }
 
