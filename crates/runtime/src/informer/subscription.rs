@@ -107,6 +107,8 @@ impl Subscription {
     ///
     /// May be dropped at any await without losing a notice.
     pub async fn next(&mut self) -> Option<Notice> {
+        // There may be a hundred thousand notices without a wait between them: others want to run, too.
+        tokio::task::consume_budget().await;
         loop {
             if let Some(delta) = self.second.take() {
                 return Some(Notice::Change(delta));

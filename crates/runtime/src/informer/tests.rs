@@ -372,6 +372,25 @@ async fn stopping_tells_what_waits_and_then_the_end() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_long_backlog_leaves_room_for_others() {
+    let (source, voices) = played(vec![], 2);
+    let informer = Informer::start(source, paged());
+    for number in 0..1000 {
+        voices[0]
+            .send(Input::Item(object(&format!("a/x{number}@1"))))
+            .unwrap();
+    }
+    voices[0].send(page_end("5")).unwrap();
+    informer.synced(SOON).await.unwrap();
+    let mut subscription = informer.subscribe(Default::default());
+    let reader = tokio::spawn(async move { told(&mut subscription, 1001).await });
+    let other = tokio::spawn(async {});
+    other.await.unwrap();
+    assert!(!reader.is_finished(), "the other had to wait for it");
+    assert_eq!(reader.await.unwrap().last().unwrap(), "synced");
+}
+
+#[tokio::test(start_paused = true)]
 async fn everybody_who_stops_it_waits_until_it_has_ended() {
     let (informer, voice) = synced().await;
     assert!(informer.stop().now_or_never().is_none(), "the first gives up");
