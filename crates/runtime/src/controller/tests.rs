@@ -368,6 +368,21 @@ async fn workers_share_the_keys_and_a_shutdown_has_a_deadline() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_long_queue_leaves_room_for_a_shutdown() {
+    let objects: Vec<Object> = (0..1000).map(|number| object(&format!("a/x{number}@1"))).collect();
+    let (pods, _changes) = fed(&objects);
+    let count = Arc::new(AtomicUsize::new(0));
+    let counted = count.clone();
+    let mut running = Running::start(Controller::new("test", pods, one_worker()), move |_| {
+        counted.fetch_add(1, Ordering::SeqCst);
+        Ok(Action::Done)
+    });
+    running.next().await;
+    running.stop().await;
+    assert!(count.load(Ordering::SeqCst) < 1000, "it did everything first");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_kind_that_cannot_be_watched_does_not_hold_up_the_others_for_ever() {
     struct Silent;
     impl Source for Silent {
