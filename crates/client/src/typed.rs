@@ -23,7 +23,7 @@ use crate::dynamic::{DynamicApi, ObjectOrStatus};
 use crate::error::{Error, ErrorKind};
 use crate::pager::Pager;
 use crate::watch::WatchStream;
-pub use list::{BorrowedItems, Items, List, OwnedItems};
+pub use list::{List, ListIntoIter, ListIter};
 pub use stream::TypedStream;
 
 /// A struct that is a kind: it knows its resource and reads from and writes to the JSON form.

@@ -67,7 +67,7 @@ impl<K: DeserializeOwned> List<K> {
     }
 
     /// Decodes one item after the other, in the order of the server; the list stays as it is.
-    pub fn iter(&self) -> BorrowedItems<'_, K> {
+    pub fn iter(&self) -> ListIter<'_, K> {
         let (objects, undecodable) = (self.objects.iter(), self.undecodable.iter());
         Items::new(objects.cloned(), undecodable.cloned(), self.asked.clone())
     }
@@ -80,7 +80,7 @@ impl<K: DeserializeOwned> List<K> {
 
 impl<'a, K: DeserializeOwned> IntoIterator for &'a List<K> {
     type Item = Result<K, Error>;
-    type IntoIter = BorrowedItems<'a, K>;
+    type IntoIter = ListIter<'a, K>;
 
     fn into_iter(self) -> Self::IntoIter {
         self.iter()
@@ -90,7 +90,7 @@ impl<'a, K: DeserializeOwned> IntoIterator for &'a List<K> {
 /// Each object is freed as soon as its struct is made.
 impl<K: DeserializeOwned> IntoIterator for List<K> {
     type Item = Result<K, Error>;
-    type IntoIter = OwnedItems<K>;
+    type IntoIter = ListIntoIter<K>;
 
     fn into_iter(self) -> Self::IntoIter {
         let (objects, undecodable) = (self.objects.into_iter(), self.undecodable.into_iter());
@@ -108,12 +108,11 @@ impl<K> fmt::Debug for List<K> {
     }
 }
 
-/// The structs of a list that stays.
-pub type BorrowedItems<'a, K> =
-    Items<Cloned<slice::Iter<'a, Object>>, Cloned<slice::Iter<'a, Undecodable>>, K>;
+/// The structs of a list that stays, one by one; see [`List::iter`].
+pub type ListIter<'a, K> = Items<Cloned<slice::Iter<'a, Object>>, Cloned<slice::Iter<'a, Undecodable>>, K>;
 
-/// The structs of a list that goes.
-pub type OwnedItems<K> = Items<vec::IntoIter<Object>, vec::IntoIter<Undecodable>, K>;
+/// The structs of a list that goes, one by one.
+pub type ListIntoIter<K> = Items<vec::IntoIter<Object>, vec::IntoIter<Undecodable>, K>;
 
 /// The structs of a list, one by one, and an error for each item that is none.
 pub struct Items<O, U: Iterator, K> {
