@@ -112,7 +112,7 @@ const GETS_1: &str = "4,000 gets, one after another";
 const GETS_16: &str = "4,000 gets, 16 at once";
 
 /// Those of one subject follow each other, kube's last.
-pub(super) const CASES: [Case; 30] = [
+pub(super) const CASES: &[Case] = &[
     case(POD_BYTES, "ours, HTTP/2", Ask::Bytes),
     case(POD_BYTES, "kube, HTTP/1.1", Ask::KubeBytes),
     case(POD_STRUCTS, "ours, as they arrive", Ask::PodStream),
