@@ -11,6 +11,8 @@
 //! Worked example, containers merging by name: live `[a, b, c]`, patch `[{c, image: 2}, {d}]` gives
 //! `[a, b, c(image 2), d]`: items of the patch in its order, the server's own where they stood.
 
+use std::collections::{HashMap, HashSet};
+
 use serde_json::{Map, Value};
 use watchkeeper_wire::schema::{Field, Schema, Shape, TypeId};
 
@@ -192,7 +194,8 @@ fn retain_keys(
     let keys = keys.as_array().ok_or(StrategicError::Format {
         directive: RETAIN_KEYS,
     })?;
-    let named = |key: &str| keys.iter().any(|name| name == key);
+    let keys: HashSet<&str> = keys.iter().filter_map(Value::as_str).collect();
+    let named = |key: &str| keys.contains(key);
     if patch
         .iter()
         .any(|(key, value)| !key.starts_with('$') && !value.is_null() && !named(key))
@@ -266,22 +269,21 @@ fn merge_list(
     patch: Vec<Value>,
 ) -> Result<Vec<Value>, StrategicError> {
     if !patch.iter().chain(&live).any(Value::is_object) {
-        let mut merged = live.clone();
-        merged.extend(patch.iter().filter(|item| !live.contains(item)).cloned());
-        merged = unique(merged);
+        let merged = unique(live.iter().chain(&patch));
         return Ok(in_order(strategy, merged, &patch, &live));
     }
     let before = live.clone();
     let mut merged = live;
     let mut items = Vec::with_capacity(patch.len());
     let mut replace = false;
+    let mut deleted = HashSet::new();
     for item in patch {
         match item.get(DIRECTIVE).and_then(Value::as_str) {
             None => items.push(item),
             Some("replace") => replace = true,
             Some("delete") => {
                 merge_key(strategy, &item)?;
-                merged.retain(|live| !same(strategy, live, &item));
+                deleted.extend(Identity::of(strategy, &item));
             }
             Some(other) => {
                 let map = go_value(&item);
@@ -295,14 +297,20 @@ fn merge_list(
     if replace {
         return Ok(items.into_iter().filter_map(without_directives).collect());
     }
+    merged.retain(|live| Identity::of(strategy, live).is_none_or(|live| !deleted.contains(&live)));
+    let mut places = places(strategy, &merged);
     for item in &items {
         merge_key(strategy, item)?;
-        match (
-            merged.iter_mut().find(|live| same(strategy, live, item)),
-            item.clone(),
-        ) {
+        let identity = Identity::of(strategy, item);
+        let place = identity.as_ref().and_then(|identity| places.get(identity));
+        match (place.map(|place| &mut merged[*place]), item.clone()) {
             (Some(Value::Object(live)), Value::Object(change)) => merge_map(strategy.inner, live, change)?,
-            (_, item) => merged.extend(without_directives(item)),
+            (_, item) => {
+                if let (Some(identity), Some(item)) = (identity, without_directives(item)) {
+                    places.entry(identity).or_insert(merged.len());
+                    merged.push(item);
+                }
+            }
         }
     }
     Ok(in_order(strategy, merged, &items, &before))
@@ -311,26 +319,56 @@ fn merge_list(
 /// The merged list with the patch's items in the patch's order, and each of the server's own items before the
 /// first item of the patch that it stood before.
 fn in_order(strategy: &Strategy<'_>, merged: Vec<Value>, order: &[Value], before: &[Value]) -> Vec<Value> {
-    let place = |list: &[Value], item: &Value| list.iter().position(|other| same(strategy, other, item));
-    let (mut wanted, mut own): (Vec<Value>, Vec<Value>) =
-        merged.into_iter().partition(|item| place(order, item).is_some());
-    wanted.sort_by_key(|item| place(order, item));
-    own.sort_by_key(|item| place(before, item));
-    let mut result = Vec::with_capacity(wanted.len() + own.len());
+    let (order, before) = (places(strategy, order), places(strategy, before));
+    let mut result = Vec::with_capacity(merged.len());
+    let (mut wanted, mut own) = (Vec::new(), Vec::new());
+    for item in merged {
+        let identity = Identity::of(strategy, &item);
+        let place = |places: &HashMap<Identity, usize>| places.get(identity.as_ref()?).copied();
+        match (place(&order), place(&before)) {
+            (Some(ordered), stood) => wanted.push((ordered, stood, item)),
+            (None, stood) => own.push((stood, item)),
+        }
+    }
+    wanted.sort_by_key(|(ordered, ..)| *ordered);
+    own.sort_by_key(|(stood, _)| *stood);
     let mut own = own.into_iter().peekable();
-    for item in wanted {
-        let place_of_item = place(before, &item);
-        let stood_before = |own: &Value| match (place(before, own), place_of_item) {
-            (Some(own), Some(item)) => own < item,
-            _ => false,
-        };
-        while let Some(first) = own.next_if(|first| stood_before(first)) {
+    for (_, stood, item) in wanted {
+        let stood_before = |own: Option<usize>| matches!((own, stood), (Some(own), Some(item)) if own < item);
+        while let Some((_, first)) = own.next_if(|(own, _)| stood_before(*own)) {
             result.push(first);
         }
         result.push(item);
     }
-    result.extend(own);
+    result.extend(own.map(|(_, item)| item));
     result
+}
+
+/// What tells an item of a list from the others, as something that can be looked up: lists are as long as a body is,
+/// and comparing each item with each takes minutes then.
+#[derive(PartialEq, Eq, Hash)]
+enum Identity {
+    /// The value of the merge key.
+    Key(String),
+    /// The whole item.
+    Whole(String),
+}
+
+impl Identity {
+    /// Equal for items that are the [`same`]; `None` for one that lacks its key, and is the same as nothing.
+    fn of(strategy: &Strategy<'_>, item: &Value) -> Option<Self> {
+        match (strategy.merge_key, item) {
+            (Some(key), Value::Object(fields)) => Some(Self::Key(fields.get(key)?.to_string())),
+            _ => Some(Self::Whole(item.to_string())),
+        }
+    }
+}
+
+/// Where each item of a list stands; of several that are the same the first.
+fn places(strategy: &Strategy<'_>, list: &[Value]) -> HashMap<Identity, usize> {
+    let items = list.iter().enumerate().rev();
+    let places = items.filter_map(|(place, item)| Some((Identity::of(strategy, item)?, place)));
+    places.collect()
 }
 
 /// Whether two items of a list are the same thing.
@@ -357,19 +395,18 @@ fn delete_from_list(target: &mut Map<String, Value>, name: &str, gone: &Value) -
         directive: "$deleteFromPrimitiveList",
     })?;
     if let Some(Value::Array(live)) = target.get_mut(name) {
-        live.retain(|item| !gone.contains(item));
+        let gone: HashSet<String> = gone.iter().map(Value::to_string).collect();
+        live.retain(|item| !gone.contains(&item.to_string()));
     }
     Ok(())
 }
 
-fn unique(items: Vec<Value>) -> Vec<Value> {
-    let mut kept: Vec<Value> = Vec::with_capacity(items.len());
-    for item in items {
-        if !kept.contains(&item) {
-            kept.push(item);
-        }
-    }
-    kept
+fn unique<'a>(items: impl Iterator<Item = &'a Value>) -> Vec<Value> {
+    let mut seen = HashSet::new();
+    items
+        .filter(|item| seen.insert(item.to_string()))
+        .cloned()
+        .collect()
 }
 
 /// A value that meets nothing to merge with: its directives have nothing to say, and its nulls nothing to delete.
@@ -451,6 +488,29 @@ mod tests {
             names(&patched(containers(live), json!({"spec": patch})).unwrap()),
             result
         );
+    }
+
+    /// Each item compared with each would take so long here that the test would be given up.
+    #[test]
+    fn long_lists_merge_quickly() {
+        let items = |range: std::ops::Range<u32>| range.map(|number| number.to_string()).collect::<Vec<_>>();
+        let names = |range| -> Value { items(range).iter().map(|name| json!({"name": name})).collect() };
+        let schema = Schema::builtin();
+        let root = schema.kind("v1", "Pod").unwrap();
+        let mut pod = json!({
+            "metadata": {"finalizers": items(0..20_000)},
+            "spec": {"containers": names(0..20_000)},
+        });
+        let patch = json!({
+            "metadata": {"finalizers": items(10_000..30_000)},
+            "spec": {"containers": names(10_000..30_000)},
+        });
+        let (Value::Object(fields), Value::Object(patch)) = (&mut pod, patch) else {
+            unreachable!("both are objects");
+        };
+        apply(schema, root, fields, patch).unwrap();
+        assert_eq!(pod["metadata"]["finalizers"], json!(items(0..30_000)));
+        assert_eq!(pod["spec"]["containers"], names(0..30_000));
     }
 
     #[test]
