@@ -6,12 +6,13 @@
 use std::time::Duration;
 
 use serde_json::Value;
+use tokio::time::Instant;
 use watchkeeper_meta::ObjectKey;
 use watchkeeper_wire::Object;
 
-use crate::informer::{Health, Informer};
+use crate::informer::{Health, HealthPhase, Informer};
 
-/// Time was up.
+/// Time was up, or the informer has ended.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{key} is not {what} after {within:?} ({health})")]
 pub struct WaitError {
@@ -118,7 +119,8 @@ impl std::fmt::Debug for Condition {
     }
 }
 
-/// Waits until an object satisfies a condition, but no longer than this. `None` is the absence that satisfies it.
+/// Waits until an object satisfies a condition, but no longer than this, nor than the informer runs. `None` is the
+/// absence that satisfies it.
 pub async fn wait_for(
     informer: &Informer,
     key: &ObjectKey,
@@ -127,21 +129,42 @@ pub async fn wait_for(
 ) -> Result<Option<Object>, WaitError> {
     let store = informer.store();
     let satisfied = store.wait_until(|snapshot| snapshot.is_synced() && condition.holds(snapshot.get(key)));
-    match tokio::time::timeout(within, satisfied).await {
-        Ok(snapshot) => Ok(snapshot.get(key).cloned()),
-        Err(_) => Err(WaitError {
+    let begun = Instant::now();
+    let found = tokio::select! {
+        biased;
+        snapshot = satisfied => Some(snapshot),
+        () = ended(informer) => None,
+        () = tokio::time::sleep(within) => None,
+    };
+    match found {
+        Some(snapshot) => Ok(snapshot.get(key).cloned()),
+        None => Err(WaitError {
             key: key.clone(),
             what: condition.what.clone(),
-            within,
+            within: begun.elapsed().min(within),
             health: informer.health(),
         }),
     }
 }
 
+async fn ended(informer: &Informer) {
+    let mut health = informer.watch_health();
+    let _ = health
+        .wait_for(|health| health.phase == HealthPhase::Stopped)
+        .await;
+}
+
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use futures_util::FutureExt;
+    use watchkeeper_meta::Status;
+
     use super::*;
+    use crate::informer::InformerOptions;
     use crate::store::tests::object;
+    use crate::watcher::{ListRequest, Opening, Source, WatchRequest};
 
     #[test]
     fn conditions_join() {
@@ -164,5 +187,32 @@ mod tests {
             Some(&there)
         ));
         assert!(!check(Condition::status_condition("Ready", "True"), Some(&there)));
+    }
+
+    /// Asks for something that no server has.
+    struct Wrong;
+
+    impl Source for Wrong {
+        type Object = Object;
+
+        fn list(&self, _: ListRequest) -> Opening<Object> {
+            async { Err(Status::bad_request("unable to parse").into()) }.boxed()
+        }
+
+        fn watch(&self, _: WatchRequest) -> Opening<Object> {
+            async { Err(Status::bad_request("unable to parse").into()) }.boxed()
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_wait_ends_with_its_informer() {
+        let informer = Informer::start(Arc::new(Wrong), InformerOptions::default());
+        let key = ObjectKey::new("a", "x");
+        let hour = Duration::from_secs(3600);
+        let error = wait_for(&informer, &key, &Condition::exists(), hour)
+            .await
+            .unwrap_err();
+        assert_eq!(error.health.phase, HealthPhase::Stopped);
+        assert!(error.within < hour, "{error}");
     }
 }

@@ -369,7 +369,9 @@ async fn workers_share_the_keys_and_a_shutdown_has_a_deadline() {
 
 #[tokio::test(start_paused = true)]
 async fn a_long_queue_leaves_room_for_a_shutdown() {
-    let objects: Vec<Object> = (0..1000).map(|number| object(&format!("a/x{number}@1"))).collect();
+    let objects: Vec<Object> = (0..1000)
+        .map(|number| object(&format!("a/x{number}@1")))
+        .collect();
     let (pods, _changes) = fed(&objects);
     let count = Arc::new(AtomicUsize::new(0));
     let counted = count.clone();
