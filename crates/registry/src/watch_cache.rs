@@ -8,11 +8,12 @@
 //! wants that form.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 
 use bytes::Bytes;
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::watch;
+use tokio::task::AbortHandle;
 use watchkeeper_storage::{Change, Feed, ReadError, Revision, Store};
 
 /// The most changes kept per resource. A watcher further behind must list again.
@@ -30,6 +31,16 @@ pub(crate) struct WatchCache {
     history: RwLock<History>,
     /// The revision up to which the history is complete; watchers wait on it.
     complete: watch::Sender<Revision>,
+    /// The task that appends. It holds the store open, so it must not outlive the cache.
+    follower: OnceLock<AbortHandle>,
+}
+
+impl Drop for WatchCache {
+    fn drop(&mut self) {
+        if let Some(follower) = self.follower.get() {
+            follower.abort();
+        }
+    }
 }
 
 struct History {
@@ -81,9 +92,12 @@ impl WatchCache {
                 closed: false,
             }),
             complete: watch::Sender::new(since),
+            follower: OnceLock::new(),
         });
-        let store = store.clone();
-        tokio::spawn(follow(Arc::downgrade(&cache), store, prefix.to_owned(), feed));
+        let following = follow(Arc::downgrade(&cache), store.clone(), prefix.to_owned(), feed);
+        cache
+            .follower
+            .get_or_init(|| tokio::spawn(following).abort_handle());
         Ok(cache)
     }
 
@@ -197,6 +211,7 @@ async fn follow(cache: Weak<WatchCache>, store: Store, prefix: String, mut feed:
 #[cfg(test)]
 mod tests {
     use super::*;
+    use watchkeeper_storage::StoreOptions;
 
     fn cache(since: u64, complete: u64) -> WatchCache {
         WatchCache {
@@ -206,6 +221,7 @@ mod tests {
                 closed: false,
             }),
             complete: watch::Sender::new(Revision::new(complete)),
+            follower: OnceLock::new(),
         }
     }
 
@@ -239,6 +255,19 @@ mod tests {
         cache.complete.send_replace(Revision::new(4));
         assert_eq!(after(&cache, 4), Ok((vec![7], 7)));
         assert_eq!(after(&cache, 7), Ok((vec![], 7)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_history_that_nobody_holds_lets_go_of_the_store() {
+        let store = Store::memory(StoreOptions::default());
+        let mut feed = store.watch("", store.current_revision()).unwrap();
+        let cache = WatchCache::start(&store, "/").unwrap();
+        // Lets the follower begin to wait.
+        tokio::task::yield_now().await;
+        drop((cache, store));
+        let hour = std::time::Duration::from_secs(3600);
+        let ended = tokio::time::timeout(hour, feed.next()).await;
+        assert_eq!(ended.map(|batch| batch.unwrap_err()), Ok(ReadError::Closed));
     }
 
     #[test]

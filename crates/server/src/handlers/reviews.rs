@@ -32,6 +32,9 @@ pub(super) async fn review(call: &Call, route: &ResourceRoute, bytes: &Bytes) ->
     let mut review = read_kind(call, bytes, &format!("{package}/v1.{}", resource.kind))?;
     let namespace = route.namespace.as_deref().unwrap_or_default();
     let registry = &call.server.registry;
+    if review.is_object() && !review["metadata"].is_object() {
+        review["metadata"] = json!({});
+    }
     let status = match &*resource.plural {
         "selfsubjectreviews" => {
             review = json!({});
@@ -59,9 +62,6 @@ pub(super) async fn review(call: &Call, route: &ResourceRoute, bytes: &Bytes) ->
         &*resource.plural,
         "selfsubjectreviews" | "selfsubjectrulesreviews"
     ) {
-        if !review["metadata"].is_object() {
-            review["metadata"] = json!({});
-        }
         registry.record_unstored(resource, &mut review, &manager(call, None));
     }
     review["status"] = status;

@@ -97,3 +97,15 @@ async fn a_right_to_one_object_lists_no_others() {
     }
     cluster.server.shutdown().await;
 }
+
+#[tokio::test]
+async fn a_review_with_odd_metadata_is_answered() {
+    let mut cluster = Cluster::start(json!([])).await;
+    let review = json!({
+        "metadata": "odd",
+        "spec": {"user": "bob", "resourceAttributes": {"namespace": "default", "verb": "get", "resource": "pods"}},
+    });
+    let path = "/apis/authorization.k8s.io/v1/namespaces/default/localsubjectaccessreviews";
+    cluster.create(path, &review).await;
+    cluster.server.shutdown().await;
+}
