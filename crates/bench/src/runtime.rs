@@ -39,7 +39,10 @@ struct Scenario {
     measures: &'static [Measure],
 }
 
-const SCENARIOS: [Scenario; 5] = [
+/// What is said about the way of a write.
+const LATENCY: &[Measure] = &[("p50", "ms"), ("p99", "ms"), ("write answered, p50", "ms")];
+
+const SCENARIOS: [Scenario; 6] = [
     Scenario {
         name: "sync",
         then: None,
@@ -51,9 +54,14 @@ const SCENARIOS: [Scenario; 5] = [
         measures: &[("events/s of CPU", "k"), ("wall", "s")],
     },
     Scenario {
-        name: "latency",
+        name: latency::OF_A_POD,
         then: None,
-        measures: &[("p50", "ms"), ("p99", "ms"), ("write answered, p50", "ms")],
+        measures: LATENCY,
+    },
+    Scenario {
+        name: latency::OF_A_CONFIG_MAP,
+        then: None,
+        measures: LATENCY,
     },
     Scenario {
         name: "relist, 0 % changed",

@@ -1,20 +1,24 @@
 //! kube's watcher and reflector, and whoever consumes their stream, in a process of their own.
 
+use std::fmt::Debug;
 use std::path::Path;
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail, ensure};
-use futures_util::{FutureExt, Stream, StreamExt};
-use k8s_openapi::api::core::v1::Pod;
+use futures_util::stream::BoxStream;
+use futures_util::{FutureExt, StreamExt};
+use k8s_openapi::NamespaceResourceScope;
+use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kube::api::{Patch, PatchParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::runtime::watcher::Event;
 use kube::runtime::{WatchStreamExt, reflector, watcher};
-use kube::{Api, Client, Config, ResourceExt};
+use kube::{Api, Client, Config, Resource, ResourceExt};
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::child::{PATIENCE, cpu_time, forget_peak, hear, peak_megabytes, report, resident_megabytes, say};
-use super::latency::{self, LATENCY_POD};
+use super::latency::{self, LATENCY_OBJECT};
 
 pub(crate) async fn run(scenario: &str, kubeconfig: &Path, pods: usize, streaming: bool) -> Result<()> {
     let began = Instant::now();
@@ -23,11 +27,14 @@ pub(crate) async fn run(scenario: &str, kubeconfig: &Path, pods: usize, streamin
         true => watcher::Config::default().streaming_lists(),
         false => watcher::Config::default(),
     };
-    let (store, writer) = reflector::store();
-    let events = watcher(Api::<Pod>::all(client.clone()), config).default_backoff();
-    let mut events = std::pin::pin!(reflector(writer, events));
+    if scenario == latency::OF_A_CONFIG_MAP {
+        let (_, mut events) = reflect::<ConfigMap>(client.clone(), config);
+        listed(&mut events).await?;
+        return writes(client, events).await;
+    }
+    let (store, mut events) = reflect::<Pod>(client.clone(), config);
     listed(&mut events).await?;
-    ensure!(store.len() > pods, "{} objects", store.len());
+    ensure!(store.len() == pods + 1, "{} objects", store.len());
     match scenario {
         "sync" => report(&[
             began.elapsed().as_secs_f64(),
@@ -35,11 +42,24 @@ pub(crate) async fn run(scenario: &str, kubeconfig: &Path, pods: usize, streamin
             peak_megabytes()?,
         ]),
         "events" => changes(&mut events, pods).await?,
-        "latency" => writes(client, events).await?,
+        latency::OF_A_POD => writes(client, events).await?,
         _ if scenario.starts_with("relist") => relist(&mut events).await?,
         _ => bail!("no such scenario: {scenario}"),
     }
     Ok(())
+}
+
+/// What kube watches: built-in kinds.
+trait Watched: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static {}
+
+impl<K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static> Watched for K {}
+
+type Events<K> = BoxStream<'static, watcher::Result<Event<K>>>;
+
+fn reflect<K: Watched>(client: Client, config: watcher::Config) -> (reflector::Store<K>, Events<K>) {
+    let (store, writer) = reflector::store();
+    let events = watcher(Api::<K>::all(client), config).default_backoff();
+    (store, reflector(writer, events).boxed())
 }
 
 async fn connect(kubeconfig: &Path) -> Result<Client> {
@@ -49,7 +69,7 @@ async fn connect(kubeconfig: &Path) -> Result<Client> {
 }
 
 /// Waits for the end of a list. Failures on the way are kube's to deal with.
-async fn listed(events: &mut (impl Stream<Item = watcher::Result<Event<Pod>>> + Unpin)) -> Result<()> {
+async fn listed<K>(events: &mut Events<K>) -> Result<()> {
     loop {
         if let Ok(Event::InitDone) = events.next().await.context("the stream has ended")? {
             return Ok(());
@@ -57,10 +77,7 @@ async fn listed(events: &mut (impl Stream<Item = watcher::Result<Event<Pod>>> + 
     }
 }
 
-async fn changes(
-    events: &mut (impl Stream<Item = watcher::Result<Event<Pod>>> + Unpin),
-    expected: usize,
-) -> Result<()> {
+async fn changes(events: &mut Events<Pod>, expected: usize) -> Result<()> {
     let (began, cpu) = (Instant::now(), cpu_time());
     say("synced");
     let mut seen = 0;
@@ -77,29 +94,29 @@ async fn changes(
     Ok(())
 }
 
-async fn writes(
-    client: Client,
-    events: impl Stream<Item = watcher::Result<Event<Pod>>> + Send + Unpin,
-) -> Result<()> {
-    let (namespace, name) = LATENCY_POD;
-    let pod = Api::<Pod>::namespaced(client, namespace);
+async fn writes<K>(client: Client, events: Events<K>) -> Result<()>
+where
+    K: Watched + Resource<Scope = NamespaceResourceScope>,
+{
+    let (namespace, name) = LATENCY_OBJECT;
+    let object = Api::<K>::namespaced(client, namespace);
     let write = |patch: Value| {
-        let pod = pod.clone();
+        let object = object.clone();
         async move {
-            pod.patch(name, &PatchParams::default(), &Patch::Merge(patch))
-                .await?;
+            let params = PatchParams::default();
+            object.patch(name, &params, &Patch::Merge(patch)).await?;
             Ok(())
         }
         .boxed()
     };
     let marks = events.map(|event| match event? {
-        Event::Apply(mut pod) => Ok(pod.annotations_mut().remove(latency::MARK)),
+        Event::Apply(mut object) => Ok(object.annotations_mut().remove(latency::MARK)),
         _ => Ok(None),
     });
     latency::measure(write, marks).await
 }
 
-async fn relist(events: &mut (impl Stream<Item = watcher::Result<Event<Pod>>> + Unpin)) -> Result<()> {
+async fn relist(events: &mut Events<Pod>) -> Result<()> {
     forget_peak()?;
     let (before, cpu) = (resident_megabytes()?, cpu_time());
     say("synced");

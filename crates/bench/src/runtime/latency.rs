@@ -12,8 +12,14 @@ use serde_json::{Value, json};
 
 use super::child::report;
 
-/// The pod that is written to: namespace and name.
-pub(crate) const LATENCY_POD: (&str, &str) = ("bench", "latency");
+/// The scenario of a realistic pod: most of its time is the server's, which takes such an object apart.
+pub(crate) const OF_A_POD: &str = "latency, a pod";
+
+/// The scenario of a small object: most of its time is spent on the way.
+pub(crate) const OF_A_CONFIG_MAP: &str = "latency, a config map";
+
+/// What is written to: namespace and name.
+pub(crate) const LATENCY_OBJECT: (&str, &str) = ("bench", "latency");
 
 /// The annotation by which the event of a write is known.
 pub(crate) const MARK: &str = "write";

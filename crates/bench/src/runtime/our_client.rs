@@ -14,19 +14,23 @@ use watchkeeper_runtime::api_source::ApiSource;
 use watchkeeper_runtime::informer::{Informer, Notice, Subscription};
 
 use super::child::{PATIENCE, cpu_time, forget_peak, hear, peak_megabytes, report, resident_megabytes, say};
-use super::latency::{self, LATENCY_POD};
+use super::latency::{self, LATENCY_OBJECT};
 use crate::client::{connect, core};
 
 pub(crate) async fn run(scenario: &str, kubeconfig: &Path, pods: usize) -> Result<()> {
     let began = Instant::now();
-    let api = connect(kubeconfig)?.dynamic(core("pods")?);
+    let (plural, expected) = match scenario {
+        latency::OF_A_CONFIG_MAP => ("configmaps", 1),
+        _ => ("pods", pods + 1),
+    };
+    let api = connect(kubeconfig)?.dynamic(core(plural)?);
     let informer = Informer::start(Arc::new(ApiSource::new(api.clone())), Default::default());
     let mut changes = informer.subscribe(Default::default());
     let mut told = 0;
     while changes.next().await.context("the informer has ended")? != Notice::Synced {
         told += 1;
     }
-    ensure!(told > pods, "{told} objects");
+    ensure!(told == expected, "{told} objects");
     match scenario {
         "sync" => report(&[
             began.elapsed().as_secs_f64(),
@@ -34,7 +38,7 @@ pub(crate) async fn run(scenario: &str, kubeconfig: &Path, pods: usize) -> Resul
             peak_megabytes()?,
         ]),
         "events" => events(&mut changes, pods).await?,
-        "latency" => writes(api, changes).await?,
+        latency::OF_A_POD | latency::OF_A_CONFIG_MAP => writes(api, changes).await?,
         _ if scenario.starts_with("relist") => relist(&informer, changes).await?,
         _ => bail!("no such scenario: {scenario}"),
     }
@@ -58,13 +62,13 @@ async fn events(changes: &mut Subscription, expected: usize) -> Result<()> {
 
 /// The informer's connection carries the writes as well, as in a program.
 async fn writes(api: DynamicApi, changes: Subscription) -> Result<()> {
-    let (namespace, name) = LATENCY_POD;
-    let pod = api.namespace(namespace);
+    let (namespace, name) = LATENCY_OBJECT;
+    let object = api.namespace(namespace);
     let write = |patch: Value| {
-        let pod = pod.clone();
+        let object = object.clone();
         async move {
-            pod.patch(name, PatchKind::Merge, &patch, &PatchOptions::default())
-                .await?;
+            let options = PatchOptions::default();
+            object.patch(name, PatchKind::Merge, &patch, &options).await?;
             Ok(())
         }
         .boxed()

@@ -12,7 +12,7 @@ use watchkeeper_wire::protobuf::{Envelope, encode_message};
 use watchkeeper_wire::schema::Schema;
 
 use super::child::{hear, say};
-use super::latency::LATENCY_POD;
+use super::latency::LATENCY_OBJECT;
 use crate::pods;
 
 /// Writes under way at once, so that the server is never idle.
@@ -60,18 +60,23 @@ impl Pods {
         for value in pods::values(count) {
             let mut value = value?;
             remove_version(&mut value);
-            let (key, bytes) = (key(&value)?, encode(&value)?);
+            let (key, bytes) = (key(&value)?, encode("Pod", &value)?);
             let revision = store.create(&key, bytes.into(), None).await?;
             pods.push(Pod { key, value, revision });
         }
-        let mut latency = pods::values(1).next().context("one pod")??;
-        remove_version(&mut latency);
-        let (namespace, name) = LATENCY_POD;
-        latency["metadata"]["namespace"] = json!(namespace);
-        latency["metadata"]["name"] = json!(name);
-        store
-            .create(&key(&latency)?, encode(&latency)?.into(), None)
-            .await?;
+        let (namespace, name) = LATENCY_OBJECT;
+        let mut pod = pods::values(1).next().context("one pod")??;
+        remove_version(&mut pod);
+        pod["metadata"]["namespace"] = json!(namespace);
+        pod["metadata"]["name"] = json!(name);
+        let config_map = json!({
+            "metadata": {"namespace": namespace, "name": name, "uid": "5eed"},
+            "data": {"colour": "blue"},
+        });
+        for (plural, kind, value) in [("pods", "Pod", pod), ("configmaps", "ConfigMap", config_map)] {
+            let key = format!("/registry/{plural}/{namespace}/{name}");
+            store.create(&key, encode(kind, &value)?.into(), None).await?;
+        }
         Ok(Self { store, pods, turn: 0 })
     }
 
@@ -82,7 +87,7 @@ impl Pods {
         let mut encoded = Vec::with_capacity(count);
         for pod in self.pods.iter_mut().take(count) {
             pod.value["metadata"]["annotations"]["turn"] = turn.clone();
-            encoded.push(encode(&pod.value)?);
+            encoded.push(encode("Pod", &pod.value)?);
         }
         let store = &self.store;
         stream::iter(self.pods.iter_mut().zip(encoded).map(Ok))
@@ -119,10 +124,12 @@ fn key(value: &Value) -> Result<String> {
     Ok(format!("/registry/pods/{}/{}", text("namespace")?, text("name")?))
 }
 
-fn encode(value: &Value) -> Result<Vec<u8>> {
-    let schema = Schema::builtin();
-    let pod = schema.kind("v1", "Pod").context("no schema for pods")?;
-    let (api_version, kind, raw) = ("v1", "Pod", &encode_message(schema, pod, value)?[..]);
+fn encode(kind: &str, value: &Value) -> Result<Vec<u8>> {
+    let (schema, api_version) = (Schema::builtin(), "v1");
+    let id = schema
+        .kind(api_version, kind)
+        .context("a kind without a schema")?;
+    let raw = &encode_message(schema, id, value)?[..];
     let mut bytes = Vec::with_capacity(raw.len() + 64);
     Envelope {
         api_version,
