@@ -3,8 +3,7 @@
 use std::sync::Arc;
 
 use clap::Args;
-use watchkeeper_client::config::Credentials;
-use watchkeeper_client::{Client, ClientOptions, Config, InProcess, Secret};
+use watchkeeper_client::{Client, ClientOptions};
 use watchkeeper_server::{Builder, Handle, Server, StartError};
 use watchkeeper_simulator::{Simulator, SimulatorOptions};
 
@@ -56,15 +55,13 @@ impl LocalCluster {
         session: &Session,
     ) -> Result<Self, Failure> {
         let server = builder.start().await.map_err(not_started)?;
-        let client = client(
-            &server,
-            ClientOptions {
-                rate_limit: None,
-                // Nobody typed these requests: what the server thinks of them is for the log.
-                warnings: Arc::new(|warning| tracing::debug!("{}", warning.text)),
-                ..client_options(verbosity, session.err.clone())
-            },
-        )?;
+        let client_options = ClientOptions {
+            rate_limit: None,
+            // Nobody typed these requests: what the server thinks of them is for the log.
+            warnings: Arc::new(|warning| tracing::debug!("{}", warning.text)),
+            ..client_options(verbosity, session.err.clone())
+        };
+        let client = watchkeeper_testing::client_of(&server, client_options)?;
         let simulator = options.simulates().then(|| {
             let options = SimulatorOptions {
                 nodes: options.nodes,
@@ -97,16 +94,4 @@ fn not_started(error: StartError) -> Failure {
         _ => "",
     };
     Failure::text(format!("{:#}{hint}", anyhow::Error::from(error)))
-}
-
-/// A client of a server in this process, as its administrator.
-fn client(server: &Handle, options: ClientOptions) -> Result<Client, Failure> {
-    let connector = server.connector();
-    let connect = InProcess::new(move || {
-        let connector = connector.clone();
-        async move { connector.connect().await }
-    });
-    let mut config = Config::new(http::Uri::from_static("http://localhost"));
-    config.credentials = Credentials::Token(Secret::new(server.admin_token().reveal()));
-    Ok(Client::in_process_as(connect, &config, options)?)
 }

@@ -118,7 +118,8 @@ fn with_many_config_maps() -> Harbour {
         .resource
         .clone();
     harbour.wait(async {
-        let client = watchkeeper_testing::client_of(&harbour.server).unwrap();
+        let client =
+            watchkeeper_testing::client_of(&harbour.server, watchkeeper_testing::unlimited()).unwrap();
         let maps = client.dynamic(maps).namespace("default");
         for number in 0..MANY {
             let name = format!("map-{number:03}");

@@ -1,5 +1,6 @@
 //! How many watch events a second go through watcher, store and one subscriber on one core, the objects cut out of
-//! JSON or taken as they are: `cargo run --release --example watch_events`.
+//! JSON or taken as they are: `cargo run --release --example watch_events`. An argument says how many, for those who
+//! count instructions.
 #![allow(clippy::print_stdout)]
 
 use std::sync::{Arc, OnceLock};
@@ -17,6 +18,7 @@ const EVENTS: usize = 500_000;
 /// A server whose watch is always ready with the next event.
 struct Endless {
     parse: bool,
+    events: usize,
     /// When the events were ready.
     started: Arc<OnceLock<Instant>>,
 }
@@ -34,7 +36,7 @@ impl Source for Endless {
     }
 
     fn watch(&self, _: WatchRequest) -> Opening<Object> {
-        let texts: Vec<String> = (0..EVENTS)
+        let texts: Vec<String> = (0..self.events)
             .map(|turn| json(turn.wrapping_mul(7_919) % OBJECTS, OBJECTS + 1 + turn))
             .collect();
         let parsed: Vec<Object> = match self.parse {
@@ -43,7 +45,7 @@ impl Source for Endless {
         };
         let parse = self.parse;
         let _ = self.started.set(Instant::now());
-        let events = (0..EVENTS).map(move |turn| {
+        let events = (0..self.events).map(move |turn| {
             Input::Applied(if parse {
                 object(&texts[turn])
             } else {
@@ -70,10 +72,14 @@ fn object(json: &str) -> Object {
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() {
+    let events = std::env::args()
+        .nth(1)
+        .map_or(EVENTS, |count| count.parse().expect("a number"));
     for (what, parse) in [("objects as they are", false), ("objects cut out of JSON", true)] {
         let started = Arc::new(OnceLock::new());
         let source = Endless {
             parse,
+            events,
             started: started.clone(),
         };
         let config = Config {
@@ -87,13 +93,13 @@ async fn main() {
         let informer = Informer::start(Arc::new(source), options);
         let mut changes = informer.subscribe(Default::default());
         while changes.next().await != Some(Notice::Synced) {}
-        let last = ResourceVersion::from((OBJECTS + EVENTS) as u64);
+        let last = ResourceVersion::from((OBJECTS + events) as u64);
         let mut told = 0_u64;
         while informer.store().snapshot().version() != &last || changes.backlog() > 0 {
             changes.next().await;
             told += 1;
         }
-        let per_second = EVENTS as f64 / started.get().expect("it watches").elapsed().as_secs_f64();
+        let per_second = events as f64 / started.get().expect("it watches").elapsed().as_secs_f64();
         let coalesced = changes.coalesced();
         println!(
             "{what}: {:.0} k events/s, {told} told, {coalesced} coalesced",

@@ -2,6 +2,29 @@
 //!
 //! One informer runs per resource, set of namespaces, selectors and form, however many ask for it. It is counted by
 //! its users, ends with the last of them, and is started anew for the next. Nothing is started that nobody asked for.
+//!
+//! ```
+//! # use std::time::Duration;
+//! use watchkeeper_runtime::factory::{Factory, Selection};
+//! # use watchkeeper_testing::TestCluster;
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let cluster = TestCluster::start().await?;
+//! # let secrets = watchkeeper_wire::schema::resources::by_plural("", "v1", "secrets").unwrap();
+//! # let secrets = secrets.resource.clone();
+//! let factory = Factory::new(cluster.client().clone(), Default::default());
+//! let in_default = Selection {
+//!     namespaces: vec!["default".into()],
+//!     metadata_only: true,
+//!     ..Selection::all(secrets)
+//! };
+//! let (one, other) = (factory.informer(in_default.clone()), factory.informer(in_default));
+//! factory.synced(Duration::from_secs(10)).await?;
+//! assert_eq!(one.store().snapshot().generation(), other.store().snapshot().generation());
+//! factory.stop().await;
+//! # Ok(())
+//! # }
+//! ```
 
 use std::collections::HashMap;
 use std::fmt;

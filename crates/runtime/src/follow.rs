@@ -4,6 +4,34 @@
 //! next event says that the last one was handled: only then does the position move. After a restart the stream goes
 //! on where handling stopped, deletes included; an event may be seen again after a crash, none is missed. A position
 //! that is too old is told as a failure (`too old resource version: 1000 (1080816)`), and a fresh list follows.
+//!
+//! ```
+//! # use std::sync::Arc;
+//! # use watchkeeper_runtime::{api_source::ApiSource, position::PositionFile};
+//! use watchkeeper_runtime::follow::Follow;
+//! use watchkeeper_runtime::watcher::Event;
+//! # use watchkeeper_testing::TestCluster;
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let cluster = TestCluster::start().await?;
+//! # let directory = tempfile::tempdir()?;
+//! # let file = directory.path().join("position.json");
+//! # let maps = watchkeeper_wire::schema::resources::by_plural("", "v1", "configmaps").unwrap();
+//! # let api = cluster.client().dynamic(maps.resource.clone()).namespace("default");
+//! # let source = Arc::new(ApiSource::new(api));
+//! let mut follow = Follow::with_position(PositionFile::open(&file)?);
+//! follow.add("configmaps", source.clone(), Default::default());
+//! while !matches!(follow.next().await?.expect("it goes on").what?, Event::InitDone(_)) {}
+//! follow.finish()?; // the list was handled
+//!
+//! cluster.load("{apiVersion: v1, kind: ConfigMap, metadata: {name: settings}}").await?;
+//! let mut follow = Follow::with_position(PositionFile::open(&file)?);
+//! follow.add("configmaps", source, Default::default());
+//! let next = follow.next().await?.expect("it goes on").what?;
+//! assert!(matches!(next, Event::Apply(object) if object.name() == "settings"), "and not a list");
+//! # Ok(())
+//! # }
+//! ```
 
 use std::sync::Arc;
 use std::task::{Context, Poll};

@@ -14,6 +14,31 @@
 //!   changes, with nothing missed or told twice in between.
 //! - [`Informer::health`] says how it is doing and, if it fails, why.
 //! - It runs as long as somebody holds an [`Informer`] or a [`Subscription`] of it, and ends with the last.
+//!
+//! ```
+//! # use std::{sync::Arc, time::Duration};
+//! # use watchkeeper_runtime::api_source::ApiSource;
+//! use watchkeeper_runtime::delta::Delta;
+//! use watchkeeper_runtime::informer::{Informer, Notice};
+//! # use watchkeeper_testing::TestCluster;
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let cluster = TestCluster::start().await?;
+//! # let maps = watchkeeper_wire::schema::resources::by_plural("", "v1", "configmaps").unwrap();
+//! # let api = cluster.client().dynamic(maps.resource.clone()).namespace("default");
+//! let informer = Informer::start(Arc::new(ApiSource::new(api)), Default::default());
+//! informer.synced(Duration::from_secs(10)).await?; // or why not
+//!
+//! let mut changes = informer.subscribe(Default::default());
+//! assert_eq!(changes.next().await, Some(Notice::Synced), "nothing was there");
+//! cluster.load("{apiVersion: v1, kind: ConfigMap, metadata: {name: settings}}").await?;
+//! let Some(Notice::Change(Delta::Added { object, .. })) = changes.next().await else {
+//!     panic!("it was added");
+//! };
+//! assert_eq!(informer.store().get(&object.key()), Some(object), "the store was first");
+//! # Ok(())
+//! # }
+//! ```
 
 mod handler;
 mod mailbox;
@@ -50,10 +75,15 @@ pub(crate) struct WeakInformer {
 }
 
 impl WeakInformer {
+    /// The informer, if somebody holds it.
+    pub(crate) fn held(&self) -> Option<Informer> {
+        self.inner.upgrade().map(|inner| Informer { inner })
+    }
+
     /// The informer, if it still runs.
     pub(crate) fn upgrade(&self) -> Option<Informer> {
-        let informer = self.inner.upgrade().map(|inner| Informer { inner })?;
-        (informer.health().phase != HealthPhase::Stopped).then_some(informer)
+        let running = |informer: &Informer| informer.health().phase != HealthPhase::Stopped;
+        self.held().filter(running)
     }
 
     pub(crate) fn is_running(&self) -> bool {
@@ -70,6 +100,15 @@ pub struct InformerOptions {
     pub transform: Option<Transform>,
     /// Indexes to begin with; more can be added later.
     pub indexes: Vec<(String, IndexFn)>,
+}
+
+/// What waits for the subscribers of an informer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Backlog {
+    /// How many subscribers there are.
+    pub subscribers: usize,
+    /// How many changes wait for the slowest of them.
+    pub longest: usize,
 }
 
 /// What subscribers share with the informer they keep running.
@@ -199,11 +238,14 @@ impl Informer {
         }
     }
 
-    /// How many subscribers there are, and how many changes wait for the slowest of them.
-    pub fn backlog(&self) -> (usize, usize) {
+    /// Who is told, and how far they are behind.
+    pub fn backlog(&self) -> Backlog {
         let open = self.inner.posts.open.lock();
-        let longest = open.iter().map(|post| post.mailbox.lock().len()).max();
-        (open.len(), longest.unwrap_or(0))
+        let waiting = open.iter().map(|post| post.mailbox.lock().len());
+        Backlog {
+            subscribers: open.len(),
+            longest: waiting.max().unwrap_or(0),
+        }
     }
 
     /// Ends the watch and waits until it has ended. Subscribers are told what waits for them, then their end.

@@ -3,6 +3,21 @@
 //! Counting costs one atomic operation; nothing is allocated after a queue or an informer was named. There is no
 //! global registry: who wants metrics makes a [`Metrics`], hands it on, and mounts [`Metrics::render`] where
 //! Prometheus looks. What others count, such as the requests of a client, is added with [`Metrics::add`].
+//!
+//! ```
+//! use watchkeeper_runtime::metrics::Metrics;
+//! use watchkeeper_runtime::queue::{AddOptions, Queue, QueueOptions};
+//!
+//! let metrics = Metrics::new();
+//! let pods = metrics.queue("pods");
+//! let queue = Queue::new(QueueOptions { observer: Some(pods.clone()), ..Default::default() });
+//! pods.watch({
+//!     let queue = queue.clone();
+//!     move || queue.stats()
+//! });
+//! queue.add("default/web", AddOptions::default());
+//! assert!(metrics.render().contains("workqueue_depth{name=\"pods\"} 1"));
+//! ```
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,7 +26,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use watchkeeper_meta::{Bounds, Collect, Histogram, MetricKind, MetricsText};
 
-use crate::informer::Informer;
+use crate::informer::{Informer, WeakInformer};
 use crate::queue::{QueueObserver, QueueStats};
 
 /// The content type of [`Metrics::render`].
@@ -37,7 +52,7 @@ const DURATIONS: Bounds = &[
 #[derive(Clone, Default)]
 pub struct Metrics {
     queues: Arc<Mutex<Vec<Arc<QueueMetrics>>>>,
-    informers: Arc<Mutex<Vec<(String, Informer)>>>,
+    informers: Arc<Mutex<Vec<(String, WeakInformer)>>>,
     others: Arc<Mutex<Vec<Arc<dyn Collect>>>>,
 }
 
@@ -72,9 +87,11 @@ impl Metrics {
         queue
     }
 
-    /// Shows an informer under a name, and keeps it running.
-    pub fn informer(&self, name: impl Into<String>, informer: Informer) {
-        self.informers.lock().push((name.into(), informer));
+    /// Shows an informer under a name for as long as others hold it: to be looked at keeps nobody running.
+    pub fn informer(&self, name: impl Into<String>, informer: &Informer) {
+        let mut informers = self.informers.lock();
+        informers.retain(|(_, informer)| informer.held().is_some());
+        informers.push((name.into(), informer.downgrade()));
     }
 
     /// Shows what somebody else counts, too.
@@ -147,7 +164,10 @@ impl Metrics {
     }
 
     fn collect_informers(&self, text: &mut MetricsText) {
-        let informers = self.informers.lock().clone();
+        let informers = self.informers.lock().clone().into_iter();
+        let informers: Vec<(String, Informer)> = informers
+            .filter_map(|(name, informer)| Some((name, informer.held()?)))
+            .collect();
         let mut gauge = |name: &str, help: &str, value: &dyn Fn(&Informer) -> f64| {
             text.family(name, help, MetricKind::Gauge);
             for (label, informer) in &informers {
@@ -157,7 +177,7 @@ impl Metrics {
         gauge(
             "informer_queued_items",
             "Changes that wait for the slowest subscriber",
-            &|informer| informer.backlog().1 as f64,
+            &|informer| informer.backlog().longest as f64,
         );
         gauge(
             "informer_store_resource_version",

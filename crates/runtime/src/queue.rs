@@ -104,6 +104,8 @@ pub struct Work<K: Hash + Eq + Clone> {
     key: K,
     slot: u32,
     priority: i32,
+    /// Whether the key's failures are forgotten at the end.
+    succeeded: bool,
 }
 
 struct Shared<K> {
@@ -296,6 +298,7 @@ impl<K: Hash + Eq + Clone> Queue<K> {
             key: handed.key,
             slot: handed.slot,
             priority: handed.priority,
+            succeeded: false,
         }
     }
 }
@@ -317,8 +320,8 @@ impl<K: Hash + Eq + Clone> Work<K> {
     }
 
     /// The work has succeeded: the key's failures are forgotten.
-    pub fn succeed(self) {
-        self.shared.state.lock().limiter.forget(&self.key);
+    pub fn succeed(mut self) {
+        self.succeeded = true;
     }
 
     /// The work has failed: the key comes back after a delay that grows with each failure, and is returned.
@@ -346,6 +349,9 @@ impl<K: Hash + Eq + Clone> Drop for Work<K> {
         let now = self.shared.timestamp();
         let mut state = self.shared.state.lock();
         let (added, began) = state.schedule.done(self.slot, now);
+        if self.succeeded {
+            state.limiter.forget(&self.key);
+        }
         let wake = state.idle > 0;
         let finished = state.schedule.is_finished();
         let drained = state.schedule.is_drained();

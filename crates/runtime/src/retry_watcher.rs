@@ -6,6 +6,28 @@
 //!
 //! The rules are client-go's but for one: a version that has expired ends it in every form. There, the same answer
 //! as an HTTP status is retried for ever.
+//!
+//! ```
+//! # use std::sync::Arc;
+//! # use watchkeeper_meta::ListOptions;
+//! # use watchkeeper_runtime::api_source::ApiSource;
+//! use watchkeeper_runtime::retry_watcher::{Change, RetryWatcher};
+//! # use watchkeeper_testing::TestCluster;
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let cluster = TestCluster::start().await?;
+//! # let maps = watchkeeper_wire::schema::resources::by_plural("", "v1", "configmaps").unwrap();
+//! # let api = cluster.client().dynamic(maps.resource.clone()).namespace("default");
+//! let listed = api.list(&ListOptions::default()).await?;
+//! let mut watcher = RetryWatcher::new(Arc::new(ApiSource::new(api)), listed.head.resource_version)?;
+//! cluster.load("{apiVersion: v1, kind: ConfigMap, metadata: {name: settings}}").await?;
+//! let Some(Change::Applied(object)) = watcher.next().await.transpose()? else {
+//!     panic!("it was added");
+//! };
+//! assert_eq!(object.version(), *watcher.version(), "where the next watch would begin");
+//! # Ok(())
+//! # }
+//! ```
 
 use std::cmp::Ordering;
 use std::sync::Arc;

@@ -11,6 +11,33 @@
 //! Objects lie in numbered places; the order of keys, the table of keys and the indexes speak of them by number. All of
 //! them are trees or arrays in chunks that are copied when changed. An update copies the way to one place and touches
 //! nothing else. `cargo run --release --example store_reads` shows the store beside a hash map behind a lock.
+//!
+//! ```
+//! # use std::sync::Arc;
+//! # use watchkeeper_wire::{Object, ObjectOptions};
+//! use watchkeeper_runtime::store;
+//! use watchkeeper_runtime::watcher::Event;
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let (store, mut writer) = store::new(); // an informer has both and feeds the writer by itself
+//! store.add_index("node", Arc::new(|pod: &Object| pod.label("node").into_iter().map(Into::into).collect()))?;
+//! let pod = |node: &str| {
+//!     let text = format!(r#"{{"metadata":{{"namespace":"a","name":"x","labels":{{"node":"{node}"}}}}}}"#);
+//!     Object::from_json(text.as_bytes(), &ObjectOptions::default())
+//! };
+//! let mut deltas = Vec::new();
+//! writer.apply(0, Event::Apply(pod("one")?), &mut deltas);
+//! writer.publish();
+//!
+//! let before = store.snapshot();
+//! writer.apply(0, Event::Delete(pod("one")?), &mut deltas);
+//! writer.publish();
+//! assert_eq!(before.by_index("node", "one")?.count(), 1, "a snapshot stays as it was");
+//! assert_eq!(store.get_by_key("a/x")?, None);
+//! assert_eq!(deltas.len(), 2, "added and deleted");
+//! # Ok(())
+//! # }
+//! ```
 
 mod chunks;
 mod index;

@@ -2,6 +2,27 @@
 //!
 //! In flows an informer, a key and a condition; out flows the object that satisfies it, or why it did not in time.
 //! The informer heals what breaks, so a lost connection does not end a wait.
+//!
+//! ```
+//! # use std::{sync::Arc, time::Duration};
+//! # use watchkeeper_meta::ObjectKey;
+//! # use watchkeeper_runtime::{api_source::ApiSource, informer::Informer};
+//! use watchkeeper_runtime::wait::{Condition, wait_for};
+//! # use watchkeeper_testing::TestCluster;
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let cluster = TestCluster::start().await?;
+//! # let maps = watchkeeper_wire::schema::resources::by_plural("", "v1", "configmaps").unwrap();
+//! # let api = cluster.client().dynamic(maps.resource.clone()).namespace("default");
+//! # let informer = Informer::start(Arc::new(ApiSource::new(api)), Default::default());
+//! cluster.load("{apiVersion: v1, kind: ConfigMap, metadata: {name: paint}, data: {colour: blue}}").await?;
+//! let blue = Condition::field("/data/colour", "blue").or(Condition::exists().not());
+//! let paint = ObjectKey::new("default", "paint");
+//! let found = wait_for(&informer, &paint, &blue, Duration::from_secs(10)).await?;
+//! assert_eq!(found.expect("it is there").name(), "paint");
+//! # Ok(())
+//! # }
+//! ```
 
 use std::time::Duration;
 

@@ -5,6 +5,22 @@
 //! `add_after` in place, `shut_down_with_drain` waits for items being processed but not for items queued. New code
 //! is better off with [`crate::queue::Queue`], whose guard cannot be forgotten and whose drain means empty.
 //!
+//! ```
+//! # #[tokio::main(flavor = "current_thread")] async fn main() {
+//! use watchkeeper_runtime::workqueue::WorkQueue;
+//!
+//! let queue = WorkQueue::new();
+//! queue.add("default/web");
+//! queue.add("default/web");
+//! let (Some(item), _shutdown) = queue.get().await else { return };
+//! queue.add_rate_limited(item); // 5 ms later, once it is done
+//! queue.done(&item);
+//! assert_eq!((queue.num_requeues(&item), queue.len()), (1, 0));
+//! queue.shut_down();
+//! assert_eq!(queue.get().await, (None, true));
+//! # }
+//! ```
+//!
 //! What is left out on purpose:
 //! - `add_after` never blocks. client-go's blocks when a channel of 1000 is full; there is no channel here.
 //! - A delayed item appears when it is due. client-go's may be up to 10 s late, when its loop misses a wake-up.

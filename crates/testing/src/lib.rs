@@ -96,7 +96,7 @@ impl TestCluster {
     /// Starts a server with more.
     pub async fn start_with(options: TestOptions) -> Result<Self, TestClusterError> {
         let server = Server::builder().in_memory().start().await?;
-        let client = client_of(&server)?;
+        let client = client_of(&server, unlimited())?;
         let simulator = options
             .simulator
             .map(|options| Simulator::start(client.clone(), options));
@@ -172,25 +172,22 @@ impl TestCluster {
     }
 }
 
-/// A client of a server in this process, as its administrator and without a rate limit.
-pub fn client_of(server: &Handle) -> Result<Client, ConfigError> {
+/// A client of a server in this process, as its administrator.
+pub fn client_of(server: &Handle, options: ClientOptions) -> Result<Client, ConfigError> {
     let connector = server.connector();
     let pipes = InProcess::new(move || {
         let connector = connector.clone();
         async move { connector.connect().await }
     });
-    let mut config = Config::new(http_localhost());
+    let mut config = Config::new(http::Uri::from_static("http://localhost"));
     config.credentials = Credentials::Token(Secret::new(server.admin_token().reveal()));
-    Client::in_process_as(
-        pipes,
-        &config,
-        ClientOptions {
-            rate_limit: None,
-            ..Default::default()
-        },
-    )
+    Client::in_process_as(pipes, &config, options)
 }
 
-fn http_localhost() -> http::Uri {
-    http::Uri::from_static("http://localhost")
+/// Options for a client that waits for nobody: a server in this process is not overrun by its own tests.
+pub fn unlimited() -> ClientOptions {
+    ClientOptions {
+        rate_limit: None,
+        ..Default::default()
+    }
 }

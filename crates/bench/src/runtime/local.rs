@@ -1,5 +1,7 @@
-//! What needs no server: reads of a store while it is written to, keys through a queue, and the drain of a backlog by
-//! workers.
+//! What needs no server: reads of a store while it is written to, keys through a queue, the drain of a backlog by
+//! workers, and one event for many subscribers.
+
+mod subscribers;
 
 use std::convert::Infallible;
 use std::hint::black_box;
@@ -33,6 +35,9 @@ const LOOKUPS: usize = 200;
 
 /// Keys that wait for the workers.
 const BACKLOG: usize = 100_000;
+
+/// Cycles of add, get and done per round.
+const CYCLES: u64 = 2_000_000;
 
 /// Workers of the drain.
 const WORKERS: usize = 16;
@@ -77,7 +82,11 @@ pub(crate) fn compare(pods: usize, rounds: usize, only: &str) -> Result<()> {
         reads(pods, rounds)?;
     }
     if "queue".contains(only) {
+        cycles(rounds)?;
         queue(rounds)?;
+    }
+    if "subscribers".contains(only) {
+        subscribers::time(rounds)?;
     }
     if "drain".contains(only) {
         drain(rounds)?;
@@ -232,6 +241,34 @@ fn object(value: &Value) -> Result<Object> {
 
 fn pod(value: &Value) -> Result<Pod> {
     serde_json::from_value(value.clone()).context("a pod")
+}
+
+/// Add, get and done of one key after another, one thread, as client-go is measured. kube has nothing of the kind.
+fn cycles(rounds: usize) -> Result<()> {
+    for (name, backlog) in [
+        ("queue: add + get + done", 0),
+        ("… behind 100,000 others", BACKLOG as u64),
+    ] {
+        let mut duel = Duel::new(name, "M/s of CPU");
+        for round in 0..=rounds {
+            let queue = Queue::<u64>::new(Default::default());
+            for key in 0..backlog {
+                queue.add(key, AddOptions::default());
+            }
+            let milliseconds = cpu(|| {
+                for key in backlog..backlog + CYCLES {
+                    queue.add(key, AddOptions::default());
+                    queue.try_next().context("a key")?.succeed();
+                }
+                Ok(())
+            })?;
+            if round > 0 {
+                duel.ours.push(CYCLES as f64 / milliseconds / 1e3);
+            }
+        }
+        duel.print();
+    }
+    Ok(())
 }
 
 /// Keys into a queue and out again, one thread. kube's scheduler is the nearest thing it has to a queue.

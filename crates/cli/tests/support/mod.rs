@@ -20,7 +20,7 @@ pub(crate) struct World {
 impl World {
     pub(crate) async fn new() -> Self {
         let server = Server::builder().in_memory().start().await.unwrap();
-        let client = watchkeeper_testing::client_of(&server).unwrap();
+        let client = watchkeeper_testing::client_of(&server, watchkeeper_testing::unlimited()).unwrap();
         let directory = tempfile::tempdir().unwrap();
         Self {
             _server: server,

@@ -10,6 +10,7 @@ use watchkeeper_wire::Object;
 
 use super::*;
 use crate::delta::Cause;
+use crate::metrics::Metrics;
 use crate::store::tests::{object, show, show_delta};
 use crate::watcher::{Failure, InitialList, Input, ListRequest, Opening, Source, WatchRequest};
 
@@ -98,6 +99,20 @@ async fn told(subscription: &mut Subscription, count: usize) -> Vec<String> {
         told.push(show_notice(notice.expect("not the end")));
     }
     told
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_informer_is_shown_for_as_long_as_it_is_held() {
+    let (informer, _voice) = synced().await;
+    let metrics = Metrics::new();
+    metrics.informer("maps", &informer);
+    let shown = metrics.render();
+    for line in ["informer_synced", "informer_store_objects"] {
+        let line = format!("{line}{{name=\"maps\"}} 1\n");
+        assert!(shown.contains(&line), "{line} in {shown}");
+    }
+    drop(informer);
+    assert!(!metrics.render().contains("maps"), "it has ended");
 }
 
 #[tokio::test(start_paused = true)]
@@ -445,7 +460,7 @@ async fn a_handler_that_panics_is_told_the_next_change_all_the_same() {
         (1, 2)
     );
     registration.stop().await;
-    assert_eq!(informer.backlog(), (0, 0), "removed");
+    assert_eq!(informer.backlog(), Backlog::default(), "removed");
 }
 
 #[tokio::test(start_paused = true)]

@@ -37,7 +37,7 @@ const SWEEP_AT: usize = 64;
 pub(crate) struct Schedule<K> {
     slots: Vec<Option<Entry<K>>>,
     free: Vec<u32>,
-    by_key: HashTable<u32>,
+    by_key: HashTable<Place>,
     hasher: RandomState,
     /// Highest priority first; only levels with tickets.
     levels: Vec<Level>,
@@ -91,7 +91,7 @@ pub(crate) struct Handed<K> {
 #[derive(Debug)]
 struct Entry<K> {
     key: K,
-    hash: u64,
+    tag: Tag,
     /// The ticket that counts for this key.
     turn: u64,
     priority: i32,
@@ -99,6 +99,18 @@ struct Entry<K> {
     /// When the key became ready or, once it runs, was handed out. Only kept where metrics ask for it.
     since: Option<Instant>,
 }
+
+/// Where a key is, and enough of its hash to find it and to move it: a growing table reads no entries, which lie all
+/// over the memory.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    slot: u32,
+    tag: Tag,
+}
+
+/// Half of a key's hash.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Tag(u32);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
@@ -160,11 +172,12 @@ impl<K: Hash + Eq + Clone> Schedule<K> {
         if self.shut_down {
             return Added::Refused;
         }
-        let hash = self.hasher.hash_one(&key);
+        let tag = Tag(self.hasher.hash_one(&key) as u32);
         let slots = &self.slots;
-        match self.by_key.find(hash, |&slot| is_key(slots, slot, &key)) {
-            Some(&slot) => self.merge(slot, due, priority, now),
-            None => self.insert(key, hash, due, priority, now),
+        let is_key = |place: &Place| place.tag == tag && is_key(slots, place.slot, &key);
+        match self.by_key.find(tag.hash(), is_key) {
+            Some(place) => self.merge(place.slot, due, priority, now),
+            None => self.insert(key, tag, due, priority, now),
         }
     }
 
@@ -278,23 +291,22 @@ impl<K: Hash + Eq + Clone> Schedule<K> {
     fn insert(
         &mut self,
         key: K,
-        hash: u64,
+        tag: Tag,
         due: Option<Instant>,
         priority: i32,
         now: Option<Instant>,
     ) -> Added {
         let entry = Entry {
             key,
-            hash,
+            tag,
             turn: 0,
             priority,
             phase: Phase::Ready,
             since: None,
         };
         let slot = self.place(entry);
-        let slots = &self.slots;
         self.by_key
-            .insert_unique(hash, slot, |&slot| hash_of(slots, slot));
+            .insert_unique(tag.hash(), Place { slot, tag }, |place| place.tag.hash());
         match due {
             None => self.make_ready(slot, now),
             Some(due) => self.delay(slot, due),
@@ -387,7 +399,8 @@ impl<K: Hash + Eq + Clone> Schedule<K> {
     fn remove(&mut self, slot: u32) -> Added {
         if let Some(entry) = self.slots[slot as usize].take() {
             self.free.push(slot);
-            if let Ok(found) = self.by_key.find_entry(entry.hash, |&other| other == slot) {
+            let is_here = |place: &Place| place.slot == slot;
+            if let Ok(found) = self.by_key.find_entry(entry.tag.hash(), is_here) {
                 found.remove();
             }
         }
@@ -458,6 +471,13 @@ impl<K: Hash + Eq + Clone> Schedule<K> {
     }
 }
 
+impl Tag {
+    /// The table looks at the highest and at the lowest bits.
+    fn hash(self) -> u64 {
+        u64::from(self.0) << 32 | u64::from(self.0)
+    }
+}
+
 impl Again {
     /// This and one more add while the key runs.
     fn or(self, due: Option<Instant>, priority: i32) -> Self {
@@ -475,10 +495,6 @@ fn is_key<K: Eq>(slots: &[Option<Entry<K>>], slot: u32, key: &K) -> bool {
     slots[slot as usize]
         .as_ref()
         .is_some_and(|entry| entry.key == *key)
-}
-
-fn hash_of<K>(slots: &[Option<Entry<K>>], slot: u32) -> u64 {
-    slots[slot as usize].as_ref().map_or(0, |entry| entry.hash)
 }
 
 #[cfg(test)]

@@ -33,6 +33,15 @@ fn take_all(queue: &Queue<&'static str>) -> Vec<&'static str> {
     taken.collect()
 }
 
+#[tokio::test]
+async fn a_key_that_is_done_is_let_go() {
+    let queue = Queue::new(Default::default());
+    let key = Arc::new("web");
+    queue.add(key.clone(), AddOptions::default());
+    queue.next().await.unwrap().succeed();
+    assert_eq!(Arc::strong_count(&key), 1);
+}
+
 #[tokio::test(start_paused = true)]
 async fn keys_come_out_once_in_the_order_of_their_first_adding() {
     let queue = queue_of(&["b", "a", "b", "c", "a"]);

@@ -162,7 +162,7 @@ async fn disturb(cluster: &Cluster, rng: &mut Rng) {
             .answer_next(request.clone(), times, status)
             .expect("planned");
     };
-    match rng.u8(..9) {
+    match rng.u8(..10) {
         0 => drop(faults.set_flow(&watches, Flow::Cut)),
         1 => drop(faults.set_flow(&watches, Flow::Ended)),
         2 => drop(faults.set_flow(&watches, Flow::Stalled)),
@@ -171,6 +171,7 @@ async fn disturb(cluster: &Cluster, rng: &mut Rng) {
         5 => answer(&watches, rng.u32(1..4), Status::too_many_requests("later", 1)),
         6 => answer(&lists, rng.u32(1..3), Status::internal_error("boom")),
         7 => answer(&lists, 1, Status::list_expired()),
+        8 => answer(&watches, rng.u32(1..4), Status::internal_error("boom")),
         _ => {
             // Everything but the present is forgotten.
             let store = cluster.server.registry().store();

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use watchkeeper_client::config::Credentials;
-use watchkeeper_client::{Client, ClientOptions, Config, DynamicApi, InProcess, Secret};
+use watchkeeper_client::{Client, ClientOptions, DynamicApi};
 use watchkeeper_meta::{CreateOptions, DeleteOptions, PatchKind, PatchOptions, Resource, Scope};
 use watchkeeper_runtime::informer::{Notice, Subscription};
 use watchkeeper_server::{Handle, Server};
+use watchkeeper_testing::client_of;
 use watchkeeper_wire::Object;
 
 /// Long enough for any machine; tests wait for what they expect, never for time to pass.
@@ -24,14 +24,7 @@ pub(crate) struct Cluster {
 impl Cluster {
     pub(crate) async fn start() -> Self {
         let server = Server::builder().in_memory().start().await.expect("a server");
-        let connector = server.connector();
-        let pipe = InProcess::new(move || {
-            let connector = connector.clone();
-            async move { connector.connect().await }
-        });
-        let mut config = Config::new("http://localhost".parse().expect("a URL"));
-        config.credentials = Credentials::Token(Secret::new(server.admin_token().reveal()));
-        let client = Client::in_process_as(pipe, &config, ClientOptions::default()).expect("a client");
+        let client = client_of(&server, ClientOptions::default()).expect("a client");
         Self { server, client }
     }
 
