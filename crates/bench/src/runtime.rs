@@ -75,18 +75,53 @@ const SCENARIOS: [Scenario; 6] = [
     },
 ];
 
+/// How many pods there are where the cost of one more is looked at.
+const GROWTH: [usize; 3] = [1_000, 10_000, 100_000];
+
 /// Runs every scenario whose name has this text, and the local ones.
 pub(crate) fn compare(pods: usize, rounds: usize, only: &str) -> Result<()> {
-    if SCENARIOS.iter().any(|scenario| scenario.name.contains(only)) {
-        let directory = tempfile::tempdir()?;
-        let kubeconfig = directory.path().join("kubeconfig");
-        let mut server = Process::start(&["server", path_text(&kubeconfig)?, &pods.to_string()])?;
-        ensure!(server.hear()? == "ready", "the server did not start");
-        for scenario in SCENARIOS.iter().filter(|scenario| scenario.name.contains(only)) {
+    let directory = tempfile::tempdir()?;
+    let kubeconfig = directory.path().join("kubeconfig");
+    let scenarios = SCENARIOS.iter().filter(|scenario| scenario.name.contains(only));
+    let mut scenarios = scenarios.peekable();
+    if scenarios.peek().is_some() {
+        let mut server = serve(&kubeconfig, pods)?;
+        for scenario in scenarios {
             scenario.run(&mut server, &kubeconfig, pods, rounds)?;
         }
     }
+    // It takes a while and a gigabyte: only for those who ask.
+    if only == "growth" {
+        growth(&kubeconfig, rounds)?;
+    }
     local::compare(pods, rounds, only)
+}
+
+fn serve(kubeconfig: &Path, pods: usize) -> Result<Process> {
+    let mut server = Process::start(&["server", path_text(kubeconfig)?, &pods.to_string()])?;
+    ensure!(server.hear()? == "ready", "the server did not start");
+    Ok(server)
+}
+
+/// Our first sync of ever more pods.
+fn growth(kubeconfig: &Path, rounds: usize) -> Result<()> {
+    let [sync, ..] = &SCENARIOS;
+    for pods in GROWTH {
+        let mut server = serve(kubeconfig, pods)?;
+        let mut results = vec![Vec::new(); sync.measures.len()];
+        for _ in 0..rounds {
+            let numbers = sync.turn(CLIENTS[0], &mut server, kubeconfig, pods)?;
+            results
+                .iter_mut()
+                .zip(numbers)
+                .for_each(|(all, number)| all.push(number));
+        }
+        println!("\nsync of {pods} pods");
+        for ((measure, unit), all) in sync.measures.iter().zip(&mut results) {
+            println!("{:<28}{:>14.3}", format!("{measure}, {unit}"), median(all));
+        }
+    }
+    Ok(())
 }
 
 /// Plays the part a child was started for.
