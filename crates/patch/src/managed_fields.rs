@@ -183,9 +183,9 @@ impl Managers {
         self.0.sort_by(|one, other| one.order().cmp(&other.order()));
     }
 
-    /// Whether these are the same managers with the same fields; when they wrote does not matter.
+    /// Whether these are the same managers with the same fields; when they wrote, and so their order, does not matter.
     pub fn is_same_but_for_times(&self, other: &Self) -> bool {
-        let is_same = |(one, other): (&Manager, &Manager)| {
+        let is_same = |one: &Manager, other: &Manager| {
             (
                 one.operation,
                 &one.name,
@@ -200,7 +200,8 @@ impl Managers {
                 &other.fields,
             )
         };
-        self.0.len() == other.0.len() && self.0.iter().zip(&other.0).all(is_same)
+        let is_there = |one: &Manager| other.0.iter().any(|other| is_same(one, other));
+        self.0.len() == other.0.len() && self.0.iter().all(is_there)
     }
 
     /// Lays a write that is no apply to its manager: what it changed is its own from now on, what it removed is

@@ -356,3 +356,74 @@ async fn the_cluster_has_classes_of_its_own() {
          cannot be deleted"
     );
 }
+
+/// A field that only the old type has goes with it, unless somebody changes it at the same time.
+#[tokio::test]
+async fn a_service_changes_its_type() {
+    let balanced =
+        json!({"type": "LoadBalancer", "externalTrafficPolicy": "Local", "loadBalancerClass": "a/b"});
+    let cases = [
+        (json!({"type": "NodePort"}), json!({"type": "ClusterIP"}), ""),
+        (
+            json!({"type": "NodePort"}),
+            json!({"type": "ExternalName", "externalName": "a.example"}),
+            "",
+        ),
+        (balanced.clone(), json!({"type": "ClusterIP"}), ""),
+        (balanced.clone(), json!({"type": "NodePort"}), ""),
+        (balanced.clone(), json!({"externalTrafficPolicy": "Cluster"}), ""),
+        (
+            json!({"externalIPs": ["198.51.100.7"]}),
+            json!({"externalIPs": null}),
+            "",
+        ),
+        (
+            json!({"type": "ExternalName", "externalName": "a.example"}),
+            json!({"type": "ClusterIP"}),
+            "",
+        ),
+        (
+            json!({"type": "NodePort"}),
+            json!({"type": "ClusterIP", "externalTrafficPolicy": "Local"}),
+            "spec.externalTrafficPolicy: Invalid value: \"Local\": may only be set for externally-accessible services",
+        ),
+        (
+            json!({"type": "NodePort"}),
+            json!({"type": "ClusterIP", "ports": [{"port": 80, "nodePort": 31999}]}),
+            "spec.ports[0].nodePort: Forbidden: may not be used when `type` is 'ClusterIP'",
+        ),
+    ];
+    for (before, change, why) in cases {
+        let registry = registry().await;
+        let mut spec = json!({"ports": [{"port": 80}]});
+        for (name, value) in before.as_object().unwrap() {
+            spec[name] = value.clone();
+        }
+        let service = json!({"metadata": {"name": "x"}, "spec": spec});
+        send(&registry, "POST", SERVICES, service).await.unwrap();
+        let changed = send(
+            &registry,
+            "PATCH",
+            &format!("{SERVICES}/x"),
+            json!({"spec": change}),
+        )
+        .await;
+        let told = changed
+            .as_ref()
+            .err()
+            .map_or("", |status| status.message.split_once(": ").unwrap().1);
+        assert_eq!(told, why, "{before} {change}");
+        if let Ok(changed) = changed {
+            let has_node_ports = matches!(
+                changed["spec"]["type"].as_str(),
+                Some("NodePort" | "LoadBalancer")
+            );
+            assert_eq!(
+                changed["spec"]["ports"][0]["nodePort"].is_number(),
+                has_node_ports,
+                "{changed}"
+            );
+            assert_eq!(changed["spec"].get("healthCheckNodePort"), None, "{changed}");
+        }
+    }
+}

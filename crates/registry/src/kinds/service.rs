@@ -5,6 +5,7 @@
 
 mod change_rules;
 mod status_rules;
+mod type_change;
 mod type_rules;
 
 use std::collections::HashSet;
@@ -30,32 +31,11 @@ const HINTS: &str = "service.kubernetes.io/topology-mode";
 
 pub(super) const HOOKS: Hooks = Hooks {
     default,
-    prepare_for_update: |_, service, live, _| {
-        // Addresses stay with a service that does not say otherwise, as long as its type has them.
-        if text(service, "/spec/type") == "ExternalName" {
-            for name in [
-                "clusterIP",
-                "clusterIPs",
-                "ipFamilies",
-                "ipFamilyPolicy",
-                "internalTrafficPolicy",
-            ] {
-                remove(service, name);
-            }
-            return;
+    prepare_for_update: |part, service, live, _| {
+        if part == Part::Object {
+            type_change::keep(service, live);
+            type_change::give_back(service, live);
         }
-        for name in [
-            "clusterIP",
-            "clusterIPs",
-            "ipFamilies",
-            "ipFamilyPolicy",
-            "healthCheckNodePort",
-        ] {
-            if service["spec"].get(name).is_none() && live["spec"].get(name).is_some() {
-                service["spec"][name] = live["spec"][name].clone();
-            }
-        }
-        keep_node_ports(service, live);
     },
     check,
     check_change: |change, faults| match change.part {
@@ -85,6 +65,14 @@ fn has_node_ports(service: &Value) -> bool {
     matches!(text(service, "/spec/type"), "NodePort" | "LoadBalancer")
 }
 
+/// Whether it can be reached from outside of the cluster.
+fn is_external(service: &Value) -> bool {
+    let has_addresses = service["spec"]["externalIPs"]
+        .as_array()
+        .is_some_and(|addresses| !addresses.is_empty());
+    has_node_ports(service) || (text(service, "/spec/type") == "ClusterIP" && has_addresses)
+}
+
 fn default(service: &mut Value) {
     if !service["spec"].is_object() {
         service["spec"] = json!({});
@@ -107,11 +95,9 @@ fn default(service: &mut Value) {
         }
     }
     let kind = text(service, "/spec/type").to_owned();
-    let reaches_out = !service["spec"]["externalIPs"]
-        .as_array()
-        .is_none_or(Vec::is_empty);
+    let is_external = is_external(service);
     let spec = &mut service["spec"];
-    if matches!(kind.as_str(), "NodePort" | "LoadBalancer") || (kind == "ClusterIP" && reaches_out) {
+    if is_external {
         fill_empty(spec, "externalTrafficPolicy", "Cluster");
     }
     if matches!(kind.as_str(), "ClusterIP" | "NodePort" | "LoadBalancer") {
@@ -131,22 +117,6 @@ fn default_points(service: &mut Value) {
     for point in items_mut(balancer, "ingress") {
         if point["ip"].as_str().is_some_and(|ip| !ip.is_empty()) {
             fill_empty(point, "ipMode", "VIP");
-        }
-    }
-}
-
-/// A node port stays with its port.
-fn keep_node_ports(service: &mut Value, live: &Value) {
-    if !has_node_ports(service) || !has_node_ports(live) {
-        return;
-    }
-    let old = live["spec"]["ports"].as_array().cloned().unwrap_or_default();
-    for port in items_mut(&mut service["spec"], "ports") {
-        let same = old
-            .iter()
-            .find(|old| old["port"] == port["port"] && old["protocol"] == port["protocol"]);
-        if let (true, Some(node_port)) = (port["nodePort"].is_null(), same.map(|old| &old["nodePort"])) {
-            port["nodePort"] = node_port.clone();
         }
     }
 }
