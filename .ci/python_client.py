@@ -4,7 +4,6 @@ objects from a file.
 Usage: python_client.py KUBECONFIG
 """
 import sys
-import tempfile
 
 from kubernetes import client, config, dynamic, utils, watch
 from kubernetes.client.exceptions import ApiException
@@ -72,27 +71,17 @@ for event in watch.Watch().stream(apps.list_namespaced_deployment, "default", ti
 else:
     raise SystemExit("the deployment never became available")
 
-# A file of several documents, and again, which is refused for each of them.
-MANIFEST = """
-apiVersion: v1
-kind: Service
-metadata: {name: files}
-spec: {selector: {app: files}, ports: [{port: 80}]}
----
-apiVersion: batch/v1
-kind: Job
-metadata: {name: files}
-spec: {template: {spec: {restartPolicy: Never, containers: [{name: c, image: "job:1"}]}}}
-"""
-with tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
-    file.write(MANIFEST)
-    file.flush()
-    utils.create_from_yaml(client.ApiClient(), file.name)
+# Files of several documents, and again, which is refused for each of them.
+for manifest, documents in [("demo", 2), ("many", 21)]:
+    path = f".ci/manifests/{manifest}.yaml"
+    utils.create_from_yaml(client.ApiClient(), path)
     try:
-        utils.create_from_yaml(client.ApiClient(), file.name)
+        utils.create_from_yaml(client.ApiClient(), path)
         raise SystemExit("the same objects were created twice")
     except utils.FailToCreateError as error:
-        assert [failure.status for failure in error.api_exceptions] == [409, 409], error
-assert core.read_namespaced_service("files", "default").spec.cluster_ip.startswith("10.")
-assert client.BatchV1Api().read_namespaced_job("files", "default").spec.parallelism == 1
+        assert [failure.status for failure in error.api_exceptions] == [409] * documents, error
+assert core.read_namespaced_service("demo", "default").spec.cluster_ip.startswith("10.")
+claims = apps.read_namespaced_stateful_set("many-set", "default").spec.volume_claim_templates
+assert claims[0].kind == "PersistentVolumeClaim", claims
+assert client.BatchV1Api().read_namespaced_job("many", "default").spec.parallelism == 1
 print("the Python client is content")
