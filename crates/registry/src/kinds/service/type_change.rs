@@ -60,7 +60,7 @@ pub(super) fn give_back(service: &mut Value, live: &Value) {
             gone.extend(["clusterIP", "clusterIPs"]);
         }
         gone.extend(
-            ["ipFamilies", "ipFamilyPolicy"]
+            ["ipFamilies", "ipFamilyPolicy", "internalTrafficPolicy"]
                 .iter()
                 .filter(|name| is_kept(service, live, name)),
         );
