@@ -11,6 +11,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use rustix::time::{ClockId, clock_gettime};
 use serde_json::{Value, json};
 use watchkeeper_meta::{DeleteOptions, GroupVersionResource, Status};
 use watchkeeper_registry::{Body, Definition, Format, Part, PatchKind, Registry, WriteContext};
@@ -72,7 +73,7 @@ impl Write {
             Self::Create | Self::Update => deployment(round),
             Self::CreatePod => pod(round),
             Self::Same => deployment(ROUNDS),
-            Self::Status => json!({"status": {"replicas": 3, "updatedReplicas": round}}),
+            Self::Status => json!({"status": {"replicas": ROUNDS, "updatedReplicas": round}}),
             Self::Patch(kind) => patch(kind, round),
             Self::ApplySame => patch(APPLY, ROUNDS),
             Self::Nothing => Value::Null,
@@ -291,14 +292,6 @@ fn pod(round: usize) -> Value {
 
 /// How long the threads of this process have run.
 fn cpu_time() -> Result<Duration, Box<dyn std::error::Error>> {
-    let mut nanos = 0;
-    for task in std::fs::read_dir("/proc/self/task")? {
-        let text = std::fs::read_to_string(task?.path().join("schedstat"))?;
-        nanos += text
-            .split_whitespace()
-            .next()
-            .ok_or("an empty schedstat")?
-            .parse::<u64>()?;
-    }
-    Ok(Duration::from_nanos(nanos))
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    Ok(Duration::try_from(time)?)
 }

@@ -193,8 +193,8 @@ impl Registry {
             Managed::AsBefore => (live.managers.clone(), true),
             Managed::ByChange => (live.managers.clone(), false),
         };
-        if let (false, Some(given)) = (recorded, given) {
-            managers = managers.replaced_by(&given);
+        if let (false, Some(given)) = (recorded, &given) {
+            managers = managers.replaced_by(given);
         }
         let live = &live.value;
         // Of a resize, Kubernetes notes who wanted what, whether it can be resized or not.
@@ -224,7 +224,9 @@ impl Registry {
             count_generation(definition, &mut new, live);
         }
         let mut faults = metadata::update_faults(definition, &new, live);
-        faults.extend(metadata::manager_faults(&managers));
+        if given.is_some() {
+            faults.extend(metadata::manager_faults(&managers));
+        }
         faults.extend(kinds::update_faults(definition, part, &new, live));
         faults.extend(self.policy_faults(definition, &new));
         accept(definition, &new, &faults)?;

@@ -4,8 +4,9 @@ use serde_json::Value;
 
 use crate::schema::{Schema, Shape};
 
-/// The name of a declared type: packages by their last element.
+/// The name of a declared type, or of what it points to: packages by their last element.
 pub(super) fn print(declared: &str) -> String {
+    let declared = declared.trim_start_matches('*');
     if let Some(item) = declared.strip_prefix("[]") {
         return format!("[]{}", print(item));
     }
@@ -24,6 +25,7 @@ pub(super) fn print(declared: &str) -> String {
 
 /// The declared type of a list's items or a map's values. A named list does not show it; its shape does.
 pub(super) fn item<'a>(declared: &'a str, shape: &Shape, schema: &'a Schema) -> &'a str {
+    let declared = declared.strip_prefix('*').unwrap_or(declared);
     if let Some(item) = declared.strip_prefix("[]") {
         return item;
     }

@@ -157,8 +157,7 @@ impl<'s> Walk<'s> {
             }
             return Ok(is_shown);
         }
-        let declared = field.declared.trim_start_matches('*');
-        self.value(&field.shape, declared, value, at)?;
+        self.value(&field.shape, &field.declared, value, at)?;
         Ok(!is_left_out(field, value))
     }
 
