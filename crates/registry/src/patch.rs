@@ -415,3 +415,33 @@ fn uid_of_nothing(definition: &Definition, name: &str, uid: &str) -> Status {
         format!("uid mismatch: the provided object specified uid {uid}, and no existing object was found");
     Status::conflict(&definition.group_resource(), name, why)
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn managed_fields_are_added_for_patches_that_speak_of_them() {
+        let check = |kind, patch: Value, speaks| {
+            assert_eq!(speaks_of_managed_fields(kind, &patch), speaks, "{patch}");
+        };
+        let json = |path: &str| json!([{"op": "test", "path": path}]);
+        check(PatchKind::Json, json("/spec/replicas"), false);
+        check(PatchKind::Json, json("/metadata/labels/a"), false);
+        check(PatchKind::Json, json(""), true);
+        check(PatchKind::Json, json("/metadata"), true);
+        check(PatchKind::Json, json("/metadata/managedFields/0/manager"), true);
+        let copied = json!([{"op": "copy", "from": "/metadata", "path": "/data"}]);
+        check(PatchKind::Json, copied, true);
+        check(PatchKind::Merge, json!({"metadata": {"labels": {}}}), false);
+        check(
+            PatchKind::Merge,
+            json!({"metadata": {"managedFields": null}}),
+            true,
+        );
+        let ordered = json!({"metadata": {"$setElementOrder/managedFields": []}});
+        check(PatchKind::Strategic, ordered, true);
+    }
+}
