@@ -22,7 +22,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use anyhow::{Context, Result, bail, ensure};
 
-pub(crate) use child::CHILD;
+pub(crate) use child::{CHILD, peak_megabytes};
 use curl::Curl;
 
 /// Who takes turns; the last one is who the others are compared with.

@@ -23,7 +23,7 @@ use watchkeeper_client::{Client, Config, DynamicApi, ListItem, LoadOptions, Reso
 use watchkeeper_meta::{GetOptions, ListOptions, WatchOptions};
 
 use super::fill::{client, core};
-use crate::memory::peak_megabytes;
+use crate::runtime::peak_megabytes;
 
 /// Watches that are open together.
 const WATCHES: usize = 50;

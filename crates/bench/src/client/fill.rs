@@ -13,7 +13,7 @@ use watchkeeper_meta::{CreateOptions, Resource, UpdateOptions};
 use watchkeeper_server::Server;
 use watchkeeper_wire::schema::resources;
 
-use crate::pods;
+use watchkeeper_bench_codec::pods;
 
 /// Writes under way at once.
 const WRITERS: usize = 32;

@@ -25,7 +25,7 @@ use watchkeeper_wire::{Object, ObjectOptions};
 
 use super::child::cpu_time;
 use super::median;
-use crate::pods;
+use watchkeeper_bench_codec::pods;
 
 /// Reads per round.
 const READS: usize = 200_000;

@@ -8,12 +8,12 @@ use futures_util::{TryStreamExt, stream};
 use serde_json::{Value, json};
 use watchkeeper_server::{Flow, Handle, RequestMatch, Server, Verb};
 use watchkeeper_storage::{Revision, Store};
+use watchkeeper_bench_codec::pods;
 use watchkeeper_wire::protobuf::{Envelope, encode_message};
 use watchkeeper_wire::schema::Schema;
 
 use super::child::{hear, say};
 use super::latency::LATENCY_OBJECT;
-use crate::pods;
 
 /// Writes under way at once, so that the server is never idle.
 const WRITES: usize = 64;

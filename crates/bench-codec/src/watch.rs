@@ -5,16 +5,13 @@ use std::hint::black_box;
 use anyhow::{Context, Result};
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::WatchEvent;
+use watchkeeper_bench_codec::pods::Bodies;
+use watchkeeper_bench_codec::work::{CHUNK, pod_kind, split};
 use watchkeeper_wire::protobuf::Envelope;
 use watchkeeper_wire::protobuf::frame::{self, WatchFrame};
 use watchkeeper_wire::{Encoding, Object, ObjectOptions, WatchSplitter};
 
 use crate::measure::{Case, Turns, compare};
-use crate::pods::Bodies;
-use crate::wire::{pod_kind, split};
-
-/// What a stream arrives in while events are dense.
-const CHUNK: usize = 16 << 10;
 
 /// Every pod changes once.
 pub(crate) fn time(bodies: &Bodies, turns: &Turns<'_>) -> Result<()> {

@@ -19,19 +19,22 @@ const REPLICAS: usize = 10;
 const OWNERS: usize = 30;
 
 /// The same list in both encodings, as a server sends it.
-pub(crate) struct Bodies {
-    pub(crate) pods: usize,
-    pub(crate) json: Vec<u8>,
-    pub(crate) protobuf: Vec<u8>,
+pub struct Bodies {
+    /// How many there are.
+    pub pods: usize,
+    /// As JSON.
+    pub json: Vec<u8>,
+    /// As protobuf.
+    pub protobuf: Vec<u8>,
 }
 
 /// One of them.
-pub(crate) fn one(number: usize) -> String {
+pub fn one(number: usize) -> String {
     pod(&template(), number)
 }
 
 /// The namespace whose first pod this is, if it is one.
-pub(crate) fn namespace_begun_by(number: usize) -> Option<String> {
+pub fn namespace_begun_by(number: usize) -> Option<String> {
     let pods_per_namespace = REPLICAS * OWNERS;
     number
         .is_multiple_of(pods_per_namespace)
@@ -40,7 +43,7 @@ pub(crate) fn namespace_begun_by(number: usize) -> Option<String> {
 
 impl Bodies {
     /// Makes up so many pods.
-    pub(crate) fn generate(pods: usize) -> Result<Self> {
+    pub fn generate(pods: usize) -> Result<Self> {
         let template = template();
         let items: Vec<String> = (0..pods).map(|number| pod(&template, number)).collect();
         Ok(Self {
@@ -64,7 +67,7 @@ fn template() -> String {
 }
 
 /// So many pods, one by one.
-pub(crate) fn values(pods: usize) -> impl Iterator<Item = Result<Value>> {
+pub fn values(pods: usize) -> impl Iterator<Item = Result<Value>> {
     let template = template();
     (0..pods).map(move |number| Ok(serde_json::from_str(&pod(&template, number))?))
 }

@@ -9,8 +9,8 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 use watchkeeper_wire::{Encoding, ListSplitter, Object, ObjectOptions};
 
-use crate::pods::Bodies;
-use crate::wire::{pod_kind, prost_list, serde_list};
+use watchkeeper_bench_codec::pods::Bodies;
+use watchkeeper_bench_codec::work::{pod_kind, prost_list, serde_list};
 
 /// The first argument of a child.
 pub(crate) const CHILD: &str = "--child";
@@ -87,7 +87,7 @@ fn read_objects<T>(
     Ok(kept)
 }
 
-pub(crate) fn peak_megabytes() -> Result<f64> {
+fn peak_megabytes() -> Result<f64> {
     let status = fs::read_to_string("/proc/self/status")?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
     let kilobytes = line

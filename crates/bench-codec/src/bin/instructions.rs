@@ -1,0 +1,104 @@
+//! Instructions per pod of the hot loops: a figure that does not depend on the machine's mood.
+//!
+//! ```text
+//! cargo run --release -p watchkeeper-bench-codec --bin instructions
+//! cargo run --release -p watchkeeper-bench-codec --bin instructions -- typed # cases about typed decode
+//! ```
+//!
+//! Each case is run by this program under `valgrind --tool=callgrind`, which must be installed; only what the loop
+//! itself executes is counted. Counts are the same from run to run; they change with the compiler, its flags and the
+//! standard library, so compare within one build.
+
+// This is a program whose output is the point.
+#![allow(clippy::print_stdout)]
+
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+use watchkeeper_bench_codec::pods::Bodies;
+use watchkeeper_bench_codec::work::{self, each, objects};
+use watchkeeper_wire::Encoding::{Json, Protobuf};
+
+/// Enough that what happens once per list does not show.
+const PODS: usize = 500;
+
+/// The first argument of a child.
+const CHILD: &str = "--child";
+
+/// The name under which callgrind finds [`counted`].
+const COUNTED: &str = "*instructions::counted*";
+
+const CASES: [&str; 11] = [
+    "JSON: split + headers",
+    "JSON: copy without managedFields",
+    "JSON: typed decode of one pod",
+    "peer: serde_json, typed decode of one pod",
+    "JSON to protobuf",
+    "protobuf: split + headers",
+    "protobuf: copy without managedFields",
+    "protobuf: typed decode of one pod",
+    "a clone of the decoded pod, typed",
+    "peer: prost, typed decode of one pod",
+    "protobuf to JSON",
+];
+
+fn main() -> Result<()> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if let [first, case] = &arguments[..]
+        && first == CHILD
+    {
+        return run(case);
+    }
+    let only = arguments.first().cloned().unwrap_or_default();
+    println!("{:<52}{:>16}", "", "per pod");
+    for case in CASES.into_iter().filter(|case| case.contains(&only)) {
+        println!("{case:<52}{:>16}", count(case)? / PODS as u64);
+    }
+    Ok(())
+}
+
+/// Plays one case under callgrind and reads how many instructions it took.
+fn count(case: &str) -> Result<u64> {
+    let mut valgrind = Command::new("valgrind");
+    valgrind.args(["--tool=callgrind", "--callgrind-out-file=/dev/null"]);
+    valgrind.arg(format!("--toggle-collect={COUNTED}"));
+    valgrind.arg(std::env::current_exe()?).args([CHILD, case]);
+    let output = valgrind.output().context("valgrind is needed to count")?;
+    let log = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "{case}: {log}");
+    let collected = log.lines().find_map(|line| line.split_once("Collected : "));
+    let (_, count) = collected.with_context(|| format!("no count in {log}"))?;
+    Ok(count.trim().parse()?)
+}
+
+/// Plays one case: everything it needs first, then the loop, once to warm up and once to count.
+fn run(case: &str) -> Result<()> {
+    let bodies = Bodies::generate(PODS)?;
+    let (json, protobuf) = (&bodies.json[..], &bodies.protobuf[..]);
+    let (json_pods, protobuf_pods) = (objects(Json, json)?, objects(Protobuf, protobuf)?);
+    let decoded = json_pods.iter().map(work::decode).collect::<Result<Vec<_>>>()?;
+    let mut work: Box<dyn FnMut() -> Result<usize>> = match case {
+        "JSON: split + headers" => Box::new(|| work::headers(Json, json)),
+        "JSON: copy without managedFields" => Box::new(|| work::cut(Json, json)),
+        "JSON: typed decode of one pod" => Box::new(|| each(&json_pods, work::decode)),
+        "peer: serde_json, typed decode of one pod" => Box::new(|| each(&json_pods, work::serde_decode)),
+        "JSON to protobuf" => Box::new(|| work::to_protobuf(json)),
+        "protobuf: split + headers" => Box::new(|| work::headers(Protobuf, protobuf)),
+        "protobuf: copy without managedFields" => Box::new(|| work::cut(Protobuf, protobuf)),
+        "protobuf: typed decode of one pod" => Box::new(|| each(&protobuf_pods, work::decode)),
+        "a clone of the decoded pod, typed" => Box::new(|| work::clones(&decoded, PODS)),
+        "peer: prost, typed decode of one pod" => Box::new(|| each(&protobuf_pods, work::prost_decode)),
+        "protobuf to JSON" => Box::new(|| work::to_json(protobuf)),
+        _ => anyhow::bail!("no such case"),
+    };
+    work()?;
+    let seen = counted(&mut *work)?;
+    ensure!(seen == PODS, "{seen} pods instead of {PODS}");
+    Ok(())
+}
+
+/// What callgrind counts.
+#[inline(never)]
+fn counted(work: &mut dyn FnMut() -> Result<usize>) -> Result<usize> {
+    work()
+}

@@ -1,0 +1,5 @@
+//! Realistic pods and what is done with them, for the two programs of this crate and for those that need a cluster's
+//! worth of pods.
+
+pub mod pods;
+pub mod work;

@@ -1,0 +1,149 @@
+//! What is measured: what a client does with a list of pods, and what its peers do.
+
+use std::hint::black_box;
+use std::sync::Arc;
+
+use anyhow::Result;
+use k8s_openapi::List;
+use k8s_openapi::api::core::v1::Pod;
+use k8s_pb::api::core::v1::PodList;
+use prost::Message as _;
+use watchkeeper_meta::GroupVersionKind;
+use watchkeeper_wire::protobuf::{Envelope, encode_message};
+use watchkeeper_wire::schema::Schema;
+use watchkeeper_wire::{Encoding, ListSplitter, Object, ObjectOptions, RawObject, json, protobuf};
+
+/// What a body arrives in: a large HTTP/2 frame.
+pub const CHUNK: usize = 16 << 10;
+
+/// Calls `each` with every item; the body comes in chunks, as from a socket.
+pub fn split(encoding: Encoding, body: &[u8], mut each: impl FnMut(&[u8]) -> Result<()>) -> Result<usize> {
+    let mut splitter = ListSplitter::new(encoding);
+    let mut items = 0;
+    for mut chunk in body.chunks(CHUNK) {
+        while let Some(item) = splitter.next(&mut chunk)? {
+            each(item)?;
+            items += 1;
+        }
+    }
+    splitter.finish()?;
+    Ok(items)
+}
+
+/// Splits and reads every header.
+pub fn headers(encoding: Encoding, body: &[u8]) -> Result<usize> {
+    split(encoding, body, |item| {
+        match encoding {
+            Encoding::Json => drop(black_box(json::item_header(item)?)),
+            Encoding::Protobuf => drop(black_box(protobuf::header::header(item)?)),
+        }
+        Ok(())
+    })
+}
+
+/// What a cache keeps.
+pub fn objects(encoding: Encoding, body: &[u8]) -> Result<Vec<Object>> {
+    let (kind, mut objects) = (pod_kind(), Vec::new());
+    split(encoding, body, |item| {
+        objects.push(Object::from_item(
+            encoding,
+            item,
+            &kind,
+            &ObjectOptions::default(),
+        )?);
+        Ok(())
+    })?;
+    Ok(objects)
+}
+
+/// Decodes each object, and drops it.
+pub fn each<T>(objects: &[Object], decode: impl Fn(&Object) -> Result<T>) -> Result<usize> {
+    for object in objects {
+        black_box(decode(object)?);
+    }
+    Ok(objects.len())
+}
+
+/// What a handler asks of a kept object.
+pub fn decode(object: &Object) -> Result<Pod> {
+    Ok(object.decode()?)
+}
+
+/// The same JSON by the peer.
+pub fn serde_decode(object: &Object) -> Result<Pod> {
+    Ok(serde_json::from_slice(object.bytes())?)
+}
+
+/// The same protobuf by the peer, into its own structs.
+pub fn prost_decode(object: &Object) -> Result<k8s_pb::api::core::v1::Pod> {
+    Ok(k8s_pb::api::core::v1::Pod::decode(object.bytes())?)
+}
+
+/// So many clones of decoded pods: the same structs, texts and lists, and nothing to read. What no decoder can do
+/// without.
+pub fn clones(pods: &[Pod], count: usize) -> Result<usize> {
+    let all = pods.iter().cycle().take(count);
+    Ok(all.map(|pod| black_box(pod.clone())).count())
+}
+
+/// What a typed list does.
+pub fn typed(encoding: Encoding, body: &[u8]) -> Result<usize> {
+    let (kind, mut pods) = (pod_kind(), Vec::new());
+    split(encoding, body, |item| {
+        pods.push(RawObject::item(encoding, item).decode::<Pod>(&kind)?);
+        Ok(())
+    })?;
+    Ok(black_box(pods).len())
+}
+
+/// Copies every item without `managedFields`.
+pub fn cut(encoding: Encoding, body: &[u8]) -> Result<usize> {
+    let mut out = Vec::new();
+    split(encoding, body, |item| {
+        out.clear();
+        match encoding {
+            Encoding::Json => json::managed_fields::copy_without(item, &mut out)?,
+            Encoding::Protobuf => protobuf::managed_fields::copy_without(item, &mut out)?,
+        }
+        black_box(&out);
+        Ok(())
+    })
+}
+
+/// Every item as JSON text.
+pub fn to_json(body: &[u8]) -> Result<usize> {
+    let options = ObjectOptions {
+        keep_managed_fields: true,
+    };
+    let kind = pod_kind();
+    split(Encoding::Protobuf, body, |item| {
+        let object = Object::from_item(Encoding::Protobuf, item, &kind, &options)?;
+        black_box(object.to_json()?);
+        Ok(())
+    })
+}
+
+/// Every item as protobuf.
+pub fn to_protobuf(body: &[u8]) -> Result<usize> {
+    let schema = Schema::builtin();
+    let pod = schema.kind("v1", "Pod").expect("pods are built in");
+    split(Encoding::Json, body, |item| {
+        black_box(encode_message(schema, pod, &serde_json::from_slice(item)?)?);
+        Ok(())
+    })
+}
+
+/// What kube does with the body of a list.
+pub fn serde_list(body: &[u8]) -> Result<List<Pod>> {
+    Ok(serde_json::from_slice(body)?)
+}
+
+/// The body of a list by prost.
+pub fn prost_list(body: &[u8]) -> Result<PodList> {
+    Ok(PodList::decode(Envelope::read(body)?.raw)?)
+}
+
+/// What the items are.
+pub fn pod_kind() -> Arc<GroupVersionKind> {
+    Arc::new(GroupVersionKind::new("", "v1", "Pod"))
+}
