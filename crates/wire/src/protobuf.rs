@@ -15,6 +15,7 @@ mod ser;
 mod special;
 mod text;
 mod time;
+mod utf8;
 
 pub use encode::{EncodeError, encode_body, encode_message};
 pub use envelope::Envelope;

@@ -17,7 +17,7 @@ pub mod resources;
 mod slots;
 
 pub use builder::Builder;
-pub(crate) use slots::{Hidden, Slot, Slots};
+pub(crate) use slots::{NONE, Shown, Slot, Slots};
 
 /// A text of the schema: borrowed from the program for built-in kinds, owned for kinds made at run time.
 pub type Text = Cow<'static, str>;
@@ -246,6 +246,7 @@ impl Schema {
         for declared in &types {
             for field in &declared.fields {
                 check_references(&field.shape, types.len(), enums.len())
+                    .and_then(|()| check_slot(field))
                     .map_err(|error| SchemaError(format!("{}.{}: {}", declared.name, field.name, error.0)))?;
             }
         }
@@ -489,6 +490,16 @@ fn check_references(shape: &Shape, types: usize, enums: usize) -> Result<(), Sch
     }
 }
 
+fn check_slot(field: &Field) -> Result<(), SchemaError> {
+    let (number, longest, highest) = (field.number, slots::MAX_NAME, slots::MAX_NUMBER);
+    match number == 0 || field.has_slot() {
+        true => Ok(()),
+        false => Err(SchemaError(format!(
+            "number {number} is above {highest}, or the name longer than {longest} bytes"
+        ))),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -597,6 +608,14 @@ mod tests {
         assert_eq!(
             error.to_string(),
             "invalid schema: Leaf.lost: type 7 does not exist"
+        );
+
+        let mut far = name("far");
+        far.number = 1 << 28;
+        let error = Schema::new(vec![Type::new("Leaf", vec![far])], Vec::new(), Vec::new()).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "invalid schema: Leaf.far: number 268435456 is above 4095, or the name longer than 255 bytes"
         );
     }
 }

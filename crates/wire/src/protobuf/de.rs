@@ -14,14 +14,25 @@ use serde::de::{DeserializeSeed, Deserializer, MapAccess, Visitor};
 use serde::forward_to_deserialize_any;
 
 use super::fields::{Fields, MAX_DEPTH, Step};
-use super::primitive::{ProtobufError, ProtobufErrorKind, Reader};
+use super::primitive::{ProtobufError, ProtobufErrorKind, Reader, WireType};
 use super::special::{Absent, ZEROS};
-use crate::schema::{Field, Schema, Shape, TypeId};
+use crate::schema::{Field, Schema, Shape, Slot, TypeId};
 use value::{Cursor, Place, ValueDeserializer};
 
 /// An error as visitors pass it along: a pointer, so that every result on the way is small.
 #[derive(Debug)]
 pub(super) struct Error(Box<ProtobufError>);
+
+impl Error {
+    /// Gives a place to an error that a visitor made, which does not know where it is.
+    #[cold]
+    fn or_at(mut self, offset: usize) -> Self {
+        if self.0.offset == 0 {
+            self.0.offset = offset;
+        }
+        self
+    }
+}
 
 impl From<ProtobufError> for Error {
     #[cold]
@@ -105,6 +116,7 @@ impl<'s, 'de> MessageDeserializer<'s, 'de> {
                 None => Identity::Shown,
             },
             value: NextValue::None,
+            failed: None,
         })
     }
 }
@@ -147,6 +159,8 @@ struct MessageMap<'s, 'de> {
     outer: Vec<(Fields<'s>, Reader<'de>)>,
     identity: Identity<'de>,
     value: NextValue<'s, 'de>,
+    /// Why there is no next name.
+    failed: Option<Error>,
 }
 
 /// What is left to show of the object's type, in front of its fields.
@@ -166,30 +180,49 @@ enum NextValue<'s, 'de> {
 }
 
 impl<'s, 'de> MessageMap<'s, 'de> {
-    /// The name of the next value. One copy serves every type.
+    /// The name of the next value; `None` at the end of the message or on the error that is left in `failed`, so
+    /// that it comes back in registers. One copy serves every type.
     #[inline(never)]
-    fn next_name(&mut self) -> Result<Option<&'s str>, Error> {
+    fn next_name(&mut self) -> Option<&'s str> {
+        if matches!(self.identity, Identity::Shown)
+            && let Some(slot) = self.fields.usual_step(&mut self.cursor.reader)
+        {
+            return Some(self.at_value(slot, slot.wire_type));
+        }
+        self.next_unusual_name()
+    }
+
+    /// The reader stands at the value of that field.
+    #[inline(always)]
+    fn at_value(&mut self, slot: &'s Slot, wire_type: WireType) -> &'s str {
+        self.cursor.shape = &slot.shape;
+        self.cursor.number = slot.number();
+        self.cursor.place = Place::At(wire_type);
+        self.value = NextValue::Present;
+        self.fields.slots().name(slot)
+    }
+
+    #[inline(never)]
+    fn next_unusual_name(&mut self) -> Option<&'s str> {
         if !matches!(self.identity, Identity::Shown) {
-            return Ok(self.next_identity());
+            return self.next_identity();
+        }
+        if self.outer.is_empty() && self.fields.is_done(&self.cursor.reader) {
+            return None;
         }
         loop {
-            match self.fields.step(&mut self.cursor.reader)? {
-                Some(Step::Present(slot, wire_type)) => {
-                    self.cursor.shape = &slot.shape;
-                    self.cursor.number = slot.number();
-                    self.cursor.place = Place::At(wire_type);
-                    self.value = NextValue::Present;
-                    return Ok(Some(&slot.name));
-                }
-                Some(Step::Absent(field)) => {
+            match self.fields.step(&mut self.cursor.reader) {
+                Ok(Some(Step::Present(slot, wire_type))) => return Some(self.at_value(slot, wire_type)),
+                Ok(Some(Step::Absent(field))) => {
                     self.value = NextValue::Absent(field);
-                    return Ok(Some(&field.name));
+                    return Some(&field.name);
                 }
-                Some(Step::Embedded(slot, inner)) => self.enter(&slot.shape, inner),
-                None => match self.outer.pop() {
-                    Some(outer) => (self.fields, self.cursor.reader) = outer,
-                    None => return Ok(None),
-                },
+                Ok(Some(Step::Embedded(slot, inner))) => self.enter(&slot.shape, inner),
+                Ok(None) => (self.fields, self.cursor.reader) = self.outer.pop()?,
+                Err(error) => {
+                    self.failed = Some(error);
+                    return None;
+                }
             }
         }
     }
@@ -255,9 +288,9 @@ impl<'de> MapAccess<'de> for MessageMap<'_, 'de> {
 
     #[inline]
     fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, Error> {
-        match self.next_name()? {
+        match self.next_name() {
             Some(name) => seed.deserialize(StrDeserializer::new(name)).map(Some),
-            None => Ok(None),
+            None => self.failed.take().map_or(Ok(None), Err),
         }
     }
 
@@ -269,20 +302,8 @@ impl<'de> MapAccess<'de> for MessageMap<'_, 'de> {
             NextValue::Present => &mut self.cursor,
             _ => aside.insert(self.aside()?),
         };
-        let mut value = seed.deserialize(ValueDeserializer(cursor));
-        if let Err(error) = &mut value {
-            locate(error, offset);
-        }
-        value
-    }
-}
-
-/// Gives a place to an error that a visitor made, which does not know where it is. Within a result that stays where
-/// it is: values are large.
-#[cold]
-fn locate(error: &mut Error, offset: usize) {
-    if error.0.offset == 0 {
-        error.0.offset = offset;
+        seed.deserialize(ValueDeserializer(cursor))
+            .map_err(|error| error.or_at(offset))
     }
 }
 

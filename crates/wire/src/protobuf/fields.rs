@@ -7,7 +7,7 @@
 
 use super::de::{Error, unexpected_wire_type};
 use super::primitive::{ProtobufError, ProtobufErrorKind, Reader, WireType};
-use crate::schema::{Field, Hidden, Slot, Type};
+use crate::schema::{Field, NONE, Shown, Slot, Slots, Type};
 
 /// Messages within messages. No built-in kind comes near; only schemas of custom resources nest at will,
 /// and in JSON they meet the same limit.
@@ -19,6 +19,8 @@ pub(super) struct Fields<'s> {
     declared: &'s Type,
     /// The lowest number that may come next.
     next: u32,
+    /// The next number whose field is shown even when it is absent; [`NONE`] if there is none.
+    shown: u16,
 }
 
 /// One field that JSON shows.
@@ -34,23 +36,58 @@ pub(super) enum Step<'s, 'a> {
 impl<'s> Fields<'s> {
     #[inline(always)]
     pub(super) fn new(declared: &'s Type) -> Self {
-        Self { declared, next: 0 }
+        let shown = declared.slots.at(0).shown_after;
+        Self {
+            declared,
+            next: 0,
+            shown,
+        }
+    }
+
+    /// The slots of the type whose fields these are.
+    #[inline(always)]
+    pub(super) fn slots(&self) -> &'s Slots {
+        &self.declared.slots
+    }
+
+    /// The next field to show, if it is like nearly all: in the message, known, and in order. Otherwise nothing has
+    /// happened, and [`step`](Self::step) has to look. Nothing is called here, so that it takes few registers.
+    #[inline(always)]
+    pub(super) fn usual_step(&mut self, place: &mut Reader<'_>) -> Option<&'s Slot> {
+        let slots = self.slots();
+        let (mut reader, mut next, mut shown) = (place.clone(), self.next, self.shown);
+        loop {
+            let tag = reader.short_varint()?;
+            let (number, slot) = (tag >> 3, slots.at(tag >> 3));
+            if slot.tag != tag || number < next || number > u32::from(shown) {
+                return None;
+            }
+            (next, shown) = (number + 1, slot.shown_after);
+            match slot.shown {
+                Shown::Always => {}
+                Shown::UnlessZero if reader.skip_byte(0) => continue,
+                Shown::UnlessZero if reader.rest().first() != Some(&0x80) => {}
+                _ => return None,
+            }
+            (self.next, self.shown) = (next, shown);
+            place.go_to(&reader);
+            return Some(slot);
+        }
     }
 
     /// The next field to show; `None` when all have been shown.
     #[inline(always)]
     pub(super) fn step<'a>(&mut self, place: &mut Reader<'a>) -> Result<Option<Step<'s, 'a>>, Error> {
-        let slots = &self.declared.slots;
+        let slots = self.slots();
         // Copies that the compiler can keep in registers: Go writes many zeros that are only passed over.
-        let (mut reader, mut next) = (place.clone(), self.next);
+        let (mut reader, mut next, mut shown) = (place.clone(), self.next, self.shown);
         loop {
             if reader.is_empty() {
                 *place = reader;
-                if slots.at(next).next_shown >= slots.end() {
-                    self.next = slots.end();
-                    return Ok(None);
-                }
-                return Ok(self.absent_before(next, slots.end()));
+                return Ok(match shown {
+                    NONE => None,
+                    shown => Some(self.absent(shown)),
+                });
             }
             let at_tag = reader.clone();
             let tag = reader.varint()?;
@@ -69,16 +106,17 @@ impl<'s> Fields<'s> {
             if number < next {
                 return Err(out_of_order(number, reader.offset()));
             }
-            if slots.at(next).next_shown < number {
+            if u32::from(shown) < number {
                 // The tag is read again when all that is missing before it has been shown.
                 *place = at_tag;
-                return Ok(self.absent_before(next, number));
+                return Ok(Some(self.absent(shown)));
             }
             next = number + 1;
-            let is_hidden = match slot.hidden {
-                Hidden::Never => false,
-                Hidden::WhenZero => reader.skip_zero(),
-                Hidden::WhenZeroFloat | Hidden::WhenZeroTime => match behind_zero(reader.clone(), slot)? {
+            shown = slot.shown_after;
+            let is_hidden = match slot.shown {
+                Shown::Always | Shown::Embedded => false,
+                Shown::UnlessZero => reader.skip_zero(),
+                Shown::UnlessZeroFloat | Shown::UnlessZeroTime => match behind_zero(reader.clone(), slot)? {
                     Some(behind) => {
                         reader = behind;
                         true
@@ -89,8 +127,8 @@ impl<'s> Fields<'s> {
             if is_hidden {
                 continue;
             }
-            self.next = next;
-            if slot.is_embedded {
+            (self.next, self.shown) = (next, shown);
+            if slot.shown == Shown::Embedded {
                 let inner = reader.message()?;
                 *place = reader;
                 return Ok(Some(Step::Embedded(slot, inner)));
@@ -102,25 +140,19 @@ impl<'s> Fields<'s> {
 
     /// Whether nothing is left, neither in the message nor to be shown without it.
     pub(super) fn is_done(&self, reader: &Reader<'_>) -> bool {
-        let slots = &self.declared.slots;
-        reader.is_empty() && slots.at(self.next).next_shown >= slots.end()
+        reader.is_empty() && self.shown == NONE
     }
 
-    /// The next field from number `next` on that is shown although it is absent, if it stands before `end`.
+    /// The field with that number, which is shown although it is absent.
     #[inline(never)]
-    fn absent_before<'a>(&mut self, next: u32, end: u32) -> Option<Step<'s, 'a>> {
-        let slots = &self.declared.slots;
-        let shown = slots.at(next).next_shown;
-        if shown >= end {
-            self.next = next.max(end);
-            return None;
+    fn absent<'a>(&mut self, number: u16) -> Step<'s, 'a> {
+        let slot = self.slots().at(u32::from(number));
+        self.next = u32::from(number) + 1;
+        self.shown = slot.shown_after;
+        match slot.shown {
+            Shown::Embedded => Step::Embedded(slot, Reader::new(&[])),
+            _ => Step::Absent(&self.declared.fields[slot.field as usize]),
         }
-        self.next = shown + 1;
-        let slot = slots.at(shown);
-        Some(match slot.is_embedded {
-            true => Step::Embedded(slot, Reader::new(&[])),
-            false => Step::Absent(&self.declared.fields[slot.field as usize]),
-        })
     }
 
     /// Looks at a field that is unknown, packed or laid out wrongly.
@@ -157,8 +189,8 @@ enum Unusual<'a> {
 /// Where the reader stands behind a floating-point number or a time that JSON leaves out because it is zero.
 #[inline(never)]
 fn behind_zero<'a>(mut reader: Reader<'a>, slot: &Slot) -> Result<Option<Reader<'a>>, Error> {
-    let is_zero = match slot.hidden {
-        Hidden::WhenZeroFloat => reader.fixed64()? << 1 == 0,
+    let is_zero = match slot.shown {
+        Shown::UnlessZeroFloat => reader.fixed64()? << 1 == 0,
         _ => super::time::is_zero(reader.message()?)?,
     };
     Ok(is_zero.then_some(reader))

@@ -3,6 +3,8 @@
 //! [`Reader`] walks one message. It never allocates, never reads beyond its slice, and every error names the
 //! byte offset, counted from the start of the outermost slice, so that a bad field can be found in a dump.
 
+use super::utf8;
+
 /// Longest varint: ten groups of seven bits hold 64.
 const VARINT_BYTES: usize = 10;
 
@@ -194,6 +196,49 @@ impl<'a> Reader<'a> {
         }
     }
 
+    /// A varint of one or two bytes; `None` where there is no such.
+    #[inline(always)]
+    pub(super) fn short_varint(&mut self) -> Option<u32> {
+        match *self.rest {
+            [byte, ref rest @ ..] if byte < 0x80 => {
+                self.rest = rest;
+                Some(u32::from(byte))
+            }
+            [low, high, ref rest @ ..] if high < 0x80 => {
+                self.rest = rest;
+                Some(u32::from(low & 0x7f) | u32::from(high) << 7)
+            }
+            _ => None,
+        }
+    }
+
+    /// A length-delimited run of bytes that is all there and shorter than 16 KiB; `None` where there is no such.
+    #[inline(always)]
+    pub(super) fn short_bytes(&mut self) -> Option<&'a [u8]> {
+        let length = self.short_varint()?;
+        let (bytes, rest) = self.rest.split_at_checked(length as usize)?;
+        self.rest = rest;
+        Some(bytes)
+    }
+
+    /// Passes over one byte, if it is this one.
+    #[inline(always)]
+    pub(super) fn skip_byte(&mut self, expected: u8) -> bool {
+        match *self.rest {
+            [byte, ref rest @ ..] if byte == expected => {
+                self.rest = rest;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Goes to where another reader of the same message stands.
+    #[inline(always)]
+    pub(super) fn go_to(&mut self, other: &Self) {
+        self.rest = other.rest;
+    }
+
     /// Passes over a value that is the number 0, or has the length 0.
     #[inline(always)]
     pub(super) fn skip_zero(&mut self) -> bool {
@@ -238,7 +283,7 @@ impl<'a> Reader<'a> {
     #[inline(always)]
     pub fn text(&mut self, number: u32) -> Result<&'a str, ProtobufError> {
         let bytes = self.bytes()?;
-        std::str::from_utf8(bytes).map_err(|error| ProtobufError {
+        utf8::check(bytes).map_err(|error| ProtobufError {
             offset: self.offset() - bytes.len() + error.valid_up_to(),
             kind: ProtobufErrorKind::Utf8 { number },
         })

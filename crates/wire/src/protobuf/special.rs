@@ -4,6 +4,7 @@
 
 use super::envelope::Envelope;
 use super::primitive::{ProtobufError, ProtobufErrorKind, Reader, WireType};
+use super::utf8;
 use crate::schema::{Field, Schema, Shape, TypeId};
 use crate::values::Duration;
 
@@ -174,6 +175,9 @@ pub(super) fn map_entry<'a>(
     mut reader: Reader<'a>,
     shape: &Shape,
 ) -> Result<(&'a str, Option<Reader<'a>>), ProtobufError> {
+    if let Some((key, value)) = usual_entry(reader.clone(), shape) {
+        return Ok((key, Some(value)));
+    }
     let (mut key, mut value) = ("", None);
     while let Some(tag) = reader.tag()? {
         match tag {
@@ -186,6 +190,23 @@ pub(super) fn map_entry<'a>(
         }
     }
     Ok((key, value))
+}
+
+/// An entry as all writers leave it, with a value that has a length: the key, the value, nothing else.
+#[inline]
+fn usual_entry<'a>(mut reader: Reader<'a>, shape: &Shape) -> Option<(&'a str, Reader<'a>)> {
+    const KEY: u8 = 1 << 3 | 2;
+    const VALUE: u8 = 2 << 3 | 2;
+    if shape.wire_type() != WireType::Bytes || !reader.skip_byte(KEY) {
+        return None;
+    }
+    let key = utf8::check(reader.short_bytes()?).ok()?;
+    if !reader.skip_byte(VALUE) {
+        return None;
+    }
+    let value = reader.clone();
+    reader.short_bytes()?;
+    reader.is_empty().then_some((key, value))
 }
 
 /// A whole number that an integer can hold; not minus zero, which JSON tells apart.

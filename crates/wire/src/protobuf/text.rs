@@ -100,7 +100,7 @@ impl Writer<'_> {
                     }
                 }
                 Step::Present(slot, wire_type) => {
-                    self.key(&slot.name);
+                    self.key(declared.slots.name(slot));
                     self.field(context, slot, wire_type, &mut reader)?;
                 }
                 Step::Absent(field) => {

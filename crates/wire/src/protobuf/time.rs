@@ -4,6 +4,7 @@
 //! is what the zero time really is.
 
 use super::primitive::{ProtobufError, ProtobufErrorKind, Reader, WireType, put_tag, put_varint};
+use super::utf8;
 use watchkeeper_meta::Time;
 
 /// 0001-01-01T00:00:00Z, Go's zero time.
@@ -20,6 +21,9 @@ pub(super) const TEXT_BYTES: usize = 27;
 
 /// Reads a time; `None` for the zero time.
 pub(super) fn read(mut reader: Reader<'_>) -> Result<Option<Time>, ProtobufError> {
+    if let Some(seconds) = usual_seconds(reader.rest()) {
+        return Ok(Some(Time::from_seconds(seconds)));
+    }
     if reader.is_empty() {
         return Ok(None);
     }
@@ -40,6 +44,23 @@ pub(super) fn read(mut reader: Reader<'_>) -> Result<Option<Time>, ProtobufError
         });
     }
     Ok((time.seconds != ZERO_SECONDS || time.nanos / 1000 != 0).then_some(time))
+}
+
+/// The seconds of a time in whole seconds from 1978 to 2106, which is written in eight bytes: nearly every time.
+#[inline]
+fn usual_seconds(message: &[u8]) -> Option<i64> {
+    const SECONDS: u8 = 1 << 3;
+    const NANOS: u8 = 2 << 3;
+    let [SECONDS, a, b, c, d, e @ 1..0x10, NANOS, 0] = *message else {
+        return None;
+    };
+    let low = [a, b, c, d];
+    let is_usual = low.iter().all(|byte| *byte >= 0x80);
+    let value = low
+        .iter()
+        .rev()
+        .fold(i64::from(e), |value, byte| value << 7 | i64::from(byte & 0x7f));
+    is_usual.then_some(value)
 }
 
 /// Whether the message is the zero time. Its seconds are negative and so take ten bytes behind their tag: a shorter
@@ -87,7 +108,7 @@ impl TimeText {
     }
 
     pub(super) fn as_str(&self) -> &str {
-        std::str::from_utf8(&self.bytes[..self.length]).expect("digits are ASCII")
+        utf8::check(&self.bytes[..self.length]).expect("digits are ASCII")
     }
 
     /// `2006-01-02T15:04:05`. A calendar crate prints the same, ten times slower, and a pod has ten times.
@@ -108,10 +129,13 @@ impl TimeText {
     }
 }
 
+/// As many decimal digits as there is room for, an even number.
+#[inline(always)]
 fn digits(out: &mut [u8], mut value: u32) {
-    for byte in out.iter_mut().rev() {
-        *byte = b'0' + (value % 10) as u8;
-        value /= 10;
+    for pair in out.as_chunks_mut::<2>().0.iter_mut().rev() {
+        let two = value % 100;
+        *pair = [b'0' + (two / 10) as u8, b'0' + (two % 10) as u8];
+        value /= 100;
     }
 }
 
@@ -152,6 +176,14 @@ mod tests {
             prop_assert_eq!(text.as_str(), time.to_rfc3339());
             let text = TimeText::micros(time);
             prop_assert_eq!(text.as_str(), time.to_rfc3339_micro());
+        }
+
+        #[test]
+        fn times_are_read_as_they_were_written(seconds in -1i64 << 33..1 << 33, nanos in 0..3i32) {
+            let time = Time { seconds, nanos };
+            let mut message = Vec::new();
+            write(&mut message, time);
+            prop_assert_eq!(read(Reader::new(&message)).unwrap(), Some(time));
         }
     }
 

@@ -1,9 +1,9 @@
 //! A type as the protobuf readers walk it: a table of its fields by number.
 //!
 //! A field has all that anybody wants to know about it and takes three cache lines; a slot has what readers want in
-//! one. Kubernetes numbers its fields nearly without gaps, so the number itself is the place in the table.
+//! half of one. Kubernetes numbers its fields nearly without gaps, so the number itself is the place in the table.
 
-use super::{Field, Shape, Text};
+use super::{Field, Shape};
 use crate::protobuf::primitive::WireType;
 
 /// The fields of a type that protobuf carries, by number.
@@ -11,79 +11,92 @@ use crate::protobuf::primitive::WireType;
 pub(crate) struct Slots {
     /// One per number up to the highest, vacant where no field has it, and one beyond.
     slots: Box<[Slot]>,
+    /// The names in JSON, one after the other: those of a type lie together.
+    names: Box<str>,
     /// Whether the fields are declared by ascending number.
     pub(crate) in_declared_order: bool,
 }
 
 /// What a reader must know about a field before it looks at the field itself.
 #[derive(Clone, Debug, PartialEq)]
-#[repr(align(64))]
+#[repr(align(32))]
 pub(crate) struct Slot {
+    /// How a value looks.
+    pub(crate) shape: Shape,
     /// The tag as it stands in a message: number and layout. One of another number where the slot is vacant, so that
     /// no tag that leads here equals it.
     pub(crate) tag: u32,
-    /// The next number, this one included, whose field is shown even when it is absent.
-    pub(crate) next_shown: u32,
+    /// Where the name in JSON starts among the names of the type.
+    name_start: u32,
+    /// The next higher number whose field is shown even when it is absent; [`NONE`] if there is none.
+    pub(crate) shown_after: u16,
     /// Position in the type's fields.
     pub(crate) field: u16,
+    name_len: u8,
     /// How a value, or an item of a list, is laid out.
     pub(crate) wire_type: WireType,
     /// Whether the field is a list, whose numbers may be packed.
     pub(crate) is_list: bool,
-    /// Whether the fields of the field's type belong to the outer object in JSON.
-    pub(crate) is_embedded: bool,
-    /// When JSON leaves out a value that is there.
-    pub(crate) hidden: Hidden,
-    /// The name in JSON.
-    pub(crate) name: Text,
-    /// How a value looks.
-    pub(crate) shape: Shape,
+    /// When JSON shows a value that is there.
+    pub(crate) shown: Shown,
 }
+
+/// Two of them share a cache line.
+const _: () = assert!(size_of::<Slot>() == 32);
+
+/// No field: above every number.
+pub(crate) const NONE: u16 = u16::MAX;
+
+/// The highest number a field can have; the highest of a built-in type is far below. Slots take memory by number.
+pub(super) const MAX_NUMBER: u32 = 4095;
+
+/// The longest name, in bytes, of a field that travels in protobuf.
+pub(super) const MAX_NAME: usize = 255;
 
 /// Where no field is.
 static VACANT: Slot = Slot::VACANT;
 
-/// When JSON leaves out a value that is there.
+/// When JSON shows a value that is there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Hidden {
-    Never,
-    /// When the number, or the length of what follows, is zero.
-    WhenZero,
-    /// When the floating-point number is zero.
-    WhenZeroFloat,
-    /// When it is Go's zero time.
-    WhenZeroTime,
+pub(crate) enum Shown {
+    Always,
+    /// Unless the number, or the length of what follows, is zero.
+    UnlessZero,
+    /// Unless the floating-point number is zero.
+    UnlessZeroFloat,
+    /// Unless it is Go's zero time.
+    UnlessZeroTime,
+    /// Its fields are shown as those of the outer object.
+    Embedded,
 }
 
 impl Slots {
+    /// Leaves out fields that have no slot, see [`Field::has_slot`].
     pub(super) fn new(fields: &[Field]) -> Self {
-        let highest = fields.iter().map(|field| field.number as usize).max();
-        let end = highest.unwrap_or(0) + 1;
-        let mut slots = vec![Slot::VACANT; end + 1];
+        let numbered = || {
+            let all = fields.iter().enumerate();
+            all.filter(|(_, field)| field.number > 0 && field.has_slot())
+        };
+        let highest = numbered().map(|(_, field)| field.number as usize).max();
+        let mut slots = vec![Slot::VACANT; highest.unwrap_or(0) + 2];
         slots[0].tag = 1 << 3;
-        for (index, field) in fields.iter().enumerate() {
-            if field.number > 0 {
-                slots[field.number as usize] = Slot::new(index as u16, field);
-            }
+        let mut names = String::new();
+        for (index, field) in numbered() {
+            slots[field.number as usize] = Slot::new(index as u16, field, names.len());
+            names.push_str(&field.name);
         }
-        let mut next_shown = end as u32;
+        let mut shown_after = NONE;
         for (number, slot) in slots.iter_mut().enumerate().rev() {
+            slot.shown_after = shown_after;
             if slot.is_of(number as u32) && fields[slot.field as usize].shown_when_absent() {
-                next_shown = number as u32;
+                shown_after = number as u16;
             }
-            slot.next_shown = next_shown;
         }
-        let numbers = fields.iter().map(|field| field.number);
         Self {
             slots: slots.into(),
-            in_declared_order: numbers.filter(|number| *number > 0).is_sorted(),
+            names: names.into(),
+            in_declared_order: numbered().is_sorted_by_key(|(_, field)| field.number),
         }
-    }
-
-    /// The number beyond the highest.
-    #[inline(always)]
-    pub(crate) fn end(&self) -> u32 {
-        self.slots.len().saturating_sub(1) as u32
     }
 
     /// The slot with that number; a vacant one where no field has it.
@@ -98,24 +111,33 @@ impl Slots {
         self.slots.get(number as usize).filter(|slot| slot.is_of(number))
     }
 
+    /// The name in JSON.
+    #[inline(always)]
+    pub(crate) fn name(&self, slot: &Slot) -> &str {
+        let start = slot.name_start as usize;
+        self.names
+            .get(start..start + usize::from(slot.name_len))
+            .unwrap_or_default()
+    }
+
     /// Positions in the type's fields, by ascending number.
     pub(crate) fn fields(&self) -> impl Iterator<Item = usize> {
-        let taken = (0..self.end()).filter_map(|number| self.find(number));
+        let taken = (0..self.slots.len() as u32).filter_map(|number| self.find(number));
         taken.map(|slot| slot.field as usize)
     }
 }
 
 impl Slot {
     const VACANT: Self = Self {
+        shape: Shape::Any,
         tag: 0,
-        next_shown: u32::MAX,
+        name_start: 0,
+        shown_after: NONE,
         field: 0,
+        name_len: 0,
         wire_type: WireType::Varint,
         is_list: false,
-        is_embedded: false,
-        hidden: Hidden::Never,
-        name: Text::Borrowed(""),
-        shape: Shape::Any,
+        shown: Shown::Always,
     };
 
     /// The field's number.
@@ -129,18 +151,18 @@ impl Slot {
         self.number() == number
     }
 
-    fn new(index: u16, field: &Field) -> Self {
+    fn new(index: u16, field: &Field, name_start: usize) -> Self {
         let wire_type = field.shape.wire_type();
         Self {
+            shape: field.shape.clone(),
             tag: field.number << 3 | wire_type.code(),
-            next_shown: 0,
+            name_start: name_start as u32,
+            shown_after: NONE,
             field: index,
+            name_len: field.name.len() as u8,
             wire_type,
             is_list: matches!(field.shape, Shape::List(_)),
-            is_embedded: field.embedded,
-            hidden: field.hidden(),
-            name: field.name.clone(),
-            shape: field.shape.clone(),
+            shown: field.shown(),
         }
     }
 }
@@ -170,9 +192,17 @@ impl Field {
         }
     }
 
-    fn hidden(&self) -> Hidden {
+    /// Whether a slot can hold the field: numbers and names have limits.
+    pub(super) fn has_slot(&self) -> bool {
+        self.number <= MAX_NUMBER && self.name.len() <= MAX_NAME
+    }
+
+    fn shown(&self) -> Shown {
+        if self.embedded {
+            return Shown::Embedded;
+        }
         if self.pointer || !(self.omit_empty || self.omit_zero) {
-            return Hidden::Never;
+            return Shown::Always;
         }
         match self.shape {
             Shape::String(_)
@@ -180,10 +210,10 @@ impl Field {
             | Shape::Int32
             | Shape::Int64
             | Shape::Bytes
-            | Shape::ListMessage(_) => Hidden::WhenZero,
-            Shape::Float64 => Hidden::WhenZeroFloat,
-            Shape::Time if self.omit_zero => Hidden::WhenZeroTime,
-            _ => Hidden::Never,
+            | Shape::ListMessage(_) => Shown::UnlessZero,
+            Shape::Float64 => Shown::UnlessZeroFloat,
+            Shape::Time if self.omit_zero => Shown::UnlessZeroTime,
+            _ => Shown::Always,
         }
     }
 }

@@ -4,7 +4,7 @@ use serde::de::value::BorrowedStrDeserializer;
 use serde::de::{DeserializeSeed, MapAccess, SeqAccess, Visitor};
 
 use super::value::{Cursor, Place, ValueDeserializer};
-use super::{Error, locate, unexpected_wire_type};
+use super::{Error, unexpected_wire_type};
 use crate::protobuf::fields::next_item;
 use crate::protobuf::primitive::{Reader, WireType};
 use crate::protobuf::special::{self, ZEROS};
@@ -132,11 +132,10 @@ impl<'de> SeqAccess<'de> for Items<'_, '_, 'de> {
         if !self.find_next()? {
             return Ok(None);
         }
-        let mut item = seed.deserialize(ValueDeserializer(self.cursor())).map(Some);
-        if let Err(error) = &mut item {
-            locate(error, offset);
+        match seed.deserialize(ValueDeserializer(self.cursor())) {
+            Ok(item) => Ok(Some(item)),
+            Err(error) => Err(error.or_at(offset)),
         }
-        item
     }
 
     fn size_hint(&self) -> Option<usize> {
@@ -207,10 +206,7 @@ impl<'de> MapAccess<'de> for Entries<'_, '_, 'de> {
     #[inline]
     fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Error> {
         let offset = self.value.reader.offset();
-        let mut value = seed.deserialize(ValueDeserializer(&mut self.value));
-        if let Err(error) = &mut value {
-            locate(error, offset);
-        }
-        value
+        seed.deserialize(ValueDeserializer(&mut self.value))
+            .map_err(|error| error.or_at(offset))
     }
 }

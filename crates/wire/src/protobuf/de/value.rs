@@ -15,6 +15,7 @@ use crate::protobuf::fields::next_item;
 use crate::protobuf::primitive::{ProtobufError, ProtobufErrorKind, Reader, WireType};
 use crate::protobuf::special::{self, IntOrString, Raw, SchemaOr};
 use crate::protobuf::time::{self, TimeText};
+use crate::protobuf::utf8;
 use crate::schema::{Shape, TypeId};
 
 /// A value of a message, and the reader that stands at it.
@@ -108,8 +109,8 @@ impl<'s, 'de> Cursor<'s, 'de> {
             Place::Text => ahead.rest(),
             _ => ahead.bytes().ok()?,
         };
-        let text = std::str::from_utf8(bytes).ok()?;
-        self.reader = ahead;
+        let text = utf8::check(bytes).ok()?;
+        self.reader.go_to(&ahead);
         Some(text)
     }
 
