@@ -3,10 +3,11 @@
 
 use serde_json::Value;
 use watchkeeper_meta::{FieldValidation, GroupVersion, Status};
-use watchkeeper_wire::canonical::{BodyError, StrictError, canonicalize, read_body};
+use watchkeeper_wire::canonical::{BodyError, StrictError, canonicalize, read_body, strict_errors};
 use watchkeeper_wire::protobuf::envelope::MAGIC;
 use watchkeeper_wire::protobuf::primitive::{ProtobufError, ProtobufErrorKind};
 use watchkeeper_wire::protobuf::{Envelope, Message};
+use watchkeeper_wire::schema::{Schema, TypeId};
 use watchkeeper_wire::yaml;
 
 use crate::definition::Definition;
@@ -51,7 +52,7 @@ impl Body<'_> {
         };
         let wanted = (&*definition.api_version, &*definition.resource.kind);
         let raw = self.read_raw(wanted).map_err(unrecognized)?;
-        object_of(definition, raw, context)
+        object_of(self, definition, raw, context)
     }
 
     /// Reads the body as an object that is not stored: an option, a binding, a review.
@@ -76,13 +77,40 @@ impl Body<'_> {
                 "converting (v1.{stated}) to ({group}.{kind}): unknown conversion"
             )));
         }
-        let schema = watchkeeper_wire::schema::Schema::builtin();
+        let schema = Schema::builtin();
         let known = schema
             .kind(api_version, kind)
             .ok_or_else(|| cannot(&"unknown kind"))?;
         canonicalize(schema, known, value.clone())
             .map(|read| read.value)
             .map_err(|error| cannot(&error))
+    }
+
+    /// What strict reading refuses, in Go's order: that of the JSON, which has its keys in order where it was YAML.
+    /// `doubled` names the keys that stand twice anywhere; custom objects are read without a type first.
+    fn complaints(
+        &self,
+        schema: &Schema,
+        id: TypeId,
+        mut doubled: Vec<String>,
+        unknown: &[StrictError],
+    ) -> Vec<String> {
+        if !std::ptr::eq(schema, Schema::builtin()) {
+            doubled.extend(texts(unknown));
+            return doubled;
+        }
+        match self.format {
+            Format::Json => {
+                let mut json = serde_json::Deserializer::from_slice(self.bytes);
+                texts(&strict_errors(schema, id, &mut json))
+            }
+            Format::Yaml => {
+                let value = yaml_body(self.bytes).map(|raw| raw.value).unwrap_or_default();
+                doubled.extend(texts(&strict_errors(schema, id, value)));
+                doubled
+            }
+            Format::Protobuf => Vec::new(),
+        }
     }
 
     /// Reads the bytes. `wanted` is the kind of a message that does not say what it is.
@@ -99,7 +127,7 @@ impl Body<'_> {
             }
             Format::Yaml => yaml_body(self.bytes),
             Format::Protobuf => {
-                let schema = watchkeeper_wire::schema::Schema::builtin();
+                let schema = Schema::builtin();
                 if !self.bytes.starts_with(&MAGIC) {
                     let text = "provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]";
                     return Err(text.to_owned());
@@ -124,7 +152,12 @@ impl Body<'_> {
 }
 
 /// Takes what was read for an object of the resource's kind.
-pub(crate) fn object_of(definition: &Definition, raw: Raw, context: &WriteContext) -> Result<Value, Status> {
+fn object_of(
+    body: &Body<'_>,
+    definition: &Definition,
+    raw: Raw,
+    context: &WriteContext,
+) -> Result<Value, Status> {
     let text = |name: &str| {
         raw.value
             .get(name)
@@ -165,7 +198,9 @@ pub(crate) fn object_of(definition: &Definition, raw: Raw, context: &WriteContex
         // Go's YAML reader reports all it found as one error.
         complaints = vec![format!("yaml: unmarshal errors:\n  {}", complaints.join("\n  "))];
     }
-    complaints.extend(texts(&read.unknown));
+    if !complaints.is_empty() || !read.unknown.is_empty() {
+        complaints = body.complaints(definition.schema, known, complaints, &read.unknown);
+    }
     match context.field_validation {
         FieldValidation::Ignore => {}
         FieldValidation::Warn => complaints
@@ -265,5 +300,49 @@ fn excerpt(bytes: &[u8]) -> String {
         format!("{shown} ...")
     } else {
         shown
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn complaints_come_in_the_order_of_the_body() {
+        let definitions = Definition::builtin();
+        let definition = definitions
+            .iter()
+            .find(|definition| definition.resource.kind == "ConfigMap")
+            .unwrap();
+        let check = |format, bytes: &str, expected: &[&str]| {
+            let bytes = bytes.as_bytes();
+            let context = WriteContext {
+                field_validation: FieldValidation::Warn,
+                ..WriteContext::default()
+            };
+            Body { format, bytes }.read(definition, &context).unwrap();
+            assert_eq!(context.warnings.take(), expected);
+        };
+        check(
+            Format::Json,
+            r#"{"z":1,"metadata":{"name":"a","y":2,"name":"b"},"data":{"k":"1","k":"2"},"a":3}"#,
+            &[
+                r#"unknown field "z""#,
+                r#"unknown field "metadata.y""#,
+                r#"duplicate field "metadata.name""#,
+                r#"duplicate field "data.k""#,
+                r#"unknown field "a""#,
+            ],
+        );
+        check(
+            Format::Yaml,
+            "z: 1\nmetadata: {name: a, x: 2}\na: 3\na: 4\n",
+            &[
+                r#"line 4: key "a" already set in map"#,
+                r#"unknown field "a""#,
+                r#"unknown field "metadata.x""#,
+                r#"unknown field "z""#,
+            ],
+        );
     }
 }

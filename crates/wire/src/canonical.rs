@@ -18,10 +18,12 @@
 mod base64;
 mod body;
 mod go_type;
+mod strict;
 mod syntax;
 mod walk;
 
 pub use body::{Body, BodyError, read_body};
+pub use strict::strict_errors;
 pub use syntax::message as syntax_complaint;
 
 use std::fmt;
@@ -38,7 +40,9 @@ pub const STRICT_LIMIT: usize = 100;
 pub struct Canonical {
     /// The object.
     pub value: Value,
-    /// Fields that were dropped because the kind does not have them, at most [`STRICT_LIMIT`].
+    /// Fields that were dropped because the kind does not have them, at most [`STRICT_LIMIT`]: in each object those
+    /// within it before its own, which is the order of Go where it turns a map into structs. Where it reads a body,
+    /// the order is that of [`strict_errors`].
     pub unknown: Vec<StrictError>,
 }
 

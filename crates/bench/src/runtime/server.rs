@@ -6,9 +6,9 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use futures_util::{TryStreamExt, stream};
 use serde_json::{Value, json};
+use watchkeeper_bench_codec::pods;
 use watchkeeper_server::{Flow, Handle, RequestMatch, Server, Verb};
 use watchkeeper_storage::{Revision, Store};
-use watchkeeper_bench_codec::pods;
 use watchkeeper_wire::protobuf::{Envelope, encode_message};
 use watchkeeper_wire::schema::Schema;
 
