@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use watchkeeper_meta::{FieldSelector, GroupVersionKind, LabelSelector};
-use watchkeeper_wire::canonical::{canonicalize, read_body};
+use watchkeeper_wire::canonical::{STRICT_LIMIT, canonicalize, read_body, strict_errors};
 use watchkeeper_wire::protobuf::{Message, encode_body};
 use watchkeeper_wire::schema::Schema;
 use watchkeeper_wire::{Encoding, ListSplitter, Object, ObjectOptions, WatchSplitter, WireError, yaml};
@@ -59,7 +59,8 @@ pub(crate) fn protobuf_message(data: &[u8]) {
     assert_eq!(encode_body(schema, &again).ok(), Some(written));
 }
 
-/// A JSON body: whatever is read takes its canonical form without a panic, and that form is stable.
+/// A JSON body: whatever is read takes its canonical form without a panic, that form is stable, and what was dropped
+/// on the way is found in the body.
 pub(crate) fn json_body(data: &[u8]) {
     let schema = Schema::builtin();
     let (Ok(body), Some(pod)) = (read_body(data), schema.kind("v1", "Pod")) else {
@@ -68,6 +69,9 @@ pub(crate) fn json_body(data: &[u8]) {
     if let Ok(once) = canonicalize(schema, pod, body.value) {
         let twice = canonicalize(schema, pod, once.value.clone()).expect("the canonical form fits");
         assert_eq!(twice.value, once.value);
+        let found = strict_errors(schema, pod, &mut serde_json::Deserializer::from_slice(data));
+        let is_found = |error| found.contains(error) || found.len() == STRICT_LIMIT;
+        assert!(once.unknown.iter().all(is_found), "{found:?}");
     }
 }
 
