@@ -3,7 +3,7 @@
 #[path = "support/recording.rs"]
 mod recording;
 
-use recording::send;
+use recording::{send, warnings};
 use serde_json::{Value, json};
 use watchkeeper_registry::{Registry, RegistryOptions};
 use watchkeeper_storage::{Store, StoreOptions};
@@ -425,5 +425,108 @@ async fn a_service_changes_its_type() {
             );
             assert_eq!(changed["spec"].get("healthCheckNodePort"), None, "{changed}");
         }
+    }
+}
+
+/// Nothing is wrong with these pods; their authors hear what they may not have meant.
+#[tokio::test]
+async fn authors_of_pods_are_warned() {
+    const NO_SELECTOR: &str = "labelSelector: a null labelSelector results in matching no pod";
+    let port = |name: &str| json!({"containerPort": 80, "name": name});
+    let item = |path: &str| json!({"key": "k", "path": path});
+    let cases = [
+        (
+            json!({"affinity": {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [{
+                "weight": 1,
+                "preference": {"matchExpressions": [{"key": "beta.kubernetes.io/os", "operator": "Exists"}]},
+            }]}}}),
+            vec![
+                "spec.affinity.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution[0].preference\
+                 .matchExpressions[0].key: beta.kubernetes.io/os is deprecated since v1.14; use \"kubernetes.io/os\" \
+                 instead"
+                    .to_owned(),
+            ],
+        ),
+        (
+            json!({"topologySpreadConstraints": [
+                {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"},
+            ]}),
+            vec![format!("spec.topologySpreadConstraints[0].{NO_SELECTOR}")],
+        ),
+        (
+            json!({"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
+                {"topologyKey": "zone"},
+            ]}}}),
+            vec![format!(
+                "spec.affinity.podAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution[0].{NO_SELECTOR}"
+            )],
+        ),
+        (
+            json!({"volumes": [{"name": "v", "glusterfs": {"endpoints": "e", "path": "p"}}]}),
+            vec!["spec.volumes[0].glusterfs: deprecated in v1.25, non-functional in v1.26+".to_owned()],
+        ),
+        (
+            json!({"volumes": [{"name": "v", "configMap": {"name": "c", "items": [item("a"), item("a/b")]}}]}),
+            vec![r#"volume "v" (ConfigMap "c"): overlapping paths: "a/b" with "a""#.to_owned()],
+        ),
+        (
+            json!({"volumes": [{"name": "v", "projected": {"sources": [
+                {"serviceAccountToken": {"path": "token"}},
+                {"secret": {"name": "s", "items": [item("token")]}},
+            ]}}]}),
+            vec![
+                r#"volume "v" (Projected): overlapping paths: "token" (Secret "s") with "token" (ServiceAccountToken)"#
+                    .to_owned(),
+            ],
+        ),
+        (
+            json!({"imagePullSecrets": [{"name": "a"}, {"name": "a"}, {}]}),
+            vec![
+                r#"spec.imagePullSecrets[1].name: duplicate name "a""#.to_owned(),
+                r#"spec.imagePullSecrets[2].name: invalid empty name """#.to_owned(),
+            ],
+        ),
+        (
+            json!({"containers": [
+                {"name": "a", "image": "i", "ports": [port("web")]},
+                {"name": "b", "image": "i", "ports": [port("web")]},
+            ]}),
+            vec![
+                "spec.containers[1].ports[0]: duplicate port definition with spec.containers[0].ports[0]".to_owned(),
+                "spec.containers[1].ports[0]: duplicate port name \"web\" with spec.containers[0].ports[0], services \
+                 and probes that select ports by name will use spec.containers[0].ports[0]"
+                    .to_owned(),
+            ],
+        ),
+        (
+            json!({"containers": [{"name": "a", "image": "i", "ports": [
+                {"containerPort": 80, "hostPort": 80}, {"containerPort": 80, "hostIP": "10.0.0.1"},
+            ]}]}),
+            vec![
+                "spec.containers[0].ports[1]: hostIP set without hostPort: {Name: HostPort:0 ContainerPort:80 \
+                 Protocol:TCP HostIP:10.0.0.1}"
+                    .to_owned(),
+                "spec.containers[0].ports[1]: overlapping port definition with spec.containers[0].ports[0]".to_owned(),
+            ],
+        ),
+        (
+            json!({"containers": [{"name": "a", "image": "i", "env": [
+                {"name": "PATH", "value": "/bin"}, {"name": "PATH", "value": "$(PATH):/sbin"},
+                {"name": "PATH", "value": "/usr"},
+            ]}]}),
+            vec![
+                "spec.containers[0].env[2]: hides previous definition of \"PATH\", which may be dropped when using \
+                 apply"
+                    .to_owned(),
+            ],
+        ),
+    ];
+    for (fields, told) in cases {
+        let mut spec = json!({"containers": [{"name": "a", "image": "i"}]});
+        for (name, value) in fields.as_object().unwrap() {
+            spec[name] = value.clone();
+        }
+        let pod = json!({"metadata": {"name": "x"}, "spec": spec});
+        assert_eq!(warnings(&registry().await, PODS, pod).await, told, "{fields}");
     }
 }

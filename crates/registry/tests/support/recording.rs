@@ -179,6 +179,18 @@ pub(crate) async fn send(
         .0
 }
 
+/// What the author of an object hears that is created.
+pub(crate) async fn warnings(registry: &Registry, path: &str, body: Value) -> Vec<String> {
+    let request = json!({"method": "POST", "path": path, "body": body});
+    let target = Target::of(&request).expect("a path of a registry");
+    let (created, warnings) = target
+        .send(registry, &request)
+        .await
+        .expect("a verb of a registry");
+    created.unwrap_or_else(|status| panic!("{path}: {status}"));
+    warnings
+}
+
 /// A create that the recorded server accepted.
 pub(crate) struct Create {
     /// `crud/pod.json create`.

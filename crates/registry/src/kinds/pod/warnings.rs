@@ -1,5 +1,8 @@
 //! What the author of a pod, or of a template for pods, should hear although nothing is wrong.
 
+mod overlaps;
+mod ports;
+
 use serde_json::Value;
 use watchkeeper_meta::quote;
 use watchkeeper_meta::validation::dns1123_label;
@@ -32,6 +35,47 @@ const OLD_LABELS: &[(&str, &str, &str)] = &[
     ),
 ];
 
+/// Annotations that do nothing any more.
+const OLD_ANNOTATIONS: &[(&str, &str)] = &[
+    (
+        "scheduler.alpha.kubernetes.io/critical-pod",
+        "non-functional in v1.16+; use the \"priorityClassName\" field instead",
+    ),
+    (
+        "security.alpha.kubernetes.io/sysctls",
+        "non-functional in v1.11+; use the \"sysctls\" field instead",
+    ),
+    (
+        "security.alpha.kubernetes.io/unsafe-sysctls",
+        "non-functional in v1.11+; use the \"sysctls\" field instead",
+    ),
+];
+
+/// Sources of volumes that nobody mounts any more.
+const OLD_VOLUMES: &[(&str, &str)] = &[
+    (
+        "photonPersistentDisk",
+        "deprecated in v1.11, non-functional in v1.16+",
+    ),
+    (
+        "gitRepo",
+        "deprecated in v1.11, and disabled by default in v1.33+",
+    ),
+    ("scaleIO", "deprecated in v1.16, non-functional in v1.22+"),
+    ("flocker", "deprecated in v1.22, non-functional in v1.25+"),
+    ("storageos", "deprecated in v1.22, non-functional in v1.25+"),
+    ("quobyte", "deprecated in v1.22, non-functional in v1.25+"),
+    ("glusterfs", "deprecated in v1.25, non-functional in v1.26+"),
+    ("cephfs", "deprecated in v1.28, non-functional in v1.31+"),
+    ("rbd", "deprecated in v1.28, non-functional in v1.31+"),
+];
+
+const SECCOMP: &str = "seccomp.security.alpha.kubernetes.io/pod";
+const CONTAINER_SECCOMP: &str = "container.seccomp.security.alpha.kubernetes.io/";
+
+const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
+const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
+
 /// Warns of what is in a pod; of its name only when it is new.
 pub(super) fn warn_pod(pod: &Value, live: Option<&Value>, warnings: &Warnings) {
     if live.is_some_and(|live| live["spec"] == pod["spec"]) {
@@ -55,11 +99,41 @@ pub(in super::super) fn warn_name(object: &Value, used_in: &str, warnings: &Warn
     }
 }
 
-/// Warns of what is in a pod or a template.
+/// Warns of what is in a pod or a template, in Kubernetes' order.
 pub(in super::super) fn warn_template(pod: &Place<'_, '_>, warnings: &Warnings) {
     let (metadata, spec) = (pod.field("metadata"), pod.field("spec"));
-    warn_of_old_labels(&spec.field("nodeSelector"), warnings);
-    warn_of_app_armor(&metadata.field("annotations"), warnings);
+    let annotations = metadata.field("annotations");
+    warn_of_old_labels(&spec, warnings);
+    for (name, why) in OLD_ANNOTATIONS {
+        let entry = annotations.entry(name);
+        if entry.is_set() {
+            warnings.add(format!("{}: {why}", entry.path()));
+        }
+    }
+    warn_of_old_volumes(&spec.field("volumes"), warnings);
+    overlaps::warn(&spec.field("volumes"), warnings);
+    warn_of_repeated(&spec.field("hostAliases"), "ip", warnings);
+    warn_of_repeated(&spec.field("imagePullSecrets"), "name", warnings);
+    for secret in spec.field("imagePullSecrets").items() {
+        let name = secret.field("name");
+        if name.text().is_empty() {
+            warnings.add(format!("{}: invalid empty name \"\"", name.path()));
+        }
+    }
+    warn_of_fractions(&spec.field("overhead"), warnings);
+    warn_of_seccomp(&annotations.entry(SECCOMP), &spec, warnings);
+    warn_of_app_armor(&annotations, warnings);
+    for list in ["initContainers", "containers", "ephemeralContainers"] {
+        for container in spec.field(list).items() {
+            let key = format!("{CONTAINER_SECCOMP}{}", container.field("name").text());
+            warn_of_seccomp(&annotations.entry(&key), &container, warnings);
+            for amounts in ["limits", "requests"] {
+                warn_of_fractions(&container.field("resources").field(amounts), warnings);
+            }
+            warn_of_hidden_variables(&container.field("env"), warnings);
+        }
+    }
+    ports::warn(&spec, warnings);
     let grace = spec.field("terminationGracePeriodSeconds");
     if grace.number() < 0 {
         let path = grace.path();
@@ -67,24 +141,97 @@ pub(in super::super) fn warn_template(pod: &Place<'_, '_>, warnings: &Warnings) 
             "{path}: must be >= 0; negative values are invalid and will be treated as 1"
         ));
     }
-    for list in ["initContainers", "containers"] {
-        for container in spec.field(list).items() {
-            warn_of_amounts(&container.field("resources"), warnings);
-            warn_of_hidden_variables(&container.field("env"), warnings);
+    for kind in ["podAffinity", "podAntiAffinity"] {
+        let affinity = spec.field("affinity");
+        let affinity = affinity.field(kind);
+        for term in affinity.field(REQUIRED).items() {
+            warn_of_no_selector(&term, warnings);
+        }
+        for term in affinity.field(PREFERRED).items() {
+            warn_of_no_selector(&term.field("podAffinityTerm"), warnings);
         }
     }
-    warn_of_same_ports(&spec.field("containers"), warnings);
 }
 
-fn warn_of_old_labels(selector: &Place<'_, '_>, warnings: &Warnings) {
-    for (label, entry) in selector.entries() {
-        if let Some((_, since, now)) = OLD_LABELS.iter().find(|(old, ..)| *old == label) {
-            let path = entry.path();
-            warnings.add(format!(
-                "{path}: deprecated since {since}; use {} instead",
-                quote(now)
-            ));
+/// Who selects nothing at all may have meant to select everything.
+fn warn_of_no_selector(term: &Place<'_, '_>, warnings: &Warnings) {
+    let selector = term.field("labelSelector");
+    if !selector.is_set() {
+        let path = selector.path();
+        warnings.add(format!("{path}: a null labelSelector results in matching no pod"));
+    }
+}
+
+/// Since when a label of nodes has another name.
+fn renamed(label: &str) -> Option<String> {
+    let (_, since, now) = OLD_LABELS.iter().find(|(old, ..)| *old == label)?;
+    Some(format!("deprecated since {since}; use {} instead", quote(now)))
+}
+
+fn warn_of_old_labels(spec: &Place<'_, '_>, warnings: &Warnings) {
+    for (label, entry) in spec.field("nodeSelector").entries() {
+        if let Some(why) = renamed(label) {
+            warnings.add(format!("{}: {why}", entry.path()));
         }
+    }
+    let affinity = spec.field("affinity");
+    let affinity = affinity.field("nodeAffinity");
+    for term in affinity.field(REQUIRED).field("nodeSelectorTerms").items() {
+        warn_of_old_keys(&term, warnings);
+    }
+    for term in affinity.field(PREFERRED).items() {
+        warn_of_old_keys(&term.field("preference"), warnings);
+    }
+    for constraint in spec.field("topologySpreadConstraints").items() {
+        warn_of_old_key(&constraint.field("topologyKey"), warnings);
+        warn_of_no_selector(&constraint, warnings);
+    }
+}
+
+fn warn_of_old_keys(term: &Place<'_, '_>, warnings: &Warnings) {
+    for expression in term.field("matchExpressions").items() {
+        warn_of_old_key(&expression.field("key"), warnings);
+    }
+}
+
+fn warn_of_old_key(key: &Place<'_, '_>, warnings: &Warnings) {
+    if let Some(why) = renamed(key.text()) {
+        warnings.add(format!("{}: {} is {why}", key.path(), key.text()));
+    }
+}
+
+fn warn_of_old_volumes(volumes: &Place<'_, '_>, warnings: &Warnings) {
+    for volume in volumes.items() {
+        for (source, why) in OLD_VOLUMES {
+            let source = volume.field(source);
+            if source.is_set() {
+                warnings.add(format!("{}: {why}", source.path()));
+            }
+        }
+    }
+}
+
+/// Items that cannot be told apart.
+fn warn_of_repeated(list: &Place<'_, '_>, key: &str, warnings: &Warnings) {
+    let mut seen = Vec::new();
+    for item in list.items() {
+        let name = item.field(key);
+        if seen.contains(&name.text()) {
+            let (path, name) = (name.path(), quote(name.text()));
+            warnings.add(format!("{path}: duplicate {key} {name}"));
+        }
+        seen.push(name.text());
+    }
+}
+
+/// An annotation that did what a field does now; who has the field too knows.
+fn warn_of_seccomp(annotation: &Place<'_, '_>, of: &Place<'_, '_>, warnings: &Warnings) {
+    let has_field = of.field("securityContext").field("seccompProfile").is_set();
+    if annotation.is_set() && !has_field {
+        let path = annotation.path();
+        warnings.add(format!(
+            r#"{path}: non-functional in v1.27+; use the "seccompProfile" field instead"#
+        ));
     }
 }
 
@@ -100,49 +247,34 @@ fn warn_of_app_armor(annotations: &Place<'_, '_>, warnings: &Warnings) {
 }
 
 /// Bytes come whole.
-fn warn_of_amounts(resources: &Place<'_, '_>, warnings: &Warnings) {
-    for list in ["limits", "requests"] {
-        for (name, amount) in resources.field(list).entries() {
-            let is_bytes = matches!(name, "memory" | "ephemeral-storage");
-            let quantity = amount.text().parse::<Quantity>().ok();
-            let milli = quantity.and_then(|quantity| quantity.to_milli());
-            if is_bytes && milli.is_some_and(|milli| milli % 1000 != 0) {
-                let (path, shown) = (amount.path(), quote(amount.text()));
-                warnings.add(format!(
-                    "{path}: fractional byte value {shown} is invalid, must be an integer"
-                ));
-            }
+fn warn_of_fractions(amounts: &Place<'_, '_>, warnings: &Warnings) {
+    for name in ["memory", "ephemeral-storage"] {
+        let amount = amounts.entry(name);
+        let quantity = amount.text().parse::<Quantity>().ok();
+        let milli = quantity.and_then(|quantity| quantity.to_milli());
+        if milli.is_some_and(|milli| milli % 1000 != 0) {
+            let (path, shown) = (amount.path(), quote(amount.text()));
+            warnings.add(format!(
+                "{path}: fractional byte value {shown} is invalid, must be an integer"
+            ));
         }
     }
 }
 
+/// A variable that is set again, unless the new value is made from the old one.
 fn warn_of_hidden_variables(env: &Place<'_, '_>, warnings: &Warnings) {
     let mut names = Vec::new();
     for variable in env.items() {
-        let name = variable.field("name").text();
-        if names.contains(&name) {
+        let (name, value) = (variable.field("name").text(), variable.field("value").text());
+        let reference = format!("$({name})");
+        let extends =
+            value.contains(&reference) && value != reference && !variable.field("valueFrom").is_set();
+        if names.contains(&name) && !extends {
             let (path, name) = (variable.path(), quote(name));
             warnings.add(format!(
                 "{path}: hides previous definition of {name}, which may be dropped when using apply"
             ));
         }
         names.push(name);
-    }
-}
-
-fn warn_of_same_ports(containers: &Place<'_, '_>, warnings: &Warnings) {
-    let mut seen: Vec<(Value, String)> = Vec::new();
-    for container in containers.items() {
-        for port in container.field("ports").items() {
-            let mut what = port.value().clone();
-            what.as_object_mut().map(|fields| fields.remove("name"));
-            let path = port.path().to_string();
-            match seen.iter().find(|(before, _)| *before == what) {
-                Some((_, first)) => {
-                    warnings.add(format!("{path}: duplicate port definition with {first}"));
-                }
-                None => seen.push((what, path)),
-            }
-        }
     }
 }
