@@ -470,7 +470,7 @@ async fn authors_of_pods_are_warned() {
             vec![r#"volume "v" (ConfigMap "c"): overlapping paths: "a/b" with "a""#.to_owned()],
         ),
         (
-            json!({"volumes": [{"name": "v", "projected": {"sources": [
+            json!({"serviceAccountName": "default", "volumes": [{"name": "v", "projected": {"sources": [
                 {"serviceAccountToken": {"path": "token"}},
                 {"secret": {"name": "s", "items": [item("token")]}},
             ]}}]}),
@@ -528,5 +528,51 @@ async fn authors_of_pods_are_warned() {
         }
         let pod = json!({"metadata": {"name": "x"}, "spec": spec});
         assert_eq!(warnings(&registry().await, PODS, pod).await, told, "{fields}");
+    }
+}
+
+#[tokio::test]
+async fn authors_of_storage_are_warned() {
+    let claim = json!({"metadata": {"name": "x"}, "spec": {
+        "accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1500m"}},
+    }});
+    let volume = json!({"metadata": {"name": "x"}, "spec": {
+        "accessModes": ["ReadWriteOnce"], "capacity": {"storage": "1Gi"},
+        "rbd": {"monitors": ["m"], "image": "i"},
+        "nodeAffinity": {"required": {"nodeSelectorTerms": [
+            {"matchExpressions": [{"key": "beta.kubernetes.io/arch", "operator": "In", "values": ["arm"]}]},
+        ]}},
+    }});
+    let class = json!({"metadata": {"name": "x"}, "provisioner": "p", "allowedTopologies": [
+        {"matchLabelExpressions": [{"key": "failure-domain.beta.kubernetes.io/zone", "values": ["a"]}]},
+    ]});
+    let cases = [
+        (
+            "/api/v1/namespaces/default/persistentvolumeclaims",
+            claim,
+            vec![
+                "spec.resources.requests[storage]: fractional byte value \"1500m\" is invalid, must be an integer",
+            ],
+        ),
+        (
+            "/api/v1/persistentvolumes",
+            volume,
+            vec![
+                "spec.nodeAffinity.required.nodeSelectorTerms[0].matchExpressions[0].key: beta.kubernetes.io/arch is \
+                 deprecated since v1.14; use \"kubernetes.io/arch\" instead",
+                "spec.rbd: deprecated in v1.28, non-functional in v1.31+",
+            ],
+        ),
+        (
+            "/apis/storage.k8s.io/v1/storageclasses",
+            class,
+            vec![
+                "allowedTopologies[0].matchLabelExpressions[0].key: deprecated since v1.17; use \
+                 \"topology.kubernetes.io/zone\" instead",
+            ],
+        ),
+    ];
+    for (path, object, told) in cases {
+        assert_eq!(warnings(&registry().await, path, object).await, told, "{path}");
     }
 }

@@ -7,7 +7,7 @@ use watchkeeper_meta::{FieldError, FieldPath};
 use super::defaulting::{fill_empty, object_mut};
 use super::formats::quantity;
 use super::place::{Faults, NOT_NEGATIVE, Place};
-use super::{Change, Hooks, PLAIN};
+use super::{Change, Hooks, PLAIN, pod};
 use crate::metadata;
 use crate::update::Part;
 use crate::write::Warnings;
@@ -42,7 +42,14 @@ pub(super) const HOOKS: Hooks = Hooks {
         Part::Status => check_status(&change.new.field("status"), faults),
         _ => check_change(change, faults),
     },
-    warn: warn_of_class_annotation,
+    warn: |claim, _, warnings| {
+        warn_of_class_annotation(claim, warnings);
+        let claim = Place::object(claim);
+        pod::warn_of_fractions(
+            &claim.field("spec").field("resources").field("requests"),
+            warnings,
+        );
+    },
     ..PLAIN
 };
 
@@ -95,7 +102,7 @@ pub(super) fn protect(object: &mut Value, finalizer: &str) {
 }
 
 /// Warns of a class that is named the old way.
-pub(super) fn warn_of_class_annotation(object: &Value, _live: Option<&Value>, warnings: &Warnings) {
+pub(super) fn warn_of_class_annotation(object: &Value, warnings: &Warnings) {
     if object["metadata"]["annotations"].get(CLASS_ANNOTATION).is_some() {
         warnings.add(format!(
             "metadata.annotations[{CLASS_ANNOTATION}]: deprecated since v1.8; use \"storageClassName\" attribute instead"

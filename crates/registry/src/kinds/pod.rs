@@ -25,7 +25,9 @@ pub(super) use container_rules::privileged_faults;
 pub(super) use defaults::default_spec;
 pub(super) use placement_rules::check_node_selector;
 pub(super) use spec_rules::check_spec;
-pub(super) use warnings::{warn_name, warn_template};
+pub(super) use warnings::{
+    renamed, warn_name, warn_of_fractions, warn_of_old_keys, warn_of_old_source, warn_template,
+};
 
 use serde_json::{Value, json};
 

@@ -6,7 +6,7 @@ use watchkeeper_meta::validation::qualified_name;
 
 use super::defaulting::fill_empty;
 use super::place::{Faults, Place};
-use super::{Change, Hooks, PLAIN};
+use super::{Change, Hooks, PLAIN, pod};
 
 const MAX_PARAMETERS: usize = 512;
 const MAX_PARAMETER_BYTES: usize = 256 * 1024;
@@ -18,6 +18,16 @@ pub(super) const HOOKS: Hooks = Hooks {
     },
     check_new: check,
     check_change,
+    warn: |class, _, warnings| {
+        for topology in Place::object(class).field("allowedTopologies").items() {
+            for expression in topology.field("matchLabelExpressions").items() {
+                let key = expression.field("key");
+                if let Some(why) = pod::renamed(key.text()) {
+                    warnings.add(format!("{}: {why}", key.path()));
+                }
+            }
+        }
+    },
     ..PLAIN
 };
 

@@ -9,13 +9,13 @@ use super::claims::{
 };
 use super::defaulting::fill_empty;
 use super::place::{Faults, Place};
-use super::pod::check_node_selector;
 use super::volume_sources::{
     Source, check_driver, check_host_path, check_local, check_nfs, check_secret_reference, check_sources,
     vendor,
 };
-use super::{Change, Hooks, PLAIN};
+use super::{Change, Hooks, PLAIN, pod};
 use crate::update::Part;
+use crate::write::Warnings;
 
 const RECLAIM_POLICIES: &[&str] = &["Delete", "Recycle", "Retain"];
 
@@ -96,17 +96,34 @@ pub(super) const HOOKS: Hooks = Hooks {
             check_change(change, faults);
         }
     },
-    warn: |volume, live, warnings| {
-        warn_of_class_annotation(volume, live, warnings);
-        if volume["spec"]["persistentVolumeReclaimPolicy"] == "Recycle" {
-            warnings.add(
-                "spec.persistentVolumeReclaimPolicy: The Recycle reclaim policy is deprecated. Instead, the \
-                 recommended approach is to use dynamic provisioning.",
-            );
-        }
-    },
+    warn: |volume, _, warnings| warn(volume, warnings),
     ..PLAIN
 };
+
+fn warn(volume: &Value, warnings: &Warnings) {
+    warn_of_class_annotation(volume, warnings);
+    let volume = Place::object(volume);
+    let (metadata, spec) = (volume.field("metadata"), volume.field("spec"));
+    let annotations = metadata.field("annotations");
+    let options = annotations.entry("volume.beta.kubernetes.io/mount-options");
+    if options.is_set() {
+        let path = options.path();
+        warnings.add(format!(
+            "{path}: deprecated since v1.31; use \"mountOptions\" attribute instead"
+        ));
+    }
+    if spec.field("persistentVolumeReclaimPolicy").text() == "Recycle" {
+        warnings.add(
+            "spec.persistentVolumeReclaimPolicy: The Recycle reclaim policy is deprecated. Instead, the \
+             recommended approach is to use dynamic provisioning.",
+        );
+    }
+    let affinity = spec.field("nodeAffinity");
+    for term in affinity.field("required").field("nodeSelectorTerms").items() {
+        pod::warn_of_old_keys(&term, warnings);
+    }
+    pod::warn_of_old_source(&spec, warnings);
+}
 
 /// Says since when a volume is in its phase.
 fn note_phase(volume: &mut Value, live: &Value, now: &str) {
@@ -135,7 +152,7 @@ fn check(spec: &Place<'_, '_>, faults: &mut Faults) {
     let affinity = spec.field("nodeAffinity");
     let required = affinity.field("required");
     match (affinity.is_set(), required.is_set()) {
-        (true, true) => check_node_selector(&required, faults),
+        (true, true) => pod::check_node_selector(&required, faults),
         (true, false) => faults.push(required.required("must specify required node constraints")),
         _ => {}
     }

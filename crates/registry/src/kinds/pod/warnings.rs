@@ -110,7 +110,15 @@ pub(in super::super) fn warn_template(pod: &Place<'_, '_>, warnings: &Warnings) 
             warnings.add(format!("{}: {why}", entry.path()));
         }
     }
-    warn_of_old_volumes(&spec.field("volumes"), warnings);
+    for volume in spec.field("volumes").items() {
+        warn_of_old_source(&volume, warnings);
+        let template = volume.field("ephemeral");
+        let template = template.field("volumeClaimTemplate");
+        warn_of_fractions(
+            &template.field("spec").field("resources").field("requests"),
+            warnings,
+        );
+    }
     overlaps::warn(&spec.field("volumes"), warnings);
     warn_of_repeated(&spec.field("hostAliases"), "ip", warnings);
     warn_of_repeated(&spec.field("imagePullSecrets"), "name", warnings);
@@ -163,7 +171,7 @@ fn warn_of_no_selector(term: &Place<'_, '_>, warnings: &Warnings) {
 }
 
 /// Since when a label of nodes has another name.
-fn renamed(label: &str) -> Option<String> {
+pub(in super::super) fn renamed(label: &str) -> Option<String> {
     let (_, since, now) = OLD_LABELS.iter().find(|(old, ..)| *old == label)?;
     Some(format!("deprecated since {since}; use {} instead", quote(now)))
 }
@@ -188,7 +196,8 @@ fn warn_of_old_labels(spec: &Place<'_, '_>, warnings: &Warnings) {
     }
 }
 
-fn warn_of_old_keys(term: &Place<'_, '_>, warnings: &Warnings) {
+/// Warns of labels of nodes that a term selects by their old names.
+pub(in super::super) fn warn_of_old_keys(term: &Place<'_, '_>, warnings: &Warnings) {
     for expression in term.field("matchExpressions").items() {
         warn_of_old_key(&expression.field("key"), warnings);
     }
@@ -200,13 +209,12 @@ fn warn_of_old_key(key: &Place<'_, '_>, warnings: &Warnings) {
     }
 }
 
-fn warn_of_old_volumes(volumes: &Place<'_, '_>, warnings: &Warnings) {
-    for volume in volumes.items() {
-        for (source, why) in OLD_VOLUMES {
-            let source = volume.field(source);
-            if source.is_set() {
-                warnings.add(format!("{}: {why}", source.path()));
-            }
+/// Warns of a volume that nobody mounts any more.
+pub(in super::super) fn warn_of_old_source(volume: &Place<'_, '_>, warnings: &Warnings) {
+    for (source, why) in OLD_VOLUMES {
+        let source = volume.field(source);
+        if source.is_set() {
+            warnings.add(format!("{}: {why}", source.path()));
         }
     }
 }
@@ -247,8 +255,8 @@ fn warn_of_app_armor(annotations: &Place<'_, '_>, warnings: &Warnings) {
 }
 
 /// Bytes come whole.
-fn warn_of_fractions(amounts: &Place<'_, '_>, warnings: &Warnings) {
-    for name in ["memory", "ephemeral-storage"] {
+pub(in super::super) fn warn_of_fractions(amounts: &Place<'_, '_>, warnings: &Warnings) {
+    for name in ["memory", "ephemeral-storage", "storage"] {
         let amount = amounts.entry(name);
         let quantity = amount.text().parse::<Quantity>().ok();
         let milli = quantity.and_then(|quantity| quantity.to_milli());
