@@ -4,7 +4,7 @@
 //! nothing can drift, and a restart begins with a look at the store. Two creates that pick the same address at the same
 //! moment are kept apart by a lock, which is held until the service is stored.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
@@ -278,30 +278,26 @@ fn allocate_ports(
             &[FieldError::invalid(&path, port, why)],
         )
     };
-    for (index, port) in service
-        .pointer_mut("/spec/ports")
-        .and_then(Value::as_array_mut)
-        .into_iter()
-        .flatten()
-        .enumerate()
-    {
-        let stated = port["nodePort"].as_i64().unwrap_or_default();
-        let given = match stated {
-            0 => free_port(&taken).ok_or_else(|| refuse(index, 0, "range is full"))?,
-            stated if !NODE_PORTS.contains(&stated) => {
+    let ports = service.pointer_mut("/spec/ports").and_then(Value::as_array_mut);
+    let mut shared = SharedPorts::new(ports.as_deref().map_or(&[], Vec::as_slice));
+    for (index, port) in ports.into_iter().flatten().enumerate() {
+        let given = match shared.wanted(port) {
+            Wanted::Same(given) => given,
+            Wanted::Any => free_port(&taken).ok_or_else(|| refuse(index, 0, "range is full"))?,
+            Wanted::This(stated) if !NODE_PORTS.contains(&stated) => {
                 return Err(refuse(
                     index,
                     stated,
                     "provided port is not in the valid range. The range of valid ports is 30000-32767",
                 ));
             }
-            stated if taken.contains(&stated) => {
+            Wanted::This(stated) if taken.contains(&stated) => {
                 return Err(refuse(index, stated, "provided port is already allocated"));
             }
-            stated => stated,
+            Wanted::This(stated) => stated,
         };
         taken.insert(given);
-        port["nodePort"] = json!(given);
+        shared.give(port, given);
     }
     let spec = &mut service["spec"];
     let needs_health_check = spec["type"] == "LoadBalancer" && spec["externalTrafficPolicy"] == "Local";
@@ -309,6 +305,58 @@ fn allocate_ports(
         spec["healthCheckNodePort"] = json!(free_port(&taken).unwrap_or_default());
     }
     Ok(())
+}
+
+/// Ports of one number share one port of the nodes: DNS over TCP and over UDP.
+struct SharedPorts {
+    /// What the service states, by port number.
+    stated: HashMap<i64, i64>,
+    /// What its ports have got so far.
+    given: HashMap<i64, i64>,
+}
+
+/// Which port of the nodes a service's port wants.
+enum Wanted {
+    Any,
+    This(i64),
+    /// The one that another port of its number has.
+    Same(i64),
+}
+
+impl SharedPorts {
+    fn new(ports: &[Value]) -> Self {
+        // The first that is stated counts for the others.
+        let stated = ports.iter().rev().filter(|port| node_port(port) != 0);
+        Self {
+            stated: stated.map(|port| (number(port), node_port(port))).collect(),
+            given: HashMap::new(),
+        }
+    }
+
+    fn wanted(&self, port: &Value) -> Wanted {
+        let (number, stated) = (number(port), node_port(port));
+        match (self.given.get(&number), stated) {
+            (Some(&given), stated) if stated == 0 || stated == given => Wanted::Same(given),
+            (None, 0) => self
+                .stated
+                .get(&number)
+                .map_or(Wanted::Any, |&stated| Wanted::This(stated)),
+            (_, stated) => Wanted::This(stated),
+        }
+    }
+
+    fn give(&mut self, port: &mut Value, given: i64) {
+        self.given.entry(number(port)).or_insert(given);
+        port["nodePort"] = json!(given);
+    }
+}
+
+fn number(port: &Value) -> i64 {
+    port["port"].as_i64().unwrap_or_default()
+}
+
+fn node_port(port: &Value) -> i64 {
+    port["nodePort"].as_i64().unwrap_or_default()
 }
 
 fn free_port(taken: &HashSet<i64>) -> Option<i64> {

@@ -181,12 +181,19 @@ impl Registry {
                 managers: Managers::new(),
             };
             let (object, managers) = apply_to(&nothing)?;
-            let object = self.store_new(definition, namespace, object, managers, context);
-            let object = object.await?;
-            return Ok(Written {
-                object,
-                created: true,
-            });
+            match self
+                .store_new(definition, namespace, object, managers, context)
+                .await
+            {
+                // Somebody else has created it meanwhile: it is there to be changed.
+                Err(status) if status.is_already_exists() => {}
+                stored => {
+                    return Ok(Written {
+                        object: stored?,
+                        created: true,
+                    });
+                }
+            }
         }
         let propose = |live: &Live| {
             let (object, managers) = apply_to(live)?;

@@ -114,18 +114,23 @@ impl Registry {
             kinds::default(definition, &mut object);
             Ok(object)
         };
-        let mut object = read()?;
+        let mut first = Some(read()?);
         let creates = definition.strategy.creates_on_update && part == Part::Object;
         if creates && self.find(definition, namespace, name).await?.is_none() {
+            let mut object = first.take().map_or_else(read, Ok)?;
             // The version of an object that is not there says nothing.
             metadata::of(&mut object).remove("resourceVersion");
-            let object = self.create_object(definition, namespace, object, context).await?;
-            return Ok(Written {
-                object,
-                created: true,
-            });
+            match self.create_object(definition, namespace, object, context).await {
+                // Somebody else has created it meanwhile: it is there to be changed.
+                Err(status) if status.is_already_exists() => {}
+                stored => {
+                    return Ok(Written {
+                        object: stored?,
+                        created: true,
+                    });
+                }
+            }
         }
-        let mut first = Some(object);
         // Few are overtaken: they read the body again, and nobody else pays for a copy.
         let propose = |_: &Live| {
             Ok(Proposal {

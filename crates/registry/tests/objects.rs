@@ -53,6 +53,23 @@ impl Cluster {
         Ok(self.show(&created))
     }
 
+    /// Applies a map with an entry of the manager's own; whether it is new.
+    async fn apply(&self, manager: &str, name: &str) -> bool {
+        let context = WriteContext {
+            manager: manager.into(),
+            ..Default::default()
+        };
+        let config = json!({
+            "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {manager: "yes"},
+        });
+        let (kind, config) = (PatchKind::Apply { force: false }, config.to_string());
+        let (part, config) = (Part::Object, config.as_bytes());
+        let applied = self
+            .registry
+            .patch(&self.config_maps, "default", name, part, kind, config, &context);
+        applied.await.unwrap().created
+    }
+
     async fn update(&self, body: Value) -> Result<Value, Status> {
         let bytes = serde_json::to_vec(&body).unwrap();
         let name = body["metadata"]["name"].as_str().unwrap();
@@ -476,4 +493,29 @@ async fn a_registry_can_be_opened_on_what_another_has_stored() {
         version,
         "what is there is not created again"
     );
+}
+
+/// All find nothing and want to create it; those who are late change what the first has made.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn those_who_apply_a_new_object_at_once_all_do() {
+    const MANAGERS: [&str; 4] = ["a", "b", "c", "d"];
+    let cluster = Arc::new(Cluster::start().await);
+    for round in 0..50 {
+        let name = format!("map-{round}");
+        let together = Arc::new(tokio::sync::Barrier::new(MANAGERS.len()));
+        let mut applying = tokio::task::JoinSet::new();
+        for manager in MANAGERS {
+            let (cluster, together, name) = (cluster.clone(), together.clone(), name.clone());
+            applying.spawn(async move {
+                together.wait().await;
+                cluster.apply(manager, &name).await
+            });
+        }
+        let created = applying.join_all().await.into_iter().filter(|created| *created);
+        assert_eq!(created.count(), 1, "one is the first");
+        let (registry, maps) = (&cluster.registry, &cluster.config_maps);
+        let map = registry.get(maps, "default", &name, &GetOptions::default()).await;
+        let data = cluster.show(&map.unwrap())["data"].clone();
+        assert_eq!(data, json!({"a": "yes", "b": "yes", "c": "yes", "d": "yes"}));
+    }
 }

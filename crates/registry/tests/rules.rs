@@ -357,6 +357,40 @@ async fn the_cluster_has_classes_of_its_own() {
     );
 }
 
+/// DNS is one port of the nodes over TCP and UDP alike, whether its author has chosen it or not.
+#[tokio::test]
+async fn ports_of_one_number_share_a_port_of_the_nodes() {
+    let port = |number: i64, protocol: &str, node_port: i64| {
+        json!({"name": format!("{protocol}-{number}").to_lowercase(), "port": number, "protocol": protocol,
+               "nodePort": node_port})
+    };
+    let cases = [
+        (vec![port(53, "TCP", 0), port(53, "UDP", 0)], Ok(true)),
+        (vec![port(53, "TCP", 30053), port(53, "UDP", 30053)], Ok(true)),
+        (vec![port(53, "TCP", 0), port(53, "UDP", 30053)], Ok(true)),
+        (vec![port(53, "TCP", 30053), port(53, "UDP", 30054)], Ok(false)),
+        (vec![port(53, "TCP", 0), port(54, "UDP", 0)], Ok(false)),
+        (
+            vec![port(53, "TCP", 30053), port(54, "UDP", 30053)],
+            Err("spec.ports[1].nodePort: Invalid value: 30053: provided port is already allocated"),
+        ),
+    ];
+    for (ports, expected) in cases {
+        let registry = registry().await;
+        let service = json!({"metadata": {"name": "dns"}, "spec": {"type": "NodePort", "ports": ports}});
+        let made = send(&registry, "POST", SERVICES, service).await;
+        let shared = made.map(|service| {
+            let ports = &service["spec"]["ports"];
+            ports[0]["nodePort"] == ports[1]["nodePort"]
+        });
+        let told = shared.map_err(|status| status.message);
+        let told = told
+            .as_ref()
+            .map_err(|message| message.split_once("is invalid: ").unwrap().1);
+        assert_eq!(told.copied(), expected, "{ports:?}");
+    }
+}
+
 /// A field that only the old type has goes with it, unless somebody changes it at the same time.
 #[tokio::test]
 async fn a_service_changes_its_type() {
