@@ -171,6 +171,13 @@ impl FieldSet {
         Self::default()
     }
 
+    /// No path, with room for paths that begin with so many steps.
+    pub(crate) fn with_capacity(steps: usize) -> Self {
+        Self {
+            children: Vec::with_capacity(steps),
+        }
+    }
+
     /// Whether no path is in the set.
     pub fn is_empty(&self) -> bool {
         self.children.is_empty()

@@ -66,7 +66,7 @@ fn read_fields(
     structure: &Structure<'_>,
     fields: &Map<String, Value>,
 ) -> Result<FieldSet, ConfigurationError> {
-    let mut set = FieldSet::new();
+    let mut set = FieldSet::with_capacity(fields.len());
     for (name, value) in fields {
         let child = place.child(structure, name);
         let child = child.ok_or_else(|| ConfigurationError::new("field not declared in schema"));
@@ -84,7 +84,7 @@ fn read_items(
     structure: &Structure<'_>,
     items: &[Value],
 ) -> Result<FieldSet, ConfigurationError> {
-    let mut set = FieldSet::new();
+    let mut set = FieldSet::with_capacity(items.len());
     let mut nodes = Vec::with_capacity(items.len());
     for (index, value) in items.iter().enumerate() {
         let Some(element) = identity(structure, value) else {
