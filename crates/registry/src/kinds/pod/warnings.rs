@@ -258,6 +258,9 @@ fn warn_of_app_armor(annotations: &Place<'_, '_>, warnings: &Warnings) {
 pub(in super::super) fn warn_of_fractions(amounts: &Place<'_, '_>, warnings: &Warnings) {
     for name in ["memory", "ephemeral-storage", "storage"] {
         let amount = amounts.entry(name);
+        if !amount.is_set() {
+            continue;
+        }
         let quantity = amount.text().parse::<Quantity>().ok();
         let milli = quantity.and_then(|quantity| quantity.to_milli());
         if milli.is_some_and(|milli| milli % 1000 != 0) {
@@ -274,10 +277,11 @@ fn warn_of_hidden_variables(env: &Place<'_, '_>, warnings: &Warnings) {
     let mut names = Vec::new();
     for variable in env.items() {
         let (name, value) = (variable.field("name").text(), variable.field("value").text());
-        let reference = format!("$({name})");
-        let extends =
-            value.contains(&reference) && value != reference && !variable.field("valueFrom").is_set();
-        if names.contains(&name) && !extends {
+        let extends = || {
+            let reference = format!("$({name})");
+            value.contains(&reference) && value != reference && !variable.field("valueFrom").is_set()
+        };
+        if names.contains(&name) && !extends() {
             let (path, name) = (variable.path(), quote(name));
             warnings.add(format!(
                 "{path}: hides previous definition of {name}, which may be dropped when using apply"

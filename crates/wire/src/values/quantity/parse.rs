@@ -1,5 +1,6 @@
 //! A quantity's text taken apart: sign, digits, suffix, and what they come to.
 
+use std::borrow::Cow;
 use std::str::FromStr;
 
 use super::amount::{Amount, MAX_DIGITS, power_of_ten};
@@ -100,7 +101,8 @@ impl<'a> Parts<'a> {
     }
 
     fn decimal(&self, power: i32) -> Result<Amount, ParseQuantityError> {
-        let mut digits = format!("{}{}", self.number, self.fraction);
+        let digits = self.digits(self.fraction);
+        let mut digits = &*digits;
         let mut scale = i64::from(power) - self.fraction.len() as i64;
         let mut round_up = false;
         if scale < FINEST_SCALE.into() {
@@ -109,7 +111,7 @@ impl<'a> Parts<'a> {
                 .len()
                 .saturating_sub(usize::try_from(finer).unwrap_or(usize::MAX));
             round_up = digits[keep..].bytes().any(|digit| digit != b'0');
-            digits.truncate(keep);
+            digits = &digits[..keep];
             scale = FINEST_SCALE.into();
         }
         let significant = digits.trim_end_matches('0');
@@ -135,7 +137,7 @@ impl<'a> Parts<'a> {
         if self.number.len() > MAX_BINARY_FRACTION {
             return capped;
         }
-        let digits: u128 = format!("{}{fraction}", self.number).parse().unwrap_or(0);
+        let digits: u128 = self.digits(fraction).parse().unwrap_or(0);
         let Some(product) = (digits + u128::from(round_up)).checked_mul(1 << power) else {
             return capped;
         };
@@ -148,11 +150,19 @@ impl<'a> Parts<'a> {
         Amount::new(self.negative, coefficient, -((kept - finer) as i32))
     }
 
+    /// The number with these digits of its fraction; nearly all have none.
+    fn digits(&self, fraction: &str) -> Cow<'a, str> {
+        match fraction {
+            "" => self.number.into(),
+            fraction => format!("{}{fraction}", self.number).into(),
+        }
+    }
+
     /// Kubernetes takes short numbers that look canonical at a glance as they stand.
     fn keeps_decimal_text(&self, power: i32) -> bool {
         /// The digits it reads into 64 bits without a second look.
         const SHORT: usize = 18;
-        let digits = format!("{}{}", self.number, self.fraction);
+        let digits = self.digits(self.fraction);
         let scale = i64::from(power) - self.fraction.len() as i64;
         digits.len() <= SHORT
             && scale >= FINEST_SCALE.into()
