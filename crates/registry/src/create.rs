@@ -7,7 +7,7 @@ use watchkeeper_meta::{FieldError, Resource, Status};
 use watchkeeper_patch::field_set::FieldSet;
 use watchkeeper_patch::managed_fields::{Managers, Writer, empty_object};
 use watchkeeper_storage::WriteError;
-use watchkeeper_wire::canonical::canonicalize;
+use watchkeeper_wire::canonical::canonicalize_beside;
 use watchkeeper_wire::schema::{Schema, TypeId};
 
 use crate::body::Body;
@@ -225,7 +225,17 @@ enum Created {
 
 /// The object in the server's own form again, after hooks have worked on it.
 pub(crate) fn recanonicalized(definition: &Definition, object: Value) -> Result<Value, Status> {
-    let read = canonicalize(definition.schema, definition.type_id, object).map_err(Status::internal_error)?;
+    recanonicalized_beside(definition, object, &Value::Null)
+}
+
+/// As [`recanonicalized`], for an object that is mostly as one in that form.
+pub(crate) fn recanonicalized_beside(
+    definition: &Definition,
+    object: Value,
+    known: &Value,
+) -> Result<Value, Status> {
+    let read = canonicalize_beside(definition.schema, definition.type_id, object, known)
+        .map_err(Status::internal_error)?;
     let mut value = read.value;
     value["apiVersion"] = definition.api_version.as_str().into();
     value["kind"] = definition.resource.kind.as_ref().into();

@@ -13,8 +13,8 @@ use watchkeeper_wire::protobuf::primitive::{
 };
 use watchkeeper_wire::protobuf::{Envelope, Message, encode_message, header, managed_fields};
 
-use crate::claim_templates;
 use crate::definition::Definition;
+use crate::{claim_templates, metadata};
 
 /// `metadata` of every kind.
 const METADATA: u32 = 1;
@@ -42,6 +42,16 @@ pub(crate) struct Live {
 }
 
 impl Live {
+    /// The object, if it is in the form in which the server prints it: as it was read from the store, and not converted
+    /// since. Else null, of which nothing is known.
+    pub(crate) fn canonical(&self, definition: &Definition) -> &Value {
+        let is_stored = !metadata::text(&self.value, "uid").is_empty();
+        match is_stored && definition.conversion.is_none() {
+            true => &self.value,
+            false => &Value::Null,
+        }
+    }
+
     /// The object with all it has, for a patch that speaks of managed fields.
     pub(crate) fn whole(&self) -> Value {
         let mut whole = self.value.clone();

@@ -11,7 +11,7 @@ use watchkeeper_patch::go_text::go_value;
 use watchkeeper_patch::json_patch::{self, JsonPatchError};
 use watchkeeper_patch::managed_fields::{Managers, empty_object};
 use watchkeeper_patch::{last_applied, merge_patch, quoted, strategic};
-use watchkeeper_wire::canonical::{canonicalize, json_type, read_body};
+use watchkeeper_wire::canonical::{canonicalize_beside, json_type, read_body};
 use watchkeeper_wire::yaml;
 
 use crate::body::{unknown_conversion, unknown_kind};
@@ -75,6 +75,7 @@ impl Registry {
                 namespace,
                 name,
                 result,
+                live,
                 &complaints,
                 Some(quoting),
                 context,
@@ -99,6 +100,7 @@ impl Registry {
         namespace: &str,
         name: &str,
         mut patched: Value,
+        live: &Live,
         complaints: &[String],
         quoting: Option<Quoting<'_>>,
         context: &WriteContext,
@@ -118,7 +120,9 @@ impl Registry {
         if !is_strategic {
             same_kind(definition, &patched).map_err(unfit)?;
         }
-        let read = canonicalize(definition.schema, definition.type_id, patched).map_err(|error| {
+        let known = live.canonical(definition);
+        let read = canonicalize_beside(definition.schema, definition.type_id, patched, known);
+        let read = read.map_err(|error| {
             unfit(if is_strategic {
                 error.into_conversion()
             } else {
@@ -168,7 +172,7 @@ impl Registry {
             if let Some(stated) = &stated {
                 last_applied::refresh(&mut object, stated);
             }
-            let object = self.read_patched(definition, namespace, name, object, &[], None, context)?;
+            let object = self.read_patched(definition, namespace, name, object, live, &[], None, context)?;
             Ok((object, managers))
         };
         let missing = self.find(definition, namespace, name).await?.is_none();

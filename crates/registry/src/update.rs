@@ -15,7 +15,7 @@ use watchkeeper_storage::WriteError;
 use crate::admission::can_grow;
 use crate::allocate::is_service;
 use crate::body::Body;
-use crate::create::recanonicalized;
+use crate::create::recanonicalized_beside;
 use crate::definition::Definition;
 use crate::metadata::Repeated;
 use crate::object::{Live, StoredObject};
@@ -201,6 +201,7 @@ impl Registry {
         if let (false, Some(given)) = (recorded, &given) {
             managers = managers.replaced_by(given);
         }
+        let known = live.canonical(definition);
         let live = &live.value;
         // Of a resize, Kubernetes notes who wanted what, whether it can be resized or not.
         if part != Part::Resize {
@@ -221,7 +222,7 @@ impl Registry {
         if is_service(definition) && part == Part::Object {
             self.allocate_service(definition, &mut new, Some(live)).await?;
         }
-        new = recanonicalized(definition, new)?;
+        new = recanonicalized_beside(definition, new, known)?;
         if part == Part::Resize {
             self.admit_resize(definition, &new, live).await?;
         }

@@ -109,7 +109,18 @@ impl TypeError {
 /// assert_eq!(read.unknown[0].to_string(), r#"unknown field "nope""#);
 /// ```
 pub fn canonicalize(schema: &Schema, id: TypeId, value: Value) -> Result<Canonical, TypeError> {
-    walk::canonicalize(schema, id, value)
+    walk::canonicalize(schema, id, value, None)
+}
+
+/// As [`canonicalize`], for an object that is mostly as `known`, which is in that form already: what stands in both is
+/// not looked at again.
+pub fn canonicalize_beside(
+    schema: &Schema,
+    id: TypeId,
+    value: Value,
+    known: &Value,
+) -> Result<Canonical, TypeError> {
+    walk::canonicalize(schema, id, value, Some(known))
 }
 
 /// What error texts call the type of a JSON value.

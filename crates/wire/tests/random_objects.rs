@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
-use watchkeeper_wire::canonical::canonicalize;
+use watchkeeper_wire::canonical::{canonicalize, canonicalize_beside};
 use watchkeeper_wire::protobuf::primitive::{Reader, WireType, put_bytes, put_tag, put_varint};
 use watchkeeper_wire::protobuf::{Envelope, Message, encode_as, encode_message};
 use watchkeeper_wire::schema::{Kind, Schema, Shape, TypeId};
@@ -201,6 +201,24 @@ proptest! {
         let again = read(kind, &raw).unwrap();
         prop_assert_eq!(&again, &canonical.value);
         prop_assert_eq!(read(kind, &shuffled(&raw, raw.len())).unwrap(), again);
+    }
+
+    #[test]
+    fn objects_are_put_in_order_beside_others_as_they_are_alone((kind, object) in some_object(), other in any::<u64>()) {
+        let schema = Schema::builtin();
+        let alone = |object: &Value| canonicalize(schema, kind.id, object.clone()).unwrap();
+        let other = Value::Object(Dice(other).object(kind.id, DEPTH));
+        // One that has some of each, as most writes do.
+        let mut mixed = alone(&other).value;
+        for (name, value) in object.as_object().into_iter().flatten().step_by(2) {
+            mixed[name] = value.clone();
+        }
+        let states = [object, other, mixed];
+        for (state, known) in states.iter().flat_map(|state| states.iter().map(move |known| (state, known))) {
+            let known = alone(known).value;
+            let beside = canonicalize_beside(schema, kind.id, state.clone(), &known).unwrap();
+            prop_assert_eq!(beside, alone(state));
+        }
     }
 
     #[test]

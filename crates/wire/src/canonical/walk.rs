@@ -3,6 +3,9 @@
 //! The object is put in order where it stands: most of what a server reads is in order already, and then nothing is
 //! allocated. The walk follows what the object has, not all that its type could have; where it is, is only written out
 //! for complaints and errors.
+//!
+//! An object that is mostly as another, which is in order, is walked beside it. A scalar or list that is the same in
+//! both needs no look at the schema; a struct that has all that the other's has needs no zeros.
 
 use std::borrow::Cow;
 
@@ -19,12 +22,17 @@ use watchkeeper_meta::Time;
 /// Go's zero time, which it prints as null: 0001-01-01T00:00:00Z.
 const ZERO_SECONDS: i64 = -62_135_596_800;
 
-pub(super) fn canonicalize(schema: &Schema, id: TypeId, mut value: Value) -> Result<Canonical, TypeError> {
+pub(super) fn canonicalize(
+    schema: &Schema,
+    id: TypeId,
+    mut value: Value,
+    known: Option<&Value>,
+) -> Result<Canonical, TypeError> {
     let mut walk = Walk {
         schema,
         unknown: Vec::new(),
     };
-    walk.object(id, &mut value, &schema[id].name, &Place::ROOT)?;
+    walk.object(id, &mut value, known, &schema[id].name, &Place::ROOT)?;
     Ok(Canonical {
         value,
         unknown: walk.unknown,
@@ -88,6 +96,7 @@ impl<'s> Walk<'s> {
         &mut self,
         id: TypeId,
         value: &mut Value,
+        known: Option<&Value>,
         declared: &str,
         at: &Place<'_>,
     ) -> Result<(), TypeError> {
@@ -95,7 +104,7 @@ impl<'s> Walk<'s> {
             *value = Value::Object(Map::new());
         }
         match value {
-            Value::Object(members) => self.members(id, members, at),
+            Value::Object(members) => self.members(id, members, known, at),
             other => Err(self.mismatch(&Shape::Struct(id), other, declared, at)),
         }
     }
@@ -104,6 +113,7 @@ impl<'s> Walk<'s> {
         &mut self,
         id: TypeId,
         members: &mut Map<String, Value>,
+        known: Option<&Value>,
         at: &Place<'_>,
     ) -> Result<(), TypeError> {
         if at.depth > NESTING_LIMIT {
@@ -112,16 +122,22 @@ impl<'s> Walk<'s> {
             )));
         }
         let (mut left_out, mut unknown) = (Vec::new(), Vec::new());
+        let mut known = Known::new(known);
         for (name, value) in members.iter_mut() {
+            let known = known.member(name);
+            if is_same_scalar(value, known) {
+                continue;
+            }
             match self.schema.field(id, name) {
                 Some(field) => {
-                    if !self.field(field, value, &at.below(Step::Field(id, name)))? {
+                    if !self.field(field, value, known, &at.below(Step::Field(id, name)))? {
                         left_out.push(name.clone());
                     }
                 }
                 None => unknown.push(name.clone()),
             }
         }
+        let has_zeros = left_out.is_empty() && known.were_all_found();
         for name in left_out {
             members.remove(&name);
         }
@@ -131,7 +147,9 @@ impl<'s> Walk<'s> {
                 members.remove(&name);
             }
         }
-        self.add_zeros(id, members);
+        if !has_zeros {
+            self.add_zeros(id, members);
+        }
         Ok(())
     }
 
@@ -149,7 +167,13 @@ impl<'s> Walk<'s> {
     }
 
     /// Puts the value of a field in order; false when it is left out.
-    fn field(&mut self, field: &Field, value: &mut Value, at: &Place<'_>) -> Result<bool, TypeError> {
+    fn field(
+        &mut self,
+        field: &Field,
+        value: &mut Value,
+        known: Option<&Value>,
+        at: &Place<'_>,
+    ) -> Result<bool, TypeError> {
         if value.is_null() {
             let is_shown = field.shown_when_absent();
             if is_shown {
@@ -157,7 +181,7 @@ impl<'s> Walk<'s> {
             }
             return Ok(is_shown);
         }
-        self.value(&field.shape, &field.declared, value, at)?;
+        self.value(&field.shape, &field.declared, value, known, at)?;
         Ok(!is_left_out(field, value))
     }
 
@@ -166,10 +190,11 @@ impl<'s> Walk<'s> {
         shape: &Shape,
         declared: &str,
         value: &mut Value,
+        known: Option<&Value>,
         at: &Place<'_>,
     ) -> Result<(), TypeError> {
         match (shape, &mut *value) {
-            (Shape::Struct(id), _) => return self.object(*id, value, declared, at),
+            (Shape::Struct(id), _) => return self.object(*id, value, known, declared, at),
             (shape, Value::Null) => *value = self.zero(shape),
             (Shape::String(_), Value::String(_)) | (Shape::Bool, Value::Bool(_)) => {}
             (Shape::Int32, Value::Number(number)) => {
@@ -196,10 +221,12 @@ impl<'s> Walk<'s> {
                 }
             },
             (Shape::List(item) | Shape::ListMessage(item), Value::Array(items)) => {
-                return self.items(item, go_type::item(declared, item, self.schema), items, at);
+                let declared = go_type::item(declared, item, self.schema);
+                return self.items(item, declared, items, known, at);
             }
             (Shape::Map(item), Value::Object(entries)) => {
-                return self.entries(item, go_type::item(declared, item, self.schema), entries, at);
+                let declared = go_type::item(declared, item, self.schema);
+                return self.entries(item, declared, entries, known, at);
             }
             (Shape::Time, Value::String(text)) => {
                 let time = time(read_time(text), Time::to_rfc3339)?;
@@ -222,18 +249,18 @@ impl<'s> Walk<'s> {
                 Err(message) => return Err(TypeError::new(message)),
             },
             (Shape::IntOrString, Value::String(_)) => {}
-            (Shape::IntOrString, _) => return self.value(&Shape::Int32, "int32", value, at),
+            (Shape::IntOrString, _) => return self.value(&Shape::Int32, "int32", value, known, at),
             (Shape::FieldsV1 | Shape::RawExtension | Shape::Json | Shape::Any, _) => {}
             (Shape::SchemaOrBool(_), Value::Bool(_)) => {}
             (
                 Shape::SchemaOrBool(id) | Shape::SchemaOrArray(id) | Shape::SchemaOrStrings(id),
                 Value::Object(members),
-            ) => return self.members(*id, members, at),
+            ) => return self.members(*id, members, known, at),
             (Shape::SchemaOrArray(id), Value::Array(items)) => {
-                return self.items(&Shape::Struct(*id), &self.schema[*id].name, items, at);
+                return self.items(&Shape::Struct(*id), &self.schema[*id].name, items, known, at);
             }
             (Shape::SchemaOrStrings(_), Value::Array(items)) => {
-                return self.items(&Shape::String(None), "string", items, at);
+                return self.items(&Shape::String(None), "string", items, known, at);
             }
             (Shape::SchemaOrBool(_), _) => {
                 return Err(TypeError::new("boolean or JSON schema expected".to_owned()));
@@ -248,10 +275,18 @@ impl<'s> Walk<'s> {
         shape: &Shape,
         declared: &str,
         items: &mut [Value],
+        known: Option<&Value>,
         at: &Place<'_>,
     ) -> Result<(), TypeError> {
+        let known = known.and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+        if *items == *known {
+            return Ok(());
+        }
         for (index, item) in items.iter_mut().enumerate() {
-            self.value(shape, declared, item, &at.below(Step::Index(index)))?;
+            let known = known.get(index);
+            if !is_same_scalar(item, known) {
+                self.value(shape, declared, item, known, &at.below(Step::Index(index)))?;
+            }
         }
         Ok(())
     }
@@ -261,10 +296,15 @@ impl<'s> Walk<'s> {
         shape: &Shape,
         declared: &str,
         entries: &mut Map<String, Value>,
+        known: Option<&Value>,
         at: &Place<'_>,
     ) -> Result<(), TypeError> {
+        let mut known = Known::new(known);
         for (key, value) in entries.iter_mut() {
-            self.value(shape, declared, value, &at.below(Step::Key(key)))?;
+            let known = known.member(key);
+            if !is_same_scalar(value, known) {
+                self.value(shape, declared, value, known, &at.below(Step::Key(key)))?;
+            }
         }
         Ok(())
     }
@@ -362,6 +402,48 @@ impl Place<'_> {
             Step::Field(_, name) | Step::Key(name) => push_name(&mut path, name),
         }
         path
+    }
+}
+
+/// The members of an object that is in order, passed in their order beside those of another.
+struct Known<'v> {
+    rest: Option<std::iter::Peekable<serde_json::map::Iter<'v>>>,
+    passed_over: bool,
+}
+
+impl<'v> Known<'v> {
+    fn new(object: Option<&'v Value>) -> Self {
+        let members = object.and_then(Value::as_object);
+        Self {
+            rest: members.map(|members| members.iter().peekable()),
+            passed_over: false,
+        }
+    }
+
+    /// The member of that name; names are asked for in order.
+    fn member(&mut self, name: &str) -> Option<&'v Value> {
+        let rest = self.rest.as_mut()?;
+        let is_before = |key: &str| key != name && key < name;
+        while rest.next_if(|(key, _)| is_before(key)).is_some() {
+            self.passed_over = true;
+        }
+        rest.next_if(|(key, _)| *key == name).map(|(_, value)| value)
+    }
+
+    /// Whether there is such an object, and the other has all members that it has.
+    fn were_all_found(&mut self) -> bool {
+        let at_end = self.rest.as_mut().is_some_and(|rest| rest.peek().is_none());
+        at_end && !self.passed_over
+    }
+}
+
+/// Whether a value is known. Objects are not compared: the walk through them does it.
+fn is_same_scalar(value: &Value, known: Option<&Value>) -> bool {
+    match (value, known) {
+        (Value::String(text), Some(Value::String(known))) => text == known,
+        (Value::Number(number), Some(Value::Number(known))) => number == known,
+        (Value::Bool(value), Some(Value::Bool(known))) => value == known,
+        _ => false,
     }
 }
 
