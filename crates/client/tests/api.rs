@@ -365,92 +365,95 @@ async fn an_answer_that_is_no_such_struct_says_what_was_asked() {
     check(error, &format!("PUT {maps}/a/status"));
 }
 
-#[tokio::test]
-async fn a_list_cut_at_any_byte_is_an_error_after_what_was_whole() {
-    let whole = list(vec![config_map("a", 1), config_map("b", 2)], "");
+/// A body that breaks off or ends too early.
+struct Cut {
+    content_type: &'static str,
+    /// The connection resets; otherwise the server, or a proxy, ends the body in good order.
+    is_broken: bool,
+    rest: Bytes,
+}
+
+/// An answer cut at every byte, in JSON and in protobuf, in both ways.
+fn cuts(whole: &Value) -> Vec<Cut> {
     let json = Bytes::from(whole.to_string());
-    let protobuf = Bytes::from(encode_body(Schema::builtin(), &whole).unwrap());
-    let cases = [
+    let protobuf = Bytes::from(encode_body(Schema::builtin(), whole).unwrap());
+    let forms = [
         ("application/json", json),
         ("application/vnd.kubernetes.protobuf", protobuf),
     ];
-    for (content_type, body) in cases {
-        // Broken: the connection resets. Ended: the server, or a proxy, ends the body in good order but too early.
-        for broken in [true, false] {
-            for cut in 0..body.len() {
-                // Protobuf has no end mark: an envelope that ends right behind its list is whole by itself.
-                if !broken && Envelope::read(&body[..cut]).is_ok_and(|envelope| !envelope.raw.is_empty()) {
-                    continue;
-                }
-                let (stream, sender) = support::streamed(content_type);
-                let server = Server::new([stream]);
-                let api = client(&server).api::<ConfigMap>();
-                let mut stream = api.objects().list_stream(&ListOptions::default()).await.unwrap();
-                sender.send(Ok(body.slice(..cut))).unwrap();
-                if broken {
-                    sender.send(Err(support::Broken)).unwrap();
-                }
-                drop(sender);
-                let mut names = Vec::new();
-                let end = loop {
-                    match futures_util::StreamExt::next(&mut stream).await {
-                        Some(Ok(ListItem::Object(object))) => names.push(object.name().to_owned()),
-                        Some(Ok(ListItem::Undecodable(bad))) => panic!("{bad:?}"),
-                        Some(Err(error)) => break Some(error),
-                        None => break None,
-                    }
-                };
-                let whole_names = ["a", "b"];
-                assert_eq!(names, whole_names[..names.len()], "{content_type} {cut}");
-                let error = end.unwrap_or_else(|| panic!("{content_type} cut at {cut} was taken for whole"));
-                assert_eq!(error.is_connection_lost(), broken, "{error}");
+    let mut cuts = Vec::new();
+    for (content_type, body) in forms {
+        for (is_broken, at) in [true, false]
+            .into_iter()
+            .flat_map(|is_broken| (0..body.len()).map(move |at| (is_broken, at)))
+        {
+            let rest = body.slice(..at);
+            // Protobuf has no end mark: an envelope that ends right behind what it holds is whole by itself.
+            if is_broken || !Envelope::read(&rest).is_ok_and(|envelope| !envelope.raw.is_empty()) {
+                cuts.push(Cut {
+                    content_type,
+                    is_broken,
+                    rest,
+                });
             }
         }
+    }
+    cuts
+}
+
+#[tokio::test]
+async fn a_list_cut_at_any_byte_is_an_error_after_what_was_whole() {
+    for cut in cuts(&list(vec![config_map("a", 1), config_map("b", 2)], "")) {
+        let (stream, sender) = support::streamed(cut.content_type);
+        let server = Server::new([stream]);
+        let api = client(&server).api::<ConfigMap>();
+        let mut stream = api.objects().list_stream(&ListOptions::default()).await.unwrap();
+        sender.send(Ok(cut.rest.clone())).unwrap();
+        if cut.is_broken {
+            sender.send(Err(support::Broken)).unwrap();
+        }
+        drop(sender);
+        let mut names = Vec::new();
+        let end = loop {
+            match futures_util::StreamExt::next(&mut stream).await {
+                Some(Ok(ListItem::Object(object))) => names.push(object.name().to_owned()),
+                Some(Ok(ListItem::Undecodable(bad))) => panic!("{bad:?}"),
+                Some(Err(error)) => break Some(error),
+                None => break None,
+            }
+        };
+        let place = format!("{} cut at {}", cut.content_type, cut.rest.len());
+        let whole_names = ["a", "b"];
+        assert_eq!(names, whole_names[..names.len()], "{place}");
+        let error = end.unwrap_or_else(|| panic!("{place} was taken for whole"));
+        assert_eq!(error.is_connection_lost(), cut.is_broken, "{place}: {error}");
     }
 }
 
 #[tokio::test]
 async fn an_object_cut_at_any_byte_is_an_error() {
-    let whole = config_map("a", 1);
-    let json = Bytes::from(whole.to_string());
-    let protobuf = Bytes::from(encode_body(Schema::builtin(), &whole).unwrap());
-    let cases = [
-        ("application/json", json),
-        ("application/vnd.kubernetes.protobuf", protobuf),
-    ];
-    for (content_type, body) in cases {
-        for broken in [true, false] {
-            for cut in 0..body.len() {
-                // Protobuf has no end mark: an envelope that ends right behind its object is whole by itself.
-                if !broken && Envelope::read(&body[..cut]).is_ok_and(|envelope| !envelope.raw.is_empty()) {
-                    continue;
-                }
-                let (stream, sender) = support::streamed(content_type);
-                let server = Server::new([stream]);
-                let api = client(&server).api::<ConfigMap>().namespace("ns");
-                let asking = tokio::spawn(async move { api.get("a", &GetOptions::default()).await });
-                sender.send(Ok(body.slice(..cut))).unwrap();
-                // The head of the answer is on its way before the rest breaks.
-                while server.seen().is_empty() {
-                    tokio::task::yield_now().await;
-                }
-                for _ in 0..20 {
-                    tokio::task::yield_now().await;
-                }
-                if broken {
-                    sender.send(Err(support::Broken)).unwrap();
-                }
-                drop(sender);
-                let error = asking.await.unwrap().unwrap_err();
-                assert_eq!(
-                    error.is_connection_lost(),
-                    broken,
-                    "{content_type} {cut}: {error}"
-                );
-                let asked = "GET http://localhost/api/v1/namespaces/ns/configmaps/a: ";
-                assert!(error.to_string().starts_with(asked), "{error}");
-            }
+    for cut in cuts(&config_map("a", 1)) {
+        let (stream, sender) = support::streamed(cut.content_type);
+        let server = Server::new([stream]);
+        let api = client(&server).api::<ConfigMap>().namespace("ns");
+        let asking = tokio::spawn(async move { api.get("a", &GetOptions::default()).await });
+        sender.send(Ok(cut.rest.clone())).unwrap();
+        // The head of the answer is on its way before the rest breaks.
+        while server.seen().is_empty() {
+            tokio::task::yield_now().await;
         }
+        for _ in 0..20 {
+            tokio::task::yield_now().await;
+        }
+        if cut.is_broken {
+            sender.send(Err(support::Broken)).unwrap();
+        }
+        drop(sender);
+        let error = asking.await.unwrap().unwrap_err();
+        let place = format!("{} cut at {}", cut.content_type, cut.rest.len());
+        assert_eq!(error.is_connection_lost(), cut.is_broken, "{place}: {error}");
+        let asked = "GET http://localhost/api/v1/namespaces/ns/configmaps/a: ";
+        assert!(error.to_string().starts_with(asked), "{error}");
     }
 }
 

@@ -36,11 +36,7 @@ const SOURCES: &[Source] = &[
     vendor("awsElasticBlockStore"),
     Source {
         name: "secret",
-        check: |source, faults| {
-            source.field("secretName").must_be_set(faults);
-            check_mode(&source.field("defaultMode"), faults);
-            check_items(&source.field("items"), faults);
-        },
+        check: |source, faults| check_keys(source, "secretName", faults),
     },
     Source {
         name: "nfs",
@@ -70,11 +66,7 @@ const SOURCES: &[Source] = &[
     vendor("flexVolume"),
     Source {
         name: "configMap",
-        check: |source, faults| {
-            source.field("name").must_be_set(faults);
-            check_mode(&source.field("defaultMode"), faults);
-            check_items(&source.field("items"), faults);
-        },
+        check: |source, faults| check_keys(source, "name", faults),
     },
     vendor("azureFile"),
     vendor("vsphereVolume"),
@@ -191,6 +183,13 @@ fn check_of_pod(volume: &Place<'_, '_>, around: &Around<'_>, faults: &mut Faults
             faults.push(name.invalid(format!("PVC name {shown}: {why}")));
         }
     }
+}
+
+/// The keys of a secret or a config map as files.
+fn check_keys(source: &Place<'_, '_>, name: &'static str, faults: &mut Faults) {
+    source.field(name).must_be_set(faults);
+    check_mode(&source.field("defaultMode"), faults);
+    check_items(&source.field("items"), faults);
 }
 
 fn check_mode(mode: &Place<'_, '_>, faults: &mut Faults) {
