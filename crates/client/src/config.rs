@@ -19,6 +19,7 @@ mod load;
 mod overrides;
 mod proxy;
 mod resolve;
+mod select;
 mod write;
 
 use std::collections::BTreeMap;

@@ -129,6 +129,64 @@ fn the_list_wins_over_the_home_directory_and_its_first_file_over_the_others() {
     );
 }
 
+/// A context whose cluster and user stand in no file.
+#[test]
+fn a_context_may_point_at_what_the_command_line_brings() {
+    let home = Home::new();
+    let context = json!({"cluster": "gone", "user": "gone", "namespace": "n"});
+    let there = json!({"name": "there", "cluster": {"server": "https://a"}});
+    let file = json!({
+        "current-context": "x", "clusters": [there], "contexts": [{"name": "x", "context": context}],
+    });
+    home.write(".kube/config", &file.to_string());
+    let load = |overrides| Config::load(&with(overrides, home.options(&[])));
+    let unknown =
+        |what: &str, known: &str| format!("{what} \"gone\" is in no kubeconfig file; there are: {known}");
+    assert_eq!(
+        load(Overrides::default()).unwrap_err().to_string(),
+        unknown("cluster", "there")
+    );
+    let there = || Overrides {
+        cluster: Some("there".to_owned()),
+        ..Default::default()
+    };
+    let nobody = load(there()).unwrap();
+    assert!(matches!(nobody.credentials, Credentials::Anonymous));
+    assert_eq!(nobody.namespace, "n");
+    let somebody = load(Overrides {
+        token: Some(Secret::new("typed")),
+        ..there()
+    });
+    assert!(matches!(somebody.unwrap().credentials, Credentials::Token(_)));
+    let server = load(Overrides {
+        server: Some("https://b".to_owned()),
+        ..Default::default()
+    });
+    assert_eq!(server.unwrap().server.host(), Some("b"));
+    let error = load(Overrides {
+        user: Some("gone".to_owned()),
+        ..there()
+    });
+    assert_eq!(
+        error.unwrap_err().to_string(),
+        unknown("user", "none"),
+        "what is asked for by name must be there"
+    );
+}
+
+#[test]
+fn a_key_without_a_certificate_is_passed_over() {
+    let home = Home::new();
+    let user = json!({"client-key": "key", "token": "t"});
+    home.write(
+        ".kube/config",
+        &kubeconfig("x", json!({"server": "https://a"}), user),
+    );
+    let config = home.load(&[]).unwrap();
+    assert!(config.tls.identity.is_none());
+    assert!(matches!(config.credentials, Credentials::Token(_)));
+}
+
 #[test]
 fn files_are_yaml_as_kubectl_writes_it() {
     let home = Home::new();
@@ -216,6 +274,23 @@ fn errors_name_file_and_field() {
         server(),
         json!({"exec": {"command": "aws", "apiVersion": "client.authentication.k8s.io/v1"}}),
         "users[x].user.exec.interactiveMode: is required: Never, IfAvailable or Always",
+    );
+    let plugin = |more: Value| {
+        let mut user =
+            json!({"exec": {"command": "aws", "apiVersion": "client.authentication.k8s.io/v1beta1"}});
+        user["exec"]["env"] = more["env"].clone();
+        user["auth-provider"] = more["auth-provider"].clone();
+        user
+    };
+    check(
+        server(),
+        plugin(json!({"env": [{"name": "A", "value": "b"}, {"name": "", "value": "c"}]})),
+        "users[x].user.exec.env[1].name: is empty",
+    );
+    check(
+        server(),
+        plugin(json!({"auth-provider": {"name": "gcp"}})),
+        "users[x].user.auth-provider: an exec plugin and an auth provider exclude each other",
     );
     check(
         json!({"server": "https://a", "certificate-authority": "ca", "insecure-skip-tls-verify": true}),
@@ -351,10 +426,30 @@ fn a_pod_uses_its_service_account() {
         Some(Material::File(home.path("serviceaccount/ca.crt")))
     );
 
-    home.write(
-        ".kube/config",
-        &kubeconfig("x", json!({"server": "https://a"}), json!({})),
+    let overrides = Overrides {
+        token: Some(Secret::new("typed")),
+        certificate_authority: Some("/typed/ca".into()),
+        namespace: Some("typed".to_owned()),
+        ..Default::default()
+    };
+    let typed = Config::load(&with(overrides, home.options(&variables))).unwrap();
+    assert_eq!(
+        (typed.server.port_u16(), typed.namespace.as_str()),
+        (Some(443), "typed")
     );
+    assert_eq!(typed.tls.authority, Some(Material::File("/typed/ca".into())));
+    assert!(matches!(typed.credentials, Credentials::Token(token) if token.expose() == "typed"));
+
+    let file = kubeconfig("x", json!({"server": "https://a"}), json!({}));
+    home.write(".kube/config", &file.replace("\"current-context\":\"x\",", ""));
+    assert_eq!(
+        home.load(&variables).unwrap().namespace,
+        "prod",
+        "a file that leads nowhere does not count"
+    );
+    let error = home.load(&[]).unwrap_err().to_string();
+    assert_eq!(error, "no current context is set; there are: x");
+    home.write(".kube/config", &file);
     assert_eq!(
         home.load(&variables).unwrap().server.host(),
         Some("a"),

@@ -1,37 +1,67 @@
 //! The configuration of a pod: where its service account says the server is.
 
-use std::path::Path;
+use std::path::PathBuf;
 
-use crate::config::{Config, ConfigError, Credentials, Environment, Material, Proxy};
+use http::Uri;
+
+use crate::config::kubeconfig::{Cluster, NamedCluster, NamedUser, User};
+use crate::config::overrides::absolute;
+use crate::config::select::Selected;
+use crate::config::{Config, ConfigError, Environment};
 
 impl Config {
     /// What a pod finds in its environment and its service account directory.
     pub fn in_cluster(environment: &Environment) -> Result<Self, ConfigError> {
-        let host = required(environment, "KUBERNETES_SERVICE_HOST")?;
-        let port = required(environment, "KUBERNETES_SERVICE_PORT")?;
-        // An IPv6 address needs brackets in a URL.
-        let host = if host.contains(':') {
-            format!("[{host}]")
-        } else {
-            host.to_owned()
-        };
-        let server = format!("https://{host}:{port}")
-            .parse()
-            .map_err(|error| ConfigError::NotInCluster {
-                reason: format!("KUBERNETES_SERVICE_HOST and _PORT do not make a URL: {error}"),
-            })?;
-        let token = environment.service_account.join("token");
+        Self::resolve(Selected::in_cluster(environment)?, environment)
+    }
+}
+
+impl Selected {
+    /// The server and the user of a pod, as a kubeconfig would describe them.
+    pub(super) fn in_cluster(environment: &Environment) -> Result<Self, ConfigError> {
+        let directory = absolute(&environment.service_account);
+        let (server, token) = (server(environment)?, directory.join("token"));
         if !token.is_file() {
             return Err(ConfigError::NotInCluster {
                 reason: format!("{} does not exist", token.display()),
             });
         }
-        let mut config = Self::new(server);
-        config.credentials = Credentials::TokenFile(token);
-        config.tls.authority = existing(&environment.service_account.join("ca.crt"));
-        config.namespace = namespace(environment);
-        config.proxy = Proxy::from_environment(&config.server, environment)?;
-        Ok(config)
+        Ok(Self {
+            cluster: NamedCluster {
+                name: "in-cluster".to_owned(),
+                cluster: Cluster {
+                    server: Some(server),
+                    certificate_authority: existing(directory.join("ca.crt")),
+                    ..Default::default()
+                },
+                origin: directory.clone(),
+            },
+            user: NamedUser {
+                name: "service account".to_owned(),
+                user: User {
+                    token_file: Some(token),
+                    ..Default::default()
+                },
+                origin: directory,
+            },
+            namespace: Some(namespace(environment)),
+        })
+    }
+}
+
+fn server(environment: &Environment) -> Result<String, ConfigError> {
+    let host = required(environment, "KUBERNETES_SERVICE_HOST")?;
+    let port = required(environment, "KUBERNETES_SERVICE_PORT")?;
+    // An IPv6 address needs brackets in a URL.
+    let server = match host.contains(':') {
+        true => format!("https://[{host}]:{port}"),
+        false => format!("https://{host}:{port}"),
+    };
+    match server.parse::<Uri>() {
+        Ok(_) => Ok(server),
+        Err(error) => Err(ConfigError::NotInCluster {
+            reason: format!("KUBERNETES_SERVICE_HOST and _PORT do not make a URL: {error}"),
+        }),
     }
 }
 
@@ -41,8 +71,8 @@ fn required<'a>(environment: &'a Environment, name: &str) -> Result<&'a str, Con
     })
 }
 
-fn existing(path: &Path) -> Option<Material> {
-    path.is_file().then(|| Material::File(path.to_owned()))
+fn existing(path: PathBuf) -> Option<PathBuf> {
+    path.is_file().then_some(path)
 }
 
 /// `$POD_NAMESPACE`, else the service account's, else `default`.

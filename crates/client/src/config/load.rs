@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use crate::config::select::Selected;
 use crate::config::{Config, ConfigError, Kubeconfig, Overrides};
 
 /// Where to look, and what to change about what is found.
@@ -79,24 +80,34 @@ impl Environment {
 }
 
 impl Config {
-    /// Reads the files, picks the context, applies the overrides; in a pod without files, its service account.
+    /// Reads the files, picks the context, applies the overrides; in a pod whose files lead nowhere, its service
+    /// account takes their place.
     pub fn load(options: &LoadOptions) -> Result<Self, ConfigError> {
+        let LoadOptions {
+            overrides,
+            environment,
+            ..
+        } = options;
         let kubeconfig = Kubeconfig::load(options)?;
-        if !kubeconfig.is_empty() || options.overrides.server.is_some() {
-            return Self::from_kubeconfig(&kubeconfig, &options.overrides, &options.environment);
+        match Self::from_kubeconfig(&kubeconfig, overrides, environment) {
+            Err(ConfigError::NoContext { known }) => match Selected::in_cluster(environment) {
+                Ok(pod) => Self::resolve(pod.with_overrides(overrides), environment),
+                Err(_) if kubeconfig.is_empty() => Err(ConfigError::Nothing {
+                    looked: join(options.paths().iter().map(|path| path.display())),
+                }),
+                Err(_) => Err(ConfigError::NoContext { known }),
+            },
+            result => result,
         }
-        match Self::in_cluster(&options.environment) {
-            Ok(config) => Ok(config.with_overrides(&options.overrides)),
-            Err(ConfigError::NotInCluster { .. }) => Err(ConfigError::Nothing {
-                looked: join(
-                    options
-                        .environment
-                        .kubeconfig_paths()
-                        .iter()
-                        .map(|path| path.display()),
-                ),
-            }),
-            Err(error) => Err(error),
+    }
+}
+
+impl LoadOptions {
+    /// The files to read, first one strongest.
+    fn paths(&self) -> Vec<PathBuf> {
+        match &self.path {
+            Some(path) => vec![path.clone()],
+            None => self.environment.kubeconfig_paths(),
         }
     }
 }

@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use crate::Secret;
+use crate::config::Impersonate;
 use crate::config::kubeconfig::{Cluster, User};
-use crate::config::{Config, Credentials, Impersonate};
 
 /// What a command line says, over what the files say. `None` and empty mean "as the files have it".
 #[derive(Clone, Debug, Default)]
@@ -37,22 +37,6 @@ pub struct Overrides {
     pub password: Option<Secret>,
     /// `--as`, `--as-uid`, `--as-group`.
     pub impersonate: Impersonate,
-}
-
-impl Config {
-    /// What a command line may still change about the configuration of a pod.
-    pub(super) fn with_overrides(mut self, overrides: &Overrides) -> Self {
-        if let Some(namespace) = &overrides.namespace {
-            self.namespace.clone_from(namespace);
-        }
-        if let Some(token) = &overrides.token {
-            self.credentials = Credentials::Token(token.clone());
-        }
-        if !overrides.impersonate.is_empty() {
-            self.impersonate = overrides.impersonate.clone();
-        }
-        self
-    }
 }
 
 pub(super) fn override_cluster(cluster: &mut Cluster, overrides: &Overrides) {

@@ -12,15 +12,12 @@ use serde_json::{Value, json};
 
 use crate::Secret;
 use crate::config::kubeconfig::{Cluster, NamedCluster, NamedUser, User};
-use crate::config::load::join;
-use crate::config::overrides::{Overrides, absolute, override_cluster, override_user};
+use crate::config::overrides::{Overrides, absolute};
+use crate::config::select::Selected;
 use crate::config::{
     Config, ConfigError, Credentials, Environment, ExecConfig, ExecCredentials, IdentityConfig, Impersonate,
     InteractiveMode, Kubeconfig, Material, Proxy, TlsConfig,
 };
-
-/// The path shown for settings that came from a command line rather than a file.
-const COMMAND_LINE: &str = "command line";
 
 impl Config {
     /// Picks the context and turns its cluster and user into something that can be used.
@@ -29,7 +26,17 @@ impl Config {
         overrides: &Overrides,
         environment: &Environment,
     ) -> Result<Self, ConfigError> {
-        let (cluster, user, namespace) = select(kubeconfig, overrides)?;
+        let selected = Selected::from_kubeconfig(kubeconfig, overrides)?;
+        Self::resolve(selected.with_overrides(overrides), environment)
+    }
+
+    /// Turns a cluster and a user into something that can be used.
+    pub(super) fn resolve(selected: Selected, environment: &Environment) -> Result<Self, ConfigError> {
+        let Selected {
+            cluster,
+            user,
+            namespace,
+        } = selected;
         let tls = TlsConfig {
             authority: authority(&cluster)?,
             server_name: cluster
@@ -42,7 +49,9 @@ impl Config {
         };
         let server = server(&cluster, &tls)?;
         Ok(Self {
-            namespace: namespace.unwrap_or_else(|| "default".to_owned()),
+            namespace: namespace
+                .filter(|name| !name.is_empty())
+                .unwrap_or_else(|| "default".to_owned()),
             tls,
             credentials: credentials(&user, &cluster)?,
             impersonate: impersonate(&user.user),
@@ -54,71 +63,6 @@ impl Config {
             server,
         })
     }
-}
-
-/// The cluster, user and namespace of the chosen context with the overrides applied.
-fn select(
-    kubeconfig: &Kubeconfig,
-    overrides: &Overrides,
-) -> Result<(NamedCluster, NamedUser, Option<String>), ConfigError> {
-    let context = match overrides
-        .context
-        .as_deref()
-        .unwrap_or(&kubeconfig.current_context)
-    {
-        "" if overrides.server.is_some() || overrides.cluster.is_some() => None,
-        "" => {
-            return Err(ConfigError::NoContext {
-                known: join(kubeconfig.contexts.iter().map(|entry| &entry.name)),
-            });
-        }
-        name => Some(
-            find("context", name, &kubeconfig.contexts, |entry| &entry.name)?
-                .context
-                .clone(),
-        ),
-    };
-    let context = context.unwrap_or_default();
-    let mut cluster = match overrides.cluster.as_deref().unwrap_or(&context.cluster) {
-        "" => NamedCluster {
-            name: COMMAND_LINE.into(),
-            origin: COMMAND_LINE.into(),
-            ..Default::default()
-        },
-        name => find("cluster", name, &kubeconfig.clusters, |entry| &entry.name)?.clone(),
-    };
-    let mut user = match overrides.user.as_deref().unwrap_or(&context.user) {
-        "" => NamedUser {
-            name: COMMAND_LINE.into(),
-            origin: COMMAND_LINE.into(),
-            ..Default::default()
-        },
-        name => find("user", name, &kubeconfig.users, |entry| &entry.name)?.clone(),
-    };
-    override_cluster(&mut cluster.cluster, overrides);
-    override_user(&mut user.user, overrides);
-    let namespace = overrides
-        .namespace
-        .clone()
-        .or(context.namespace)
-        .filter(|name| !name.is_empty());
-    Ok((cluster, user, namespace))
-}
-
-fn find<'a, T>(
-    what: &'static str,
-    wanted: &str,
-    entries: &'a [T],
-    name: fn(&T) -> &String,
-) -> Result<&'a T, ConfigError> {
-    entries
-        .iter()
-        .find(|entry| name(entry) == wanted)
-        .ok_or_else(|| ConfigError::Unknown {
-            what,
-            name: wanted.to_owned(),
-            known: join(entries.iter().map(name)),
-        })
 }
 
 /// The server's URL. A bare `host:port` means plain HTTP, or HTTPS where anything is said about certificates, as
@@ -196,17 +140,13 @@ fn identity(entry: &NamedUser) -> Result<Option<IdentityConfig>, ConfigError> {
     )?;
     match (certificate, key) {
         (Some(certificate), Some(key)) => Ok(Some(IdentityConfig { certificate, key })),
-        (None, None) => Ok(None),
         (Some(_), None) => Err(user_field(
             entry,
             "client-key",
             "is missing, and there is a client-certificate".to_owned(),
         )),
-        (None, Some(_)) => Err(user_field(
-            entry,
-            "client-certificate",
-            "is missing, and there is a client-key".to_owned(),
-        )),
+        // A key alone proves nothing and is passed over, as client-go does.
+        (None, _) => Ok(None),
     }
 }
 
@@ -263,6 +203,14 @@ fn check_exec(entry: &NamedUser, exec: &ExecConfig) -> Result<ExecConfig, Config
             crate::auth::exec::API_VERSIONS.join(", ")
         );
         return Err(user_field(entry, "exec.apiVersion", reason));
+    }
+    if let Some(index) = exec.env.iter().position(|variable| variable.name.is_empty()) {
+        let field = format!("exec.env[{index}].name");
+        return Err(user_field(entry, &field, "is empty".to_owned()));
+    }
+    if entry.user.auth_provider.is_some() {
+        let reason = "an exec plugin and an auth provider exclude each other";
+        return Err(user_field(entry, "auth-provider", reason.to_owned()));
     }
     let mut exec = exec.clone();
     if exec.interactive_mode.is_none() {
