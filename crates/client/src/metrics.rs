@@ -5,10 +5,11 @@
 //! grows with use. Several clients may count into one [`RequestMetrics`]; whoever serves `/metrics` collects it.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::Duration;
 
 use http::{Method, StatusCode};
+use jiff::Timestamp;
 use watchkeeper_meta::{Bounds, Collect, Histogram, MetricKind, MetricsText};
 
 /// In seconds, as client-go's.
@@ -42,6 +43,21 @@ const BYTES: Bounds = &[
     (16777216.0, "1.6777216e+07"),
 ];
 
+/// How long certificates of plugins live, from minutes to years, as client-go's and as Go prints them.
+const AGES: Bounds = &[
+    (600.0, "600"),
+    (1800.0, "1800"),
+    (3600.0, "3600"),
+    (14400.0, "14400"),
+    (86400.0, "86400"),
+    (604800.0, "604800"),
+    (2592000.0, "2.592e+06"),
+    (7776000.0, "7.776e+06"),
+    (15552000.0, "1.5552e+07"),
+    (31104000.0, "3.1104e+07"),
+    (124416000.0, "1.24416e+08"),
+];
+
 /// client-go's word for an attempt without an answer.
 const NO_ANSWER: &str = "<error>";
 
@@ -65,7 +81,13 @@ pub struct RequestMetrics {
     series: Mutex<BTreeMap<(String, Method), Arc<Series>>>,
     look_ups: Mutex<BTreeMap<String, Histogram>>,
     plugin_calls: Mutex<BTreeMap<PluginCall, u64>>,
+    /// When the certificates end that plugins have issued; one entry at most for each plugin there is.
+    certificate_ends: Mutex<BTreeMap<PluginId, Timestamp>>,
+    certificate_ages: OnceLock<Histogram>,
 }
+
+/// Tells the plugins of several clients apart.
+pub(crate) type PluginId = usize;
 
 /// How a call of a credential plugin ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -120,6 +142,32 @@ impl RequestMetrics {
     /// A credential plugin was called.
     pub(crate) fn plugin_called(&self, call: PluginCall) {
         *lock(&self.plugin_calls).entry(call).or_default() += 1;
+    }
+
+    /// A credential plugin has issued a certificate that ends then, or has none any more.
+    pub(crate) fn certificate_ends(&self, plugin: PluginId, end: Option<Timestamp>) {
+        let mut ends = lock(&self.certificate_ends);
+        match end {
+            Some(end) => ends.insert(plugin, end),
+            None => ends.remove(&plugin),
+        };
+    }
+
+    /// A certificate of a credential plugin was replaced when it was so old.
+    pub(crate) fn certificate_replaced(&self, age: Duration) {
+        self.certificate_ages().record(age);
+    }
+
+    fn certificate_ages(&self) -> &Histogram {
+        self.certificate_ages.get_or_init(|| Histogram::new(AGES))
+    }
+
+    /// Seconds until the first of the certificates ends, as Prometheus writes them.
+    fn certificate_seconds_left(&self) -> String {
+        let ends = lock(&self.certificate_ends);
+        let left = |end: &Timestamp| end.duration_since(Timestamp::now()).as_secs_f64();
+        let left = ends.values().min().map(left);
+        left.map_or_else(|| "+Inf".to_owned(), |seconds| seconds.to_string())
     }
 
     /// The server's name was looked up.
@@ -242,6 +290,20 @@ impl Collect for RequestMetrics {
             let (code, status) = call.labels();
             text.sample(name, &[("call_status", status), ("code", &code)], count);
         }
+        let name = "rest_client_exec_plugin_ttl_seconds";
+        text.family(
+            name,
+            "Seconds until the first certificate of a credential plugin expires; +Inf where there is none",
+            MetricKind::Gauge,
+        );
+        text.sample(name, &[], self.certificate_seconds_left());
+        let name = "rest_client_exec_plugin_certificate_rotation_age";
+        text.family(
+            name,
+            "Age in seconds at which certificates of credential plugins were replaced",
+            MetricKind::Histogram,
+        );
+        text.histogram(name, &[], self.certificate_ages());
     }
 }
 

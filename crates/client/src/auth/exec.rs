@@ -2,7 +2,8 @@
 //!
 //! In flows the plugin's configuration, out flows a token, a client certificate, or both, kept until it expires or
 //! the server refuses it. One process runs at a time, however many requests wait for it or give up waiting, and no
-//! longer than its limit. What it writes to standard error ends up in the error, unless the user's terminal has seen it already.
+//! longer than its limit. What it writes to standard error goes to the user's terminal where there is one, such as a
+//! code to type into a browser; else it ends up in the error.
 
 use std::io::IsTerminal;
 use std::process::Stdio;
@@ -20,8 +21,8 @@ use tokio::time::timeout;
 use super::{AuthError, Proof, bearer};
 use crate::Secret;
 use crate::config::{ExecCredentials, InteractiveMode};
-use crate::metrics::{PluginCall, RequestMetrics};
-use crate::tls::Identity;
+use crate::metrics::{PluginCall, PluginId, RequestMetrics};
+use crate::tls::{Identity, Validity};
 
 /// The protocol versions spoken.
 pub(crate) const API_VERSIONS: [&str; 2] = [
@@ -32,7 +33,7 @@ pub(crate) const API_VERSIONS: [&str; 2] = [
 /// A plugin that talks to nobody is stuck after this long.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A plugin with the terminal may be waiting for a human.
+/// A plugin that somebody reads or types to may be waiting for that human.
 const INTERACTIVE_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// Credentials are renewed this long before they expire, so that they do not expire on the way.
@@ -49,17 +50,31 @@ pub(crate) struct ExecPlugin {
     config: ExecCredentials,
     cached: Mutex<Cached>,
     metrics: Option<Arc<RequestMetrics>>,
+    terminal: Terminal,
+}
+
+/// What of this process' standard streams is a terminal.
+#[derive(Clone, Copy, Debug, Default)]
+struct Terminal {
+    /// Somebody can type.
+    input: bool,
+    /// Somebody can read.
+    errors: bool,
 }
 
 #[derive(Default)]
 struct Cached {
     credential: Option<Credential>,
+    /// The server does not accept the credential.
+    is_refused: bool,
     runs: u64,
 }
 
 struct Credential {
     proof: Proof,
     expires: Option<Timestamp>,
+    /// Of its certificate, if it has one.
+    validity: Option<Validity>,
 }
 
 /// What a plugin prints.
@@ -88,6 +103,10 @@ impl ExecPlugin {
             config,
             cached: Mutex::default(),
             metrics,
+            terminal: Terminal {
+                input: std::io::stdin().is_terminal(),
+                errors: std::io::stderr().is_terminal(),
+            },
         })
     }
 
@@ -112,7 +131,9 @@ impl ExecPlugin {
         cached.runs += 1;
         let credential = self.run(cached.runs).await?;
         let proof = credential.proof.clone();
+        self.count_certificates(cached.credential.as_ref(), &credential);
         cached.credential = Some(credential);
+        cached.is_refused = false;
         Ok(proof)
     }
 
@@ -120,12 +141,12 @@ impl ExecPlugin {
     pub(super) async fn rejected(&self, proof: &Proof) {
         let mut cached = self.cached.lock().await;
         if cached.runs == proof.serial {
-            cached.credential = None;
+            cached.is_refused = true;
         }
     }
 
     async fn run(&self, serial: u64) -> Result<Credential, AuthError> {
-        let interactive = self.interactive(std::io::stdin().is_terminal())?;
+        let interactive = self.interactive()?;
         let output = self.output(interactive).await?;
         let credential: ExecCredential = serde_json::from_slice(&output)
             .map_err(|error| self.failed(format!("printed no ExecCredential: {error}")))?;
@@ -146,7 +167,9 @@ impl ExecPlugin {
         let command = &self.config.plugin.command;
         let authorization = status.token.as_ref().filter(|token| !token.is_empty());
         let authorization = authorization.map(|token| bearer(token, command)).transpose()?;
-        let identity = match (status.client_certificate_data, status.client_key_data) {
+        let certificate = status.client_certificate_data.filter(|pem| !pem.is_empty());
+        let key = status.client_key_data.filter(|pem| !pem.is_empty());
+        let identity = match (certificate, key) {
             (Some(certificate), Some(key)) => Some(Identity {
                 certificate: certificate.into_bytes().into(),
                 key: key.expose().as_bytes().into(),
@@ -165,6 +188,9 @@ impl ExecPlugin {
         let expires = expires.transpose().map_err(|error| {
             self.failed(format!("printed an expirationTimestamp that is no time: {error}"))
         })?;
+        let validity = identity
+            .as_ref()
+            .and_then(|identity| Validity::of_leaf(&identity.certificate));
         Ok(Credential {
             proof: Proof {
                 authorization,
@@ -172,11 +198,13 @@ impl ExecPlugin {
                 serial,
             },
             expires,
+            validity,
         })
     }
 
     /// Whether the plugin gets the terminal, if there is one.
-    fn interactive(&self, terminal: bool) -> Result<bool, AuthError> {
+    fn interactive(&self) -> Result<bool, AuthError> {
+        let terminal = self.terminal.input;
         match self
             .config
             .plugin
@@ -192,7 +220,10 @@ impl ExecPlugin {
 
     async fn output(&self, interactive: bool) -> Result<Vec<u8>, AuthError> {
         let mut command = self.command(interactive);
-        let limit = if interactive { INTERACTIVE_TIMEOUT } else { TIMEOUT };
+        let limit = match interactive || self.terminal.errors {
+            true => INTERACTIVE_TIMEOUT,
+            false => TIMEOUT,
+        };
         let mut child = command.spawn().map_err(|error| self.cannot_start(&error))?;
         let broke = |reason: String| {
             self.count(PluginCall::Broke);
@@ -235,7 +266,7 @@ impl ExecPlugin {
                 Stdio::null()
             })
             .stdout(Stdio::piped())
-            .stderr(if interactive {
+            .stderr(if interactive || self.terminal.errors {
                 Stdio::inherit()
             } else {
                 Stdio::piped()
@@ -251,6 +282,24 @@ impl ExecPlugin {
             spec["cluster"] = cluster.clone();
         }
         json!({ "apiVersion": self.config.plugin.api_version, "kind": "ExecCredential", "spec": spec })
+    }
+
+    /// When the certificate ends, and how old the one before became.
+    fn count_certificates(&self, old: Option<&Credential>, new: &Credential) {
+        let Some(metrics) = &self.metrics else { return };
+        let end = new.validity.map(|validity| validity.until);
+        metrics.certificate_ends(self.id(), end);
+        if let Some(old) = old.filter(|old| old.proof.identity != new.proof.identity)
+            && let Some(validity) = old.validity
+        {
+            let age = Timestamp::now().duration_since(validity.from);
+            metrics.certificate_replaced(Duration::try_from(age).unwrap_or_default());
+        }
+    }
+
+    /// Where it lies: no two plugins lie in the same place.
+    fn id(&self) -> PluginId {
+        std::ptr::from_ref(self).addr()
     }
 
     fn count(&self, call: PluginCall) {
@@ -298,9 +347,17 @@ async fn read(pipe: Option<impl AsyncRead + Unpin>) -> Vec<u8> {
     bytes
 }
 
+impl Drop for ExecPlugin {
+    fn drop(&mut self) {
+        if let Some(metrics) = &self.metrics {
+            metrics.certificate_ends(self.id(), None);
+        }
+    }
+}
+
 impl Cached {
     fn fresh(&self) -> Option<Proof> {
-        let credential = self.credential.as_ref();
+        let credential = self.credential.as_ref().filter(|_| !self.is_refused);
         let fresh = credential.filter(|credential| credential.is_fresh());
         fresh.map(|credential| credential.proof.clone())
     }
@@ -346,7 +403,10 @@ mod tests {
             },
             cluster: Some(json!({"server": "https://kube"})),
         };
-        ExecPlugin::new(config, Some(Arc::default()))
+        let mut plugin = ExecPlugin::new(config, Some(Arc::default()));
+        // The terminal the tests are run from must not matter.
+        Arc::get_mut(&mut plugin).unwrap().terminal = Terminal::default();
+        plugin
     }
 
     fn status(fields: &str) -> String {
@@ -453,6 +513,10 @@ mod tests {
         let proof = plugin(directory.path(), &both).proof().await.unwrap();
         assert_eq!(&*proof.identity.unwrap().key, b"k");
         assert!(proof.authorization.is_none());
+
+        let empty = status(r#""token":"t","clientCertificateData":"","clientKeyData":"""#);
+        let proof = plugin(directory.path(), &empty).proof().await.unwrap();
+        assert!(proof.identity.is_none(), "an empty one is none");
     }
 
     #[tokio::test]
@@ -501,8 +565,10 @@ mod tests {
     async fn a_terminal_is_given_where_it_is_wanted_and_there() {
         let mut plugin = plugin(Path::new("/tmp"), "");
         let mut check = |mode, terminal, expected: Result<bool, &str>| {
-            Arc::get_mut(&mut plugin).unwrap().config.plugin.interactive_mode = mode;
-            let given = plugin.interactive(terminal).map_err(|error| error.to_string());
+            let changed = Arc::get_mut(&mut plugin).unwrap();
+            changed.config.plugin.interactive_mode = mode;
+            changed.terminal.input = terminal;
+            let given = plugin.interactive().map_err(|error| error.to_string());
             assert_eq!(given, expected.map_err(str::to_owned), "{mode:?} {terminal}");
             let info = plugin.exec_info(given == Ok(true));
             assert_eq!(info["spec"]["interactive"], given == Ok(true));
@@ -532,6 +598,62 @@ mod tests {
         );
     }
 
+    #[tokio::test(start_paused = true)]
+    async fn who_reads_what_a_plugin_says_has_time_to_follow_it() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut plugin = plugin(directory.path(), "exec sleep 6000");
+        Arc::get_mut(&mut plugin).unwrap().terminal.errors = true;
+        let error = plugin.proof().await.err().unwrap().to_string();
+        assert!(error.ends_with("did not finish within 600s"), "{error}");
+    }
+
+    fn certificate(from: i32, until: i32) -> String {
+        let key = rcgen::KeyPair::generate().unwrap();
+        let mut params = rcgen::CertificateParams::default();
+        params.not_before = rcgen::date_time_ymd(from, 1, 1);
+        params.not_after = rcgen::date_time_ymd(until, 1, 1);
+        let pem = params.self_signed(&key).unwrap().pem().replace('\n', "\\n");
+        status(&format!(r#""clientCertificateData":"{pem}","clientKeyData":"k""#))
+            .replace("echo '", "printf %s '")
+    }
+
+    /// The lines of a measure that are not buckets.
+    fn shown(metrics: &RequestMetrics, name: &str) -> Vec<String> {
+        let mut text = MetricsText::default();
+        metrics.collect(&mut text);
+        let text = text.into_string();
+        let wanted = |line: &&str| line.starts_with(name) && !line.contains("_bucket");
+        text.lines().filter(wanted).map(str::to_owned).collect()
+    }
+
+    #[tokio::test]
+    async fn certificates_are_counted_as_client_go_counts_them() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut plugin = plugin(directory.path(), &certificate(2000, 2990));
+        let metrics = plugin.metrics.clone().unwrap();
+        let left = || shown(&metrics, "rest_client_exec_plugin_ttl_seconds")[0].clone();
+        let ages = || shown(&metrics, "rest_client_exec_plugin_certificate_rotation_age");
+        assert_eq!(left(), "rest_client_exec_plugin_ttl_seconds +Inf");
+        let first = plugin.proof().await.unwrap();
+        assert!(!left().ends_with("+Inf"), "{}", left());
+        assert_eq!(
+            ages()[1],
+            "rest_client_exec_plugin_certificate_rotation_age_count 0"
+        );
+
+        plugin.rejected(&first).await;
+        let changed = Arc::get_mut(&mut plugin).unwrap();
+        changed.config.plugin.args = vec!["-c".to_owned(), certificate(2000, 2001)];
+        plugin.proof().await.unwrap();
+        assert!(left().contains(" -"), "it has ended: {}", left());
+        assert_eq!(
+            ages()[1],
+            "rest_client_exec_plugin_certificate_rotation_age_count 1"
+        );
+        drop(plugin);
+        assert_eq!(left(), "rest_client_exec_plugin_ttl_seconds +Inf");
+    }
+
     #[tokio::test]
     async fn calls_are_counted_as_client_go_counts_them() {
         let directory = tempfile::tempdir().unwrap();
@@ -545,14 +667,9 @@ mod tests {
         changed.cached = Mutex::default();
         changed.config.plugin.command = "/no/such/plugin".to_owned();
         assert!(plugin.proof().await.is_err());
-        let mut text = MetricsText::default();
-        plugin.metrics.as_ref().unwrap().collect(&mut text);
-        let text = text.into_string();
-        let calls = text
-            .lines()
-            .filter(|line| line.starts_with("rest_client_exec_plugin_call_total"));
+        let metrics = plugin.metrics.as_ref().unwrap();
         assert_eq!(
-            calls.collect::<Vec<_>>(),
+            shown(metrics, "rest_client_exec_plugin_call_total"),
             [
                 r#"rest_client_exec_plugin_call_total{call_status="no_error",code="0"} 1"#,
                 r#"rest_client_exec_plugin_call_total{call_status="plugin_execution_error",code="3"} 1"#,
