@@ -38,7 +38,7 @@ pub(crate) async fn watch(
         .map_err(Failure::other)?;
     let sent = SendOptions {
         watch: true,
-        timeout: None,
+        ..SendOptions::default()
     };
     let response = api
         .client()

@@ -61,7 +61,7 @@ pub struct ClientOptions {
     pub timeout: Option<Duration>,
     /// How fast to ask; watches are exempt. `None`: no limit.
     pub rate_limit: Option<RateLimit>,
-    /// Who hears of warnings; by default they are logged.
+    /// Who hears of warnings, those about caches included; by default the others are logged.
     pub warnings: WarningHandler,
     /// Where requests are counted; nowhere by default.
     pub metrics: Option<Arc<RequestMetrics>>,
@@ -76,7 +76,7 @@ impl Default for ClientOptions {
             user_agent: default_user_agent(),
             timeout: None,
             rate_limit: Some(RateLimit::default()),
-            warnings: Arc::new(|warning| tracing::warn!("{}", warning.text)),
+            warnings: Arc::new(Warning::log),
             metrics: None,
             verbosity: 0,
         }
@@ -101,6 +101,8 @@ pub struct SendOptions {
     pub timeout: Option<Duration>,
     /// A stream without end: exempt from the rate limit and from the client's timeout.
     pub watch: bool,
+    /// Exempt from the rate limit, for few requests that come together.
+    pub unthrottled: bool,
 }
 
 impl Client {
@@ -163,6 +165,11 @@ impl Client {
         &self.0.namespace
     }
 
+    /// The most a request may take unless it says otherwise.
+    pub(crate) fn timeout(&self) -> Option<Duration> {
+        self.0.options.timeout
+    }
+
     pub(crate) fn learnt(&self) -> &Learnt {
         &self.0.learnt
     }
@@ -216,7 +223,7 @@ impl Client {
             request,
             &SendOptions {
                 watch: true,
-                timeout: None,
+                ..SendOptions::default()
             },
         )?;
         call.lane = Lane::Upgrade;

@@ -1,7 +1,8 @@
 //! What a server serves: groups, versions, resources and their names.
 //!
 //! Two requests (`/api` and `/apis`) tell everything where the server has aggregated discovery; else each version
-//! of each group is asked. A group that cannot be told about is a failure beside the rest, never instead of it.
+//! of each group is asked. A group that cannot be told about is a failure beside the rest, never instead of it. The
+//! rate limit does not apply: there are few requests, and at most ten at once.
 //! [`Discovery`] is one look; [`DiscoveryClient`] remembers it, asks again by `ETag`, and finds resources by any of
 //! their names.
 
@@ -11,6 +12,7 @@ mod legacy;
 mod mapper;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Method, Request, Response, StatusCode, header};
@@ -25,10 +27,14 @@ use crate::client::{Client, SendOptions};
 use crate::error::{Error, ErrorKind};
 use crate::transport::Body;
 
+/// The most one document may take, as in client-go: servers ask others for theirs while we wait.
+const TIMEOUT: Duration = Duration::from_secs(32);
+
 /// The largest document that is read; a large cluster's has about one megabyte.
 const MAX_DOCUMENT: usize = 64 << 20;
 
-/// What a server serves, in its own order: the core group first, preferred versions first.
+/// What a server serves, in its own order: the core group first, preferred versions first, those it has only stale
+/// information about last.
 #[derive(Clone, Debug, Default)]
 pub struct Discovery {
     /// The groups.
@@ -218,7 +224,13 @@ async fn fetch(client: &Client, path: &str, accept: &str, etag: Option<&str>) ->
     let request = request
         .body(Bytes::new())
         .map_err(|error| failed(ErrorKind::Request(error.to_string())))?;
-    let response = client.send(request, &SendOptions::default()).await?;
+    // An older server has a document for each version of each group; at five a second they would take half a minute.
+    let options = SendOptions {
+        timeout: client.timeout().or(Some(TIMEOUT)),
+        unthrottled: true,
+        ..SendOptions::default()
+    };
+    let response = client.send(request, &options).await?;
     if response.status() == StatusCode::NOT_MODIFIED {
         return Ok(Fetched::Unchanged);
     }

@@ -350,6 +350,7 @@ impl DynamicApi {
         let options = SendOptions {
             watch: options.follow,
             timeout: self.timeout.filter(|_| !options.follow),
+            ..SendOptions::default()
         };
         Ok(self.client.send(request, &options).await?.into_body())
     }
@@ -359,8 +360,12 @@ impl DynamicApi {
     }
 
     async fn open(&self, request: Request<Bytes>, watch: bool) -> Result<Answer, Error> {
-        let timeout = self.timeout.filter(|_| !watch);
-        Answer::open(&self.client, request, &SendOptions { timeout, watch }).await
+        let options = SendOptions {
+            timeout: self.timeout.filter(|_| !watch),
+            watch,
+            ..SendOptions::default()
+        };
+        Answer::open(&self.client, request, &options).await
     }
 
     fn collection(&self) -> CollectionRequests<'_> {

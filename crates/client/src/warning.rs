@@ -2,6 +2,9 @@
 
 use http::{HeaderMap, header};
 
+/// The code of everything Kubernetes has to say; others are about caches.
+const MISCELLANEOUS: u16 = 299;
+
 /// One warning.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Warning {
@@ -11,6 +14,15 @@ pub struct Warning {
     pub agent: String,
     /// The text, unescaped.
     pub text: String,
+}
+
+impl Warning {
+    /// What is done with warnings nobody else listens to: those meant for people are logged, as client-go does.
+    pub(crate) fn log(&self) {
+        if self.code == MISCELLANEOUS && !self.text.is_empty() {
+            tracing::warn!("{}", self.text);
+        }
+    }
 }
 
 /// All warnings of a response; a header value may hold several, and one that cannot be read is left out.
@@ -36,6 +48,9 @@ fn parse(rest: &mut &str) -> Option<Warning> {
     } else {
         text
     };
+    if code.len() != 3 || !code.bytes().all(|digit| digit.is_ascii_digit()) {
+        return None;
+    }
     Some(Warning {
         code: code.parse().ok()?,
         agent: agent.to_owned(),
@@ -84,6 +99,9 @@ mod tests {
         );
         check(r#"299 - "unterminated"#, &[]);
         check("nonsense", &[]);
+        check(r#"29 - "a""#, &[]);
+        check(r#"+99 - "a""#, &[]);
+        check(r#"110 - "stale", 299 - "b""#, &["stale", "b"]);
         check("299 - \"größe\"", &["größe"]);
     }
 }

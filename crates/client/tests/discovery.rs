@@ -4,7 +4,7 @@ mod support;
 
 use serde_json::{Value, json};
 use support::{Answer, Server, answer, unlimited};
-use watchkeeper_client::{DiscoveryClient, DiscoveryOptions};
+use watchkeeper_client::{ClientOptions, DiscoveryClient, DiscoveryOptions};
 use watchkeeper_meta::GroupVersionKind;
 
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
@@ -47,10 +47,13 @@ fn groups() -> Answer {
             {"metadata": {"name": "events.k8s.io"}, "versions": [{"version": "v1", "freshness": "Current", "resources": [
                 served("events", "Event", &["ev"], &[]),
             ]}]},
+            // The preferred version's server is away; one resource only lends its name to a subresource.
             {"metadata": {"name": "acme.example"}, "versions": [
-                {"version": "v2", "freshness": "Current", "resources": [served("widgets", "Widget", &["po"], &[])]},
                 {"version": "v1", "freshness": "Stale", "resources": [
                     served("widgets", "Widget", &[], &[]), served("gadgets", "Gadget", &[], &[]),
+                ]},
+                {"version": "v2", "freshness": "Current", "resources": [
+                    served("widgets", "Widget", &["po"], &[]), served("tokens", "", &[], &[]),
                 ]},
             ]},
         ]),
@@ -91,6 +94,9 @@ async fn names_of_every_kind_find_their_resource() {
     check("widgets", Some("acme.example/v2/widgets"));
     check("widgets.v1.acme.example", Some("acme.example/v1/widgets"));
     check("gadgets", Some("acme.example/v1/gadgets"));
+    check("gadgets.acme", Some("acme.example/v1/gadgets"));
+    check("widgets.v1", None);
+    check("tokens", None);
     check("pods.apps", None);
     check("", None);
 
@@ -223,6 +229,70 @@ async fn older_servers_are_asked_version_by_version() {
         found.failures[0].reason
     );
     assert_eq!(found.groups.len(), 3, "the rest is there");
+    assert!(found.resource("").is_none(), "not even one without a singular");
+}
+
+/// An older server with more versions than the rate limit lets through at once.
+#[tokio::test(start_paused = true)]
+async fn discovery_does_not_wait_for_the_rate_limit() {
+    let versions: Vec<Value> = (0..60)
+        .map(|version| json!({"version": format!("v{version}")}))
+        .collect();
+    let server = Server::new([
+        support::json(200, json!({"kind": "APIVersions", "versions": []})),
+        support::json(
+            200,
+            json!({"kind": "APIGroupList", "groups": [{"name": "acme.example", "versions": versions}]}),
+        ),
+    ]);
+    for _ in 0..60 {
+        server.push(support::json(
+            200,
+            json!({"kind": "APIResourceList", "resources": []}),
+        ));
+    }
+    let client = server.client(ClientOptions::default());
+    let begun = tokio::time::Instant::now();
+    let found = client.discover().await.unwrap();
+    assert!(found.failures.is_empty());
+    assert_eq!((server.seen().len(), begun.elapsed().as_secs()), (62, 0));
+}
+
+#[tokio::test]
+async fn who_may_not_see_one_half_gets_the_other() {
+    let forbidden = || {
+        let status = json!({
+            "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+            "message": "no", "reason": "Forbidden", "code": 403,
+        });
+        support::json(403, status)
+    };
+    let found = discovery(&Server::new([core(), forbidden()]))
+        .get()
+        .await
+        .unwrap();
+    assert!(found.resource("pods").is_some() && found.resource("deploy").is_none());
+    let error = discovery(&Server::new([forbidden(), forbidden()])).get().await;
+    assert!(error.unwrap_err().is_forbidden());
+}
+
+/// A server whose list of groups has not changed, but one of them answers again.
+#[tokio::test]
+async fn what_failed_is_asked_for_again() {
+    let groups = json!({"kind": "APIGroupList", "groups": [{"name": "acme.example", "versions": [{"version": "v1"}]}]});
+    let headers = [("content-type", "application/json"), ("etag", "\"g1\"")];
+    let widgets = json!([{"name": "widgets", "kind": "Widget", "verbs": []}]);
+    let server = Server::new([
+        answer(404, &[], ""),
+        answer(200, &headers, groups.to_string()),
+        answer(503, &[], "service unavailable"),
+        answer(404, &[], ""),
+        answer(304, &[], ""),
+        support::json(200, json!({"kind": "APIResourceList", "resources": widgets})),
+    ]);
+    let discovery = discovery(&server);
+    assert_eq!(discovery.get().await.unwrap().failures.len(), 1);
+    assert!(discovery.resource("widgets").await.is_ok());
 }
 
 #[tokio::test]

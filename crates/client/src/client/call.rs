@@ -33,6 +33,7 @@ pub(super) struct Call<'a> {
     request: Request<Bytes>,
     pub(super) lane: Lane,
     watch: bool,
+    throttled: bool,
     previous: Option<String>,
     attempts: usize,
     /// An attempt has begun and is not over.
@@ -73,6 +74,7 @@ impl<'a> Call<'a> {
             request,
             lane: Lane::Multiplexed,
             watch: options.watch,
+            throttled: !options.watch && !options.unthrottled,
             previous: None,
             attempts: 0,
             asking: false,
@@ -174,7 +176,7 @@ impl<'a> Call<'a> {
     }
 
     async fn throttle(&self) {
-        if let Some(bucket) = self.client.bucket.as_ref().filter(|_| !self.watch) {
+        if let Some(bucket) = self.client.bucket.as_ref().filter(|_| self.throttled) {
             let waited = bucket.wait().await;
             if let Some(series) = &self.series {
                 series.throttled(waited);

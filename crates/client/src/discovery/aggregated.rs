@@ -72,23 +72,33 @@ struct Kind {
     kind: String,
 }
 
+impl Version {
+    /// The server could not ask the one that serves this version, and shows what it remembers.
+    fn is_stale(&self) -> bool {
+        self.freshness == "Stale"
+    }
+}
+
 /// Adds what the document tells.
 pub(super) fn add(list: GroupList, discovery: &mut Discovery) {
-    for group in list.items {
+    for mut group in list.items {
         let name = group.metadata.name;
         let mut versions = Vec::new();
+        // Who does not ask for a version gets one whose server answers, if there is one.
+        group.versions.sort_by_key(Version::is_stale);
         for version in group.versions {
-            // The server could not ask the one that serves this version, and shows what it remembers.
-            if version.freshness == "Stale" {
+            if version.is_stale() {
                 discovery.failures.push(DiscoveryFailure {
                     group_version: GroupVersion::new(name.clone(), version.version.clone()),
                     reason: "the server's own information is stale".to_owned(),
                 });
             }
+            // One without a kind has no objects: it only lends its name to its subresources.
             let resources = version
                 .resources
                 .into_iter()
-                .map(|served| served.read(&name, &version.version));
+                .map(|served| served.read(&name, &version.version))
+                .filter(|served| !served.resource.kind.is_empty());
             versions.push(ApiVersion {
                 resources: resources.collect(),
                 version: version.version,

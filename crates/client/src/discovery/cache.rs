@@ -83,11 +83,12 @@ impl DiscoveryClient {
         let client = &self.0.client;
         // Held while asking: those who come meanwhile want the same answer.
         let mut known = self.0.known.lock().await;
-        let (core, groups) = tokio::try_join!(
+        let (core, groups) = tokio::join!(
             ask(client, "/api", known.core.as_ref()),
             ask(client, "/apis", known.groups.as_ref())
-        )?;
-        if let (None, None, Some(discovery)) = (&core, &groups, &known.discovery) {
+        );
+        let (core, groups) = either(core, groups)?;
+        if let (None, None, Some(discovery)) = (&core, &groups, known.settled()) {
             return Ok(discovery.clone());
         }
         self.0.remember("api", core, &mut known.core);
@@ -103,13 +104,27 @@ impl DiscoveryClient {
     }
 }
 
-/// The document if it has changed. A server without one of the two trees has no groups there.
+/// A server without one of the two trees has no groups there, and whoever may not see one of them is content with
+/// the other, as client-go is. Who gets neither is told why.
+fn either(
+    core: Result<Option<Document>, Error>,
+    groups: Result<Option<Document>, Error>,
+) -> Result<(Option<Document>, Option<Document>), Error> {
+    let is_absent = |error: &Error| error.is_not_found() || error.is_forbidden();
+    match (core, groups) {
+        (Ok(core), Ok(groups)) => Ok((core, groups)),
+        (Ok(core), Err(error)) if is_absent(&error) => Ok((core, None)),
+        (Err(error), Ok(groups)) if is_absent(&error) => Ok((None, groups)),
+        (_, Err(error)) | (Err(error), _) => Err(error),
+    }
+}
+
+/// The document if it has changed.
 async fn ask(client: &Client, path: &str, known: Option<&Document>) -> Result<Option<Document>, Error> {
     let etag = known.and_then(|document| document.etag.as_deref());
     match fetch(client, path, accept::DISCOVERY, etag).await {
         Ok(Fetched::Changed(document)) => Ok(Some(document)),
         Ok(Fetched::Unchanged) => Ok(None),
-        Err(error) if error.is_not_found() => Ok(None),
         Err(error) => Err(error),
     }
 }
@@ -122,6 +137,18 @@ async fn read(client: &Client, document: &Document, into: &mut Discovery) -> Res
     match &*document.path {
         "/api" => legacy::add_core(client, document, into).await,
         _ => legacy::add_groups(client, document, into).await,
+    }
+}
+
+impl Known {
+    /// What was found, unless a version of an older server could not be asked: it is worth another look even where
+    /// the list of groups is the same.
+    fn settled(&self) -> Option<&Arc<Discovery>> {
+        let documents = [&self.core, &self.groups];
+        let told_all = documents.iter().copied().flatten().all(Document::is_aggregated);
+        self.discovery
+            .as_ref()
+            .filter(|found| told_all || found.failures.is_empty())
     }
 }
 

@@ -27,6 +27,9 @@ struct Wanted<'a> {
     group: Option<&'a str>,
 }
 
+/// How a group is compared with the one asked for.
+type SameGroup = fn(&str, &str) -> bool;
+
 impl DiscoveryClient {
     /// The resource a name stands for: plural, singular, short name or kind, as `name`, `name.group` or
     /// `name.version.group`. A name nobody knows makes it ask the server again before giving up.
@@ -60,9 +63,16 @@ impl DiscoveryClient {
 }
 
 impl Discovery {
-    /// The resource a name stands for. Of several, the first group wins, and its preferred version.
+    /// The resource a name stands for. Of several, the first group wins, and its preferred version. The beginning of
+    /// a group's name stands for the group where nothing else fits: `widgets.acme` for `widgets.acme.example`.
     pub fn resource(&self, name: &str) -> Option<&ApiResource> {
-        readings(name).iter().find_map(|wanted| self.find(wanted))
+        let readings: Vec<_> = readings(name)
+            .into_iter()
+            .filter(|wanted| !wanted.name.is_empty())
+            .collect();
+        let find = |same_group: SameGroup| readings.iter().find_map(|wanted| self.find(wanted, same_group));
+        find(|group, wanted| group == wanted)
+            .or_else(|| find(|group, wanted| !wanted.is_empty() && group.starts_with(wanted)))
     }
 
     /// The resource of a kind.
@@ -87,21 +97,17 @@ impl Discovery {
     }
 
     /// Full names before short ones: a short name must not hide a resource that is really called so.
-    fn find(&self, wanted: &Wanted<'_>) -> Option<&ApiResource> {
-        let full = self
-            .resources()
-            .find(|found| wanted.fits(found) && wanted.is_full_name_of(found));
-        full.or_else(|| {
-            self.resources()
-                .find(|found| wanted.fits(found) && found.short_names.contains(&wanted.name))
-        })
+    fn find(&self, wanted: &Wanted<'_>, same_group: SameGroup) -> Option<&ApiResource> {
+        let fitting = || self.resources().filter(|found| wanted.fits(found, same_group));
+        let full = fitting().find(|found| wanted.is_full_name_of(found));
+        full.or_else(|| fitting().find(|found| found.short_names.contains(&wanted.name)))
     }
 }
 
 impl Wanted<'_> {
-    fn fits(&self, found: &ApiResource) -> bool {
+    fn fits(&self, found: &ApiResource, same_group: SameGroup) -> bool {
         let resource = &found.resource;
-        self.group.is_none_or(|group| resource.group == group)
+        self.group.is_none_or(|group| same_group(&resource.group, group))
             && self.version.is_none_or(|version| resource.version == version)
     }
 
