@@ -23,6 +23,8 @@ pub struct Pager {
     state: State,
     head: ListHead,
     consistent: bool,
+    /// Whether to go on at a newer version where a token has expired.
+    takes_offers: bool,
 }
 
 enum State {
@@ -41,6 +43,7 @@ impl Pager {
             state: State::Asking,
             head: ListHead::default(),
             consistent: true,
+            takes_offers: true,
         }
     }
 
@@ -75,25 +78,25 @@ impl Pager {
         }
     }
 
-    /// All objects of one state of the server.
+    /// All objects of one state of the server: where a token expires on the way, everything is listed once more, in
+    /// one answer.
     pub async fn collect(mut self) -> Result<ObjectList, Error> {
         let afresh = ListOptions {
             limit: None,
+            continue_token: String::new(),
             ..self.options.clone()
         };
+        self.takes_offers = false;
         let mut list = ObjectList::default();
         loop {
-            let item = match self.next().await.transpose() {
+            match self.next().await.transpose() {
+                Ok(Some(ListItem::Object(object))) => list.items.push(object),
+                Ok(Some(ListItem::Undecodable(undecodable))) => list.undecodable.push(undecodable),
+                Ok(None) => break,
                 Err(error) if error.is_expired() && !self.options.continue_token.is_empty() => {
                     return self.api.list(&afresh).await;
                 }
-                _ if !self.consistent => return self.api.list(&afresh).await,
-                item => item?,
-            };
-            match item {
-                Some(ListItem::Object(object)) => list.items.push(object),
-                Some(ListItem::Undecodable(undecodable)) => list.undecodable.push(undecodable),
-                None => break,
+                Err(error) => return Err(error),
             }
         }
         list.head = self.head;
@@ -106,6 +109,7 @@ impl Pager {
             Err(error) if error.is_expired() && !self.options.continue_token.is_empty() => {
                 let offered = error
                     .status()
+                    .filter(|_| self.takes_offers)
                     .map(|status| status.metadata.continue_token.clone());
                 let Some(token) = offered.filter(|token| !token.is_empty()) else {
                     return Err(error);

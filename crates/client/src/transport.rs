@@ -16,6 +16,7 @@ mod pool;
 mod proxy;
 
 use std::error::Error as StdError;
+use std::sync::Arc;
 use std::time::Duration;
 
 pub use body::{Body, BodyError};
@@ -25,6 +26,9 @@ pub(crate) use pool::Pool;
 
 /// Whatever went wrong below.
 pub(crate) type BoxError = Box<dyn StdError + Send + Sync>;
+
+/// The same for several who were told.
+pub(crate) type SharedError = Arc<dyn StdError + Send + Sync>;
 
 /// Time for name look-up, TCP and the proxy, together.
 pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -41,8 +45,9 @@ pub(crate) enum Lane {
     Upgrade,
 }
 
-/// Why a request got no response, by the step that failed.
-#[derive(Debug, thiserror::Error)]
+/// Why a request got no response, by the step that failed. All requests that wait for one connection share what became
+/// of it.
+#[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TransportError {
     /// The host's name has no address.
@@ -51,7 +56,7 @@ pub enum TransportError {
         /// The host.
         host: String,
         /// Why.
-        source: std::io::Error,
+        source: Arc<std::io::Error>,
     },
     /// No address of the host accepts connections.
     #[error("cannot connect to {address}")]
@@ -59,7 +64,7 @@ pub enum TransportError {
         /// Host and port.
         address: String,
         /// Why the last address failed.
-        source: std::io::Error,
+        source: Arc<std::io::Error>,
     },
     /// The proxy would not connect us.
     #[error("proxy {proxy} does not connect to {address}: {reason}")]
@@ -77,7 +82,7 @@ pub enum TransportError {
         /// Host and port.
         address: String,
         /// Why.
-        source: std::io::Error,
+        source: Arc<std::io::Error>,
     },
     /// A step took longer than it may.
     #[error("{step} with {address} took longer than {limit:?}")]
@@ -95,19 +100,19 @@ pub enum TransportError {
         /// Host and port.
         address: String,
         /// Why.
-        source: BoxError,
+        source: SharedError,
     },
     /// Connections kept closing before the request could be written on one.
     #[error("the connection closed before the request was sent")]
     NotSent {
         /// Why.
-        source: BoxError,
+        source: SharedError,
     },
     /// The connection was lost after the request was sent: the server may have acted on it.
     #[error("the connection was lost before the answer came")]
     Lost {
         /// Why.
-        source: BoxError,
+        source: SharedError,
     },
 }
 

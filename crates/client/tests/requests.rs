@@ -2,6 +2,7 @@
 
 mod support;
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -232,6 +233,20 @@ async fn warnings_reach_the_handler() {
     assert_eq!(*heard.lock().unwrap(), ["v1beta1 is deprecated"]);
 }
 
+/// Five a second and ten at once unless told otherwise, as client-go.
+#[tokio::test(start_paused = true)]
+async fn by_default_the_rate_is_that_of_client_go() {
+    let server = Server::new((0..15).map(|_| answer(200, &[], "")));
+    let client = server.client(ClientOptions::default());
+    let mut at = Vec::new();
+    let begun = Instant::now();
+    for _ in 0..15 {
+        text(&client, Method::GET, "/x").await.unwrap();
+        at.push(begun.elapsed().as_millis());
+    }
+    assert_eq!(at[9..], [0, 200, 400, 600, 800, 1000]);
+}
+
 #[tokio::test(start_paused = true)]
 async fn requests_keep_to_the_rate_and_watches_do_not() {
     let server = Server::new((0..8).map(|_| answer(200, &[], "")));
@@ -326,22 +341,22 @@ async fn a_dead_peer_is_noticed_within_45_seconds() {
 }
 
 #[tokio::test]
-async fn a_refused_token_is_replaced_once() {
+async fn a_refused_token_is_replaced_once_and_live_streams_go_on() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("token");
     std::fs::write(&path, "old").unwrap();
     let unauthorized = || answer(401, &[], "Unauthorized");
-    let server = Server::new([
-        answer(200, &[], "a"),
-        unauthorized(),
-        answer(200, &[], "b"),
-        unauthorized(),
-    ]);
+    let (stream, sender) = support::streamed("application/json");
+    let server = Server::new([stream, unauthorized(), answer(200, &[], "b"), unauthorized()]);
     let mut config = Config::new("https://kube".parse().unwrap());
     config.credentials = Credentials::TokenFile(path.clone());
     let client = Client::in_process_as(server.connector(), &config, unlimited()).unwrap();
 
-    assert_eq!(text(&client, Method::POST, "/x").await.unwrap(), "a");
+    let watch = SendOptions {
+        watch: true,
+        ..Default::default()
+    };
+    let watching = client.send(request(Method::GET, "/watch"), &watch).await;
     std::fs::write(&path, "new").unwrap();
     assert_eq!(text(&client, Method::POST, "/x").await.unwrap(), "b");
     assert!(
@@ -356,6 +371,9 @@ async fn a_refused_token_is_replaced_once() {
         .map(|seen| seen.headers["authorization"].clone())
         .collect();
     assert_eq!(sent, ["Bearer old", "Bearer old", "Bearer new", "Bearer new"]);
+    sender.send(Ok(Bytes::from_static(b"still here"))).unwrap();
+    let chunk = watching.unwrap().into_body().chunk().await;
+    assert_eq!(chunk.unwrap().unwrap(), "still here");
 }
 
 #[tokio::test]
@@ -453,6 +471,36 @@ async fn a_hundred_streams_share_a_connection_and_more_open_another() {
     assert_eq!(server.connections(), 1);
     bodies.push(client.send(request(Method::GET, "/x"), &watch).await.unwrap());
     assert_eq!(server.connections(), 2);
+}
+
+/// A host that says nothing for ten seconds, and then no.
+#[tokio::test(start_paused = true)]
+async fn requests_to_a_dead_host_do_not_wait_in_line() {
+    let dials = Arc::<AtomicUsize>::default();
+    let count = dials.clone();
+    let connector = watchkeeper_client::InProcess::new(move || {
+        count.fetch_add(1, Ordering::SeqCst);
+        async {
+            tokio::time::sleep(Duration::from_secs(10)).await;
+            Err::<tokio::io::DuplexStream, _>(std::io::ErrorKind::ConnectionRefused.into())
+        }
+    });
+    let client = Client::in_process(connector, unlimited());
+    for round in 1..=2 {
+        let begun = Instant::now();
+        let asked = futures_util::future::join_all((0..100).map(|_| text(&client, Method::POST, "/x"))).await;
+        assert!(
+            asked
+                .iter()
+                .all(|result| result.as_ref().is_err_and(Error::is_connection_refused))
+        );
+        assert_eq!(begun.elapsed().as_secs(), 10);
+        assert_eq!(
+            dials.load(Ordering::SeqCst),
+            round,
+            "those who come later try again"
+        );
+    }
 }
 
 /// A server that is restarted between two requests: the second one, whatever its verb, goes on a new connection.

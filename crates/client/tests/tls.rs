@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{Method, Request};
+use http::Request;
 use rcgen::{BasicConstraints, Certificate, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 use rustls::server::WebPkiClientVerifier;
 use rustls::{RootCertStore, ServerConfig};
@@ -19,7 +19,7 @@ use tokio_rustls::TlsAcceptor;
 use watchkeeper_client::config::{
     Credentials, ExecConfig, ExecCredentials, IdentityConfig, InteractiveMode, Material,
 };
-use watchkeeper_client::{Client, Config, Error, SendOptions};
+use watchkeeper_client::{Body, Client, Config, Error, SendOptions};
 
 /// A certificate authority.
 struct Authority {
@@ -155,6 +155,16 @@ async fn get(client: &Client) -> Result<Bytes, Error> {
     client.get_raw("/version", 1 << 20).await
 }
 
+/// A stream that stays open.
+async fn watch(client: &Client) -> Body {
+    let request = Request::get("/watch").body(Bytes::new()).unwrap();
+    let options = SendOptions {
+        watch: true,
+        ..Default::default()
+    };
+    client.send(request, &options).await.unwrap().into_body()
+}
+
 fn chain(error: &Error) -> String {
     std::iter::successors(Some(error as &dyn std::error::Error), |error| error.source())
         .map(ToString::to_string)
@@ -197,6 +207,39 @@ async fn http2_is_spoken_where_the_server_has_it() {
         assert!(server.seen().iter().all(|seen| seen.version == version));
         assert_eq!(handshakes.load(Ordering::SeqCst), 1, "one connection serves all");
     }
+}
+
+/// Once a server is known to have HTTP/1.1 alone, every request needs a connection of its own and waits for no other:
+/// this one shakes hands with two at a time only.
+#[tokio::test]
+async fn connections_of_http1_are_opened_side_by_side() {
+    let authority = Authority::new("ca");
+    let tls = Tls {
+        protocols: vec!["http/1.1"],
+        ..Tls::new(authority.server())
+    };
+    let server = Server::new((0..3).map(|_| answer(200, &[], "ok")));
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let acceptor = TlsAcceptor::from(Arc::new(tls.config()));
+    let serving = server.clone();
+    tokio::spawn(async move {
+        let pair = Arc::new(tokio::sync::Barrier::new(2));
+        for index in 0.. {
+            let (tcp, _) = listener.accept().await.unwrap();
+            let (acceptor, server, pair) = (acceptor.clone(), serving.clone(), pair.clone());
+            tokio::spawn(async move {
+                if index > 0 {
+                    pair.wait().await;
+                }
+                server.serve(acceptor.accept(tcp).await.unwrap()).await;
+            });
+        }
+    });
+    let client = Client::new(&config(port, Some(&authority)), unlimited()).unwrap();
+    let (first, second, third) = tokio::join!(get(&client), get(&client), get(&client));
+    assert!(first.is_ok() && second.is_ok() && third.is_ok());
+    assert_eq!(server.connections(), 3);
 }
 
 #[tokio::test]
@@ -361,16 +404,7 @@ async fn rotated_certificates_are_used_and_live_streams_go_on() {
         key: Material::File(directory.path().join("key")),
     });
     let client = Client::new(&config, unlimited()).unwrap();
-    let watch = Request::builder()
-        .method(Method::GET)
-        .uri("/watch")
-        .body(Bytes::new())
-        .unwrap();
-    let options = SendOptions {
-        watch: true,
-        timeout: None,
-    };
-    let mut body = client.send(watch, &options).await.unwrap().into_body();
+    let mut body = watch(&client).await;
     get(&client).await.unwrap();
     assert_eq!(handshakes.load(Ordering::SeqCst), 1);
 
@@ -391,9 +425,10 @@ async fn rotated_certificates_are_used_and_live_streams_go_on() {
 
 #[cfg(unix)]
 #[tokio::test]
-async fn certificates_of_a_plugin_are_replaced_when_they_are_refused() {
+async fn certificates_of_a_plugin_are_replaced_when_they_are_refused_and_live_streams_go_on() {
     let authority = Authority::new("ca");
-    let server = Server::new([answer(401, &[], ""), answer(200, &[], "ok")]);
+    let (stream, sender) = support::streamed("application/json");
+    let server = Server::new([stream, answer(401, &[], ""), answer(200, &[], "ok")]);
     let tls = Tls {
         clients: Some(authority.pem()),
         ..Tls::new(authority.server())
@@ -427,11 +462,12 @@ async fn certificates_of_a_plugin_are_replaced_when_they_are_refused() {
         },
         cluster: None,
     });
-    assert_eq!(
-        get(&Client::new(&config, unlimited()).unwrap()).await.unwrap(),
-        "ok"
-    );
+    let client = Client::new(&config, unlimited()).unwrap();
+    let mut body = watch(&client).await;
+    assert_eq!(get(&client).await.unwrap(), "ok");
     assert_eq!(handshakes.load(Ordering::SeqCst), 2);
+    sender.send(Ok(Bytes::from_static(b"still here"))).unwrap();
+    assert_eq!(body.chunk().await.unwrap().unwrap(), "still here");
 }
 
 #[tokio::test]

@@ -80,6 +80,15 @@ impl ListSplitter {
         }
     }
 
+    /// Whether the list has spoken of its items. Only JSON can tell: there they have a name, whatever the list's
+    /// kind is called.
+    pub fn has_items(&self) -> bool {
+        match self {
+            Self::Json(splitter) => splitter.has_items(),
+            Self::Protobuf(_) => false,
+        }
+    }
+
     /// An error unless the list has ended.
     pub fn finish(&self) -> Result<(), WireError> {
         match self {

@@ -167,6 +167,14 @@ pub(super) const CASES: &[Case] = &[
     ),
     case(
         NAMESPACE_OBJECTS,
+        "ours, JSON",
+        Ask::Objects {
+            plural: "namespaces",
+            json: true,
+        },
+    ),
+    case(
+        NAMESPACE_OBJECTS,
         "kube",
         Ask::KubeDynamic {
             kind: "Namespace",

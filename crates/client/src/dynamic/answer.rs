@@ -145,9 +145,13 @@ pub(crate) fn read_status(encoding: Encoding, bytes: &[u8]) -> Option<Status> {
     }
 }
 
-/// The encoding an answer has, if it is one of Kubernetes'.
+/// The encoding an answer has, if it is one of Kubernetes'. One that does not say is taken for JSON, as client-go
+/// takes it.
 pub(crate) fn encoding(headers: &HeaderMap) -> Option<Encoding> {
-    Encoding::from_content_type(content_type(headers))
+    match headers.contains_key(header::CONTENT_TYPE) {
+        true => Encoding::from_content_type(content_type(headers)),
+        false => Some(Encoding::Json),
+    }
 }
 
 fn content_type(headers: &HeaderMap) -> &str {

@@ -149,7 +149,7 @@ impl Connector {
             Self::InProcess(InProcess(connect)) => Ok(Connected {
                 io: connect().await.map_err(|source| TransportError::Dial {
                     address: self.address(),
-                    source,
+                    source: source.into(),
                 })?,
                 protocol: match lane {
                     Lane::Multiplexed => Protocol::Http2,
@@ -248,7 +248,7 @@ impl Network {
     fn tls_error(&self, source: io::Error) -> TransportError {
         TransportError::Tls {
             address: self.address(),
-            source,
+            source: source.into(),
         }
     }
 

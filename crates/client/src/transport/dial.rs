@@ -30,7 +30,7 @@ pub(super) async fn dial(host: &str, port: u16, opening: &mut Opening) -> Result
     opening.peer = stream.as_ref().ok().and_then(|stream| stream.peer_addr().ok());
     stream.map_err(|source| TransportError::Dial {
         address: format!("{host}:{port}"),
-        source,
+        source: source.into(),
     })
 }
 
@@ -40,7 +40,7 @@ async fn resolve(host: &str, port: u16) -> Result<Vec<SocketAddr>, TransportErro
         Ok(addresses) => Ok(addresses.collect()),
         Err(source) => Err(TransportError::Resolve {
             host: bare.to_owned(),
-            source,
+            source: source.into(),
         }),
     }
 }

@@ -4,6 +4,7 @@
 //! one request at a time and waits in the idle list afterwards. Connections made with outdated certificates take
 //! no new requests and close when their last stream ends.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
 
 use bytes::Bytes;
@@ -27,8 +28,11 @@ pub(crate) struct Pool {
     connector: Connector,
     base: Uri,
     connections: Arc<Mutex<Connections>>,
-    /// Held while a shared connection is opened: those who wait for it may find room on it.
-    opening: tokio::sync::Mutex<()>,
+    /// Held while a shared connection is opened: those who wait for it may find room on it, or share what became of
+    /// it. How the last attempt failed, if it did.
+    opening: tokio::sync::Mutex<Option<TransportError>>,
+    /// How many attempts to open a shared connection are over.
+    attempts: AtomicUsize,
 }
 
 #[derive(Default)]
@@ -76,6 +80,7 @@ impl Pool {
             base,
             connections: Arc::default(),
             opening: tokio::sync::Mutex::default(),
+            attempts: AtomicUsize::new(0),
         }
     }
 
@@ -94,11 +99,15 @@ impl Pool {
             Lease::Single(single) => self.send_single(single, request).await,
         };
         sent.map_err(|failure| match failure {
-            Failure::Unsent(source) => TransportError::NotSent { source },
-            Failure::Lost(source) => TransportError::Lost { source },
+            Failure::Unsent(source) => TransportError::NotSent {
+                source: source.into(),
+            },
+            Failure::Lost(source) => TransportError::Lost {
+                source: source.into(),
+            },
             Failure::Refused(refusal) => TransportError::Tls {
                 address: self.connector.address(),
-                source: std::io::Error::new(std::io::ErrorKind::InvalidData, refusal),
+                source: std::io::Error::new(std::io::ErrorKind::InvalidData, refusal).into(),
             },
         })
     }
@@ -126,12 +135,27 @@ impl Pool {
         if lane == Lane::Upgrade || self.lock().http1_only {
             return Box::pin(self.open(lane, target, opened)).await;
         }
-        let _opening = self.opening.lock().await;
-        match self.find(lane, target.generation()) {
-            Some(lease) => Ok(lease),
-            // Boxed: opening takes kilobytes of state, which no other request should carry around.
-            None => Box::pin(self.open(lane, target, opened)).await,
+        let attempts = self.attempts.load(Ordering::Relaxed);
+        let mut failure = self.opening.lock().await;
+        if let Some(lease) = self.find(lane, target.generation()) {
+            return Ok(lease);
         }
+        if self.lock().http1_only {
+            drop(failure);
+            return Box::pin(self.open(lane, target, opened)).await;
+        }
+        // Another request has just tried in vain: to a host that is silent for ten seconds, a hundred requests would
+        // otherwise wait in line for a quarter of an hour.
+        if self.attempts.load(Ordering::Relaxed) > attempts
+            && let Some(failure) = &*failure
+        {
+            return Err(failure.clone());
+        }
+        // Boxed: opening takes kilobytes of state, which no other request should carry around.
+        let lease = Box::pin(self.open(lane, target, opened)).await;
+        *failure = lease.as_ref().err().cloned();
+        self.attempts.fetch_add(1, Ordering::Relaxed);
+        lease
     }
 
     /// A connection with room.
@@ -166,9 +190,9 @@ impl Pool {
             opening,
         } = self.connector.connect(lane, target).await?;
         *opened = Some(opening);
-        let fail = |source| TransportError::Http {
+        let fail = |source: BoxError| TransportError::Http {
             address: self.connector.address(),
-            source,
+            source: source.into(),
         };
         let generation = target.generation();
         match protocol {

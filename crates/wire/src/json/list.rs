@@ -103,6 +103,11 @@ impl ListSplitter {
         &self.head
     }
 
+    /// Whether `items` has come, even as `null`.
+    pub fn has_items(&self) -> bool {
+        self.items_seen
+    }
+
     /// The next item; `None` when the chunk is used up. Consumed bytes are taken off the front of `chunk`.
     pub fn next<'a, 'c: 'a>(&'a mut self, chunk: &mut &'c [u8]) -> Result<Option<&'a [u8]>, JsonError> {
         self.carry.start_next();
@@ -252,7 +257,8 @@ impl ListSplitter {
             Member::Items if held != b"null" => {
                 return Err(JsonErrorKind::Expected("a list of items".into()));
             }
-            Member::Items | Member::Other => {}
+            Member::Items => self.items_seen = true,
+            Member::Other => {}
         }
         Ok(())
     }
