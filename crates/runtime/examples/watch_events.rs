@@ -8,8 +8,8 @@ use std::time::Instant;
 
 use futures_util::{FutureExt, StreamExt, stream};
 use watchkeeper_meta::{ListMeta, ResourceVersion};
-use watchkeeper_runtime::informer::{Informer, InformerOptions, Notice};
-use watchkeeper_runtime::watcher::{Config, InitialList, Input, ListRequest, Opening, Source, WatchRequest};
+use watchkeeper_runtime::informer::{Informer, Notice};
+use watchkeeper_runtime::watcher::{Config, Input, ListRequest, Opening, Source, WatchRequest};
 use watchkeeper_wire::{Object, ObjectOptions};
 
 const OBJECTS: usize = 30_000;
@@ -82,15 +82,7 @@ async fn main() {
             events,
             started: started.clone(),
         };
-        let config = Config {
-            initial_list: InitialList::Paged,
-            ..Default::default()
-        };
-        let options = InformerOptions {
-            config,
-            ..Default::default()
-        };
-        let informer = Informer::start(Arc::new(source), options);
+        let informer = Informer::start(Arc::new(source), Config::paged().into());
         let mut changes = informer.subscribe(Default::default());
         while changes.next().await != Some(Notice::Synced) {}
         let last = ResourceVersion::from((OBJECTS + events) as u64);

@@ -1,19 +1,23 @@
 //! Lists and watches from a server, as the watcher wants them.
 //!
 //! In flow requests of the watcher, out flow what the client receives; nothing is retried or decided here. A failure
-//! is the same however it arrives: as the status of an answer, an `ERROR` event or a broken stream.
+//! is the same however it arrives: as the status of an answer, an `ERROR` event or a broken stream. Of an object that
+//! cannot be read, its name is looked for all the same: whoever knows it can keep what is known of the object.
 
 use std::sync::Arc;
 
 use futures_util::stream::{self, BoxStream};
 use futures_util::{FutureExt, StreamExt};
+use serde::Deserialize;
+use serde_json::Value;
 use watchkeeper_client::{DynamicApi, Error, ErrorKind, ListItem, ListStream, Undecodable, WatchEvent};
 use watchkeeper_meta::{
-    FieldSelector, LabelSelector, ListMeta, ListOptions, ResourceVersionMatch, WatchOptions,
+    FieldSelector, LabelSelector, ListMeta, ListOptions, ObjectKey, ResourceVersion, ResourceVersionMatch,
+    WatchOptions,
 };
 use watchkeeper_wire::Object;
 
-use crate::watcher::{Failure, Input, ListRequest, Opening, Source, WatchRequest};
+use crate::watcher::{Failure, Input, ListRequest, Opening, Source, Unread, WatchRequest};
 
 /// The annotation of the bookmark that ends the initial objects of a streaming list.
 const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
@@ -94,7 +98,7 @@ fn list_inputs(list: ListStream) -> BoxStream<'static, Input<Object>> {
         let mut list = list?;
         Some(match list.next().await {
             Some(Ok(ListItem::Object(object))) => (Input::Item(object), Some(list)),
-            Some(Ok(ListItem::Undecodable(broken))) => (undecodable("list", broken), Some(list)),
+            Some(Ok(ListItem::Undecodable(item))) => (unread_item(item), Some(list)),
             Some(Err(error)) => (failed(error), None),
             None => {
                 let head = list.head();
@@ -119,15 +123,66 @@ fn watch_input(event: WatchEvent) -> Input<Object> {
             ends_initial: object.annotation(INITIAL_EVENTS_END).as_deref() == Some("true"),
         },
         WatchEvent::Error(status) => Input::Failed(status.into()),
-        WatchEvent::Undecodable(broken) => undecodable("watch", broken),
+        WatchEvent::Undecodable(event) => unread_event(event),
     }
 }
 
-fn undecodable(whence: &str, broken: Undecodable) -> Input<Object> {
-    Input::Undecodable(Failure::Undecodable {
-        object: format!("number {} of a {whence}", broken.position),
-        source: Arc::new(broken.error),
-    })
+fn unread_item(item: Undecodable) -> Input<Object> {
+    let found: UnreadObject = serde_json::from_slice(&item.bytes).unwrap_or_default();
+    Input::Undecodable(found.failure(item))
+}
+
+/// An object that was added or has changed exists. Everything else that cannot be read ends the stream.
+fn unread_event(event: Undecodable) -> Input<Object> {
+    let found: UnreadEvent = serde_json::from_slice(&event.bytes).unwrap_or_default();
+    let exists = matches!(found.kind.as_str(), Some("ADDED" | "MODIFIED"));
+    let failure = found.object.failure(event);
+    match exists {
+        true => Input::Undecodable(failure),
+        false => Input::Failed(failure),
+    }
+}
+
+/// As much as may be readable of a watch event that is not.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct UnreadEvent {
+    #[serde(rename = "type")]
+    kind: Value,
+    object: UnreadObject,
+}
+
+/// As much as may be readable of an object that is not.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct UnreadObject {
+    metadata: UnreadMetadata,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct UnreadMetadata {
+    namespace: Value,
+    name: Value,
+    resource_version: Value,
+}
+
+impl UnreadObject {
+    fn failure(self, broken: Undecodable) -> Failure {
+        let metadata = self.metadata;
+        let namespace = match &metadata.namespace {
+            Value::Null => Some(""),
+            namespace => namespace.as_str(),
+        };
+        let key = namespace.zip(metadata.name.as_str());
+        let object = Unread {
+            key: key.map(|(namespace, name)| ObjectKey::new(namespace, name)),
+            version: ResourceVersion::new(metadata.resource_version.as_str().unwrap_or_default()),
+            position: broken.position,
+        };
+        let source = Arc::new(broken.error);
+        Failure::Undecodable { object, source }
+    }
 }
 
 fn failed(error: Error) -> Input<Object> {
@@ -139,5 +194,59 @@ fn failure(error: Error) -> Failure {
         ErrorKind::Status(status) => status.clone().into(),
         ErrorKind::Decode(_) | ErrorKind::NotKubernetes { .. } => Failure::Unreadable(Arc::new(error)),
         _ => Failure::Connection(Arc::new(error)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use watchkeeper_meta::Status;
+
+    use super::*;
+
+    fn broken(text: &str) -> Undecodable {
+        let error = Object::from_json(b"?", &Default::default()).unwrap_err();
+        Undecodable {
+            position: 3,
+            bytes: text.to_owned().into(),
+            error,
+        }
+    }
+
+    fn show(input: Input<Object>) -> String {
+        let (goes_on, failure) = match input {
+            Input::Undecodable(failure) => (true, failure),
+            Input::Failed(failure) => (false, failure),
+            _ => (false, Status::internal_error("another input").into()),
+        };
+        let version = failure.unread().map(|object| object.version.to_string());
+        format!("{failure} @{} {goes_on}", version.unwrap_or_default())
+    }
+
+    #[test]
+    fn an_item_that_cannot_be_read_is_named_where_it_says_its_name() {
+        let check = |text: &str, expected: &str| assert_eq!(show(unread_item(broken(text))), expected);
+        check(
+            r#"{"metadata":{"namespace":"a","name":"x","resourceVersion":"7","labels":["odd"]}}"#,
+            "object a/x cannot be read @7 true",
+        );
+        check(r#"{"metadata":{"name":"x"}}"#, "object x cannot be read @ true");
+        let unknown = "object number 3 of the answer cannot be read @ true";
+        check(r#"{"metadata":{"name":7}}"#, unknown);
+        check(r#"{"metadata":{"namespace":7,"name":"x"}}"#, unknown);
+        check(r#"{"metadata":{"name":"x""#, unknown);
+        check("\u{12}\u{0}", unknown);
+    }
+
+    #[test]
+    fn an_event_that_cannot_be_read_ends_the_stream_unless_its_object_exists() {
+        let check = |kind: &str, expected: &str| {
+            let text =
+                format!(r#"{{"type":{kind},"object":{{"metadata":{{"name":"x","resourceVersion":"7"}}}}}}"#);
+            assert_eq!(show(unread_event(broken(&text))), expected);
+        };
+        check(r#""ADDED""#, "object x cannot be read @7 true");
+        check(r#""MODIFIED""#, "object x cannot be read @7 true");
+        check(r#""DELETED""#, "object x cannot be read @7 false");
+        check("7", "object x cannot be read @7 false");
     }
 }

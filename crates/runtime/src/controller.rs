@@ -14,7 +14,8 @@
 //!   failure and harms nobody else.
 //! - Objects of the first list wait behind real changes.
 //! - A watch that fails does not hold up the others: each trigger runs by itself.
-//! - On shutdown no new work begins, and what runs has a deadline.
+//! - On shutdown no new work begins, and what runs has a deadline. The same happens if the informer of the primary kind
+//!   ends: there is nothing left to do, and whoever runs the controller is told.
 
 mod trigger;
 
@@ -34,7 +35,7 @@ use self::trigger::Trigger;
 use crate::delta::{Cause, Delta};
 use crate::informer::Informer;
 use crate::queue::{Queue, QueueObserver, QueueOptions, QueueStats, RateLimiter, Work};
-use crate::store::Store;
+use crate::store::{Store, StoreEndedError};
 
 pub use trigger::{Mapping, Predicate, generation_changed};
 
@@ -106,8 +107,19 @@ pub trait Reconciler: Send + Sync + 'static {
 /// How a controller has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stopped {
+    /// Why.
+    pub reason: StopReason,
     /// Reconciles that did not end before the deadline and were dropped.
     pub aborted: usize,
+}
+
+/// Why a controller has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StopReason {
+    /// It was asked to.
+    Shutdown,
+    /// The informer of the primary kind has ended; its health says why.
+    PrimaryEnded,
 }
 
 /// A controller to be.
@@ -167,7 +179,7 @@ impl Controller {
         move || queue.stats()
     }
 
-    /// Works until `shutdown` is done.
+    /// Works until `shutdown` is done, or the informer of the primary kind has ended.
     pub async fn run(self, reconciler: impl Reconciler, shutdown: impl Future<Output = ()>) -> Stopped {
         let (stop, stopped) = watch::channel(false);
         let mut triggers = JoinSet::new();
@@ -185,34 +197,37 @@ impl Controller {
             queue: self.queue.clone(),
         });
         let mut workers = JoinSet::new();
-        tokio::pin!(shutdown);
-        let ready = tokio::select! {
-            () = &mut shutdown => false,
-            () = all_synced(&self.primary, &others) => true,
-        };
-        if ready {
-            for _ in 0..self.options.workers.max(1) {
-                workers.spawn(crew.clone().work(stopped.clone()));
+        let work = async {
+            if all_synced(&self.primary, &others).await.is_ok() {
+                for _ in 0..self.options.workers.max(1) {
+                    workers.spawn(crew.clone().work(stopped.clone()));
+                }
             }
-            shutdown.await;
-        }
+            self.primary.ended().await;
+        };
+        let reason = tokio::select! {
+            biased;
+            () = shutdown => StopReason::Shutdown,
+            () = work => StopReason::PrimaryEnded,
+        };
         stop.send_replace(true);
         self.queue.shut_down();
         triggers.shutdown().await;
         let aborted = wind_up(workers, self.options.shutdown_deadline).await;
-        Stopped { aborted }
+        Stopped { reason, aborted }
     }
 }
 
 /// Waits for the first lists.
-async fn all_synced(primary: &Informer, others: &[Informer]) {
-    primary.store().synced().await;
+async fn all_synced(primary: &Informer, others: &[Informer]) -> Result<(), StoreEndedError> {
+    primary.store().synced().await?;
     let others = futures_util::future::join_all(others.iter().map(|other| async move {
         if let Err(error) = other.synced(SYNC_PATIENCE).await {
             tracing::warn!(%error, "working without the objects of another kind");
         }
     }));
     others.await;
+    Ok(())
 }
 
 /// Lets workers end, but no longer than this.

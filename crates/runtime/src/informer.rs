@@ -9,7 +9,7 @@
 //! Promises:
 //! - The store shows a change before any subscriber is told about it; a subscriber may see a newer store.
 //! - Each subscriber is told in order, at its own pace. A slow one delays neither the watch nor the others, and holds
-//!   no more than its capacity.
+//!   no more than its capacity or, once it catches up, one change for each object that has changed meanwhile.
 //! - Subscribing and unsubscribing are possible at any time. A late subscriber is told what is there, then what
 //!   changes, with nothing missed or told twice in between.
 //! - [`Informer::health`] says how it is doing and, if it fails, why.
@@ -56,7 +56,7 @@ use tokio::task::JoinHandle;
 use self::mailbox::Mailbox;
 use crate::reflector::{Batch, ObjectSource, Reflector};
 use crate::store::{self, IndexFn, Snapshot, Store, Transform, Walk};
-use crate::watcher::Config;
+use crate::watcher::{Config, Failure};
 
 pub use handler::{Handler, Registration};
 pub use status::{Health, HealthPhase, NotSyncedError};
@@ -100,6 +100,16 @@ pub struct InformerOptions {
     pub transform: Option<Transform>,
     /// Indexes to begin with; more can be added later.
     pub indexes: Vec<(String, IndexFn)>,
+}
+
+impl From<Config> for InformerOptions {
+    /// Watches like that and keeps everything.
+    fn from(config: Config) -> Self {
+        Self {
+            config,
+            ..Self::default()
+        }
+    }
 }
 
 /// What waits for the subscribers of an informer.
@@ -238,6 +248,13 @@ impl Informer {
         }
     }
 
+    /// Waits until it has ended, for whatever reason; [`Informer::health`] says which.
+    pub async fn ended(&self) {
+        let mut health = self.inner.health.clone();
+        let ended = health.wait_for(|health| health.phase == HealthPhase::Stopped);
+        let _ = ended.await;
+    }
+
     /// Who is told, and how far they are behind.
     pub fn backlog(&self) -> Backlog {
         let open = self.inner.posts.open.lock();
@@ -339,9 +356,10 @@ impl Driver {
             );
         }
         let failing = self.reflector.failing();
+        let words = |failing: Option<&Failure>| failing.map(ToString::to_string);
         self.report.send_if_modified(|health| {
-            let recovered = health.failing.is_some() && failing.is_none();
-            let news = health.phase != phase || !batch.failures.is_empty() || recovered;
+            let otherwise = words(health.failing.as_ref()) != words(failing);
+            let news = health.phase != phase || !batch.failures.is_empty() || otherwise;
             if news {
                 let failing = failing.cloned();
                 *health = Health { phase, failing };

@@ -28,7 +28,7 @@
 //! | Runs once; ends by its own stop channel | ends with its last user; a factory starts it anew |
 //! | Resync periods are raised to the informer's; no jitter | each subscriber has its own; a tenth of jitter |
 //! | Transform runs twice per object with streaming lists | once |
-//! | One undecodable item fails the list for ever | it is left out and reported; in a watch it leads to a list |
+//! | One undecodable item fails the list for ever; in a watch it leads to a list | it keeps the state it had and is reported; only a watch event without a name leads to a list |
 //! | **Reflector.** First list from any state (`0`) | the most recent state, unless [`watcher::ListSemantic::Any`] is asked for: a program that starts twice must not go back in time |
 //! | 500 ends the watch with a list | it resumes once, for the version is still good; then it lists |
 //! | Fallback from a streaming list lasts for one cycle; none if its end never comes | it is remembered for all watchers of a client, and silence counts |

@@ -1,7 +1,8 @@
 //! The reflector: watchers into a store.
 //!
 //! In flow the events of one watcher, or of one per namespace; out flow batches of changes, each of which the store
-//! shows before it is told. A watcher that fails does not hold up the others.
+//! shows before it is told. A watcher that fails does not hold up the others. An object that cannot be read keeps the
+//! state it had, and counts as a failure until it can.
 
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -17,6 +18,10 @@ use crate::watcher::{Config, Event, Failure, Source, Watcher};
 /// As many events are taken together at most, so that readers are not kept waiting behind a long burst.
 pub const MAX_BATCH: usize = 1000;
 
+/// As many objects that cannot be read are named at once; of more nothing is noted but that lists may not presume
+/// deletes.
+const MAX_UNREAD: usize = 100;
+
 /// What a source of a reflector is.
 pub type ObjectSource = dyn Source<Object = Object>;
 
@@ -27,8 +32,17 @@ pub struct Reflector {
     writer: Writer,
     /// Which watcher is asked first, so that a busy one leaves room for the others.
     turn: usize,
-    /// What each watcher fails with, until it is heard again.
-    failing: Vec<Option<Failure>>,
+    /// What goes wrong with each watcher.
+    troubles: Vec<Trouble>,
+}
+
+/// What goes wrong with one watcher.
+#[derive(Debug, Default)]
+struct Trouble {
+    /// What it fails with, until it is heard again.
+    failing: Option<Failure>,
+    /// The objects that cannot be read, until they can.
+    unread: Vec<Failure>,
 }
 
 /// What happened, and is in the store.
@@ -48,13 +62,13 @@ impl Reflector {
     /// Feeds a store from sources, one for each part of its writer and in the same order.
     pub fn new(sources: Vec<Arc<ObjectSource>>, writer: Writer, config: Config) -> Self {
         debug_assert_eq!(sources.len(), writer.parts());
-        let failing = sources.iter().map(|_| None).collect();
+        let troubles = sources.iter().map(|_| Trouble::default()).collect();
         let watchers = sources.into_iter().map(|source| Watcher::new(source, config));
         Self {
             watchers: watchers.collect(),
             writer,
             turn: 0,
-            failing,
+            troubles,
         }
     }
 
@@ -63,9 +77,11 @@ impl Reflector {
         self.writer.reader()
     }
 
-    /// What goes wrong at present: the failure of a watcher that was not heard since.
+    /// What goes wrong at present: the failure of a watcher that was not heard since or, if all are heard, an object
+    /// that cannot be read.
     pub fn failing(&self) -> Option<&Failure> {
-        self.failing.iter().flatten().next()
+        let failing = self.troubles.iter().find_map(|trouble| trouble.failing.as_ref());
+        failing.or_else(|| self.troubles.iter().find_map(|trouble| trouble.unread.first()))
     }
 
     /// Waits for events and puts them into the store. `None` once no watcher is left.
@@ -95,11 +111,14 @@ impl Reflector {
         match received {
             Ok(event) => {
                 batch.events += 1;
-                self.failing[part] = None;
+                self.troubles[part].heard(&event);
                 self.writer.apply(part, event, &mut batch.deltas);
             }
             Err(failure) => {
-                self.failing[part] = Some(failure.clone());
+                if let Some(object) = failure.unread() {
+                    self.writer.unread(part, object.key.clone());
+                }
+                self.troubles[part].failed(failure.clone());
                 batch.failures.push((part, failure));
             }
         }
@@ -129,6 +148,41 @@ impl Reflector {
         } else {
             Poll::Pending
         }
+    }
+}
+
+impl Trouble {
+    fn failed(&mut self, failure: Failure) {
+        let Some(object) = failure.unread() else {
+            self.failing = Some(failure);
+            return;
+        };
+        if let Some(key) = &object.key {
+            self.forget(key.namespace(), key.name());
+        }
+        if self.unread.len() < MAX_UNREAD {
+            self.unread.push(failure);
+        }
+    }
+
+    /// A list tells anew what cannot be read; any object that comes was read.
+    fn heard(&mut self, event: &Event<Object>) {
+        self.failing = None;
+        match event {
+            _ if self.unread.is_empty() => {}
+            Event::Init => self.unread.clear(),
+            Event::InitApply(object) | Event::Apply(object) | Event::Delete(object) => {
+                self.forget(object.namespace(), object.name());
+            }
+            Event::InitDone(_) | Event::Progress(_) => {}
+        }
+    }
+
+    fn forget(&mut self, namespace: &str, name: &str) {
+        self.unread.retain(|failure| {
+            let key = failure.unread().and_then(|object| object.key.as_ref());
+            key.is_none_or(|key| (key.namespace(), key.name()) != (namespace, name))
+        });
     }
 }
 

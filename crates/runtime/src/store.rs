@@ -50,6 +50,7 @@ mod table;
 use std::cmp::Ordering;
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{self, AtomicBool};
 
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
@@ -90,12 +91,19 @@ pub struct InvalidKeyError {
     pub text: String,
 }
 
+/// The store is no longer fed: its informer has ended, and what is waited for will never come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the store is no longer fed")]
+pub struct StoreEndedError;
+
 #[derive(Debug)]
 struct Shared {
     current: ArcSwap<Snapshot>,
     /// The next snapshot. Readers never come here; only the writer does, and those who add an index.
     next: Mutex<Snapshot>,
     published: Notify,
+    /// Whether the writer is gone.
+    ended: AtomicBool,
 }
 
 /// What one watcher feeds into the store: everything, or one namespace.
@@ -125,6 +133,7 @@ fn with_parts(sources: Vec<Part>) -> (Store, Writer) {
         current: ArcSwap::default(),
         next: Mutex::default(),
         published: Notify::new(),
+        ended: AtomicBool::new(false),
     });
     let store = Store {
         shared: shared.clone(),
@@ -171,26 +180,34 @@ impl Store {
     }
 
     /// Waits until the first list is complete.
-    pub async fn synced(&self) -> Arc<Snapshot> {
+    pub async fn synced(&self) -> Result<Arc<Snapshot>, StoreEndedError> {
         self.wait_until(Snapshot::is_synced).await
     }
 
     /// Waits until every change up to a version is in, and returns that state: give it the version a write has
     /// returned to read your own writes. Versions without an order are only met exactly.
-    pub async fn wait_for(&self, version: &ResourceVersion) -> Arc<Snapshot> {
+    pub async fn wait_for(&self, version: &ResourceVersion) -> Result<Arc<Snapshot>, StoreEndedError> {
         self.wait_until(|snapshot| reaches(snapshot.version(), version))
             .await
     }
 
-    /// Waits until a snapshot satisfies a condition.
-    pub async fn wait_until(&self, condition: impl Fn(&Snapshot) -> bool) -> Arc<Snapshot> {
+    /// Waits until a snapshot satisfies a condition. Once the store is no longer fed, the last one has to.
+    pub async fn wait_until(
+        &self,
+        condition: impl Fn(&Snapshot) -> bool,
+    ) -> Result<Arc<Snapshot>, StoreEndedError> {
         loop {
             let published = self.shared.published.notified();
             tokio::pin!(published);
             published.as_mut().enable();
+            // Read before the snapshot, which is the last one if this is so.
+            let ended = self.shared.ended.load(atomic::Ordering::Acquire);
             let snapshot = self.snapshot();
             if condition(&snapshot) {
-                return snapshot;
+                return Ok(snapshot);
+            }
+            if ended {
+                return Err(StoreEndedError);
             }
             published.await;
         }
@@ -255,6 +272,14 @@ impl Writer {
         }
     }
 
+    /// The watcher of this number was sent an object that cannot be read; if not even its key, there is none. What
+    /// is known of the object stays, whatever list it is missing from.
+    pub fn unread(&mut self, part: usize, key: Option<ObjectKey>) {
+        if let Some(relist) = &mut self.sources[part].relist {
+            relist.unread(key);
+        }
+    }
+
     /// Shows what was applied since the last time.
     pub fn publish(&mut self) {
         let mut next = self.shared.next.lock();
@@ -278,6 +303,13 @@ impl Writer {
             }
         });
         oldest.cloned().unwrap_or_default()
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        self.shared.ended.store(true, atomic::Ordering::Release);
+        self.shared.published.notify_waiters();
     }
 }
 

@@ -31,7 +31,7 @@ use tokio::time::Instant;
 use watchkeeper_meta::ObjectKey;
 use watchkeeper_wire::Object;
 
-use crate::informer::{Health, HealthPhase, Informer};
+use crate::informer::{Health, Informer};
 
 /// Time was up, or the informer has ended.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -151,28 +151,15 @@ pub async fn wait_for(
     let store = informer.store();
     let satisfied = store.wait_until(|snapshot| snapshot.is_synced() && condition.holds(snapshot.get(key)));
     let begun = Instant::now();
-    let found = tokio::select! {
-        biased;
-        snapshot = satisfied => Some(snapshot),
-        () = ended(informer) => None,
-        () = tokio::time::sleep(within) => None,
-    };
-    match found {
-        Some(snapshot) => Ok(snapshot.get(key).cloned()),
-        None => Err(WaitError {
+    match tokio::time::timeout(within, satisfied).await {
+        Ok(Ok(snapshot)) => Ok(snapshot.get(key).cloned()),
+        Ok(Err(_)) | Err(_) => Err(WaitError {
             key: key.clone(),
             what: condition.what.clone(),
             within: begun.elapsed().min(within),
             health: informer.health(),
         }),
     }
-}
-
-async fn ended(informer: &Informer) {
-    let mut health = informer.watch_health();
-    let _ = health
-        .wait_for(|health| health.phase == HealthPhase::Stopped)
-        .await;
 }
 
 #[cfg(test)]
@@ -183,7 +170,7 @@ mod tests {
     use watchkeeper_meta::Status;
 
     use super::*;
-    use crate::informer::InformerOptions;
+    use crate::informer::{HealthPhase, InformerOptions};
     use crate::store::tests::object;
     use crate::watcher::{ListRequest, Opening, Source, WatchRequest};
 

@@ -22,7 +22,7 @@ use watchkeeper_meta::ResourceVersion;
 use crate::clock::{self, now};
 
 pub use backoff::{FIRST_WAIT, LONGEST_WAIT};
-pub use failure::{Cure, Failure, ListFrom, Stage, Verdict, judge};
+pub use failure::{Cure, Failure, ListFrom, Stage, Unread, Verdict, judge};
 pub use machine::{
     ANSWER_SILENCE, Input, Machine, Next, Output, SHORT_WATCH, STREAMING_SILENCE, WATCH_GRACE,
 };
@@ -42,7 +42,8 @@ pub enum Event<O> {
     Init,
     /// An object of the list. Of two with the same name the later one counts.
     InitApply(O),
-    /// The list is complete and shows the state at this version; objects not in it are gone.
+    /// The list is complete and shows the state at this version. Objects not in it are gone, but for those that
+    /// could not be read ([`Failure::Undecodable`]): they exist, in a state nobody knows.
     InitDone(ResourceVersion),
     /// An object was added or has changed.
     Apply(O),
@@ -72,6 +73,16 @@ impl Default for Config {
             list_semantic: ListSemantic::default(),
             page_size: Some(PAGE_SIZE),
             timeout: WATCH_TIMEOUT,
+        }
+    }
+}
+
+impl Config {
+    /// The defaults, but for a list in pages in place of a streaming one.
+    pub fn paged() -> Self {
+        Self {
+            initial_list: InitialList::Paged,
+            ..Self::default()
         }
     }
 }

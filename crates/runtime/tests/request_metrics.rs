@@ -2,28 +2,21 @@
 
 use std::sync::Arc;
 
-use watchkeeper_client::config::{Config, Credentials};
-use watchkeeper_client::{Client, ClientOptions, InProcess, RequestMetrics, Secret};
+use watchkeeper_client::{ClientOptions, RequestMetrics};
 use watchkeeper_runtime::metrics::Metrics;
 use watchkeeper_server::Server;
+use watchkeeper_testing::client_of;
 
 #[tokio::test]
 async fn requests_are_shown_with_the_other_metrics() {
     let server = Server::builder().in_memory().start().await.unwrap();
-    let connector = server.connector();
-    let pipe = InProcess::new(move || {
-        let connector = connector.clone();
-        async move { connector.connect().await }
-    });
-    let mut config = Config::new("http://localhost".parse().unwrap());
-    config.credentials = Credentials::Token(Secret::new(server.admin_token().reveal()));
     let (requests, metrics) = (Arc::new(RequestMetrics::default()), Metrics::new());
     metrics.add(requests.clone());
     let options = ClientOptions {
         metrics: Some(requests),
         ..Default::default()
     };
-    let client = Client::in_process_as(pipe, &config, options).unwrap();
+    let client = client_of(&server, options).unwrap();
     client.get_raw("/version", 1 << 20).await.unwrap();
     let shown = metrics.render();
     let counted = r#"rest_client_requests_total{code="200",host="localhost",method="GET"} 1"#;

@@ -44,7 +44,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let written = api
         .patch("c", PatchKind::Merge, &repainted, &PatchOptions::default())
         .await?;
-    let after = informer.store().wait_for(&written.version()).await;
+    let after = informer.store().wait_for(&written.version()).await?;
     assert_eq!(names(&after, "green")?, ["b", "c"], "reads its own write");
     assert_eq!(names(&before, "blue")?, ["a", "c"], "a snapshot stays as it was");
 

@@ -20,7 +20,7 @@
 //! # let cluster = TestCluster::start().await?;
 //! # let client = cluster.client().clone();
 //! let informer = Factory::new(client, FactoryOptions::default()).informer(Selection::of::<Namespace>());
-//! let snapshot = informer.store().synced().await;
+//! let snapshot = informer.store().synced().await?;
 //! let names: Vec<&str> = snapshot.iter().map(|namespace| namespace.name()).collect();
 //! assert_eq!(names, ["default", "kube-node-lease", "kube-public", "kube-system"]);
 //! # informer.stop().await;

@@ -94,7 +94,7 @@ async fn relist(informer: &Informer, changes: Subscription) -> Result<()> {
     let relisted = informer.store().wait_for(&version);
     tokio::time::timeout(PATIENCE, relisted)
         .await
-        .context("no relist")?;
+        .context("no relist")??;
     report(&[
         (cpu_time() - cpu).as_secs_f64(),
         peak_megabytes()? - before,

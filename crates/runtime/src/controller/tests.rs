@@ -13,7 +13,7 @@ use watchkeeper_wire::ObjectOptions;
 use super::*;
 use crate::informer::InformerOptions;
 use crate::store::tests::object;
-use crate::watcher::{Config, Failure, InitialList, Input, ListRequest, Opening, Source, WatchRequest};
+use crate::watcher::{Config, Failure, Input, ListRequest, Opening, Source, WatchRequest};
 
 /// A server with a list and a channel of changes.
 struct Fed {
@@ -48,15 +48,7 @@ fn fed(listed: &[Object]) -> (Informer, mpsc::UnboundedSender<Input<Object>>) {
         listed: listed.to_vec(),
         changes: Mutex::new(Some(receiver)),
     };
-    let config = Config {
-        initial_list: InitialList::Paged,
-        ..Default::default()
-    };
-    let options = InformerOptions {
-        config,
-        ..Default::default()
-    };
-    (Informer::start(Arc::new(source), options), sender)
+    (Informer::start(Arc::new(source), Config::paged().into()), sender)
 }
 
 /// Does what the test says, and writes down what it was asked.
@@ -144,7 +136,13 @@ async fn every_object_is_reconciled_then_every_change_deletes_included() {
     assert_eq!(running.next().await, "a/x 6 #0");
     changes.send(Input::Deleted(object("a/x@7"))).unwrap();
     assert_eq!(running.next().await, "a/x gone #0");
-    assert_eq!(running.stop().await, Stopped { aborted: 0 });
+    assert_eq!(
+        running.stop().await,
+        Stopped {
+            reason: StopReason::Shutdown,
+            aborted: 0
+        }
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -360,7 +358,10 @@ async fn workers_share_the_keys_and_a_shutdown_has_a_deadline() {
     stuck.release.notify_one();
     assert_eq!(
         task.await.unwrap(),
-        Stopped { aborted: 2 },
+        Stopped {
+            reason: StopReason::Shutdown,
+            aborted: 2
+        },
         "one was let go and began nothing new"
     );
     assert_eq!(start.elapsed(), SHUTDOWN_DEADLINE);
@@ -403,6 +404,138 @@ async fn a_kind_that_cannot_be_watched_does_not_hold_up_the_others_for_ever() {
     let mut running = Running::start(controller, done);
     assert_eq!(running.next().await, "a/x 1 #0");
     assert!(start.elapsed() >= SYNC_PATIENCE);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_controller_ends_with_the_informer_of_its_primary_kind() {
+    let (pods, _changes) = fed(&[object("a/x@1")]);
+    let mut running = Running::start(Controller::new("test", pods.clone(), one_worker()), done);
+    running.next().await;
+    pods.stop().await;
+    let stopped = timeout(Duration::from_secs(3600), running.task).await;
+    let expected = Stopped {
+        reason: StopReason::PrimaryEnded,
+        aborted: 0,
+    };
+    assert_eq!(stopped.expect("it ends").unwrap(), expected);
+
+    let again = Controller::new("test", pods, one_worker());
+    let running = Running::start(again, done);
+    let stopped = timeout(Duration::from_secs(3600), running.task).await;
+    assert_eq!(stopped.expect("without a first list").unwrap(), expected);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_fails_again_and_again_delays_no_other() {
+    struct Failing;
+    impl Source for Failing {
+        type Object = Object;
+        fn list(&self, _: ListRequest) -> Opening<Object> {
+            let end = Input::PageEnd(ListMeta {
+                resource_version: ResourceVersion::new("5"),
+                ..Default::default()
+            });
+            async { Ok(futures_util::stream::iter([end]).boxed()) }.boxed()
+        }
+        fn watch(&self, _: WatchRequest) -> Opening<Object> {
+            async { Err(watchkeeper_meta::Status::internal_error("broken").into()) }.boxed()
+        }
+    }
+    let (pods, changes) = fed(&[object("a/x@1")]);
+    let failing = Informer::start(Arc::new(Failing), Config::paged().into());
+    let controller =
+        Controller::new("test", pods, one_worker()).watches(failing.clone(), Arc::new(|_| vec![]), None);
+    let mut running = Running::start(controller, done);
+    running.next().await;
+    while failing.health().failing.is_none() {
+        tokio::task::yield_now().await;
+    }
+    let start = Instant::now();
+    for version in 6..16 {
+        changes
+            .send(Input::Applied(object(&format!("a/x@{version}"))))
+            .unwrap();
+        running.next().await;
+    }
+    assert_eq!(start.elapsed(), Duration::ZERO);
+    assert!(failing.health().failing.is_some(), "and still it fails");
+}
+
+/// Reconciles one key each time it is allowed to.
+struct Allowed {
+    seen: mpsc::UnboundedSender<String>,
+    permits: tokio::sync::Semaphore,
+}
+
+impl Reconciler for Arc<Allowed> {
+    type Error = Failure;
+
+    async fn reconcile(&self, request: Request) -> Result<Action, Failure> {
+        let _ = self.seen.send(request.key.to_string());
+        self.permits.acquire().await.unwrap().forget();
+        Ok(Action::Done)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_change_overtakes_the_objects_of_the_first_list() {
+    let (pods, changes) = fed(&[object("a/x@1"), object("a/y@2"), object("a/z@3")]);
+    let (sender, mut seen) = mpsc::unbounded_channel();
+    let allowed = Arc::new(Allowed {
+        seen: sender,
+        permits: tokio::sync::Semaphore::new(0),
+    });
+    let controller = Controller::new("test", pods, one_worker());
+    let waiting = controller.stats();
+    let running = tokio::spawn(controller.run(allowed.clone(), std::future::pending()));
+    assert_eq!(seen.recv().await.unwrap(), "a/x");
+    changes.send(Input::Applied(object("a/new@6"))).unwrap();
+    while waiting().ready < 3 {
+        tokio::task::yield_now().await;
+    }
+    allowed.permits.add_permits(3);
+    assert_eq!(seen.recv().await.unwrap(), "a/new");
+    assert_eq!(seen.recv().await.unwrap(), "a/y");
+    running.abort();
+}
+
+/// Holds its thread until another reconcile runs at the same time.
+struct Meeting {
+    here: std::sync::Barrier,
+    met: mpsc::UnboundedSender<()>,
+}
+
+impl Reconciler for Meeting {
+    type Error = Failure;
+
+    async fn reconcile(&self, _: Request) -> Result<Action, Failure> {
+        self.here.wait();
+        let _ = self.met.send(());
+        Ok(Action::Done)
+    }
+}
+
+#[test]
+fn workers_run_on_several_threads() {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .unwrap();
+    runtime.block_on(async {
+        let (pods, _changes) = fed(&[object("a/x@1"), object("a/y@2")]);
+        let (met, mut meetings) = mpsc::unbounded_channel();
+        let meeting = Meeting {
+            here: std::sync::Barrier::new(2),
+            met,
+        };
+        let controller = Controller::new("test", pods, ControllerOptions::default());
+        let _running = tokio::spawn(controller.run(meeting, std::future::pending()));
+        // Were there one thread for both, the first would hold it for ever.
+        let met = timeout(Duration::from_secs(30), meetings.recv()).await;
+        met.expect("they meet").expect("running");
+    });
+    runtime.shutdown_background();
 }
 
 /// A pod of this version, generation and uid.

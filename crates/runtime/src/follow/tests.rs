@@ -7,7 +7,7 @@ use watchkeeper_meta::{ListMeta, Status};
 
 use super::*;
 use crate::store::tests::{object, show};
-use crate::watcher::{Answer, InitialList, Input, ListRequest, Opening, Source, WatchRequest};
+use crate::watcher::{Answer, Input, ListRequest, Opening, Source, WatchRequest};
 
 /// A history of writes: a watch from a version shows the later ones, then is silent.
 struct History {
@@ -74,13 +74,6 @@ impl Source for History {
     }
 }
 
-fn paged() -> Config {
-    Config {
-        initial_list: InitialList::Paged,
-        ..Default::default()
-    }
-}
-
 fn show_followed(followed: &Followed) -> String {
     let what = match &followed.what {
         Ok(Event::Apply(object)) => format!("+{}", show(object)),
@@ -106,7 +99,7 @@ async fn take(follow: &mut Follow, count: usize) -> Vec<String> {
 /// Starts a program on this file that follows one source as `pods`.
 fn program(path: &std::path::Path, source: &Arc<History>) -> Follow {
     let mut follow = Follow::with_position(PositionFile::open(path).unwrap());
-    follow.add("pods", source.clone(), paged());
+    follow.add("pods", source.clone(), Config::paged());
     follow
 }
 
@@ -183,7 +176,7 @@ async fn several_streams_share_one_file() {
     let (pods, services) = (History::new(&["+a/pod@1"]), History::new(&["+a/service@5"]));
     let start = || {
         let mut follow = program(&path, &pods);
-        follow.add("services", services.clone(), paged());
+        follow.add("services", services.clone(), Config::paged());
         follow
     };
     let mut first = start();

@@ -120,3 +120,68 @@ impl Mailbox {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use watchkeeper_meta::ResourceVersion;
+
+    use super::*;
+    use crate::store::tests::object;
+    use crate::store::{self, Store, Writer};
+    use crate::watcher::Event;
+
+    fn listed() -> (Store, Writer) {
+        let (store, mut writer) = store::new();
+        writer.apply(0, Event::InitDone(ResourceVersion::new("1")), &mut Vec::new());
+        writer.publish();
+        (store, writer)
+    }
+
+    /// A change that is published: what it was, and what comes before and after it.
+    fn change(store: &Store, writer: &mut Writer, text: &str) -> (Vec<Delta>, Arc<Snapshot>, Arc<Snapshot>) {
+        let (before, mut deltas) = (store.snapshot(), Vec::new());
+        writer.apply(0, Event::Apply(object(text)), &mut deltas);
+        writer.publish();
+        (deltas, before, store.snapshot())
+    }
+
+    #[test]
+    fn a_batch_is_told_once_whether_the_snapshot_or_the_batch_comes_first() {
+        let (store, mut writer) = listed();
+        let (deltas, before, after) = change(&store, &mut writer, "a/x@2");
+        let mut joined_before = Mailbox::new(10, &before);
+        let mut joined_after = Mailbox::new(10, &after);
+        for mailbox in [&mut joined_before, &mut joined_after] {
+            mailbox.post(&deltas, &before, &after);
+        }
+        assert_eq!((joined_before.len(), joined_after.len()), (1, 0));
+    }
+
+    /// The store shows a change before it is posted: a resync at that moment would tell it ahead of its time.
+    #[test]
+    fn a_state_is_told_once_its_changes_were_taken() {
+        let (store, mut writer) = listed();
+        let mut mailbox = Mailbox::new(10, &store.snapshot());
+        let (deltas, before, after) = change(&store, &mut writer, "a/x@2");
+        assert!(!mailbox.has_told(&after), "not posted");
+        mailbox.post(&deltas, &before, &after);
+        assert!(!mailbox.has_told(&after), "not taken");
+        mailbox.take(|| store.snapshot());
+        assert!(mailbox.has_told(&after));
+    }
+
+    #[test]
+    fn a_subscriber_that_is_behind_counts_as_told_once_it_has_caught_up() {
+        let (store, mut writer) = listed();
+        let mut mailbox = Mailbox::new(1, &store.snapshot());
+        for version in 2..5 {
+            let (deltas, before, after) = change(&store, &mut writer, &format!("a/x@{version}"));
+            mailbox.post(&deltas, &before, &after);
+        }
+        mailbox.take(|| store.snapshot());
+        assert!(!mailbox.has_told(&store.snapshot()), "two steps are left");
+        assert!(matches!(mailbox.take(|| store.snapshot()), Taken::Notice(_)));
+        assert!(mailbox.has_told(&store.snapshot()));
+        assert_eq!(mailbox.coalesced(), 2);
+    }
+}

@@ -9,7 +9,8 @@ use crate::watcher::Failure;
 pub struct Health {
     /// How far it has come.
     pub phase: HealthPhase,
-    /// What is going wrong right now; gone as soon as the server is heard again.
+    /// What is going wrong right now: gone as soon as the server is heard again, or the object that could not be
+    /// read is.
     pub failing: Option<Failure>,
 }
 

@@ -5,14 +5,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use futures_util::{FutureExt, StreamExt};
 use tokio::sync::mpsc;
 use tokio::time::timeout;
-use watchkeeper_meta::{GroupResource, ListMeta, ResourceVersion, Status};
+use watchkeeper_meta::{GroupResource, ListMeta, ObjectKey, ResourceVersion, Status};
 use watchkeeper_wire::Object;
 
 use super::*;
 use crate::delta::Cause;
 use crate::metrics::Metrics;
 use crate::store::tests::{object, show, show_delta};
-use crate::watcher::{Failure, InitialList, Input, ListRequest, Opening, Source, WatchRequest};
+use crate::watcher::{Input, ListRequest, Opening, Source, Unread, WatchRequest};
 
 const SOON: Duration = Duration::from_secs(5);
 
@@ -58,13 +58,7 @@ fn played(refusals: Vec<Failure>, voices: usize) -> (Arc<Played>, Vec<Voice>) {
 }
 
 fn paged() -> InformerOptions {
-    InformerOptions {
-        config: Config {
-            initial_list: InitialList::Paged,
-            ..Default::default()
-        },
-        ..Default::default()
-    }
+    Config::paged().into()
 }
 
 fn page_end(version: &str) -> Input<Object> {
@@ -132,7 +126,11 @@ async fn subscribers_are_told_the_list_then_what_changes() {
 async fn a_late_subscriber_is_told_what_is_there_without_gap_or_repeat() {
     let (informer, voice) = synced().await;
     voice.send(Input::Applied(object("a/y@6"))).unwrap();
-    informer.store().wait_for(&ResourceVersion::new("6")).await;
+    informer
+        .store()
+        .wait_for(&ResourceVersion::new("6"))
+        .await
+        .unwrap();
     let mut late = informer.subscribe(Default::default());
     voice.send(Input::Applied(object("a/z@7"))).unwrap();
     let expected = ["+a/x@1 Initial", "+a/y@6 Initial", "synced", "+a/z@7 Watch"];
@@ -302,20 +300,10 @@ async fn a_namespace_that_fails_is_told_although_another_is_heard() {
     assert!(informer.health().failing.is_none());
 }
 
-#[tokio::test(start_paused = true)]
-async fn an_informer_whose_transform_panics_ends_and_says_so() {
+/// Feeds `bad` to an informer with these options, which must end rather than leave anybody waiting.
+async fn ends_at_bad(options: InformerOptions) {
     let (source, voices) = played(vec![], 2);
-    let transform: Transform = Arc::new(|object| {
-        assert_ne!(object.name(), "bad", "on purpose");
-        object
-    });
-    let informer = Informer::start(
-        source,
-        InformerOptions {
-            transform: Some(transform),
-            ..paged()
-        },
-    );
+    let informer = Informer::start(source, options);
     voices[0].send(page_end("5")).unwrap();
     let mut subscription = informer.subscribe(Default::default());
     assert_eq!(told(&mut subscription, 1).await, ["synced"]);
@@ -323,6 +311,35 @@ async fn an_informer_whose_transform_panics_ends_and_says_so() {
     let end = timeout(SOON, subscription.next()).await;
     assert!(end.expect("nobody waits for ever").is_none());
     assert_eq!(informer.health().phase, HealthPhase::Stopped);
+    let never = ResourceVersion::new("6");
+    let waits = timeout(SOON, informer.store().wait_for(&never)).await;
+    assert!(waits.expect("nobody waits for ever").is_err());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_informer_whose_transform_panics_ends_and_says_so() {
+    let transform: Transform = Arc::new(|object| {
+        assert_ne!(object.name(), "bad", "on purpose");
+        object
+    });
+    ends_at_bad(InformerOptions {
+        transform: Some(transform),
+        ..paged()
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_informer_whose_index_function_panics_ends_and_says_so() {
+    let function: IndexFn = Arc::new(|object| {
+        assert_ne!(object.name(), "bad", "on purpose");
+        Vec::new()
+    });
+    ends_at_bad(InformerOptions {
+        indexes: vec![("names".into(), function)],
+        ..paged()
+    })
+    .await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -376,7 +393,11 @@ async fn stopping_tells_what_waits_and_then_the_end() {
     let (informer, voice) = synced().await;
     let mut subscription = informer.subscribe(Default::default());
     voice.send(Input::Applied(object("a/y@6"))).unwrap();
-    informer.store().wait_for(&ResourceVersion::new("6")).await;
+    informer
+        .store()
+        .wait_for(&ResourceVersion::new("6"))
+        .await
+        .unwrap();
     informer.stop().await;
     assert!(voice.is_closed());
     assert_eq!(
@@ -451,7 +472,11 @@ async fn a_handler_that_panics_is_told_the_next_change_all_the_same() {
     assert!(registration.synced().await);
     voice.send(Input::Applied(object("a/bad@6"))).unwrap();
     voice.send(Input::Deleted(object("a/bad@7"))).unwrap();
-    informer.store().wait_for(&ResourceVersion::new("7")).await;
+    informer
+        .store()
+        .wait_for(&ResourceVersion::new("7"))
+        .await
+        .unwrap();
     while handler.deleted.load(Ordering::SeqCst) == 0 {
         tokio::task::yield_now().await;
     }
@@ -511,4 +536,57 @@ async fn a_relist_tells_each_subscriber_only_the_difference() {
         subscription.next().now_or_never().is_none(),
         "nothing about the rest"
     );
+}
+
+/// An object of this key and version that cannot be read.
+fn odd(key: &str, version: &str) -> Input<Object> {
+    let object = Unread {
+        key: ObjectKey::parse(key),
+        version: ResourceVersion::new(version),
+        position: 0,
+    };
+    let source = Arc::new(std::fmt::Error);
+    Input::Undecodable(Failure::Undecodable { object, source })
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_that_cannot_be_read_keeps_its_last_state_and_is_named_until_it_can() {
+    let (source, voices) = played(vec![], 3);
+    let informer = Informer::start(source, paged());
+    voices[0].send(Input::Item(object("a/odd@1"))).unwrap();
+    voices[0].send(Input::Item(object("a/x@2"))).unwrap();
+    voices[0].send(page_end("5")).unwrap();
+    let mut subscription = informer.subscribe(Default::default());
+    told(&mut subscription, 3).await;
+    let failing = || informer.health().to_string();
+    let complaint = "synced, failing because object a/odd cannot be read";
+
+    voices[1].send(odd("a/odd", "6")).unwrap();
+    voices[1].send(Input::Applied(object("a/x@7"))).unwrap();
+    assert_eq!(told(&mut subscription, 1).await, ["a/x@2→a/x@7 Watch"]);
+    assert!(failing().starts_with(complaint), "{}", failing());
+
+    let lost = Status::watch_expired();
+    voices[1].send(Input::Failed(lost.into())).unwrap();
+    voices[2].send(odd("a/odd", "8")).unwrap();
+    voices[2].send(page_end("9")).unwrap();
+    assert_eq!(told(&mut subscription, 1).await, ["-a/x@7? Relist"]);
+    assert_eq!(
+        show(&informer.store().get_by_key("a/odd").unwrap().unwrap()),
+        "a/odd@1"
+    );
+    assert!(failing().starts_with(complaint), "{}", failing());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_that_can_be_read_again_is_told_and_no_longer_named() {
+    let (informer, voice) = synced().await;
+    let mut subscription = informer.subscribe(Default::default());
+    told(&mut subscription, 2).await;
+    let mut health = informer.watch_health();
+    voice.send(odd("a/x", "6")).unwrap();
+    health.wait_for(|health| health.failing.is_some()).await.unwrap();
+    voice.send(Input::Applied(object("a/x@7"))).unwrap();
+    assert_eq!(told(&mut subscription, 1).await, ["a/x@1→a/x@7 Watch"]);
+    health.wait_for(|health| health.failing.is_none()).await.unwrap();
 }

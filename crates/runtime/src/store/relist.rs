@@ -2,7 +2,11 @@
 //!
 //! Objects whose version is known are dropped at once in favour of the one in the store, so that a list costs the
 //! memory of its changes and one reference per object, not that of a second store.
+//!
+//! An object that could not be read is there all the same: what the store has of it stays. Where not even its name
+//! could be read, it may be any of those that are missing, and none of them is told as gone.
 
+use watchkeeper_meta::ObjectKey;
 use watchkeeper_wire::Object;
 
 use super::order::KeyRef;
@@ -15,6 +19,8 @@ use crate::delta::{Cause, Delta};
 pub(super) struct Relist {
     /// In the order received. `Gone` hides what was listed before it under the same key.
     listed: Vec<Listed>,
+    /// Whether an object was listed of which nobody knows the name.
+    has_unnamed: bool,
 }
 
 #[derive(Debug)]
@@ -25,17 +31,19 @@ enum Listed {
     Other(Object),
     /// It was listed, and is gone.
     Gone(Object),
+    /// It was listed, and cannot be read.
+    Unread(ObjectKey),
 }
 
 impl Listed {
-    fn object(&self) -> &Object {
-        match self {
-            Self::Same(object) | Self::Other(object) | Self::Gone(object) => object,
-        }
-    }
-
     fn key(&self) -> KeyRef<'_> {
-        KeyRef::of(self.object())
+        match self {
+            Self::Same(object) | Self::Other(object) | Self::Gone(object) => KeyRef::of(object),
+            Self::Unread(key) => KeyRef {
+                namespace: key.namespace(),
+                name: key.name(),
+            },
+        }
     }
 }
 
@@ -55,11 +63,21 @@ impl Relist {
         self.listed.push(Listed::Gone(object));
     }
 
+    /// An object that was listed and cannot be read.
+    pub(super) fn unread(&mut self, key: Option<ObjectKey>) {
+        match key {
+            Some(key) => self.listed.push(Listed::Unread(key)),
+            None => self.has_unnamed = true,
+        }
+    }
+
     /// What the list changes in a store, within a namespace or in all of it: first what is gone, then what is new
     /// or other, in the order of keys.
     pub(super) fn finish(self, store: &Snapshot, namespace: Option<&str>, cause: Cause) -> Vec<Delta> {
+        let has_unnamed = self.has_unnamed;
         let listed = self.sorted();
         let mut deltas: Vec<Delta> = match namespace {
+            _ if has_unnamed => Vec::new(),
             Some(namespace) => gone(store.in_namespace(namespace), &listed, cause),
             None => gone(store.iter(), &listed, cause),
         };
@@ -87,6 +105,9 @@ impl Relist {
         let mut last_of_each: Vec<Listed> = Vec::with_capacity(listed.len());
         for entry in listed {
             if last_of_each.last().is_some_and(|last| last.key() == entry.key()) {
+                if let Listed::Unread(_) = entry {
+                    continue; // what was read of it is the last state known
+                }
                 last_of_each.pop();
             }
             last_of_each.push(entry);

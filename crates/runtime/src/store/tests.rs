@@ -46,13 +46,19 @@ pub(crate) fn show_delta(delta: &Delta) -> String {
     }
 }
 
-/// Applies a line of events and publishes. `=` lists, `!` completes the list, `+` applies, `-` deletes, `~` moves on.
+/// Applies a line of events and publishes. `=` lists, `!` completes the list, `+` applies, `-` deletes, `~` moves on,
+/// `?` cannot be read.
 fn feed(writer: &mut Writer, part: usize, line: &str) -> Vec<String> {
     let mut deltas = Vec::new();
     for word in line.split_whitespace() {
         let (sign, rest) = word.split_at(1);
         let version = || ResourceVersion::new(rest);
         let event = match sign {
+            "?" => {
+                let key = (!rest.is_empty()).then(|| ObjectKey::parse(rest).expect("a key"));
+                writer.unread(part, key);
+                continue;
+            }
             "=" if rest.is_empty() => Event::Init,
             "=" => Event::InitApply(object(rest)),
             "!" => Event::InitDone(version()),
@@ -143,6 +149,35 @@ fn a_relist_without_changes_tells_nothing_and_moves_the_version() {
             store.snapshot().memory_size()
         ),
         ("9", before)
+    );
+}
+
+#[test]
+fn an_object_that_cannot_be_read_is_not_gone() {
+    let (store, mut writer) = listed("= =a/gone@1 =a/odd@2 !5");
+    assert_eq!(feed(&mut writer, 0, "= ?a/odd !9"), ["-a/gone@1? Relist"]);
+    assert_eq!(keys(store.snapshot().iter()), ["a/odd@2"], "its last known state");
+    assert_eq!(
+        feed(&mut writer, 0, "= =a/odd@7 ?a/odd !9"),
+        ["a/odd@2→a/odd@7 Relist"],
+        "what was read of it in the same list counts"
+    );
+    assert_eq!(
+        feed(&mut writer, 0, "= =a/odd@7 -a/odd@8 ?a/odd !9"),
+        ["-a/odd@7? Relist"],
+        "the one that was known is gone, and what has come is not known"
+    );
+}
+
+#[test]
+fn nothing_is_presumed_gone_beside_an_object_without_a_name() {
+    let (store, mut writer) = listed("= =a/x@1 =a/y@2 !5");
+    assert_eq!(feed(&mut writer, 0, "= =a/new@8 ? !9"), ["+a/new@8 Relist"]);
+    assert_eq!(keys(store.snapshot().iter()), ["a/new@8", "a/x@1", "a/y@2"]);
+    assert_eq!(
+        feed(&mut writer, 0, "= =a/new@8 =a/y@2 !10"),
+        ["-a/x@1? Relist"],
+        "the next list tells"
     );
 }
 
@@ -321,6 +356,21 @@ fn a_snapshot_stays_as_it_was() {
     assert_eq!(keys(store.snapshot().iter()), ["a/x@6", "a/y@7"]);
 }
 
+#[tokio::test]
+async fn nobody_waits_on_a_store_that_is_no_longer_fed() {
+    let (store, writer) = listed("= =a/x@1 !5");
+    let later = ResourceVersion::new("6");
+    let waits = store.wait_for(&later);
+    let (waited, ()) = tokio::join!(waits, async { drop(writer) });
+    assert_eq!(waited.err(), Some(StoreEndedError));
+    assert_eq!(
+        store.wait_for(&later).await.err(),
+        Some(StoreEndedError),
+        "nor later"
+    );
+    assert!(store.synced().await.is_ok(), "what has come stays");
+}
+
 #[test]
 fn several_namespaces_sync_together_and_relist_apart() {
     let (store, mut writer) = for_namespaces(&["a".into(), "b".into()]);
@@ -350,6 +400,7 @@ async fn readers_can_wait_for_their_own_writes() {
             store
                 .wait_for(&ResourceVersion::new(version))
                 .await
+                .unwrap()
                 .version()
                 .to_string()
         })

@@ -5,10 +5,11 @@
 //! apart by what they mean and by the [`Stage`] they hit.
 
 use std::error::Error as StdError;
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use watchkeeper_meta::{ResourceVersion, Status};
+use watchkeeper_meta::{ObjectKey, ResourceVersion, Status};
 
 /// Why a list or a watch did not go on.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -26,7 +27,7 @@ pub enum Failure {
     #[error("object {object} cannot be read")]
     Undecodable {
         /// Which one, as far as it could be told.
-        object: String,
+        object: Unread,
         /// What is wrong with it.
         #[source]
         source: Arc<dyn StdError + Send + Sync>,
@@ -50,6 +51,26 @@ pub enum Failure {
     },
 }
 
+/// An object that cannot be read, as far as it can be told from others.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Unread {
+    /// Its key, if at least that can be read.
+    pub key: Option<ObjectKey>,
+    /// Its version; unset if that cannot be read either.
+    pub version: ResourceVersion,
+    /// How many others came before it in the answer.
+    pub position: usize,
+}
+
+impl fmt::Display for Unread {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.key {
+            Some(key) => write!(f, "{key}"),
+            None => write!(f, "number {} of the answer", self.position),
+        }
+    }
+}
+
 impl From<Status> for Failure {
     fn from(status: Status) -> Self {
         Self::Status(Arc::new(status))
@@ -68,6 +89,14 @@ impl Failure {
     /// Whether the version asked for is no longer kept.
     pub fn is_expired(&self) -> bool {
         matches!(self, Self::Status(status) if status.is_expired())
+    }
+
+    /// The object that cannot be read, if that is what went wrong.
+    pub fn unread(&self) -> Option<&Unread> {
+        match self {
+            Self::Undecodable { object, .. } => Some(object),
+            _ => None,
+        }
     }
 
     /// Whether the server says that the request itself is wrong.
@@ -151,10 +180,11 @@ pub fn judge(stage: Stage, failure: &Failure) -> Verdict {
             StreamingList => report(Cure::Fallback),
             Watch => report(Cure::Relist(NotOlder)),
         },
-        // In a list the object is left out. In a watch nobody knows which object has changed: a list tells.
+        // Nobody knows which object has changed, or that it is gone: a list tells. It waits even the first time,
+        // because an object like that may change often.
         Failure::Undecodable { .. } => match stage {
             List | Page | StreamingList => report(Cure::Resume),
-            Watch => report(Cure::Relist(NotOlder)).free(),
+            Watch => report(Cure::Relist(NotOlder)),
         },
     }
 }
@@ -265,7 +295,7 @@ mod tests {
             (
                 "undecodable",
                 Failure::Undecodable {
-                    object: "a".into(),
+                    object: Unread::default(),
                     source: other("no name"),
                 },
             ),
@@ -310,7 +340,7 @@ mod tests {
             503           | resume+               | resume+               | resume+               | resume+               
             connection    | resume+               | resume+               | resume+               | resume+               
             unreadable    | resume+               | resume+               | fallback+             | list NotOlder+        
-            undecodable   | resume+               | resume+               | resume+               | list NotOlder         
+            undecodable   | resume+               | resume+               | resume+               | list NotOlder+        
             idle          | resume                | resume                | resume                | resume                
             no end        | fallback              | fallback              | fallback              | fallback              
         "#]].assert_eq(&table);

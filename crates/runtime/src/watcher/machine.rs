@@ -113,7 +113,7 @@ pub enum Input<O> {
         /// Whether this ends the initial objects of a streaming list.
         ends_initial: bool,
     },
-    /// One object could not be read, the rest can.
+    /// One object, which exists, could not be read; the rest of the answer can.
     Undecodable(Failure),
     /// The stream has ended in order.
     Ended,
@@ -234,11 +234,7 @@ impl Machine {
                 version,
                 ends_initial,
             } => self.bookmark(version, ends_initial, now),
-            Input::Undecodable(failure) if self.stage() == Stage::Watch => self.failed(failure),
-            Input::Undecodable(failure) => Output {
-                report: Some(failure),
-                ..read(None)
-            },
+            Input::Undecodable(failure) => self.unread(failure),
             Input::Ended => self.ended(now),
             Input::Failed(failure) => self.failed(failure),
             Input::Late => self.late(quiet_since, now),
@@ -297,6 +293,26 @@ impl Machine {
                 self.advance(version);
                 read(Some(event(object)))
             }
+        }
+    }
+
+    /// In a list the object is left out. In a watch the state it had is kept, if it is known which object that is.
+    fn unread<O>(&mut self, failure: Failure) -> Output<O> {
+        let event = match (self.stage(), failure.unread()) {
+            (Stage::Watch, Some(object)) if object.key.is_some() && !object.version.is_unset() => {
+                let version = object.version.clone();
+                if self.is_older(&version) {
+                    return self.went_back(version);
+                }
+                self.advance(version.clone());
+                Some(Event::Progress(version))
+            }
+            (Stage::Watch, _) => return self.failed(failure),
+            _ => None,
+        };
+        Output {
+            report: Some(failure),
+            ..read(event)
         }
     }
 

@@ -57,13 +57,6 @@ fn page(version: &str) -> Input<&'static str> {
     })
 }
 
-fn paged() -> Config {
-    Config {
-        initial_list: InitialList::Paged,
-        ..Default::default()
-    }
-}
-
 #[tokio::test(start_paused = true)]
 async fn events_arrive_and_a_watch_that_ended_is_opened_again() {
     let script = Script::new(vec![
@@ -71,7 +64,7 @@ async fn events_arrive_and_a_watch_that_ended_is_opened_again() {
         Ok(vec![Input::Applied("b@4")]),
         Ok(vec![Input::Deleted("a@5")]),
     ]);
-    let mut watcher = Watcher::new(script.clone(), paged());
+    let mut watcher = Watcher::new(script.clone(), Config::paged());
     let mut events = Vec::new();
     while events.len() < 5 {
         events.push(watcher.next().await.unwrap().unwrap());
@@ -92,7 +85,7 @@ async fn events_arrive_and_a_watch_that_ended_is_opened_again() {
 async fn failures_are_told_and_spaced_out() {
     let down = || Err(Failure::from(Status::service_unavailable("down")));
     let script = Script::new(vec![down(), down(), down(), Ok(vec![page("3")])]);
-    let mut watcher = Watcher::new(script.clone(), paged());
+    let mut watcher = Watcher::new(script.clone(), Config::paged());
     for _ in 0..3 {
         assert!(watcher.next().await.unwrap().is_err());
     }
@@ -119,7 +112,7 @@ async fn a_page_that_is_open_again_tells_nothing_but_its_objects() {
         Err(Status::service_unavailable("down").into()),
         Ok(vec![Input::Item("b@11"), page("12")]),
     ]);
-    let mut watcher = Watcher::new(script, paged());
+    let mut watcher = Watcher::new(script, Config::paged());
     let mut told = Vec::new();
     while told.last() != Some(&Event::InitDone(ResourceVersion::new("12"))) {
         told.extend(watcher.next().await.unwrap().ok());
@@ -139,7 +132,7 @@ async fn a_server_that_never_answers_is_given_up_and_asked_again() {
 #[tokio::test(start_paused = true)]
 async fn a_wrong_request_ends_the_watcher() {
     let script = Script::new(vec![Err(Status::bad_request("unable to parse").into())]);
-    let mut watcher = Watcher::new(script, paged());
+    let mut watcher = Watcher::new(script, Config::paged());
     assert!(watcher.next().await.unwrap().is_err());
     assert!(watcher.next().await.is_none());
     assert!(watcher.next().await.is_none());
@@ -151,7 +144,7 @@ async fn waiting_for_the_next_event_can_be_given_up_without_losing_one() {
         Ok(vec![Input::Item("a@1"), page("3")]),
         Ok(vec![Input::Applied("b@4")]),
     ];
-    let mut watcher = Watcher::new(Script::new(answers), paged());
+    let mut watcher = Watcher::new(Script::new(answers), Config::paged());
     let mut events = 0;
     while events < 4 {
         // Polled once and dropped, over and over.
@@ -169,7 +162,7 @@ async fn pauses_end_even_if_every_poll_gives_up() {
         Err(Status::service_unavailable("down").into()),
         Ok(vec![page("3")]),
     ]);
-    let mut watcher = Watcher::new(script, paged());
+    let mut watcher = Watcher::new(script, Config::paged());
     assert!(watcher.next().await.unwrap().is_err());
     // Like a caller that polls several watchers: the future of each poll is dropped.
     let poll_once = poll_fn(|context| std::pin::pin!(watcher.next()).poll(context));

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use watchkeeper_meta::Status;
 use watchkeeper_runtime::api_source::ApiSource;
 use watchkeeper_runtime::informer::{Informer, InformerOptions};
-use watchkeeper_runtime::watcher::{Config, InitialList};
+use watchkeeper_runtime::watcher::Config;
 use watchkeeper_server::{Flow, RequestMatch, Verb};
 
 use crate::support::{Cluster, IN_THE_END, SOON, told_about};
@@ -125,15 +125,8 @@ async fn a_refusal_is_named_and_overcome_when_it_ends() {
         .faults()
         .answer_next(lists, 1, forbidden)
         .expect("planned");
-    let config = Config {
-        initial_list: InitialList::Paged,
-        ..Default::default()
-    };
-    let options = InformerOptions {
-        config,
-        ..Default::default()
-    };
-    let informer = Informer::start(Arc::new(ApiSource::new(cluster.maps())), options);
+    let source = Arc::new(ApiSource::new(cluster.maps()));
+    let informer = Informer::start(source, Config::paged().into());
     let mut health = informer.watch_health();
     let failing = health.wait_for(|health| health.failing.is_some());
     let failing = tokio::time::timeout(SOON, failing)
@@ -163,7 +156,8 @@ async fn a_server_that_is_too_busy_is_asked_again_later() {
     let there = informer
         .store()
         .wait_until(|snapshot| snapshot.find("default", "b").is_some());
-    tokio::time::timeout(SOON, there).await.expect("caught up");
+    let there = tokio::time::timeout(SOON, there).await;
+    there.expect("caught up").expect("running");
 }
 
 /// A permission or a whole kind is taken away from a running informer, and given back.
@@ -200,9 +194,8 @@ async fn what_is_taken_away_and_given_back_is_told_as_the_difference() {
         cluster.delete("gone").await;
         let last = cluster.create("new").await.version();
         let caught_up = informer.store().wait_for(&last);
-        tokio::time::timeout(IN_THE_END, caught_up)
-            .await
-            .expect("caught up");
+        let caught_up = tokio::time::timeout(IN_THE_END, caught_up).await;
+        caught_up.expect("caught up").expect("running");
         let mut told = told_about(&mut changes, 2).await;
         told.sort();
         assert!(told[0].starts_with("+new"), "{told:?}");

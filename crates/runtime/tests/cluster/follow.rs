@@ -58,6 +58,35 @@ async fn what_happened_while_a_program_was_down_arrives_deletes_included() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_position_the_server_has_forgotten_is_told_and_everything_listed() {
+    let cluster = Cluster::start().await;
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("position.json");
+    let mut position = PositionFile::open(&path).expect("readable");
+    position.advance("maps", &cluster.create("a").await.version());
+    position.save().expect("written");
+    cluster.create("b").await;
+    let store = cluster.server.registry().store();
+    store.compact(store.current_revision()).await.expect("compacted");
+
+    let mut follow = Follow::with_position(PositionFile::open(&path).expect("readable"));
+    let source = Arc::new(ApiSource::new(cluster.maps()));
+    follow.add("maps", source, Config::default());
+    let first = tokio::time::timeout(SOON, follow.next()).await.expect("told");
+    let warning = first.expect("a position").expect("not the end").what;
+    let warning = warning.expect_err("it is too old").to_string();
+    assert!(warning.starts_with("too old resource version: "), "{warning}");
+    assert_eq!(
+        [
+            next(&mut follow).await,
+            next(&mut follow).await,
+            next(&mut follow).await
+        ],
+        ["maps =a", "maps =b", "maps listed"]
+    );
+}
+
+#[tokio::test(start_paused = true)]
 async fn several_kinds_come_in_one_stream() {
     let cluster = Cluster::start().await;
     let mut follow = Follow::new();

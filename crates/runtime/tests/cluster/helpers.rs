@@ -160,3 +160,36 @@ async fn notes_become_events_that_count() {
         .collect();
     assert_eq!(told, [(Some("one"), Some(3)), (Some("two"), Some(1))]);
 }
+
+#[tokio::test(start_paused = true)]
+async fn notes_wait_for_a_server_that_is_away_and_are_dropped_when_too_many_do() {
+    use watchkeeper_meta::ListOptions;
+    use watchkeeper_runtime::recorder::{EventType, Note, QUEUE, RETRY_EVERY, Recorder};
+    let cluster = Cluster::start().await;
+    let object = cluster.create("a").await;
+    let faults = cluster.server.faults();
+    faults.refuse_connections(true);
+    let client = watchkeeper_testing::client_of(&cluster.server, Default::default()).expect("a client");
+    let (recorder, writer) = Recorder::start(&client, "tester", None);
+    let note = Note {
+        event_type: EventType::Normal,
+        reason: "Odd".into(),
+        message: "again".into(),
+    };
+    for _ in 0..QUEUE + 10 {
+        recorder.record(&object, note.clone());
+    }
+    assert_eq!(recorder.dropped(), 10, "nobody has taken one yet");
+    drop(recorder);
+    tokio::time::sleep(RETRY_EVERY * 3 / 2).await;
+    faults.refuse_connections(false);
+    writer.finish().await;
+    let events = cluster
+        .client
+        .dynamic(crate::support::events())
+        .namespace("default");
+    let events = events.list(&ListOptions::default()).await.expect("a list").items;
+    let about = |event: &watchkeeper_wire::Object| event.name().starts_with("a.");
+    let written: Vec<_> = events.into_iter().filter(about).collect();
+    assert_eq!(written.len(), 1, "{written:?}");
+}

@@ -8,7 +8,7 @@ use watchkeeper_client::Error;
 use watchkeeper_runtime::api_source::ApiSource;
 use watchkeeper_runtime::controller::{Action, Controller, ControllerOptions, Reconciler, Request};
 use watchkeeper_runtime::factory::{Factory, FactoryOptions, Selection};
-use watchkeeper_runtime::informer::{Informer, InformerOptions};
+use watchkeeper_runtime::informer::Informer;
 use watchkeeper_runtime::watcher::{Config, InitialList};
 
 use crate::support::{Cluster, SOON, config_maps, told_about};
@@ -18,11 +18,7 @@ fn informer(cluster: &Cluster, initial_list: InitialList) -> Informer {
         initial_list,
         ..Default::default()
     };
-    let options = InformerOptions {
-        config,
-        ..Default::default()
-    };
-    Informer::start(Arc::new(ApiSource::new(cluster.maps())), options)
+    Informer::start(Arc::new(ApiSource::new(cluster.maps())), config.into())
 }
 
 async fn follows(initial_list: InitialList) {
@@ -39,7 +35,7 @@ async fn follows(initial_list: InitialList) {
         ["+b Watch", "~a Watch", "-a Watch"]
     );
     let own = cluster.change("b", "mine").await;
-    let snapshot = informer.store().wait_for(&own.version()).await;
+    let snapshot = informer.store().wait_for(&own.version()).await.expect("running");
     assert!(
         snapshot
             .find("default", "b")
@@ -66,15 +62,10 @@ async fn pages_are_put_together() {
         cluster.create(&format!("map-{number:02}")).await;
     }
     let config = Config {
-        initial_list: InitialList::Paged,
         page_size: Some(10),
-        ..Default::default()
+        ..Config::paged()
     };
-    let options = InformerOptions {
-        config,
-        ..Default::default()
-    };
-    let informer = Informer::start(Arc::new(ApiSource::new(cluster.maps())), options);
+    let informer = Informer::start(Arc::new(ApiSource::new(cluster.maps())), config.into());
     let snapshot = informer.synced(SOON).await.expect("synced");
     let maps = snapshot.iter().filter(|object| object.name().starts_with("map-"));
     assert_eq!(maps.count(), 25);
@@ -91,7 +82,8 @@ async fn a_factory_shares_informers_and_starts_them_anew() {
     cluster.create("a").await;
     one.store()
         .wait_until(|snapshot| snapshot.find("default", "a").is_some())
-        .await;
+        .await
+        .expect("running");
     assert!(
         other.store().snapshot().find("default", "a").is_some(),
         "the same store"
@@ -123,6 +115,40 @@ async fn several_namespaces_are_one_informer() {
     let informer = factory.informer(selection);
     let snapshot = informer.synced(SOON).await.expect("synced");
     assert!(snapshot.find("default", "a").is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn selectors_are_the_servers_part() {
+    let cluster = Cluster::start().await;
+    let label = async |name: &str, colour: &str| {
+        let patch = serde_json::json!({"metadata": {"labels": {"colour": colour}}});
+        let (kind, options) = (watchkeeper_meta::PatchKind::Merge, Default::default());
+        let patched = cluster.maps().patch(name, kind, &patch, &options).await;
+        patched.expect("labelled");
+    };
+    for name in ["a", "b", "c"] {
+        cluster.create(name).await;
+    }
+    label("a", "blue").await;
+    let factory = Factory::new(cluster.client.clone(), FactoryOptions::default());
+    let blue = factory.informer(Selection {
+        labels: "colour=blue".parse().expect("a selector"),
+        ..Selection::all(config_maps())
+    });
+    let named = factory.informer(Selection {
+        fields: "metadata.name=b".parse().expect("a selector"),
+        ..Selection::all(config_maps())
+    });
+    let (mut by_label, mut by_field) = (
+        blue.subscribe(Default::default()),
+        named.subscribe(Default::default()),
+    );
+    assert_eq!(told_about(&mut by_label, 2).await, ["+a Initial", "synced"]);
+    assert_eq!(told_about(&mut by_field, 2).await, ["+b Initial", "synced"]);
+    label("b", "blue").await;
+    label("a", "green").await;
+    assert_eq!(told_about(&mut by_label, 2).await, ["+b Watch", "-a Watch"]);
+    assert_eq!(told_about(&mut by_field, 1).await, ["~b Watch"]);
 }
 
 /// Writes what it was asked into the object itself, once.
@@ -175,7 +201,8 @@ async fn a_controller_brings_every_object_in_line() {
             .count()
             == 11
     });
-    tokio::time::timeout(SOON, marked).await.expect("all are marked");
+    let marked = tokio::time::timeout(SOON, marked).await;
+    marked.expect("all are marked").expect("running");
     assert!(calls.load(Ordering::SeqCst) >= 11);
     stop.send(()).expect("still running");
     assert_eq!(task.await.expect("no panic").aborted, 0);

@@ -4,8 +4,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use watchkeeper_meta::PatchKind;
+use tokio::sync::watch;
+use tokio::time::Instant;
+use watchkeeper_client::config::{Config, Credentials};
+use watchkeeper_client::{Client, DynamicApi, InProcess, Secret};
+use watchkeeper_meta::{GetOptions, GroupResource, PatchKind, Status};
 use watchkeeper_runtime::leader::{LeaderElector, LeaderOptions, LeaderOptionsError, Led};
+use watchkeeper_server::{RequestMatch, Verb};
 
 use crate::support::{Cluster, SOON, leases};
 
@@ -20,8 +25,55 @@ fn quick(identity: &str) -> LeaderOptions {
 }
 
 fn elector(cluster: &Cluster, identity: &str) -> LeaderElector {
-    let leases = cluster.client.dynamic(leases()).namespace("default");
-    LeaderElector::new(leases, quick(identity)).expect("valid times")
+    LeaderElector::new(leases_of(&cluster.client), quick(identity)).expect("valid times")
+}
+
+fn leases_of(client: &Client) -> DynamicApi {
+    client.dynamic(leases()).namespace("default")
+}
+
+async fn holder(cluster: &Cluster) -> String {
+    let lease = leases_of(&cluster.client)
+        .get("boss", &GetOptions::default())
+        .await;
+    let lease = lease.expect("a lease").to_value().expect("JSON");
+    lease["spec"]["holderIdentity"].as_str().expect("text").to_owned()
+}
+
+/// What a line to the server does.
+#[derive(Clone, Copy, PartialEq)]
+enum Line {
+    Works,
+    /// Nothing passes any more, and nothing breaks.
+    Dead,
+}
+
+/// A client whose connections go dead when told to, and cannot be made while they are.
+fn client_over(cluster: &Cluster, line: watch::Receiver<Line>) -> Client {
+    let connector = cluster.server.connector();
+    let pipes = InProcess::new(move || {
+        let (connector, mut line) = (connector.clone(), line.clone());
+        async move {
+            if *line.borrow() == Line::Dead {
+                std::future::pending::<()>().await;
+            }
+            let mut far = connector.connect().await?;
+            let (near, mut middle) = tokio::io::duplex(1 << 16);
+            tokio::spawn(async move {
+                let dies = async { drop(line.wait_for(|line| *line == Line::Dead).await) };
+                tokio::select! {
+                    _ = tokio::io::copy_bidirectional(&mut middle, &mut far) => return,
+                    () = dies => {}
+                }
+                // Both ends stay open.
+                std::future::pending::<()>().await;
+            });
+            Ok(near)
+        }
+    });
+    let mut config = Config::new("http://localhost".parse().expect("an address"));
+    config.credentials = Credentials::Token(Secret::new(cluster.server.admin_token().reveal()));
+    Client::in_process_as(pipes, &config, Default::default()).expect("a client")
 }
 
 #[tokio::test(start_paused = true)]
@@ -61,7 +113,7 @@ async fn work_is_dropped_when_the_lease_cannot_be_renewed() {
 #[tokio::test(start_paused = true)]
 async fn times_that_cannot_keep_leaders_apart_are_refused() {
     let cluster = Cluster::start().await;
-    let leases = cluster.client.dynamic(leases()).namespace("default");
+    let leases = leases_of(&cluster.client);
     let short = LeaderOptions {
         lease_duration: Duration::from_secs(1),
         ..quick("one")
@@ -75,9 +127,9 @@ async fn times_that_cannot_keep_leaders_apart_are_refused() {
 #[tokio::test(start_paused = true)]
 async fn work_is_dropped_as_soon_as_another_is_seen_to_hold_the_lease() {
     let cluster = Cluster::start().await;
-    let leases = cluster.client.dynamic(leases()).namespace("default");
+    let leases = leases_of(&cluster.client);
     let mut elector = elector(&cluster, "one");
-    let begun = tokio::time::Instant::now();
+    let begun = Instant::now();
     let led = elector.lead(async || {
         let taken = serde_json::json!({"spec": {"holderIdentity": "two"}});
         let options = Default::default();
@@ -91,4 +143,74 @@ async fn work_is_dropped_as_soon_as_another_is_seen_to_hold_the_lease() {
         "at once, not at the deadline"
     );
     assert_eq!(elector.leader(), Some("two"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_is_given_back_although_somebody_writes_to_it_meanwhile() {
+    let cluster = Cluster::start().await;
+    let leases = GroupResource::new("coordination.k8s.io", "leases");
+    let conflict = Status::conflict(&leases, "boss", "it was labelled");
+    let updates = RequestMatch::new(Verb::Update, "leases");
+    let led = elector(&cluster, "one")
+        .lead(async || {
+            let planned = cluster.server.faults().answer_next(updates, 2, conflict);
+            planned.expect("planned");
+            assert_eq!(holder(&cluster).await, "one");
+        })
+        .await;
+    assert_eq!(led, Led::Finished(()));
+    assert_eq!(holder(&cluster).await, "", "the next need not wait");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_of_another_is_not_given_back() {
+    let cluster = Cluster::start().await;
+    let leases = leases_of(&cluster.client);
+    let led = elector(&cluster, "one")
+        .lead(async || {
+            let taken = serde_json::json!({"spec": {"holderIdentity": "two"}});
+            let options = Default::default();
+            let patched = leases.patch("boss", PatchKind::Merge, &taken, &options).await;
+            patched.expect("taken by force");
+        })
+        .await;
+    assert_eq!(led, Led::Finished(()));
+    assert_eq!(holder(&cluster).await, "two");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_that_is_never_answered_is_asked_again() {
+    let cluster = Cluster::start().await;
+    let (line, works) = watch::channel(Line::Dead);
+    let leases = leases_of(&client_over(&cluster, works));
+    let mut elector = LeaderElector::new(leases, quick("one")).expect("valid times");
+    let begun = Instant::now();
+    let led = elector.lead(async || begun.elapsed());
+    let restored = async {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        line.send_replace(Line::Works);
+    };
+    let (led, ()) = tokio::join!(tokio::time::timeout(SOON, led), restored);
+    let Led::Finished(after) = led.expect("leads") else {
+        panic!("it was lost")
+    };
+    assert!(after < quick("one").renew_deadline, "{after:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn work_that_has_ended_does_not_wait_for_a_dead_server() {
+    let cluster = Cluster::start().await;
+    let (line, works) = watch::channel(Line::Works);
+    let leases = leases_of(&client_over(&cluster, works));
+    let mut elector = LeaderElector::new(leases, quick("one")).expect("valid times");
+    let begun = Instant::now();
+    let led = elector
+        .lead(async || line.send_replace(Line::Dead) == Line::Works)
+        .await;
+    assert_eq!(led, Led::Finished(true));
+    assert!(
+        begun.elapsed() <= quick("one").renew_deadline * 2,
+        "{:?}",
+        begun.elapsed()
+    );
 }

@@ -33,7 +33,7 @@ impl Cluster {
     }
 
     pub(crate) async fn create(&self, name: &str) -> Object {
-        let object = config_map(name, "one");
+        let object = config_map("default", name, "one");
         let created = self.maps().create(&object, &CreateOptions::default()).await;
         created.expect("created")
     }
@@ -78,11 +78,11 @@ fn resource(
     }
 }
 
-fn config_map(name: &str, data: &str) -> Value {
+pub(crate) fn config_map(namespace: &str, name: &str, data: &str) -> Value {
     json!({
         "apiVersion": "v1",
         "kind": "ConfigMap",
-        "metadata": {"name": name, "namespace": "default"},
+        "metadata": {"name": name, "namespace": namespace},
         "data": {"key": data},
     })
 }

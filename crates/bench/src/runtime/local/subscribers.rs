@@ -6,8 +6,8 @@ use anyhow::{Context, Result};
 use futures_util::{FutureExt, StreamExt, stream};
 use tokio::sync::Notify;
 use watchkeeper_meta::{ListMeta, ResourceVersion};
-use watchkeeper_runtime::informer::{Informer, InformerOptions, Notice, Subscription};
-use watchkeeper_runtime::watcher::{Config, InitialList, Input, ListRequest, Opening, Source, WatchRequest};
+use watchkeeper_runtime::informer::{Informer, Notice, Subscription};
+use watchkeeper_runtime::watcher::{Config, Input, ListRequest, Opening, Source, WatchRequest};
 use watchkeeper_wire::Object;
 
 use super::super::child::cpu_time;
@@ -41,17 +41,9 @@ pub(super) fn time(rounds: usize) -> Result<()> {
 
 /// Nanoseconds of CPU time per event and subscriber.
 async fn one_round(count: usize) -> Result<f64> {
-    let config = Config {
-        initial_list: InitialList::Paged,
-        ..Default::default()
-    };
-    let options = InformerOptions {
-        config,
-        ..Default::default()
-    };
     let source = Changing::new()?;
     let begin = source.begin.clone();
-    let informer = Informer::start(Arc::new(source), options);
+    let informer = Informer::start(Arc::new(source), Config::paged().into());
     let mut subscribers: Vec<Subscription> = (0..count)
         .map(|_| informer.subscribe(Default::default()))
         .collect();

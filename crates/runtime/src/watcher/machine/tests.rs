@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use expect_test::{Expect, expect};
 use proptest::prelude::*;
-use watchkeeper_meta::{GroupResource, Status};
+use watchkeeper_meta::{GroupResource, ObjectKey, Status};
 
 use super::*;
+use crate::watcher::Unread;
 
 impl Versioned for &'static str {
     /// A test object is its name, an `@` and its version.
@@ -44,6 +45,7 @@ enum Says {
     Bookmark(&'static str),
     EndOfInitial(&'static str),
     Garbled,
+    GarbledNamed(&'static str),
     Ends,
     Fails(Failure),
     Silence,
@@ -84,8 +86,16 @@ fn input(says: Says) -> Option<Input<&'static str>> {
             ends_initial: true,
         },
         Garbled => Input::Undecodable(Failure::Undecodable {
-            object: "x".into(),
+            object: Unread::default(),
             source: error("no name"),
+        }),
+        GarbledNamed(object) => Input::Undecodable(Failure::Undecodable {
+            object: Unread {
+                key: Some(ObjectKey::new("", object.split('@').next().unwrap_or_default())),
+                version: ResourceVersion::new(object.resource_version()),
+                position: 0,
+            },
+            source: error("bad labels"),
         }),
         Ends => Input::Ended,
         Fails(failure) => Input::Failed(failure),
@@ -728,7 +738,7 @@ fn one_unreadable_object_is_left_out_of_a_list_and_makes_a_watch_list_again() {
         expect![[r#"
         LIST rv="" limit=500
           Init
-          ! object x cannot be read
+          ! object number 0 of the answer cannot be read
           InitApply a@1
     "#]],
     );
@@ -741,9 +751,30 @@ fn one_unreadable_object_is_left_out_of_a_list_and_makes_a_watch_list_again() {
           InitApply a@3
           InitDone 5
         WATCH rv="5"
-          ! object x cannot be read
+          ! object number 0 of the answer cannot be read
+          wait 0.8 s
         LIST rv="5"
     "#]],
+    );
+}
+
+#[test]
+fn an_unreadable_object_of_a_known_name_leaves_the_watch_as_it_is() {
+    check(
+        PAGED,
+        watching(vec![GarbledNamed("b@6"), Applies("a@7"), GarbledNamed("b@2")]),
+        expect![[r#"
+            LIST rv="" limit=500
+              Init
+              InitApply a@3
+              InitDone 5
+            WATCH rv="5"
+              Progress 6
+              ! object b cannot be read
+              Apply a@7
+              ! resource version went back from 7 to 2
+            LIST rv="" limit=500
+        "#]],
     );
 }
 
@@ -829,6 +860,7 @@ fn a_position_from_elsewhere_is_resumed_and_reported_if_too_old() {
 
 fn anything() -> impl Strategy<Value = Says> {
     let objects = prop::sample::select(vec!["a@1", "b@2", "c@3", "a@4", "b@5", "c@6", "d@7", "a@8"]);
+    let objects_again = objects.clone();
     let versions = prop::sample::select(vec!["1", "3", "5", "7", "9"]);
     prop_oneof![
         6 => Just(Opens),
@@ -840,6 +872,7 @@ fn anything() -> impl Strategy<Value = Says> {
         3 => versions.clone().prop_map(Bookmark),
         3 => versions.prop_map(EndOfInitial),
         1 => Just(Garbled),
+        1 => objects_again.prop_map(GarbledNamed),
         3 => Just(Ends),
         2 => Just(Fails(lost())),
         2 => Just(status(Status::watch_expired())),
@@ -876,7 +909,7 @@ proptest! {
             let fits = match says {
                 Opens => !open,
                 Item(_) | Page { .. } => open && asked_list,
-                Applies(_) | Deletes(_) | Bookmark(_) | EndOfInitial(_) => open && !asked_list,
+                Applies(_) | Deletes(_) | GarbledNamed(_) | Bookmark(_) | EndOfInitial(_) => open && !asked_list,
                 Silence => machine.deadline().is_some(),
                 _ => true,
             };
