@@ -35,13 +35,15 @@ pub(crate) fn watch(data: &[u8]) {
     }
 }
 
-/// A protobuf body of any built-in kind: value and text say the same, and what we write is stable.
+/// A protobuf body of any built-in kind: both readers of values and the writer of text say the same, and what we write
+/// is stable.
 pub(crate) fn protobuf_message(data: &[u8]) {
     let schema = Schema::builtin();
     let Ok(message) = Message::open(schema, data) else {
         return;
     };
     let (value, text) = (message.to_value(), message.to_json());
+    assert_eq!(value, message.decode());
     assert_eq!(value.is_ok(), text.is_ok(), "{value:?}");
     let (Ok(value), Ok(text)) = (value, text) else {
         return;

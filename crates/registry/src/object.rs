@@ -113,12 +113,15 @@ impl StoredObject {
     pub(crate) fn to_live(&self, definition: &Definition) -> Result<Live, Status> {
         let read = || -> Result<Live, ProtobufError> {
             let envelope = Envelope::read(&self.bytes)?;
-            let mut raw = Vec::with_capacity(envelope.raw.len());
-            managed_fields::copy_without(envelope.raw, &mut raw)?;
-            let message = Message::of_kind(definition.schema, envelope.api_version, envelope.kind, &raw)?;
+            let message = Message::of_kind(
+                definition.schema,
+                envelope.api_version,
+                envelope.kind,
+                envelope.raw,
+            )?;
             let entries = managed_fields::entries(envelope.raw)?;
             Ok(Live {
-                value: message.to_value()?,
+                value: message.to_value_without_managed_fields()?,
                 managers: Managers::from_stored(entries).unwrap_or_default(),
             })
         };

@@ -15,8 +15,10 @@ mod ser;
 mod special;
 mod text;
 mod time;
+mod tree;
 mod utf8;
 
+pub(crate) use encode::LazyZeros;
 pub use encode::{EncodeError, encode_body, encode_message};
 pub use envelope::Envelope;
 pub use message::Message;

@@ -13,10 +13,13 @@ use std::sync::LazyLock;
 
 mod builder;
 pub mod compiled;
+mod names;
 pub mod resources;
 mod slots;
 
+use crate::protobuf::LazyZeros;
 pub use builder::Builder;
+use names::{Name, Names};
 pub(crate) use slots::{NONE, Shown, Slot, Slots};
 
 /// A text of the schema: borrowed from the program for built-in kinds, owned for kinds made at run time.
@@ -75,8 +78,10 @@ pub struct Type {
     pub is_object: bool,
     /// The same fields as protobuf readers walk them.
     pub(crate) slots: Slots,
-    /// JSON names, embedded ones included, in order.
-    by_json_name: Box<[JsonName]>,
+    /// What protobuf writes of those that an object does not have.
+    pub(crate) zeros: LazyZeros,
+    /// The same fields by their JSON names.
+    names: Names,
 }
 
 /// What becomes of fields that a type does not declare.
@@ -213,15 +218,6 @@ pub enum Granularity {
     Granular,
 }
 
-#[derive(Clone, Debug, PartialEq)]
-struct JsonName {
-    /// How the name begins: names are told apart by it, all but a few, without being read.
-    start: u64,
-    name: Text,
-    /// The field of that name, or the embedded field to look further in.
-    index: u16,
-}
-
 /// A schema whose parts do not fit together.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("invalid schema: {0}")]
@@ -251,7 +247,8 @@ impl Schema {
             }
         }
         for index in 0..types.len() {
-            types[index].by_json_name = json_names(&types, index, 0)?;
+            types[index].names = Names::new(json_names(&types, index, 0)?);
+            types[index].zeros = LazyZeros::default();
         }
         let mut by_name: Vec<TypeId> = (0..types.len()).map(TypeId::new).collect();
         by_name.sort_by(|left, right| types[left.index()].name.cmp(&types[right.index()].name));
@@ -381,7 +378,8 @@ impl Type {
             fields: fields.into(),
             atomic: false,
             unknown_fields: UnknownFields::Drop,
-            by_json_name: Box::default(),
+            zeros: LazyZeros::default(),
+            names: Names::default(),
         }
     }
 
@@ -416,10 +414,7 @@ impl Type {
     /// The position of [`Type::own_or_embedding`].
     #[inline]
     pub fn position_of(&self, name: &str) -> Option<usize> {
-        let start = start_of(name);
-        let order = |have: &JsonName| have.start.cmp(&start).then_with(|| (*have.name).cmp(name));
-        let found = self.by_json_name.binary_search_by(order);
-        found.ok().map(|found| self.by_json_name[found].index as usize)
+        self.names.find(name)
     }
 }
 
@@ -433,41 +428,24 @@ impl Field {
 /// Embedding is two levels deep in the built-in kinds; a cycle would never end.
 const EMBEDDING_DEPTH: usize = 8;
 
-fn json_names(types: &[Type], index: usize, depth: usize) -> Result<Box<[JsonName]>, SchemaError> {
+/// The type's own names, then those of embedded types: an outer field hides an inner one of its name, as in Go.
+fn json_names(types: &[Type], index: usize, depth: usize) -> Result<Vec<Name>, SchemaError> {
     let own = &types[index];
     if depth > EMBEDDING_DEPTH {
         return Err(SchemaError(format!("{} embeds itself", own.name)));
     }
-    let mut names = Vec::with_capacity(own.fields.len());
-    for (position, field) in own.fields.iter().enumerate() {
-        let index = position as u16;
+    let (mut names, mut embedded) = (Vec::with_capacity(own.fields.len()), Vec::new());
+    for (field, position) in own.fields.iter().zip(0..) {
         match field.shape {
-            Shape::Struct(embedded) if field.embedded => {
-                let inner = json_names(types, embedded.index(), depth + 1)?;
-                names.extend(inner.into_iter().map(|inner| JsonName { index, ..inner }));
+            Shape::Struct(inner) if field.embedded => {
+                let inner = json_names(types, inner.index(), depth + 1)?;
+                embedded.extend(inner.into_iter().map(|name| name.within(position)));
             }
-            _ => names.push(JsonName {
-                start: start_of(&field.name),
-                name: field.name.clone(),
-                index,
-            }),
+            _ => names.push(Name::new(field.name.clone(), position)),
         }
     }
-    names.sort_by(|left, right| (left.start, &left.name).cmp(&(right.start, &right.name)));
-    Ok(names.into())
-}
-
-/// The first bytes of a name as a number. Numbers are ordered as names are.
-#[inline]
-fn start_of(name: &str) -> u64 {
-    match name.as_bytes().first_chunk() {
-        Some(start) => u64::from_be_bytes(*start),
-        None => {
-            let mut start = [0; 8];
-            start[..name.len()].copy_from_slice(name.as_bytes());
-            u64::from_be_bytes(start)
-        }
-    }
+    names.append(&mut embedded);
+    Ok(names)
 }
 
 fn check_references(shape: &Shape, types: usize, enums: usize) -> Result<(), SchemaError> {

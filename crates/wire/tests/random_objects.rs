@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 use watchkeeper_wire::canonical::{canonicalize, canonicalize_beside};
+use watchkeeper_wire::protobuf::managed_fields::copy_without;
 use watchkeeper_wire::protobuf::primitive::{Reader, WireType, put_bytes, put_tag, put_varint};
 use watchkeeper_wire::protobuf::{Envelope, Message, encode_as, encode_message};
 use watchkeeper_wire::schema::{Kind, Schema, Shape, TypeId};
@@ -133,6 +134,7 @@ fn some_object() -> impl Strategy<Value = (&'static Kind, Value)> {
 fn read(kind: &Kind, raw: &[u8]) -> Result<Value, String> {
     let message = Message::of_type(Schema::builtin(), kind.id, raw);
     let value = message.to_value().map_err(|error| error.to_string());
+    check_readers_agree(kind, raw);
     let text = message.to_json().map_err(|error| error.to_string());
     match (value, text) {
         (Ok(value), Ok(text)) => {
@@ -148,6 +150,20 @@ fn read(kind: &Kind, raw: &[u8]) -> Result<Value, String> {
             text.map(String::from_utf8)
         ),
     }
+}
+
+/// Reading into a tree is reading by way of `serde`, down to the error, with and without managed fields.
+fn check_readers_agree(kind: &Kind, raw: &[u8]) {
+    let message = Message::of_type(Schema::builtin(), kind.id, raw);
+    assert_eq!(message.to_value(), message.decode());
+    let first = Schema::builtin()[kind.id].field_numbered(1);
+    if first.is_none_or(|(_, field)| field.declared != "meta/v1.ObjectMeta") {
+        return;
+    }
+    let mut cut = Vec::new();
+    let cut = copy_without(raw, &mut cut)
+        .and_then(|()| Message::of_type(Schema::builtin(), kind.id, &cut).decode());
+    assert_eq!(message.to_value_without_managed_fields(), cut);
 }
 
 /// Moves the fields of a message about, and adds one that nobody knows.

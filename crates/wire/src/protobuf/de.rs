@@ -17,7 +17,8 @@ use super::fields::{Fields, MAX_DEPTH, Step};
 use super::primitive::{ProtobufError, ProtobufErrorKind, Reader, WireType};
 use super::special::{Absent, ZEROS};
 use crate::schema::{Field, Schema, Shape, Slot, TypeId};
-use value::{Cursor, Place, ValueDeserializer};
+use value::Place;
+pub(super) use value::{Cursor, ValueDeserializer};
 
 /// An error as visitors pass it along: a pointer, so that every result on the way is small.
 #[derive(Debug)]

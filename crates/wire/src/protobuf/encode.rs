@@ -4,6 +4,8 @@
 //! of their keys, and nothing for a nil list, map or pointer. A missing or null JSON value is Go's zero value.
 //! Fields that the type does not declare are left out, as in Go.
 
+mod zeros;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value};
@@ -12,9 +14,11 @@ use super::envelope::Envelope;
 use super::fields::MAX_DEPTH;
 use super::primitive::{WireType, put_bytes, put_tag, put_varint, varint_len};
 use super::time;
-use crate::schema::{Field, Schema, Shape, Type, TypeId};
+use crate::schema::{Field, Schema, Shape, TypeId};
 use crate::values::{Duration, read_micro_time, read_time};
 use watchkeeper_meta::Time;
+pub(crate) use zeros::LazyZeros;
+use zeros::{Present, Zeros};
 
 /// A JSON value that has no protobuf form.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -45,10 +49,10 @@ pub fn encode_body(schema: &Schema, value: &Value) -> Result<Vec<u8>, EncodeErro
 /// Writes an object's message without an envelope.
 pub fn encode_message(schema: &Schema, id: TypeId, value: &Value) -> Result<Vec<u8>, EncodeError> {
     let Value::Object(object) = value else {
-        return Err(EncodeError::expected("an object", value));
+        return Err(*EncodeError::expected("an object", value));
     };
     let mut encoder = Encoder::new(schema);
-    encoder.message(id, Some(object))?;
+    encoder.message(id, Some(object)).map_err(|error| *error)?;
     Ok(encoder.out)
 }
 
@@ -56,25 +60,27 @@ pub fn encode_message(schema: &Schema, id: TypeId, value: &Value) -> Result<Vec<
 pub(super) fn kind_id(schema: &Schema, api_version: &str, kind: &str) -> Result<TypeId, EncodeError> {
     let id = schema.kind(api_version, kind);
     id.filter(|id| schema[*id].has_protobuf()).ok_or_else(|| {
-        EncodeError::new(format!(
+        *EncodeError::new(format!(
             "no protobuf for kind {kind:?} in version {api_version:?}"
         ))
     })
 }
 
 impl EncodeError {
-    fn new(reason: impl Into<String>) -> Self {
-        Self {
+    #[cold]
+    fn new(reason: impl Into<String>) -> Box<Self> {
+        Box::new(Self {
             path: String::new(),
             reason: reason.into(),
-        }
+        })
     }
 
     pub(super) fn from_reason(reason: impl std::fmt::Display) -> Self {
-        Self::new(reason.to_string())
+        *Self::new(reason.to_string())
     }
 
-    fn expected(what: &str, found: &Value) -> Self {
+    #[cold]
+    fn expected(what: &str, found: &Value) -> Box<Self> {
         Self::new(format!(
             "expected {what}, found {}",
             crate::canonical::json_type(found)
@@ -82,7 +88,8 @@ impl EncodeError {
     }
 
     /// The same error, seen from the object around.
-    pub(super) fn within(mut self, outer: &str) -> Self {
+    #[cold]
+    pub(super) fn within(mut self: Box<Self>, outer: &str) -> Box<Self> {
         let separator = if self.path.is_empty() || self.path.starts_with('[') {
             ""
         } else {
@@ -93,10 +100,17 @@ impl EncodeError {
     }
 }
 
+/// Whether something was written. An error is behind a pointer, so that every result on the way is small.
+pub(super) type Written = Result<(), Box<EncodeError>>;
+
 /// Appends messages to its output.
 pub(super) struct Encoder<'s> {
     pub(super) schema: &'s Schema,
     depth: usize,
+    /// The deepest it has been.
+    deepest: usize,
+    /// Whether the zeros of absent fields are copied.
+    copies_zeros: bool,
     pub(super) out: Vec<u8>,
 }
 
@@ -105,18 +119,28 @@ impl<'s> Encoder<'s> {
         Self {
             schema,
             depth: 0,
+            deepest: 0,
+            copies_zeros: true,
             out: Vec::with_capacity(1024),
         }
     }
 
+    /// One that looks at every field, absent ones too: what the others copy comes from it.
+    fn field_by_field(schema: &'s Schema) -> Self {
+        Self {
+            copies_zeros: false,
+            out: Vec::new(),
+            ..Self::new(schema)
+        }
+    }
+
     /// One message deeper.
-    pub(super) fn enter(&mut self) -> Result<(), EncodeError> {
+    pub(super) fn enter(&mut self) -> Written {
         if self.depth == MAX_DEPTH {
-            return Err(EncodeError::new(format!(
-                "nested deeper than {MAX_DEPTH} messages"
-            )));
+            return Err(EncodeError::new(format!("nested deeper than {MAX_DEPTH} messages")));
         }
         self.depth += 1;
+        self.deepest = self.deepest.max(self.depth);
         Ok(())
     }
 
@@ -125,30 +149,81 @@ impl<'s> Encoder<'s> {
     }
 
     /// Writes the fields of an object; `None` is Go's zero value of it.
-    fn message(&mut self, id: TypeId, object: Option<&Map<String, Value>>) -> Result<(), EncodeError> {
+    fn message(&mut self, id: TypeId, object: Option<&Map<String, Value>>) -> Written {
+        let zeros = match self.copies_zeros {
+            true => self.schema[id].zeros.get(self.schema, id),
+            false => None,
+        };
+        match (object, zeros) {
+            (None, Some(zeros)) if self.has_room_for(zeros) => self.out.extend_from_slice(zeros.all()),
+            (Some(object), Some(zeros)) if self.has_room_for(zeros) => {
+                self.present_fields(id, object, zeros)?;
+            }
+            _ => self.every_field(id, object)?,
+        }
+        Ok(())
+    }
+
+    fn has_room_for(&self, zeros: &Zeros) -> bool {
+        self.depth + zeros.depth <= MAX_DEPTH
+    }
+
+    /// Writes the fields that an object has, and between them the zeros of those it has not.
+    fn present_fields(&mut self, id: TypeId, object: &Map<String, Value>, zeros: &Zeros) -> Written {
         self.enter()?;
         let declared = &self.schema[id];
-        let values = Values::of(declared, object);
-        for position in declared.slots.fields() {
-            let field = &declared.fields[position];
-            match field.shape {
-                // An embedded type finds its fields in the same object.
-                Shape::Struct(inner) if field.embedded => {
-                    self.length_delimited(field.number, |encoder| encoder.message(inner, object))?;
-                }
-                _ => {
-                    let value = values.at(position, field);
-                    self.field(field, value)
-                        .map_err(|error| error.within(&field.name))?;
-                }
+        let mut present = Present::of(declared, object);
+        let mut written = 0;
+        while let Some((number, value)) = present.next() {
+            self.copy(zeros.between(written, number));
+            if let Some((_, field)) = declared.field_numbered(number as u32) {
+                self.declared_field(field, Some(value), Some(object))?;
             }
+            written = number + 1;
+        }
+        self.copy(zeros.from(written));
+        self.leave();
+        Ok(())
+    }
+
+    /// Appends zeros; most often there are none.
+    #[inline]
+    fn copy(&mut self, zeros: &[u8]) {
+        if !zeros.is_empty() {
+            self.out.extend_from_slice(zeros);
+        }
+    }
+
+    /// Writes the fields of a type, be they there or not.
+    fn every_field(&mut self, id: TypeId, object: Option<&Map<String, Value>>) -> Written {
+        self.enter()?;
+        for field in self.schema[id].wire_fields() {
+            let value = object.and_then(|object| object.get(&*field.name));
+            self.declared_field(field, value.filter(|value| !value.is_null()), object)?;
         }
         self.leave();
         Ok(())
     }
 
+    /// Writes a field of an object. An embedded type finds its fields in the same object.
+    fn declared_field(
+        &mut self,
+        field: &Field,
+        value: Option<&Value>,
+        object: Option<&Map<String, Value>>,
+    ) -> Written {
+        match field.shape {
+            Shape::Struct(inner) if field.embedded => {
+                self.length_delimited(field.number, |encoder| encoder.message(inner, object))
+            }
+            _ => self
+                .field(field, value)
+                .map_err(|error| error.within(&field.name)),
+        }
+    }
+
     /// Writes a field; `None` is a missing value, for which Go writes a zero unless it would be nil.
-    pub(super) fn field(&mut self, field: &Field, value: Option<&Value>) -> Result<(), EncodeError> {
+    pub(super) fn field(&mut self, field: &Field, value: Option<&Value>) -> Written {
         let number = field.number;
         let Some(value) = value else {
             return if field.pointer || field.shape.is_nil_when_absent() {
@@ -169,7 +244,7 @@ impl<'s> Encoder<'s> {
         }
     }
 
-    fn items(&mut self, number: u32, shape: &Shape, items: &[Value]) -> Result<(), EncodeError> {
+    fn items(&mut self, number: u32, shape: &Shape, items: &[Value]) -> Written {
         for (index, item) in items.iter().enumerate() {
             let done = self.value(number, shape, item);
             done.map_err(|error| error.within(&format!("[{index}]")))?;
@@ -177,7 +252,7 @@ impl<'s> Encoder<'s> {
         Ok(())
     }
 
-    fn entries(&mut self, number: u32, shape: &Shape, value: &Value) -> Result<(), EncodeError> {
+    fn entries(&mut self, number: u32, shape: &Shape, value: &Value) -> Written {
         let entries = value
             .as_object()
             .ok_or_else(|| EncodeError::expected("a map", value))?;
@@ -196,7 +271,7 @@ impl<'s> Encoder<'s> {
     }
 
     /// Writes one value with its tag; null is the zero value.
-    pub(super) fn value(&mut self, number: u32, shape: &Shape, value: &Value) -> Result<(), EncodeError> {
+    pub(super) fn value(&mut self, number: u32, shape: &Shape, value: &Value) -> Written {
         match shape {
             Shape::String(_) => put_bytes(&mut self.out, number, text(value)?.as_bytes()),
             Shape::Bool => self.varint(number, u64::from(boolean(value)?)),
@@ -289,8 +364,8 @@ impl<'s> Encoder<'s> {
     pub(super) fn length_delimited(
         &mut self,
         number: u32,
-        write: impl FnOnce(&mut Self) -> Result<(), EncodeError>,
-    ) -> Result<(), EncodeError> {
+        write: impl FnOnce(&mut Self) -> Written,
+    ) -> Written {
         put_tag(&mut self.out, number, WireType::Bytes);
         let length_at = self.out.len();
         self.out.push(0);
@@ -310,7 +385,7 @@ impl<'s> Encoder<'s> {
         Ok(())
     }
 
-    fn time(&mut self, number: u32, time: Option<Time>) -> Result<(), EncodeError> {
+    fn time(&mut self, number: u32, time: Option<Time>) -> Written {
         self.length_delimited(number, |encoder| {
             if let Some(time) = time {
                 time::write(&mut encoder.out, time);
@@ -319,7 +394,7 @@ impl<'s> Encoder<'s> {
         })
     }
 
-    fn int_or_string(&mut self, number: u32, value: &Value) -> Result<(), EncodeError> {
+    fn int_or_string(&mut self, number: u32, value: &Value) -> Written {
         let (which, int, text) = match value {
             Value::String(text) => (1, 0, text.as_str()),
             other => (0, int32(other)?, ""),
@@ -332,7 +407,7 @@ impl<'s> Encoder<'s> {
         })
     }
 
-    fn schema_or_bool(&mut self, number: u32, id: TypeId, value: &Value) -> Result<(), EncodeError> {
+    fn schema_or_bool(&mut self, number: u32, id: TypeId, value: &Value) -> Written {
         let schema = match value {
             Value::Object(schema) => Some(schema),
             Value::Bool(_) | Value::Null => None,
@@ -348,46 +423,13 @@ impl<'s> Encoder<'s> {
         })
     }
 
-    fn schema_or(&mut self, number: u32, id: TypeId, item: &Shape, value: &Value) -> Result<(), EncodeError> {
+    fn schema_or(&mut self, number: u32, id: TypeId, item: &Shape, value: &Value) -> Written {
         self.length_delimited(number, |encoder| match value {
             Value::Object(schema) => encoder.length_delimited(1, |encoder| encoder.message(id, Some(schema))),
             Value::Array(items) => encoder.items(2, item, items),
             Value::Null => Ok(()),
             other => Err(EncodeError::expected("a schema or a list", other)),
         })
-    }
-}
-
-/// The values of an object by the position of their fields. Most types have many more fields than an object sets, so
-/// that it is quicker to ask for the field of each value than for the value of each field.
-struct Values<'v> {
-    object: Option<&'v Map<String, Value>>,
-    found: [Option<&'v Value>; POSITIONS],
-}
-
-/// More fields than all types but a few have; a value beyond is looked for by its name.
-const POSITIONS: usize = 48;
-
-impl<'v> Values<'v> {
-    fn of(declared: &Type, object: Option<&'v Map<String, Value>>) -> Self {
-        let mut found = [None; POSITIONS];
-        for (name, value) in object.into_iter().flatten() {
-            if let Some(position) = declared.position_of(name)
-                && let Some(place) = found.get_mut(position)
-            {
-                *place = Some(value);
-            }
-        }
-        Self { object, found }
-    }
-
-    /// The value of a field; a null is none.
-    fn at(&self, position: usize, field: &Field) -> Option<&'v Value> {
-        let value = match self.found.get(position) {
-            Some(value) => *value,
-            None => self.object.and_then(|object| object.get(&*field.name)),
-        };
-        value.filter(|value| !value.is_null())
     }
 }
 
@@ -401,7 +443,7 @@ impl Shape {
     }
 }
 
-fn text(value: &Value) -> Result<&str, EncodeError> {
+fn text(value: &Value) -> Result<&str, Box<EncodeError>> {
     match value {
         Value::Null => Ok(""),
         Value::String(text) => Ok(text),
@@ -409,7 +451,7 @@ fn text(value: &Value) -> Result<&str, EncodeError> {
     }
 }
 
-fn optional_text(value: &Value) -> Result<Option<&str>, EncodeError> {
+fn optional_text(value: &Value) -> Result<Option<&str>, Box<EncodeError>> {
     if value.is_null() {
         Ok(None)
     } else {
@@ -417,7 +459,7 @@ fn optional_text(value: &Value) -> Result<Option<&str>, EncodeError> {
     }
 }
 
-fn boolean(value: &Value) -> Result<bool, EncodeError> {
+fn boolean(value: &Value) -> Result<bool, Box<EncodeError>> {
     match value {
         Value::Null => Ok(false),
         Value::Bool(value) => Ok(*value),
@@ -425,7 +467,7 @@ fn boolean(value: &Value) -> Result<bool, EncodeError> {
     }
 }
 
-fn int64(value: &Value) -> Result<i64, EncodeError> {
+fn int64(value: &Value) -> Result<i64, Box<EncodeError>> {
     match value {
         Value::Null => Ok(0),
         other => other
@@ -434,7 +476,7 @@ fn int64(value: &Value) -> Result<i64, EncodeError> {
     }
 }
 
-fn int32(value: &Value) -> Result<i32, EncodeError> {
+fn int32(value: &Value) -> Result<i32, Box<EncodeError>> {
     let wide = int64(value)?;
     i32::try_from(wide).map_err(|_| EncodeError::new(format!("{wide} does not fit into 32 bits")))
 }

@@ -1,12 +1,12 @@
 //! A message and what it is: opened from an envelope or named by the caller, and then read in any of three ways.
 
 use serde::de::DeserializeOwned;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::de::{Context, Error, MessageDeserializer};
 use super::envelope::Envelope;
 use super::primitive::{ProtobufError, ProtobufErrorKind, Reader};
-use super::{reorder, special, text};
+use super::{managed_fields, reorder, special, text, tree};
 use crate::schema::{Schema, TypeId};
 
 /// An object's message beside its type.
@@ -78,7 +78,28 @@ impl<'a> Message<'a> {
 
     /// The message as a JSON value.
     pub fn to_value(&self) -> Result<Value, ProtobufError> {
-        self.decode()
+        self.tree(tree::NOTHING).or_else(|_| self.decode())
+    }
+
+    /// The message as a JSON value without `metadata.managedFields`, which are passed over unread.
+    pub fn to_value_without_managed_fields(&self) -> Result<Value, ProtobufError> {
+        self.tree(tree::MANAGED_FIELDS).or_else(|_| {
+            let mut raw = Vec::with_capacity(self.raw.len());
+            managed_fields::copy_without(self.raw, &mut raw)?;
+            Message { raw: &raw, ..*self }.decode()
+        })
+    }
+
+    /// The message as a JSON value, if it is like all that are written; an error says no more than that it is not.
+    fn tree(&self, left_out: &tree::Path) -> Result<Value, Error> {
+        let mut members = Map::new();
+        if let Some((api_version, kind)) = self.identity() {
+            members.insert("apiVersion".to_owned(), Value::from(api_version));
+            members.insert("kind".to_owned(), Value::from(kind));
+        }
+        let (context, reader) = (Context::new(self.schema), Reader::new(self.raw));
+        tree::read_members(context, self.id, reader, left_out, &mut members)?;
+        Ok(Value::Object(members))
     }
 
     /// Appends the message as JSON text on one line, without a value in between. After an error, what was

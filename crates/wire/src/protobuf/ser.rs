@@ -9,7 +9,7 @@ use std::ops::Range;
 
 use serde::ser::{self, Impossible, Serialize, SerializeMap, SerializeSeq, SerializeStruct, Serializer};
 
-use super::encode::{EncodeError, Encoder, kind_id};
+use super::encode::{EncodeError, Encoder, Written, kind_id};
 use super::envelope::Envelope;
 use super::primitive::{Reader, put_bytes};
 use crate::schema::{Field, Schema, Shape, TypeId};
@@ -41,6 +41,12 @@ pub fn encode_as<T: Serialize + ?Sized>(
 
 /// Stands for the tag of the outermost message, which has none.
 const OUTERMOST: u32 = 0;
+
+impl From<Box<EncodeError>> for EncodeError {
+    fn from(error: Box<EncodeError>) -> Self {
+        *error
+    }
+}
 
 impl ser::Error for EncodeError {
     fn custom<T: std::fmt::Display>(message: T) -> Self {
@@ -89,7 +95,7 @@ fn write<'s, T: Serialize + ?Sized>(
     shape: &'s Shape,
     number: u32,
     value: &T,
-) -> Result<(), EncodeError> {
+) -> Written {
     match shape {
         Shape::String(_)
         | Shape::Bool
@@ -97,11 +103,11 @@ fn write<'s, T: Serialize + ?Sized>(
         | Shape::Int64
         | Shape::Struct(_)
         | Shape::List(_)
-        | Shape::Map(_) => value.serialize(Tagged {
+        | Shape::Map(_) => Ok(value.serialize(Tagged {
             encoder,
             shape,
             number,
-        }),
+        })?),
         rare => {
             let value = serde_json::to_value(value).map_err(EncodeError::from_reason)?;
             if value.is_null() {
@@ -396,12 +402,7 @@ impl<'e, 's> Members<'e, 's> {
 }
 
 /// Copies the fields of a message by ascending number, with zeros for what is missing.
-fn in_order(
-    encoder: &mut Encoder<'_>,
-    id: TypeId,
-    found: &[Member<'_>],
-    written: &[u8],
-) -> Result<(), EncodeError> {
+fn in_order(encoder: &mut Encoder<'_>, id: TypeId, found: &[Member<'_>], written: &[u8]) -> Written {
     for field in encoder.schema[id].wire_fields() {
         match field.shape {
             Shape::Struct(inner) if field.embedded => {

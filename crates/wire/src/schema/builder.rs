@@ -22,7 +22,7 @@
 
 use std::collections::HashMap;
 
-use super::{Enum, EnumId, Kind, Schema, SchemaError, Shape, Text, Type, TypeId};
+use super::{Enum, EnumId, Kind, Schema, SchemaError, Shape, Slots, Text, Type, TypeId};
 
 /// A schema in the making.
 #[derive(Debug, Default)]
@@ -85,6 +85,7 @@ impl Builder {
         for field in &mut copy.fields {
             field.shape = self.import_shape(from, &field.shape);
         }
+        copy.slots = Slots::new(&copy.fields);
         self.define(own, copy);
         own
     }

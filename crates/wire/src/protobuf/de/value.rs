@@ -19,16 +19,18 @@ use crate::protobuf::utf8;
 use crate::schema::{Shape, TypeId};
 
 /// A value of a message, and the reader that stands at it.
-pub(super) struct Cursor<'s, 'de> {
+pub(in crate::protobuf) struct Cursor<'s, 'de> {
     pub(super) context: Context<'s>,
     pub(super) shape: &'s Shape,
     pub(super) number: u32,
     pub(super) place: Place,
-    pub(super) reader: Reader<'de>,
+    pub(in crate::protobuf) reader: Reader<'de>,
 }
 
 /// Reads the value at which a cursor stands. It is one word, because visitors hand it on many times for each value.
-pub(super) struct ValueDeserializer<'s, 'r, 'de>(pub(super) &'r mut Cursor<'s, 'de>);
+pub(in crate::protobuf) struct ValueDeserializer<'s, 'r, 'de>(
+    pub(in crate::protobuf) &'r mut Cursor<'s, 'de>,
+);
 
 /// Where a value is.
 #[derive(Clone, Copy, PartialEq)]
@@ -44,6 +46,23 @@ pub(super) enum Place {
 }
 
 impl<'s, 'de> Cursor<'s, 'de> {
+    /// A cursor where a reader stands.
+    pub(in crate::protobuf) fn at(
+        context: Context<'s>,
+        shape: &'s Shape,
+        number: u32,
+        wire_type: WireType,
+        reader: &Reader<'de>,
+    ) -> Self {
+        Self {
+            context,
+            shape,
+            number,
+            place: Place::At(wire_type),
+            reader: reader.clone(),
+        }
+    }
+
     #[inline(always)]
     fn message(&mut self, id: TypeId) -> Result<MessageDeserializer<'s, 'de>, Error> {
         Ok(MessageDeserializer {
@@ -88,7 +107,7 @@ impl<'s, 'de> Cursor<'s, 'de> {
 
     /// Passes over the value, a list to its end.
     #[inline(never)]
-    pub(super) fn skip(&mut self) -> Result<(), Error> {
+    pub(in crate::protobuf) fn skip(&mut self) -> Result<(), Error> {
         let Place::At(wire_type) = self.place else {
             return Ok(());
         };

@@ -1,0 +1,198 @@
+//! A message as a tree of JSON values: what [`super::de`] gives to a visitor that takes anything, read straight into
+//! the tree.
+//!
+//! The server makes a tree of the stored object for every write. `serde` asks a visitor about each value and the
+//! visitor asks for each part again, which is half of the work; here a value is made where its shape is looked at. Only
+//! the shapes that every object has are read here, the others by [`super::de`]. So are messages that cannot be read,
+//! or are not in order: an error here says no more than that.
+
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use super::de::{self, Context, Error};
+use super::fields::{Fields, Step, next_item};
+use super::header::{METADATA, object_meta};
+use super::primitive::{Reader, WireType};
+use super::special::{self, Absent, IntOrString, ZEROS};
+use super::time::{self, TimeText};
+use crate::schema::{Field, Shape, Slots, TypeId};
+
+/// The numbers that lead to a field.
+pub(super) type Path = [u32];
+
+/// No field at all.
+pub(super) const NOTHING: &Path = &[];
+
+/// `metadata.managedFields`.
+pub(super) const MANAGED_FIELDS: &Path = &[METADATA, object_meta::MANAGED_FIELDS];
+
+/// The members of a message, without those of one field.
+pub(super) fn read_members(
+    context: Context<'_>,
+    id: TypeId,
+    reader: Reader<'_>,
+    left_out: &Path,
+    members: &mut Map<String, Value>,
+) -> Result<(), Error> {
+    let context = context.deeper(&reader)?;
+    add_members(context, id, reader, left_out, members)
+}
+
+fn add_members(
+    context: Context<'_>,
+    id: TypeId,
+    mut reader: Reader<'_>,
+    left_out: &Path,
+    members: &mut Map<String, Value>,
+) -> Result<(), Error> {
+    let mut fields = Fields::new(&context.schema[id]);
+    let slots: &Slots = fields.slots();
+    loop {
+        let (slot, wire_type) = match fields.usual_step(&mut reader) {
+            Some(slot) => (slot, slot.wire_type),
+            None => match fields.step(&mut reader)? {
+                Some(Step::Present(slot, wire_type)) => (slot, wire_type),
+                Some(Step::Absent(field)) => {
+                    members.insert(field.name.clone().into_owned(), absent(context, field)?);
+                    continue;
+                }
+                Some(Step::Embedded(slot, inner)) => {
+                    if let Shape::Struct(embedded) = slot.shape {
+                        add_members(context, embedded, inner, NOTHING, members)?;
+                    }
+                    continue;
+                }
+                None => return Ok(()),
+            },
+        };
+        let at = At {
+            context,
+            shape: &slot.shape,
+            number: slot.number(),
+            left_out: match left_out {
+                [first, rest @ ..] if *first == slot.number() => rest,
+                _ => NOTHING,
+            },
+        };
+        if left_out == [slot.number()] {
+            at.skip(wire_type, &mut reader)?;
+            continue;
+        }
+        let value = at.read(wire_type, &mut reader)?;
+        members.insert(slots.name(slot).to_owned(), value);
+    }
+}
+
+/// What JSON shows for a field that the message does not have.
+#[inline(never)]
+fn absent(context: Context<'_>, field: &Field) -> Result<Value, Error> {
+    match Absent::of(field) {
+        Absent::Null => Ok(Value::Null),
+        Absent::EmptyList => Ok(Value::Array(Vec::new())),
+        Absent::Zero => {
+            let at = At::new(context, &field.shape, field.number);
+            at.read(field.shape.wire_type(), &mut Reader::new(&ZEROS))
+        }
+    }
+}
+
+/// A value that is to be read.
+#[derive(Clone, Copy)]
+struct At<'s, 'p> {
+    context: Context<'s>,
+    shape: &'s Shape,
+    number: u32,
+    /// What is left out within it.
+    left_out: &'p Path,
+}
+
+impl<'s> At<'s, '_> {
+    fn new(context: Context<'s>, shape: &'s Shape, number: u32) -> Self {
+        Self {
+            context,
+            shape,
+            number,
+            left_out: NOTHING,
+        }
+    }
+
+    /// Reads the value at which the reader stands, a list to its end.
+    fn read(&self, wire_type: WireType, reader: &mut Reader<'_>) -> Result<Value, Error> {
+        Ok(match self.shape {
+            Shape::String(_) => Value::String(reader.text(self.number)?.to_owned()),
+            Shape::Bool => Value::Bool(reader.varint()? != 0),
+            Shape::Int32 => Value::from(reader.varint()? as i32),
+            Shape::Int64 => Value::from(reader.varint()? as i64),
+            Shape::Struct(id) => {
+                let mut members = Map::new();
+                read_members(self.context, *id, reader.message()?, self.left_out, &mut members)?;
+                Value::Object(members)
+            }
+            Shape::List(item) if item.wire_type() == wire_type => self.items(item, wire_type, reader)?,
+            Shape::Map(value) => self.entries(value, reader)?,
+            Shape::Quantity => Value::from(special::quantity(reader.message()?)?),
+            Shape::Time => match time::read(reader.message()?)? {
+                Some(time) => Value::from(TimeText::seconds(time).as_str()),
+                None => Value::Null,
+            },
+            Shape::IntOrString => match special::int_or_string(reader.message()?)? {
+                IntOrString::Int(number) => Value::from(number),
+                IntOrString::String(text) => Value::from(text),
+            },
+            _ => {
+                let mut cursor = de::Cursor::at(self.context, self.shape, self.number, wire_type, reader);
+                let value = Value::deserialize(de::ValueDeserializer(&mut cursor))?;
+                reader.go_to(&cursor.reader);
+                value
+            }
+        })
+    }
+
+    fn items(&self, item: &'s Shape, wire_type: WireType, reader: &mut Reader<'_>) -> Result<Value, Error> {
+        let at = At::new(self.context, item, self.number);
+        let mut items = Vec::with_capacity(self.count(wire_type, reader.clone()));
+        loop {
+            items.push(at.read(wire_type, reader)?);
+            match next_item(reader, self.number, wire_type)? {
+                Some(found) if found == wire_type => {}
+                Some(_) => return Err(de::unexpected_wire_type(reader, self.number)),
+                None => return Ok(Value::Array(items)),
+            }
+        }
+    }
+
+    /// How many items follow each other: passing over one costs much less than a list that grows.
+    fn count(&self, wire_type: WireType, mut reader: Reader<'_>) -> usize {
+        let mut count = 1;
+        while reader.skip(wire_type).is_ok()
+            && let Ok(Some(_)) = next_item(&mut reader, self.number, wire_type)
+        {
+            count += 1;
+        }
+        count
+    }
+
+    fn entries(&self, value: &'s Shape, reader: &mut Reader<'_>) -> Result<Value, Error> {
+        let (at, wire_type) = (At::new(self.context, value, 2), value.wire_type());
+        let mut entries = Map::new();
+        loop {
+            let (key, value) = special::map_entry(reader.message()?, value)?;
+            // A value that is missing is not nil in Go, only zero.
+            let mut value = value.unwrap_or(Reader::new(&ZEROS));
+            entries.insert(key.to_owned(), at.read(wire_type, &mut value)?);
+            match next_item(reader, self.number, WireType::Bytes)? {
+                Some(WireType::Bytes) => {}
+                Some(_) => return Err(de::unexpected_wire_type(reader, self.number)),
+                None => return Ok(Value::Object(entries)),
+            }
+        }
+    }
+
+    /// Passes over the value, a list to its end.
+    fn skip(&self, wire_type: WireType, reader: &mut Reader<'_>) -> Result<(), Error> {
+        let mut cursor = de::Cursor::at(self.context, self.shape, self.number, wire_type, reader);
+        cursor.skip()?;
+        reader.go_to(&cursor.reader);
+        Ok(())
+    }
+}
