@@ -313,3 +313,21 @@ impl fmt::Debug for Client {
             .finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn programs_say_who_they_are_as_client_go_does() {
+        let agent = default_user_agent();
+        let version = env!("CARGO_PKG_VERSION");
+        let (program, rest) = agent.split_once('/').unwrap();
+        assert!(program.starts_with("watchkeeper_client"), "{agent}");
+        assert!(
+            rest.starts_with(&format!("v{version} (linux/")) || !cfg!(target_os = "linux"),
+            "{agent}"
+        );
+        assert!(rest.ends_with(&format!(" watchkeeper/v{version}")), "{agent}");
+    }
+}

@@ -11,8 +11,9 @@ use std::task::{Context, Poll, ready};
 use bytes::{Buf, Bytes};
 use futures_core::Stream;
 use futures_util::StreamExt;
+use serde::de::DeserializeOwned;
 use watchkeeper_meta::{GroupVersion, GroupVersionKind, Status};
-use watchkeeper_wire::{Encoding, ListHead, ListSplitter, Object, ObjectOptions, WireError};
+use watchkeeper_wire::{Encoding, ListHead, ListSplitter, Object, ObjectOptions, RawObject, WireError};
 
 use crate::dynamic::{Answer, Asked};
 use crate::error::{Error, ErrorKind};
@@ -74,6 +75,15 @@ pub struct ListStream {
     state: State,
 }
 
+/// An item of a list where it lies.
+pub(crate) struct Item<'a> {
+    raw: RawObject<'a>,
+    kind: &'a Arc<GroupVersionKind>,
+    kept: &'a ObjectOptions,
+    /// How many items came before it.
+    position: usize,
+}
+
 #[derive(PartialEq)]
 enum State {
     /// The list's own kind is not known yet.
@@ -124,21 +134,50 @@ impl ListStream {
         Ok(list)
     }
 
+    /// The next item, and what `make` makes of it where it lies.
+    pub(crate) fn poll_made<T>(
+        &mut self,
+        cx: &mut Context<'_>,
+        make: impl Fn(Item<'_>) -> T,
+    ) -> Poll<Option<Result<T, Error>>> {
+        loop {
+            if !self.chunk.is_empty() {
+                match self.split(&make) {
+                    Ok(Some(item)) => return Poll::Ready(Some(Ok(item))),
+                    Ok(None) => {}
+                    Err(error) => return self.fail(ErrorKind::Decode(error.to_string())),
+                }
+            }
+            if self.state == State::Ended {
+                return Poll::Ready(None);
+            }
+            match ready!(self.body.poll_chunk(cx)) {
+                Some(Ok(chunk)) => self.chunk = chunk,
+                Some(Err(error)) => return self.fail(error),
+                None => return self.end(),
+            }
+            if self.state == State::Beginning {
+                self.state = State::Arriving;
+                if let Err(error) = self.learn_kind() {
+                    return self.fail(ErrorKind::Decode(error.to_string()));
+                }
+            }
+        }
+    }
+
     /// The next item in the chunk at hand; `None` when the chunk is used up.
-    fn split(&mut self) -> Result<Option<ListItem>, WireError> {
+    fn split<T>(&mut self, make: impl Fn(Item<'_>) -> T) -> Result<Option<T>, WireError> {
         let mut rest = &self.chunk[..];
         let Some(bytes) = self.splitter.next(&mut rest)? else {
             self.chunk.clear();
             return Ok(None);
         };
-        let item = match Object::from_item(self.encoding, bytes, &self.kind, &self.kept) {
-            Ok(object) => ListItem::Object(object),
-            Err(error) => ListItem::Undecodable(Undecodable {
-                position: self.position,
-                bytes: Bytes::copy_from_slice(bytes),
-                error,
-            }),
-        };
+        let item = make(Item {
+            raw: RawObject::item(self.encoding, bytes),
+            kind: &self.kind,
+            kept: &self.kept,
+            position: self.position,
+        });
         self.position += 1;
         let used = self.chunk.len() - rest.len();
         self.chunk.advance(used);
@@ -162,13 +201,13 @@ impl ListStream {
         Ok(())
     }
 
-    fn fail(&mut self, kind: impl Into<ErrorKind>) -> Poll<Option<Result<ListItem, Error>>> {
+    fn fail<T>(&mut self, kind: impl Into<ErrorKind>) -> Poll<Option<Result<T, Error>>> {
         self.state = State::Ended;
         Poll::Ready(Some(Err(self.asked.error(kind))))
     }
 
     /// The body has ended: the list must have, too.
-    fn end(&mut self) -> Poll<Option<Result<ListItem, Error>>> {
+    fn end<T>(&mut self) -> Poll<Option<Result<T, Error>>> {
         if let Err(error) = self.splitter.finish() {
             return self.fail(ErrorKind::Decode(error.to_string()));
         }
@@ -190,30 +229,26 @@ impl Stream for ListStream {
     type Item = Result<ListItem, Error>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        let this = &mut *self;
-        loop {
-            if !this.chunk.is_empty() {
-                match this.split() {
-                    Ok(Some(item)) => return Poll::Ready(Some(Ok(item))),
-                    Ok(None) => {}
-                    Err(error) => return this.fail(ErrorKind::Decode(error.to_string())),
-                }
-            }
-            if this.state == State::Ended {
-                return Poll::Ready(None);
-            }
-            match ready!(this.body.poll_chunk(cx)) {
-                Some(Ok(chunk)) => this.chunk = chunk,
-                Some(Err(error)) => return this.fail(error),
-                None => return this.end(),
-            }
-            if this.state == State::Beginning {
-                this.state = State::Arriving;
-                if let Err(error) = this.learn_kind() {
-                    return this.fail(ErrorKind::Decode(error.to_string()));
-                }
-            }
+        self.poll_made(cx, |item| item.copy())
+    }
+}
+
+impl Item<'_> {
+    fn copy(self) -> ListItem {
+        match Object::from_raw(self.raw, self.kind, self.kept) {
+            Ok(object) => ListItem::Object(object),
+            Err(error) => ListItem::Undecodable(Undecodable {
+                position: self.position,
+                bytes: Bytes::copy_from_slice(self.raw.bytes),
+                error,
+            }),
         }
+    }
+
+    /// The struct it is, and nothing in between.
+    pub(crate) fn decode<K: DeserializeOwned>(self) -> Result<K, (usize, WireError)> {
+        let decoded = self.raw.decode_kept(self.kind, self.kept);
+        decoded.map_err(|error| (self.position, error))
     }
 }
 

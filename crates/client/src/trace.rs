@@ -62,7 +62,8 @@ impl Trace {
             }
         }
         if verbosity >= 8 && !body.is_empty() {
-            log!(8, "Request Body: {}", excerpt(body, body_limit(verbosity)));
+            let start = &body[..body.len().min(body_limit(verbosity))];
+            log!(8, "Request Body: {}", excerpt(start, body.len()));
         }
         trace
     }
@@ -112,8 +113,8 @@ impl Trace {
         if self.verbosity >= 8 {
             show_headers(response.headers());
             let limit = body_limit(self.verbosity);
-            response.body_mut().tap(limit, |seen| {
-                log!(8, "Response Body: {}", excerpt(seen, usize::MAX))
+            response.body_mut().tap(limit, |seen, length| {
+                log!(8, "Response Body: {}", excerpt(seen, length))
             });
         }
     }
@@ -184,9 +185,8 @@ fn body_limit(verbosity: u8) -> usize {
     }
 }
 
-/// Text as it is, anything else in hexadecimal.
-fn excerpt(bytes: &[u8], limit: usize) -> String {
-    let start = &bytes[..bytes.len().min(limit)];
+/// The start of a body of so many bytes: text as it is, anything else in hexadecimal.
+fn excerpt(start: &[u8], length: usize) -> String {
     let mut text = match std::str::from_utf8(start) {
         Ok(text) => text.to_owned(),
         // A cut through a character is no reason to call text binary.
@@ -195,8 +195,8 @@ fn excerpt(bytes: &[u8], limit: usize) -> String {
         }
         Err(_) => start.iter().map(|byte| format!("{byte:02x}")).collect(),
     };
-    if start.len() < bytes.len() {
-        text.push_str(&format!(" [truncated {} bytes]", bytes.len() - start.len()));
+    if start.len() < length {
+        text.push_str(&format!(" [truncated {} bytes]", length - start.len()));
     }
     text
 }
@@ -221,8 +221,8 @@ mod tests {
 
     #[test]
     fn bodies_are_shown_in_part() {
-        assert_eq!(excerpt(b"hello world", 5), "hello [truncated 6 bytes]");
-        assert_eq!(excerpt("ä".as_bytes(), 1), " [truncated 1 bytes]");
-        assert_eq!(excerpt(b"k8s\0\xff", 100), "6b387300ff");
+        assert_eq!(excerpt(b"hello", 11), "hello [truncated 6 bytes]");
+        assert_eq!(excerpt(&"ä".as_bytes()[..1], 2), " [truncated 1 bytes]");
+        assert_eq!(excerpt(b"k8s\0\xff", 5), "6b387300ff");
     }
 }

@@ -293,7 +293,7 @@ async fn one_bad_item_does_not_spoil_a_list() {
 #[tokio::test]
 async fn a_typed_list_decodes_item_by_item() {
     let no_struct = json!({"metadata": {"name": "b", "namespace": "ns"}, "data": {"a": 1}, "spec": 7});
-    let no_object = json!({"metadata": {"name": 7}});
+    let no_object = json!({"metadata": {"name": 7}, "data": 7});
     let items = vec![config_map("a", 1), no_object, no_struct, config_map("c", 3)];
     let body = list(items, "more");
     let server = Server::new((0..3).map(|_| support::json(200, body.clone())));
@@ -302,7 +302,7 @@ async fn a_typed_list_decodes_item_by_item() {
     assert_eq!((list.len(), list.is_empty()), (4, false));
     assert_eq!(list.head.continue_token, "more");
     assert_eq!(list.objects().len(), 3, "what is no object at all has no header");
-    let check = |items: Vec<Result<Strict, Error>>| {
+    let check = |items: Vec<Result<Strict, Error>>, first_error: &str| {
         let text = |item: Result<Strict, Error>| match item {
             Ok(map) => map.metadata["name"].to_string(),
             Err(error) => error.to_string(),
@@ -312,18 +312,19 @@ async fn a_typed_list_decodes_item_by_item() {
             items.into_iter().map(text).collect::<Vec<_>>(),
             [
                 r#""a""#,
-                &format!("{asked}: item 1: invalid JSON at byte 20: expected a string"),
+                &format!("{asked}: item 1: {first_error}"),
                 &format!(
-                    "{asked}: cannot decode v1 ConfigMap ns/b: invalid type: integer `1`, expected a string at \
-                     line 1 column 14"
+                    "{asked}: item 2: cannot decode v1 ConfigMap ns/b: invalid type: integer `1`, expected a \
+                     string at line 1 column 14"
                 ),
                 r#""c""#,
             ]
         );
     };
-    check(list.iter().collect());
+    let no_header = "invalid JSON at byte 29: expected a string";
+    check(list.iter().collect(), no_header);
     assert_eq!(list.iter().size_hint(), (4, Some(4)));
-    check(list.into_iter().collect());
+    check(list.into_iter().collect(), no_header);
     let list = api.list(&ListOptions::default()).await.unwrap();
     assert!(list.into_vec().unwrap_err().to_string().contains("item 1"));
 
@@ -332,7 +333,11 @@ async fn a_typed_list_decodes_item_by_item() {
     while let Some(item) = stream.next().await {
         items.push(item);
     }
-    check(items);
+    // Here nobody asks for a header.
+    check(
+        items,
+        "cannot decode v1 ConfigMap : invalid type: integer `7`, expected a map at line 1 column 9",
+    );
     assert_eq!(stream.head().continue_token, "more");
 }
 

@@ -64,6 +64,11 @@ impl Visit for Line {
 }
 
 fn check(verbosity: u8, expected: Expect) {
+    expected.assert_eq(&logged(verbosity, "{\"a\":1}"));
+}
+
+/// What is logged of a request with that answer.
+fn logged(verbosity: u8, body: &str) -> String {
     let lines = Lines::default();
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -75,7 +80,7 @@ fn check(verbosity: u8, expected: Expect) {
             let server = Server::new([answer(
                 200,
                 &[("content-type", "application/json"), ("date", "now")],
-                "{\"a\":1}",
+                body.to_owned(),
             )]);
             let mut config = Config::new("https://kube:6443".parse().unwrap());
             config.credentials = Credentials::Token(Secret::new("hunter2"));
@@ -89,7 +94,7 @@ fn check(verbosity: u8, expected: Expect) {
     });
     let text = lines.0.lock().unwrap().clone();
     assert!(!text.contains("hunter2"), "{text}");
-    expected.assert_eq(&text);
+    text
 }
 
 #[test]
@@ -139,4 +144,17 @@ fn each_level_shows_more() {
             v=8 Response Body: {"a":1}
         "#]],
     );
+}
+
+#[test]
+fn more_of_a_body_is_shown_the_higher_the_level() {
+    let body = "x".repeat(20_000);
+    let check = |verbosity, shown: usize, ending: &str| {
+        let text = logged(verbosity, &body);
+        let (_, text) = text.split_once("Response Body: ").unwrap();
+        assert_eq!(text, format!("{}{ending}\n", "x".repeat(shown)), "{verbosity}");
+    };
+    check(8, 1 << 10, " [truncated 18976 bytes]");
+    check(9, 10 << 10, " [truncated 9760 bytes]");
+    check(10, 20_000, "");
 }

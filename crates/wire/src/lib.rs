@@ -7,6 +7,7 @@ mod carry;
 mod encoding;
 mod error;
 pub mod json;
+mod kept;
 pub mod limits;
 pub mod list;
 mod object;

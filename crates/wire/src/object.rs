@@ -26,6 +26,7 @@ use triomphe::ThinArc;
 use watchkeeper_meta::{GroupVersionKind, Header, ObjectKey, OwnerReference, ResourceVersion, Time};
 
 use self::head::{Head, Span};
+use crate::kept::with_kept;
 use crate::protobuf::Envelope;
 use crate::raw_object::api_version;
 use crate::{Encoding, RawObject, TextPairs, WireError, json, protobuf};
@@ -71,18 +72,20 @@ impl Object {
         expected: &Arc<GroupVersionKind>,
         options: &ObjectOptions,
     ) -> Result<Self, WireError> {
-        let body = copy_out(raw.encoding, raw.bytes, options)?;
-        let header = match raw.encoding {
-            Encoding::Json => json::item_header(&body)?,
-            Encoding::Protobuf => protobuf_header(&body, raw.api_version, raw.kind)?,
-        };
-        Self::assemble(raw.encoding, &body, &header, Some(expected))
+        with_kept(raw.encoding, raw.bytes, options, |body| {
+            let header = match raw.encoding {
+                Encoding::Json => json::item_header(body)?,
+                Encoding::Protobuf => protobuf_header(body, raw.api_version, raw.kind)?,
+            };
+            Self::assemble(raw.encoding, body, &header, Some(expected))
+        })
     }
 
     /// Copies a JSON object that states its type.
     pub fn from_json(bytes: &[u8], options: &ObjectOptions) -> Result<Self, WireError> {
-        let body = copy_out(Encoding::Json, bytes, options)?;
-        Self::assemble(Encoding::Json, &body, &json::header(&body)?, None)
+        with_kept(Encoding::Json, bytes, options, |body| {
+            Self::assemble(Encoding::Json, body, &json::header(body)?, None)
+        })
     }
 
     /// Copies a protobuf object out of its envelope.
@@ -92,9 +95,10 @@ impl Object {
             kind,
             raw,
         } = Envelope::read(envelope)?;
-        let body = copy_out(Encoding::Protobuf, raw, options)?;
-        let header = protobuf_header(&body, api_version, kind)?;
-        Self::assemble(Encoding::Protobuf, &body, &header, None)
+        with_kept(Encoding::Protobuf, raw, options, |body| {
+            let header = protobuf_header(body, api_version, kind)?;
+            Self::assemble(Encoding::Protobuf, body, &header, None)
+        })
     }
 
     fn assemble(
@@ -303,23 +307,11 @@ impl PartialEq for Object {
 
 impl Eq for Object {}
 
-fn copy_out(encoding: Encoding, bytes: &[u8], options: &ObjectOptions) -> Result<Vec<u8>, WireError> {
-    if options.keep_managed_fields {
-        return Ok(bytes.to_vec());
-    }
-    let mut body = Vec::with_capacity(bytes.len());
-    match encoding {
-        Encoding::Json => json::managed_fields::copy_without(bytes, &mut body)?,
-        Encoding::Protobuf => protobuf::managed_fields::copy_without(bytes, &mut body)?,
-    }
-    Ok(body)
-}
-
 fn protobuf_header<'a>(body: &'a [u8], api_version: &'a str, kind: &'a str) -> Result<Header<'a>, WireError> {
     Ok(Header {
         api_version: Cow::Borrowed(api_version),
         kind: Cow::Borrowed(kind),
-        ..protobuf::header::header(body)?
+        ..protobuf::header::identity(body)?
     })
 }
 

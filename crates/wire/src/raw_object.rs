@@ -5,10 +5,11 @@ use std::borrow::Cow;
 use serde::de::DeserializeOwned;
 use watchkeeper_meta::GroupVersionKind;
 
+use crate::kept::with_kept;
 use crate::protobuf::Message;
 use crate::protobuf::primitive::ProtobufError;
 use crate::schema::Schema;
-use crate::{Encoding, WireError, json};
+use crate::{Encoding, ObjectOptions, WireError, json};
 
 /// An object as it was cut out of a list or a watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,6 +49,17 @@ impl<'a> RawObject<'a> {
                     .decode_or(failed)
             }
         }
+    }
+
+    /// As [`decode`](Self::decode), without what `options` do not want to keep.
+    pub fn decode_kept<K: DeserializeOwned>(
+        &self,
+        expected: &GroupVersionKind,
+        options: &ObjectOptions,
+    ) -> Result<K, WireError> {
+        with_kept(self.encoding, self.bytes, options, |bytes| {
+            RawObject { bytes, ..*self }.decode(expected)
+        })
     }
 
     /// A protobuf object as JSON text, its type in front.

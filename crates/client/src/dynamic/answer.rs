@@ -12,7 +12,6 @@ use watchkeeper_wire::{Encoding, Object, ObjectOptions, WireError};
 use super::ObjectOrStatus;
 use crate::client::{Client, SendOptions};
 use crate::error::{Error, ErrorKind};
-use crate::list::Undecodable;
 use crate::transport::Body;
 
 /// The most a single object may have; servers refuse larger ones far below this.
@@ -53,9 +52,9 @@ impl Asked {
         Error::new(&self.method, self.url(), kind)
     }
 
-    /// An item of a list is no object.
-    pub(crate) fn unreadable_item(&self, item: &Undecodable) -> Error {
-        self.unreadable(&format_args!("item {}: {}", item.position, item.error))
+    /// An item of a list is no object, or not the struct it should be.
+    pub(crate) fn unreadable_item(&self, position: usize, error: &WireError) -> Error {
+        self.unreadable(&format_args!("item {position}: {error}"))
     }
 
     pub(crate) fn unreadable(&self, error: &dyn std::fmt::Display) -> Error {

@@ -38,11 +38,12 @@ struct Counter {
     bytes: u64,
 }
 
-/// Keeps the first bytes that pass and shows them when the body ends or is dropped.
+/// Keeps the first bytes that pass and shows them, and how many passed, when the body ends or is dropped.
 struct Tap {
     limit: usize,
     seen: Vec<u8>,
-    show: fn(&[u8]),
+    passed: usize,
+    show: fn(&[u8], usize),
 }
 
 /// Where the bytes come from, and what is held on to until the last one is here.
@@ -118,11 +119,12 @@ impl Body {
         self.deadline = Some(Box::pin(tokio::time::sleep_until(deadline)));
     }
 
-    /// Shows the first `limit` bytes once the body has passed.
-    pub(crate) fn tap(&mut self, limit: usize, show: fn(&[u8])) {
+    /// Shows the first `limit` bytes, and how many there were, once the body has passed.
+    pub(crate) fn tap(&mut self, limit: usize, show: fn(&[u8], usize)) {
         self.tap = Some(Tap {
             limit,
             seen: Vec::new(),
+            passed: 0,
             show,
         });
     }
@@ -170,6 +172,7 @@ impl Body {
         if let (Some(tap), Some(Ok(bytes))) = (&mut self.tap, &chunk) {
             let room = tap.limit - tap.seen.len();
             tap.seen.extend_from_slice(&bytes[..bytes.len().min(room)]);
+            tap.passed += bytes.len();
         }
         match (&mut self.counter, &chunk) {
             (None, _) => {}
@@ -282,7 +285,7 @@ impl Source {
 
 impl Drop for Tap {
     fn drop(&mut self) {
-        (self.show)(&self.seen);
+        (self.show)(&self.seen, self.passed);
     }
 }
 

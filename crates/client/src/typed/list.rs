@@ -148,12 +148,10 @@ where
         let position = self.position;
         self.position += 1;
         if let Some(item) = self.undecodable.next_if(|item| item.position == position) {
-            return Some(Err(self
-                .asked
-                .unreadable(&format_args!("item {position}: {}", item.error))));
+            return Some(Err(self.asked.unreadable_item(position, &item.error)));
         }
         let decoded = self.objects.next()?.decode();
-        Some(decoded.map_err(|error| self.asked.unreadable(&error)))
+        Some(decoded.map_err(|error| self.asked.unreadable_item(position, &error)))
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {

@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 use watchkeeper_wire::ListHead;
 
 use crate::error::Error;
-use crate::list::{ListItem, ListStream};
+use crate::list::ListStream;
 
 /// The structs of a list as they arrive. After the last one, [`TypedStream::head`] is complete.
 ///
@@ -38,22 +38,16 @@ impl<K: DeserializeOwned> TypedStream<K> {
     pub async fn next(&mut self) -> Option<Result<K, Error>> {
         std::future::poll_fn(|cx| Pin::new(&mut *self).poll_next(cx)).await
     }
-
-    fn decode(&self, item: ListItem) -> Result<K, Error> {
-        let asked = self.items.asked();
-        match item {
-            ListItem::Object(object) => object.decode().map_err(|error| asked.unreadable(&error)),
-            ListItem::Undecodable(item) => Err(asked.unreadable_item(&item)),
-        }
-    }
 }
 
 impl<K: DeserializeOwned> Stream for TypedStream<K> {
     type Item = Result<K, Error>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        let item = ready!(Pin::new(&mut self.items).poll_next(cx));
-        Poll::Ready(item.map(|item| item.and_then(|item| self.decode(item))))
+        let item = ready!(self.items.poll_made(cx, |item| item.decode()));
+        Poll::Ready(item.map(|item| {
+            item?.map_err(|(position, error)| self.items.asked().unreadable_item(position, &error))
+        }))
     }
 }
 

@@ -33,7 +33,14 @@ pub(crate) mod object_meta {
 /// travel in the envelope.
 pub fn header(bytes: &[u8]) -> Result<Header<'_>, ProtobufError> {
     let mut header = Header::default();
-    each_metadata(bytes, |reader| read_metadata(reader, &mut header))?;
+    each_metadata(bytes, |reader| read_metadata::<true>(reader, &mut header))?;
+    Ok(header)
+}
+
+/// As [`header`], but labels, owners and finalizers are only checked: an object notes none of them.
+pub(crate) fn identity(bytes: &[u8]) -> Result<Header<'_>, ProtobufError> {
+    let mut header = Header::default();
+    each_metadata(bytes, |reader| read_metadata::<false>(reader, &mut header))?;
     Ok(header)
 }
 
@@ -76,7 +83,16 @@ fn each_metadata<'a>(
     Ok(())
 }
 
-fn read_metadata<'a>(reader: &mut Reader<'a>, header: &mut Header<'a>) -> Result<(), ProtobufError> {
+/// `LISTS`: labels, owners and finalizers are kept.
+fn read_metadata<'a, const LISTS: bool>(
+    reader: &mut Reader<'a>,
+    header: &mut Header<'a>,
+) -> Result<(), ProtobufError> {
+    fn keep<T, const LISTS: bool>(list: &mut Vec<T>, entry: T) {
+        if LISTS {
+            list.push(entry);
+        }
+    }
     use object_meta::*;
     while let Some((number, wire_type)) = reader.tag()? {
         match number {
@@ -87,14 +103,18 @@ fn read_metadata<'a>(reader: &mut Reader<'a>, header: &mut Header<'a>) -> Result
             GENERATION => header.generation = varint(reader, number, wire_type)? as i64,
             CREATION_TIMESTAMP => header.creation_timestamp = time(message(reader, number, wire_type)?)?,
             DELETION_TIMESTAMP => header.deletion_timestamp = time(message(reader, number, wire_type)?)?,
-            LABELS => header
-                .labels
-                .push(map_entry(message(reader, number, wire_type)?)?),
+            LABELS => {
+                let label = map_entry(message(reader, number, wire_type)?)?;
+                keep::<_, LISTS>(&mut header.labels, label);
+            }
             OWNER_REFERENCES => {
                 let owner = owner_reference(message(reader, number, wire_type)?)?;
-                header.owner_references.push(owner);
+                keep::<_, LISTS>(&mut header.owner_references, owner);
             }
-            FINALIZERS => header.finalizers.push(text(reader, number, wire_type)?),
+            FINALIZERS => {
+                let finalizer = text(reader, number, wire_type)?;
+                keep::<_, LISTS>(&mut header.finalizers, finalizer);
+            }
             _ => reader.skip(wire_type)?,
         }
     }
