@@ -68,11 +68,12 @@ impl Shared {
         catalog.clone()
     }
 
-    /// How the server is. Storage is well if it answers a read; what it answers does not matter.
+    /// How the server is. Storage is well if it answers a read, whatever the answer, and would take a write.
     pub(crate) async fn health(&self) -> Health {
-        let read = self.registry.store().get(HEALTH_KEY, None).await;
+        let store = self.registry.store();
+        let read = store.get(HEALTH_KEY, None).await;
         Health {
-            storage: read.is_ok(),
+            storage: read.is_ok() && store.is_writable(),
             draining: self.draining.is_cancelled(),
         }
     }

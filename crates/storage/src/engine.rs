@@ -30,6 +30,9 @@ pub(crate) trait Engine: Send {
 
     /// Whether `commit` waits for a disk, and so must not run on a thread that serves others.
     fn waits_for_disk(&self) -> bool;
+
+    /// Whether it will make nothing durable any longer.
+    fn has_failed(&self) -> bool;
 }
 
 /// Keeps nothing: the store's own memory is all there is.
@@ -42,6 +45,10 @@ impl Engine for Memory {
     }
 
     fn waits_for_disk(&self) -> bool {
+        false
+    }
+
+    fn has_failed(&self) -> bool {
         false
     }
 }

@@ -179,6 +179,9 @@ impl GroupCommit {
         } else {
             writer.engine.commit(&commit)
         };
+        if writer.engine.has_failed() {
+            self.state.note_failure();
+        }
         if committed.is_ok() {
             writer.garbage.drain(..garbage.len());
             self.state.publish(transaction.records);

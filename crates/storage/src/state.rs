@@ -30,6 +30,8 @@ pub(crate) struct State {
     /// When maintenance is next needed.
     pub(crate) due: watch::Sender<Option<UnixMillis>>,
     closed: AtomicBool,
+    /// Set when the engine has failed for good.
+    failed: AtomicBool,
 }
 
 impl State {
@@ -41,6 +43,7 @@ impl State {
             retention,
             due: watch::Sender::new(None),
             closed: AtomicBool::new(false),
+            failed: AtomicBool::new(false),
         };
         state.reschedule();
         state
@@ -52,6 +55,16 @@ impl State {
             return Err(ReadError::Closed);
         }
         Ok(())
+    }
+
+    /// Whether the engine still takes writes.
+    pub(crate) fn is_writable(&self) -> bool {
+        self.open().is_ok() && !self.failed.load(Ordering::Acquire)
+    }
+
+    /// Remembers that the engine has failed for good.
+    pub(crate) fn note_failure(&self) {
+        self.failed.store(true, Ordering::Release);
     }
 
     pub(crate) fn close(&self) {

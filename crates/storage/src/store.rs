@@ -127,6 +127,12 @@ impl Store {
         self.inner.state.mvcc.read().current()
     }
 
+    /// Whether the store takes writes: it is open, and its disk has not failed in a way that only opening it anew can
+    /// mend. Reads and feeds go on either way.
+    pub fn is_writable(&self) -> bool {
+        self.inner.state.is_writable()
+    }
+
     /// The oldest revision that can still be read; zero as long as nothing was compacted.
     pub fn compacted_revision(&self) -> Revision {
         self.inner.state.mvcc.read().compacted()

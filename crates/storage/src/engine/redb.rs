@@ -9,17 +9,19 @@
 //!
 //! After an IO error, a full disk for instance, redb wants to be opened anew. The next commit does that; should the
 //! failed commit have reached the disk after all, its rows are taken out again, because its writers were told that
-//! it failed.
+//! it failed. If it was synchronising that failed, there is no next commit: see [`disk`].
 
 use std::any::Any;
 use std::fs::File;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
+use redb::backends::FileBackend;
 use redb::{Builder, Database, DatabaseError, ReadableDatabase, ReadableTable, ReadableTableMetadata};
-use redb::{ReadTransaction, StorageError, TableDefinition, TableError, WriteTransaction};
+use redb::{ReadTransaction, StorageBackend, StorageError, TableDefinition, TableError, WriteTransaction};
 
 mod data_dir;
+mod disk;
 #[cfg(test)]
 mod faults_test;
 #[cfg(test)]
@@ -28,6 +30,8 @@ mod row;
 mod verify;
 
 use data_dir::DataDir;
+use disk::{Disk, SyncFailure};
+use verify::Closed;
 
 use super::{Commit, Engine};
 use crate::model::UnixMillis;
@@ -43,12 +47,17 @@ const FORMAT_VERSION: u64 = 1;
 /// redb's page cache. Small, because pages are only read again when rows are appended or removed beside them.
 const CACHE_BYTES: usize = 16 << 20;
 
-/// Makes a database of a file: where tests put their faults in.
-type OpenFile = Box<dyn Fn(File) -> Result<Database, DatabaseError> + Send>;
+/// Says why nothing is written any longer.
+const SYNC_FAILED: &str = "synchronising the data file failed earlier, so what the disk has is not known; nothing is \
+                           written until the store is opened anew";
+
+/// How a file is read and written: where tests put their faults in.
+type OpenFile = Box<dyn Fn(File) -> Result<Box<dyn StorageBackend>, DatabaseError> + Send>;
 
 /// The engine of one data directory.
 pub(crate) struct Redb {
     open_file: OpenFile,
+    sync_failure: SyncFailure,
     /// `None` after an error, until the next commit.
     database: Option<Database>,
     /// The newest committed revision.
@@ -60,7 +69,7 @@ pub(crate) struct Redb {
 
 /// Opens or creates the store in a directory and reads everything back.
 pub(crate) fn open(path: &Path, now: UnixMillis) -> Result<(Redb, Recovered), OpenError> {
-    let open_file = Box::new(|file| builder().create_file(file));
+    let open_file: OpenFile = Box::new(|file| Ok(Box::new(FileBackend::new(file)?)));
     // Before redb has checked a page it may have to follow it, and where that leads it astray, it panics.
     let opened = catch_unwind(AssertUnwindSafe(|| open_with(path, now, open_file)));
     opened.unwrap_or_else(|panic| {
@@ -82,17 +91,33 @@ fn open_with(path: &Path, now: UnixMillis, open_file: OpenFile) -> Result<(Redb,
     let copy = file
         .try_clone()
         .map_err(data_dir::io_error("use the data file", &data))?;
-    verify::verify(copy).map_err(|error| open_error(&data, error))?;
-    let database = open_file(file).map_err(|error| open_error(&data, error.into()))?;
+    if verify::verify(copy).map_err(|error| open_error(&data, error))? == Closed::Abruptly {
+        disk::forget_cached_pages(&file);
+    }
+    let sync_failure = SyncFailure::default();
+    let database =
+        open_database(&open_file, file, &sync_failure).map_err(|error| open_error(&data, error.into()))?;
     let recovered = recover(&database, &data, now)?;
     let redb = Redb {
         open_file,
+        sync_failure,
         database: Some(database),
         current: recovered.mvcc.current(),
         compacted: recovered.mvcc.compacted(),
         dir,
     };
     Ok((redb, recovered))
+}
+
+fn open_database(
+    open_file: &OpenFile,
+    file: File,
+    sync_failure: &SyncFailure,
+) -> Result<Database, DatabaseError> {
+    builder().create_with_backend(Disk {
+        file: open_file(file)?,
+        sync_failure: sync_failure.clone(),
+    })
 }
 
 fn builder() -> Builder {
@@ -184,6 +209,9 @@ fn open_error(path: &Path, error: redb::Error) -> OpenError {
 
 impl Engine for Redb {
     fn commit(&mut self, commit: &Commit<'_>) -> Result<(), EngineError> {
+        if self.sync_failure.happened() {
+            return Err(EngineError::new(SYNC_FAILED));
+        }
         // As in `open`: writers get an answer, whatever redb runs into.
         let result = catch_unwind(AssertUnwindSafe(|| self.try_commit(commit)));
         let result = match result {
@@ -206,6 +234,10 @@ impl Engine for Redb {
     fn waits_for_disk(&self) -> bool {
         true
     }
+
+    fn has_failed(&self) -> bool {
+        self.sync_failure.happened()
+    }
 }
 
 impl Redb {
@@ -223,7 +255,7 @@ impl Redb {
     /// Opens the file after an error, and undoes what the failed commit may have left.
     fn reopen(&self) -> Result<Database, redb::Error> {
         let file = File::options().read(true).write(true).open(self.dir.data())?;
-        let database = (self.open_file)(file)?;
+        let database = open_database(&self.open_file, file, &self.sync_failure)?;
         let transaction = database.begin_write()?;
         let failed = self.current.next().get()..;
         transaction.open_table(LOG)?.retain_in(failed, |_, _| false)?;

@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use redb::StorageBackend;
 use redb::backends::FileBackend;
 
-use super::{builder, open_with};
+use super::{OpenFile, open_with};
 use crate::clock::Clock;
 use crate::{RangeRequest, Retention, Revision, Store, StoreOptions};
 
@@ -75,10 +75,10 @@ impl StorageBackend for RecordingDisk {
 fn open(path: &Path, journal: &Journal) -> Store {
     let clock = Clock::start();
     let journal = journal.clone();
-    let open_file = Box::new(move |file| {
+    let open_file: OpenFile = Box::new(move |file| {
         let disk = FileBackend::new(file)?;
         let journal = journal.clone();
-        builder().create_with_backend(RecordingDisk { disk, journal })
+        Ok(Box::new(RecordingDisk { disk, journal }))
     });
     let (engine, recovered) = open_with(path, clock.now(), open_file).unwrap();
     let retention = Retention {

@@ -18,8 +18,17 @@ use redb::{DatabaseError, StorageBackend, StorageError};
 
 use super::builder;
 
-/// Fails if a properly closed file has changed since.
-pub(crate) fn verify(file: File) -> Result<(), redb::Error> {
+/// How a file was left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Closed {
+    /// By a store that was closed.
+    Properly,
+    /// By one that crashed, or whose disk failed.
+    Abruptly,
+}
+
+/// Tells how a file was left. Fails if it was closed properly and has changed since.
+pub(crate) fn verify(file: File) -> Result<Closed, redb::Error> {
     let view = View {
         len: Mutex::new(file.metadata()?.len()),
         file: FileBackend::new(file)?,
@@ -29,11 +38,11 @@ pub(crate) fn verify(file: File) -> Result<(), redb::Error> {
     builder.set_repair_callback(|session| session.abort());
     match builder.create_with_backend(view) {
         Ok(mut database) => match database.check_integrity()? {
-            true => Ok(()),
+            true => Ok(Closed::Properly),
             false => Err(StorageError::Corrupted("pages have changed since it was closed".to_owned()).into()),
         },
         // Not closed properly: opening it will verify it.
-        Err(DatabaseError::RepairAborted) => Ok(()),
+        Err(DatabaseError::RepairAborted) => Ok(Closed::Abruptly),
         Err(error) => Err(error.into()),
     }
 }
