@@ -49,18 +49,23 @@ pub struct Conflict {
 
 /// Lays `config` over `live` for a manager. `live` is [`empty_object`], with no managers, when the object is new.
 ///
+/// What stands at or below the paths of `reset` is not the writer's to say where it writes, the status for instance: it
+/// becomes nobody's and is in nobody's way. The merged object has it all the same; whoever stores it leaves it out.
+///
 /// What comes back is the merged object, which still has the live object's `managedFields`, and the managers that
 /// should take their place.
+#[expect(clippy::too_many_arguments, reason = "the parts of one request")]
 pub fn apply(
     schema: &Schema,
     root: TypeId,
     live: &Value,
     managers: Managers,
     config: &Value,
+    reset: &FieldSet,
     writer: &Writer<'_>,
     force: bool,
 ) -> Result<(Value, Managers), ApplyError> {
-    let wanted = field_set(schema, root, config)?;
+    let wanted = field_set(schema, root, config)?.without_subtrees(reset);
     let mut managers = with_history(schema, root, live, managers, writer.time);
     let entry = managers.entry(Operation::Apply, writer);
     entry.api_version = writer.api_version.to_owned();
@@ -77,7 +82,8 @@ pub fn apply(
         remove(schema, root, &mut merged, &dropped);
     }
 
-    let change = managed_change(schema, root, live, &merged);
+    let mut change = managed_change(schema, root, live, &merged);
+    change.leave_out_subtrees(reset);
     if !force {
         refuse_conflicts(schema, root, live, &managers, writer, &change.changed)?;
     }
@@ -215,6 +221,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::field_set::PathElement;
 
     fn service() -> (&'static Schema, TypeId) {
         let schema = Schema::builtin();
@@ -237,7 +244,16 @@ mod tests {
         configs
             .iter()
             .try_fold(start, |(live, managers), (manager, config)| {
-                apply(schema, root, &live, managers, config, &writer(manager), false)
+                apply(
+                    schema,
+                    root,
+                    &live,
+                    managers,
+                    config,
+                    &FieldSet::new(),
+                    &writer(manager),
+                    false,
+                )
             })
     }
 
@@ -255,6 +271,45 @@ mod tests {
     }
 
     #[test]
+    fn what_is_reset_is_nobodys_and_in_nobodys_way() {
+        let (schema, root) = service();
+        let status = |name: &str| {
+            json!({
+                "apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"},
+                "spec": {"type": "ClusterIP"}, "status": {"conditions": [{"type": name, "status": "True"}]},
+            })
+        };
+        let mut reset = FieldSet::new();
+        reset.insert(&[PathElement::field("status")]);
+        let empty = empty_object(schema, root);
+        let none = FieldSet::new();
+        let (live, managers) = apply(
+            schema,
+            root,
+            &empty,
+            Managers::new(),
+            &status("a"),
+            &none,
+            &writer("controller"),
+            false,
+        )
+        .unwrap();
+        let (_, managers) = apply(
+            schema,
+            root,
+            &live,
+            managers,
+            &status("b"),
+            &reset,
+            &writer("user"),
+            false,
+        )
+        .unwrap();
+        let user = managers.find(Operation::Apply, &writer("user")).unwrap();
+        assert_eq!(user.fields.to_set().paths(), [".spec.type"]);
+    }
+
+    #[test]
     fn managers_share_a_keyed_list() {
         let (object, managers) = apply_all(&[("m1", with_ports(&[80])), ("m2", with_ports(&[81]))]).unwrap();
         assert_eq!(ports(&object), "80 81");
@@ -264,6 +319,7 @@ mod tests {
             &object,
             managers,
             &with_ports(&[]),
+            &FieldSet::new(),
             &writer("m1"),
             false,
         )
@@ -356,8 +412,8 @@ mod tests {
             let (schema, root) = service();
             let (live, managers) = apply_all(&[("m1", first)]).unwrap();
             let (live, managers) =
-                apply(schema, root, &live, managers, &second, &writer("m2"), true).unwrap();
-            let again = apply(schema, root, &live, managers.clone(), &second, &writer("m2"), false);
+                apply(schema, root, &live, managers, &second, &FieldSet::new(), &writer("m2"), true).unwrap();
+            let again = apply(schema, root, &live, managers.clone(), &second, &FieldSet::new(), &writer("m2"), false);
             prop_assert_eq!(again, Ok((live, managers)));
         }
 
@@ -367,10 +423,10 @@ mod tests {
             let nothing = json!({"metadata": {"name": "s"}});
             let (alone, _) = apply_all(&[("m1", others.clone())]).unwrap();
             let (live, managers) = apply_all(&[("m1", others)]).unwrap();
-            let Ok((live, managers)) = apply(schema, root, &live, managers, &mine, &writer("m2"), false) else {
+            let Ok((live, managers)) = apply(schema, root, &live, managers, &mine, &FieldSet::new(), &writer("m2"), false) else {
                 return Ok(());
             };
-            let (left, _) = apply(schema, root, &live, managers, &nothing, &writer("m2"), false).unwrap();
+            let (left, _) = apply(schema, root, &live, managers, &nothing, &FieldSet::new(), &writer("m2"), false).unwrap();
             prop_assert_eq!(meaning(left), meaning(alone));
         }
     }

@@ -216,7 +216,7 @@ impl Managers {
         writer: &Writer<'_>,
     ) {
         let mut change = managed_change(schema, root, live, new);
-        change.leave_out(reset);
+        change.leave_out_subtrees(reset);
         self.forget(&change, Operation::Update, writer);
         if !change.changed.is_empty() {
             let entry = self.entry(Operation::Update, writer);
@@ -396,6 +396,14 @@ impl Comparison {
     fn leave_out(&mut self, fields: &FieldSet) {
         self.changed.subtract(fields);
         self.removed.subtract(fields);
+    }
+
+    /// Takes these paths out of the comparison, and all that is below them.
+    pub(crate) fn leave_out_subtrees(&mut self, fields: &FieldSet) {
+        if !fields.is_empty() {
+            self.changed = self.changed.without_subtrees(fields);
+            self.removed = self.removed.without_subtrees(fields);
+        }
     }
 }
 

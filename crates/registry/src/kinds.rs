@@ -39,6 +39,7 @@ mod workloads;
 
 use serde_json::{Value, json};
 use watchkeeper_meta::{FieldError, FieldPath};
+use watchkeeper_patch::field_set::{FieldSet, PathElement};
 
 use self::place::{Faults, Place, Rule};
 use crate::definition::Definition;
@@ -186,6 +187,23 @@ pub(crate) fn unmanaged_fields(definition: &Definition) -> &'static [&'static st
         true => &["status"],
         false => &[],
     }
+}
+
+/// What a writer of one part of an object does not say there: the rest of it is as it was, whatever an apply claims.
+pub(crate) fn reset_fields(definition: &Definition, part: Part) -> FieldSet {
+    let paths: &[&[&str]] = match part {
+        Part::Object if is_signing_request(definition) => &[&["spec"], &["status"]],
+        Part::Object | Part::Finalize if definition.has_status() => &[&["status"]],
+        Part::Status if definition.resource.kind == "Deployment" => &[&["spec"], &["metadata", "labels"]],
+        Part::Status => &[&["spec"]],
+        _ => &[],
+    };
+    let mut fields = FieldSet::new();
+    for path in paths {
+        let path: Vec<PathElement> = path.iter().map(|name| PathElement::field(name)).collect();
+        fields.insert(&path);
+    }
+    fields
 }
 
 /// Nodes report themselves, status and all, with their first write.

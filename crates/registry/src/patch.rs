@@ -12,7 +12,7 @@ use watchkeeper_patch::json_patch::{self, JsonPatchError};
 use watchkeeper_patch::managed_fields::{Managers, empty_object};
 use watchkeeper_patch::{last_applied, merge_patch, quoted, strategic};
 use watchkeeper_wire::canonical::{canonicalize_beside, json_type, read_body};
-use watchkeeper_wire::yaml;
+use watchkeeper_wire::yaml::{self, YamlError};
 
 use crate::body::{unknown_conversion, unknown_kind};
 use crate::definition::Definition;
@@ -51,10 +51,13 @@ impl Registry {
         context: &WriteContext,
     ) -> Result<Written, Status> {
         if let PatchKind::Apply { force } = kind {
-            let config = read_configuration(definition, patch)?;
-            return self
+            let config = read_configuration(patch)?;
+            check_configuration(definition, &config)?;
+            let applied = self
                 .apply(definition, namespace, name, part, config, force, context)
-                .await;
+                .await?;
+            complain_of_repeated_keys(patch, context)?;
+            return Ok(applied);
         }
         let patch = read_body(patch).map_err(|_| Status::bad_request("invalid JSON patch"))?;
         check_shape(kind, &patch.value)?;
@@ -165,9 +168,13 @@ impl Registry {
         let now = timestamp(self.clock().now());
         let writer = context.writer(definition, part.subresource(), &now);
         let (schema, root) = (definition.schema, definition.type_id);
+        let reset = kinds::reset_fields(definition, part);
         let apply_to = |live: &Live| -> Result<(Value, Managers), Status> {
             let managers = live.managers.clone();
-            let applied = apply::apply(schema, root, &live.value, managers, &config, &writer, force);
+            let live_value = &live.value;
+            let applied = apply::apply(
+                schema, root, live_value, managers, &config, &reset, &writer, force,
+            );
             let (mut object, managers) = applied.map_err(|error| refused(definition, name, error))?;
             if let Some(stated) = &stated {
                 last_applied::refresh(&mut object, stated);
@@ -372,31 +379,71 @@ fn rejected() -> Status {
     status
 }
 
-/// Reads the body of an apply.
-fn read_configuration(definition: &Definition, patch: &[u8]) -> Result<Value, Status> {
-    let bad = |text: String| Status::bad_request(text);
-    let config = match read_body(patch) {
-        // Most clients send JSON, which is YAML too, and much quicker to read.
-        Ok(body) if body.duplicates.is_empty() => body.value,
-        _ => {
-            let document = yaml::first_document(patch, yaml::Mode::Strict)
-                .map_err(|error| bad(format!("error decoding patch: {error}")))?;
-            document.value
-        }
+/// Reads the body of an apply. Of a key that stands twice the last counts.
+pub(crate) fn read_configuration(patch: &[u8]) -> Result<Value, Status> {
+    // Most clients send JSON, which is YAML too, and much quicker to read.
+    if let Ok(body) = read_body(patch) {
+        return Ok(body.value);
+    }
+    let document = yaml::first_document(patch, yaml::Mode::Lenient);
+    let bad = |error: YamlError| Status::bad_request(format!("error decoding patch: {}", to_json(&error)));
+    Ok(document.map_err(bad)?.value)
+}
+
+/// Refuses, or warns of, keys that stand twice.
+pub(crate) fn complain_of_repeated_keys(patch: &[u8], context: &WriteContext) -> Result<(), Status> {
+    if context.field_validation == FieldValidation::Ignore || is_tidy(patch) {
+        return Ok(());
+    }
+    let Err(error) = yaml::first_document(patch, yaml::Mode::Strict) else {
+        return Ok(());
     };
-    let text = |field: &str| config.get(field).and_then(Value::as_str).unwrap_or_default();
-    let is_other = text("kind") != definition.resource.kind || text("apiVersion") != definition.api_version;
+    if context.field_validation == FieldValidation::Strict {
+        let text = format!("error strict decoding patch: {}", to_json(&error));
+        return Err(Status::bad_request(text));
+    }
+    let complaints = error.to_go_string();
+    let (_, lines) = complaints.split_once('\n').unwrap_or(("", &complaints));
+    lines.lines().for_each(|line| context.warnings.add(line.trim()));
+    Ok(())
+}
+
+/// Whether a patch is JSON in which no key stands twice, as nearly all are.
+fn is_tidy(patch: &[u8]) -> bool {
+    read_body(patch).is_ok_and(|body| body.duplicates.is_empty())
+}
+
+/// How Kubernetes says that YAML cannot be read.
+fn to_json(error: &YamlError) -> String {
+    format!("error converting YAML to JSON: {}", error.to_go_string())
+}
+
+/// Refuses what cannot be applied to objects of a kind.
+fn check_configuration(definition: &Definition, config: &Value) -> Result<(), Status> {
+    let is_other = text_of(config, "kind") != definition.resource.kind
+        || text_of(config, "apiVersion") != definition.api_version;
     if !config.is_object() || is_other {
-        let (version, kind) = (text("apiVersion"), text("kind"));
-        return Err(bad(format!("invalid object type: {version}, Kind={kind}")));
+        return Err(other_kind(config));
     }
     if config
         .pointer("/metadata/managedFields")
         .is_some_and(|fields| !fields.is_null())
     {
-        return Err(bad("metadata.managedFields must be nil".to_owned()));
+        return Err(Status::bad_request("metadata.managedFields must be nil"));
     }
-    Ok(config)
+    Ok(())
+}
+
+/// What a client hears who applies an object of another kind.
+pub(crate) fn other_kind(config: &Value) -> Status {
+    let version = text_of(config, "apiVersion");
+    let (group, version) = version.split_once('/').unwrap_or(("", version));
+    let kind = text_of(config, "kind");
+    Status::bad_request(format!("invalid object type: {group}/{version}, Kind={kind}"))
+}
+
+fn text_of<'v>(config: &'v Value, field: &str) -> &'v str {
+    config.get(field).and_then(Value::as_str).unwrap_or_default()
 }
 
 /// What a client hears whose configuration is not applied.

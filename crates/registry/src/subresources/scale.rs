@@ -6,12 +6,13 @@ use serde_json::{Value, json};
 use watchkeeper_meta::{FieldError, FieldPath, GroupKind, LabelSelector, Status};
 use watchkeeper_wire::canonical::{canonicalize, read_body};
 use watchkeeper_wire::schema::Schema;
-use watchkeeper_wire::yaml;
 
 use crate::body::Body;
 use crate::definition::Definition;
 use crate::object::Live;
-use crate::patch::{PatchKind, check_shape, patched};
+use crate::patch::{
+    PatchKind, check_shape, complain_of_repeated_keys, other_kind, patched, read_configuration,
+};
 use crate::update::{Managed, Part, Proposal};
 use crate::write::WriteContext;
 use crate::{Registry, metadata};
@@ -54,7 +55,9 @@ impl Registry {
         if let PatchKind::Apply { force } = kind {
             let config = configuration(definition, name, patch)?;
             let applied = self.apply(definition, namespace, name, Part::Scale, config, force, context);
-            return scale_of(&applied.await?.object.to_value(definition)?);
+            let applied = applied.await?;
+            complain_of_repeated_keys(patch, context)?;
+            return scale_of(&applied.object.to_value(definition)?);
         }
         // A Scale has no lists, so a strategic patch of one is a merge patch.
         let kind = match kind {
@@ -152,23 +155,20 @@ fn check(name: &str, replicas: i64) -> Result<(), Status> {
     ))
 }
 
-/// What an applied Scale says of the workload itself.
+/// What an applied Scale says of the workload itself. One that does not say how many says nothing.
 fn configuration(definition: &Definition, name: &str, patch: &[u8]) -> Result<Value, Status> {
-    let document = yaml::first_document(patch, yaml::Mode::Strict)
-        .map_err(|error| Status::bad_request(format!("error decoding patch: {error}")))?;
-    let text = |field: &str| document.value[field].as_str().unwrap_or_default();
-    if text("kind") != KIND {
-        let (version, kind) = (text("apiVersion"), text("kind"));
-        return Err(Status::bad_request(format!(
-            "invalid object type: {version}, Kind={kind}"
-        )));
+    let scale = read_configuration(patch)?;
+    if scale["kind"] != KIND {
+        return Err(other_kind(&scale));
     }
-    let replicas = document.value["spec"]["replicas"].as_i64().unwrap_or_default();
-    check(name, replicas)?;
-    Ok(json!({
+    let mut workload = json!({
         "apiVersion": definition.api_version,
         "kind": definition.resource.kind,
         "metadata": {"name": name},
-        "spec": {"replicas": replicas},
-    }))
+    });
+    if let Some(replicas) = scale["spec"]["replicas"].as_i64() {
+        check(name, replicas)?;
+        workload["spec"] = json!({"replicas": replicas});
+    }
+    Ok(workload)
 }

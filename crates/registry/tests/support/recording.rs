@@ -179,6 +179,28 @@ pub(crate) async fn send(
         .0
 }
 
+/// Applies a configuration, in JSON or YAML, for a manager; `options` is the rest of the query. Also returns what the
+/// author hears.
+pub(crate) async fn apply(
+    registry: &Registry,
+    path: &str,
+    manager: &str,
+    options: &str,
+    configuration: &str,
+) -> (Result<Value, Status>, Vec<String>) {
+    let request = json!({
+        "method": "PATCH",
+        "path": format!("{path}?fieldManager={manager}{options}"),
+        "headers": {"Content-Type": "application/apply-patch+yaml"},
+        "body": {"text": configuration},
+    });
+    let target = Target::of(&request).expect("a path of a registry");
+    target
+        .send(registry, &request)
+        .await
+        .expect("a verb of a registry")
+}
+
 /// What the author of an object hears that is created.
 pub(crate) async fn warnings(registry: &Registry, path: &str, body: Value) -> Vec<String> {
     let request = json!({"method": "POST", "path": path, "body": body});
