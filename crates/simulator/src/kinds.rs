@@ -25,6 +25,7 @@ macro_rules! kinds {
 
 kinds! {
     claims: "" "persistentvolumeclaims",
+    cluster_roles: "rbac.authorization.k8s.io" "clusterroles",
     config_maps: "" "configmaps",
     controller_revisions: "apps" "controllerrevisions",
     cron_jobs: "batch" "cronjobs",

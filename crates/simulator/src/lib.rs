@@ -21,6 +21,7 @@
 //! | namespaces | empties and removes those that are deleted |
 //! | garbage | removes what nobody owns any longer, in the background, in the foreground or not at all |
 //! | accounts | gives every namespace its service account and certificate |
+//! | cluster roles | puts roles together from those that their aggregation rules select |
 //!
 //! Annotations say what a pod does, on itself or in the template it comes from:
 //!
@@ -32,6 +33,7 @@
 
 mod accounts;
 mod cluster;
+mod cluster_roles;
 mod conditions;
 mod cron_jobs;
 mod daemon_sets;
@@ -115,6 +117,7 @@ impl Simulator {
             endpoints::run(&cluster),
             disruption_budgets::run(&cluster),
             accounts::run(&cluster),
+            cluster_roles::run(&cluster),
             namespaces::run(&cluster),
             garbage::run(&cluster),
         ];

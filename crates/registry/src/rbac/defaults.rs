@@ -32,9 +32,6 @@ pub(crate) fn default_objects() -> Vec<(&'static str, Value)> {
             json!({"nonResourceURLs": ["*"], "verbs": ["*"]}),
         ],
     );
-    role("admin", people_rules(|_| true));
-    role("edit", people_rules(|plural| !RIGHTS.contains(&plural)));
-    role("view", viewer_rules());
     role(
         "system:basic-user",
         vec![
@@ -80,10 +77,45 @@ pub(crate) fn default_objects() -> Vec<(&'static str, Value)> {
             &["system:serviceaccounts"],
         ),
     ];
+    objects.extend(roles_of_people().map(|role| ("clusterroles", role)));
     for (name, groups) in bindings {
         objects.push(("clusterrolebindings", cluster_role_binding(name, groups)));
     }
     objects
+}
+
+/// `view`, `edit` and `admin`. Each is put together from roles with its label, and the next has all that it has:
+/// whoever brings new kinds to a cluster adds a role with such a label.
+fn roles_of_people() -> impl Iterator<Item = Value> {
+    let label = |role: &str| format!("{GROUP}/aggregate-to-{role}");
+    let mut sofar: Vec<Value> = Vec::new();
+    let steps = [
+        ("view", "edit", viewer_rules()),
+        ("edit", "admin", people_rules(|plural| !RIGHTS.contains(&plural))),
+        ("admin", "", people_rules(|plural| RIGHTS.contains(&plural))),
+    ];
+    steps.into_iter().flat_map(move |(name, next, own)| {
+        let mut source = cluster_role(&format!("system:aggregate-to-{name}"), own.clone());
+        source["metadata"]["labels"][label(name)] = json!("true");
+        // In the order of the names of what is put together, so that nothing is left to be done.
+        sofar = match name {
+            "admin" => together(&sofar, &own),
+            _ => together(&own, &sofar),
+        };
+        let mut role = cluster_role(name, sofar.clone());
+        role["aggregationRule"] = json!({"clusterRoleSelectors": [{"matchLabels": {label(name): "true"}}]});
+        if !next.is_empty() {
+            role["metadata"]["labels"][label(next)] = json!("true");
+        }
+        [source, role]
+    })
+}
+
+/// Some rules and others, each once.
+fn together(rules: &[Value], more: &[Value]) -> Vec<Value> {
+    let mut all = rules.to_vec();
+    all.extend(more.iter().filter(|rule| !rules.contains(rule)).cloned());
+    all
 }
 
 fn cluster_role(name: &str, rules: Vec<Value>) -> Value {

@@ -173,3 +173,25 @@ async fn dependents_go_whose_owner_was_replaced_while_nobody_looked() {
     cluster.until(&secrets, "the dependent is gone", gone).await;
     cluster.stop().await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_role_with_the_label_of_viewers_adds_to_what_they_see() {
+    let cluster = Cluster::start().await;
+    let roles = resource("rbac.authorization.k8s.io", "clusterroles");
+    let rule = json!({"apiGroups": ["example.com"], "resources": ["widgets"], "verbs": ["get"]});
+    let label = "rbac.authorization.k8s.io/aggregate-to-view";
+    let role = json!({"metadata": {"name": "widgets", "labels": {label: "true"}}, "rules": [rule]});
+    cluster.create(&roles, role).await;
+    let has = |role: &Value| role["rules"].as_array().unwrap().contains(&rule);
+    // Editors see what viewers see, and administrators what editors do.
+    for name in ["view", "edit", "admin"] {
+        cluster.until_one(&roles, name, "the rule is there", has).await;
+    }
+    cluster.delete(&roles, "widgets").await;
+    for name in ["view", "edit", "admin"] {
+        cluster
+            .until_one(&roles, name, "the rule is gone", |role| !has(role))
+            .await;
+    }
+    cluster.stop().await;
+}
