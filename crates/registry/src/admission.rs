@@ -1,14 +1,14 @@
 //! What must be true of the cluster before a write: first of all, that its namespace is there and stays. What pods take
 //! from the cluster around them, their priority and their limits, they get here too.
 
+mod classes;
 mod limit_range;
 mod pod_priority;
 mod pod_security;
 mod quota;
 mod runtime_class;
 mod service_account;
-
-pub(crate) use quota::can_grow;
+mod signers;
 
 use std::sync::Arc;
 
@@ -18,6 +18,7 @@ use watchkeeper_meta::{GroupResource, GroupVersionResource, Status, StatusCause}
 use crate::allocate::is_service;
 use crate::definition::Definition;
 use crate::kinds::priority_class::is_system_class;
+use crate::update::Part;
 use crate::write::WriteContext;
 use crate::{Registry, kinds, metadata};
 
@@ -38,6 +39,7 @@ impl Registry {
             self.check_namespace(definition, namespace, metadata::text(object, "name"))
                 .await?;
         }
+        self.take_default_class(definition, object).await?;
         if is_service(definition) {
             self.allocate_service(definition, object, None).await?;
         }
@@ -59,6 +61,8 @@ impl Registry {
         object: &Value,
         context: &WriteContext,
     ) -> Result<(), Status> {
+        self.check_signer(definition, Part::Object, None, object, context)
+            .await?;
         self.check_grant(definition, None, object, context).await?;
         if is_pod(definition) {
             let refuse = |why| {
@@ -109,12 +113,30 @@ impl Registry {
     /// Admits a change, or says why not.
     pub(crate) async fn admit_update(
         &self,
-        definition: &Arc<Definition>,
+        definition: &Definition,
         live: &Value,
-        new: &mut Value,
+        new: &Value,
         context: &WriteContext,
     ) -> Result<(), Status> {
         self.check_grant(definition, Some(live), new, context).await
+    }
+
+    /// Admits a changed object that is in order, or says why not.
+    pub(crate) async fn admit_updated(
+        &self,
+        definition: &Definition,
+        part: Part,
+        live: &Value,
+        new: &Value,
+        context: &WriteContext,
+    ) -> Result<(), Status> {
+        self.check_signer(definition, part, Some(live), new, context)
+            .await?;
+        self.check_growth(definition, part, live, new).await?;
+        if quota::can_grow(definition, part) {
+            self.charge(definition, Some(live), new, context).await?;
+        }
+        Ok(())
     }
 
     /// Admits a delete, or says why not.

@@ -37,13 +37,35 @@ struct Followed {
 }
 
 /// What is given out already.
-#[derive(Clone, Default)]
+#[derive(Default)]
 struct Taken {
     addresses: HashSet<String>,
     node_ports: HashSet<i64>,
 }
 
+/// What services besides one have.
+struct Others<'a> {
+    all: &'a Taken,
+    own: Taken,
+}
+
+impl Others<'_> {
+    fn have_address(&self, address: &str) -> bool {
+        self.all.addresses.contains(address) && !self.own.addresses.contains(address)
+    }
+
+    fn have_port(&self, port: i64) -> bool {
+        self.all.node_ports.contains(&port) && !self.own.node_ports.contains(&port)
+    }
+}
+
 impl Taken {
+    fn of(service: &Value) -> Self {
+        let mut taken = Self::default();
+        taken.add(service);
+        taken
+    }
+
     fn add(&mut self, service: &Value) {
         self.addresses.extend(addresses(service).map(str::to_owned));
         self.node_ports.extend(node_ports(service));
@@ -103,28 +125,32 @@ impl Registry {
         if !matches!(kind.as_str(), "ClusterIP" | "NodePort" | "LoadBalancer") {
             return Ok(());
         }
-        let mut taken = self.given_out(definition).await?;
-        if let Some(own) = own {
-            taken.remove(own);
-        }
+        self.follow_services(definition).await?;
+        let Allocations(known) = self.allocations();
+        let known = known.lock();
+        let nothing = Taken::default();
+        let taken = Others {
+            all: known.as_ref().map_or(&nothing, |followed| &followed.taken),
+            own: own.map(Taken::of).unwrap_or_default(),
+        };
         check_families(definition, service)?;
         check_address(definition, service, &taken)?;
         allocate_address(service, &taken);
         let wants_ports = kind == "NodePort"
             || (kind == "LoadBalancer" && service["spec"]["allocateLoadBalancerNodePorts"] != false);
         if wants_ports {
-            allocate_ports(definition, service, taken.node_ports)?;
+            allocate_ports(definition, service, &taken)?;
         }
         Ok(())
     }
 
-    /// What is given out now. The caller holds the lock that keeps others from giving out more.
-    async fn given_out(&self, definition: &Arc<Definition>) -> Result<Taken, Status> {
+    /// Learns what is given out now. The caller holds the lock that keeps others from giving out more.
+    async fn follow_services(&self, definition: &Arc<Definition>) -> Result<(), Status> {
         let Allocations(known) = self.allocations();
         if let Some(followed) = known.lock().as_mut()
             && followed.catch_up(definition).is_ok()
         {
-            return Ok(followed.taken.clone());
+            return Ok(());
         }
         // The feed begins before the read: what changes in between is seen twice rather than missed.
         let after = self.store().current_revision();
@@ -133,11 +159,9 @@ impl Registry {
         for service in self.list(definition, "", &ListOptions::default()).await?.items {
             taken.add(&service.to_value(definition)?);
         }
-        *known.lock() = Some(Followed {
-            taken: taken.clone(),
-            feed: feed.map_err(Status::internal_error)?,
-        });
-        Ok(taken)
+        let feed = feed.map_err(Status::internal_error)?;
+        *known.lock() = Some(Followed { taken, feed });
+        Ok(())
     }
 }
 
@@ -160,7 +184,7 @@ fn node_ports(service: &Value) -> impl Iterator<Item = i64> + '_ {
         .filter(|port| *port > 0)
 }
 
-fn allocate_address(service: &mut Value, taken: &Taken) {
+fn allocate_address(service: &mut Value, taken: &Others<'_>) {
     let spec = &mut service["spec"];
     let stated = spec["clusterIP"].as_str().unwrap_or_default().to_owned();
     let first = spec["clusterIPs"][0].as_str().unwrap_or_default().to_owned();
@@ -225,14 +249,14 @@ fn check_families(definition: &Definition, service: &Value) -> Result<(), Status
 }
 
 /// Refuses an address that is taken or not ours to give.
-fn check_address(definition: &Definition, service: &Value, taken: &Taken) -> Result<(), Status> {
+fn check_address(definition: &Definition, service: &Value, taken: &Others<'_>) -> Result<(), Status> {
     let stated = service["spec"]["clusterIP"].as_str().unwrap_or_default();
     let Ok(address) = stated.parse::<Ipv4Addr>() else {
         return Ok(());
     };
     let why = match address.octets() {
         [a, b, ..] if [a, b] != NETWORK => "the provided network does not match the current range",
-        _ if taken.addresses.contains(stated) => "provided IP is already allocated",
+        _ if taken.have_address(stated) => "provided IP is already allocated",
         _ => return Ok(()),
     };
     let path = FieldPath::new("spec").child("clusterIPs");
@@ -245,7 +269,7 @@ fn check_address(definition: &Definition, service: &Value, taken: &Taken) -> Res
     Err(Status::invalid(&definition.group_kind(), name, &[fault]))
 }
 
-fn free_address(taken: &Taken) -> Option<String> {
+fn free_address(taken: &Others<'_>) -> Option<String> {
     let pick = || {
         let [a, b] = NETWORK;
         // .0.0 and .255.255 are no hosts, and .0.1 is the server.
@@ -255,14 +279,11 @@ fn free_address(taken: &Taken) -> Option<String> {
     };
     (0..MAX_TRIES)
         .map(|_| pick())
-        .find(|address| !taken.addresses.contains(address))
+        .find(|address| !taken.have_address(address))
 }
 
-fn allocate_ports(
-    definition: &Definition,
-    service: &mut Value,
-    mut taken: HashSet<i64>,
-) -> Result<(), Status> {
+fn allocate_ports(definition: &Definition, service: &mut Value, taken: &Others<'_>) -> Result<(), Status> {
+    let mut given_here = HashSet::new();
     let name = service["metadata"]["name"]
         .as_str()
         .unwrap_or_default()
@@ -283,7 +304,7 @@ fn allocate_ports(
     for (index, port) in ports.into_iter().flatten().enumerate() {
         let given = match shared.wanted(port) {
             Wanted::Same(given) => given,
-            Wanted::Any => free_port(&taken).ok_or_else(|| refuse(index, 0, "range is full"))?,
+            Wanted::Any => free_port(taken, &given_here).ok_or_else(|| refuse(index, 0, "range is full"))?,
             Wanted::This(stated) if !NODE_PORTS.contains(&stated) => {
                 return Err(refuse(
                     index,
@@ -291,18 +312,18 @@ fn allocate_ports(
                     "provided port is not in the valid range. The range of valid ports is 30000-32767",
                 ));
             }
-            Wanted::This(stated) if taken.contains(&stated) => {
+            Wanted::This(stated) if taken.have_port(stated) || given_here.contains(&stated) => {
                 return Err(refuse(index, stated, "provided port is already allocated"));
             }
             Wanted::This(stated) => stated,
         };
-        taken.insert(given);
+        given_here.insert(given);
         shared.give(port, given);
     }
     let spec = &mut service["spec"];
     let needs_health_check = spec["type"] == "LoadBalancer" && spec["externalTrafficPolicy"] == "Local";
     if needs_health_check && spec["healthCheckNodePort"].as_i64().unwrap_or_default() == 0 {
-        spec["healthCheckNodePort"] = json!(free_port(&taken).unwrap_or_default());
+        spec["healthCheckNodePort"] = json!(free_port(taken, &given_here).unwrap_or_default());
     }
     Ok(())
 }
@@ -359,8 +380,8 @@ fn node_port(port: &Value) -> i64 {
     port["nodePort"].as_i64().unwrap_or_default()
 }
 
-fn free_port(taken: &HashSet<i64>) -> Option<i64> {
+fn free_port(taken: &Others<'_>, given_here: &HashSet<i64>) -> Option<i64> {
     (0..MAX_TRIES)
         .map(|_| fastrand::i64(NODE_PORTS))
-        .find(|port| !taken.contains(port))
+        .find(|port| !taken.have_port(*port) && !given_here.contains(port))
 }

@@ -14,6 +14,7 @@ use crate::body::Body;
 use crate::definition::Definition;
 use crate::metadata::Repeated;
 use crate::object::StoredObject;
+use crate::update::Part;
 use crate::write::{WriteContext, accept, not_stored, timestamp};
 use crate::{Registry, kinds, metadata, names};
 
@@ -107,6 +108,9 @@ impl Registry {
             metadata::of(&mut object).insert("generation".to_owned(), json!(1));
         }
         kinds::prepare_for_create(definition, &mut object);
+        if let Some(conversion) = definition.conversion {
+            conversion.keep(Part::Object, &mut object, &Value::Null);
+        }
         object = recanonicalized(definition, object)?;
         let mut faults = self.faults(definition, &object);
         faults.extend(metadata::manager_faults(&managers));

@@ -41,6 +41,7 @@ use serde_json::{Value, json};
 use watchkeeper_meta::{FieldError, FieldPath};
 use watchkeeper_patch::field_set::{FieldSet, PathElement};
 
+pub(crate) use self::claims::CLASS_ANNOTATION;
 use self::place::{Faults, Place, Rule};
 use crate::definition::Definition;
 use crate::update::Part;

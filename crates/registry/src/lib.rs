@@ -15,6 +15,7 @@
 //! - most rules of what the status of a job may say next, and whether the resources of a pod as a whole fit its
 //!   containers';
 //! - how far the affinity of a gated pod may change: all of it may;
+//! - what a request for a certificate asks for: none is refused because it would make its owner an administrator;
 //! - expressions (CEL): those of admission policies are stored and not evaluated, those of dynamic resource allocation
 //!   are not compiled;
 //! - kinds nobody writes by hand: alpha kinds, and internal ones such as storage versions, have the rules of their

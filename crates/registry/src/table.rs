@@ -3,6 +3,7 @@
 //! The columns come with the resource's data, and what they say of themselves is in [`descriptions`]; the cells of a
 //! column are in [`cells`], those of a pod's status in [`pod`].
 
+mod autoscaler;
 mod cells;
 mod descriptions;
 mod human;

@@ -12,7 +12,6 @@ use watchkeeper_patch::field_set::FieldSet;
 use watchkeeper_patch::managed_fields::Managers;
 use watchkeeper_storage::WriteError;
 
-use crate::admission::can_grow;
 use crate::allocate::is_service;
 use crate::body::Body;
 use crate::create::recanonicalized_beside;
@@ -216,7 +215,7 @@ impl Registry {
         if part == Part::Resize {
             restrict(definition, part, &mut new, live);
         }
-        self.admit_update(definition, live, &mut new, context).await?;
+        self.admit_update(definition, live, &new, context).await?;
         metadata::drop_repeated_owners(&mut new, Repeated::AfterAdmission, &context.warnings);
         kinds::prepare_for_update(definition, part, &mut new, live, &now);
         if is_service(definition) && part == Part::Object {
@@ -236,9 +235,7 @@ impl Registry {
         faults.extend(kinds::update_faults(definition, part, &new, live));
         faults.extend(self.policy_faults(definition, &new));
         accept(definition, &new, &faults)?;
-        if can_grow(definition, part) {
-            self.charge(definition, Some(live), &new, context).await?;
-        }
+        self.admit_updated(definition, part, live, &new, context).await?;
         kinds::warn(definition, &new, Some(live), &context.warnings);
         Ok(Complete { value: new, managers })
     }
@@ -367,6 +364,9 @@ fn restrict(definition: &Definition, part: Part, new: &mut Value, live: &Value) 
         Part::Approval => return only(new, "status", "conditions"),
         Part::Resize => return take_resources(new, live),
         Part::Object | Part::Status | Part::Finalize | Part::Whole => {}
+    }
+    if let Some(conversion) = definition.conversion {
+        conversion.keep(part, new, live);
     }
     let Some(fields) = new.as_object_mut() else { return };
     let mut keep = |name: &str| match live.get(name) {

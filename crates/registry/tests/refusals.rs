@@ -417,6 +417,12 @@ async fn where_and_how_pods_run() {
         named(pod_spec()),
         &[
             (
+                "/spec/overhead",
+                json!({"cpu": "1"}),
+                "pods \"x\" is forbidden: pod rejected: Pod Overhead set without corresponding RuntimeClass defined \
+                 Overhead",
+            ),
+            (
                 "/spec/restartPolicy",
                 json!("Sometimes"),
                 "spec.restartPolicy: Unsupported value: \"Sometimes\": supported values: \"Always\", \"OnFailure\", \

@@ -21,7 +21,7 @@ impl Registry {
             .as_str()
             .filter(|name| !name.is_empty())
         else {
-            return Ok(());
+            return check_overhead(&Value::Null, &pod["spec"]).map_err(|why| refuse(pod, why));
         };
         let Some(class) = self.runtime_class(name).await? else {
             return Err(refuse(pod, &format!("RuntimeClass {name:?} not found")));
@@ -41,11 +41,8 @@ impl Registry {
 
 fn complete(class: &Value, spec: &mut Value) -> Result<(), String> {
     let cost = &class["overhead"]["podFixed"];
+    check_overhead(cost, spec)?;
     if cost.is_object() {
-        let stated = &spec["overhead"];
-        if stated.is_object() && stated != cost {
-            return Err("Pod's Overhead doesn't match RuntimeClass's defined Overhead".to_owned());
-        }
         spec["overhead"] = cost.clone();
     }
     for (key, value) in class["scheduling"]["nodeSelector"]
@@ -78,4 +75,14 @@ fn complete(class: &Value, spec: &mut Value) -> Result<(), String> {
         spec["tolerations"] = json!(tolerations);
     }
     Ok(())
+}
+
+/// A pod costs what its class says, and nothing if that says nothing.
+fn check_overhead(cost: &Value, spec: &Value) -> Result<(), &'static str> {
+    let stated = &spec["overhead"];
+    match (stated.is_object(), cost.is_object()) {
+        (true, true) if stated != cost => Err("Pod's Overhead doesn't match RuntimeClass's defined Overhead"),
+        (true, false) => Err("Pod Overhead set without corresponding RuntimeClass defined Overhead"),
+        _ => Ok(()),
+    }
 }

@@ -20,7 +20,7 @@ const ACCESS_MODES: &[&str] = &[
 ];
 const VOLUME_MODES: &[&str] = &["Block", "Filesystem"];
 /// How the class was named before there was a field for it.
-const CLASS_ANNOTATION: &str = "volume.beta.kubernetes.io/storage-class";
+pub(crate) const CLASS_ANNOTATION: &str = "volume.beta.kubernetes.io/storage-class";
 
 pub(super) const HOOKS: Hooks = Hooks {
     default: default_claim,

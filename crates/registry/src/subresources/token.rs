@@ -8,7 +8,7 @@ use std::fmt;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::{Value, json};
-use watchkeeper_meta::{FieldError, FieldPath, GroupKind, GroupResource, Status, Time};
+use watchkeeper_meta::{FieldError, FieldPath, GroupKind, GroupResource, Status, Time, quote};
 use watchkeeper_patch::field_set::FieldSet;
 use watchkeeper_patch::managed_fields::{Managers, Writer, empty_object};
 use watchkeeper_wire::canonical::canonicalize;
@@ -18,6 +18,7 @@ use crate::body::Body;
 use crate::write::{WriteContext, timestamp};
 use crate::{Registry, User, metadata, names};
 
+const GROUP: &str = "authentication.k8s.io";
 const API_VERSION: &str = "authentication.k8s.io/v1";
 const KIND: &str = "TokenRequest";
 /// What else is said of whoever shows a token begins with this.
@@ -28,6 +29,8 @@ const CREDENTIAL_ID: &str = "authentication.kubernetes.io/credential-id";
 const DEFAULT_SECONDS: i64 = 3600;
 const MIN_SECONDS: i64 = 600;
 const MAX_SECONDS: i64 = 1 << 32;
+/// How long a token outlives the deletion of what it is bound to, while that is on its way out.
+const LEEWAY_SECONDS: i64 = 60;
 
 /// Who signs tokens.
 pub struct TokenIssuer<'a> {
@@ -62,8 +65,10 @@ impl Registry {
         context: &WriteContext,
     ) -> Result<Value, Status> {
         let mut request = body.read_as(API_VERSION, KIND)?;
+        check_identity(&request, namespace, name)?;
         let accounts = self.builtin("", "serviceaccounts")?;
         let account = self.present(&accounts, namespace, name).await?;
+        check_uid(&request, &account)?;
         let now = self.clock().now();
         let seconds = request["spec"]["expirationSeconds"]
             .as_i64()
@@ -72,7 +77,7 @@ impl Registry {
         let managed = managed_fields(&request, context, &timestamp(now))?;
         check_seconds(seconds)?;
         let bound = self
-            .bound_object(namespace, &request["spec"]["boundObjectRef"])
+            .bound_claims(namespace, name, &request["spec"]["boundObjectRef"])
             .await?;
         if request["spec"]["audiences"].as_array().is_none_or(Vec::is_empty) {
             request["spec"]["audiences"] = json!([issuer.name]);
@@ -85,7 +90,7 @@ impl Registry {
             "namespace": namespace,
             "serviceaccount": {"name": name, "uid": account["metadata"]["uid"]},
         });
-        if let Some((kind, object)) = bound {
+        for (kind, object) in bound {
             private[kind] = object;
         }
         let claims = json!({
@@ -131,15 +136,18 @@ impl Registry {
             let Some(name) = private[claim]["name"].as_str() else {
                 continue;
             };
-            let definition = self.builtin("", plural).ok()?;
-            let found = self.present(&definition, namespace, name).await.ok()?;
-            let uid = private[claim]["uid"].as_str()?;
-            if metadata::text(&found, "uid") != uid {
+            let uid = private[claim]["uid"].as_str();
+            // The node of a pod is told, not asked for: the pod goes with it.
+            let is_told = claim == "node" && private["pod"].is_object();
+            if !is_told && !self.is_there(plural, namespace, name, uid?).await {
                 return None;
             }
             if matches!(claim, "pod" | "node") {
-                extra.insert(format!("{EXTRA}{claim}-name"), vec![name.to_owned()]);
-                extra.insert(format!("{EXTRA}{claim}-uid"), vec![uid.to_owned()]);
+                let mut tell = |what: &str, text: &str| {
+                    extra.insert(format!("{EXTRA}{claim}-{what}"), vec![text.to_owned()]);
+                };
+                tell("name", name);
+                uid.into_iter().for_each(|uid| tell("uid", uid));
             }
         }
         let groups = vec![
@@ -153,14 +161,28 @@ impl Registry {
         })
     }
 
-    /// The object a token is bound to: it is void when that is gone.
-    async fn bound_object(
+    /// Whether an object is there, is the one that is meant, and has not been on its way out for long.
+    async fn is_there(&self, plural: &'static str, namespace: &str, name: &str, uid: &str) -> bool {
+        let Ok(definition) = self.builtin("", plural) else {
+            return false;
+        };
+        let Ok(found) = self.present(&definition, namespace, name).await else {
+            return false;
+        };
+        let deleted = metadata::text(&found, "deletionTimestamp").parse::<Time>();
+        let is_going = deleted.is_ok_and(|at| at.seconds < self.clock().now().seconds - LEEWAY_SECONDS);
+        metadata::text(&found, "uid") == uid && !is_going
+    }
+
+    /// What a token is bound to, in its own words: it is void when that is gone.
+    async fn bound_claims(
         &self,
         namespace: &str,
+        account: &str,
         reference: &Value,
-    ) -> Result<Option<(&'static str, Value)>, Status> {
+    ) -> Result<Vec<(&'static str, Value)>, Status> {
         if reference.is_null() {
-            return Ok(None);
+            return Ok(Vec::new());
         }
         let text = |name: &str| reference[name].as_str().unwrap_or_default();
         let (claim, plural, namespace) = match (text("apiVersion"), text("kind")) {
@@ -175,6 +197,17 @@ impl Registry {
         };
         let definition = self.builtin("", plural)?;
         let found = self.present(&definition, namespace, text("name")).await?;
+        let mut claims = Vec::new();
+        if claim == "pod" {
+            if found["spec"]["serviceAccountName"].as_str().unwrap_or_default() != account {
+                let why = format!(
+                    "cannot bind token for serviceaccount {} to pod running with different serviceaccount name.",
+                    quote(account)
+                );
+                return Err(Status::bad_request(why));
+            }
+            claims.extend(self.node_claim(&found).await?);
+        }
         let (stated, uid) = (text("uid"), metadata::text(&found, "uid"));
         if !stated.is_empty() && stated != uid {
             let why = format!(
@@ -184,8 +217,52 @@ impl Registry {
             let kind = GroupResource::new("", text("kind").to_owned());
             return Err(Status::conflict(&kind, text("name"), why));
         }
-        Ok(Some((claim, json!({"name": text("name"), "uid": uid}))))
+        claims.push((claim, json!({"name": text("name"), "uid": uid})));
+        Ok(claims)
     }
+
+    /// Where a pod runs, if it does. Of a node that is gone only the name is known.
+    async fn node_claim(&self, pod: &Value) -> Result<Option<(&'static str, Value)>, Status> {
+        let Some(name) = pod["spec"]["nodeName"].as_str().filter(|name| !name.is_empty()) else {
+            return Ok(None);
+        };
+        let nodes = self.builtin("", "nodes")?;
+        let mut claim = json!({"name": name});
+        if let Some(node) = self.find(&nodes, "", name).await? {
+            claim["uid"] = node.to_value(&nodes)?["metadata"]["uid"].clone();
+        }
+        Ok(Some(("node", claim)))
+    }
+}
+
+/// A request may say whose token it wants, if that is whom it is sent to.
+fn check_identity(request: &Value, namespace: &str, name: &str) -> Result<(), Status> {
+    for (field, wanted) in [("name", name), ("namespace", namespace)] {
+        let stated = metadata::text(request, field);
+        if !stated.is_empty() && stated != wanted {
+            let path = FieldPath::new("metadata").child(field);
+            let why = format!("must match the service account {field} if specified");
+            let fault = FieldError::invalid(&path, stated, why);
+            return Err(Status::invalid(&request_kind(), name, &[fault]));
+        }
+    }
+    Ok(())
+}
+
+fn check_uid(request: &Value, account: &Value) -> Result<(), Status> {
+    let (stated, uid) = (metadata::text(request, "uid"), metadata::text(account, "uid"));
+    if stated.is_empty() || stated == uid {
+        return Ok(());
+    }
+    let why = format!(
+        "the UID in the token request ({stated}) does not match the UID of the service account ({uid})"
+    );
+    let kind = GroupResource::new(GROUP, KIND);
+    Err(Status::conflict(&kind, metadata::text(account, "name"), why))
+}
+
+fn request_kind() -> GroupKind {
+    GroupKind::new(GROUP, KIND)
 }
 
 fn check_seconds(seconds: i64) -> Result<(), Status> {
@@ -196,8 +273,7 @@ fn check_seconds(seconds: i64) -> Result<(), Status> {
     };
     let path = FieldPath::new("spec").child("expirationSeconds");
     let fault = FieldError::invalid(&path, seconds, why);
-    let kind = GroupKind::new("authentication.k8s.io", KIND);
-    Err(Status::invalid(&kind, "", &[fault]))
+    Err(Status::invalid(&request_kind(), "", &[fault]))
 }
 
 /// Three parts with dots between them: how it is signed, what it says, the signature.

@@ -3,10 +3,11 @@
 use serde_json::{Value, json};
 use watchkeeper_meta::{LabelSelector, Time};
 
+use super::autoscaler;
 use super::human::{age, duration};
 use super::pod::{PodSummary, readiness_gates};
 
-const NONE: &str = "<none>";
+pub(super) const NONE: &str = "<none>";
 
 /// The cells of an object's row, one per column.
 pub(super) fn cells<'c>(
@@ -203,7 +204,7 @@ fn cell(kind: &str, column: &str, object: &Value, now: Time) -> Value {
                 text("/spec/scaleTargetRef/name")
             ))
         }
-        ("HorizontalPodAutoscaler", "Targets") => json!(autoscaler_targets(object)),
+        ("HorizontalPodAutoscaler", "Targets") => json!(autoscaler::targets(object)),
         ("HorizontalPodAutoscaler", "MinPods") => json!(or(plain(&at("/spec/minReplicas")), "<unset>")),
         ("HorizontalPodAutoscaler", "MaxPods") => count("/spec/maxReplicas"),
         ("HorizontalPodAutoscaler", "Replicas") => count("/status/currentReplicas"),
@@ -334,7 +335,7 @@ fn cell(kind: &str, column: &str, object: &Value, now: Time) -> Value {
     }
 }
 
-fn text_at(value: &Value, pointer: &str) -> String {
+pub(super) fn text_at(value: &Value, pointer: &str) -> String {
     value
         .pointer(pointer)
         .and_then(Value::as_str)
@@ -349,7 +350,7 @@ fn either(object: &Value, first: &str, second: &str) -> String {
     }
 }
 
-fn or(text: String, otherwise: &str) -> String {
+pub(super) fn or(text: String, otherwise: &str) -> String {
     if text.is_empty() {
         otherwise.to_owned()
     } else {
@@ -358,7 +359,7 @@ fn or(text: String, otherwise: &str) -> String {
 }
 
 /// A number or a text as it prints; nothing for null.
-fn plain(value: &Value) -> String {
+pub(super) fn plain(value: &Value) -> String {
     match value {
         Value::Null => String::new(),
         Value::String(text) => text.clone(),
@@ -644,29 +645,6 @@ fn access_modes(modes: &Value) -> String {
         .to_owned()
     });
     short.join(",")
-}
-
-fn autoscaler_targets(scaler: &Value) -> String {
-    if let Some(percent) = scaler["spec"]["targetCPUUtilizationPercentage"].as_i64() {
-        let current = or(
-            plain(&scaler["status"]["currentCPUUtilizationPercentage"]),
-            "<unknown>",
-        );
-        let current = if current == "<unknown>" {
-            current
-        } else {
-            format!("{current}%")
-        };
-        return format!("cpu: {current}/{percent}%");
-    }
-    let targets = list_of(&scaler["spec"]["metrics"], |metric| {
-        let resource = &metric["resource"];
-        match resource["target"]["averageUtilization"].as_i64() {
-            Some(percent) => format!("{}: <unknown>/{percent}%", plain(&resource["name"])),
-            None => "<unknown>".to_owned(),
-        }
-    });
-    or(targets.join(", "), NONE)
 }
 
 fn quota(quota: &Value, wanted: impl Fn(&str) -> bool) -> String {

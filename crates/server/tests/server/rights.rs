@@ -109,3 +109,64 @@ async fn a_review_with_odd_metadata_is_answered() {
     cluster.create(path, &review).await;
     cluster.server.shutdown().await;
 }
+
+/// Rights on a request for a certificate are one thing, those on its signer another.
+#[tokio::test]
+async fn a_signer_is_spoken_for_by_those_who_may() {
+    let certificates = "certificates.k8s.io";
+    let mut cluster = Cluster::start(json!([
+        {"apiGroups": [certificates], "resources": ["certificatesigningrequests/approval", "certificatesigningrequests/status"], "verbs": ["update"]},
+        {"apiGroups": [certificates], "resources": ["signers"], "resourceNames": ["mine.example/*"], "verbs": ["approve"]},
+        {"apiGroups": [certificates], "resources": ["signers"], "resourceNames": ["other.example/b"], "verbs": ["sign"]},
+    ]))
+    .await;
+    let requests = "/apis/certificates.k8s.io/v1/certificatesigningrequests";
+    let pem =
+        "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURSBSRVFVRVNULS0tLS0KLS0tLS1FTkQgQ0VSVElGSUNBVEUgUkVRVUVTVC0tLS0tCg==";
+    for (name, signer) in [("a", "mine.example/a"), ("b", "other.example/b")] {
+        let spec = json!({"request": pem, "signerName": signer, "usages": ["client auth"]});
+        cluster
+            .create(requests, &json!({"metadata": {"name": name}, "spec": spec}))
+            .await;
+    }
+    let decided = |name: &str| {
+        json!({
+            "metadata": {"name": name}, "spec": {"request": pem, "signerName": "mine.example/a", "usages": ["client auth"]},
+            "status": {"conditions": [{"type": "Approved", "status": "True"}]},
+        })
+    };
+    let failed = |name: &str| {
+        let mut request = decided(name);
+        request["status"]["conditions"][0]["type"] = json!("Failed");
+        request
+    };
+    let word = |done: &str, signer: &str, name: &str| {
+        format!(
+            "certificatesigningrequests.certificates.k8s.io \\\"{name}\\\" is forbidden: user not permitted to {done} \
+             requests with signerName \\\"{signer}\\\""
+        )
+    };
+    for (path, body, refused) in [
+        ("a/approval", decided("a"), None),
+        (
+            "b/approval",
+            decided("b"),
+            Some(word("approve", "other.example/b", "b")),
+        ),
+        ("a/status", failed("a"), Some(word("sign", "mine.example/a", "a"))),
+        ("b/status", failed("b"), None),
+    ] {
+        let path = format!("{requests}/{path}");
+        let answer = cluster
+            .as_bob(Method::PUT, &path, "application/json", &body)
+            .await;
+        match refused {
+            None => assert_eq!(answer.status, 200, "{path}: {}", answer.text()),
+            Some(why) => {
+                assert_eq!(answer.status, 403, "{path}");
+                assert!(answer.text().contains(&why), "{why}\n{}", answer.text());
+            }
+        }
+    }
+    cluster.server.shutdown().await;
+}

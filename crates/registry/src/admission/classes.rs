@@ -1,0 +1,138 @@
+//! Classes of storage and of ingresses: those that name none get the one that is marked as the default, and a claim
+//! grows only if its class can.
+
+use serde_json::{Value, json};
+use watchkeeper_meta::{GroupVersionResource, ListOptions, Status};
+use watchkeeper_wire::values::Quantity;
+
+use crate::definition::Definition;
+use crate::kinds::CLASS_ANNOTATION;
+use crate::update::Part;
+use crate::{Registry, metadata};
+
+/// Why a claim stays as it is.
+const CANNOT_GROW: &str = "only dynamically provisioned pvc can be resized and the storageclass that provisions the \
+                           pvc must support resize";
+
+/// Objects that have a class.
+struct Classified {
+    /// The field that names it, and the annotation that did before.
+    field: &'static str,
+    old_annotation: &'static str,
+    classes: GroupVersionResource,
+    /// What marks the default class.
+    marks: &'static [&'static str],
+}
+
+impl Classified {
+    fn of(definition: &Definition) -> Option<Self> {
+        match (&*definition.resource.group, &*definition.resource.kind) {
+            ("", "PersistentVolumeClaim") => Some(Self {
+                field: "storageClassName",
+                old_annotation: CLASS_ANNOTATION,
+                classes: storage_classes(),
+                marks: &[
+                    "storageclass.kubernetes.io/is-default-class",
+                    "storageclass.beta.kubernetes.io/is-default-class",
+                ],
+            }),
+            ("networking.k8s.io", "Ingress") => Some(Self {
+                field: "ingressClassName",
+                old_annotation: "kubernetes.io/ingress.class",
+                classes: GroupVersionResource::new("networking.k8s.io", "v1", "ingressclasses"),
+                marks: &["ingressclass.kubernetes.io/is-default-class"],
+            }),
+            _ => None,
+        }
+    }
+
+    fn is_named_in(&self, object: &Value) -> bool {
+        !object["spec"][self.field].is_null()
+            || object["metadata"]["annotations"]
+                .get(self.old_annotation)
+                .is_some()
+    }
+
+    fn is_default(&self, class: &Value) -> bool {
+        let is_true = |mark: &&str| class["metadata"]["annotations"][*mark] == "true";
+        self.marks.iter().any(is_true)
+    }
+}
+
+impl Registry {
+    /// Gives a new object that names no class the default one, if there is one.
+    pub(super) async fn take_default_class(
+        &self,
+        definition: &Definition,
+        object: &mut Value,
+    ) -> Result<(), Status> {
+        let Some(classified) = Classified::of(definition).filter(|known| !known.is_named_in(object)) else {
+            return Ok(());
+        };
+        let Some(classes) = self.definition(&classified.classes) else {
+            return Ok(());
+        };
+        let mut defaults = Vec::new();
+        for class in self.list(&classes, "", &ListOptions::default()).await?.items {
+            let class = class.to_value(&classes)?;
+            if classified.is_default(&class) {
+                let text = |field: &str| metadata::text(&class, field).to_owned();
+                defaults.push((text("creationTimestamp"), text("name")));
+            }
+        }
+        // The newest, so that a default can be replaced without a moment with none; of several the first by name.
+        let newest = defaults
+            .into_iter()
+            .min_by(|(age, name), (other_age, other_name)| (other_age, name).cmp(&(age, other_name)));
+        if let Some((_, name)) = newest {
+            object["spec"][classified.field] = json!(name);
+        }
+        Ok(())
+    }
+
+    /// Refuses to let a claim grow whose class cannot.
+    pub(super) async fn check_growth(
+        &self,
+        definition: &Definition,
+        part: Part,
+        live: &Value,
+        new: &Value,
+    ) -> Result<(), Status> {
+        let is_claim = definition.resource.kind == "PersistentVolumeClaim";
+        if !is_claim || part != Part::Object || size(new) <= size(live) {
+            return Ok(());
+        }
+        let (class, old) = (class_of(new), class_of(live));
+        if !class.is_empty() && class == old && self.can_expand(class).await? {
+            return Ok(());
+        }
+        let name = metadata::text(new, "name");
+        Err(Status::forbidden(&definition.group_resource(), name, CANNOT_GROW))
+    }
+
+    async fn can_expand(&self, class: &str) -> Result<bool, Status> {
+        let Some(classes) = self.definition(&storage_classes()) else {
+            return Ok(false);
+        };
+        let found = self.find(&classes, "", class).await?;
+        let found = found.map(|found| found.to_value(&classes)).transpose()?;
+        Ok(found.is_some_and(|class| class["allowVolumeExpansion"] == true))
+    }
+}
+
+fn storage_classes() -> GroupVersionResource {
+    GroupVersionResource::new("storage.k8s.io", "v1", "storageclasses")
+}
+
+fn class_of(claim: &Value) -> &str {
+    let named = claim["metadata"]["annotations"][CLASS_ANNOTATION].as_str();
+    let named = named.or_else(|| claim["spec"]["storageClassName"].as_str());
+    named.unwrap_or_default()
+}
+
+fn size(claim: &Value) -> Option<Quantity> {
+    claim["spec"]["resources"]["requests"]["storage"]
+        .as_str()?
+        .parse()
+        .ok()
+}
