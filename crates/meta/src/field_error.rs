@@ -79,9 +79,10 @@ impl FieldPath {
 
     /// A field of this field.
     pub fn child(&self, name: &str) -> Self {
-        match self.0.is_empty() {
-            true => Self(name.to_owned()),
-            false => Self(format!("{}.{name}", self.0)),
+        match self.0.as_str() {
+            "" => Self(name.to_owned()),
+            // Rules make paths that nothing will be said of: this costs a tenth of formatting.
+            path => Self([path, ".", name].concat()),
         }
     }
 

@@ -105,7 +105,7 @@ impl LabelSelector {
     pub fn from_json(selector: &Value) -> Result<Self, SelectorError> {
         let mut requirements = Vec::new();
         for (key, value) in selector["matchLabels"].as_object().into_iter().flatten() {
-            let value = text(value, &FieldPath::new("matchLabels").key(key))?;
+            let value = text(value, || FieldPath::new("matchLabels").key(key))?;
             requirements.push(LabelRequirement::new(key, LabelTest::Equals(value))?);
         }
         for expression in selector["matchExpressions"].as_array().into_iter().flatten() {
@@ -153,14 +153,14 @@ impl LabelRequirement {
             values.sort_unstable();
             values.dedup();
         }
-        let mut faults: Vec<FieldError> = check_key(&key, &FieldPath::new("key")).into_iter().collect();
-        let values = FieldPath::new("values");
+        let mut faults: Vec<FieldError> = check_key(&key, || FieldPath::new("key")).into_iter().collect();
+        let values = || FieldPath::new("values");
         if test.values().is_some_and(<[String]>::is_empty) {
             let why = "for 'in', 'notin' operators, values set can't be empty";
-            faults.push(FieldError::invalid(&values, Value::Array(Vec::new()), why));
+            faults.push(FieldError::invalid(&values(), Value::Array(Vec::new()), why));
         }
         for (index, value) in test.values().into_iter().flatten().enumerate() {
-            faults.extend(check_value(value, &values.index(index).key(&key)));
+            faults.extend(check_value(value, || values().index(index).key(&key)));
         }
         match faults.is_empty() {
             true => Ok(Self { key, test }),
@@ -199,7 +199,7 @@ impl LabelRequirement {
         let listed = expression["values"].as_array().into_iter().flatten().enumerate();
         let path = FieldPath::new("values");
         let values = listed
-            .map(|(index, value)| text(value, &path.index(index)))
+            .map(|(index, value)| text(value, || path.index(index)))
             .collect::<Result<Vec<_>, _>>()?;
         let no_values_for = |test: LabelTest| match values.is_empty() {
             true => Ok(test),
@@ -277,23 +277,23 @@ impl fmt::Display for LabelRequirement {
 }
 
 /// A label is text; a number or a boolean in its place is a mistake in the manifest.
-fn text(value: &Value, path: &FieldPath) -> Result<String, SelectorError> {
+fn text(value: &Value, path: impl FnOnce() -> FieldPath) -> Result<String, SelectorError> {
     match value {
         Value::String(text) => Ok(text.clone()),
         other => Err(SelectorError(
-            FieldError::type_invalid(path, other.clone(), "must be a string").to_string(),
+            FieldError::type_invalid(&path(), other.clone(), "must be a string").to_string(),
         )),
     }
 }
 
-fn check_key(key: &str, path: &FieldPath) -> Option<FieldError> {
+fn check_key(key: &str, path: impl FnOnce() -> FieldPath) -> Option<FieldError> {
     let reasons = validation::qualified_name(key);
-    (!reasons.is_empty()).then(|| FieldError::invalid(path, key, reasons.join("; ")))
+    (!reasons.is_empty()).then(|| FieldError::invalid(&path(), key, reasons.join("; ")))
 }
 
-fn check_value(value: &str, path: &FieldPath) -> Option<FieldError> {
+fn check_value(value: &str, path: impl FnOnce() -> FieldPath) -> Option<FieldError> {
     let reasons = validation::label_value(value);
-    (!reasons.is_empty()).then(|| FieldError::invalid(path, value, reasons.join("; ")))
+    (!reasons.is_empty()).then(|| FieldError::invalid(&path(), value, reasons.join("; ")))
 }
 
 impl Labels for Header<'_> {

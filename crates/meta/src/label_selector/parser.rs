@@ -55,7 +55,7 @@ impl<'a> Parser<'a> {
         let Token::Word(key) = token else {
             return Err(found(token, ", expected: identifier"));
         };
-        if let Some(fault) = check_key(key, &FieldPath::default()) {
+        if let Some(fault) = check_key(key, FieldPath::default) {
             return Err(SelectorError(fault.to_string()));
         }
         // After `!key` nothing else can follow; the caller complains about what does.
@@ -100,7 +100,7 @@ impl<'a> Parser<'a> {
             SelectorError(FieldError::invalid(&path, value.as_str(), why).to_string())
         };
         let number = value.parse().map_err(not_a_number)?;
-        match check_value(&value, &path.key(key)) {
+        match check_value(&value, || path.key(key)) {
             Some(fault) => Err(SelectorError(fault.to_string())),
             None => Ok(number),
         }

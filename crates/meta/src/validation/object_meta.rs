@@ -73,20 +73,26 @@ pub fn object_meta_update(
             "must not be decremented",
         ));
     }
+    let must_stay = "field is immutable";
     for field in ["name", "namespace", "uid"] {
-        let text = |metadata: &Value| Value::from(metadata[field].as_str().unwrap_or_default());
-        faults.extend(immutable(text(new), text(old), &path.child(field)));
+        let (new, old) = (new[field].as_str(), old[field].as_str());
+        if new.unwrap_or_default() != old.unwrap_or_default() {
+            let new = new.unwrap_or_default();
+            faults.push(FieldError::invalid(&path.child(field), new, must_stay));
+        }
     }
     for field in [
         "creationTimestamp",
         "deletionTimestamp",
         "deletionGracePeriodSeconds",
     ] {
-        faults.extend(immutable(
-            new[field].clone(),
-            old[field].clone(),
-            &path.child(field),
-        ));
+        if new[field] != old[field] {
+            faults.push(FieldError::invalid(
+                &path.child(field),
+                new[field].clone(),
+                must_stay,
+            ));
+        }
     }
     faults.extend(common_faults(new, rules, path));
     faults
@@ -202,21 +208,20 @@ fn namespace_faults(metadata: &Value, scope: Scope, path: &FieldPath) -> Vec<Fie
 }
 
 fn common_faults(metadata: &Value, rules: &ObjectMetaRules, path: &FieldPath) -> Vec<FieldError> {
-    let mut faults = labels(&metadata["labels"], &path.child("labels"));
-    faults.extend(annotations(&metadata["annotations"], &path.child("annotations")));
-    faults.extend(owner_references(
-        &metadata["ownerReferences"],
-        &path.child("ownerReferences"),
-    ));
-    faults.extend(finalizers(
-        &metadata["finalizers"],
-        rules.finalizers,
-        &path.child("finalizers"),
-    ));
-    faults.extend(managed_fields(
-        &metadata["managedFields"],
-        &path.child("managedFields"),
-    ));
+    let mut faults = Vec::new();
+    let mut check = |field: &str, rule: &dyn Fn(&Value, &FieldPath) -> Vec<FieldError>| {
+        let value = &metadata[field];
+        if !value.is_null() {
+            faults.extend(rule(value, &path.child(field)));
+        }
+    };
+    check("labels", &labels);
+    check("annotations", &annotations);
+    check("ownerReferences", &owner_references);
+    check("finalizers", &|list, path| {
+        finalizers(list, rules.finalizers, path)
+    });
+    check("managedFields", &managed_fields);
     faults
 }
 
@@ -240,10 +245,6 @@ fn new_finalizer_faults(new: &Value, old: &Value, path: &FieldPath) -> Option<Fi
         );
         FieldError::forbidden(path, why)
     })
-}
-
-fn immutable(new: Value, old: Value, path: &FieldPath) -> Option<FieldError> {
-    (new != old).then(|| FieldError::invalid(path, new, "field is immutable"))
 }
 
 /// A fault per reason.

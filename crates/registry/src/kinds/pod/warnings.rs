@@ -133,8 +133,13 @@ pub(in super::super) fn warn_template(pod: &Place<'_, '_>, warnings: &Warnings) 
     warn_of_app_armor(&annotations, warnings);
     for list in ["initContainers", "containers", "ephemeralContainers"] {
         for container in spec.field(list).items() {
-            let key = format!("{CONTAINER_SECCOMP}{}", container.field("name").text());
-            warn_of_seccomp(&annotations.entry(&key), &container, warnings);
+            let name = container.field("name").text();
+            let mut entries = annotations.entries();
+            if let Some((_, entry)) =
+                entries.find(|(key, _)| key.strip_prefix(CONTAINER_SECCOMP) == Some(name))
+            {
+                warn_of_seccomp(&entry, &container, warnings);
+            }
             for amounts in ["limits", "requests"] {
                 warn_of_fractions(&container.field("resources").field(amounts), warnings);
             }
@@ -211,6 +216,11 @@ fn warn_of_old_key(key: &Place<'_, '_>, warnings: &Warnings) {
 
 /// Warns of a volume that nobody mounts any more.
 pub(in super::super) fn warn_of_old_source(volume: &Place<'_, '_>, warnings: &Warnings) {
+    let is_old = |name: &str| OLD_VOLUMES.iter().any(|(old, _)| *old == name);
+    // Looking through what a volume has is quicker than asking it for all that it might have.
+    if !volume.entries().any(|(name, _)| is_old(name)) {
+        return;
+    }
     for (source, why) in OLD_VOLUMES {
         let source = volume.field(source);
         if source.is_set() {

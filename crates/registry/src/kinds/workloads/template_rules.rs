@@ -129,9 +129,8 @@ pub(super) fn selects_everything(selector: &Value) -> bool {
 }
 
 fn matches(selector: &LabelSelector, labels: &Value) -> bool {
-    let labels = labels.as_object().into_iter().flatten();
-    let labels: std::collections::BTreeMap<String, String> = labels
-        .map(|(key, value)| (key.clone(), value.as_str().unwrap_or_default().to_owned()))
-        .collect();
-    selector.matches(&labels)
+    match labels.as_object() {
+        Some(labels) => selector.matches(labels),
+        None => selector.matches(&serde_json::Map::new()),
+    }
 }

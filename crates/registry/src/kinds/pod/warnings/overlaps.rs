@@ -49,7 +49,9 @@ pub(super) fn warn(volumes: &Place<'_, '_>, warnings: &Warnings) {
         for (source, name, kind) in SOURCES {
             let source = volume.field(source);
             let files = files(&source, "");
-            warn_of_files(&volume, &title(kind, source.field(name).text()), files, warnings);
+            if files.len() > 1 {
+                warn_of_files(&volume, &title(kind, source.field(name).text()), files, warnings);
+            }
         }
         let mut files = Vec::new();
         for source in volume.field("projected").field("sources").items() {

@@ -12,19 +12,26 @@ struct Known<'v> {
     name: &'v str,
     host_port: i64,
     host_ip: &'v str,
-    path: String,
+    /// The list of containers, the container's place in it, and the port's.
+    at: (&'static str, usize, usize),
 }
 
 impl<'v> Known<'v> {
-    fn of(port: &Place<'v, '_>) -> Self {
+    fn of(port: &Place<'v, '_>, at: (&'static str, usize, usize)) -> Self {
         Self {
             number: port.field("containerPort").number(),
             protocol: port.field("protocol").text(),
             name: port.field("name").text(),
             host_port: port.field("hostPort").number(),
             host_ip: port.field("hostIP").text(),
-            path: port.path().to_string(),
+            at,
         }
+    }
+
+    fn path(&self, spec: &Place<'_, '_>) -> String {
+        let (list, container, port) = self.at;
+        let containers = spec.path().child(list);
+        containers.index(container).child("ports").index(port).to_string()
     }
 
     /// How two mentions of one port go together, if they do not.
@@ -43,37 +50,46 @@ impl<'v> Known<'v> {
 }
 
 pub(super) fn warn(spec: &Place<'_, '_>, warnings: &Warnings) {
-    let lists = [spec.field("initContainers"), spec.field("containers")];
     let mut known: Vec<Known<'_>> = Vec::new();
-    for container in lists.iter().flat_map(Place::items) {
-        for port in container.field("ports").items() {
-            let port = Known::of(&port);
-            let Known { path, host_ip, .. } = &port;
-            if !host_ip.is_empty() && port.host_port == 0 {
-                warnings.add(format!(
-                    "{path}: hostIP set without hostPort: {{Name:{} HostPort:0 ContainerPort:{} Protocol:{} \
-                     HostIP:{host_ip}}}",
-                    port.name, port.number, port.protocol
-                ));
+    for list in ["initContainers", "containers"] {
+        for (index, container) in spec.field(list).items().enumerate() {
+            for (place, port) in container.field("ports").items().enumerate() {
+                let port = Known::of(&port, (list, index, place));
+                warn_of_port(&port, &known, spec, warnings);
+                known.push(port);
             }
-            let same = known
-                .iter()
-                .filter(|other| (other.number, other.protocol) == (port.number, port.protocol));
-            for other in same {
-                if let Some(how) = port.clash(other) {
-                    warnings.add(format!("{path}: {how} port definition with {}", other.path));
-                }
-            }
-            known.push(port);
         }
     }
     for (at, port) in known.iter().enumerate().filter(|(_, port)| !port.name.is_empty()) {
         if let Some(first) = known[..at].iter().find(|other| other.name == port.name) {
-            let (path, name, first) = (&port.path, quote(port.name), &first.path);
+            let (path, name, first) = (port.path(spec), quote(port.name), first.path(spec));
             warnings.add(format!(
                 "{path}: duplicate port name {name} with {first}, services and probes that select ports by name \
                  will use {first}"
             ));
+        }
+    }
+}
+
+/// Warns of one port, given those before it.
+fn warn_of_port(port: &Known<'_>, known: &[Known<'_>], spec: &Place<'_, '_>, warnings: &Warnings) {
+    let host_ip = port.host_ip;
+    if !host_ip.is_empty() && port.host_port == 0 {
+        warnings.add(format!(
+            "{}: hostIP set without hostPort: {{Name:{} HostPort:0 ContainerPort:{} Protocol:{} HostIP:{host_ip}}}",
+            port.path(spec),
+            port.name,
+            port.number,
+            port.protocol
+        ));
+    }
+    let same = known
+        .iter()
+        .filter(|other| (other.number, other.protocol) == (port.number, port.protocol));
+    for other in same {
+        if let Some(how) = port.clash(other) {
+            let (path, other) = (port.path(spec), other.path(spec));
+            warnings.add(format!("{path}: {how} port definition with {other}"));
         }
     }
 }
