@@ -232,15 +232,16 @@ fn set_element_orders(
         };
         check_order(&strategy, &changes, &order)?;
         patch.remove(&name);
-        let live = match target.get(&name) {
-            Some(Value::Array(live)) => live.clone(),
+        let live = match target.get_mut(&name) {
+            Some(Value::Array(live)) => std::mem::take(live),
             _ => Vec::new(),
         };
         if live.is_empty() && changes.is_empty() {
             continue;
         }
-        let merged = merge_list(&strategy, live.clone(), changes)?;
-        let merged = in_order(&strategy, merged, &order, &live);
+        let before = places(&strategy, &live);
+        let merged = merge_list(&strategy, live, changes)?;
+        let merged = in_order(&strategy, merged, &order, &before);
         target.insert(name, Value::Array(merged));
     }
     Ok(())
@@ -270,9 +271,9 @@ fn merge_list(
 ) -> Result<Vec<Value>, StrategicError> {
     if !patch.iter().chain(&live).any(Value::is_object) {
         let merged = unique(live.iter().chain(&patch));
-        return Ok(in_order(strategy, merged, &patch, &live));
+        return Ok(in_order(strategy, merged, &patch, &places(strategy, &live)));
     }
-    let before = live.clone();
+    let before = places(strategy, &live);
     let mut merged = live;
     let mut items = Vec::with_capacity(patch.len());
     let mut replace = false;
@@ -297,7 +298,9 @@ fn merge_list(
     if replace {
         return Ok(items.into_iter().filter_map(without_directives).collect());
     }
-    merged.retain(|live| Identity::of(strategy, live).is_none_or(|live| !deleted.contains(&live)));
+    if !deleted.is_empty() {
+        merged.retain(|live| Identity::of(strategy, live).is_none_or(|live| !deleted.contains(&live)));
+    }
     let mut places = places(strategy, &merged);
     for item in &items {
         merge_key(strategy, item)?;
@@ -318,14 +321,14 @@ fn merge_list(
 
 /// The merged list with the patch's items in the patch's order, and each of the server's own items before the
 /// first item of the patch that it stood before.
-fn in_order(strategy: &Strategy<'_>, merged: Vec<Value>, order: &[Value], before: &[Value]) -> Vec<Value> {
-    let (order, before) = (places(strategy, order), places(strategy, before));
+fn in_order(strategy: &Strategy<'_>, merged: Vec<Value>, order: &[Value], before: &Places) -> Vec<Value> {
+    let order = places(strategy, order);
     let mut result = Vec::with_capacity(merged.len());
     let (mut wanted, mut own) = (Vec::new(), Vec::new());
     for item in merged {
         let identity = Identity::of(strategy, &item);
-        let place = |places: &HashMap<Identity, usize>| places.get(identity.as_ref()?).copied();
-        match (place(&order), place(&before)) {
+        let place = |places: &Places| places.get(identity.as_ref()?).copied();
+        match (place(&order), place(before)) {
             (Some(ordered), stood) => wanted.push((ordered, stood, item)),
             (None, stood) => own.push((stood, item)),
         }
@@ -348,7 +351,9 @@ fn in_order(strategy: &Strategy<'_>, merged: Vec<Value>, order: &[Value], before
 /// and comparing each item with each takes minutes then.
 #[derive(PartialEq, Eq, Hash)]
 enum Identity {
-    /// The value of the merge key.
+    /// The text that is the value of the merge key.
+    Text(String),
+    /// The value of the merge key, if that is no text.
     Key(String),
     /// The whole item.
     Whole(String),
@@ -358,14 +363,20 @@ impl Identity {
     /// Equal for items that are the [`same`]; `None` for one that lacks its key, and is the same as nothing.
     fn of(strategy: &Strategy<'_>, item: &Value) -> Option<Self> {
         match (strategy.merge_key, item) {
-            (Some(key), Value::Object(fields)) => Some(Self::Key(fields.get(key)?.to_string())),
+            (Some(key), Value::Object(fields)) => Some(match fields.get(key)? {
+                Value::String(text) => Self::Text(text.clone()),
+                other => Self::Key(other.to_string()),
+            }),
             _ => Some(Self::Whole(item.to_string())),
         }
     }
 }
 
+/// Where the items of a list stand.
+type Places = HashMap<Identity, usize>;
+
 /// Where each item of a list stands; of several that are the same the first.
-fn places(strategy: &Strategy<'_>, list: &[Value]) -> HashMap<Identity, usize> {
+fn places(strategy: &Strategy<'_>, list: &[Value]) -> Places {
     let items = list.iter().enumerate().rev();
     let places = items.filter_map(|(place, item)| Some((Identity::of(strategy, item)?, place)));
     places.collect()
