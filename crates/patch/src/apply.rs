@@ -11,12 +11,16 @@
 use std::fmt;
 
 use serde_json::Value;
+use watchkeeper_wire::difference::Difference;
 use watchkeeper_wire::schema::{Schema, TypeId};
 
+use crate::configuration::{ConfigurationError, LeftOut, field_set, field_text};
 use crate::field_set::FieldSet;
 use crate::last_applied;
-use crate::managed_fields::{Manager, Managers, Operation, Writer, empty_object, managed, managed_change};
-use crate::typed::{ConfigurationError, ensure_named_fields, field_set, merge, remove};
+use crate::managed_fields::{
+    Manager, Managers, Operation, UNMANAGED_FIELDS, Writer, empty_object, managed_change,
+};
+use crate::typed::{ensure_named_fields, merge, remove};
 
 /// Who is said to have set what was there before anybody was tracked.
 const BEFORE_FIRST_APPLY: &str = "before-first-apply";
@@ -47,13 +51,21 @@ pub struct Conflict {
     pub field: String,
 }
 
+/// An object to which a configuration was applied.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Applied {
+    /// The merged object, which still has the live object's `managedFields`.
+    pub object: Value,
+    /// The managers that should take their place.
+    pub managers: Managers,
+    /// Where it differs from the live object.
+    pub difference: Difference,
+}
+
 /// Lays `config` over `live` for a manager. `live` is [`empty_object`], with no managers, when the object is new.
 ///
 /// What stands at or below the paths of `reset` is not the writer's to say where it writes, the status for instance: it
 /// becomes nobody's and is in nobody's way. The merged object has it all the same; whoever stores it leaves it out.
-///
-/// What comes back is the merged object, which still has the live object's `managedFields`, and the managers that
-/// should take their place.
 #[expect(clippy::too_many_arguments, reason = "the parts of one request")]
 pub fn apply(
     schema: &Schema,
@@ -64,17 +76,20 @@ pub fn apply(
     reset: &FieldSet,
     writer: &Writer<'_>,
     force: bool,
-) -> Result<(Value, Managers), ApplyError> {
-    let wanted = field_set(schema, root, config)?.without_subtrees(reset);
+) -> Result<Applied, ApplyError> {
+    let left_out = LeftOut {
+        paths: &UNMANAGED_FIELDS,
+        subtrees: reset,
+    };
+    let wanted = field_text(schema, root, config, left_out)?;
     let mut managers = with_history(schema, root, live, managers, writer.time);
     let entry = managers.entry(Operation::Apply, writer);
     entry.api_version = writer.api_version.to_owned();
-    let wanted_before = entry.fields.clone();
-    entry.fields.replace(managed(wanted));
+    let others_before = entry.fields.replace(&wanted).filter(|before| !before.is_empty());
 
     let mut merged = live.clone();
     merge(schema, root, &mut merged, config);
-    if !wanted_before.is_empty() && entry.fields != wanted_before {
+    if let Some(wanted_before) = others_before {
         // What nobody manages counts here: the name is in `metadata`, so `metadata` stays.
         let needed = managers.all_fields().union(&field_set(schema, root, config)?);
         let mut dropped = ensure_named_fields(schema, root, &wanted_before.to_set());
@@ -82,7 +97,8 @@ pub fn apply(
         remove(schema, root, &mut merged, &dropped);
     }
 
-    let mut change = managed_change(schema, root, live, &merged);
+    let difference = Difference::between(live, &merged);
+    let mut change = managed_change(schema, root, live, &merged, &difference);
     change.leave_out_subtrees(reset);
     if !force {
         refuse_conflicts(schema, root, live, &managers, writer, &change.changed)?;
@@ -93,7 +109,11 @@ pub fn apply(
     }
     managers.forget(&change, Operation::Apply, writer);
     managers.put_in_order();
-    Ok((merged, managers))
+    Ok(Applied {
+        object: merged,
+        managers,
+        difference,
+    })
 }
 
 /// An object that nobody is said to manage gets a manager for all that is in it, so that the first apply meets
@@ -109,6 +129,8 @@ fn with_history(
         .pointer("/metadata/creationTimestamp")
         .is_none_or(Value::is_null);
     if managers.is_empty() && !is_new {
+        let empty = empty_object(schema, root);
+        let all = managed_change(schema, root, &empty, live, &Difference::between(&empty, live));
         let api_version = live.get("apiVersion").and_then(Value::as_str).unwrap_or_default();
         managers.push(Manager {
             name: BEFORE_FIRST_APPLY.to_owned(),
@@ -117,9 +139,7 @@ fn with_history(
             // When it was noticed; nobody knows when it was written.
             time: time.map(str::to_owned),
             subresource: String::new(),
-            fields: managed_change(schema, root, &empty_object(schema, root), live)
-                .changed
-                .into(),
+            fields: all.changed.into(),
         });
     }
     managers
@@ -237,6 +257,34 @@ mod tests {
         }
     }
 
+    /// The object and its managers after an apply that may say everything.
+    fn apply(
+        live: &Value,
+        managers: Managers,
+        config: &Value,
+        manager: &str,
+        force: bool,
+    ) -> Result<(Value, Managers), ApplyError> {
+        apply_but(&FieldSet::new(), live, managers, config, manager, force)
+    }
+
+    /// The object and its managers after an apply that may not say some things.
+    fn apply_but(
+        reset: &FieldSet,
+        live: &Value,
+        managers: Managers,
+        config: &Value,
+        manager: &str,
+        force: bool,
+    ) -> Result<(Value, Managers), ApplyError> {
+        let (schema, root) = service();
+        let writer = writer(manager);
+        let applied = super::apply(schema, root, live, managers, config, reset, &writer, force)?;
+        let difference = Difference::between(live, &applied.object);
+        assert_eq!(applied.difference, difference);
+        Ok((applied.object, applied.managers))
+    }
+
     /// Applies one after the other to an object that is not there at first.
     fn apply_all(configs: &[(&str, Value)]) -> Result<(Value, Managers), ApplyError> {
         let (schema, root) = service();
@@ -244,16 +292,7 @@ mod tests {
         configs
             .iter()
             .try_fold(start, |(live, managers), (manager, config)| {
-                apply(
-                    schema,
-                    root,
-                    &live,
-                    managers,
-                    config,
-                    &FieldSet::new(),
-                    &writer(manager),
-                    false,
-                )
+                apply(&live, managers, config, manager, false)
             })
     }
 
@@ -272,7 +311,6 @@ mod tests {
 
     #[test]
     fn what_is_reset_is_nobodys_and_in_nobodys_way() {
-        let (schema, root) = service();
         let status = |name: &str| {
             json!({
                 "apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"},
@@ -281,30 +319,8 @@ mod tests {
         };
         let mut reset = FieldSet::new();
         reset.insert(&[PathElement::field("status")]);
-        let empty = empty_object(schema, root);
-        let none = FieldSet::new();
-        let (live, managers) = apply(
-            schema,
-            root,
-            &empty,
-            Managers::new(),
-            &status("a"),
-            &none,
-            &writer("controller"),
-            false,
-        )
-        .unwrap();
-        let (_, managers) = apply(
-            schema,
-            root,
-            &live,
-            managers,
-            &status("b"),
-            &reset,
-            &writer("user"),
-            false,
-        )
-        .unwrap();
+        let (live, managers) = apply_all(&[("controller", status("a"))]).unwrap();
+        let (_, managers) = apply_but(&reset, &live, managers, &status("b"), "user", false).unwrap();
         let user = managers.find(Operation::Apply, &writer("user")).unwrap();
         assert_eq!(user.fields.to_set().paths(), [".spec.type"]);
     }
@@ -313,17 +329,7 @@ mod tests {
     fn managers_share_a_keyed_list() {
         let (object, managers) = apply_all(&[("m1", with_ports(&[80])), ("m2", with_ports(&[81]))]).unwrap();
         assert_eq!(ports(&object), "80 81");
-        let (object, managers) = apply(
-            service().0,
-            service().1,
-            &object,
-            managers,
-            &with_ports(&[]),
-            &FieldSet::new(),
-            &writer("m1"),
-            false,
-        )
-        .unwrap();
+        let (object, managers) = apply(&object, managers, &with_ports(&[]), "m1", false).unwrap();
         assert_eq!(ports(&object), "81");
         // Nothing is left to m1.
         assert_eq!(managers.entries().len(), 1);
@@ -409,24 +415,22 @@ mod tests {
     proptest! {
         #[test]
         fn applying_twice_changes_nothing(first in config(), second in config()) {
-            let (schema, root) = service();
             let (live, managers) = apply_all(&[("m1", first)]).unwrap();
             let (live, managers) =
-                apply(schema, root, &live, managers, &second, &FieldSet::new(), &writer("m2"), true).unwrap();
-            let again = apply(schema, root, &live, managers.clone(), &second, &FieldSet::new(), &writer("m2"), false);
+                apply(&live, managers, &second, "m2", true).unwrap();
+            let again = apply(&live, managers.clone(), &second, "m2", false);
             prop_assert_eq!(again, Ok((live, managers)));
         }
 
         #[test]
         fn what_others_own_survives_a_removal(mine in config(), others in config()) {
-            let (schema, root) = service();
             let nothing = json!({"metadata": {"name": "s"}});
             let (alone, _) = apply_all(&[("m1", others.clone())]).unwrap();
             let (live, managers) = apply_all(&[("m1", others)]).unwrap();
-            let Ok((live, managers)) = apply(schema, root, &live, managers, &mine, &FieldSet::new(), &writer("m2"), false) else {
+            let Ok((live, managers)) = apply(&live, managers, &mine, "m2", false) else {
                 return Ok(());
             };
-            let (left, _) = apply(schema, root, &live, managers, &nothing, &FieldSet::new(), &writer("m2"), false).unwrap();
+            let (left, _) = apply(&live, managers, &nothing, "m2", false).unwrap();
             prop_assert_eq!(meaning(left), meaning(alone));
         }
     }

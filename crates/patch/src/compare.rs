@@ -4,12 +4,13 @@
 //! that is new is a path itself (`data`), and so is everything in it (`data.k`): whoever brings a map into being owns
 //! the map too. A field that is `null` is there, only empty.
 //!
-//! Both states are walked once and side by side. Nearly all of two states is the same: a path is made only where they
-//! differ, and what is not an object or a list is looked up in the schema only there.
+//! Nearly all of two states is the same. Where they differ is found without a look at the schema ([`Difference`]);
+//! only there values are looked up and paths made.
 
 use std::cmp::Ordering;
 
 use serde_json::{Map, Value};
+use watchkeeper_wire::difference::Difference;
 use watchkeeper_wire::schema::{Schema, TypeId};
 
 use crate::field_set::{FieldSet, Node, PathElement};
@@ -26,7 +27,18 @@ pub struct Comparison {
 
 /// Compares two states of an object of the given type.
 pub fn compare(schema: &Schema, root: TypeId, old: &Value, new: &Value) -> Comparison {
-    let found = both(Place::root(schema, root), old, new);
+    compare_at(schema, root, old, new, &Difference::between(old, new))
+}
+
+/// As [`compare`], for states of which it is known where they differ.
+pub(crate) fn compare_at(
+    schema: &Schema,
+    root: TypeId,
+    old: &Value,
+    new: &Value,
+    difference: &Difference,
+) -> Comparison {
+    let found = both(Place::root(schema, root), old, new, difference);
     Comparison {
         changed: found.changed.below,
         removed: found.removed.below,
@@ -40,14 +52,14 @@ impl Comparison {
     }
 }
 
-/// How the two states of one value differ.
+/// How the two states of one value differ, in paths.
 #[derive(Default)]
-struct Difference {
+struct Paths {
     changed: Node,
     removed: Node,
 }
 
-impl Difference {
+impl Paths {
     /// Another value, which cannot be looked into.
     fn changed() -> Self {
         Self {
@@ -77,18 +89,18 @@ impl Difference {
     }
 }
 
-fn both(place: Place<'_>, old: &Value, new: &Value) -> Difference {
+/// Two values, and where they differ.
+fn both(place: Place<'_>, old: &Value, new: &Value, difference: &Difference) -> Paths {
+    if difference.is_nowhere() {
+        return Paths::default();
+    }
     let structure = place.structure();
     match structure {
-        Structure::Scalar | Structure::Atomic if old == new => Difference::default(),
-        Structure::Scalar | Structure::Atomic => Difference::changed(),
+        Structure::Scalar | Structure::Atomic => Paths::changed(),
         Structure::Struct(_) | Structure::Map(_) => match (old.as_object(), new.as_object()) {
-            (None, None) if old == new => Difference::default(),
-            (None, None) => Difference::changed(),
-            (old, new) => maps(place, &structure, old, new),
+            (None, None) => Paths::changed(),
+            (old, new) => maps(place, &structure, old, new, difference),
         },
-        // Telling items apart costs more than seeing that they are the same.
-        Structure::Set(_) | Structure::Keyed(_) if old == new => Difference::default(),
         Structure::Set(item) => lists(item, &structure, as_list(old), as_list(new)),
         Structure::Keyed(list) => lists(list.item, &structure, as_list(old), as_list(new)),
     }
@@ -99,10 +111,12 @@ fn maps(
     structure: &Structure<'_>,
     old: Option<&Map<String, Value>>,
     new: Option<&Map<String, Value>>,
-) -> Difference {
-    let mut found = Difference::default();
+    difference: &Difference,
+) -> Paths {
+    let mut found = Paths::default();
     for (name, old, new) in side_by_side(old.into_iter().flatten(), new.into_iter().flatten()) {
-        if is_same_scalar(old, new) {
+        let below = difference.member(name);
+        if new.is_some() && below.is_nowhere() {
             continue;
         }
         // The fields that a type does not declare are nobody's.
@@ -110,9 +124,9 @@ fn maps(
             continue;
         };
         let below = match (old, new) {
-            (Some(old), Some(new)) => both(child, old, new),
-            (Some(old), None) => Difference::only_old(only(child, old)),
-            (None, Some(new)) => Difference::only_new(only(child, new)),
+            (Some(old), Some(new)) => both(child, old, new, below),
+            (Some(old), None) => Paths::only_old(only(child, old)),
+            (None, Some(new)) => Paths::only_new(only(child, new)),
             (None, None) => continue,
         };
         found.add(|| PathElement::field(name), below);
@@ -120,17 +134,17 @@ fn maps(
     found
 }
 
-fn lists(item: Place<'_>, structure: &Structure<'_>, old: &[Value], new: &[Value]) -> Difference {
+fn lists(item: Place<'_>, structure: &Structure<'_>, old: &[Value], new: &[Value]) -> Paths {
     let (old, new) = (identified(structure, old), identified(structure, new));
-    let mut found = Difference::default();
+    let mut found = Paths::default();
     for (element, old, new) in side_by_side(groups(&old), groups(&new)) {
         let below = match (old, new) {
-            (Some([(_, old)]), Some([(_, new)])) => both(item, old, new),
+            (Some([(_, old)]), Some([(_, new)])) => both(item, old, new, &Difference::between(old, new)),
             // Several under one identity are one value, like anything that cannot be told apart.
             (Some(old), Some(new)) if old == new => continue,
-            (Some(_), Some(_)) => Difference::changed(),
-            (Some(old), None) => Difference::only_old(only_item(item, old)),
-            (None, Some(new)) => Difference::only_new(only_item(item, new)),
+            (Some(_), Some(_)) => Paths::changed(),
+            (Some(old), None) => Paths::only_old(only_item(item, old)),
+            (None, Some(new)) => Paths::only_new(only_item(item, new)),
             (None, None) => continue,
         };
         found.add(|| element.clone(), below);
@@ -201,11 +215,6 @@ fn side_by_side<K: Ord, T>(
             (None, None) => None,
         }
     })
-}
-
-/// Whether both states have a value, the same, and one without parts.
-fn is_same_scalar(old: Option<&Value>, new: Option<&Value>) -> bool {
-    old.is_some_and(|old| !old.is_object() && !old.is_array()) && old == new
 }
 
 /// The items of a list; none for `null` and for what is no list.

@@ -20,8 +20,13 @@ use smol_str::{SmolStr, SmolStrBuilder};
 
 mod text;
 
+pub(crate) use text::{write_field, write_text};
+
 /// Deepest tree that is read: far deeper than any object's schema, far from the end of the stack.
 const MAX_DEPTH: usize = 128;
+
+/// Room for the keys of most items.
+const KEY_BYTES: usize = 64;
 
 /// One step of a path. Most are so short that they need no memory of their own.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -80,7 +85,7 @@ impl PathElement {
 
     /// The item of a list with these key fields, which are ordered by their names.
     pub(crate) fn key<'a>(fields: impl Iterator<Item = (&'a str, &'a Value)>) -> Self {
-        let mut text = SmolStrBuilder::new();
+        let mut text = String::with_capacity(KEY_BYTES);
         text.push_str("k:{");
         for (index, (name, value)) in fields.enumerate() {
             if index > 0 {
@@ -91,15 +96,15 @@ impl PathElement {
             text::push_value(&mut text, value);
         }
         text.push('}');
-        Self(text.finish())
+        Self(text.into())
     }
 
     /// An item of a set.
     pub fn value(value: &Value) -> Self {
-        let mut text = SmolStrBuilder::new();
+        let mut text = String::with_capacity(KEY_BYTES);
         text.push_str("v:");
         text::push_value(&mut text, value);
-        Self(text.finish())
+        Self(text.into())
     }
 
     /// A position in a list.
@@ -167,15 +172,8 @@ impl fmt::Debug for PathElement {
 
 impl FieldSet {
     /// No path.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// No path, with room for paths that begin with so many steps.
-    pub(crate) fn with_capacity(steps: usize) -> Self {
-        Self {
-            children: Vec::with_capacity(steps),
-        }
+    pub const fn new() -> Self {
+        Self { children: Vec::new() }
     }
 
     /// Whether no path is in the set.
@@ -245,7 +243,7 @@ impl FieldSet {
     }
 
     /// The steps that begin the set's paths.
-    pub fn elements(&self) -> impl Iterator<Item = &PathElement> {
+    pub fn elements(&self) -> impl ExactSizeIterator<Item = &PathElement> {
         self.children.iter().map(|(element, _)| element)
     }
 

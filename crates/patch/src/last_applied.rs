@@ -11,8 +11,8 @@ use watchkeeper_meta::validation::MAX_ANNOTATIONS;
 use watchkeeper_wire::schema::{Schema, TypeId};
 
 use crate::compare::compare;
+use crate::configuration::field_set;
 use crate::field_set::FieldSet;
-use crate::typed::field_set;
 
 /// The manager that inherits from client-side apply.
 pub const INHERITOR: &str = "kubectl";

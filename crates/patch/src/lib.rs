@@ -11,6 +11,7 @@
 
 pub mod apply;
 pub mod compare;
+pub mod configuration;
 pub mod field_set;
 pub mod go_text;
 pub mod json_patch;

@@ -7,9 +7,10 @@
 use std::sync::LazyLock;
 
 use serde_json::{Map, Value, json};
+use watchkeeper_wire::difference::Difference;
 use watchkeeper_wire::schema::{Schema, Shape, TypeId};
 
-use crate::compare::{Comparison, compare};
+use crate::compare::{Comparison, compare_at};
 use crate::field_set::{FieldSet, FieldSetError, PathElement};
 
 mod owned_fields;
@@ -215,7 +216,8 @@ impl Managers {
         reset: &FieldSet,
         writer: &Writer<'_>,
     ) {
-        let mut change = managed_change(schema, root, live, new);
+        let difference = Difference::between(live, new);
+        let mut change = managed_change(schema, root, live, new, &difference);
         change.leave_out_subtrees(reset);
         self.forget(&change, Operation::Update, writer);
         if !change.changed.is_empty() {
@@ -379,16 +381,16 @@ impl Manager {
 }
 
 /// How two states of an object differ, in fields that can be managed.
-pub(crate) fn managed_change(schema: &Schema, root: TypeId, live: &Value, new: &Value) -> Comparison {
-    let mut change = compare(schema, root, live, new);
+pub(crate) fn managed_change(
+    schema: &Schema,
+    root: TypeId,
+    live: &Value,
+    new: &Value,
+    difference: &Difference,
+) -> Comparison {
+    let mut change = compare_at(schema, root, live, new, difference);
     change.leave_out(&UNMANAGED_FIELDS);
     change
-}
-
-/// The set without what nobody manages.
-pub(crate) fn managed(mut fields: FieldSet) -> FieldSet {
-    fields.subtract(&UNMANAGED_FIELDS);
-    fields
 }
 
 impl Comparison {
@@ -408,7 +410,7 @@ impl Comparison {
 }
 
 /// [`UNMANAGED`] as a set; every write asks for it.
-static UNMANAGED_FIELDS: LazyLock<FieldSet> = LazyLock::new(|| {
+pub(crate) static UNMANAGED_FIELDS: LazyLock<FieldSet> = LazyLock::new(|| {
     let mut set = FieldSet::new();
     for path in UNMANAGED {
         let path: Vec<PathElement> = path.iter().map(|name| PathElement::field(name)).collect();

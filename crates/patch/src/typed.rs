@@ -1,32 +1,13 @@
-//! What server-side apply does with one configuration: which fields it sets, how it merges into the live object,
-//! and how fields are taken out again.
+//! What server-side apply does to a live object: how a configuration merges into it, and how fields are taken out
+//! again.
 
 use std::collections::{HashMap, HashSet};
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 use watchkeeper_wire::schema::{Schema, TypeId};
 
-use crate::field_set::{FieldSet, Node, PathElement, Step};
-use crate::go_text::go_value;
-use crate::structure::{Place, Structure, Wants, identity, is_same_item, with_named_fields};
-
-/// A configuration that does not fit the schema.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{path}: {problem}")]
-pub struct ConfigurationError {
-    /// Where, as `.spec.ports`.
-    pub path: String,
-    /// What is wrong there, in Kubernetes' words.
-    pub problem: String,
-}
-
-/// The fields that a configuration sets.
-///
-/// A struct is not a field it sets, only what stands in it; keys of maps and items of keyed lists are. An empty
-/// object or a `null` is set as such.
-pub fn field_set(schema: &Schema, root: TypeId, config: &Value) -> Result<FieldSet, ConfigurationError> {
-    read(Place::root(schema, root), config).map(|node| node.below)
-}
+use crate::field_set::{FieldSet, PathElement, Step};
+use crate::structure::{Place, Structure, identity, is_same_item, with_named_fields};
 
 /// Lays the configuration over the live object.
 pub fn merge(schema: &Schema, root: TypeId, live: &mut Value, config: &Value) {
@@ -43,113 +24,19 @@ pub fn ensure_named_fields(schema: &Schema, root: TypeId, set: &FieldSet) -> Fie
     with_named_fields(Place::root(schema, root), set)
 }
 
-fn read(place: Place<'_>, value: &Value) -> Result<Node, ConfigurationError> {
-    check_type(place, value)?;
-    let structure = place.structure();
-    let below = match (&structure, value) {
-        (Structure::Struct(_) | Structure::Map(_), Value::Object(fields)) => {
-            read_fields(place, &structure, fields)?
-        }
-        (Structure::Set(item), Value::Array(items)) => read_items(*item, &structure, items)?,
-        (Structure::Keyed(list), Value::Array(items)) => read_items(list.item, &structure, items)?,
-        // What stands in for a struct, map or keyed list as null is set by whoever holds it.
-        (Structure::Struct(_) | Structure::Map(_) | Structure::Set(_) | Structure::Keyed(_), _) => {
-            FieldSet::new()
-        }
-        (Structure::Scalar | Structure::Atomic, _) => return Ok(Node::MEMBER),
-    };
-    Ok(Node { member: false, below })
-}
-
-fn read_fields(
-    place: Place<'_>,
-    structure: &Structure<'_>,
-    fields: &Map<String, Value>,
-) -> Result<FieldSet, ConfigurationError> {
-    let mut set = FieldSet::with_capacity(fields.len());
-    for (name, value) in fields {
-        let child = place.child(structure, name);
-        let child = child.ok_or_else(|| ConfigurationError::new("field not declared in schema"));
-        let node = child.and_then(|child| read(child, value));
-        let mut node = node.map_err(|error| error.within(&PathElement::field(name)))?;
-        let empty = value.is_null() || value.as_object().is_some_and(Map::is_empty);
-        node.member |= empty || matches!(structure, Structure::Map(_));
-        set.add(|| PathElement::field(name), node);
-    }
-    Ok(set)
-}
-
-fn read_items(
-    item: Place<'_>,
-    structure: &Structure<'_>,
-    items: &[Value],
-) -> Result<FieldSet, ConfigurationError> {
-    let mut set = FieldSet::with_capacity(items.len());
-    let mut nodes = Vec::with_capacity(items.len());
-    for (index, value) in items.iter().enumerate() {
-        let Some(element) = identity(structure, value) else {
-            let Structure::Keyed(list) = structure else {
-                continue;
-            };
-            return Err(ConfigurationError::new(format!(
-                "element {index}: associative list with keys has an element that omits all key fields \
-                 [{}] (and doesn't have default values for any key fields)",
-                list.keys().join(" "),
-            )));
-        };
-        let mut node = read(item, value).map_err(|error| error.within(&element))?;
-        node.member = true;
-        nodes.push((element, node));
-    }
-    nodes.sort_by(|(one, _), (other, _)| one.cmp(other));
-    if let Some([(element, _), _]) = nodes.array_windows().find(|[(one, _), (other, _)]| one == other) {
-        return Err(ConfigurationError::new(format!(
-            "duplicate entries for key {element}"
-        )));
-    }
-    for (element, node) in nodes {
-        set.add(|| element, node);
-    }
-    Ok(set)
-}
-
-fn check_type(place: Place<'_>, value: &Value) -> Result<(), ConfigurationError> {
-    let expected = match (place.wants(), value) {
-        (_, Value::Null) | (Wants::Anything, _) => return Ok(()),
-        (Wants::Map, Value::Object(_)) | (Wants::List, Value::Array(_)) => return Ok(()),
-        (Wants::Map, _) => "map",
-        (Wants::List, _) => "list",
-    };
-    let found = go_value(value);
-    Err(ConfigurationError::new(format!(
-        "expected {expected}, got &{{{found}}}"
-    )))
-}
-
-impl ConfigurationError {
-    fn new(problem: impl Into<String>) -> Self {
-        Self {
-            path: String::new(),
-            problem: problem.into(),
-        }
-    }
-
-    /// The same error, seen from one step above.
-    fn within(mut self, element: &PathElement) -> Self {
-        self.path = format!("{element}{}", self.path);
-        self
-    }
-}
-
 fn merge_at(place: Place<'_>, live: &mut Value, config: &Value) {
     let structure = place.structure();
     match (&structure, &mut *live, config) {
         (Structure::Struct(_) | Structure::Map(_), Value::Object(live), Value::Object(config)) => {
             for (name, value) in config {
-                match (live.get_mut(name), place.child(&structure, name)) {
-                    (Some(live), Some(child)) => merge_at(child, live, value),
-                    (Some(live), None) => live.clone_from(value),
-                    (None, _) => drop(live.insert(name.clone(), value.clone())),
+                match live.get_mut(name) {
+                    // What is already so need not be looked up.
+                    Some(live) if *live == *value => {}
+                    Some(live) => match place.child(&structure, name) {
+                        Some(child) => merge_at(child, live, value),
+                        None => live.clone_from(value),
+                    },
+                    None => drop(live.insert(name.clone(), value.clone())),
                 }
             }
         }
@@ -159,12 +46,7 @@ fn merge_at(place: Place<'_>, live: &mut Value, config: &Value) {
         (Structure::Keyed(list), Value::Array(live), Value::Array(config)) => {
             merge_lists(list.item, &structure, live, config);
         }
-        (_, live, config) => {
-            // What is already so need not be copied.
-            if *live != *config {
-                live.clone_from(config);
-            }
-        }
+        (_, live, config) => live.clone_from(config),
     }
 }
 

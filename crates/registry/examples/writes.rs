@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! cargo run --release -p watchkeeper-registry --example writes
-//! cargo run --release -p watchkeeper-registry --example writes -- "merge patch"    # one of them, for a profiler
+//! cargo run --release -p watchkeeper-registry --example writes -- "merge patch" 200    # few of one kind, for a profiler
 //! ```
 
 #![expect(clippy::print_stdout, reason = "a program that prints what it measured")]
@@ -19,7 +19,7 @@ use watchkeeper_storage::{Store, StoreOptions};
 
 const NAME: &str = "web";
 const NAMESPACE: &str = "default";
-/// Enough for a steady mean; the store keeps their history.
+/// Enough for a steady mean, unless told otherwise; the store keeps their history.
 const ROUNDS: usize = 2_000;
 /// Short enough that some are not disturbed.
 const BATCH: usize = 50;
@@ -29,8 +29,9 @@ const APPLY: PatchKind = PatchKind::Apply { force: true };
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let bench = Bench::start().await?;
     println!(
-        "a Deployment of {} bytes, {ROUNDS} writes each; µs of CPU\n",
-        deployment(1).to_string().len()
+        "a Deployment of {} bytes, {} writes each; µs of CPU\n",
+        deployment(1).to_string().len(),
+        rounds()
     );
     println!("| write | mean | best | goal | per second and core |\n| --- | ---: | ---: | ---: | ---: |");
     bench.measure("create a pod", Write::CreatePod).await?;
@@ -126,7 +127,8 @@ impl Bench {
         if std::env::args().nth(1).is_some_and(|only| only != name) {
             return Ok(());
         }
-        let bodies: Vec<String> = (0..=ROUNDS).map(|round| write.body(round).to_string()).collect();
+        let rounds = rounds();
+        let bodies: Vec<String> = (0..=rounds).map(|round| write.body(round).to_string()).collect();
         self.write(write, &bodies[0]).await?;
         let (mut total, mut best) = (Duration::ZERO, Duration::MAX);
         for batch in bodies[1..].chunks(BATCH) {
@@ -138,7 +140,7 @@ impl Bench {
             total += spent;
             best = best.min(spent / u32::try_from(batch.len())?);
         }
-        let mean = total / u32::try_from(ROUNDS)?;
+        let mean = total / u32::try_from(rounds)?;
         let micros = |time: Duration| time.as_nanos() as f64 / 1e3;
         println!(
             "| {name} | {:.1} | {:.1} | {} | {:.0} |",
@@ -196,6 +198,11 @@ impl Bench {
             .await
             .map(drop)
     }
+}
+
+fn rounds() -> usize {
+    let given = std::env::args().nth(2);
+    given.and_then(|given| given.parse().ok()).unwrap_or(ROUNDS)
 }
 
 fn body(bytes: &str) -> Body<'_> {

@@ -7,7 +7,8 @@ use watchkeeper_meta::{FieldError, Resource, Status};
 use watchkeeper_patch::field_set::FieldSet;
 use watchkeeper_patch::managed_fields::{Managers, Writer, empty_object};
 use watchkeeper_storage::WriteError;
-use watchkeeper_wire::canonical::canonicalize_beside;
+use watchkeeper_wire::canonical::canonicalize_changed;
+use watchkeeper_wire::difference::Difference;
 use watchkeeper_wire::schema::{Schema, TypeId};
 
 use crate::body::Body;
@@ -46,7 +47,7 @@ impl Registry {
         }
         metadata::drop_system_fields(&mut object);
         metadata::drop_repeated_owners(&mut object, Repeated::InRequest, &context.warnings);
-        kinds::default(definition, &mut object);
+        kinds::default(definition, &mut object, &Difference::Everywhere);
         let given = metadata::take_managed_fields(&mut object);
         let managers = self.record_create(definition, &mut object, given.as_ref(), context);
         self.store_new(definition, namespace, object, managers, context)
@@ -229,16 +230,16 @@ enum Created {
 
 /// The object in the server's own form again, after hooks have worked on it.
 pub(crate) fn recanonicalized(definition: &Definition, object: Value) -> Result<Value, Status> {
-    recanonicalized_beside(definition, object, &Value::Null)
+    recanonicalized_changed(definition, object, &Difference::Everywhere)
 }
 
-/// As [`recanonicalized`], for an object that is mostly as one in that form.
-pub(crate) fn recanonicalized_beside(
+/// As [`recanonicalized`], for an object that differs in this from one in that form.
+pub(crate) fn recanonicalized_changed(
     definition: &Definition,
     object: Value,
-    known: &Value,
+    difference: &Difference,
 ) -> Result<Value, Status> {
-    let read = canonicalize_beside(definition.schema, definition.type_id, object, known)
+    let read = canonicalize_changed(definition.schema, definition.type_id, object, difference)
         .map_err(Status::internal_error)?;
     let mut value = read.value;
     value["apiVersion"] = definition.api_version.as_str().into();

@@ -40,6 +40,7 @@ mod workloads;
 use serde_json::{Value, json};
 use watchkeeper_meta::{FieldError, FieldPath};
 use watchkeeper_patch::field_set::{FieldSet, PathElement};
+use watchkeeper_wire::difference::Difference;
 
 pub(crate) use self::claims::CLASS_ANNOTATION;
 use self::place::{Faults, Place, Rule};
@@ -149,9 +150,10 @@ fn own_hooks(definition: &Definition) -> Option<&'static Hooks> {
     })
 }
 
-/// Fills in what the client left open: first what the schema says, then what the kind says.
-pub(crate) fn default(definition: &Definition, object: &mut Value) {
-    defaulting::fill_from_schema(definition.schema, definition.type_id, object);
+/// Fills in what the client left open: first what the schema says, then what the kind says. What is as it is stored has
+/// its defaults.
+pub(crate) fn default(definition: &Definition, object: &mut Value, difference: &Difference) {
+    defaulting::fill_from_schema(definition.schema, definition.type_id, object, difference);
     match own_hooks(definition) {
         Some(hooks) => (hooks.default)(object),
         None => plain_defaults::fill(definition, object),

@@ -11,7 +11,8 @@ use watchkeeper_patch::go_text::go_value;
 use watchkeeper_patch::json_patch::{self, JsonPatchError};
 use watchkeeper_patch::managed_fields::{Managers, empty_object};
 use watchkeeper_patch::{last_applied, merge_patch, quoted, strategic};
-use watchkeeper_wire::canonical::{canonicalize_beside, json_type, read_body};
+use watchkeeper_wire::canonical::{Body, canonicalize_changed, json_type, read_body};
+use watchkeeper_wire::difference::Difference;
 use watchkeeper_wire::yaml::{self, YamlError};
 
 use crate::body::{unknown_conversion, unknown_kind};
@@ -52,11 +53,13 @@ impl Registry {
     ) -> Result<Written, Status> {
         if let PatchKind::Apply { force } = kind {
             let config = read_configuration(patch)?;
-            check_configuration(definition, &config)?;
+            check_configuration(definition, &config.value)?;
             let applied = self
-                .apply(definition, namespace, name, part, config, force, context)
+                .apply(definition, namespace, name, part, config.value, force, context)
                 .await?;
-            complain_of_repeated_keys(patch, context)?;
+            if !config.is_tidy {
+                complain_of_repeated_keys(patch, context)?;
+            }
             return Ok(applied);
         }
         let patch = read_body(patch).map_err(|_| Status::bad_request("invalid JSON patch"))?;
@@ -79,6 +82,7 @@ impl Registry {
                 name,
                 result,
                 live,
+                None,
                 &complaints,
                 Some(quoting),
                 context,
@@ -95,7 +99,7 @@ impl Registry {
         })
     }
 
-    /// Takes what a patch has made for an object again.
+    /// Takes what a patch has made for an object again. Where it differs from the live object may be known.
     #[expect(clippy::too_many_arguments, reason = "the parts of one request")]
     fn read_patched(
         &self,
@@ -104,6 +108,7 @@ impl Registry {
         name: &str,
         mut patched: Value,
         live: &Live,
+        difference: Option<Difference>,
         complaints: &[String],
         quoting: Option<Quoting<'_>>,
         context: &WriteContext,
@@ -123,8 +128,11 @@ impl Registry {
         if !is_strategic {
             same_kind(definition, &patched).map_err(unfit)?;
         }
-        let known = live.canonical(definition);
-        let read = canonicalize_beside(definition.schema, definition.type_id, patched, known);
+        let difference = match live.canonical(definition) {
+            Value::Null => Difference::Everywhere,
+            canonical => difference.unwrap_or_else(|| Difference::between(canonical, &patched)),
+        };
+        let read = canonicalize_changed(definition.schema, definition.type_id, patched, &difference);
         let read = read.map_err(|error| {
             unfit(if is_strategic {
                 error.into_conversion()
@@ -145,7 +153,7 @@ impl Registry {
         metadata::match_name(&object, name)?;
         object["apiVersion"] = definition.api_version.as_str().into();
         object["kind"] = definition.resource.kind.as_ref().into();
-        kinds::default(definition, &mut object);
+        kinds::default(definition, &mut object, &difference);
         Ok(object)
     }
 
@@ -175,12 +183,26 @@ impl Registry {
             let applied = apply::apply(
                 schema, root, live_value, managers, &config, &reset, &writer, force,
             );
-            let (mut object, managers) = applied.map_err(|error| refused(definition, name, error))?;
-            if let Some(stated) = &stated {
-                last_applied::refresh(&mut object, stated);
-            }
-            let object = self.read_patched(definition, namespace, name, object, live, &[], None, context)?;
-            Ok((object, managers))
+            let mut applied = applied.map_err(|error| refused(definition, name, error))?;
+            let difference = match &stated {
+                None => Some(applied.difference),
+                Some(stated) => {
+                    last_applied::refresh(&mut applied.object, stated);
+                    None
+                }
+            };
+            let object = self.read_patched(
+                definition,
+                namespace,
+                name,
+                applied.object,
+                live,
+                difference,
+                &[],
+                None,
+                context,
+            )?;
+            Ok((object, applied.managers))
         };
         let missing = self.find(definition, namespace, name).await?.is_none();
         if missing && part == Part::Object {
@@ -379,20 +401,32 @@ fn rejected() -> Status {
     status
 }
 
-/// Reads the body of an apply. Of a key that stands twice the last counts.
-pub(crate) fn read_configuration(patch: &[u8]) -> Result<Value, Status> {
+/// The body of an apply.
+pub(crate) struct Configuration {
+    /// What it says; of a key that stands twice the last counts.
+    pub(crate) value: Value,
+    /// Whether it is JSON in which no key stands twice, as nearly all are.
+    pub(crate) is_tidy: bool,
+}
+
+/// Reads the body of an apply.
+pub(crate) fn read_configuration(patch: &[u8]) -> Result<Configuration, Status> {
     // Most clients send JSON, which is YAML too, and much quicker to read.
-    if let Ok(body) = read_body(patch) {
-        return Ok(body.value);
+    if let Ok(Body { value, duplicates }) = read_body(patch) {
+        let is_tidy = duplicates.is_empty();
+        return Ok(Configuration { value, is_tidy });
     }
     let document = yaml::first_document(patch, yaml::Mode::Lenient);
     let bad = |error: YamlError| Status::bad_request(format!("error decoding patch: {}", to_json(&error)));
-    Ok(document.map_err(bad)?.value)
+    Ok(Configuration {
+        value: document.map_err(bad)?.value,
+        is_tidy: false,
+    })
 }
 
-/// Refuses, or warns of, keys that stand twice.
+/// Refuses, or warns of, keys that stand twice. Reads the body once more: few are not [tidy](Configuration::is_tidy).
 pub(crate) fn complain_of_repeated_keys(patch: &[u8], context: &WriteContext) -> Result<(), Status> {
-    if context.field_validation == FieldValidation::Ignore || is_tidy(patch) {
+    if context.field_validation == FieldValidation::Ignore {
         return Ok(());
     }
     let Err(error) = yaml::first_document(patch, yaml::Mode::Strict) else {
@@ -406,11 +440,6 @@ pub(crate) fn complain_of_repeated_keys(patch: &[u8], context: &WriteContext) ->
     let (_, lines) = complaints.split_once('\n').unwrap_or(("", &complaints));
     lines.lines().for_each(|line| context.warnings.add(line.trim()));
     Ok(())
-}
-
-/// Whether a patch is JSON in which no key stands twice, as nearly all are.
-fn is_tidy(patch: &[u8]) -> bool {
-    read_body(patch).is_ok_and(|body| body.duplicates.is_empty())
 }
 
 /// How Kubernetes says that YAML cannot be read.

@@ -11,10 +11,11 @@ use watchkeeper_meta::{FieldError, FieldPath, GroupKind, Status};
 use watchkeeper_patch::field_set::FieldSet;
 use watchkeeper_patch::managed_fields::Managers;
 use watchkeeper_storage::WriteError;
+use watchkeeper_wire::difference::Difference;
 
 use crate::allocate::is_service;
 use crate::body::Body;
-use crate::create::recanonicalized_beside;
+use crate::create::recanonicalized_changed;
 use crate::definition::Definition;
 use crate::metadata::Repeated;
 use crate::object::{Live, StoredObject};
@@ -110,7 +111,6 @@ impl Registry {
             metadata::match_namespace(definition, &mut object, namespace)?;
             metadata::match_name(&object, name)?;
             metadata::drop_repeated_owners(&mut object, Repeated::InRequest, &context.warnings);
-            kinds::default(definition, &mut object);
             Ok(object)
         };
         let mut first = Some(read()?);
@@ -131,9 +131,12 @@ impl Registry {
             }
         }
         // Few are overtaken: they read the body again, and nobody else pays for a copy.
-        let propose = |_: &Live| {
+        let propose = |live: &Live| {
+            let mut object = first.take().map_or_else(read, Ok)?;
+            let difference = Difference::between(live.canonical(definition), &object);
+            kinds::default(definition, &mut object, &difference);
             Ok(Proposal {
-                object: first.take().map_or_else(read, Ok)?,
+                object,
                 managed: Managed::ByChange,
             })
         };
@@ -221,11 +224,12 @@ impl Registry {
         if is_service(definition) && part == Part::Object {
             self.allocate_service(definition, &mut new, Some(live)).await?;
         }
-        new = recanonicalized_beside(definition, new, known)?;
+        let difference = Difference::between(known, &new);
+        new = recanonicalized_changed(definition, new, &difference)?;
         if part == Part::Resize {
             self.admit_resize(definition, &new, live).await?;
         }
-        if part != Part::Whole {
+        if part != Part::Whole && is_spec_in(&difference) {
             count_generation(definition, &mut new, live);
         }
         let mut faults = metadata::update_faults(definition, &new, live);
@@ -410,12 +414,24 @@ fn take_resources(new: &mut Value, live: &Value) {
     }
 }
 
+/// Whether a member of an object is what a generation counts changes of.
+fn is_spec(name: &str) -> bool {
+    !matches!(name, "metadata" | "status")
+}
+
+/// Whether a difference is in what a generation counts changes of.
+fn is_spec_in(difference: &Difference) -> bool {
+    match difference {
+        Difference::Members { changed, gone: false } => changed.iter().any(|(name, _)| is_spec(name)),
+        difference => !difference.is_nowhere(),
+    }
+}
+
 /// One more if anything but metadata and status changed.
 fn count_generation(definition: &Definition, new: &mut Value, live: &Value) {
     if !definition.strategy.counts_generations {
         return;
     }
-    let is_spec = |name: &str| !matches!(name, "metadata" | "status");
     if !is_same(new, live, is_spec) {
         let generation = live["metadata"]["generation"].as_i64().unwrap_or_default();
         metadata::of(new).insert("generation".to_owned(), json!(generation + 1));

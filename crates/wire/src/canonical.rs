@@ -30,6 +30,7 @@ use std::fmt;
 
 use serde_json::Value;
 
+use crate::difference::Difference;
 use crate::schema::{Schema, TypeId};
 
 /// Most complaints about one body; Go stops there too.
@@ -109,18 +110,18 @@ impl TypeError {
 /// assert_eq!(read.unknown[0].to_string(), r#"unknown field "nope""#);
 /// ```
 pub fn canonicalize(schema: &Schema, id: TypeId, value: Value) -> Result<Canonical, TypeError> {
-    walk::canonicalize(schema, id, value, None)
+    walk::canonicalize(schema, id, value, &Difference::Everywhere)
 }
 
-/// As [`canonicalize`], for an object that is mostly as `known`, which is in that form already: what stands in both is
-/// not looked at again.
-pub fn canonicalize_beside(
+/// As [`canonicalize`], for an object that differs in this from one that is in that form already: the rest is not
+/// looked at again.
+pub fn canonicalize_changed(
     schema: &Schema,
     id: TypeId,
     value: Value,
-    known: &Value,
+    difference: &Difference,
 ) -> Result<Canonical, TypeError> {
-    walk::canonicalize(schema, id, value, Some(known))
+    walk::canonicalize(schema, id, value, difference)
 }
 
 /// What error texts call the type of a JSON value.

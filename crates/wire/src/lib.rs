@@ -4,6 +4,7 @@
 
 pub mod canonical;
 mod carry;
+pub mod difference;
 mod encoding;
 mod error;
 pub mod json;

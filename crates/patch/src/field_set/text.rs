@@ -5,7 +5,6 @@ use std::fmt::{self, Write};
 
 use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, Visitor};
 use serde_json::Value;
-use smol_str::SmolStrBuilder;
 
 use super::{FieldSet, FieldSetError, MAX_DEPTH, Node, PathElement};
 
@@ -47,31 +46,41 @@ fn is_plain(text: &str) -> bool {
     !text.bytes().fold(false, |odd, byte| odd | is_odd(byte))
 }
 
-fn write_text(text: &str, out: &mut Vec<u8>) {
-    if is_plain(text) {
+/// Appends the step of a field in quotes.
+pub(crate) fn write_field(name: &str, out: &mut Vec<u8>) {
+    if is_plain(name) {
+        out.extend_from_slice(b"\"f:");
+        out.extend_from_slice(name.as_bytes());
         out.push(b'"');
-        out.extend_from_slice(text.as_bytes());
-        out.push(b'"');
-        return;
+    } else {
+        write_text(PathElement::field(name).as_str(), out);
     }
+}
+
+/// Appends a step in quotes.
+pub(crate) fn write_text(text: &str, out: &mut Vec<u8>) {
     if text.bytes().any(|byte| byte < 0x20) {
         out.extend_from_slice(Value::from(text).to_string().as_bytes());
         return;
     }
+    out.reserve(2 * text.len() + 2);
     out.push(b'"');
-    let mut rest = text.as_bytes();
-    // Keys and values are JSON themselves, and so have quotes.
-    while let Some(at) = rest.iter().position(|byte| matches!(byte, b'"' | b'\\')) {
-        out.extend_from_slice(&rest[..at]);
-        out.extend([b'\\', rest[at]]);
-        rest = &rest[at + 1..];
+    if is_plain(text) {
+        out.extend_from_slice(text.as_bytes());
+    } else {
+        // Keys and values are JSON themselves, and so have quotes.
+        for byte in text.bytes() {
+            if matches!(byte, b'"' | b'\\') {
+                out.push(b'\\');
+            }
+            out.push(byte);
+        }
     }
-    out.extend_from_slice(rest);
     out.push(b'"');
 }
 
 /// Appends a text as JSON has it.
-pub(super) fn push_text(out: &mut SmolStrBuilder, text: &str) {
+pub(super) fn push_text(out: &mut String, text: &str) {
     if is_plain(text) {
         out.push('"');
         out.push_str(text);
@@ -82,10 +91,10 @@ pub(super) fn push_text(out: &mut SmolStrBuilder, text: &str) {
 }
 
 /// Appends a value as JSON has it.
-pub(super) fn push_value(out: &mut SmolStrBuilder, value: &Value) {
+pub(super) fn push_value(out: &mut String, value: &Value) {
     match value {
         Value::String(text) => push_text(out, text),
-        // Writing to a builder cannot fail.
+        // Writing to a text cannot fail.
         other => drop(write!(out, "{other}")),
     }
 }

@@ -67,12 +67,11 @@ impl OwnedFields {
         }
     }
 
-    /// Replaces the fields with others.
-    pub(crate) fn replace(&mut self, fields: FieldSet) {
-        let fields = Self::from(fields);
-        if *self != fields {
-            *self = fields;
-        }
+    /// Replaces the fields with those in a text that [`FieldSet::write_json`] would write. Gives those there were, if
+    /// they were others.
+    pub(crate) fn replace(&mut self, text: &[u8]) -> Option<Self> {
+        let is_same = *self.to_json() == *text;
+        (!is_same).then(|| std::mem::replace(self, Self::stored(text)))
     }
 
     fn edit(&mut self, edit: impl FnOnce(&mut FieldSet)) {
@@ -93,7 +92,7 @@ impl OwnedFields {
         match &self.0 {
             _ if fields.is_empty() => 0,
             Form::Text(text) => {
-                let counted = Scanner { rest: text }.count(false, fields);
+                let counted = Scanner { rest: text }.count(false, fields, true);
                 counted.unwrap_or_else(|| self.to_set().intersection(fields).len())
             }
             Form::Set(set) => set.intersection(fields).len(),
@@ -132,18 +131,26 @@ struct Scanner<'t> {
 
 impl<'t> Scanner<'t> {
     /// How many of these paths are in the object that stands here, the object's own path included if it is asked for;
-    /// `None` if the text is not as [`FieldSet::write_json`] writes it.
-    fn count(&mut self, own: bool, below: &FieldSet) -> Option<usize> {
+    /// `None` if the text is not as [`FieldSet::write_json`] writes it. Where nothing is asked of what comes after the
+    /// object, it is not read to its end.
+    fn count(&mut self, own: bool, below: &FieldSet, is_last: bool) -> Option<usize> {
         self.take(b"{")?;
         let mut found = 0;
+        let mut left = below.elements().len();
         let mut is_member = self.rest.starts_with(b"}");
         while self.take(b"}").is_none() {
             let step = self.step()?;
             self.take(b":")?;
             is_member |= step == b"\".\"";
-            match child(below, step) {
-                Some((own, below)) => found += self.count(own, below)?,
-                None => self.skip()?,
+            if let Some((own, below)) = child(below, step) {
+                left -= 1;
+                found += self.count(own, below, is_last && left == 0)?;
+            } else {
+                self.skip()?;
+            }
+            // The object's own mark comes before all steps.
+            if is_last && left == 0 {
+                break;
             }
             let _ = self.take(b",");
         }
@@ -180,10 +187,10 @@ impl<'t> Scanner<'t> {
     fn end_of_text(&self) -> Option<usize> {
         let mut at = 0;
         loop {
-            match self.rest.get(at)? {
+            at += memchr::memchr2(b'"', b'\\', self.rest.get(at..)?)?;
+            match self.rest[at] {
                 b'"' => return Some(at),
-                b'\\' => at += 2,
-                _ => at += 1,
+                _ => at += 2,
             }
         }
     }

@@ -4,6 +4,7 @@
 //! A field that is set stays as it is, and so does one that is set to nothing where nothing is a value.
 
 use serde_json::Value;
+use watchkeeper_wire::difference::Difference;
 use watchkeeper_wire::schema::{Schema, Shape, TypeId};
 
 use super::schema_plan;
@@ -41,26 +42,38 @@ pub(super) fn object_mut<'v>(object: &'v mut Value, name: &str) -> Option<&'v mu
     object.get_mut(name).filter(|value| value.is_object())
 }
 
-/// Fills in the defaults that the schema states.
-pub(super) fn fill_from_schema(schema: &Schema, id: TypeId, object: &mut Value) {
+/// Fills in the defaults that the schema states, where an object differs from one that has them.
+pub(super) fn fill_from_schema(schema: &Schema, id: TypeId, object: &mut Value, difference: &Difference) {
+    let Some(fields) = object.as_object_mut().filter(|_| !difference.is_nowhere()) else {
+        return;
+    };
     for step in schema_plan::of(schema, id) {
-        if let Some(default) = &step.default {
-            fill(object, step.name, default.clone());
+        if let Some(default) = &step.default
+            && fields.get(step.name).is_none_or(Value::is_null)
+        {
+            fields.insert(step.name.to_owned(), default.clone());
         }
-        if let Some(value) = object.get_mut(step.name) {
-            enter(schema, step.shape, value);
+        let below = difference.member(step.name);
+        if !below.is_nowhere()
+            && let Some(value) = fields.get_mut(step.name)
+        {
+            enter(schema, step.shape, value, below);
         }
     }
 }
 
-fn enter(schema: &Schema, shape: &Shape, value: &mut Value) {
+fn enter(schema: &Schema, shape: &Shape, value: &mut Value, difference: &Difference) {
     match (shape, value) {
-        (Shape::Struct(id), value @ Value::Object(_)) => fill_from_schema(schema, *id, value),
+        (Shape::Struct(id), value @ Value::Object(_)) => fill_from_schema(schema, *id, value, difference),
         (Shape::List(item) | Shape::ListMessage(item), Value::Array(items)) => {
-            items.iter_mut().for_each(|value| enter(schema, item, value));
+            for (index, value) in items.iter_mut().enumerate() {
+                enter(schema, item, value, difference.item(index));
+            }
         }
         (Shape::Map(item), Value::Object(entries)) => {
-            entries.values_mut().for_each(|value| enter(schema, item, value));
+            for (key, value) in entries {
+                enter(schema, item, value, difference.member(key));
+            }
         }
         _ => {}
     }

@@ -53,10 +53,13 @@ impl Registry {
         context: &WriteContext,
     ) -> Result<Value, Status> {
         if let PatchKind::Apply { force } = kind {
-            let config = configuration(definition, name, patch)?;
+            let scale = read_configuration(patch)?;
+            let config = configuration(definition, name, &scale.value)?;
             let applied = self.apply(definition, namespace, name, Part::Scale, config, force, context);
             let applied = applied.await?;
-            complain_of_repeated_keys(patch, context)?;
+            if !scale.is_tidy {
+                complain_of_repeated_keys(patch, context)?;
+            }
             return scale_of(&applied.object.to_value(definition)?);
         }
         // A Scale has no lists, so a strategic patch of one is a merge patch.
@@ -156,10 +159,9 @@ fn check(name: &str, replicas: i64) -> Result<(), Status> {
 }
 
 /// What an applied Scale says of the workload itself. One that does not say how many says nothing.
-fn configuration(definition: &Definition, name: &str, patch: &[u8]) -> Result<Value, Status> {
-    let scale = read_configuration(patch)?;
+fn configuration(definition: &Definition, name: &str, scale: &Value) -> Result<Value, Status> {
     if scale["kind"] != KIND {
-        return Err(other_kind(&scale));
+        return Err(other_kind(scale));
     }
     let mut workload = json!({
         "apiVersion": definition.api_version,

@@ -124,11 +124,14 @@ impl<'de> Visitor<'de> for Plain<'_> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Value, A::Error> {
-        let mut entries = Map::new();
+        // Most writers put keys in order: a map that is made of all at once takes that for granted.
+        let mut entries = Vec::new();
         while let Some(key) = map.next_key::<String>()? {
-            let value = map.next_value_seed(Plain(self.0))?;
-            *self.0 |= entries.insert(key, value).is_some();
+            entries.push((key, map.next_value_seed(Plain(self.0))?));
         }
+        let count = entries.len();
+        let entries = Map::from_iter(entries);
+        *self.0 |= entries.len() < count;
         Ok(Value::Object(entries))
     }
 }

@@ -4,8 +4,8 @@
 //! allocated. The walk follows what the object has, not all that its type could have; where it is, is only written out
 //! for complaints and errors.
 //!
-//! An object that is mostly as another, which is in order, is walked beside it. A scalar or list that is the same in
-//! both needs no look at the schema; a struct that has all that the other's has needs no zeros.
+//! Of an object that is mostly as another, which is in order, only the [`Difference`] is walked: what is the same in
+//! both needs no look at the schema, and a struct that has all that the other's has needs no zeros.
 
 use std::borrow::Cow;
 
@@ -14,6 +14,7 @@ use ::base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value};
 
 use super::{Canonical, STRICT_LIMIT, StrictError, TypeError, base64, go_type, json_type};
+use crate::difference::Difference;
 use crate::limits::NESTING_LIMIT;
 use crate::schema::{Field, Schema, Shape, TypeId, UnknownFields};
 use crate::values::{Duration, Quantity, is_plain_quantity, read_micro_time, read_time};
@@ -26,13 +27,13 @@ pub(super) fn canonicalize(
     schema: &Schema,
     id: TypeId,
     mut value: Value,
-    known: Option<&Value>,
+    difference: &Difference,
 ) -> Result<Canonical, TypeError> {
     let mut walk = Walk {
         schema,
         unknown: Vec::new(),
     };
-    walk.object(id, &mut value, known, &schema[id].name, &Place::ROOT)?;
+    walk.object(id, &mut value, difference, &schema[id].name, &Place::ROOT)?;
     Ok(Canonical {
         value,
         unknown: walk.unknown,
@@ -96,7 +97,7 @@ impl<'s> Walk<'s> {
         &mut self,
         id: TypeId,
         value: &mut Value,
-        known: Option<&Value>,
+        difference: &Difference,
         declared: &str,
         at: &Place<'_>,
     ) -> Result<(), TypeError> {
@@ -104,7 +105,7 @@ impl<'s> Walk<'s> {
             *value = Value::Object(Map::new());
         }
         match value {
-            Value::Object(members) => self.members(id, members, known, at),
+            Value::Object(members) => self.members(id, members, difference, at),
             other => Err(self.mismatch(&Shape::Struct(id), other, declared, at)),
         }
     }
@@ -113,7 +114,7 @@ impl<'s> Walk<'s> {
         &mut self,
         id: TypeId,
         members: &mut Map<String, Value>,
-        known: Option<&Value>,
+        difference: &Difference,
         at: &Place<'_>,
     ) -> Result<(), TypeError> {
         if at.depth > NESTING_LIMIT {
@@ -122,22 +123,22 @@ impl<'s> Walk<'s> {
             )));
         }
         let (mut left_out, mut unknown) = (Vec::new(), Vec::new());
-        let mut known = Known::new(known);
         for (name, value) in members.iter_mut() {
-            let known = known.member(name);
-            if is_same_scalar(value, known) {
+            let below = difference.member(name);
+            if below.is_nowhere() {
                 continue;
             }
             match self.schema.field(id, name) {
                 Some(field) => {
-                    if !self.field(field, value, known, &at.below(Step::Field(id, name)))? {
+                    if !self.field(field, value, below, &at.below(Step::Field(id, name)))? {
                         left_out.push(name.clone());
                     }
                 }
                 None => unknown.push(name.clone()),
             }
         }
-        let has_zeros = left_out.is_empty() && known.were_all_found();
+        let is_all_there = matches!(difference, Difference::Members { gone: false, .. });
+        let has_zeros = left_out.is_empty() && is_all_there;
         for name in left_out {
             members.remove(&name);
         }
@@ -171,7 +172,7 @@ impl<'s> Walk<'s> {
         &mut self,
         field: &Field,
         value: &mut Value,
-        known: Option<&Value>,
+        difference: &Difference,
         at: &Place<'_>,
     ) -> Result<bool, TypeError> {
         if value.is_null() {
@@ -181,7 +182,7 @@ impl<'s> Walk<'s> {
             }
             return Ok(is_shown);
         }
-        self.value(&field.shape, &field.declared, value, known, at)?;
+        self.value(&field.shape, &field.declared, value, difference, at)?;
         Ok(!is_left_out(field, value))
     }
 
@@ -190,11 +191,11 @@ impl<'s> Walk<'s> {
         shape: &Shape,
         declared: &str,
         value: &mut Value,
-        known: Option<&Value>,
+        difference: &Difference,
         at: &Place<'_>,
     ) -> Result<(), TypeError> {
         match (shape, &mut *value) {
-            (Shape::Struct(id), _) => return self.object(*id, value, known, declared, at),
+            (Shape::Struct(id), _) => return self.object(*id, value, difference, declared, at),
             (shape, Value::Null) => *value = self.zero(shape),
             (Shape::String(_), Value::String(_)) | (Shape::Bool, Value::Bool(_)) => {}
             (Shape::Int32, Value::Number(number)) => {
@@ -222,11 +223,11 @@ impl<'s> Walk<'s> {
             },
             (Shape::List(item) | Shape::ListMessage(item), Value::Array(items)) => {
                 let declared = go_type::item(declared, item, self.schema);
-                return self.items(item, declared, items, known, at);
+                return self.items(item, declared, items, difference, at);
             }
             (Shape::Map(item), Value::Object(entries)) => {
                 let declared = go_type::item(declared, item, self.schema);
-                return self.entries(item, declared, entries, known, at);
+                return self.entries(item, declared, entries, difference, at);
             }
             (Shape::Time, Value::String(text)) => {
                 let time = time(read_time(text), Time::to_rfc3339)?;
@@ -249,18 +250,18 @@ impl<'s> Walk<'s> {
                 Err(message) => return Err(TypeError::new(message)),
             },
             (Shape::IntOrString, Value::String(_)) => {}
-            (Shape::IntOrString, _) => return self.value(&Shape::Int32, "int32", value, known, at),
+            (Shape::IntOrString, _) => return self.value(&Shape::Int32, "int32", value, difference, at),
             (Shape::FieldsV1 | Shape::RawExtension | Shape::Json | Shape::Any, _) => {}
             (Shape::SchemaOrBool(_), Value::Bool(_)) => {}
             (
                 Shape::SchemaOrBool(id) | Shape::SchemaOrArray(id) | Shape::SchemaOrStrings(id),
                 Value::Object(members),
-            ) => return self.members(*id, members, known, at),
+            ) => return self.members(*id, members, difference, at),
             (Shape::SchemaOrArray(id), Value::Array(items)) => {
-                return self.items(&Shape::Struct(*id), &self.schema[*id].name, items, known, at);
+                return self.items(&Shape::Struct(*id), &self.schema[*id].name, items, difference, at);
             }
             (Shape::SchemaOrStrings(_), Value::Array(items)) => {
-                return self.items(&Shape::String(None), "string", items, known, at);
+                return self.items(&Shape::String(None), "string", items, difference, at);
             }
             (Shape::SchemaOrBool(_), _) => {
                 return Err(TypeError::new("boolean or JSON schema expected".to_owned()));
@@ -275,17 +276,13 @@ impl<'s> Walk<'s> {
         shape: &Shape,
         declared: &str,
         items: &mut [Value],
-        known: Option<&Value>,
+        difference: &Difference,
         at: &Place<'_>,
     ) -> Result<(), TypeError> {
-        let known = known.and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
-        if *items == *known {
-            return Ok(());
-        }
         for (index, item) in items.iter_mut().enumerate() {
-            let known = known.get(index);
-            if !is_same_scalar(item, known) {
-                self.value(shape, declared, item, known, &at.below(Step::Index(index)))?;
+            let below = difference.item(index);
+            if !below.is_nowhere() {
+                self.value(shape, declared, item, below, &at.below(Step::Index(index)))?;
             }
         }
         Ok(())
@@ -296,14 +293,13 @@ impl<'s> Walk<'s> {
         shape: &Shape,
         declared: &str,
         entries: &mut Map<String, Value>,
-        known: Option<&Value>,
+        difference: &Difference,
         at: &Place<'_>,
     ) -> Result<(), TypeError> {
-        let mut known = Known::new(known);
         for (key, value) in entries.iter_mut() {
-            let known = known.member(key);
-            if !is_same_scalar(value, known) {
-                self.value(shape, declared, value, known, &at.below(Step::Key(key)))?;
+            let below = difference.member(key);
+            if !below.is_nowhere() {
+                self.value(shape, declared, value, below, &at.below(Step::Key(key)))?;
             }
         }
         Ok(())
@@ -402,57 +398,6 @@ impl Place<'_> {
             Step::Field(_, name) | Step::Key(name) => push_name(&mut path, name),
         }
         path
-    }
-}
-
-/// The members of an object that is in order, passed in their order beside those of another.
-struct Known<'v> {
-    next: Option<(&'v String, &'v Value)>,
-    rest: Option<serde_json::map::Iter<'v>>,
-    passed_over: bool,
-}
-
-impl<'v> Known<'v> {
-    fn new(object: Option<&'v Value>) -> Self {
-        let mut rest = object.and_then(Value::as_object).map(|members| members.iter());
-        Self {
-            next: rest.as_mut().and_then(Iterator::next),
-            rest,
-            passed_over: false,
-        }
-    }
-
-    /// The member of that name; names are asked for in order.
-    #[inline]
-    fn member(&mut self, name: &str) -> Option<&'v Value> {
-        loop {
-            let (key, value) = self.next?;
-            // Nearly always it is the next one: names are told apart quicker than they are ordered.
-            let is_found = *key == *name;
-            if !is_found && **key > *name {
-                return None;
-            }
-            self.next = self.rest.as_mut().and_then(Iterator::next);
-            if is_found {
-                return Some(value);
-            }
-            self.passed_over = true;
-        }
-    }
-
-    /// Whether there is such an object, and the other has all members that it has.
-    fn were_all_found(&self) -> bool {
-        self.rest.is_some() && self.next.is_none() && !self.passed_over
-    }
-}
-
-/// Whether a value is known. Objects are not compared: the walk through them does it.
-fn is_same_scalar(value: &Value, known: Option<&Value>) -> bool {
-    match (value, known) {
-        (Value::String(text), Some(Value::String(known))) => text == known,
-        (Value::Number(number), Some(Value::Number(known))) => number == known,
-        (Value::Bool(value), Some(Value::Bool(known))) => value == known,
-        _ => false,
     }
 }
 

@@ -1,0 +1,189 @@
+//! Where one state of a value differs from another.
+//!
+//! A write changes little of an object, and several parts of the server ask what: to put it in order, to fill in
+//! defaults, to see whose fields changed. Both states are walked once, side by side, without a look at any schema;
+//! whoever asks then follows the changes alone.
+
+use serde_json::{Map, Value};
+
+/// Where a value differs from what it was.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Difference {
+    /// Nowhere.
+    Nowhere,
+    /// In some members of an object.
+    Members {
+        /// Those that are new or differ, in their order.
+        changed: Vec<(String, Difference)>,
+        /// Whether it had others.
+        gone: bool,
+    },
+    /// In a list: how each item differs from the one that stood in its place.
+    Items(Vec<Difference>),
+    /// As a whole: there was nothing, or something that cannot be compared part by part.
+    Everywhere,
+}
+
+impl Difference {
+    /// How `new` differs from `old`.
+    ///
+    /// ```
+    /// use serde_json::json;
+    /// use watchkeeper_wire::difference::Difference;
+    ///
+    /// let difference = Difference::between(&json!({"a": 1, "b": [2]}), &json!({"a": 1, "b": [2, 3]}));
+    /// assert_eq!(*difference.member("a"), Difference::Nowhere);
+    /// assert_eq!(*difference.member("b").item(1), Difference::Everywhere);
+    /// ```
+    pub fn between(old: &Value, new: &Value) -> Self {
+        Self::found(old, new).unwrap_or(Self::Nowhere)
+    }
+
+    fn found(old: &Value, new: &Value) -> Option<Self> {
+        match (old, new) {
+            (Value::Object(old), Value::Object(new)) => Self::in_members(old, new),
+            (Value::Array(old), Value::Array(new)) => Self::in_items(old, new),
+            (old, new) => (!is_same_leaf(old, new)).then_some(Self::Everywhere),
+        }
+    }
+
+    fn in_members(old: &Map<String, Value>, new: &Map<String, Value>) -> Option<Self> {
+        let (mut changed, mut gone) = (Vec::new(), false);
+        let mut before = old.iter();
+        let mut known = before.next();
+        for (name, value) in new {
+            // Nearly all names are the same: which comes first is asked only of others.
+            while let Some((other, _)) = known
+                && other != name
+                && other < name
+            {
+                gone = true;
+                known = before.next();
+            }
+            let below = match known {
+                Some((other, old)) if other == name => {
+                    known = before.next();
+                    if is_same_leaf(old, value) {
+                        continue;
+                    }
+                    Self::found(old, value)
+                }
+                _ => Some(Self::Everywhere),
+            };
+            if let Some(below) = below {
+                changed.push((name.clone(), below));
+            }
+        }
+        gone |= known.is_some();
+        (gone || !changed.is_empty()).then_some(Self::Members { changed, gone })
+    }
+
+    fn in_items(old: &[Value], new: &[Value]) -> Option<Self> {
+        let mut pairs = old.iter().zip(new);
+        let (mut same, mut first) = (0, None);
+        // No list is made for one that did not change.
+        for (old, new) in pairs.by_ref() {
+            first = Self::found(old, new);
+            if first.is_some() {
+                break;
+            }
+            same += 1;
+        }
+        if first.is_none() && old.len() == new.len() {
+            return None;
+        }
+        let mut items = Vec::with_capacity(new.len());
+        items.resize(same, Self::Nowhere);
+        items.extend(first);
+        items.extend(pairs.map(|(old, new)| Self::between(old, new)));
+        items.resize(new.len(), Self::Everywhere);
+        Some(Self::Items(items))
+    }
+
+    /// Whether the states are the same.
+    pub fn is_nowhere(&self) -> bool {
+        matches!(self, Self::Nowhere)
+    }
+
+    /// How a member that an object has now differs.
+    pub fn member(&self, name: &str) -> &Self {
+        match self {
+            Self::Members { changed, .. } => {
+                let found = changed.iter().find(|(member, _)| member == name);
+                found.map_or(&Self::Nowhere, |(_, below)| below)
+            }
+            Self::Nowhere => &Self::Nowhere,
+            Self::Items(_) | Self::Everywhere => &Self::Everywhere,
+        }
+    }
+
+    /// How an item that a list has now differs.
+    pub fn item(&self, index: usize) -> &Self {
+        match self {
+            Self::Items(items) => items.get(index).unwrap_or(&Self::Everywhere),
+            Self::Nowhere => &Self::Nowhere,
+            Self::Members { .. } | Self::Everywhere => &Self::Everywhere,
+        }
+    }
+}
+
+/// Whether two values are the same and have no parts.
+fn is_same_leaf(old: &Value, new: &Value) -> bool {
+    match (old, new) {
+        (Value::String(old), Value::String(new)) => old == new,
+        (Value::Number(old), Value::Number(new)) => old == new,
+        (Value::Bool(old), Value::Bool(new)) => old == new,
+        (Value::Null, Value::Null) => true,
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn differences_are_found_where_they_are() {
+        use Difference::{Everywhere, Items, Nowhere};
+        let members = |changed: &[(&str, Difference)], gone| Difference::Members {
+            changed: changed
+                .iter()
+                .map(|(name, below)| ((*name).to_owned(), below.clone()))
+                .collect(),
+            gone,
+        };
+        let check = |old: Value, new: Value, wanted: Difference| {
+            assert_eq!(Difference::between(&old, &new), wanted, "{old} {new}");
+        };
+        check(json!(1), json!(1), Nowhere);
+        check(json!(1), json!("1"), Everywhere);
+        check(json!({"a": 1, "c": [1]}), json!({"a": 1, "c": [1]}), Nowhere);
+        check(json!({}), json!({"a": 1}), members(&[("a", Everywhere)], false));
+        check(json!({"a": 1}), json!({}), members(&[], true));
+        check(
+            json!({"a": 1, "b": {"x": 1}, "d": 1}),
+            json!({"b": {"x": 2}, "c": 1, "d": 1}),
+            members(
+                &[("b", members(&[("x", Everywhere)], false)), ("c", Everywhere)],
+                true,
+            ),
+        );
+        check(
+            json!([1, 2, 3]),
+            json!([1, 4, 3]),
+            Items(vec![Nowhere, Everywhere, Nowhere]),
+        );
+        check(json!([1]), json!([1, 2]), Items(vec![Nowhere, Everywhere]));
+        check(json!([1, 2]), json!([1]), Items(vec![Nowhere]));
+        check(json!([]), json!({}), Everywhere);
+    }
+
+    #[test]
+    fn what_was_not_compared_differs() {
+        let (nowhere, everywhere) = (Difference::Nowhere, Difference::Everywhere);
+        assert_eq!(everywhere.member("a").item(3), &everywhere);
+        assert_eq!(nowhere.member("a").item(3), &nowhere);
+    }
+}
