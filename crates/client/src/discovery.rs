@@ -107,6 +107,14 @@ pub struct ServerVersion {
     pub major: String,
     /// `37`.
     pub minor: String,
+    /// The version it behaves like, where it says so: `1`.
+    pub emulation_major: String,
+    /// `37`.
+    pub emulation_minor: String,
+    /// The oldest version it can work together with, where it says so: `1`.
+    pub min_compatibility_major: String,
+    /// `36`.
+    pub min_compatibility_minor: String,
     /// `v1.37.0`.
     pub git_version: String,
     /// The commit it was built from.

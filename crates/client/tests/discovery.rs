@@ -299,11 +299,11 @@ async fn what_failed_is_asked_for_again() {
 async fn the_server_says_its_version() {
     let server = Server::new([support::json(
         200,
-        json!({"major": "1", "minor": "37", "gitVersion": "v1.37.0"}),
+        json!({"major": "1", "minor": "37", "emulationMinor": "36", "gitVersion": "v1.37.0"}),
     )]);
     let version = server.client(unlimited()).server_version().await.unwrap();
     assert_eq!(
-        (version.minor.as_str(), version.git_version.as_str()),
-        ("37", "v1.37.0")
+        [&*version.minor, &*version.emulation_minor, &*version.git_version],
+        ["37", "36", "v1.37.0"]
     );
 }

@@ -66,8 +66,12 @@ enum Ask {
         json: bool,
     },
     /// Ours: each struct is made as soon as its bytes have arrived.
-    PodStream,
-    NamespaceStream,
+    PodStream {
+        json: bool,
+    },
+    NamespaceStream {
+        json: bool,
+    },
     /// Ours: all structs at once.
     AllPods,
     /// Ours: namespaces in small pages, one struct at a time.
@@ -115,7 +119,16 @@ const GETS_16: &str = "4,000 gets, 16 at once";
 pub(super) const CASES: &[Case] = &[
     case(POD_BYTES, "ours, HTTP/2", Ask::Bytes),
     case(POD_BYTES, "kube, HTTP/1.1", Ask::KubeBytes),
-    case(POD_STRUCTS, "ours, as they arrive", Ask::PodStream),
+    case(
+        POD_STRUCTS,
+        "ours, as they arrive",
+        Ask::PodStream { json: false },
+    ),
+    case(
+        POD_STRUCTS,
+        "ours, JSON, as they arrive",
+        Ask::PodStream { json: true },
+    ),
     case(POD_STRUCTS, "ours, protobuf", Ask::Pods { json: false }),
     case(POD_STRUCTS, "ours, JSON", Ask::Pods { json: true }),
     case(POD_STRUCTS, "ours, protobuf, all structs kept", Ask::AllPods),
@@ -149,7 +162,16 @@ pub(super) const CASES: &[Case] = &[
             plural: "pods",
         },
     ),
-    case(NAMESPACE_STRUCTS, "ours, as they arrive", Ask::NamespaceStream),
+    case(
+        NAMESPACE_STRUCTS,
+        "ours, as they arrive",
+        Ask::NamespaceStream { json: false },
+    ),
+    case(
+        NAMESPACE_STRUCTS,
+        "ours, JSON, as they arrive",
+        Ask::NamespaceStream { json: true },
+    ),
     case(
         NAMESPACE_STRUCTS,
         "ours, protobuf",
@@ -299,8 +321,8 @@ impl Ask {
             Self::Stream { plural } => look_at_each(client(kubeconfig)?.dynamic(core(plural)?)).await,
             Self::Pods { json } => structs::<Pod>(kubeconfig, json).await,
             Self::Namespaces { json } => structs::<Namespace>(kubeconfig, json).await,
-            Self::PodStream => struct_stream::<Pod>(client(kubeconfig)?).await,
-            Self::NamespaceStream => struct_stream::<Namespace>(client(kubeconfig)?).await,
+            Self::PodStream { json } => struct_stream::<Pod>(kubeconfig, json).await,
+            Self::NamespaceStream { json } => struct_stream::<Namespace>(kubeconfig, json).await,
             Self::AllPods => {
                 let api = client(kubeconfig)?.api::<Pod>();
                 Ok(Box::new(api.list(&ListOptions::default()).await?.into_vec()?))
@@ -370,23 +392,27 @@ async fn look_at_each(api: DynamicApi) -> Result<Kept> {
 }
 
 async fn structs<K: ResourceType + 'static>(kubeconfig: &Path, json: bool) -> Result<Kept> {
-    let mut api = client(kubeconfig)?.api::<K>();
-    if json {
-        api = api.json_only();
-    }
-    let list = api.list(&ListOptions::default()).await?;
+    let list = typed::<K>(kubeconfig, json)?
+        .list(&ListOptions::default())
+        .await?;
     for object in &list {
         black_box(object?);
     }
     Ok(Box::new(list))
 }
 
-async fn struct_stream<K: ResourceType>(client: Client) -> Result<Kept> {
-    let mut list = client.api::<K>().list_stream(&ListOptions::default()).await?;
+async fn struct_stream<K: ResourceType + 'static>(kubeconfig: &Path, json: bool) -> Result<Kept> {
+    let api = typed::<K>(kubeconfig, json)?;
+    let mut list = api.list_stream(&ListOptions::default()).await?;
     while let Some(object) = list.next().await {
         black_box(object?);
     }
-    Ok(Box::new(client))
+    Ok(Box::new(api))
+}
+
+fn typed<K: ResourceType>(kubeconfig: &Path, json: bool) -> Result<watchkeeper_client::Api<K>> {
+    let api = client(kubeconfig)?.api::<K>();
+    Ok(if json { api.json_only() } else { api })
 }
 
 async fn namespace_pages(client: Client) -> Result<Kept> {

@@ -16,8 +16,19 @@ use super::connector::Opening;
 /// A silent address gets this head start before the next one is tried beside it (RFC 8305; Go uses the same).
 const HEAD_START: Duration = Duration::from_millis(300);
 
-/// The kernel asks a silent peer after this time, and then again and again after the same time.
+/// The kernel asks a silent peer after this time …
 const KEEP_ALIVE: Duration = Duration::from_secs(30);
+
+/// … and then this often …
+const PROBE_INTERVAL: Duration = Duration::from_secs(5);
+
+/// … and gives up after as many questions. HTTP/2 has pings of its own; with these, a dead peer of HTTP/1.1 and of
+/// WebSockets is noticed within 45 seconds, too.
+const PROBES: u32 = 3;
+
+/// The same for a peer that does not confirm what it was sent, which the kernel would repeat for a quarter of an hour.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+const UNCONFIRMED: Duration = Duration::from_secs(45);
 
 /// Connects to the first address that answers; notes what was found and how long it took.
 pub(super) async fn dial(host: &str, port: u16, opening: &mut Opening) -> Result<TcpStream, TransportError> {
@@ -71,8 +82,12 @@ fn tune(stream: TcpStream) -> io::Result<TcpStream> {
     stream.set_nodelay(true)?;
     let keep_alive = TcpKeepalive::new()
         .with_time(KEEP_ALIVE)
-        .with_interval(KEEP_ALIVE);
-    SockRef::from(&stream).set_tcp_keepalive(&keep_alive)?;
+        .with_interval(PROBE_INTERVAL)
+        .with_retries(PROBES);
+    let socket = SockRef::from(&stream);
+    socket.set_tcp_keepalive(&keep_alive)?;
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    socket.set_tcp_user_timeout(Some(UNCONFIRMED))?;
     Ok(stream)
 }
 
@@ -92,7 +107,11 @@ mod tests {
         assert!(socket.tcp_nodelay().unwrap());
         assert!(socket.keepalive().unwrap());
         assert_eq!(socket.tcp_keepalive_time().unwrap(), KEEP_ALIVE);
-        assert_eq!(socket.tcp_keepalive_interval().unwrap(), KEEP_ALIVE);
+        assert_eq!(socket.tcp_keepalive_interval().unwrap(), PROBE_INTERVAL);
+        assert_eq!(socket.tcp_keepalive_retries().unwrap(), PROBES);
+        assert_eq!((KEEP_ALIVE + PROBE_INTERVAL * PROBES).as_secs(), 45);
+        #[cfg(any(target_os = "linux", target_os = "android"))]
+        assert_eq!(socket.tcp_user_timeout().unwrap(), Some(UNCONFIRMED));
         assert_eq!(opening.peer, Some(listener.local_addr().unwrap()));
     }
 }

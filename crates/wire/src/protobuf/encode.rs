@@ -137,7 +137,9 @@ impl<'s> Encoder<'s> {
     /// One message deeper.
     pub(super) fn enter(&mut self) -> Written {
         if self.depth == MAX_DEPTH {
-            return Err(EncodeError::new(format!("nested deeper than {MAX_DEPTH} messages")));
+            return Err(EncodeError::new(format!(
+                "nested deeper than {MAX_DEPTH} messages"
+            )));
         }
         self.depth += 1;
         self.deepest = self.deepest.max(self.depth);
