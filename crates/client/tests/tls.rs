@@ -423,6 +423,26 @@ async fn rotated_certificates_are_used_and_live_streams_go_on() {
     assert_eq!(body.chunk().await.unwrap().unwrap(), "still here");
 }
 
+#[tokio::test]
+async fn a_new_authority_is_trusted_without_a_restart() {
+    let (old, new) = (Authority::new("old"), Authority::new("new"));
+    let server = Server::new([answer(200, &[], "ok")]);
+    let (port, _) = Tls::new(new.server()).serve(&server).await;
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("ca.crt");
+    std::fs::write(&path, old.pem()).unwrap();
+    let mut config = config(port, None);
+    config.tls.authority = Some(Material::File(path.clone()));
+    let client = Client::new(&config, unlimited()).unwrap();
+    assert!(get(&client).await.is_err());
+
+    std::fs::write(&path, new.pem()).unwrap();
+    tokio::time::pause();
+    tokio::time::advance(Duration::from_secs(61)).await;
+    tokio::time::resume();
+    assert_eq!(get(&client).await.unwrap(), "ok");
+}
+
 #[cfg(unix)]
 #[tokio::test]
 async fn certificates_of_a_plugin_are_replaced_when_they_are_refused_and_live_streams_go_on() {
