@@ -66,8 +66,10 @@ pub(crate) fn protobuf_message(data: &[u8]) {
 pub(crate) fn json_body(data: &[u8]) {
     let schema = Schema::builtin();
     let (Ok(body), Some(pod)) = (read_body(data), schema.kind("v1", "Pod")) else {
+        assert!(serde_json::from_slice::<Value>(data).is_err());
         return;
     };
+    assert_eq!(serde_json::from_slice(data).ok(), Some(body.value.clone()));
     if let Ok(once) = canonicalize(schema, pod, body.value) {
         let twice = canonicalize(schema, pod, once.value.clone()).expect("the canonical form fits");
         assert_eq!(twice.value, once.value);

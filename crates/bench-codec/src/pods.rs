@@ -1,5 +1,5 @@
 //! Realistic pods: two containers, ports, environment, a volume, an owner, labels, annotations, `managedFields`,
-//! status.
+//! status. And namespaces, which are as small as objects get.
 
 use std::fmt;
 
@@ -11,6 +11,9 @@ use watchkeeper_wire::schema::Schema;
 
 /// One pod, in the order a server writes; words with a `$` differ from pod to pod.
 const TEMPLATE: &str = include_str!("pod.json");
+
+/// One namespace, likewise.
+const NAMESPACE: &str = r#"{"metadata":{"name":"$NAME","uid":"$UID","resourceVersion":"$VERSION","creationTimestamp":"2026-11-15T21:19:23Z","labels":{"kubernetes.io/metadata.name":"$NAME"},"managedFields":[{"manager":"bench","operation":"Update","apiVersion":"v1","time":"2026-11-15T21:19:23Z","fieldsType":"FieldsV1","fieldsV1":{"f:metadata":{"f:labels":{".":{},"f:kubernetes.io/metadata.name":{}}}}}]},"spec":{"finalizers":["kubernetes"]},"status":{"phase":"Active"}}"#;
 
 /// Pods per owner.
 const REPLICAS: usize = 10;
@@ -46,10 +49,20 @@ impl Bodies {
     pub fn generate(pods: usize) -> Result<Self> {
         let template = template();
         let items: Vec<String> = (0..pods).map(|number| pod(&template, number)).collect();
+        Self::of("Pod", &items)
+    }
+
+    /// Makes up so many namespaces.
+    pub fn namespaces(count: usize) -> Result<Self> {
+        let items: Vec<String> = (0..count).map(namespace).collect();
+        Self::of("Namespace", &items)
+    }
+
+    fn of(kind: &str, items: &[String]) -> Result<Self> {
         Ok(Self {
-            pods,
-            json: json_list(&items),
-            protobuf: protobuf_list(&items)?,
+            pods: items.len(),
+            json: json_list(kind, items),
+            protobuf: protobuf_list(kind, items)?,
         })
     }
 }
@@ -91,26 +104,34 @@ fn pod(template: &str, number: usize) -> String {
         .replace("$APP", &app)
 }
 
-fn json_list(items: &[String]) -> Vec<u8> {
-    let head = r#"{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"900000"},"items":["#;
-    [head, &items.join(","), "]}\n"].concat().into_bytes()
+fn namespace(number: usize) -> String {
+    NAMESPACE
+        .replace("$NAME", &format!("team-{number}"))
+        .replace("$UID", &format!("00000003-5eed-4e1c-98bf-{number:012x}"))
+        .replace("$VERSION", &(100_000 + number).to_string())
 }
 
-fn protobuf_list(items: &[String]) -> Result<Vec<u8>> {
+fn json_list(kind: &str, items: &[String]) -> Vec<u8> {
+    let head = format!(
+        r#"{{"kind":"{kind}List","apiVersion":"v1","metadata":{{"resourceVersion":"900000"}},"items":["#
+    );
+    [&head, &items.join(","), "]}\n"].concat().into_bytes()
+}
+
+fn protobuf_list(kind: &str, items: &[String]) -> Result<Vec<u8>> {
     let schema = Schema::builtin();
-    let pod = schema.kind("v1", "Pod").context("no schema for pods")?;
+    let id = schema.kind("v1", kind).context("no schema of that kind")?;
     let mut raw = Vec::new();
     put_bytes(&mut raw, 1, b"\x0a\x00\x12\x06900000\x1a\x00");
     for item in items {
         let value: Value = serde_json::from_str(item)?;
-        put_bytes(&mut raw, 2, &encode_message(schema, pod, &value)?);
+        put_bytes(&mut raw, 2, &encode_message(schema, id, &value)?);
     }
     let mut body = Vec::with_capacity(raw.len() + 64);
-    let (api_version, kind, raw) = ("v1", "PodList", &raw[..]);
     Envelope {
-        api_version,
-        kind,
-        raw,
+        api_version: "v1",
+        kind: &format!("{kind}List"),
+        raw: &raw,
     }
     .write(&mut body);
     Ok(body)

@@ -3,6 +3,7 @@
 use std::hint::black_box;
 
 use anyhow::Result;
+use k8s_openapi::api::core::v1::Pod;
 use watchkeeper_bench_codec::pods::Bodies;
 use watchkeeper_bench_codec::work::{
     clones, cut, decode, each, headers, objects, prost_decode, prost_list, serde_decode, serde_list, split,
@@ -65,18 +66,18 @@ pub(crate) fn time(bodies: &Bodies, turns: &Turns<'_>) -> Result<()> {
     let pods = json_objects
         .iter()
         .take(CLONED)
-        .map(decode)
+        .map(decode::<Pod>)
         .collect::<Result<Vec<_>>>()?;
     let size = |objects: &[Object]| objects.iter().map(|object| object.bytes().len()).sum();
     let (json_size, protobuf_size) = (size(&json_objects), size(&protobuf_objects));
     table(
         "Typed decode of kept objects, one by one",
         vec![
-            Case::new("JSON", json_size, || each(&json_objects, decode)),
+            Case::new("JSON", json_size, || each(&json_objects, decode::<Pod>)),
             Case::new("peer: serde_json into Pod", json_size, || {
-                each(&json_objects, serde_decode)
+                each(&json_objects, serde_decode::<Pod>)
             }),
-            Case::new("protobuf", protobuf_size, || each(&protobuf_objects, decode)),
+            Case::new("protobuf", protobuf_size, || each(&protobuf_objects, decode::<Pod>)),
             Case::new("floor: a clone of the Pod", protobuf_size, || {
                 clones(&pods, bodies.pods)
             }),

@@ -8,6 +8,7 @@ use k8s_openapi::List;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_pb::api::core::v1::PodList;
 use prost::Message as _;
+use serde::de::DeserializeOwned;
 use watchkeeper_meta::GroupVersionKind;
 use watchkeeper_wire::protobuf::{Envelope, encode_message};
 use watchkeeper_wire::schema::Schema;
@@ -41,14 +42,19 @@ pub fn headers(encoding: Encoding, body: &[u8]) -> Result<usize> {
     })
 }
 
-/// What a cache keeps.
+/// What a cache keeps of pods.
 pub fn objects(encoding: Encoding, body: &[u8]) -> Result<Vec<Object>> {
-    let (kind, mut objects) = (pod_kind(), Vec::new());
+    objects_of(&pod_kind(), encoding, body)
+}
+
+/// What a cache keeps.
+pub fn objects_of(kind: &Arc<GroupVersionKind>, encoding: Encoding, body: &[u8]) -> Result<Vec<Object>> {
+    let mut objects = Vec::new();
     split(encoding, body, |item| {
         objects.push(Object::from_item(
             encoding,
             item,
-            &kind,
+            kind,
             &ObjectOptions::default(),
         )?);
         Ok(())
@@ -65,12 +71,12 @@ pub fn each<T>(objects: &[Object], decode: impl Fn(&Object) -> Result<T>) -> Res
 }
 
 /// What a handler asks of a kept object.
-pub fn decode(object: &Object) -> Result<Pod> {
+pub fn decode<K: DeserializeOwned>(object: &Object) -> Result<K> {
     Ok(object.decode()?)
 }
 
 /// The same JSON by the peer.
-pub fn serde_decode(object: &Object) -> Result<Pod> {
+pub fn serde_decode<K: DeserializeOwned>(object: &Object) -> Result<K> {
     Ok(serde_json::from_slice(object.bytes())?)
 }
 
@@ -79,11 +85,11 @@ pub fn prost_decode(object: &Object) -> Result<k8s_pb::api::core::v1::Pod> {
     Ok(k8s_pb::api::core::v1::Pod::decode(object.bytes())?)
 }
 
-/// So many clones of decoded pods: the same structs, texts and lists, and nothing to read. What no decoder can do
+/// So many clones of decoded objects: the same structs, texts and lists, and nothing to read. What no decoder can do
 /// without.
-pub fn clones(pods: &[Pod], count: usize) -> Result<usize> {
-    for pod in pods.iter().cycle().take(count) {
-        black_box(pod.clone());
+pub fn clones<K: Clone>(decoded: &[K], count: usize) -> Result<usize> {
+    for object in decoded.iter().cycle().take(count) {
+        black_box(object.clone());
     }
     Ok(count)
 }
@@ -145,7 +151,12 @@ pub fn prost_list(body: &[u8]) -> Result<PodList> {
     Ok(PodList::decode(Envelope::read(body)?.raw)?)
 }
 
-/// What the items are.
+/// What namespaces are.
+pub fn namespace_kind() -> Arc<GroupVersionKind> {
+    Arc::new(GroupVersionKind::new("", "v1", "Namespace"))
+}
+
+/// What pods are.
 pub fn pod_kind() -> Arc<GroupVersionKind> {
     Arc::new(GroupVersionKind::new("", "v1", "Pod"))
 }

@@ -1,18 +1,22 @@
 //! Kubernetes' JSON encoding: cutting objects out of lists and watch streams, and reading their headers.
 //!
 //! Nothing here builds a tree. [`list::ListSplitter`] and [`watch::LineSplitter`] take a body in chunks of any size
-//! and yield objects as slices; [`mod@header`] reads identity, labels and owners from such a slice; decoding the rest
-//! is `serde_json`'s business, when someone asks. What is passed over is only followed as far as brackets and
+//! and yield objects as slices; [`mod@header`] reads identity, labels and owners from such a slice; the rest is decoded
+//! when someone asks. What is passed over is only followed as far as brackets and
 //! quotes go: whether it is proper JSON shows when it is decoded.
 
+pub(crate) mod de;
 mod error;
 pub mod header;
 pub mod list;
 pub mod managed_fields;
 mod reader;
 mod scan;
+mod strings;
+mod tree;
 pub(crate) mod typed;
 pub mod watch;
 
 pub use error::{JsonError, JsonErrorKind};
+pub(crate) use header::item_identity;
 pub use header::{annotations, header, item_header, labels};

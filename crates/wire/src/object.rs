@@ -74,7 +74,7 @@ impl Object {
     ) -> Result<Self, WireError> {
         with_kept(raw.encoding, raw.bytes, options, |body| {
             let header = match raw.encoding {
-                Encoding::Json => json::item_header(body)?,
+                Encoding::Json => json::item_identity(body)?,
                 Encoding::Protobuf => protobuf_header(body, raw.api_version, raw.kind)?,
             };
             Self::assemble(raw.encoding, body, &header, Some(expected))

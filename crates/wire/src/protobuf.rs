@@ -16,7 +16,6 @@ mod special;
 mod text;
 mod time;
 mod tree;
-mod utf8;
 
 pub(crate) use encode::LazyZeros;
 pub use encode::{EncodeError, encode_body, encode_message};

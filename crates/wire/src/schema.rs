@@ -31,6 +31,8 @@ pub struct Schema {
     types: Box<[Type]>,
     enums: Box<[Enum]>,
     kinds: Box<[Kind]>,
+    /// Where the kinds of each name begin.
+    kind_names: Names,
     /// Types ordered by name.
     by_name: Box<[TypeId]>,
 }
@@ -78,6 +80,8 @@ pub struct Type {
     pub is_object: bool,
     /// The same fields as protobuf readers walk them.
     pub(crate) slots: Slots,
+    /// Positions of those that JSON shows although they have no value, and of embedded ones.
+    shown: Box<[u16]>,
     /// What protobuf writes of those that an object does not have.
     pub(crate) zeros: LazyZeros,
     /// The same fields by their JSON names.
@@ -256,9 +260,14 @@ impl Schema {
         if let Some(kind) = kinds.iter().find(|kind| kind.id.index() >= types.len()) {
             return Err(SchemaError(format!("kind {} names no type", kind.kind)));
         }
+        let named = kinds
+            .iter()
+            .zip(0..)
+            .map(|(kind, at)| Name::new(kind.kind.clone(), at));
         Ok(Self {
             types: types.into(),
             enums: enums.into(),
+            kind_names: Names::new(named.collect()),
             kinds: kinds.into(),
             by_name: by_name.into(),
         })
@@ -277,13 +286,16 @@ impl Schema {
     ///
     /// `DeleteOptions`, `WatchEvent` and the other option kinds exist in every group and version.
     pub fn kind(&self, api_version: &str, kind: &str) -> Option<TypeId> {
-        let find = |api_version: &str| {
-            let found = self
-                .kinds
-                .binary_search_by(|have| (&*have.kind, &*have.api_version).cmp(&(kind, api_version)));
-            found.ok().map(|index| self.kinds[index].id)
-        };
-        find(api_version).or_else(|| find(""))
+        let first = self.kind_names.find(kind)?;
+        let mut of_all = None;
+        for have in self.kinds[first..].iter().take_while(|have| *have.kind == *kind) {
+            match &*have.api_version {
+                "" => of_all = Some(have.id),
+                found if found == api_version => return Some(have.id),
+                _ => {}
+            }
+        }
+        of_all
     }
 
     /// Every kind, ordered by name.
@@ -371,8 +383,11 @@ impl EnumId {
 impl Type {
     /// A type with these fields; numbers must be unique.
     pub fn new(name: impl Into<Text>, fields: Vec<Field>) -> Self {
+        let numbered = fields.iter().zip(0..);
+        let shown = numbered.filter(|(field, _)| field.embedded || field.shown_when_absent());
         Self {
             name: name.into(),
+            shown: shown.map(|(_, position)| position).collect(),
             is_object: fields.iter().any(|field| field.embedded && field.number == 0),
             slots: Slots::new(&fields),
             fields: fields.into(),
@@ -403,6 +418,13 @@ impl Type {
     /// The fields that travel in protobuf, in the order they are written.
     pub fn wire_fields(&self) -> impl Iterator<Item = &Field> {
         self.slots.fields().map(|index| &self.fields[index])
+    }
+
+    /// The fields that JSON shows although they have no value, and embedded ones, whose fields it may show.
+    pub(crate) fn shown_when_absent(&self) -> impl Iterator<Item = &Field> {
+        self.shown
+            .iter()
+            .map(|position| &self.fields[usize::from(*position)])
     }
 
     /// The type's own field of that JSON name, or the embedded field within which it is found.

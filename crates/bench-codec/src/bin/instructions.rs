@@ -1,4 +1,4 @@
-//! Instructions per pod of the hot loops: a figure that does not depend on the machine's mood.
+//! Instructions per object of the hot loops: a figure that does not depend on the machine's mood.
 //!
 //! ```text
 //! cargo run --release -p watchkeeper-bench-codec --bin instructions
@@ -15,6 +15,7 @@
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
+use k8s_openapi::api::core::v1::{Namespace, Pod};
 use watchkeeper_bench_codec::pods::Bodies;
 use watchkeeper_bench_codec::work::{self, each, objects};
 use watchkeeper_wire::Encoding::{Json, Protobuf};
@@ -28,7 +29,7 @@ const CHILD: &str = "--child";
 /// The name under which callgrind finds [`counted`].
 const COUNTED: &str = "*instructions::counted*";
 
-const CASES: [&str; 11] = [
+const CASES: [&str; 17] = [
     "JSON: split + headers",
     "JSON: copy without managedFields",
     "JSON: typed decode of one pod",
@@ -40,6 +41,12 @@ const CASES: [&str; 11] = [
     "a clone of the decoded pod, typed",
     "peer: prost, typed decode of one pod",
     "protobuf to JSON",
+    "JSON: split + objects, namespaces",
+    "JSON: typed decode of one namespace",
+    "peer: serde_json, typed decode of one namespace",
+    "protobuf: split + objects, namespaces",
+    "protobuf: typed decode of one namespace",
+    "a clone of the decoded namespace, typed",
 ];
 
 fn main() -> Result<()> {
@@ -50,7 +57,7 @@ fn main() -> Result<()> {
         return run(case);
     }
     let only = arguments.first().cloned().unwrap_or_default();
-    println!("{:<52}{:>16}", "", "per pod");
+    println!("{:<52}{:>16}", "", "each");
     for case in CASES.into_iter().filter(|case| case.contains(&only)) {
         println!("{case:<52}{:>16}", count(case)? / PODS as u64);
     }
@@ -76,24 +83,52 @@ fn run(case: &str) -> Result<()> {
     let bodies = Bodies::generate(PODS)?;
     let (json, protobuf) = (&bodies.json[..], &bodies.protobuf[..]);
     let (json_pods, protobuf_pods) = (objects(Json, json)?, objects(Protobuf, protobuf)?);
-    let decoded = json_pods.iter().map(work::decode).collect::<Result<Vec<_>>>()?;
+    let decoded = json_pods
+        .iter()
+        .map(work::decode::<Pod>)
+        .collect::<Result<Vec<_>>>()?;
+    let namespaces = Bodies::namespaces(PODS)?;
+    let kind = work::namespace_kind();
+    let objects = |encoding, body: &[u8]| work::objects_of(&kind, encoding, body);
+    let json_namespaces = objects(Json, &namespaces.json)?;
+    let protobuf_namespaces = objects(Protobuf, &namespaces.protobuf)?;
+    let decoded_namespaces = json_namespaces
+        .iter()
+        .map(work::decode::<Namespace>)
+        .collect::<Result<Vec<_>>>()?;
     let mut work: Box<dyn FnMut() -> Result<usize>> = match case {
         "JSON: split + headers" => Box::new(|| work::headers(Json, json)),
         "JSON: copy without managedFields" => Box::new(|| work::cut(Json, json)),
-        "JSON: typed decode of one pod" => Box::new(|| each(&json_pods, work::decode)),
-        "peer: serde_json, typed decode of one pod" => Box::new(|| each(&json_pods, work::serde_decode)),
+        "JSON: typed decode of one pod" => Box::new(|| each(&json_pods, work::decode::<Pod>)),
+        "peer: serde_json, typed decode of one pod" => {
+            Box::new(|| each(&json_pods, work::serde_decode::<Pod>))
+        }
         "JSON to protobuf" => Box::new(|| work::to_protobuf(json)),
         "protobuf: split + headers" => Box::new(|| work::headers(Protobuf, protobuf)),
         "protobuf: copy without managedFields" => Box::new(|| work::cut(Protobuf, protobuf)),
-        "protobuf: typed decode of one pod" => Box::new(|| each(&protobuf_pods, work::decode)),
+        "protobuf: typed decode of one pod" => Box::new(|| each(&protobuf_pods, work::decode::<Pod>)),
         "a clone of the decoded pod, typed" => Box::new(|| work::clones(&decoded, PODS)),
         "peer: prost, typed decode of one pod" => Box::new(|| each(&protobuf_pods, work::prost_decode)),
         "protobuf to JSON" => Box::new(|| work::to_json(protobuf)),
+        "JSON: split + objects, namespaces" => Box::new(|| Ok(objects(Json, &namespaces.json)?.len())),
+        "JSON: typed decode of one namespace" => {
+            Box::new(|| each(&json_namespaces, work::decode::<Namespace>))
+        }
+        "peer: serde_json, typed decode of one namespace" => {
+            Box::new(|| each(&json_namespaces, work::serde_decode::<Namespace>))
+        }
+        "protobuf: split + objects, namespaces" => {
+            Box::new(|| Ok(objects(Protobuf, &namespaces.protobuf)?.len()))
+        }
+        "protobuf: typed decode of one namespace" => {
+            Box::new(|| each(&protobuf_namespaces, work::decode::<Namespace>))
+        }
+        "a clone of the decoded namespace, typed" => Box::new(|| work::clones(&decoded_namespaces, PODS)),
         _ => anyhow::bail!("no such case"),
     };
     work()?;
     let seen = counted(&mut *work)?;
-    ensure!(seen == PODS, "{seen} pods instead of {PODS}");
+    ensure!(seen == PODS, "{seen} objects instead of {PODS}");
     Ok(())
 }
 

@@ -9,6 +9,7 @@ use serde::de::{DeserializeSeed, Error as _, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 
 use super::{STRICT_LIMIT, StrictError, syntax};
+use crate::json::de::Json;
 use crate::limits::OBJECT_LIMIT;
 
 /// A body that was read.
@@ -42,16 +43,30 @@ pub fn read_body(body: &[u8]) -> Result<Body, BodyError> {
     if body.len() > OBJECT_LIMIT {
         return Err(BodyError::TooLarge { limit: OBJECT_LIMIT });
     }
-    let mut has_duplicates = false;
-    let value = read(body, Plain(&mut has_duplicates)).map_err(|error| BodyError::Syntax {
-        message: syntax::message(body).unwrap_or_else(|| error.to_string()),
-    })?;
+    let (value, has_duplicates) = read_quickly(body).map_or_else(|| read_any(body), Ok)?;
     let duplicates = if has_duplicates {
         duplicates(body)
     } else {
         Vec::new()
     };
     Ok(Body { value, duplicates })
+}
+
+/// What nearly every body is; `None` leaves it to [`read_any`]. The value, and whether a key stands twice.
+fn read_quickly(body: &[u8]) -> Option<(Value, bool)> {
+    let mut has_duplicates = false;
+    let mut json = Json::new(std::str::from_utf8(body).ok()?);
+    let value = json.tree(&mut has_duplicates).ok()?;
+    json.end().ok()?;
+    Some((value, has_duplicates))
+}
+
+fn read_any(body: &[u8]) -> Result<(Value, bool), BodyError> {
+    let mut has_duplicates = false;
+    let value = read(body, Plain(&mut has_duplicates)).map_err(|error| BodyError::Syntax {
+        message: syntax::message(body).unwrap_or_else(|| error.to_string()),
+    })?;
+    Ok((value, has_duplicates))
 }
 
 fn duplicates(body: &[u8]) -> Vec<StrictError> {

@@ -156,10 +156,10 @@ impl<'s> Walk<'s> {
 
     /// Adds what is shown of fields that have no value.
     fn add_zeros(&self, id: TypeId, members: &mut Map<String, Value>) {
-        for field in &self.schema[id].fields {
+        for field in self.schema[id].shown_when_absent() {
             match field.shape {
                 Shape::Struct(embedded) if field.embedded => self.add_zeros(embedded, members),
-                _ if field.shown_when_absent() && !members.contains_key(&*field.name) => {
+                _ if !members.contains_key(&*field.name) => {
                     members.insert(field.name.clone().into_owned(), self.zero_field(field));
                 }
                 _ => {}

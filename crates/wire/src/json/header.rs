@@ -10,7 +10,9 @@ use crate::TextPairs;
 ///
 /// An object that lacks one of the first two is looked through to its end, because members may stand in any order.
 pub fn header(bytes: &[u8]) -> Result<Header<'_>, JsonError> {
-    read(bytes, |seen| seen.api_version && seen.kind && seen.metadata)
+    read(bytes, Lists::Kept, |seen| {
+        seen.api_version && seen.kind && seen.metadata
+    })
 }
 
 /// Reads the header of a list's item; stops after `metadata`.
@@ -18,7 +20,19 @@ pub fn header(bytes: &[u8]) -> Result<Header<'_>, JsonError> {
 /// Items of built-in lists do not state their type, which is the list's; looking for it would mean to look through
 /// every item. Those of other lists state it in front of `metadata`, in the order every server writes.
 pub fn item_header(bytes: &[u8]) -> Result<Header<'_>, JsonError> {
-    read(bytes, |seen| seen.metadata)
+    read(bytes, Lists::Kept, |seen| seen.metadata)
+}
+
+/// As [`item_header`], but labels, owners and finalizers are only checked: an object notes none of them.
+pub(crate) fn item_identity(bytes: &[u8]) -> Result<Header<'_>, JsonError> {
+    read(bytes, Lists::Checked, |seen| seen.metadata)
+}
+
+/// What becomes of labels, owners and finalizers.
+#[derive(Clone, Copy, PartialEq)]
+enum Lists {
+    Kept,
+    Checked,
 }
 
 /// Reads `metadata.annotations`, in the order they stand.
@@ -39,7 +53,7 @@ fn metadata_pairs<'a>(bytes: &'a [u8], member: &str) -> Result<TextPairs<'a>, Js
     if let Some(mut members) = reader.object()? {
         while let Some(key) = members.next_key(&mut reader)? {
             match key == member {
-                true => pairs = text_map(&mut reader)?,
+                true => pairs = text_map(&mut reader, Lists::Kept)?,
                 false => drop(reader.skip()?),
             }
         }
@@ -68,7 +82,7 @@ struct Seen {
     metadata: bool,
 }
 
-fn read(bytes: &[u8], enough: impl Fn(&Seen) -> bool) -> Result<Header<'_>, JsonError> {
+fn read(bytes: &[u8], lists: Lists, enough: impl Fn(&Seen) -> bool) -> Result<Header<'_>, JsonError> {
     let mut reader = Reader::new(bytes);
     let mut header = Header::default();
     let mut seen = Seen::default();
@@ -78,7 +92,7 @@ fn read(bytes: &[u8], enough: impl Fn(&Seen) -> bool) -> Result<Header<'_>, Json
             "apiVersion" => (header.api_version, seen.api_version) = (reader.text()?, true),
             "kind" => (header.kind, seen.kind) = (reader.text()?, true),
             "metadata" => {
-                metadata(&mut reader, &mut header)?;
+                metadata(&mut reader, &mut header, lists)?;
                 seen.metadata = true;
             }
             _ => drop(reader.skip()?),
@@ -90,7 +104,7 @@ fn read(bytes: &[u8], enough: impl Fn(&Seen) -> bool) -> Result<Header<'_>, Json
     Ok(header)
 }
 
-fn metadata<'a>(reader: &mut Reader<'a>, header: &mut Header<'a>) -> Result<(), JsonError> {
+fn metadata<'a>(reader: &mut Reader<'a>, header: &mut Header<'a>, lists: Lists) -> Result<(), JsonError> {
     let Some(mut members) = reader.object()? else {
         return Ok(());
     };
@@ -103,9 +117,9 @@ fn metadata<'a>(reader: &mut Reader<'a>, header: &mut Header<'a>) -> Result<(), 
             "generation" => header.generation = reader.integer()?.unwrap_or_default(),
             "creationTimestamp" => header.creation_timestamp = reader.time()?,
             "deletionTimestamp" => header.deletion_timestamp = reader.time()?,
-            "labels" => header.labels = text_map(reader)?,
-            "ownerReferences" => header.owner_references = list(reader, owner_reference)?,
-            "finalizers" => header.finalizers = list(reader, Reader::text)?,
+            "labels" => header.labels = text_map(reader, lists)?,
+            "ownerReferences" => header.owner_references = list(reader, lists, owner_reference)?,
+            "finalizers" => header.finalizers = list(reader, lists, Reader::text)?,
             _ => drop(reader.skip()?),
         }
     }
@@ -131,11 +145,12 @@ fn owner_reference<'a>(reader: &mut Reader<'a>) -> Result<OwnerReference<'a>, Js
     Ok(owner)
 }
 
-fn text_map<'a>(reader: &mut Reader<'a>) -> Result<TextPairs<'a>, JsonError> {
+fn text_map<'a>(reader: &mut Reader<'a>, lists: Lists) -> Result<TextPairs<'a>, JsonError> {
     let mut entries = Vec::new();
     if let Some(mut members) = reader.object()? {
         while let Some(key) = members.next_key(reader)? {
-            entries.push((key, reader.text()?));
+            let entry = (key, reader.text()?);
+            entries.extend((lists == Lists::Kept).then_some(entry));
         }
     }
     Ok(entries)
@@ -143,12 +158,14 @@ fn text_map<'a>(reader: &mut Reader<'a>) -> Result<TextPairs<'a>, JsonError> {
 
 fn list<'a, T>(
     reader: &mut Reader<'a>,
+    lists: Lists,
     read: impl Fn(&mut Reader<'a>) -> Result<T, JsonError>,
 ) -> Result<Vec<T>, JsonError> {
     let mut values = Vec::new();
     if let Some(mut members) = reader.list()? {
         while members.next(reader)? {
-            values.push(read(reader)?);
+            let value = read(reader)?;
+            values.extend((lists == Lists::Kept).then_some(value));
         }
     }
     Ok(values)

@@ -2,11 +2,12 @@
 
 use std::borrow::Cow;
 
-use memchr::memchr2;
 use watchkeeper_meta::Time;
 
 use super::error::{JsonError, JsonErrorKind, expected};
 use super::scan::Nesting;
+use super::strings::{plain_length, unescaped_length};
+use crate::utf8;
 
 /// A position within JSON text.
 #[derive(Clone, Debug)]
@@ -150,22 +151,39 @@ impl<'a> Reader<'a> {
     }
 
     /// A string whose opening quote is the next byte.
+    #[inline]
     fn string(&mut self) -> Result<Cow<'a, str>, JsonError> {
+        let from = self.position + 1;
+        let rest = &self.bytes[from..];
+        let length = plain_length(rest);
+        match rest.get(length) {
+            Some(b'"') => {
+                self.position = from + length + 1;
+                match utf8::check(&rest[..length]) {
+                    Ok(text) => Ok(Cow::Borrowed(text)),
+                    Err(error) => Err(JsonErrorKind::Utf8.at(from + error.valid_up_to())),
+                }
+            }
+            _ => self.unusual_string(),
+        }
+    }
+
+    /// A string with an escape, with a byte that must not be in it, or without an end.
+    #[cold]
+    fn unusual_string(&mut self) -> Result<Cow<'a, str>, JsonError> {
         let start = self.position;
         let from = start + 1;
-        let escaped = match memchr2(b'"', b'\\', &self.bytes[from..]) {
+        let length = unescaped_length(&self.bytes[from..]);
+        match self.bytes.get(from + length) {
             None => return Err(JsonErrorKind::Truncated.at(self.bytes.len())),
-            Some(length) if self.bytes[from + length] == b'"' => {
+            Some(b'"') => {
                 self.position = from + length + 1;
                 return plain(&self.bytes[from..from + length], from).map(Cow::Borrowed);
             }
-            Some(_) => {
-                self.skip_string()?;
-                &self.bytes[start..self.position]
-            }
-        };
+            Some(_) => self.skip_string()?,
+        }
         // Escapes are rare in headers; serde_json knows them all.
-        match serde_json::from_slice::<String>(escaped) {
+        match serde_json::from_slice::<String>(&self.bytes[start..self.position]) {
             Ok(text) => Ok(Cow::Owned(text)),
             Err(_) => Err(JsonErrorKind::Text.at(start)),
         }
@@ -174,15 +192,17 @@ impl<'a> Reader<'a> {
     /// Passes over a string whose opening quote is the next byte.
     fn skip_string(&mut self) -> Result<(), JsonError> {
         let mut at = self.position + 1;
-        while let Some(length) = self.bytes.get(at..).and_then(|rest| memchr2(b'"', b'\\', rest)) {
-            at += length;
-            if self.bytes[at] == b'"' {
-                self.position = at + 1;
-                return Ok(());
+        loop {
+            at += unescaped_length(self.bytes.get(at..).unwrap_or_default());
+            match self.bytes.get(at) {
+                Some(b'"') => {
+                    self.position = at + 1;
+                    return Ok(());
+                }
+                Some(_) => at += 2,
+                None => return Err(JsonErrorKind::Truncated.at(self.bytes.len())),
             }
-            at += 2;
         }
-        Err(JsonErrorKind::Truncated.at(self.bytes.len()))
     }
 
     /// Passes over a number or a word, up to what may follow a value.

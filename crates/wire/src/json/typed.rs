@@ -4,9 +4,10 @@
 //! a copy of the bytes: the deserializer shows them to the struct in front of the members that are there.
 
 use serde::de::value::StrDeserializer;
-use serde::de::{DeserializeOwned, DeserializeSeed, Deserializer, MapAccess, Visitor};
+use serde::de::{DeserializeOwned, DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde::forward_to_deserialize_any;
 
+use super::de::Json;
 use super::error::JsonError;
 use super::header::header;
 use super::reader::Reader;
@@ -21,24 +22,40 @@ pub(crate) fn decode<K: DeserializeOwned>(
     let Ok(text) = std::str::from_utf8(bytes) else {
         return Err(not_utf8(bytes));
     };
-    if kind.is_empty() || states_type_first(bytes).unwrap_or(true) {
-        return serde_json::from_str(text);
-    }
-    let mut inner = serde_json::Deserializer::from_str(text);
-    let shown = [("apiVersion", api_version), ("kind", kind)];
-    let typed = Typed {
-        inner: &mut inner,
+    let type_members = [("apiVersion", api_version), ("kind", kind)];
+    let is_stated = kind.is_empty() || states_type_first(bytes).unwrap_or(true);
+    let shown: Shown<'_> = if is_stated { &[] } else { &type_members };
+    let mut json = Json::new(text);
+    match K::deserialize(Typed {
+        inner: &mut json,
         shown,
-    };
-    match K::deserialize(typed) {
-        Ok(object) => {
-            inner.end()?;
-            Ok(object)
-        }
-        // No server writes the type behind the metadata, but a file may have it there.
-        Err(_) if header(bytes).is_ok_and(|header| !header.kind.is_empty()) => serde_json::from_str(text),
-        Err(error) => Err(error),
+    }) {
+        Ok(object) if json.end().is_ok() => Ok(object),
+        _ => decode_slowly(text, shown),
     }
+}
+
+/// Decodes what is not like all that servers write, or says what is wrong with it.
+#[cold]
+#[inline(never)]
+fn decode_slowly<K: DeserializeOwned>(text: &str, shown: Shown<'_>) -> Result<K, serde_json::Error> {
+    let read = |shown: Shown<'_>| {
+        let mut inner = serde_json::Deserializer::from_str(text);
+        let object = K::deserialize(Typed {
+            inner: &mut inner,
+            shown,
+        })?;
+        inner.end()?;
+        Ok(object)
+    };
+    read(shown).or_else(|error| {
+        // No server writes the type behind the metadata, but a file may have it there.
+        let is_stated = header(text.as_bytes()).is_ok_and(|header| !header.kind.is_empty());
+        match !shown.is_empty() && is_stated {
+            true => read(&[]),
+            false => Err(error),
+        }
+    })
 }
 
 /// Where the text stops being one.
@@ -66,8 +83,8 @@ fn states_type_first(bytes: &[u8]) -> Result<bool, JsonError> {
     Ok(false)
 }
 
-/// Members that are shown in front of the object's own.
-type Shown<'t> = [(&'static str, &'t str); 2];
+/// Members that are shown in front of the object's own: its type, unless it states it.
+type Shown<'t> = &'t [(&'static str, &'t str)];
 
 /// A deserializer, and what it shows first.
 struct Typed<'t, D> {
@@ -115,9 +132,18 @@ impl<'de, D: Deserializer<'de>> Deserializer<'de> for Typed<'_, D> {
         visitor.visit_some(self)
     }
 
+    fn deserialize_enum<V: Visitor<'de>>(
+        self,
+        name: &'static str,
+        variants: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, D::Error> {
+        self.inner.deserialize_enum(name, variants, visitor)
+    }
+
     forward_to_deserialize_any! {
         bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf unit unit_struct seq
-        tuple tuple_struct map enum identifier ignored_any
+        tuple tuple_struct map identifier ignored_any
     }
 }
 
@@ -131,16 +157,54 @@ impl<'de, V: Visitor<'de>> Visitor<'de> for Typed<'_, V> {
     fn visit_map<A: MapAccess<'de>>(self, members: A) -> Result<V::Value, A::Error> {
         self.inner.visit_map(Members {
             inner: members,
-            shown: self.shown.into_iter(),
+            shown: self.shown.iter(),
             value: None,
         })
+    }
+
+    // What is no object has no type to show.
+
+    fn visit_seq<A: SeqAccess<'de>>(self, items: A) -> Result<V::Value, A::Error> {
+        self.inner.visit_seq(items)
+    }
+
+    fn visit_unit<E: Error>(self) -> Result<V::Value, E> {
+        self.inner.visit_unit()
+    }
+
+    fn visit_bool<E: Error>(self, value: bool) -> Result<V::Value, E> {
+        self.inner.visit_bool(value)
+    }
+
+    fn visit_i64<E: Error>(self, value: i64) -> Result<V::Value, E> {
+        self.inner.visit_i64(value)
+    }
+
+    fn visit_u64<E: Error>(self, value: u64) -> Result<V::Value, E> {
+        self.inner.visit_u64(value)
+    }
+
+    fn visit_f64<E: Error>(self, value: f64) -> Result<V::Value, E> {
+        self.inner.visit_f64(value)
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<V::Value, E> {
+        self.inner.visit_str(text)
+    }
+
+    fn visit_borrowed_str<E: Error>(self, text: &'de str) -> Result<V::Value, E> {
+        self.inner.visit_borrowed_str(text)
+    }
+
+    fn visit_string<E: Error>(self, text: String) -> Result<V::Value, E> {
+        self.inner.visit_string(text)
     }
 }
 
 /// The shown members, then the object's own.
 struct Members<'t, A> {
     inner: A,
-    shown: std::array::IntoIter<(&'static str, &'t str), 2>,
+    shown: std::slice::Iter<'t, (&'static str, &'t str)>,
     value: Option<&'t str>,
 }
 
@@ -149,7 +213,7 @@ impl<'de, A: MapAccess<'de>> MapAccess<'de> for Members<'_, A> {
 
     fn next_key_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<Option<S::Value>, A::Error> {
         match self.shown.next() {
-            Some((key, value)) => {
+            Some(&(key, value)) => {
                 self.value = Some(value);
                 seed.deserialize(StrDeserializer::new(key)).map(Some)
             }

@@ -60,10 +60,23 @@ fn copy_object(bytes: &[u8], out: &mut Vec<u8>) -> Result<(), ProtobufError> {
 }
 
 fn copy_metadata(reader: Reader<'_>, bytes: &[u8], out: &mut Vec<u8>) -> Result<(), ProtobufError> {
-    let mut kept_bytes = 0;
-    each_kept_run(reader.clone(), |start, end| kept_bytes += end - start)?;
+    // Nearly always one run stays, in front of the managed fields, or two, around them.
+    let (mut kept_bytes, mut first, mut last) = (0, None, 0..0);
+    each_kept_run(reader.clone(), |start, end| {
+        kept_bytes += end - start;
+        match first {
+            None => first = Some(start..end),
+            Some(_) => last = start..end,
+        }
+    })?;
+    let first = first.unwrap_or_default();
     put_tag(out, METADATA, WireType::Bytes);
     put_varint(out, kept_bytes as u64);
+    if first.len() + last.len() == kept_bytes {
+        out.extend_from_slice(&bytes[first]);
+        out.extend_from_slice(&bytes[last]);
+        return Ok(());
+    }
     each_kept_run(reader, |start, end| out.extend_from_slice(&bytes[start..end]))
 }
 

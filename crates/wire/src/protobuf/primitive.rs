@@ -3,7 +3,7 @@
 //! [`Reader`] walks one message. It never allocates, never reads beyond its slice, and every error names the
 //! byte offset, counted from the start of the outermost slice, so that a bad field can be found in a dump.
 
-use super::utf8;
+use crate::utf8;
 
 /// Longest varint: ten groups of seven bits hold 64.
 const VARINT_BYTES: usize = 10;

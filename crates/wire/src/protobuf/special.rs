@@ -4,8 +4,8 @@
 
 use super::envelope::Envelope;
 use super::primitive::{ProtobufError, ProtobufErrorKind, Reader, WireType};
-use super::utf8;
 use crate::schema::{Field, Schema, Shape, TypeId};
+use crate::utf8;
 use crate::values::Duration;
 
 /// The zero value of every shape but the repeated ones: the number 0, and a text or message of length 0.

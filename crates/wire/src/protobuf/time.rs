@@ -4,7 +4,7 @@
 //! is what the zero time really is.
 
 use super::primitive::{ProtobufError, ProtobufErrorKind, Reader, WireType, put_tag, put_varint};
-use super::utf8;
+use crate::utf8;
 use watchkeeper_meta::Time;
 
 /// 0001-01-01T00:00:00Z, Go's zero time.

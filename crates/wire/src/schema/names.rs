@@ -1,4 +1,4 @@
-//! Which field of a type a JSON name belongs to: a table that is asked for every member of every object.
+//! What has a name: a table that is asked for every member of every object, and for the kind of each.
 //!
 //! A name's first and last eight bytes and its length tell it apart from every other up to sixteen bytes, which nearly
 //! all are no longer than. So a look-up is a multiplication, a step or two through a table that is half empty, and two
@@ -6,7 +6,7 @@
 
 use super::Text;
 
-/// The JSON names of a type, embedded ones included.
+/// Names, such as the JSON names of a type's fields, embedded ones included.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Names {
     names: Box<[Name]>,
@@ -16,12 +16,12 @@ pub(super) struct Names {
     shift: u32,
 }
 
-/// A name and the field it belongs to.
+/// A name and what has it.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Name {
     text: Text,
-    /// The position of the field of that name, or of the embedded field to look further in.
-    field: u16,
+    /// The position of the field that has the name, or of the embedded field to look further in.
+    position: u16,
     ends: Ends,
 }
 
@@ -58,7 +58,7 @@ impl Names {
         built
     }
 
-    /// The position of the field that has this name, or within which it is found.
+    /// The position of what has this name.
     #[inline]
     pub(super) fn find(&self, name: &str) -> Option<usize> {
         let ends = Ends::of(name.as_bytes());
@@ -67,7 +67,7 @@ impl Names {
             // A table has vacant places; a type without names has no table.
             let found = self.names.get(usize::from(*self.table.get(place)?))?;
             if found.is(name, ends) {
-                return Some(usize::from(found.field));
+                return Some(usize::from(found.position));
             }
             place = (place + 1) & (self.table.len() - 1);
         }
@@ -83,14 +83,14 @@ impl Names {
 }
 
 impl Name {
-    pub(super) fn new(text: Text, field: u16) -> Self {
+    pub(super) fn new(text: Text, position: u16) -> Self {
         let ends = Ends::of(text.as_bytes());
-        Self { text, field, ends }
+        Self { text, position, ends }
     }
 
     /// The same name, seen from a type that embeds the one it is of.
-    pub(super) fn within(self, field: u16) -> Self {
-        Self { field, ..self }
+    pub(super) fn within(self, position: u16) -> Self {
+        Self { position, ..self }
     }
 
     #[inline(always)]
@@ -137,7 +137,7 @@ mod tests {
         let numbered = texts.iter().zip(0..);
         Names::new(
             numbered
-                .map(|(text, field)| Name::new(text.clone().into(), field))
+                .map(|(text, position)| Name::new(text.clone().into(), position))
                 .collect(),
         )
     }

@@ -15,8 +15,8 @@ use crate::protobuf::fields::next_item;
 use crate::protobuf::primitive::{ProtobufError, ProtobufErrorKind, Reader, WireType};
 use crate::protobuf::special::{self, IntOrString, Raw, SchemaOr};
 use crate::protobuf::time::{self, TimeText};
-use crate::protobuf::utf8;
 use crate::schema::{Shape, TypeId};
+use crate::utf8;
 
 /// A value of a message, and the reader that stands at it.
 pub(in crate::protobuf) struct Cursor<'s, 'de> {

@@ -8,7 +8,7 @@ use std::str::Utf8Error;
 
 /// The bytes as text.
 #[inline]
-pub(super) fn check(bytes: &[u8]) -> Result<&str, Utf8Error> {
+pub(crate) fn check(bytes: &[u8]) -> Result<&str, Utf8Error> {
     match is_ascii(bytes) {
         // SAFETY: ASCII is UTF-8.
         #[allow(unsafe_code)]
