@@ -54,7 +54,7 @@ use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 
 use self::mailbox::Mailbox;
-use crate::reflector::{Batch, ObjectSource, Reflector};
+use crate::reflector::{Batch, MAX_BATCH, ObjectSource, Reflector};
 use crate::store::{self, IndexFn, Snapshot, Store, Transform, Walk};
 use crate::watcher::{Config, Failure};
 
@@ -324,12 +324,15 @@ impl Driver {
                 () = posts.stop.notified() => break,
                 batch = self.reflector.next() => batch,
             };
-            match batch {
-                Some(batch) => self.deliver(batch),
-                None => break,
+            let Some(batch) = batch else { break };
+            // A watch that has more must leave the thread to its subscribers now and then. Not after every event: to
+            // yield is to look for work, and to wake another thread to do the same.
+            let has_more = batch.events >= MAX_BATCH;
+            self.deliver(batch);
+            match has_more {
+                true => tokio::task::yield_now().await,
+                false => tokio::task::consume_budget().await,
             }
-            // A watch that always has more must leave the thread to its subscribers now and then.
-            tokio::task::yield_now().await;
         }
     }
 
