@@ -1,16 +1,19 @@
-//! One HTTP/2 connection: many requests at once, and a task that moves its frames.
+//! One HTTP/2 connection: many requests at once, each written by who asks, and a task that reads the answers.
 //!
-//! The h2 crate is used without a layer between: whoever asks writes its request into the connection and waits for its
-//! own stream, so that a request wakes the connection's task and the answer wakes the one who asked, and nobody else.
+//! The h2 crate is used without a layer between: whoever asks [writes](wire) and waits for its own stream, so that an
+//! answer wakes the connection's task and the one who asked, and nobody else.
 
+mod wire;
+
+use std::future::poll_fn;
 use std::io;
-use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use h2::client::{Builder, SendRequest};
+use h2::client::{Builder, ResponseFuture, SendRequest};
 use h2::{Ping, PingPong, RecvStream};
 use http::header::{self, HeaderName};
 use http::{HeaderMap, HeaderValue, Request, Response};
@@ -20,6 +23,7 @@ use super::connector::Io;
 use super::pool::Failure;
 use super::{BoxError, tls_refusal};
 use crate::error::chain;
+use wire::{Parts, Wire};
 
 /// Streams per connection: kube-apiserver allows as many. A server that allows fewer is asked for fewer.
 const MAX_STREAMS: usize = 100;
@@ -54,6 +58,7 @@ const CONNECTION_HEADERS: [HeaderName; 5] = [
 /// A connection as its requests share it.
 pub(super) struct Http2 {
     sender: SendRequest<Bytes>,
+    wire: Arc<Wire>,
     streams: AtomicUsize,
     /// How many the server allows, as far as it has said.
     allowed: Arc<AtomicUsize>,
@@ -80,18 +85,20 @@ pub(super) struct StreamLease(Arc<Http2>);
 impl Http2 {
     /// Begins HTTP/2 on a byte stream. The connection lives until the last of its users is gone, or the peer is.
     pub(super) async fn begin(io: Box<dyn Io>, generation: u64) -> Result<Arc<Self>, h2::Error> {
-        let (sender, mut connection) = settings().handshake(io).await?;
+        let (gate, parts) = Parts::new(io);
+        let (sender, mut connection) = settings().handshake(gate).await?;
         let pings = connection.ping_pong();
+        let wire = Arc::new(parts.join(connection));
         let (allowed, ended) = (Arc::new(AtomicUsize::new(MAX_STREAMS)), Arc::new(OnceLock::new()));
-        let noted = allowed.clone();
-        let driven = std::future::poll_fn(move |cx| {
-            let progress = Pin::new(&mut connection).poll(cx);
-            noted.store(connection.max_concurrent_send_streams(), Ordering::Relaxed);
-            progress
-        });
-        tokio::spawn(drive(driven, pings, ended.clone()));
+        let task = Task {
+            wire: wire.clone(),
+            allowed: allowed.clone(),
+            ended: ended.clone(),
+        };
+        tokio::spawn(task.run(pings));
         Ok(Arc::new(Self {
             sender,
+            wire,
             streams: AtomicUsize::new(0),
             allowed,
             ended,
@@ -129,12 +136,17 @@ impl StreamLease {
             set_length(&mut head.headers, body.len());
         }
         let head = Request::from_parts(head, ());
+        let response = self.0.wire.write(|| self.lay_down(head, body))?;
+        response.await.map_err(|error| self.lost(error))
+    }
+
+    fn lay_down(&self, head: Request<()>, body: Bytes) -> Result<ResponseFuture, Failure> {
         let sent = self.0.sender.clone().send_request(head, body.is_empty());
         let (response, mut stream) = sent.map_err(|error| self.unsent(error))?;
         if !body.is_empty() {
             stream.send_data(body, true).map_err(|error| self.lost(error))?;
         }
-        response.await.map_err(|error| self.lost(error))
+        Ok(response)
     }
 
     /// The server has said goodbye: the streams it has live on, but there will be no others.
@@ -194,23 +206,37 @@ fn settings() -> Builder {
     builder
 }
 
-/// Moves frames until the connection ends, and notes how it did.
-async fn drive(
-    connection: impl Future<Output = Result<(), h2::Error>>,
-    pings: Option<PingPong>,
+/// The task of a connection.
+struct Task {
+    wire: Arc<Wire>,
+    allowed: Arc<AtomicUsize>,
     ended: Arc<OnceLock<Ended>>,
-) {
-    tokio::select! {
-        result = connection => {
-            let _ = ended.set(match result {
+}
+
+impl Task {
+    /// Moves frames until the connection ends, and notes how it did before its streams break.
+    async fn run(self, pings: Option<PingPong>) {
+        let end = tokio::select! {
+            result = poll_fn(|context| self.poll(context)) => match result {
                 Ok(()) => Ended::Closed,
                 Err(error) => how(&error),
-            });
-        }
-        // Noted before the connection is dropped, whose streams then break.
-        () = silence(pings) => {
-            let _ = ended.set(Ended::Silent);
-        }
+            },
+            () = silence(pings) => Ended::Silent,
+        };
+        let _ = self.ended.set(end);
+    }
+
+    fn poll(&self, context: &mut Context<'_>) -> Poll<Result<(), h2::Error>> {
+        self.wire.poll(context, |connection| {
+            let allowed = connection.max_concurrent_send_streams();
+            self.allowed.store(allowed, Ordering::Relaxed);
+        })
+    }
+}
+
+impl Drop for Task {
+    fn drop(&mut self) {
+        self.wire.close();
     }
 }
 
