@@ -6,7 +6,7 @@ use std::sync::Arc;
 use futures_util::FutureExt as _;
 use http::header::{ACCEPT, CONNECTION, CONTENT_TYPE, USER_AGENT};
 use http::{HeaderMap, HeaderName, HeaderValue, Request, Version, request};
-use hyper::body::Incoming;
+use hyper::body::{Body as _, Incoming};
 use tokio::time::Instant;
 use watchkeeper_meta::Status;
 
@@ -17,10 +17,11 @@ use crate::deadline::deadline;
 use crate::handlers;
 use crate::host::check_host;
 use crate::impersonate::impersonation;
+use crate::limits::MAX_BRIEF_BODY_BYTES;
 use crate::metrics::Labels;
 use crate::negotiate::{Accepted, accept_for_error, wants_pretty};
 use crate::request_info::RequestInfo;
-use crate::respond::{self, Answer, Failure};
+use crate::respond::{self, AUDIT_ID, Answer, Failure};
 use crate::route::Route;
 use crate::service_account_key::ISSUER;
 use crate::shared::Shared;
@@ -73,23 +74,19 @@ pub(crate) async fn serve(server: Arc<Shared>, peer: Arc<Peer>, request: Request
     let began = Instant::now();
     let (head, mut body) = request.into_parts();
     let version = head.version;
-    let request_headers = head.headers.clone();
-    let audit_id = audit_id(&request_headers);
-    let info = RequestInfo::read(
-        &head.method,
-        head.uri.path(),
-        head.uri.query().unwrap_or_default(),
-    );
+    let takes_gzip = respond::takes_gzip(&head.headers);
+    let audit_id = audit_id(&head.headers);
+    let query = head.uri.query().unwrap_or_default();
+    let info = RequestInfo::read(&head.method, head.uri.path(), query);
+    if version == Version::HTTP_2 && !is_brief(&info, &body) {
+        // To be continued in a task of its own: see `connection_task`.
+        tokio::task::yield_now().await;
+    }
     let form = Accepted {
-        pretty: wants_pretty(head.uri.query().unwrap_or_default(), user_agent(&request_headers)),
-        ..accept_for_error(&header_list(&request_headers, ACCEPT))
+        pretty: wants_pretty(query, user_agent(&head.headers)),
+        ..accept_for_error(&header_list(&head.headers, ACCEPT))
     };
-    let route = Route::find(
-        &server.catalog(),
-        &head.method,
-        head.uri.path(),
-        head.uri.query().unwrap_or_default(),
-    );
+    let route = Route::find(&server.catalog(), &head.method, head.uri.path(), query);
     let labels = Labels::of(route.as_ref().ok());
 
     // A panic ends one request, not the connection it shares with others.
@@ -111,7 +108,7 @@ pub(crate) async fn serve(server: Arc<Shared>, peer: Arc<Peer>, request: Request
     server
         .metrics
         .answered(labels, answer.status().as_u16(), began.elapsed());
-    let mut answer = respond::finish(answer, &request_headers, &audit_id);
+    let mut answer = respond::finish(answer, takes_gzip, audit_id);
     // Answered before its body was read. On HTTP/2 a client that is still sending may take the end of the stream for
     // a failure and never look at the answer; on HTTP/1.1 the next request would begin within this one's body.
     if !discard(&mut body).await && version < Version::HTTP_2 {
@@ -119,6 +116,12 @@ pub(crate) async fn serve(server: Arc<Shared>, peer: Arc<Peer>, request: Request
         answer.headers_mut().insert(CONNECTION, close);
     }
     answer
+}
+
+/// Whether others on the connection can wait until the request is answered.
+fn is_brief(info: &RequestInfo, body: &Incoming) -> bool {
+    let size = body.size_hint().upper();
+    info.is_brief() && size.is_some_and(|size| size <= MAX_BRIEF_BODY_BYTES)
 }
 
 /// The filters, from the outside in.
@@ -182,37 +185,32 @@ fn late() -> Failure {
 
 /// The id under which a request can be found in logs: the caller's own, or a new one.
 fn audit_id(headers: &HeaderMap) -> HeaderValue {
-    match headers.get("audit-id") {
+    match headers.get(AUDIT_ID) {
         Some(id) if !id.is_empty() && id.len() <= 64 => id.clone(),
-        _ => HeaderValue::try_from(random_uuid()).expect("hex digits and hyphens"),
+        _ => random_id(),
     }
 }
 
 /// A version 4 UUID. It tells requests apart and keeps no secret, so any generator will do.
-fn random_uuid() -> String {
+fn random_id() -> HeaderValue {
     let mut bytes = [0u8; 16];
     fastrand::fill(&mut bytes);
-    bytes[6] = bytes[6] & 0x0f | 0x40;
-    bytes[8] = bytes[8] & 0x3f | 0x80;
-    let hex = |range: std::ops::Range<usize>| -> String {
-        bytes[range].iter().map(|byte| format!("{byte:02x}")).collect()
-    };
-    format!(
-        "{}-{}-{}-{}-{}",
-        hex(0..4),
-        hex(4..6),
-        hex(6..8),
-        hex(8..10),
-        hex(10..16)
-    )
+    let id = uuid::Builder::from_random_bytes(bytes).into_uuid();
+    let mut text = [0; uuid::fmt::Hyphenated::LENGTH];
+    let text = id.hyphenated().encode_lower(&mut text);
+    HeaderValue::from_str(text).expect("hex digits and hyphens")
 }
 
 fn header_list(headers: &HeaderMap, name: HeaderName) -> String {
-    let lines = headers
-        .get_all(name)
-        .iter()
-        .filter_map(|value| value.to_str().ok());
-    lines.collect::<Vec<_>>().join(",")
+    let lines = headers.get_all(name);
+    let mut list = String::new();
+    for line in lines.iter().filter_map(|value| value.to_str().ok()) {
+        if !list.is_empty() {
+            list.push(',');
+        }
+        list.push_str(line);
+    }
+    list
 }
 
 fn user_agent(headers: &HeaderMap) -> &str {

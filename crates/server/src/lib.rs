@@ -27,6 +27,7 @@ mod body;
 mod catalog;
 mod certificate_subject;
 mod certificates;
+mod connection_task;
 mod connector;
 mod deadline;
 mod discovery;

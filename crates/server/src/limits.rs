@@ -5,6 +5,9 @@ use std::time::Duration;
 /// A larger request body is refused with 413; the figure is kube-apiserver's.
 pub const MAX_REQUEST_BODY_BYTES: usize = 3 * 1024 * 1024;
 
+/// A request with a larger body gets a task of its own, so that the others on its connection need not wait for it.
+pub const MAX_BRIEF_BODY_BYTES: u64 = 64 * 1024;
+
 /// How much of a body that nobody reads is read anyway, so that the connection stays usable; with more left, it is
 /// closed after the answer. As Go's HTTP server.
 pub const MAX_DISCARDED_BYTES: usize = 256 * 1024;

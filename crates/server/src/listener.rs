@@ -4,7 +4,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use hyper::rt::Executor;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
@@ -16,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::certificate_subject::user_of;
+use crate::connection_task::{Requests, drive};
 use crate::filter::{self, Peer};
 use crate::limits::*;
 use crate::shared::Shared;
@@ -84,10 +84,7 @@ impl Connections {
     fn context(&self) -> Context {
         Context {
             server: self.server.clone(),
-            tasks: Tasks {
-                tasks: self.tasks.clone(),
-                end: self.end.clone(),
-            },
+            requests: Requests::new(self.tasks.clone(), self.end.clone()),
         }
     }
 
@@ -136,26 +133,7 @@ async fn accept(socket: &Option<(TcpListener, TlsAcceptor)>) -> Option<(TcpStrea
 #[derive(Clone)]
 struct Context {
     server: Arc<Shared>,
-    tasks: Tasks,
-}
-
-/// Runs what HTTP/2 does beside a connection, and knows when it is done.
-#[derive(Clone)]
-struct Tasks {
-    tasks: TaskTracker,
-    end: CancellationToken,
-}
-
-impl<F> Executor<F> for Tasks
-where
-    F: Future + Send + 'static,
-    F::Output: Send + 'static,
-{
-    fn execute(&self, future: F) {
-        let end = self.end.clone();
-        self.tasks
-            .spawn(async move { end.run_until_cancelled(future).await.is_some() });
-    }
+    requests: Requests,
 }
 
 /// How a connection's first bytes are read.
@@ -190,7 +168,7 @@ async fn serve<IO>(io: IO, peer: Peer, protocol: Protocol, context: Context)
 where
     IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let Context { server, tasks } = context;
+    let Context { server, requests } = context;
     let draining = server.draining.clone();
     let peer = Arc::new(peer);
     let service = service_fn(move |request| {
@@ -199,14 +177,15 @@ where
         let answer = Box::pin(filter::serve(server.clone(), peer.clone(), request));
         async move { Ok::<_, std::convert::Infallible>(answer.await) }
     });
-    let builder = http(protocol, tasks);
+    let builder = http(protocol, requests.clone());
     let connection = builder.serve_connection_with_upgrades(TokioIo::new(StallGuard::new(io)), service);
     tokio::pin!(connection);
     tokio::select! {
-        served = connection.as_mut() => return report(served),
-        () = draining.cancelled() => connection.as_mut().graceful_shutdown(),
+        served = drive(connection.as_mut(), &requests) => return report(served),
+        () = draining.cancelled() => {}
     }
-    report(connection.await);
+    connection.as_mut().graceful_shutdown();
+    report(drive(connection, &requests).await);
 }
 
 /// Clients come and go; what goes wrong on their connections is of interest to whoever looks for it only.
@@ -216,8 +195,8 @@ fn report(served: Result<(), Box<dyn std::error::Error + Send + Sync>>) {
     }
 }
 
-fn http(protocol: Protocol, tasks: Tasks) -> auto::Builder<Tasks> {
-    let mut builder = auto::Builder::new(tasks);
+fn http(protocol: Protocol, requests: Requests) -> auto::Builder<Requests> {
+    let mut builder = auto::Builder::new(requests);
     builder
         .http1()
         .timer(TokioTimer::new())

@@ -68,6 +68,12 @@ impl RequestInfo {
                 .is_some_and(|resource| STREAMING.contains(&resource.subresource.as_str()))
     }
 
+    /// Whether the request is about one object, so that answering it takes microseconds.
+    pub fn is_brief(&self) -> bool {
+        let collective = matches!(self.verb.as_str(), "list" | "deletecollection");
+        self.resource.is_some() && !collective && !self.is_long_running()
+    }
+
     /// Whether the request may change what is stored.
     pub fn is_mutating(&self) -> bool {
         match &self.resource {

@@ -12,7 +12,7 @@ use http::header::{
     ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, RETRY_AFTER, VARY, WARNING,
     X_CONTENT_TYPE_OPTIONS,
 };
-use http::{HeaderMap, HeaderValue, Response, StatusCode};
+use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
 use serde::Serialize;
 use watchkeeper_meta::Status;
 
@@ -25,6 +25,9 @@ use crate::{pretty, status_bytes};
 
 /// `text/plain` as Go's HTTP library states it.
 const TEXT: &str = "text/plain; charset=utf-8";
+
+/// The header that has the id under which a request can be found in logs.
+pub(crate) const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
 
 /// What a request without an answer gets.
 #[derive(Debug)]
@@ -225,13 +228,13 @@ pub(crate) fn status(status: &Status, accepted: Accepted) -> Answer {
 }
 
 /// The headers every answer has unless its handler knew better, and compression for large ones.
-pub(crate) fn finish(mut answer: Answer, request_headers: &HeaderMap, audit_id: &HeaderValue) -> Answer {
+pub(crate) fn finish(mut answer: Answer, takes_gzip: bool, audit_id: HeaderValue) -> Answer {
     let headers = answer.headers_mut();
-    headers.insert("audit-id", audit_id.clone());
+    headers.insert(AUDIT_ID, audit_id);
     headers
         .entry(CACHE_CONTROL)
         .or_insert(HeaderValue::from_static("no-cache, private"));
-    match takes_gzip(request_headers) {
+    match takes_gzip {
         true => compressed(answer),
         false => answer,
     }
@@ -263,7 +266,8 @@ fn gzip(bytes: &[u8]) -> Option<Vec<u8>> {
     encoder.finish().ok()
 }
 
-fn takes_gzip(headers: &HeaderMap) -> bool {
+/// Whether a client unpacks what is packed.
+pub(crate) fn takes_gzip(headers: &HeaderMap) -> bool {
     let mut wishes = headers
         .get_all(ACCEPT_ENCODING)
         .iter()
