@@ -14,6 +14,7 @@ mod client;
 mod runtime;
 
 use anyhow::{Context, Result, bail};
+use tracing::subscriber::NoSubscriber;
 
 /// Rounds unless told otherwise: the least that gives a median worth its name.
 const ROUNDS: usize = 5;
@@ -22,6 +23,9 @@ const ROUNDS: usize = 5;
 const PODS: usize = 30_000;
 
 fn main() -> Result<()> {
+    // As in a program that has decided what to log. Without this, kube's wish to log through another crate as well makes
+    // every span of HTTP/2 prepare a line that nobody reads.
+    tracing::subscriber::set_global_default(NoSubscriber::default())?;
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     if let [first, what, kubeconfig] = &arguments[..] {
         match first.as_str() {

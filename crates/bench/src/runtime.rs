@@ -42,7 +42,7 @@ struct Scenario {
 /// What is said about the way of a write.
 const LATENCY: &[Measure] = &[("p50", "ms"), ("p99", "ms"), ("write answered, p50", "ms")];
 
-const SCENARIOS: [Scenario; 6] = [
+const SCENARIOS: [Scenario; 7] = [
     Scenario {
         name: "sync",
         then: None,
@@ -60,6 +60,11 @@ const SCENARIOS: [Scenario; 6] = [
     },
     Scenario {
         name: latency::OF_A_CONFIG_MAP,
+        then: None,
+        measures: LATENCY,
+    },
+    Scenario {
+        name: latency::OF_MANY_PODS,
         then: None,
         measures: LATENCY,
     },

@@ -18,7 +18,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::child::{PATIENCE, cpu_time, forget_peak, hear, peak_megabytes, report, resident_megabytes, say};
-use super::latency::{self, LATENCY_OBJECT};
+use super::latency::{self, NAMESPACE, WRITERS};
 
 pub(crate) async fn run(scenario: &str, kubeconfig: &Path, pods: usize, streaming: bool) -> Result<()> {
     let began = Instant::now();
@@ -30,11 +30,11 @@ pub(crate) async fn run(scenario: &str, kubeconfig: &Path, pods: usize, streamin
     if scenario == latency::OF_A_CONFIG_MAP {
         let (_, mut events) = reflect::<ConfigMap>(client.clone(), config);
         listed(&mut events).await?;
-        return writes(client, events).await;
+        return writes(scenario, client, events).await;
     }
     let (store, mut events) = reflect::<Pod>(client.clone(), config);
     listed(&mut events).await?;
-    ensure!(store.len() == pods + 1, "{} objects", store.len());
+    ensure!(store.len() == pods + WRITERS, "{} objects", store.len());
     match scenario {
         "sync" => report(&[
             began.elapsed().as_secs_f64(),
@@ -42,7 +42,7 @@ pub(crate) async fn run(scenario: &str, kubeconfig: &Path, pods: usize, streamin
             peak_megabytes()?,
         ]),
         "events" => changes(&mut events, pods).await?,
-        latency::OF_A_POD => writes(client, events).await?,
+        _ if scenario.starts_with("latency") => writes(scenario, client, events).await?,
         _ if scenario.starts_with("relist") => relist(&mut events).await?,
         _ => bail!("no such scenario: {scenario}"),
     }
@@ -94,17 +94,16 @@ async fn changes(events: &mut Events<Pod>, expected: usize) -> Result<()> {
     Ok(())
 }
 
-async fn writes<K>(client: Client, events: Events<K>) -> Result<()>
+async fn writes<K>(scenario: &str, client: Client, events: Events<K>) -> Result<()>
 where
     K: Watched + Resource<Scope = NamespaceResourceScope>,
 {
-    let (namespace, name) = LATENCY_OBJECT;
-    let object = Api::<K>::namespaced(client, namespace);
-    let write = |patch: Value| {
-        let object = object.clone();
+    let objects = Api::<K>::namespaced(client, NAMESPACE);
+    let write = |writer: usize, patch: Value| {
+        let objects = objects.clone();
         async move {
-            let params = PatchParams::default();
-            object.patch(name, &params, &Patch::Merge(patch)).await?;
+            let (name, params) = (latency::name(writer), PatchParams::default());
+            objects.patch(&name, &params, &Patch::Merge(patch)).await?;
             Ok(())
         }
         .boxed()
@@ -113,7 +112,10 @@ where
         Event::Apply(mut object) => Ok(object.annotations_mut().remove(latency::MARK)),
         _ => Ok(None),
     });
-    latency::measure(write, marks).await
+    match scenario {
+        latency::OF_MANY_PODS => latency::measure_many(write, marks).await,
+        _ => latency::measure(|patch| write(0, patch), marks).await,
+    }
 }
 
 async fn relist(events: &mut Events<Pod>) -> Result<()> {

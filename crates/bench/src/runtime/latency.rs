@@ -1,14 +1,18 @@
 //! How long it takes from sending a write to hearing of it, for ours and for kube's in the same words.
 //!
 //! Writer and subscriber are one program, which goes on when both the answer and the event have come: the next write
-//! does not meet the last one. Each client writes in its own way, and its way is part of the time.
+//! does not meet the last one. Each client writes in its own way, and its way is part of the time. Under load there are
+//! many writers, each with a pod of its own; there it counts what a write and its event cost.
 
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, bail};
-use futures_util::future::BoxFuture;
+use anyhow::{Context, Result, bail};
+use futures_util::future::{BoxFuture, try_join_all};
 use futures_util::{Stream, StreamExt};
 use serde_json::{Value, json};
+use tokio::sync::oneshot;
 
 use super::child::report;
 
@@ -18,14 +22,28 @@ pub(crate) const OF_A_POD: &str = "latency, a pod";
 /// The scenario of a small object: most of its time is spent on the way.
 pub(crate) const OF_A_CONFIG_MAP: &str = "latency, a config map";
 
-/// What is written to: namespace and name.
-pub(crate) const LATENCY_OBJECT: (&str, &str) = ("bench", "latency");
+/// The scenario of many writers at once.
+pub(crate) const OF_MANY_PODS: &str = "latency, 16 pods at once";
+
+/// How many they are, and how many pods there are for them.
+pub(crate) const WRITERS: usize = 16;
+
+/// The namespace of what is written to.
+pub(crate) const NAMESPACE: &str = "bench";
+
+/// The name of what a writer writes to.
+pub(crate) fn name(writer: usize) -> String {
+    format!("latency-{writer}")
+}
 
 /// The annotation by which the event of a write is known.
 pub(crate) const MARK: &str = "write";
 
 /// Writes that are timed.
 const WRITES: usize = 300;
+
+/// Writes that are timed where there are many writers: each still has a hundred.
+const LOADED_WRITES: usize = 1_600;
 
 /// Writes before those: connections, caches and allocators are as they are in a program that runs.
 const FIRST_WRITES: usize = 50;
@@ -59,6 +77,72 @@ pub(crate) async fn measure(
     let (answered, seen) = (Sorted::new(answered), Sorted::new(seen));
     report(&[seen.at(50), seen.at(99), answered.at(50)]);
     Ok(())
+}
+
+/// As [`measure`], with [`WRITERS`] that do not wait for each other. They share the number of writes.
+pub(crate) async fn measure_many(
+    write: impl Fn(usize, Value) -> BoxFuture<'static, Result<()>>,
+    mut marks: impl Stream<Item = Result<Option<String>>> + Unpin,
+) -> Result<()> {
+    let expected = Expected::default();
+    let writing = try_join_all((0..WRITERS).map(|writer| write_in_turn(writer, &write, &expected)));
+    let seeing = async {
+        while let Some(seen) = marks.next().await {
+            expected.seen(&seen?.unwrap_or_default());
+        }
+        bail!("no more events")
+    };
+    let times = tokio::select! {
+        times = writing => times?,
+        end = seeing => return end,
+    };
+    let (answered, seen): (Vec<_>, Vec<_>) = times.into_iter().flatten().unzip();
+    let (answered, seen) = (Sorted::new(answered), Sorted::new(seen));
+    report(&[seen.at(50), seen.at(99), answered.at(50)]);
+    Ok(())
+}
+
+/// The writes of one of many: when each was answered and when it was seen.
+async fn write_in_turn(
+    writer: usize,
+    write: &impl Fn(usize, Value) -> BoxFuture<'static, Result<()>>,
+    expected: &Expected,
+) -> Result<Vec<(Duration, Duration)>> {
+    let mut times = Vec::new();
+    let first = FIRST_WRITES.div_ceil(WRITERS);
+    for turn in 0..first + LOADED_WRITES / WRITERS {
+        let mark = format!("{}-{writer}-{turn}", std::process::id());
+        let patch = json!({"metadata": {"annotations": {MARK: mark}}});
+        let began = Instant::now();
+        let seen = expected.expect(mark, began);
+        write(writer, patch).await?;
+        let answered = began.elapsed();
+        let seen = seen.await.context("no more events")?;
+        if turn >= first {
+            times.push((answered, seen));
+        }
+    }
+    Ok(times)
+}
+
+/// Marks that have been written and not seen, since when, and who waits for them.
+#[derive(Default)]
+struct Expected(Mutex<HashMap<String, (Instant, oneshot::Sender<Duration>)>>);
+
+impl Expected {
+    fn expect(&self, mark: String, since: Instant) -> oneshot::Receiver<Duration> {
+        let (teller, told) = oneshot::channel();
+        let mut marks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        marks.insert(mark, (since, teller));
+        told
+    }
+
+    fn seen(&self, mark: &str) {
+        let mut marks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((since, teller)) = marks.remove(mark) {
+            let _ = teller.send(since.elapsed());
+        }
+    }
 }
 
 struct Sorted(Vec<Duration>);

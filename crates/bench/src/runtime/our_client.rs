@@ -14,14 +14,14 @@ use watchkeeper_runtime::api_source::ApiSource;
 use watchkeeper_runtime::informer::{Informer, Notice, Subscription};
 
 use super::child::{PATIENCE, cpu_time, forget_peak, hear, peak_megabytes, report, resident_megabytes, say};
-use super::latency::{self, LATENCY_OBJECT};
+use super::latency::{self, NAMESPACE, WRITERS};
 use crate::client::{connect, core};
 
 pub(crate) async fn run(scenario: &str, kubeconfig: &Path, pods: usize) -> Result<()> {
     let began = Instant::now();
     let (plural, expected) = match scenario {
         latency::OF_A_CONFIG_MAP => ("configmaps", 1),
-        _ => ("pods", pods + 1),
+        _ => ("pods", pods + WRITERS),
     };
     let api = connect(kubeconfig)?.dynamic(core(plural)?);
     let informer = Informer::start(Arc::new(ApiSource::new(api.clone())), Default::default());
@@ -38,7 +38,7 @@ pub(crate) async fn run(scenario: &str, kubeconfig: &Path, pods: usize) -> Resul
             peak_megabytes()?,
         ]),
         "events" => events(&mut changes, pods).await?,
-        latency::OF_A_POD | latency::OF_A_CONFIG_MAP => writes(api, changes).await?,
+        _ if scenario.starts_with("latency") => writes(scenario, api, changes).await?,
         _ if scenario.starts_with("relist") => relist(&informer, changes).await?,
         _ => bail!("no such scenario: {scenario}"),
     }
@@ -61,14 +61,13 @@ async fn events(changes: &mut Subscription, expected: usize) -> Result<()> {
 }
 
 /// The informer's connection carries the writes as well, as in a program.
-async fn writes(api: DynamicApi, changes: Subscription) -> Result<()> {
-    let (namespace, name) = LATENCY_OBJECT;
-    let object = api.namespace(namespace);
-    let write = |patch: Value| {
-        let object = object.clone();
+async fn writes(scenario: &str, api: DynamicApi, changes: Subscription) -> Result<()> {
+    let objects = api.namespace(NAMESPACE);
+    let write = |writer: usize, patch: Value| {
+        let objects = objects.clone();
         async move {
-            let options = PatchOptions::default();
-            object.patch(name, PatchKind::Merge, &patch, &options).await?;
+            let (name, options) = (latency::name(writer), PatchOptions::default());
+            objects.patch(&name, PatchKind::Merge, &patch, &options).await?;
             Ok(())
         }
         .boxed()
@@ -80,7 +79,10 @@ async fn writes(api: DynamicApi, changes: Subscription) -> Result<()> {
         };
         Some((Ok(mark), changes))
     });
-    latency::measure(write, marks.boxed()).await
+    match scenario {
+        latency::OF_MANY_PODS => latency::measure_many(write, marks.boxed()).await,
+        _ => latency::measure(|patch| write(0, patch), marks.boxed()).await,
+    }
 }
 
 async fn relist(informer: &Informer, changes: Subscription) -> Result<()> {

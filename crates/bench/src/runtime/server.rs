@@ -13,7 +13,7 @@ use watchkeeper_wire::protobuf::{Envelope, encode_message};
 use watchkeeper_wire::schema::Schema;
 
 use super::child::{hear, say};
-use super::latency::LATENCY_OBJECT;
+use super::latency::{self, NAMESPACE, WRITERS};
 
 /// Writes under way at once, so that the server is never idle.
 const WRITES: usize = 64;
@@ -64,19 +64,24 @@ impl Pods {
             let revision = store.create(&key, bytes.into(), None).await?;
             pods.push(Pod { key, value, revision });
         }
-        let (namespace, name) = LATENCY_OBJECT;
         let mut pod = pods::values(1).next().context("one pod")??;
         remove_version(&mut pod);
-        pod["metadata"]["namespace"] = json!(namespace);
-        pod["metadata"]["name"] = json!(name);
+        pod["metadata"]["namespace"] = json!(NAMESPACE);
+        for writer in 0..WRITERS {
+            pod["metadata"]["name"] = json!(latency::name(writer));
+            store
+                .create(&key(&pod)?, encode("Pod", &pod)?.into(), None)
+                .await?;
+        }
+        let name = latency::name(0);
         let config_map = json!({
-            "metadata": {"namespace": namespace, "name": name, "uid": "5eed"},
+            "metadata": {"namespace": NAMESPACE, "name": name, "uid": "5eed"},
             "data": {"colour": "blue"},
         });
-        for (plural, kind, value) in [("pods", "Pod", pod), ("configmaps", "ConfigMap", config_map)] {
-            let key = format!("/registry/{plural}/{namespace}/{name}");
-            store.create(&key, encode(kind, &value)?.into(), None).await?;
-        }
+        let key = format!("/registry/configmaps/{NAMESPACE}/{name}");
+        store
+            .create(&key, encode("ConfigMap", &config_map)?.into(), None)
+            .await?;
         Ok(Self { store, pods, turn: 0 })
     }
 
