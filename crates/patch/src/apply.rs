@@ -14,11 +14,13 @@ use serde_json::Value;
 use watchkeeper_wire::difference::Difference;
 use watchkeeper_wire::schema::{Schema, TypeId};
 
+use crate::compare::compare;
 use crate::configuration::{ConfigurationError, LeftOut, field_set, field_text};
+use crate::endpoint::{Changes, Endpoint};
 use crate::field_set::FieldSet;
 use crate::last_applied;
 use crate::managed_fields::{
-    Manager, Managers, Operation, UNMANAGED_FIELDS, Writer, empty_object, managed_change,
+    Manager, Managers, Operation, OwnedFields, UNMANAGED_FIELDS, Writer, empty_object, managed_change,
 };
 use crate::typed::{ensure_named_fields, merge, remove};
 
@@ -64,8 +66,7 @@ pub struct Applied {
 
 /// Lays `config` over `live` for a manager. `live` is [`empty_object`], with no managers, when the object is new.
 ///
-/// What stands at or below the paths of `reset` is not the writer's to say where it writes, the status for instance: it
-/// becomes nobody's and is in nobody's way. The merged object has it all the same; whoever stores it leaves it out.
+/// What the endpoint resets is in the merged object all the same; whoever stores it leaves it out.
 #[expect(clippy::too_many_arguments, reason = "the parts of one request")]
 pub fn apply(
     schema: &Schema,
@@ -73,47 +74,134 @@ pub fn apply(
     live: &Value,
     managers: Managers,
     config: &Value,
-    reset: &FieldSet,
+    endpoint: &Endpoint<'_>,
     writer: &Writer<'_>,
     force: bool,
 ) -> Result<Applied, ApplyError> {
     let left_out = LeftOut {
         paths: &UNMANAGED_FIELDS,
-        subtrees: reset,
+        subtrees: &endpoint.reset,
     };
     let wanted = field_text(schema, root, config, left_out)?;
     let mut managers = with_history(schema, root, live, managers, writer.time);
     let entry = managers.entry(Operation::Apply, writer);
-    entry.api_version = writer.api_version.to_owned();
-    let others_before = entry.fields.replace(&wanted).filter(|before| !before.is_empty());
+    let version_before = std::mem::replace(&mut entry.api_version, writer.api_version.to_owned());
+    let wanted_before = match version_before == writer.api_version {
+        true => entry.fields.replace(&wanted),
+        // The same names may mean something else.
+        false => Some(std::mem::replace(&mut entry.fields, OwnedFields::stored(&wanted))),
+    };
 
     let mut merged = live.clone();
     merge(schema, root, &mut merged, config);
-    if let Some(wanted_before) = others_before {
-        // What nobody manages counts here: the name is in `metadata`, so `metadata` stays.
-        let needed = managers.all_fields().union(&field_set(schema, root, config)?);
-        let mut dropped = ensure_named_fields(schema, root, &wanted_before.to_set());
-        dropped.subtract(&ensure_named_fields(schema, root, &needed));
-        remove(schema, root, &mut merged, &dropped);
+    if let Some(wanted_before) = wanted_before.filter(|before| !before.is_empty()) {
+        let before = Before {
+            api_version: &version_before,
+            fields: &wanted_before.to_set(),
+        };
+        prune(
+            schema,
+            root,
+            &mut merged,
+            &managers,
+            config,
+            endpoint,
+            writer,
+            &before,
+        )?;
     }
 
     let difference = Difference::between(live, &merged);
-    let mut change = managed_change(schema, root, live, &merged, &difference);
-    change.leave_out_subtrees(reset);
+    let states = (live, &merged, &difference);
+    let changes = endpoint.changes(schema, root, states, &managers, writer.api_version);
     if !force {
-        refuse_conflicts(schema, root, live, &managers, writer, &change.changed)?;
+        refuse_conflicts(schema, root, live, &managers, writer, &changes)?;
     }
     // Who only agrees with what is there has done nothing at any time.
-    if !change.is_same() {
+    if !changes.own.is_same() {
         managers.entry(Operation::Apply, writer).set_time(writer);
     }
-    managers.forget(&change, Operation::Apply, writer);
+    managers.forget(&changes, Operation::Apply, writer);
     managers.put_in_order();
     Ok(Applied {
         object: merged,
         managers,
         difference,
     })
+}
+
+/// What a manager wanted last time.
+struct Before<'a> {
+    api_version: &'a str,
+    fields: &'a FieldSet,
+}
+
+/// Takes out what a manager wanted last time, does not want now, and nobody else has.
+#[expect(clippy::too_many_arguments, reason = "the parts of one request")]
+fn prune(
+    schema: &Schema,
+    root: TypeId,
+    merged: &mut Value,
+    managers: &Managers,
+    config: &Value,
+    endpoint: &Endpoint<'_>,
+    writer: &Writer<'_>,
+    before: &Before<'_>,
+) -> Result<(), ConfigurationError> {
+    // What nobody manages counts here: the name is in `metadata`, so `metadata` stays.
+    let stated = field_set(schema, root, config)?;
+    if endpoint.versions.is_none() {
+        let needed = managers.all_fields(None).union(&stated);
+        remove(
+            schema,
+            root,
+            merged,
+            &superfluous(schema, root, before.fields, &needed),
+        );
+        return Ok(());
+    }
+    let needed = |version: &str| {
+        let managed = managers.all_fields(Some(version));
+        if version == writer.api_version {
+            managed.union(&stated)
+        } else {
+            managed
+        }
+    };
+    let Some((root_before, mut pruned)) = endpoint.convert(merged, before.api_version) else {
+        return Ok(());
+    };
+    let dropped = superfluous(schema, root_before, before.fields, &needed(before.api_version));
+    remove(schema, root_before, &mut pruned, &dropped);
+    // What is gone in another version, and somebody has there, comes back.
+    for version in managers.other_versions(before.api_version) {
+        let both = (
+            endpoint.convert(merged, version),
+            endpoint.convert(&pruned, version),
+        );
+        let (Some((root, mut kept)), Some((_, left))) = both else {
+            continue;
+        };
+        let gone = compare(schema, root, &kept, &left).removed;
+        let dropped = superfluous(schema, root, &gone, &needed(version));
+        if dropped != gone {
+            remove(schema, root, &mut kept, &dropped);
+            if let Some((_, kept)) = endpoint.convert(&kept, before.api_version) {
+                pruned = kept;
+            }
+        }
+    }
+    if let Some((_, pruned)) = endpoint.convert(&pruned, writer.api_version) {
+        *merged = pruned;
+    }
+    Ok(())
+}
+
+/// What of some fields is not needed, with all that only held it.
+fn superfluous(schema: &Schema, root: TypeId, fields: &FieldSet, needed: &FieldSet) -> FieldSet {
+    let mut superfluous = ensure_named_fields(schema, root, fields);
+    superfluous.subtract(&ensure_named_fields(schema, root, needed));
+    superfluous
 }
 
 /// An object that nobody is said to manage gets a manager for all that is in it, so that the first apply meets
@@ -152,29 +240,26 @@ fn refuse_conflicts(
     live: &Value,
     managers: &Managers,
     writer: &Writer<'_>,
-    changed: &FieldSet,
+    changes: &Changes,
 ) -> Result<(), Conflicts> {
-    let mut found = conflicts(managers, writer, changed);
+    let mut found = conflicts(managers, writer, changes, &FieldSet::new());
     if !found.0.is_empty() && writer.manager == last_applied::INHERITOR {
         let inherited = last_applied::unchanged_fields(schema, root, live);
-        found = conflicts(managers, writer, &changed.difference(&inherited));
+        found = conflicts(managers, writer, changes, &inherited);
     }
     if found.0.is_empty() { Ok(()) } else { Err(found) }
 }
 
-fn conflicts(managers: &Managers, writer: &Writer<'_>, changed: &FieldSet) -> Conflicts {
+fn conflicts(managers: &Managers, writer: &Writer<'_>, changes: &Changes, inherited: &FieldSet) -> Conflicts {
     let others = managers.entries().iter().filter(|manager| {
         managers
             .find(Operation::Apply, writer)
             .is_none_or(|mine| !std::ptr::eq(mine, *manager))
     });
-    if changed.is_empty() {
-        return Conflicts(Vec::new());
-    }
     let mut found: Vec<Conflict> = others
         .flat_map(|manager| {
             let name = described(manager);
-            let fields = manager.fields.to_set().intersection(changed).paths();
+            let fields = contested(manager, changes, inherited);
             fields.into_iter().map(move |field| Conflict {
                 manager: name.clone(),
                 field,
@@ -183,6 +268,17 @@ fn conflicts(managers: &Managers, writer: &Writer<'_>, changed: &FieldSet) -> Co
         .collect();
     found.sort_by(|a, b| (&a.manager, &a.field).cmp(&(&b.manager, &b.field)));
     Conflicts(found)
+}
+
+/// What a manager has of what changes.
+fn contested(manager: &Manager, changes: &Changes, inherited: &FieldSet) -> Vec<String> {
+    match changes.in_version(&manager.api_version) {
+        Some(change) if manager.fields.count(&change.changed) > 0 => {
+            let fields = manager.fields.to_set().intersection(&change.changed);
+            fields.difference(inherited).paths()
+        }
+        _ => Vec::new(),
+    }
 }
 
 /// `"m1"` for appliers; others are named with where and when they wrote.
@@ -279,7 +375,11 @@ mod tests {
     ) -> Result<(Value, Managers), ApplyError> {
         let (schema, root) = service();
         let writer = writer(manager);
-        let applied = super::apply(schema, root, live, managers, config, reset, &writer, force)?;
+        let endpoint = Endpoint {
+            reset: reset.clone(),
+            ..Default::default()
+        };
+        let applied = super::apply(schema, root, live, managers, config, &endpoint, &writer, force)?;
         let difference = Difference::between(live, &applied.object);
         assert_eq!(applied.difference, difference);
         Ok((applied.object, applied.managers))

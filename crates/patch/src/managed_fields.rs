@@ -11,6 +11,7 @@ use watchkeeper_wire::difference::Difference;
 use watchkeeper_wire::schema::{Schema, Shape, TypeId};
 
 use crate::compare::{Comparison, compare_at};
+use crate::endpoint::{Changes, Endpoint};
 use crate::field_set::{FieldSet, FieldSetError, PathElement};
 
 mod owned_fields;
@@ -213,32 +214,51 @@ impl Managers {
         root: TypeId,
         live: &Value,
         new: &Value,
-        reset: &FieldSet,
+        endpoint: &Endpoint<'_>,
         writer: &Writer<'_>,
     ) {
         let difference = Difference::between(live, new);
-        let mut change = managed_change(schema, root, live, new, &difference);
-        change.leave_out_subtrees(reset);
-        self.forget(&change, Operation::Update, writer);
-        if !change.changed.is_empty() {
+        let changes = endpoint.changes(schema, root, (live, new, &difference), self, writer.api_version);
+        self.forget(&changes, Operation::Update, writer);
+        if !changes.own.changed.is_empty() {
             let entry = self.entry(Operation::Update, writer);
-            entry.fields.add(change.changed);
+            entry.fields.add(changes.own.changed);
             entry.set_time(writer);
         }
         self.limit_update_managers();
         self.put_in_order();
     }
 
-    /// Everything that anybody manages.
-    pub(crate) fn all_fields(&self) -> FieldSet {
-        self.0.iter().fold(FieldSet::new(), |all, manager| {
+    /// Everything that anybody manages in a version.
+    pub(crate) fn all_fields(&self, api_version: Option<&str>) -> FieldSet {
+        let speak = self
+            .0
+            .iter()
+            .filter(|manager| api_version.is_none_or(|version| manager.api_version == version));
+        speak.fold(FieldSet::new(), |all, manager| {
             all.union(&manager.fields.to_set())
         })
     }
 
-    /// Nobody but one manager has any longer what has changed; that one neither, where it is gone.
-    pub(crate) fn forget(&mut self, change: &Comparison, operation: Operation, writer: &Writer<'_>) {
+    /// The versions besides one that managers speak, each once.
+    pub(crate) fn other_versions<'a>(&'a self, api_version: &'a str) -> impl Iterator<Item = &'a str> {
+        let is_new = move |index: usize, version: &str| {
+            let mut before = self.0[..index].iter();
+            version != api_version && before.all(|manager| manager.api_version != version)
+        };
+        let versions = self.0.iter().map(|manager| manager.api_version.as_str());
+        let versions = versions.enumerate();
+        versions.filter_map(move |(index, version)| is_new(index, version).then_some(version))
+    }
+
+    /// Nobody but one manager has any longer what has changed; that one neither, where it is gone. Who speaks a version
+    /// that there is not manages nothing.
+    pub(crate) fn forget(&mut self, changes: &Changes, operation: Operation, writer: &Writer<'_>) {
         for manager in &mut self.0 {
+            let Some(change) = changes.in_version(&manager.api_version) else {
+                manager.fields = OwnedFields::default();
+                continue;
+            };
             if !manager.is(operation, writer) {
                 manager.fields.subtract(&change.changed);
             }

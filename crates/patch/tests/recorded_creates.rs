@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use serde_json::Value;
-use watchkeeper_patch::field_set::FieldSet;
+use watchkeeper_patch::endpoint::Endpoint;
 use watchkeeper_patch::managed_fields::{Managers, Writer, empty_object};
 use watchkeeper_wire::schema::Schema;
 
@@ -102,7 +102,7 @@ fn creates_are_laid_to_their_manager() {
             root,
             &empty_object(schema, root),
             created,
-            &FieldSet::new(),
+            &Endpoint::default(),
             &writer,
         );
         let fields = found

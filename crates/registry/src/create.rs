@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use watchkeeper_meta::{FieldError, Resource, Status};
-use watchkeeper_patch::field_set::FieldSet;
+use watchkeeper_patch::endpoint::Endpoint;
 use watchkeeper_patch::managed_fields::{Managers, Writer, empty_object};
 use watchkeeper_storage::WriteError;
 use watchkeeper_wire::canonical::canonicalize_changed;
@@ -219,7 +219,7 @@ fn managers_of_new(
     if let Some(given) = given {
         managers = managers.replaced_by(given);
     }
-    managers.record_update(schema, root, &empty, object, &FieldSet::new(), writer);
+    managers.record_update(schema, root, &empty, object, &Endpoint::default(), writer);
     managers
 }
 

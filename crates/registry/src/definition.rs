@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use watchkeeper_meta::{GroupKind, GroupResource, ObjectKey, Resource, Scope};
+use watchkeeper_patch::endpoint::Versions;
 use watchkeeper_wire::schema::resources::{self, BuiltinResource};
 use watchkeeper_wire::schema::{Schema, TypeId};
 
 use crate::strategy::Strategy;
-use crate::versions::{Conversion, conversion};
+use crate::versions::{Conversion, conversion, family};
 
 /// Where everything is stored, as in etcd behind a Kubernetes server.
 const ROOT: &str = "/registry";
@@ -76,6 +77,12 @@ impl Definition {
     /// Where one object is stored.
     pub(crate) fn key(&self, namespace: &str, name: &str) -> String {
         format!("{}{}", self.prefix, ObjectKey::new(namespace, name))
+    }
+
+    /// The versions of the kind, if it has several.
+    pub(crate) fn versions(&self) -> Option<&'static dyn Versions> {
+        let family = family(&self.resource.group, &self.resource.plural)?;
+        Some(family)
     }
 
     /// The version objects are stored in.

@@ -133,7 +133,7 @@ impl StoredObject {
     /// A value as it was stored in the version it is served in, with the version of the object.
     fn served(&self, definition: &Definition, mut value: Value) -> Value {
         if let Some(conversion) = definition.conversion {
-            value = conversion.to_served(definition, value);
+            value = conversion.to_served(value);
         }
         if claim_templates::are_in(definition) {
             claim_templates::name_in_value(&mut value);

@@ -7,6 +7,7 @@ use watchkeeper_meta::{
     FieldError, FieldPath, FieldValidation, GroupKind, Status, StatusCause, StatusReason,
 };
 use watchkeeper_patch::apply::{self, ApplyError};
+use watchkeeper_patch::endpoint::Endpoint;
 use watchkeeper_patch::go_text::go_value;
 use watchkeeper_patch::json_patch::{self, JsonPatchError};
 use watchkeeper_patch::managed_fields::{Managers, empty_object};
@@ -176,12 +177,15 @@ impl Registry {
         let now = timestamp(self.clock().now());
         let writer = context.writer(definition, part.subresource(), &now);
         let (schema, root) = (definition.schema, definition.type_id);
-        let reset = kinds::reset_fields(definition, part);
+        let endpoint = Endpoint {
+            reset: kinds::reset_fields(definition, part),
+            versions: definition.versions(),
+        };
         let apply_to = |live: &Live| -> Result<(Value, Managers), Status> {
             let managers = live.managers.clone();
             let live_value = &live.value;
             let applied = apply::apply(
-                schema, root, live_value, managers, &config, &reset, &writer, force,
+                schema, root, live_value, managers, &config, &endpoint, &writer, force,
             );
             let mut applied = applied.map_err(|error| refused(definition, name, error))?;
             let difference = match &stated {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use watchkeeper_meta::{FieldError, FieldPath, GroupKind, Status};
-use watchkeeper_patch::field_set::FieldSet;
+use watchkeeper_patch::endpoint::Endpoint;
 use watchkeeper_patch::managed_fields::Managers;
 use watchkeeper_storage::WriteError;
 use watchkeeper_wire::difference::Difference;
@@ -213,7 +213,11 @@ impl Registry {
         // An object that nobody was said to manage stays so until someone applies.
         if !recorded && !managers.is_empty() {
             let writer = context.writer(definition, part.subresource(), &now);
-            managers.record_update(schema, root, live, &new, &FieldSet::new(), &writer);
+            let endpoint = Endpoint {
+                versions: definition.versions(),
+                ..Default::default()
+            };
+            managers.record_update(schema, root, live, &new, &endpoint, &writer);
         }
         if part == Part::Resize {
             restrict(definition, part, &mut new, live);

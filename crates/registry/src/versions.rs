@@ -6,8 +6,10 @@
 mod autoscaler;
 
 use serde_json::{Value, json};
+use watchkeeper_meta::GroupVersion;
+use watchkeeper_patch::endpoint::Versions;
+use watchkeeper_wire::schema::{Schema, TypeId};
 
-use crate::definition::Definition;
 use crate::update::Part;
 
 pub(crate) use autoscaler::METRICS_ANNOTATION;
@@ -15,8 +17,10 @@ pub(crate) use autoscaler::METRICS_ANNOTATION;
 /// How a served version relates to the stored one.
 #[derive(Debug)]
 pub(crate) struct Conversion {
+    kind: &'static str,
     /// The stored version.
     pub(crate) stored_api_version: &'static str,
+    served_api_version: &'static str,
     to_stored: fn(Value) -> Value,
     to_served: fn(Value) -> Value,
     /// Annotations of the served version that hold a part of the stored spec, and of the stored status.
@@ -26,9 +30,15 @@ pub(crate) struct Conversion {
 
 /// The conversion of a resource whose served version is not the stored one.
 pub(crate) fn conversion(group: &str, version: &str, plural: &str) -> Option<&'static Conversion> {
-    match (group, version, plural) {
-        ("events.k8s.io", "v1", "events") => Some(&EVENTS),
-        ("autoscaling", "v1", "horizontalpodautoscalers") => Some(&autoscaler::CONVERSION),
+    let served = GroupVersion::new(group.to_owned(), version.to_owned()).to_string();
+    family(group, plural).filter(|conversion| conversion.served_api_version == served)
+}
+
+/// What leads between the versions of a resource, if there are two.
+pub(crate) fn family(group: &str, plural: &str) -> Option<&'static Conversion> {
+    match (group, plural) {
+        ("" | "events.k8s.io", "events") => Some(&EVENTS),
+        ("autoscaling", "horizontalpodautoscalers") => Some(&autoscaler::CONVERSION),
         _ => None,
     }
 }
@@ -42,9 +52,9 @@ impl Conversion {
     }
 
     /// The object as it is served.
-    pub(crate) fn to_served(&self, definition: &Definition, object: Value) -> Value {
+    pub(crate) fn to_served(&self, object: Value) -> Value {
         let mut served = (self.to_served)(object);
-        served["apiVersion"] = json!(definition.api_version);
+        served["apiVersion"] = json!(self.served_api_version);
         served
     }
 
@@ -70,6 +80,21 @@ impl Conversion {
     }
 }
 
+impl Versions for Conversion {
+    fn convert(&self, object: &Value, api_version: &str) -> Option<(TypeId, Value)> {
+        let schema = Schema::builtin();
+        let root = schema.kind(api_version, self.kind)?;
+        let is_stored = object["apiVersion"] == self.stored_api_version;
+        let converted = match (is_stored, api_version == self.stored_api_version) {
+            (false, true) => self.to_stored(object.clone()),
+            (true, false) if api_version == self.served_api_version => self.to_served(object.clone()),
+            _ if object["apiVersion"] == api_version => object.clone(),
+            _ => return None,
+        };
+        Some((root, converted))
+    }
+}
+
 /// The names that differ between `events.k8s.io` and core events.
 const EVENT_NAMES: &[(&str, &str)] = &[
     ("regarding", "involvedObject"),
@@ -82,6 +107,8 @@ const EVENT_NAMES: &[(&str, &str)] = &[
 ];
 
 static EVENTS: Conversion = Conversion {
+    kind: "Event",
+    served_api_version: "events.k8s.io/v1",
     stored_api_version: "v1",
     to_stored: |event| {
         renamed(event, |name| {

@@ -3,7 +3,7 @@
 #[path = "support/recording.rs"]
 mod recording;
 
-use recording::apply;
+use recording::{apply, send};
 use serde_json::{Value, json};
 use watchkeeper_registry::Registry;
 use watchkeeper_storage::{Store, StoreOptions};
@@ -153,4 +153,76 @@ async fn what_is_of_another_kind_is_named_in_full() {
         let told = refused(&registry, SETTINGS, "m", &other).await;
         assert_eq!(told, format!("invalid object type: {named}"));
     }
+}
+
+const V1_SCALER: &str = "/apis/autoscaling/v1/namespaces/default/horizontalpodautoscalers/h";
+const V2_SCALER: &str = "/apis/autoscaling/v2/namespaces/default/horizontalpodautoscalers/h";
+
+fn scaler(api_version: &str, spec: Value) -> Value {
+    let mut scaler = json!({
+        "apiVersion": api_version, "kind": "HorizontalPodAutoscaler", "metadata": {"name": "h"},
+        "spec": {"maxReplicas": 5, "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}},
+    });
+    for (name, value) in spec.as_object().unwrap() {
+        scaler["spec"][name] = value.clone();
+    }
+    scaler
+}
+
+fn metrics(cpu: u32) -> Value {
+    let target = json!({"type": "Utilization", "averageUtilization": cpu});
+    json!({"metrics": [{"type": "Resource", "resource": {"name": "cpu", "target": target}}]})
+}
+
+#[tokio::test]
+async fn managers_meet_whatever_version_they_speak() {
+    let registry = registry().await;
+    let older = |spec: Value| scaler("autoscaling/v1", spec);
+    let newer = |spec: Value| scaler("autoscaling/v2", spec);
+    let percent = |cpu: u32| json!({"targetCPUUtilizationPercentage": cpu});
+    applied(&registry, V1_SCALER, "old", &older(percent(70))).await;
+    // They agree on what they say in different words.
+    applied(&registry, V2_SCALER, "new", &newer(metrics(70))).await;
+    assert_eq!(
+        refused(&registry, V2_SCALER, "new", &newer(metrics(90))).await,
+        "Apply failed with 1 conflict: conflict with \"old\": .spec.targetCPUUtilizationPercentage"
+    );
+    assert_eq!(
+        refused(&registry, V1_SCALER, "old", &older(percent(60))).await,
+        "Apply failed with 1 conflict: conflict with \"new\": .spec.metrics"
+    );
+
+    // Who stops saying it leaves it to the other.
+    let left = applied(&registry, V2_SCALER, "new", &newer(json!({}))).await;
+    assert_eq!(left["spec"]["metrics"], metrics(70)["metrics"]);
+    applied(&registry, V2_SCALER, "new", &newer(metrics(70))).await;
+
+    // By force it is the one's alone, and goes with it, even in the other's words.
+    let body = newer(metrics(90)).to_string();
+    let (taken, _) = apply(&registry, V2_SCALER, "new", "&force=true", &body).await;
+    let owned = managers(&taken.unwrap());
+    assert!(
+        owned.iter().all(|entry| !entry.contains("targetCPU")),
+        "{owned:?}"
+    );
+    let gone = applied(&registry, V1_SCALER, "new", &older(json!({}))).await;
+    // Nobody says anything about the CPU, so the default is aimed at.
+    assert_eq!(gone["spec"]["targetCPUUtilizationPercentage"], 80);
+}
+
+#[tokio::test]
+async fn an_update_takes_fields_from_those_who_named_them_in_another_version() {
+    let registry = registry().await;
+    let older = scaler("autoscaling/v1", json!({"targetCPUUtilizationPercentage": 70}));
+    applied(&registry, V1_SCALER, "old", &older).await;
+    let patched = send(&registry, "PATCH", V2_SCALER, json!({"spec": metrics(90)}))
+        .await
+        .unwrap();
+    let owned = managers(&patched);
+    assert_eq!(owned.len(), 2, "{owned:?}");
+    assert!(
+        owned.iter().all(|entry| !entry.contains("targetCPU")),
+        "{owned:?}"
+    );
+    assert!(owned.iter().any(|entry| entry.contains("f:metrics")), "{owned:?}");
 }

@@ -9,7 +9,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::{Value, json};
 use watchkeeper_meta::{FieldError, FieldPath, GroupKind, GroupResource, Status, Time, quote};
-use watchkeeper_patch::field_set::FieldSet;
+use watchkeeper_patch::endpoint::Endpoint;
 use watchkeeper_patch::managed_fields::{Managers, Writer, empty_object};
 use watchkeeper_wire::canonical::canonicalize;
 use watchkeeper_wire::schema::Schema;
@@ -302,7 +302,7 @@ fn managed_fields(request: &Value, context: &WriteContext, now: &str) -> Result<
         subresource: "token",
         time: Some(now),
     };
-    managers.record_update(schema, known, &empty, &object, &FieldSet::new(), &writer);
+    managers.record_update(schema, known, &empty, &object, &Endpoint::default(), &writer);
     managers.write_to(&mut object);
     Ok(object["metadata"]["managedFields"].clone())
 }

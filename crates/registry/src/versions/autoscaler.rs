@@ -26,6 +26,8 @@ const BEHAVIOR_ANNOTATION: &str = "autoscaling.alpha.kubernetes.io/behavior";
 const CONDITIONS_ANNOTATION: &str = "autoscaling.alpha.kubernetes.io/conditions";
 
 pub(super) static CONVERSION: Conversion = Conversion {
+    kind: "HorizontalPodAutoscaler",
+    served_api_version: "autoscaling/v1",
     stored_api_version: "autoscaling/v2",
     to_stored: |scaler| converted(scaler, spec_to_stored, status_to_stored),
     to_served: |scaler| converted(scaler, spec_to_served, status_to_served),
