@@ -1,5 +1,6 @@
-//! Realistic pods and what is done with them, for the two programs of this crate and for those that need a cluster's
-//! worth of pods.
+//! Realistic pods and what is done with them, for the programs of this crate and for those that need a cluster's worth
+//! of pods.
 
+pub mod callgrind;
 pub mod pods;
 pub mod work;

@@ -36,6 +36,12 @@ pub fn one(number: usize) -> String {
     pod(&template(), number)
 }
 
+/// One of them after a change.
+pub fn one_at(number: usize, version: usize) -> String {
+    let template = template().replace("$VERSION", &version.to_string());
+    pod(&template, number)
+}
+
 /// The namespace whose first pod this is, if it is one.
 pub fn namespace_begun_by(number: usize) -> Option<String> {
     let pods_per_namespace = REPLICAS * OWNERS;

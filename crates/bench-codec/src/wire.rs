@@ -77,7 +77,9 @@ pub(crate) fn time(bodies: &Bodies, turns: &Turns<'_>) -> Result<()> {
             Case::new("peer: serde_json into Pod", json_size, || {
                 each(&json_objects, serde_decode::<Pod>)
             }),
-            Case::new("protobuf", protobuf_size, || each(&protobuf_objects, decode::<Pod>)),
+            Case::new("protobuf", protobuf_size, || {
+                each(&protobuf_objects, decode::<Pod>)
+            }),
             Case::new("floor: a clone of the Pod", protobuf_size, || {
                 clones(&pods, bodies.pods)
             }),

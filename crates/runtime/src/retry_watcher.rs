@@ -101,7 +101,7 @@ impl<S: Source + ?Sized> RetryWatcher<S> {
     }
 
     /// The next change. An error is the last thing told: the version is too old, the server refuses, is at an older
-    /// state than the one already seen, or sends something that has no version.
+    /// state than the one already seen, or sends something that has no version or cannot be read.
     ///
     /// May be dropped at any await without losing a change.
     pub async fn next(&mut self) -> Option<Result<Change<S::Object>, Failure>> {

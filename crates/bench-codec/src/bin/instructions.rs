@@ -5,29 +5,17 @@
 //! cargo run --release -p watchkeeper-bench-codec --bin instructions -- typed # cases about typed decode
 //! ```
 //!
-//! Each case is run by this program under `valgrind --tool=callgrind`, which must be installed; only what the loop
-//! itself executes is counted. Counts are the same from run to run; they change with the compiler, its flags and the
-//! standard library, so compare within one build.
+//! Valgrind must be installed. `runtime_instructions` does the same for what the runtime does with an object.
 
-// This is a program whose output is the point.
-#![allow(clippy::print_stdout)]
-
-use std::process::Command;
-
-use anyhow::{Context, Result, ensure};
+use anyhow::Result;
 use k8s_openapi::api::core::v1::{Namespace, Pod};
+use watchkeeper_bench_codec::callgrind;
 use watchkeeper_bench_codec::pods::Bodies;
 use watchkeeper_bench_codec::work::{self, each, objects};
 use watchkeeper_wire::Encoding::{Json, Protobuf};
 
 /// Enough that what happens once per list does not show.
 const PODS: usize = 500;
-
-/// The first argument of a child.
-const CHILD: &str = "--child";
-
-/// The name under which callgrind finds [`counted`].
-const COUNTED: &str = "*instructions::counted*";
 
 const CASES: [&str; 17] = [
     "JSON: split + headers",
@@ -50,35 +38,10 @@ const CASES: [&str; 17] = [
 ];
 
 fn main() -> Result<()> {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    if let [first, case] = &arguments[..]
-        && first == CHILD
-    {
-        return run(case);
-    }
-    let only = arguments.first().cloned().unwrap_or_default();
-    println!("{:<52}{:>16}", "", "each");
-    for case in CASES.into_iter().filter(|case| case.contains(&only)) {
-        println!("{case:<52}{:>16}", count(case)? / PODS as u64);
-    }
-    Ok(())
+    callgrind::print("each", &CASES, PODS, run)
 }
 
-/// Plays one case under callgrind and reads how many instructions it took.
-fn count(case: &str) -> Result<u64> {
-    let mut valgrind = Command::new("valgrind");
-    valgrind.args(["--tool=callgrind", "--callgrind-out-file=/dev/null"]);
-    valgrind.arg(format!("--toggle-collect={COUNTED}"));
-    valgrind.arg(std::env::current_exe()?).args([CHILD, case]);
-    let output = valgrind.output().context("valgrind is needed to count")?;
-    let log = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success(), "{case}: {log}");
-    let collected = log.lines().find_map(|line| line.split_once("Collected : "));
-    let (_, count) = collected.with_context(|| format!("no count in {log}"))?;
-    Ok(count.trim().parse()?)
-}
-
-/// Plays one case: everything it needs first, then the loop, once to warm up and once to count.
+/// Plays one case: everything it needs first, then the loop.
 fn run(case: &str) -> Result<()> {
     let bodies = Bodies::generate(PODS)?;
     let (json, protobuf) = (&bodies.json[..], &bodies.protobuf[..]);
@@ -126,14 +89,5 @@ fn run(case: &str) -> Result<()> {
         "a clone of the decoded namespace, typed" => Box::new(|| work::clones(&decoded_namespaces, PODS)),
         _ => anyhow::bail!("no such case"),
     };
-    work()?;
-    let seen = counted(&mut *work)?;
-    ensure!(seen == PODS, "{seen} objects instead of {PODS}");
-    Ok(())
-}
-
-/// What callgrind counts.
-#[inline(never)]
-fn counted(work: &mut dyn FnMut() -> Result<usize>) -> Result<usize> {
-    work()
+    callgrind::play(&mut *work, PODS)
 }

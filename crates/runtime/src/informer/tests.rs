@@ -408,6 +408,18 @@ async fn stopping_tells_what_waits_and_then_the_end() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn stopping_waits_for_no_backoff() {
+    let unavailable = Status::service_unavailable("starting");
+    let (source, _voices) = played(vec![unavailable.into()], 1);
+    let informer = Informer::start(source, paged());
+    let mut health = informer.watch_health();
+    health.wait_for(|health| health.failing.is_some()).await.unwrap();
+    let start = tokio::time::Instant::now();
+    informer.stop().await;
+    assert_eq!(start.elapsed(), Duration::ZERO);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_long_backlog_leaves_room_for_others() {
     let (source, voices) = played(vec![], 2);
     let informer = Informer::start(source, paged());
@@ -551,7 +563,7 @@ fn odd(key: &str, version: &str) -> Input<Object> {
 
 #[tokio::test(start_paused = true)]
 async fn an_object_that_cannot_be_read_keeps_its_last_state_and_is_named_until_it_can() {
-    let (source, voices) = played(vec![], 3);
+    let (source, voices) = played(vec![], 4);
     let informer = Informer::start(source, paged());
     voices[0].send(Input::Item(object("a/odd@1"))).unwrap();
     voices[0].send(Input::Item(object("a/x@2"))).unwrap();
@@ -566,10 +578,18 @@ async fn an_object_that_cannot_be_read_keeps_its_last_state_and_is_named_until_i
     assert_eq!(told(&mut subscription, 1).await, ["a/x@2→a/x@7 Watch"]);
     assert!(failing().starts_with(complaint), "{}", failing());
 
+    // A worse trouble goes first; when it is over, the old one is still there.
+    let restarting = Status::service_unavailable("restarting");
+    voices[1].send(Input::Failed(restarting.into())).unwrap();
+    let mut health = informer.watch_health();
+    let says = |words: &'static str| move |health: &Health| health.to_string().contains(words);
+    health.wait_for(says("restarting")).await.unwrap();
+    health.wait_for(says("a/odd cannot be read")).await.unwrap();
+
     let lost = Status::watch_expired();
-    voices[1].send(Input::Failed(lost.into())).unwrap();
-    voices[2].send(odd("a/odd", "8")).unwrap();
-    voices[2].send(page_end("9")).unwrap();
+    voices[2].send(Input::Failed(lost.into())).unwrap();
+    voices[3].send(odd("a/odd", "8")).unwrap();
+    voices[3].send(page_end("9")).unwrap();
     assert_eq!(told(&mut subscription, 1).await, ["-a/x@7? Relist"]);
     assert_eq!(
         show(&informer.store().get_by_key("a/odd").unwrap().unwrap()),
