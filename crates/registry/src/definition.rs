@@ -39,17 +39,18 @@ pub struct Definition {
 impl Definition {
     /// Every built-in resource that is stored: those that can be listed and created.
     pub fn builtin() -> Vec<Arc<Self>> {
-        resources::all()
+        let stored = resources::all()
             .iter()
-            .filter_map(Self::of)
-            .map(Arc::new)
-            .collect()
+            .filter(|builtin| builtin.has_verb("list") && builtin.has_verb("create"));
+        stored.filter_map(Self::of).map(Arc::new).collect()
+    }
+
+    /// Component statuses, which can be read though nothing stores them.
+    pub fn component_statuses() -> Option<Self> {
+        resources::by_plural("", "v1", "componentstatuses").and_then(Self::of)
     }
 
     fn of(builtin: &'static BuiltinResource) -> Option<Self> {
-        if !builtin.has_verb("list") || !builtin.has_verb("create") {
-            return None;
-        }
         let resource = builtin.resource.clone();
         let schema = Schema::builtin();
         let api_version = builtin.api_version();

@@ -100,12 +100,12 @@ impl TablePrinter<'_> {
 
     /// One object; ends with a newline.
     pub fn object(&self, object: &StoredObject) -> Result<Bytes, Status> {
-        let version = object
-            .revision
-            .map(|revision| revision.to_string())
-            .unwrap_or_default();
+        let metadata = match object.revision {
+            Some(revision) => json!({"resourceVersion": revision.to_string()}),
+            None => json!({}),
+        };
         let row = self.row(object)?;
-        line(&self.table(json!({"resourceVersion": version}), Some(vec![row]), true))
+        line(&self.table(metadata, Some(vec![row]), true))
     }
 
     /// A line of a watch stream. Only the first one needs the columns.
@@ -190,7 +190,11 @@ impl TablePrinter<'_> {
         crate::encode::bookmark(self.definition, revision, initial_events_end).map(|empty| self.row_of(empty))
     }
 
+    /// Cells are worked out in the version objects are stored in, which knows all that there is.
     fn cells(&self, object: &Value) -> Vec<Value> {
+        let conversion = self.definition.conversion;
+        let stored = conversion.map(|conversion| conversion.to_stored(object.clone()));
+        let object = stored.as_ref().unwrap_or(object);
         let columns = self.definition.builtin.columns.iter();
         let names = columns.map(|column| &*column.name);
         cells::cells(&self.definition.resource.kind, names, object, self.now)

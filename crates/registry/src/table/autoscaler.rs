@@ -11,10 +11,6 @@ const MAX_TARGETS: usize = 2;
 
 /// What an autoscaler aims at and where it is: `cpu: 12%/80%, memory: <unknown>/500Mi + 1 more...`.
 pub(super) fn targets(scaler: &Value) -> String {
-    if let Some(percent) = scaler["spec"]["targetCPUUtilizationPercentage"].as_i64() {
-        let current = percent_or_unknown(&scaler["status"]["currentCPUUtilizationPercentage"]);
-        return format!("cpu: {current}/{percent}%");
-    }
     let metrics = scaler["spec"]["metrics"].as_array().into_iter().flatten();
     let shown = metrics
         .clone()

@@ -204,6 +204,14 @@ fn cell(kind: &str, column: &str, object: &Value, now: Time) -> Value {
                 text("/spec/scaleTargetRef/name")
             ))
         }
+        ("ComponentStatus", "Status") => json!(match text("/conditions/0/status").as_str() {
+            "True" => "Healthy",
+            "" => "Unknown",
+            _ => "Unhealthy",
+        }),
+        ("ComponentStatus", "Message") => text("/conditions/0/message").into(),
+        ("ComponentStatus", "Error") => text("/conditions/0/error").into(),
+
         ("HorizontalPodAutoscaler", "Targets") => json!(autoscaler::targets(object)),
         ("HorizontalPodAutoscaler", "MinPods") => json!(or(plain(&at("/spec/minReplicas")), "<unset>")),
         ("HorizontalPodAutoscaler", "MaxPods") => count("/spec/maxReplicas"),

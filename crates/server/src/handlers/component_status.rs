@@ -4,11 +4,14 @@
 use http::StatusCode;
 use serde_json::{Value, json};
 use watchkeeper_meta::Status;
+use watchkeeper_registry::{Definition, StoredObject};
+use watchkeeper_wire::protobuf::encode_body;
+use watchkeeper_wire::schema::Schema;
 
-use super::objects::form;
+use super::objects::{form, object_answer};
 use crate::filter::Call;
-use crate::forms;
-use crate::negotiate::Offer;
+use crate::forms::{self, Form};
+use crate::negotiate::{Offer, Transform};
 use crate::respond::{Answer, Failure, encoded};
 use crate::route::ResourceRoute;
 
@@ -22,26 +25,41 @@ pub(super) fn is_asked(route: &ResourceRoute) -> bool {
 
 /// `GET /api/v1/componentstatuses`, or one of them.
 pub(super) async fn answer(call: &Call, route: &ResourceRoute) -> Result<Answer, Failure> {
-    let form = form(call, Offer::Virtual)?.accepted;
     let storage = storage(call).await;
-    let answer = match route.name.as_deref() {
+    match route.name.as_deref() {
         None => {
-            json!({ "apiVersion": "v1", "kind": "ComponentStatusList", "metadata": {}, "items": [storage] })
+            let form = form(call, Offer::Collection)?;
+            // A table of all is that of the one there is.
+            if matches!(form.accepted.transform, Transform::Table(_)) {
+                return one(&storage, form);
+            }
+            let list = json!({
+                "apiVersion": "v1", "kind": "ComponentStatusList", "metadata": {}, "items": [storage],
+            });
+            let encoding = form.accepted.encoding;
+            Ok(encoded(
+                StatusCode::OK,
+                form.accepted,
+                forms::value(&list, encoding)?,
+            ))
         }
-        Some(STORAGE) => {
-            let mut answer = storage;
-            answer["apiVersion"] = "v1".into();
-            answer["kind"] = "ComponentStatus".into();
-            answer
-        }
+        Some(STORAGE) => one(&storage, form(call, Offer::Objects)?),
         // Not a 404: so does a real server.
-        Some(other) => return Err(Status::unclassified(format!("Component not found: {other}")).into()),
+        Some(other) => Err(Status::unclassified(format!("Component not found: {other}")).into()),
+    }
+}
+
+fn one(status: &Value, form: Form) -> Result<Answer, Failure> {
+    let definition = Definition::component_statuses().ok_or_else(Status::path_not_found)?;
+    let mut status = status.clone();
+    status["apiVersion"] = "v1".into();
+    status["kind"] = "ComponentStatus".into();
+    let bytes = encode_body(Schema::builtin(), &status).map_err(Status::internal_error)?;
+    let object = StoredObject {
+        bytes: bytes.into(),
+        revision: None,
     };
-    Ok(encoded(
-        StatusCode::OK,
-        form,
-        forms::value(&answer, form.encoding)?,
-    ))
+    object_answer(StatusCode::OK, &definition, &object, form)
 }
 
 async fn storage(call: &Call) -> Value {

@@ -4,6 +4,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 
 use crate::client::Client;
 use ::http::Method;
+use serde_json::json;
 use watchkeeper_meta::Status;
 use watchkeeper_server::{Handle, RequestMatch, Server, StartError, Verb};
 
@@ -241,6 +242,15 @@ async fn the_parts_of_the_control_plane_are_well() {
         "299 - \"v1 ComponentStatus is deprecated in v1.19+\""
     );
     assert_eq!(list.json()["items"][0]["metadata"]["name"], "etcd-0");
+    let table = [("accept", "application/json;as=Table;v=v1;g=meta.k8s.io")];
+    for path in ["/api/v1/componentstatuses", "/api/v1/componentstatuses/etcd-0"] {
+        let printed = client.send(Method::GET, path, &table, "").await.json();
+        assert_eq!(
+            printed["rows"][0]["cells"],
+            json!(["etcd-0", "Healthy", "ok", ""]),
+            "{printed}"
+        );
+    }
     let page = client.get("/metrics/slis").await.text();
     assert!(
         page.contains("kubernetes_healthcheck{name=\"etcd\",type=\"livez\"} 1\n"),
