@@ -1,9 +1,9 @@
 //! Kubernetes' JSON encoding: cutting objects out of lists and watch streams, and reading their headers.
 //!
-//! Nothing here builds a tree. [`list::ListSplitter`] and [`watch::LineSplitter`] take a body in chunks of any size
-//! and yield objects as slices; [`mod@header`] reads identity, labels and owners from such a slice; the rest is decoded
-//! when someone asks. What is passed over is only followed as far as brackets and
-//! quotes go: whether it is proper JSON shows when it is decoded.
+//! [`list::ListSplitter`] and [`watch::LineSplitter`] take a body in chunks of any size and yield objects as slices;
+//! [`mod@header`] reads identity, labels and owners from such a slice; none of them builds a tree, and what they pass
+//! over is only followed as far as brackets and quotes go: whether it is proper JSON shows when it is decoded. That is
+//! done when someone asks, by a reader for what servers write and, where that is at a loss, by `serde_json`.
 
 pub(crate) mod de;
 mod error;
