@@ -58,6 +58,7 @@ use tokio::sync::Notify;
 use watchkeeper_meta::{ObjectKey, ResourceVersion};
 use watchkeeper_wire::Object;
 
+use self::order::KeyRef;
 use self::relist::Relist;
 use crate::delta::{Cause, Delta};
 use crate::watcher::Event;
@@ -260,7 +261,7 @@ impl Writer {
             }
             (Event::Delete(object), None) => {
                 source.reach(object.version());
-                let known = next.take(object.namespace(), object.name());
+                let known = next.take(KeyRef::of(&object));
                 deltas.extend(known.map(|old| Delta::Deleted {
                     old,
                     last: transformed(object, self.transform.as_ref()),
@@ -348,7 +349,7 @@ fn follow(next: &mut Snapshot, delta: &Delta) {
     match delta {
         Delta::Added { object, .. } => next.put(object.clone()),
         Delta::Updated { new, .. } => next.put(new.clone()),
-        Delta::Deleted { last, .. } => next.take(last.namespace(), last.name()),
+        Delta::Deleted { last, .. } => next.take(KeyRef::of(last)),
     };
 }
 

@@ -4,23 +4,29 @@ use std::cmp::Ordering;
 
 use watchkeeper_wire::Object;
 
-/// A namespace and a name, compared as the text `namespace/name`: how a server lists.
+/// A namespace and a name, compared as the text `namespace/name`: how a server lists. Bytes, because half of what a
+/// relist costs was to find, again and again, that they are text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct KeyRef<'a> {
-    pub(super) namespace: &'a str,
-    pub(super) name: &'a str,
+    pub(super) namespace: &'a [u8],
+    pub(super) name: &'a [u8],
 }
 
 impl<'a> KeyRef<'a> {
     pub(super) fn of(object: &'a Object) -> Self {
+        let (namespace, name) = object.key_bytes();
+        Self { namespace, name }
+    }
+
+    pub(super) fn new(namespace: &'a str, name: &'a str) -> Self {
         Self {
-            namespace: object.namespace(),
-            name: object.name(),
+            namespace: namespace.as_bytes(),
+            name: name.as_bytes(),
         }
     }
 
     pub(super) fn cmp(self, other: Self) -> Ordering {
-        let (a, b) = (self.namespace.as_bytes(), other.namespace.as_bytes());
+        let (a, b) = (self.namespace, other.namespace);
         let common = a.len().min(b.len());
         match a[..common].cmp(&b[..common]) {
             Ordering::Equal if a.len() == b.len() => self.name.cmp(other.name),
@@ -34,9 +40,9 @@ impl<'a> KeyRef<'a> {
     }
 
     fn bytes(self) -> impl Iterator<Item = u8> + 'a {
-        let slash = if self.namespace.is_empty() { "" } else { "/" };
+        let slash: &[u8] = if self.namespace.is_empty() { b"" } else { b"/" };
         let parts = [self.namespace, slash, self.name];
-        parts.into_iter().flat_map(str::bytes)
+        parts.into_iter().flatten().copied()
     }
 }
 
@@ -52,10 +58,7 @@ mod tests {
         for a in keys {
             for b in keys {
                 let (a, b) = (ObjectKey::parse(a).unwrap(), ObjectKey::parse(b).unwrap());
-                let parts = |key: &'static ObjectKey| KeyRef {
-                    namespace: key.namespace(),
-                    name: key.name(),
-                };
+                let parts = |key: &'static ObjectKey| KeyRef::new(key.namespace(), key.name());
                 let (a, b): (&'static _, &'static _) = (Box::leak(Box::new(a)), Box::leak(Box::new(b)));
                 assert_eq!(parts(a).cmp(parts(b)), a.cmp(b), "{a} {b}");
             }

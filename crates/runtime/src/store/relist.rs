@@ -39,10 +39,7 @@ impl Listed {
     fn key(&self) -> KeyRef<'_> {
         match self {
             Self::Same(object) | Self::Other(object) | Self::Gone(object) => KeyRef::of(object),
-            Self::Unread(key) => KeyRef {
-                namespace: key.namespace(),
-                name: key.name(),
-            },
+            Self::Unread(key) => KeyRef::new(key.namespace(), key.name()),
         }
     }
 }
@@ -50,7 +47,7 @@ impl Listed {
 impl Relist {
     /// One object of the list, which `transform` changes unless the store has it already.
     pub(super) fn add(&mut self, object: Object, store: &Snapshot, transform: Option<&Transform>) {
-        let known = store.find(object.namespace(), object.name());
+        let known = store.find_key(KeyRef::of(&object));
         let same = known.filter(|known| known.is_same_version(&object)).cloned();
         self.listed.push(match same {
             Some(same) => Listed::Same(same),
@@ -85,7 +82,7 @@ impl Relist {
             let Listed::Other(object) = listed else {
                 return None;
             };
-            Some(match store.find(object.namespace(), object.name()).cloned() {
+            Some(match store.find_key(KeyRef::of(&object)).cloned() {
                 None => Delta::Added { object, cause },
                 Some(old) => Delta::Updated {
                     old,

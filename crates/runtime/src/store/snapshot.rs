@@ -61,7 +61,11 @@ impl Snapshot {
 
     /// One object by its namespace, empty for cluster scope, and its name.
     pub fn find(&self, namespace: &str, name: &str) -> Option<&Object> {
-        let slot = self.table.find(KeyRef { namespace, name }, &self.slots)?;
+        self.find_key(KeyRef::new(namespace, name))
+    }
+
+    pub(super) fn find_key(&self, key: KeyRef<'_>) -> Option<&Object> {
+        let slot = self.table.find(key, &self.slots)?;
         self.slots.get(slot)
     }
 
@@ -77,10 +81,10 @@ impl Snapshot {
 
     /// The objects of one namespace. Costs a search and what it yields, however many others there are.
     pub fn in_namespace<'a>(&'a self, namespace: &'a str) -> impl Iterator<Item = &'a Object> + Clone {
-        let first = self.place(KeyRef { namespace, name: "" });
+        let first = self.place(KeyRef::new(namespace, ""));
         let slots = self.order.iter_from(first.unwrap_or_else(|place| place));
         let objects = slots.filter_map(|slot| self.slots.get(*slot));
-        objects.take_while(move |object| object.namespace() == namespace)
+        objects.take_while(move |object| object.key_bytes().0 == namespace.as_bytes())
     }
 
     /// The objects whose labels a selector matches. Reads the labels of every object; an index does not.
@@ -177,8 +181,7 @@ impl Snapshot {
     }
 
     /// Takes an object out.
-    pub(super) fn take(&mut self, namespace: &str, name: &str) -> Option<Object> {
-        let key = KeyRef { namespace, name };
+    pub(super) fn take(&mut self, key: KeyRef<'_>) -> Option<Object> {
         let slot = self.table.find(key, &self.slots)?;
         if let Ok(place) = self.place(key) {
             self.order.remove(place);

@@ -32,10 +32,13 @@ pub(super) struct Span {
 impl Span {
     /// The text; it was checked when the object was copied.
     pub(super) fn of(self, bytes: &[u8]) -> &str {
+        std::str::from_utf8(self.bytes(bytes)).unwrap_or_default()
+    }
+
+    /// The text, for those who compare and need not know that it is one: that costs as much as comparing.
+    pub(super) fn bytes(self, bytes: &[u8]) -> &[u8] {
         let start = self.start as usize;
-        let text = bytes.get(start..start + self.length as usize);
-        text.and_then(|text| std::str::from_utf8(text).ok())
-            .unwrap_or_default()
+        bytes.get(start..start + self.length as usize).unwrap_or_default()
     }
 }
 
