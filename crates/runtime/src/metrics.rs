@@ -205,7 +205,7 @@ impl Metrics {
         );
         gauge(
             "informer_failing",
-            "1 while the server cannot be reached or refuses",
+            "1 while the server cannot be reached or refuses, or an object cannot be read",
             &|informer| f64::from(u8::from(informer.health().failing.is_some())),
         );
     }
