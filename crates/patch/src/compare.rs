@@ -14,7 +14,10 @@ use watchkeeper_wire::difference::Difference;
 use watchkeeper_wire::schema::{Schema, TypeId};
 
 use crate::field_set::{FieldSet, Node, PathElement};
-use crate::structure::{Place, Structure, identified};
+use crate::structure::{KeyedList, Place, Structure, identified, identity, is_same_item};
+
+/// Most comparisons of items with each other: where more would be needed, items are sorted.
+const MAX_IN_PLACE: usize = 1000;
 
 /// How one state of an object differs from another.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -101,8 +104,11 @@ fn both(place: Place<'_>, old: &Value, new: &Value, difference: &Difference) -> 
             (None, None) => Paths::changed(),
             (old, new) => maps(place, &structure, old, new, difference),
         },
-        Structure::Set(item) => lists(item, &structure, as_list(old), as_list(new)),
-        Structure::Keyed(list) => lists(list.item, &structure, as_list(old), as_list(new)),
+        Structure::Set(item) | Structure::Keyed(KeyedList { item, .. }) => {
+            let (old, new) = (as_list(old), as_list(new));
+            let found = in_place(item, &structure, old, new, difference);
+            found.unwrap_or_else(|| lists(item, &structure, old, new))
+        }
     }
 }
 
@@ -132,6 +138,35 @@ fn maps(
         found.add(|| PathElement::field(name), below);
     }
     found
+}
+
+/// Two lists whose items stand where they stood, as nearly all do: only those that differ are told apart. `None` if
+/// others do not, or if one identity stands for several items.
+fn in_place(
+    item: Place<'_>,
+    structure: &Structure<'_>,
+    old: &[Value],
+    new: &[Value],
+    difference: &Difference,
+) -> Option<Paths> {
+    let Difference::Items(items) = difference else {
+        return None;
+    };
+    let differ = || items.iter().enumerate().filter(|(_, below)| !below.is_nowhere());
+    if old.len() != new.len() || differ().count() * new.len() > MAX_IN_PLACE {
+        return None;
+    }
+    let mut found = Paths::default();
+    for (index, below) in differ() {
+        let (before, after) = (&old[index], &new[index]);
+        let is_it = |other: &&Value| is_same_item(structure, other, after);
+        if !is_it(&before) || old.iter().filter(is_it).count() > 1 || new.iter().filter(is_it).count() > 1 {
+            return None;
+        }
+        let element = identity(structure, after)?;
+        found.add(|| element.clone(), both(item, before, after, below));
+    }
+    Some(found)
 }
 
 fn lists(item: Place<'_>, structure: &Structure<'_>, old: &[Value], new: &[Value]) -> Paths {
@@ -220,4 +255,54 @@ fn side_by_side<K: Ord, T>(
 /// The items of a list; none for `null` and for what is no list.
 pub(crate) fn as_list(value: &Value) -> &[Value] {
     value.as_array().map_or(&[], Vec::as_slice)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+
+    fn compared(old: &[Value], new: &[Value]) -> Comparison {
+        let schema = Schema::builtin();
+        let object = |ports: &[Value]| json!({"spec": {"ports": ports}});
+        compare(
+            schema,
+            schema.kind("v1", "Service").unwrap(),
+            &object(old),
+            &object(new),
+        )
+    }
+
+    fn ports() -> impl Strategy<Value = Vec<Value>> {
+        let ports = prop::collection::btree_map(1..6u16, "[a-c]", 0..5);
+        ports.prop_map(|ports| {
+            let port = |(port, name)| json!({"port": port, "name": name});
+            ports.into_iter().map(port).collect()
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn items_are_compared_wherever_they_stand(old in ports(), new in ports()) {
+            let turned: Vec<Value> = new.iter().rev().cloned().collect();
+            prop_assert_eq!(compared(&old, &new), compared(&old, &turned));
+        }
+    }
+
+    #[test]
+    fn several_items_under_one_identity_are_one_value() {
+        let port = |name: &str| json!({"port": 1, "name": name});
+        let change = compared(&[port("a"), port("b")], &[port("a"), port("c")]);
+        assert_eq!(
+            change.changed.paths(),
+            ["spec.ports[port=1,protocol=\"TCP\"]"].map(|path| format!(".{path}"))
+        );
+        let change = compared(&[port("a")], &[port("b")]);
+        assert_eq!(
+            change.changed.paths(),
+            [".spec.ports[port=1,protocol=\"TCP\"].name"]
+        );
+    }
 }

@@ -143,7 +143,15 @@ fn write_fields(
         let is_empty = value.is_null() || value.as_object().is_some_and(Map::is_empty);
         let member = !is_left_out && (is_empty || matches!(structure, Structure::Map(_)));
         let start = out.len();
-        write_field(name, out);
+        match structure {
+            // What a type declares needs no escapes, and nothing else gets far.
+            Structure::Struct(_) => {
+                out.extend_from_slice(b"\"f:");
+                out.extend_from_slice(name.as_bytes());
+                out.push(b'"');
+            }
+            _ => write_field(name, out),
+        }
         out.push(b':');
         let child = place.child(structure, name);
         let child = child.ok_or_else(|| ConfigurationError::new("field not declared in schema"));

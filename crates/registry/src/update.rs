@@ -93,6 +93,8 @@ pub(crate) enum Managed {
 struct Complete {
     value: Value,
     managers: Managers,
+    /// Where it differs from what is stored; everywhere if that is not known.
+    difference: Difference,
 }
 
 impl Registry {
@@ -233,8 +235,8 @@ impl Registry {
         if part == Part::Resize {
             self.admit_resize(definition, &new, live).await?;
         }
-        if part != Part::Whole && is_spec_in(&difference) {
-            count_generation(definition, &mut new, live);
+        if part != Part::Whole {
+            count_generation(definition, &mut new, live, &difference);
         }
         let mut faults = metadata::update_faults(definition, &new, live);
         if given.is_some() {
@@ -245,7 +247,11 @@ impl Registry {
         accept(definition, &new, &faults)?;
         self.admit_updated(definition, part, live, &new, context).await?;
         kinds::warn(definition, &new, Some(live), &context.warnings);
-        Ok(Complete { value: new, managers })
+        Ok(Complete {
+            value: new,
+            managers,
+            difference,
+        })
     }
 
     /// Stores the new state, or removes the object if nothing keeps it any longer.
@@ -257,9 +263,14 @@ impl Registry {
         new: Complete,
         context: &WriteContext,
     ) -> Result<StoredObject, Failed> {
-        let Complete { value: new, managers } = new;
+        let Complete {
+            value: new,
+            managers,
+            difference,
+        } = new;
         // The times of managed fields alone are not worth a version.
-        if managers.is_same_but_for_times(&live.managers) && is_same_but_for_version(&live.value, &new) {
+        let is_same = || is_same_but_for_version(&live.value, &new, &difference);
+        if managers.is_same_but_for_times(&live.managers) && is_same() {
             return Ok(stored.clone());
         }
         let bytes = StoredObject::encode(definition, &new, &managers).map_err(Failed::For)?;
@@ -418,36 +429,40 @@ fn take_resources(new: &mut Value, live: &Value) {
     }
 }
 
-/// Whether a member of an object is what a generation counts changes of.
-fn is_spec(name: &str) -> bool {
-    !matches!(name, "metadata" | "status")
-}
-
-/// Whether a difference is in what a generation counts changes of.
-fn is_spec_in(difference: &Difference) -> bool {
-    match difference {
-        Difference::Members { changed, gone: false } => changed.iter().any(|(name, _)| is_spec(name)),
-        difference => !difference.is_nowhere(),
-    }
-}
-
 /// One more if anything but metadata and status changed.
-fn count_generation(definition: &Definition, new: &mut Value, live: &Value) {
+fn count_generation(definition: &Definition, new: &mut Value, live: &Value, difference: &Difference) {
     if !definition.strategy.counts_generations {
         return;
     }
-    if !is_same(new, live, is_spec) {
+    let is_spec = |name: &str| !matches!(name, "metadata" | "status");
+    if !is_same_but_for(difference, live, new, is_spec) {
         let generation = live["metadata"]["generation"].as_i64().unwrap_or_default();
         metadata::of(new).insert("generation".to_owned(), json!(generation + 1));
     }
 }
 
 /// Whether two states are the same, whatever version they have.
-fn is_same_but_for_version(live: &Value, new: &Value) -> bool {
-    is_same(live, new, |name| name != "metadata")
+fn is_same_but_for_version(live: &Value, new: &Value, difference: &Difference) -> bool {
+    is_same_but_for(difference, live, new, |name| name != "metadata")
         && is_same(&live["metadata"], &new["metadata"], |name| {
             name != "resourceVersion"
         })
+}
+
+/// Whether the members of two objects that count are the same, given where the objects differed.
+fn is_same_but_for(
+    difference: &Difference,
+    live: &Value,
+    new: &Value,
+    counts: impl Fn(&str) -> bool,
+) -> bool {
+    match difference {
+        Difference::Members { changed, gone: false } => {
+            let mut changed = changed.iter().filter(|(name, _)| counts(name));
+            !changed.any(|(name, below)| below.persists(live.get(name), new.get(name)))
+        }
+        _ => is_same(live, new, counts),
+    }
 }
 
 /// Whether the members of two objects that count are the same.

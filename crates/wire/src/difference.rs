@@ -105,6 +105,25 @@ impl Difference {
         matches!(self, Self::Nowhere)
     }
 
+    /// Whether two states still differ: since this was found, one may have changed again, though only in places where
+    /// they differed.
+    pub fn persists(&self, old: Option<&Value>, new: Option<&Value>) -> bool {
+        match (self, old, new) {
+            (Self::Nowhere, ..) => false,
+            (Self::Members { changed, gone: false }, Some(Value::Object(old)), Some(Value::Object(new))) => {
+                let mut changed = changed.iter();
+                changed.any(|(name, below)| below.persists(old.get(name), new.get(name)))
+            }
+            (Self::Items(items), Some(Value::Array(old)), Some(Value::Array(new)))
+                if old.len() == new.len() && new.len() == items.len() =>
+            {
+                let mut items = items.iter().enumerate();
+                items.any(|(index, below)| below.persists(old.get(index), new.get(index)))
+            }
+            (_, old, new) => old != new,
+        }
+    }
+
     /// How a member that an object has now differs.
     pub fn member(&self, name: &str) -> &Self {
         match self {
@@ -178,6 +197,33 @@ mod tests {
         check(json!([1]), json!([1, 2]), Items(vec![Nowhere, Everywhere]));
         check(json!([1, 2]), json!([1]), Items(vec![Nowhere]));
         check(json!([]), json!({}), Everywhere);
+    }
+
+    #[test]
+    fn differences_last_until_they_are_undone() {
+        let check = |old: Value, new: Value, later: Value, persists: bool| {
+            let found = Difference::between(&old, &new).persists(Some(&old), Some(&later));
+            assert_eq!(found, persists, "{old} {new} {later}");
+        };
+        let old = json!({"a": {"x": 1, "y": [1, 2]}, "b": 1});
+        check(old.clone(), old.clone(), old.clone(), false);
+        let new = json!({"a": {"x": 1, "y": [1, 3]}, "b": 1});
+        check(old.clone(), new.clone(), new.clone(), true);
+        check(old.clone(), new.clone(), old.clone(), false);
+        check(old.clone(), new, json!({"a": {"x": 1, "y": [1]}, "b": 1}), true);
+        check(old.clone(), json!({"b": 1}), old.clone(), false);
+        check(
+            old.clone(),
+            json!({"a": 1, "b": 1, "c": null}),
+            old.clone(),
+            false,
+        );
+        check(
+            old,
+            json!({"a": 1, "b": 1, "c": null}),
+            json!({"a": 1, "b": 1}),
+            true,
+        );
     }
 
     #[test]

@@ -77,7 +77,12 @@ fn duplicates(body: &[u8]) -> Vec<StrictError> {
 }
 
 fn read<'de, S: DeserializeSeed<'de>>(body: &'de [u8], seed: S) -> Result<S::Value, serde_json::Error> {
-    let mut json = serde_json::Deserializer::from_slice(body);
+    // A body that is text as a whole need not be looked at again text by text. One that is not cannot be read at all.
+    let Ok(text) = std::str::from_utf8(body) else {
+        let error = serde_json::from_slice::<Value>(body).err();
+        return Err(error.unwrap_or_else(|| serde_json::Error::custom("a body that is not UTF-8")));
+    };
+    let mut json = serde_json::Deserializer::from_str(text);
     let value = seed.deserialize(&mut json)?;
     json.end()?;
     Ok(value)
@@ -139,14 +144,11 @@ impl<'de> Visitor<'de> for Plain<'_> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Value, A::Error> {
-        // Most writers put keys in order: a map that is made of all at once takes that for granted.
-        let mut entries = Vec::new();
+        let mut entries = Map::new();
         while let Some(key) = map.next_key::<String>()? {
-            entries.push((key, map.next_value_seed(Plain(self.0))?));
+            let value = map.next_value_seed(Plain(self.0))?;
+            *self.0 |= entries.insert(key, value).is_some();
         }
-        let count = entries.len();
-        let entries = Map::from_iter(entries);
-        *self.0 |= entries.len() < count;
         Ok(Value::Object(entries))
     }
 }
