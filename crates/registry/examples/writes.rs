@@ -11,11 +11,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use mimalloc::MiMalloc;
 use rustix::time::{ClockId, clock_gettime};
 use serde_json::{Value, json};
 use watchkeeper_meta::{DeleteOptions, GroupVersionResource, Status};
 use watchkeeper_registry::{Body, Definition, Format, Part, PatchKind, Registry, WriteContext};
 use watchkeeper_storage::{Store, StoreOptions};
+
+/// As the program has it.
+#[global_allocator]
+static ALLOCATOR: MiMalloc = MiMalloc;
 
 const NAME: &str = "web";
 const NAMESPACE: &str = "default";
