@@ -5,11 +5,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytes::Bytes;
+use futures_util::future::join_all;
 use h2::server::{Connection, SendResponse};
 use h2::{Reason, RecvStream};
 use http::{Method, Request, Response};
 use tokio::io::DuplexStream;
 use tokio::sync::Notify;
+use tokio_util::io::InspectWriter;
 use watchkeeper_client::{Client, ClientOptions, Error, InProcess, SendOptions};
 
 type Server = Connection<DuplexStream, Bytes>;
@@ -29,11 +31,14 @@ where
         tokio::spawn(async move { serve(number, h2::server::handshake(theirs).await.unwrap()).await });
         std::future::ready(Ok(ours))
     });
-    let options = ClientOptions {
+    (Client::in_process(connector, unlimited()), connections)
+}
+
+fn unlimited() -> ClientOptions {
+    ClientOptions {
         rate_limit: None,
         ..Default::default()
-    };
-    (Client::in_process(connector, options), connections)
+    }
 }
 
 /// The next request, and a connection that lives on.
@@ -200,4 +205,38 @@ async fn the_connection_closes_when_nobody_uses_it_any_more() {
     send(&client, Method::GET, Vec::new()).await.unwrap();
     drop(client);
     closed.notified().await;
+}
+
+#[tokio::test]
+async fn requests_made_together_leave_together() {
+    const REQUESTS: usize = 16;
+    let writes = Arc::new(AtomicUsize::new(0));
+    let counted = writes.clone();
+    let client = Client::in_process(
+        InProcess::new(move || {
+            let (ours, theirs) = tokio::io::duplex(64 << 10);
+            tokio::spawn(async move {
+                let mut server = h2::server::handshake(theirs).await.unwrap();
+                while let Some(Ok((_, mut response))) = server.accept().await {
+                    answer(&mut response, 200, "fine");
+                }
+            });
+            let counted = counted.clone();
+            let count = move |_: &[u8]| {
+                counted.fetch_add(1, Ordering::SeqCst);
+            };
+            std::future::ready(Ok(InspectWriter::new(ours, count)))
+        }),
+        unlimited(),
+    );
+    let get = || send(&client, Method::GET, Vec::new());
+    get().await.unwrap();
+
+    let before = writes.load(Ordering::SeqCst);
+    for answer in join_all((0..REQUESTS).map(|_| get())).await {
+        assert_eq!(answer.unwrap(), "fine");
+    }
+    // The first by who asks, the others by the connection's task; what is read may be acknowledged.
+    let written = writes.load(Ordering::SeqCst) - before;
+    assert!(written < REQUESTS / 2, "{written} writes");
 }

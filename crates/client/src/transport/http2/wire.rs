@@ -28,6 +28,8 @@ pub(super) struct Wire {
     waker: Waker,
     /// Whether reading is closed for the moment.
     reading_closed: Arc<AtomicBool>,
+    /// Whether somebody has written since the task was last at the wire.
+    written: AtomicBool,
 }
 
 enum State {
@@ -72,6 +74,7 @@ impl Parts {
             waker: Waker::from(self.bell.clone()),
             bell: self.bell,
             reading_closed: self.reading_closed,
+            written: AtomicBool::new(false),
         }
     }
 }
@@ -84,6 +87,7 @@ impl Wire {
         note: impl Fn(&Connection<Gate, Bytes>),
     ) -> Poll<Result<(), h2::Error>> {
         self.bell.task.register(context.waker());
+        self.written.store(false, Ordering::Relaxed);
         let mut state = self.lock();
         for _ in 0..MAX_ROUNDS {
             let State::Open(connection) = &mut *state else {
@@ -100,8 +104,12 @@ impl Wire {
         Poll::Pending
     }
 
-    /// Lays frames down and writes them out.
+    /// Lays frames down and writes them out, or leaves that to the task if others have just written: many requests at
+    /// once go out together, in one piece.
     pub(super) fn write<T>(&self, lay_down: impl FnOnce() -> T) -> T {
+        if self.written.swap(true, Ordering::Relaxed) {
+            return lay_down();
+        }
         let Ok(mut state) = self.state.try_lock() else {
             // Whoever is at the wire finds the bell rung when they leave.
             return lay_down();
