@@ -114,14 +114,14 @@ fn progressing(conditions: &[Value]) -> Option<&Value> {
     conditions.iter().find(|known| known["type"] == "Progressing")
 }
 
+/// Whether a rollout that has not moved since has missed its deadline. Having said so does not give it more time.
 fn is_late(deployment: &Item, conditions: &[Value]) -> bool {
-    let rolls = progressing(conditions).is_some_and(|known| {
-        matches!(
-            known["reason"].as_str(),
-            Some("ReplicaSetUpdated" | "ProgressDeadlineExceeded")
-        )
-    });
-    rolls && deadline(deployment, conditions).is_none()
+    let reason = progressing(conditions).and_then(|known| known["reason"].as_str());
+    match reason {
+        Some("ReplicaSetUpdated") => deadline(deployment, conditions).is_none(),
+        Some("ProgressDeadlineExceeded") => true,
+        _ => false,
+    }
 }
 
 /// How long until the deadline of a rollout.
