@@ -218,18 +218,11 @@ impl Registry {
                 managers: Managers::new(),
             };
             let (object, managers) = apply_to(&nothing)?;
-            match self
+            let stored = self
                 .store_new(definition, namespace, object, managers, context)
-                .await
-            {
-                // Somebody else has created it meanwhile: it is there to be changed.
-                Err(status) if status.is_already_exists() => {}
-                stored => {
-                    return Ok(Written {
-                        object: stored?,
-                        created: true,
-                    });
-                }
+                .await;
+            if let Some(written) = Written::as_new(stored)? {
+                return Ok(written);
             }
         }
         let propose = |live: &Live| {

@@ -71,6 +71,20 @@ pub struct Written {
     pub created: bool,
 }
 
+impl Written {
+    /// What came of writing an object that was not there. `None` if somebody else has created it meanwhile: it is there
+    /// to be changed.
+    pub(crate) fn as_new(stored: Result<StoredObject, Status>) -> Result<Option<Self>, Status> {
+        match stored {
+            Err(status) if status.is_already_exists() => Ok(None),
+            stored => Ok(Some(Self {
+                object: stored?,
+                created: true,
+            })),
+        }
+    }
+}
+
 /// What a write wants an object to become.
 pub(crate) struct Proposal {
     /// The new state.
@@ -121,15 +135,9 @@ impl Registry {
             let mut object = first.take().map_or_else(read, Ok)?;
             // The version of an object that is not there says nothing.
             metadata::of(&mut object).remove("resourceVersion");
-            match self.create_object(definition, namespace, object, context).await {
-                // Somebody else has created it meanwhile: it is there to be changed.
-                Err(status) if status.is_already_exists() => {}
-                stored => {
-                    return Ok(Written {
-                        object: stored?,
-                        created: true,
-                    });
-                }
+            let stored = self.create_object(definition, namespace, object, context).await;
+            if let Some(written) = Written::as_new(stored)? {
+                return Ok(written);
             }
         }
         // Few are overtaken: they read the body again, and nobody else pays for a copy.
