@@ -13,17 +13,13 @@
 
 use std::future::poll_fn;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Context, Poll, Wake, Waker};
+use std::task::{Context, Waker};
 
-use futures_util::task::AtomicWaker;
 use hyper::rt::Executor;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-
-/// How often something that has more to do is polled before other tasks get their turn.
-const MAX_ROUNDS: usize = 8;
+use watchkeeper_wake::Bell;
 
 type Request = Pin<Box<dyn Future<Output = ()> + Send>>;
 
@@ -108,69 +104,22 @@ pub(crate) async fn drive<C: Future>(mut connection: Pin<&mut C>, requests: &Req
 /// thread and wake another thread to look at that queue.
 async fn without_waking_itself<F: Future>(future: F) -> F::Output {
     let mut future = std::pin::pin!(future);
-    let alarm = Arc::new(Alarm::default());
-    let waker = Waker::from(alarm.clone());
-    poll_fn(|context| {
-        alarm.task.register(context.waker());
-        for _ in 0..MAX_ROUNDS {
-            alarm.silence();
-            let progress = future.as_mut().poll(&mut Context::from_waker(&waker));
-            if progress.is_ready() || alarm.set() {
-                return progress;
-            }
-        }
-        context.waker().wake_by_ref();
-        Poll::Pending
-    })
-    .await
-}
-
-/// Wakes a task unless it is running anyway.
-#[derive(Default)]
-struct Alarm {
-    task: AtomicWaker,
-    state: AtomicU8,
-}
-
-/// The task waits and is to be woken.
-const SET: u8 = 0;
-/// The task runs and has seen everything.
-const SILENT: u8 = 1;
-/// There is something to do.
-const RUNG: u8 = 2;
-
-impl Alarm {
-    fn silence(&self) {
-        self.state.store(SILENT, Ordering::SeqCst);
-    }
-
-    /// Whether the task may wait: nothing has happened since the alarm was silenced.
-    fn set(&self) -> bool {
-        self.state
-            .compare_exchange(SILENT, SET, Ordering::SeqCst, Ordering::SeqCst)
-            .is_ok()
-    }
-}
-
-impl Wake for Alarm {
-    fn wake(self: Arc<Self>) {
-        self.wake_by_ref();
-    }
-
-    fn wake_by_ref(self: &Arc<Self>) {
-        if self.state.swap(RUNG, Ordering::SeqCst) == SET {
-            self.task.wake();
-        }
-    }
+    let bell = Arc::new(Bell::default());
+    let waker = Waker::from(bell.clone());
+    poll_fn(|task| bell.poll(task, &waker, |context| future.as_mut().poll(context))).await
 }
 
 #[cfg(test)]
 mod tests {
     use std::sync::mpsc;
+    use std::task::Poll;
 
     use tokio::sync::oneshot;
 
     use super::*;
+
+    /// More often than a connection is polled before other tasks get their turn.
+    const MANY_POLLS: usize = 24;
 
     fn requests() -> Requests {
         Requests::new(TaskTracker::new(), CancellationToken::new())
@@ -231,7 +180,7 @@ mod tests {
         let mut polls = 0;
         let connection = poll_fn(|context| {
             polls += 1;
-            match polls <= 3 * MAX_ROUNDS {
+            match polls <= MANY_POLLS {
                 true => {
                     context.waker().wake_by_ref();
                     Poll::Pending

@@ -6,23 +6,21 @@
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 
 use bytes::Bytes;
-use futures_util::task::AtomicWaker;
 use h2::client::Connection;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use watchkeeper_wake::Bell;
 
 use super::super::connector::Io;
-
-/// How often the task goes on with frames that were laid down meanwhile before other tasks get their turn.
-const MAX_ROUNDS: usize = 8;
 
 /// A connection that its task and those who ask share.
 pub(super) struct Wire {
     state: Mutex<State>,
+    /// Wakes the task when frames have been laid down, unless somebody is at the wire anyway.
     bell: Arc<Bell>,
     /// Rings the bell.
     waker: Waker,
@@ -86,22 +84,16 @@ impl Wire {
         context: &mut Context<'_>,
         note: impl Fn(&Connection<Gate, Bytes>),
     ) -> Poll<Result<(), h2::Error>> {
-        self.bell.task.register(context.waker());
         self.written.store(false, Ordering::Relaxed);
         let mut state = self.lock();
-        for _ in 0..MAX_ROUNDS {
+        self.bell.poll(context, &self.waker, |context| {
             let State::Open(connection) = &mut *state else {
                 return Poll::Ready(state.take_end());
             };
-            self.bell.silence();
-            let progress = Pin::new(&mut **connection).poll(&mut Context::from_waker(&self.waker));
+            let progress = Pin::new(&mut **connection).poll(context);
             note(connection);
-            if progress.is_ready() || self.bell.set() {
-                return progress;
-            }
-        }
-        context.waker().wake_by_ref();
-        Poll::Pending
+            progress
+        })
     }
 
     /// Lays frames down and writes them out, or leaves that to the task if others have just written: many requests at
@@ -120,7 +112,7 @@ impl Wire {
         let ended = self.write_out(&mut state);
         drop(state);
         if ended || !self.bell.set() {
-            self.bell.task.wake();
+            self.bell.wake_task();
         }
         laid_down
     }
@@ -159,56 +151,16 @@ impl State {
     }
 }
 
-/// Wakes the connection's task when frames have been laid down, unless somebody is at the wire anyway.
-#[derive(Default)]
-struct Bell {
-    task: AtomicWaker,
-    state: AtomicU8,
-}
-
-/// Nobody is at the wire: the task is to be woken.
-const SET: u8 = 0;
-/// Somebody is at the wire and has seen everything.
-const SILENT: u8 = 1;
-/// There is something to write.
-const RUNG: u8 = 2;
-
-impl Bell {
-    /// Somebody is about to look.
-    fn silence(&self) {
-        self.state.store(SILENT, Ordering::SeqCst);
-    }
-
-    /// Whether everything was seen, so that whoever is at the wire may leave.
-    fn set(&self) -> bool {
-        self.state
-            .compare_exchange(SILENT, SET, Ordering::SeqCst, Ordering::SeqCst)
-            .is_ok()
-    }
-}
-
-impl Wake for Bell {
-    fn wake(self: Arc<Self>) {
-        self.wake_by_ref();
-    }
-
-    fn wake_by_ref(self: &Arc<Self>) {
-        if self.state.swap(RUNG, Ordering::SeqCst) == SET {
-            self.task.wake();
-        }
-    }
-}
-
 /// Wakes the connection's task whoever is at the wire: only the task reads.
 struct Readable(Arc<Bell>);
 
 impl Wake for Readable {
     fn wake(self: Arc<Self>) {
-        self.0.task.wake();
+        self.0.wake_task();
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        self.0.task.wake();
+        self.0.wake_task();
     }
 }
 
