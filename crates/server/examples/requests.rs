@@ -1,0 +1,208 @@
+//! What one small write costs the server, from the bytes of the request to those of the answer and of the event.
+//!
+//! The server has a thread of its own, so that a profiler can tell its work from the client's:
+//!
+//! ```text
+//! cargo build --release -p watchkeeper-server --example requests
+//! valgrind --tool=callgrind --separate-threads=yes target/release/examples/requests pod 300
+//! ```
+//!
+//! A second run with fewer writes takes away what a start costs.
+
+#![expect(clippy::print_stdout, reason = "a program that prints what it measured")]
+
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use http::{Method, Request, StatusCode};
+use http_body_util::{BodyExt as _, Full};
+use hyper::body::Incoming;
+use hyper::client::conn::http2::{self, SendRequest};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use mimalloc::MiMalloc;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, ServerName};
+use serde_json::{Value, json};
+use tokio::net::TcpStream;
+use tokio::runtime;
+use tokio::sync::oneshot;
+use tokio_rustls::TlsConnector;
+use watchkeeper_registry::Registry;
+use watchkeeper_server::{Handle, Server};
+use watchkeeper_wire::protobuf::{Envelope, encode_message};
+use watchkeeper_wire::schema::Schema;
+
+/// As the program has it.
+#[global_allocator]
+static ALLOCATOR: MiMalloc = MiMalloc;
+
+/// Two containers, an owner, a status and the fields of two managers.
+const POD: &str = include_str!("../../bench-codec/src/pod.json");
+const NAMESPACE: &str = "bench";
+const NAME: &str = "written";
+const WRITES: usize = 2_000;
+const PROTOBUF: &str = "application/vnd.kubernetes.protobuf,application/json";
+
+type Failure = Box<dyn std::error::Error + Send + Sync>;
+
+fn main() -> Result<(), Failure> {
+    let mut arguments = std::env::args().skip(1);
+    let what = arguments.next().unwrap_or_else(|| "pod".to_owned());
+    let (kind, plural) = match what.as_str() {
+        "pod" => ("Pod", "pods"),
+        _ => ("ConfigMap", "configmaps"),
+    };
+    let writes = arguments.next().map(|text| text.parse()).transpose()?;
+    let writes = writes.unwrap_or(WRITES);
+
+    let (ready, started) = std::sync::mpsc::channel();
+    let (stop, stopped) = oneshot::channel::<()>();
+    let serving = thread::Builder::new().name("server".to_owned()).spawn(move || {
+        one_thread()?.block_on(async {
+            let server = Server::builder().listen("127.0.0.1:0".parse()?).start().await?;
+            load(server.registry(), kind, plural).await?;
+            ready.send(Door::of(&server)?)?;
+            let _ = stopped.await;
+            server.shutdown().await;
+            Ok::<_, Failure>(())
+        })
+    })?;
+    let door = started.recv()?;
+    let times = one_thread()?.block_on(write(&door, plural, writes))?;
+    drop(stop);
+    serving.join().map_err(|_| "the server panicked")??;
+    report(&what, times);
+    Ok(())
+}
+
+fn one_thread() -> std::io::Result<runtime::Runtime> {
+    runtime::Builder::new_current_thread().enable_all().build()
+}
+
+/// What a client needs to get in.
+struct Door {
+    address: String,
+    authority: String,
+    authorization: String,
+}
+
+impl Door {
+    fn of(server: &Handle) -> Result<Self, Failure> {
+        Ok(Self {
+            address: server.address().ok_or("no port")?.to_string(),
+            authority: server.authority_pem().ok_or("no authority")?,
+            authorization: format!("Bearer {}", server.admin_token().reveal()),
+        })
+    }
+
+    async fn connect(&self) -> Result<SendRequest<Full<Bytes>>, Failure> {
+        let stream = TcpStream::connect(&self.address).await?;
+        stream.set_nodelay(true)?;
+        let tls = self.tls()?.connect(ServerName::try_from("localhost")?, stream);
+        let (sender, connection) = http2::Builder::new(TokioExecutor::new())
+            .handshake(TokioIo::new(tls.await?))
+            .await?;
+        tokio::spawn(connection);
+        Ok(sender)
+    }
+
+    fn tls(&self) -> Result<TlsConnector, Failure> {
+        let mut roots = rustls::RootCertStore::empty();
+        roots.add(CertificateDer::from_pem_slice(self.authority.as_bytes())?)?;
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let mut config = rustls::ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()?
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        config.alpn_protocols = vec![b"h2".to_vec()];
+        Ok(TlsConnector::from(Arc::new(config)))
+    }
+
+    fn request(&self, method: Method, path: &str, body: String) -> Result<Request<Full<Bytes>>, Failure> {
+        Ok(Request::builder()
+            .method(method)
+            .uri(format!("https://{}{path}", self.address))
+            .header("authorization", &self.authorization)
+            .header("user-agent", "requests/1.0")
+            .header("accept", PROTOBUF)
+            .header("content-type", "application/merge-patch+json")
+            .body(Full::new(Bytes::from(body)))?)
+    }
+}
+
+/// Puts what is written to into the store as it is: what is measured is how it is changed.
+async fn load(registry: &Registry, kind: &str, plural: &str) -> Result<(), Failure> {
+    let mut object = match kind {
+        "Pod" => serde_json::from_str(&pod())?,
+        _ => json!({"metadata": {"uid": "5eed"}, "data": {"colour": "blue"}}),
+    };
+    object["metadata"]["namespace"] = json!(NAMESPACE);
+    object["metadata"]["name"] = json!(NAME);
+    if let Value::Object(metadata) = &mut object["metadata"] {
+        metadata.remove("resourceVersion");
+    }
+    let schema = Schema::builtin();
+    let id = schema.kind("v1", kind).ok_or("no such kind")?;
+    let mut bytes = Vec::new();
+    Envelope {
+        api_version: "v1",
+        kind,
+        raw: &encode_message(schema, id, &object)?,
+    }
+    .write(&mut bytes);
+    let key = format!("/registry/{plural}/{NAMESPACE}/{NAME}");
+    registry.store().create(&key, bytes.into(), None).await?;
+    Ok(())
+}
+
+fn pod() -> String {
+    let uid = "0a1b2c3d-5eed-4e1c-98bf-000000000001";
+    POD.replace("$OWNER_UID", uid)
+        .replace("$UID", uid)
+        .replace("$OWNER", "app-1-7d4b9c6f58")
+        .replace("$POD_IP", "10.0.0.9")
+        .replace("$NODE", "node-1")
+        .replace("$APP", "app-1")
+}
+
+/// Writes one after the other, each when the answer and the event of the last one are there.
+async fn write(door: &Door, plural: &str, writes: usize) -> Result<Vec<Duration>, Failure> {
+    let mut client = door.connect().await?;
+    let path = format!("/api/v1/namespaces/{NAMESPACE}/{plural}");
+    let watch = door.request(Method::GET, &format!("{path}?watch=1"), String::new())?;
+    let mut events = client.send_request(watch).await?.into_body();
+    next(&mut events).await?;
+    let mut times = Vec::with_capacity(writes);
+    for write in 0..writes {
+        let patch = json!({"metadata": {"annotations": {"write": write.to_string()}}});
+        let request = door.request(Method::PATCH, &format!("{path}/{NAME}"), patch.to_string())?;
+        let began = Instant::now();
+        let answer = client.send_request(request).await?;
+        if answer.status() != StatusCode::OK {
+            let body = answer.into_body().collect().await?.to_bytes();
+            return Err(String::from_utf8_lossy(&body).into());
+        }
+        answer.into_body().collect().await?;
+        next(&mut events).await?;
+        times.push(began.elapsed());
+    }
+    Ok(times)
+}
+
+/// An event, which is a frame of its own as long as it is the only one.
+async fn next(events: &mut Incoming) -> Result<Bytes, Failure> {
+    let frame = events.frame().await.ok_or("the watch has ended")??;
+    frame.into_data().map_err(|_| "trailers".into())
+}
+
+fn report(what: &str, mut times: Vec<Duration>) {
+    times.sort();
+    let at = |share: usize| times[(times.len() - 1) * share / 100];
+    println!(
+        "{what}: p50 {:?}, p99 {:?} until answer and event have come",
+        at(50),
+        at(99)
+    );
+}
