@@ -161,7 +161,7 @@ impl Registry {
         context: &WriteContext,
     ) -> Result<Created, Status> {
         let key = definition.key(namespace, metadata::text(object, "name"));
-        let bytes = StoredObject::encode(definition, object, managers)?;
+        let bytes = StoredObject::encode(definition, object, managers, None)?;
         if context.dry_run {
             let found = self
                 .store()

@@ -140,7 +140,7 @@ impl Registry {
             return Ok(Deletion::Gone(stored.clone()));
         };
         let encode = |value: &Value| {
-            let encoded = StoredObject::encode(definition, value, &live.managers);
+            let encoded = StoredObject::encode(definition, value, &live.managers, None);
             encoded.unwrap_or_else(|_| stored.bytes.clone())
         };
         let live = &live.value;

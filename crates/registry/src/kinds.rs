@@ -66,6 +66,10 @@ pub(crate) struct Hooks {
     change_first: bool,
     /// What the writer should hear; the second value is the live object, if there is one.
     warn: fn(&Value, Option<&Value>, &Warnings),
+    /// Whether a label or an annotation with this key means anything to the other hooks. Where none of an object's
+    /// does, they have nothing to do when its labels, annotations or finalizers change and nothing else. `None` if they
+    /// may have.
+    heeds: Option<fn(&str) -> bool>,
 }
 
 /// A write to an object that is there.
@@ -88,6 +92,7 @@ const PLAIN: Hooks = Hooks {
     check_change: |_, _| {},
     change_first: false,
     warn: |_, _, _| {},
+    heeds: None,
 };
 
 fn hooks(definition: &Definition) -> &'static Hooks {
@@ -289,6 +294,12 @@ pub(crate) fn update_faults(
         (hooks.check_change)(&change, &mut faults);
     }
     faults
+}
+
+/// Whether a label or an annotation with this key means anything to the rules of the kind. `None` if the rest of the
+/// object does as well.
+pub(crate) fn heeds(definition: &Definition) -> Option<fn(&str) -> bool> {
+    hooks(definition).heeds
 }
 
 /// What the writer should hear.

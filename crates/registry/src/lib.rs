@@ -39,6 +39,7 @@ mod fields;
 mod kinds;
 mod list;
 mod metadata;
+mod metadata_patch;
 mod names;
 mod object;
 mod patch;

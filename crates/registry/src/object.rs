@@ -3,6 +3,8 @@
 //! Built-in objects are stored as Kubernetes stores them in etcd: a protobuf envelope, without a resourceVersion,
 //! because the version is the revision of the write. It is put in on the way out, while the bytes are copied.
 
+use std::sync::LazyLock;
+
 use bytes::Bytes;
 use serde_json::{Value, json};
 use watchkeeper_meta::{Header, Status};
@@ -12,6 +14,7 @@ use watchkeeper_wire::protobuf::primitive::{
     ProtobufError, Reader, WireType, put_bytes, put_tag, put_varint,
 };
 use watchkeeper_wire::protobuf::{Envelope, Message, encode_message, header, managed_fields};
+use watchkeeper_wire::schema::{Schema, TypeId};
 
 use crate::definition::Definition;
 use crate::{claim_templates, metadata};
@@ -39,7 +42,13 @@ pub(crate) struct Live {
     /// The object with its version, without `metadata.managedFields`.
     pub(crate) value: Value,
     pub(crate) managers: Managers,
+    /// What stands behind the metadata in the object's message, if the value has nothing but metadata.
+    pub(crate) unopened: Option<Bytes>,
 }
+
+/// What a value without anything but metadata is: every kind has its metadata where this one has it.
+pub(crate) static METADATA_ALONE: LazyLock<Option<TypeId>> =
+    LazyLock::new(|| Schema::builtin().type_named("meta/v1.PartialObjectMetadata"));
 
 impl Live {
     /// The object, if it is in the form in which the server prints it: as it was read from the store, and not converted
@@ -70,17 +79,22 @@ impl From<KeyValue> for StoredObject {
 }
 
 impl StoredObject {
-    /// Makes what is stored of a value, which has no managed fields, and of its managers.
+    /// Makes what is stored of a value, which has no managed fields, and of its managers. A value that has nothing but
+    /// metadata comes with the rest as it was stored.
     pub(crate) fn encode(
         definition: &Definition,
         value: &Value,
         managers: &Managers,
+        unopened: Option<&[u8]>,
     ) -> Result<Bytes, Status> {
         let broken = |error: &dyn std::fmt::Display| Status::internal_error(error);
         let api_version = definition.stored_api_version();
-        let raw = match definition.conversion {
-            None => encode_message(definition.schema, definition.type_id, value),
-            Some(conversion) => {
+        let raw = match (definition.conversion, *METADATA_ALONE) {
+            (_, Some(metadata_alone)) if unopened.is_some() => {
+                encode_message(definition.schema, metadata_alone, value)
+            }
+            (None, _) => encode_message(definition.schema, definition.type_id, value),
+            (Some(conversion), _) => {
                 let stored = conversion.to_stored(value.clone());
                 let kind = definition.schema.kind(api_version, &definition.resource.kind);
                 encode_message(definition.schema, kind.unwrap_or(definition.type_id), &stored)
@@ -89,9 +103,11 @@ impl StoredObject {
         let raw = raw.map_err(|error| broken(&error))?;
         // The version is the store's to give; a value read from the store carries an old one.
         let managed: Vec<Vec<u8>> = managers.to_stored().collect();
-        let mut unstamped =
-            Vec::with_capacity(raw.len() + managed.iter().map(|entry| entry.len() + 8).sum::<usize>());
+        let unopened = unopened.unwrap_or_default();
+        let managed_bytes = managed.iter().map(|entry| entry.len() + 8).sum::<usize>();
+        let mut unstamped = Vec::with_capacity(raw.len() + managed_bytes + unopened.len());
         with_version(&raw, "", &managed, &mut unstamped).map_err(|error| broken(&error))?;
+        unstamped.extend_from_slice(unopened);
         let envelope = Envelope {
             api_version,
             kind: &definition.resource.kind,
@@ -123,11 +139,32 @@ impl StoredObject {
             Ok(Live {
                 value: message.to_value_without_managed_fields()?,
                 managers: Managers::from_stored(entries).unwrap_or_default(),
+                unopened: None,
             })
         };
         let mut live = read().map_err(|error| self.damaged(definition, &error))?;
         live.value = self.served(definition, live.value);
         Ok(live)
+    }
+
+    /// The object's metadata as a write finds it; the rest stays as it is stored. `None` if it is not stored as all
+    /// are, and what that means is for [`to_live`](Self::to_live) to say.
+    pub(crate) fn to_live_metadata(&self) -> Option<Live> {
+        let raw = Envelope::read(&self.bytes).ok()?.raw;
+        let mut reader = Reader::new(raw);
+        let (METADATA, wire_type @ WireType::Bytes) = reader.tag().ok()?? else {
+            return None;
+        };
+        reader.skip(wire_type).ok()?;
+        let (metadata, rest) = raw.split_at(reader.offset());
+        let message = Message::of_type(Schema::builtin(), (*METADATA_ALONE)?, metadata);
+        let mut value = message.to_value_without_managed_fields().ok()?;
+        value["metadata"]["resourceVersion"] = json!(self.revision?.to_string());
+        Some(Live {
+            value,
+            managers: Managers::from_stored(managed_fields::entries(metadata).ok()?).ok()?,
+            unopened: Some(self.bytes.slice_ref(rest)),
+        })
     }
 
     /// A value as it was stored in the version it is served in, with the version of the object.

@@ -65,18 +65,50 @@ impl Registry {
         }
         let patch = read_body(patch).map_err(|_| Status::bad_request("invalid JSON patch"))?;
         check_shape(kind, &patch.value)?;
-        let complaints = complaints(kind, &patch);
+        let (patch, complaints) = (&patch.value, complaints(kind, &patch));
+        if complaints.is_empty()
+            && let Some(object) = self
+                .patch_metadata(definition, namespace, name, part, kind, patch, context)
+                .await
+        {
+            return Ok(Written {
+                object,
+                created: false,
+            });
+        }
+        self.patch_whole(
+            definition,
+            namespace,
+            name,
+            part,
+            kind,
+            patch,
+            &complaints,
+            context,
+        )
+        .await
+    }
+
+    /// Patches an object in a way that is right for every patch but an apply.
+    #[expect(clippy::too_many_arguments, reason = "the parts of one request")]
+    pub(crate) async fn patch_whole(
+        &self,
+        definition: &Arc<Definition>,
+        namespace: &str,
+        name: &str,
+        part: Part,
+        kind: PatchKind,
+        patch: &Value,
+        complaints: &[String],
+        context: &WriteContext,
+    ) -> Result<Written, Status> {
         let changed = self.change(definition, namespace, name, part, context, |live| {
-            let start = match speaks_of_managed_fields(kind, &patch.value) {
+            let start = match speaks_of_managed_fields(kind, patch) {
                 true => live.whole(),
                 false => live.value.clone(),
             };
-            let result = patched(definition, kind, start, &patch.value)?;
-            let quoting = Quoting {
-                kind,
-                live,
-                patch: &patch.value,
-            };
+            let result = patched(definition, kind, start, patch)?;
+            let quoting = Quoting { kind, live, patch };
             let object = self.read_patched(
                 definition,
                 namespace,
@@ -84,7 +116,7 @@ impl Registry {
                 result,
                 live,
                 None,
-                &complaints,
+                complaints,
                 Some(quoting),
                 context,
             )?;
@@ -216,6 +248,7 @@ impl Registry {
             let nothing = Live {
                 value: empty_object(schema, root),
                 managers: Managers::new(),
+                unopened: None,
             };
             let (object, managers) = apply_to(&nothing)?;
             let stored = self

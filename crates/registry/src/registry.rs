@@ -114,6 +114,11 @@ impl Registry {
         }
     }
 
+    /// Whether what an object may hold depends on more than the rules of its kind.
+    pub(crate) fn has_policy(&self) -> bool {
+        !self.inner.options.allow_privileged
+    }
+
     /// Whether pods have service accounts.
     pub(crate) fn has_service_accounts(&self) -> bool {
         self.inner.options.service_accounts

@@ -104,11 +104,11 @@ pub(crate) enum Managed {
 }
 
 /// The new state of an object, ready to be stored.
-struct Complete {
-    value: Value,
-    managers: Managers,
+pub(crate) struct Complete {
+    pub(crate) value: Value,
+    pub(crate) managers: Managers,
     /// Where it differs from what is stored; everywhere if that is not known.
-    difference: Difference,
+    pub(crate) difference: Difference,
 }
 
 impl Registry {
@@ -263,7 +263,7 @@ impl Registry {
     }
 
     /// Stores the new state, or removes the object if nothing keeps it any longer.
-    async fn store_changed(
+    pub(crate) async fn store_changed(
         &self,
         definition: &Definition,
         stored: &StoredObject,
@@ -281,7 +281,8 @@ impl Registry {
         if managers.is_same_but_for_times(&live.managers) && is_same() {
             return Ok(stored.clone());
         }
-        let bytes = StoredObject::encode(definition, &new, &managers).map_err(Failed::For)?;
+        let bytes = StoredObject::encode(definition, &new, &managers, live.unopened.as_deref());
+        let bytes = bytes.map_err(Failed::For)?;
         if bytes == stored.bytes {
             return Ok(stored.clone());
         }
@@ -317,7 +318,8 @@ impl Registry {
     }
 }
 
-enum Failed {
+/// Why a new state was not stored.
+pub(crate) enum Failed {
     /// Someone else wrote first.
     Overtaken,
     For(Status),

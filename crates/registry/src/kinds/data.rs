@@ -18,6 +18,7 @@ pub(super) const CONFIG_MAP: Hooks = Hooks {
     check: check_config_map,
     check_change: |change, faults| check_frozen(change, &["immutable", "data", "binaryData"], faults),
     change_first: true,
+    heeds: Some(|_| false),
     ..PLAIN
 };
 
@@ -33,6 +34,7 @@ pub(super) const SECRET: Hooks = Hooks {
         check_frozen(change, &["immutable", "data"], faults);
     },
     change_first: true,
+    heeds: Some(|key| key == SERVICE_ACCOUNT_NAME),
     ..PLAIN
 };
 

@@ -10,6 +10,7 @@ const STRATEGIES: &[&str] = &["OldestEmulationVersion"];
 
 pub(super) const HOOKS: Hooks = Hooks {
     check: |lease, faults| check(&lease.field("spec"), faults),
+    heeds: Some(|_| false),
     ..PLAIN
 };
 

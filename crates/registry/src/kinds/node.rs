@@ -31,6 +31,7 @@ pub(super) const HOOKS: Hooks = Hooks {
     },
     check_change,
     change_first: true,
+    heeds: Some(|_| false),
     ..PLAIN
 };
 

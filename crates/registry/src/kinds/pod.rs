@@ -76,6 +76,8 @@ pub(super) const HOOKS: Hooks = Hooks {
         _ => {}
     },
     warn: warnings::warn_pod,
+    // Those that mean something to Kubernetes have such keys.
+    heeds: Some(|key| key.contains("kubernetes.io/")),
     ..PLAIN
 };
 

@@ -47,6 +47,7 @@ pub(in super::super) const HOOKS: Hooks = Hooks {
         _ => check_same_selector(change, faults),
     },
     warn: super::warn,
+    heeds: Some(|_| false),
     ..PLAIN
 };
 

@@ -24,5 +24,6 @@ pub(in super::super) const HOOKS: Hooks = Hooks {
         _ => check_same_selector(change, faults),
     },
     warn: super::warn,
+    heeds: Some(|_| false),
     ..PLAIN
 };

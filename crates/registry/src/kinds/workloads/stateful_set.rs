@@ -62,6 +62,7 @@ pub(in super::super) const HOOKS: Hooks = Hooks {
         }
     },
     warn: super::warn,
+    heeds: Some(|_| false),
     ..PLAIN
 };
 

@@ -1,0 +1,377 @@
+//! A patch of labels, annotations or finalizers and of nothing else: what controllers write most, besides a status.
+//!
+//! Nobody looks at the rest of the object for it. The rest is as it was when it was checked, has its defaults, and
+//! belongs to whom it did; so it is neither read nor written, but copied behind the new metadata:
+//!
+//! ```text
+//! stored   metadata │ spec, status, data…
+//!              ▼               ║
+//!          patch ▶ managers    ║
+//!              ▼ ▶ rules       ║
+//! new      metadata │ spec, status, data…
+//! ```
+//!
+//! Behind this stands [`patch_whole`](Registry::patch_whole), whose answer counts: it does all that is not usual, and
+//! every failure. This way knows no errors.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+use watchkeeper_patch::endpoint::Endpoint;
+use watchkeeper_wire::canonical::canonicalize_changed;
+use watchkeeper_wire::difference::Difference;
+
+use crate::definition::Definition;
+use crate::object::{Live, METADATA_ALONE, StoredObject};
+use crate::patch::{PatchKind, patched};
+use crate::update::{Complete, Part};
+use crate::write::{WriteContext, timestamp};
+use crate::{Registry, kinds, metadata};
+
+/// What such a patch may speak of.
+const FIELDS: [&str; 3] = ["labels", "annotations", "finalizers"];
+
+impl Registry {
+    /// Patches an object's metadata, if the patch is about nothing else and nothing is unusual about it.
+    #[expect(clippy::too_many_arguments, reason = "the parts of one request")]
+    pub(crate) async fn patch_metadata(
+        &self,
+        definition: &Arc<Definition>,
+        namespace: &str,
+        name: &str,
+        part: Part,
+        kind: PatchKind,
+        patch: &Value,
+        context: &WriteContext,
+    ) -> Option<StoredObject> {
+        if part != Part::Object || self.has_policy() || !is_about_metadata(kind, patch) {
+            return None;
+        }
+        let stored = self.find(definition, namespace, name).await.ok()??;
+        let live = stored.to_live_metadata()?;
+        let new = self.completed_metadata(definition, &live, kind, patch, context)?;
+        let stored = self.store_changed(definition, &stored, &live, new, context);
+        stored.await.ok()
+    }
+
+    /// The patched metadata as it would be stored.
+    fn completed_metadata(
+        &self,
+        definition: &Definition,
+        live: &Live,
+        kind: PatchKind,
+        patch: &Value,
+        context: &WriteContext,
+    ) -> Option<Complete> {
+        let (schema, root) = (definition.schema, (*METADATA_ALONE)?);
+        let new = patched(definition, kind, live.value.clone(), patch).ok()?;
+        if !is_plain(definition, &live.value) || !is_plain(definition, &new) {
+            return None;
+        }
+        let difference = Difference::between(&live.value, &new);
+        let read = canonicalize_changed(schema, root, new, &difference).ok()?;
+        let (old, new) = (&live.value, read.value);
+        if !read.unknown.is_empty() || !metadata::update_faults(definition, &new, old).is_empty() {
+            return None;
+        }
+        let mut managers = live.managers.clone();
+        // An object that nobody was said to manage stays so until someone applies.
+        if !managers.is_empty() {
+            let now = timestamp(self.clock().now());
+            let writer = context.writer(definition, Part::Object.subresource(), &now);
+            managers.record_update(schema, root, old, &new, &Endpoint::default(), &writer);
+        }
+        Some(Complete {
+            value: new,
+            managers,
+            difference,
+        })
+    }
+}
+
+/// Whether a patch speaks of labels, annotations and finalizers alone.
+fn is_about_metadata(kind: PatchKind, patch: &Value) -> bool {
+    match kind {
+        PatchKind::Merge | PatchKind::Strategic => {
+            let members = patch.as_object().filter(|members| members.len() == 1);
+            let metadata = members.and_then(|members| members.get("metadata")?.as_object());
+            metadata.is_some_and(|metadata| metadata.keys().all(|name| FIELDS.contains(&name.as_str())))
+        }
+        PatchKind::Json => {
+            let mut operations = patch.as_array().into_iter().flatten();
+            operations.all(|operation| {
+                let is_below = |path: &Value| path.as_str().is_some_and(is_below_fields);
+                is_below(&operation["path"]) && operation.get("from").is_none_or(is_below)
+            })
+        }
+        PatchKind::Apply { .. } => false,
+    }
+}
+
+/// Whether a path leads into one of the [`FIELDS`], or to it.
+fn is_below_fields(path: &str) -> bool {
+    let mut steps = path.split('/').skip(1);
+    steps.next() == Some("metadata") && steps.next().is_some_and(|step| FIELDS.contains(&step))
+}
+
+/// Whether an object's metadata means nothing to the rules of its kind, and it is not being deleted: the end of one may
+/// come with a change of its finalizers.
+fn is_plain(definition: &Definition, object: &Value) -> bool {
+    let Some(heeds) = kinds::heeds(definition) else {
+        return false;
+    };
+    let metadata = &object["metadata"];
+    let keys = |name: &str| metadata[name].as_object().into_iter().flatten();
+    let mut keys = keys("labels").chain(keys("annotations"));
+    metadata.get("deletionTimestamp").is_none()
+        && !metadata::text(object, "uid").is_empty()
+        && !keys.any(|(key, _)| heeds(key))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use proptest::sample::select;
+    use serde_json::json;
+    use tokio::runtime::{self, Runtime};
+    use watchkeeper_storage::{Store, StoreOptions};
+
+    use super::*;
+    use crate::{Body, Format};
+
+    const NAME: &str = "a";
+
+    /// A stopped clock: both ways write the same times.
+    fn stopped() -> Runtime {
+        let mut runtime = runtime::Builder::new_current_thread();
+        runtime.enable_time().start_paused(true).build().unwrap()
+    }
+
+    /// What an object of a kind has besides metadata.
+    fn rest(kind: &str) -> Value {
+        let containers =
+            json!([{"name": "main", "image": "web:1", "resources": {"limits": {"cpu": "1.50"}}}]);
+        let template = json!({"metadata": {"labels": {"app": "x"}}, "spec": {"containers": containers}});
+        match kind {
+            "Pod" => json!({"spec": template["spec"]}),
+            "ConfigMap" => json!({"data": {"colour": "blue"}, "immutable": true}),
+            "Secret" => json!({"stringData": {"colour": "blue"}}),
+            "Lease" => json!({"spec": {"holderIdentity": "me", "leaseDurationSeconds": 15}}),
+            "Node" => json!({"spec": {"podCIDR": "10.1.0.0/24"}, "status": {"capacity": {"cpu": "4"}}}),
+            _ => json!({"spec": {"selector": {"matchLabels": {"app": "x"}}, "template": template}}),
+        }
+    }
+
+    struct Bench {
+        registry: Registry,
+        definition: Arc<Definition>,
+    }
+
+    impl Bench {
+        /// One for every kind that is patched like this.
+        async fn all() -> Vec<Self> {
+            let mut all = Vec::new();
+            for definition in Definition::builtin() {
+                if kinds::heeds(&definition).is_some() {
+                    all.push(Self::start(definition).await);
+                }
+            }
+            all
+        }
+
+        async fn start(definition: Arc<Definition>) -> Self {
+            let registry = Registry::open(Store::memory(StoreOptions::default()))
+                .await
+                .unwrap();
+            let mut object = rest(&definition.resource.kind);
+            object["metadata"] = json!({"name": NAME, "labels": {"app": "x"}});
+            let (format, bytes) = (Format::Json, object.to_string().into_bytes());
+            let body = Body {
+                format,
+                bytes: &bytes,
+            };
+            let (bench, context) = (Self { registry, definition }, writer(false));
+            let made = bench
+                .registry
+                .create(&bench.definition, bench.namespace(), body, &context);
+            made.await.unwrap();
+            bench
+        }
+
+        fn namespace(&self) -> &'static str {
+            match self.definition.is_namespaced() {
+                true => "default",
+                false => "",
+            }
+        }
+
+        /// Patches without writing, in both ways. Gives whether the quick one was taken.
+        async fn compare(&self, kind: PatchKind, patch: &Value) -> bool {
+            let (definition, namespace, part) = (&self.definition, self.namespace(), Part::Object);
+            let (context, whole_context) = (writer(true), writer(true));
+            let quick = self
+                .registry
+                .patch_metadata(definition, namespace, NAME, part, kind, patch, &context);
+            let Some(quick) = quick.await else { return false };
+            let whole = self.registry.patch_whole(
+                definition,
+                namespace,
+                NAME,
+                part,
+                kind,
+                patch,
+                &[],
+                &whole_context,
+            );
+            let whole = whole.await.unwrap().object;
+            let warnings = (context.warnings.take(), whole_context.warnings.take());
+            assert_eq!(warnings, Default::default(), "{patch}");
+            let shown = |object: &StoredObject| object.to_value(definition).unwrap();
+            assert_eq!(shown(&quick), shown(&whole), "{patch}");
+            assert_eq!(quick, whole, "{patch}");
+            true
+        }
+
+        async fn write(&self, kind: PatchKind, patch: &Value) {
+            let (definition, bytes, context) = (&self.definition, patch.to_string(), writer(false));
+            let written = self.registry.patch(
+                definition,
+                self.namespace(),
+                NAME,
+                Part::Object,
+                kind,
+                bytes.as_bytes(),
+                &context,
+            );
+            // Many are refused, and change nothing.
+            drop(written.await);
+        }
+    }
+
+    fn writer(dry_run: bool) -> WriteContext {
+        WriteContext {
+            manager: if dry_run { "reader" } else { "writer" }.to_owned(),
+            dry_run,
+            ..WriteContext::default()
+        }
+    }
+
+    fn key() -> impl Strategy<Value = String> {
+        let keys = [
+            "app",
+            "example.com/b",
+            "no key!",
+            "kubernetes.io/config.mirror",
+            "controller.kubernetes.io/pod-deletion-cost",
+            "kubernetes.io/service-account.name",
+        ];
+        select(keys.map(str::to_owned).to_vec())
+    }
+
+    fn text() -> impl Strategy<Value = Value> {
+        select(vec![
+            json!("x"),
+            json!("y"),
+            json!(""),
+            json!("no label!"),
+            json!(null),
+            json!(7),
+        ])
+    }
+
+    fn entries() -> impl Strategy<Value = Value> {
+        let entries = prop::collection::btree_map(key(), text(), 0..3);
+        prop_oneof![
+            8 => entries.prop_map(|entries| json!(entries)),
+            1 => select(vec![json!(null), json!("text"), json!({"$patch": "replace", "a": "b"})]),
+        ]
+    }
+
+    fn finalizers() -> impl Strategy<Value = Value> {
+        let names = prop::collection::vec(select(vec!["example.com/a", "example.com/b", "none"]), 0..3);
+        prop_oneof![names.prop_map(|names| json!(names)), Just(json!(null))]
+    }
+
+    fn patch() -> impl Strategy<Value = (PatchKind, Value)> {
+        let field = prop_oneof![
+            (Just("labels"), entries()),
+            (Just("annotations"), entries()),
+            (Just("finalizers"), finalizers()),
+        ];
+        let merge = prop::collection::vec(field, 0..3).prop_map(|fields| {
+            let fields = fields.into_iter().map(|(name, value)| (name.to_owned(), value));
+            json!({"metadata": Value::Object(fields.collect())})
+        });
+        let word = select(vec!["add", "replace", "remove", "test"]);
+        let operation = (word, select(FIELDS.to_vec()), key(), text());
+        let operation = operation.prop_map(|(op, field, key, value)| {
+            let path = format!("/metadata/{field}/{}", key.replace('/', "~1"));
+            json!({"op": op, "path": path, "value": value})
+        });
+        prop_oneof![
+            2 => merge.clone().prop_map(|patch| (PatchKind::Merge, patch)),
+            2 => merge.prop_map(|patch| (PatchKind::Strategic, patch)),
+            1 => prop::collection::vec(operation, 0..3).prop_map(|list| (PatchKind::Json, json!(list))),
+        ]
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
+        #[test]
+        fn both_ways_make_the_same_object(patches in prop::collection::vec(patch(), 1..6)) {
+            stopped().block_on(async {
+                for bench in Bench::all().await {
+                    for (kind, patch) in &patches {
+                        bench.compare(*kind, patch).await;
+                        bench.write(*kind, patch).await;
+                    }
+                }
+            });
+        }
+    }
+
+    #[test]
+    fn what_is_usual_is_done_the_quick_way() {
+        let patch = json!({"metadata": {"annotations": {"example.com/seen": "1"}}});
+        stopped().block_on(async {
+            let all = Bench::all().await;
+            assert_eq!(all.len(), 8);
+            for bench in all {
+                assert!(bench.compare(PatchKind::Merge, &patch).await);
+            }
+        });
+    }
+
+    #[test]
+    fn patches_of_anything_else_are_not() {
+        let check = |kind, patch: Value, expected| {
+            assert_eq!(is_about_metadata(kind, &patch), expected, "{patch}");
+        };
+        let labels = json!({"labels": {"a": "b"}});
+        check(PatchKind::Merge, json!({"metadata": labels}), true);
+        check(PatchKind::Merge, json!({"metadata": labels, "spec": {}}), false);
+        check(PatchKind::Merge, json!({"metadata": {"name": "b"}}), false);
+        check(PatchKind::Merge, json!({"metadata": null}), false);
+        check(
+            PatchKind::Apply { force: true },
+            json!({"metadata": labels}),
+            false,
+        );
+        let ordered = json!({"metadata": {"$setElementOrder/finalizers": []}});
+        check(PatchKind::Strategic, ordered, false);
+        let json = |operation: Value| json!([operation]);
+        check(
+            PatchKind::Json,
+            json(json!({"op": "test", "path": "/metadata/labels/a"})),
+            true,
+        );
+        check(
+            PatchKind::Json,
+            json(json!({"op": "test", "path": "/metadata"})),
+            false,
+        );
+        let copied = json!({"op": "copy", "from": "/spec/a", "path": "/metadata/labels/a"});
+        check(PatchKind::Json, json(copied), false);
+    }
+}
