@@ -11,6 +11,7 @@
 use std::fmt;
 
 use serde_json::Value;
+use watchkeeper_meta::Time;
 use watchkeeper_wire::difference::Difference;
 use watchkeeper_wire::schema::{Schema, TypeId};
 
@@ -211,7 +212,7 @@ fn with_history(
     root: TypeId,
     live: &Value,
     mut managers: Managers,
-    time: Option<&str>,
+    time: Option<Time>,
 ) -> Managers {
     let is_new = live
         .pointer("/metadata/creationTimestamp")
@@ -225,7 +226,7 @@ fn with_history(
             operation: Operation::Update,
             api_version: api_version.to_owned(),
             // When it was noticed; nobody knows when it was written.
-            time: time.map(str::to_owned),
+            time: time.map(|time| Time::from_seconds(time.seconds)),
             subresource: String::new(),
             fields: all.changed.into(),
         });
@@ -349,7 +350,7 @@ mod tests {
             manager,
             api_version: "v1",
             subresource: "",
-            time: Some("2026-01-01T00:00:00Z"),
+            time: Some(Time::from_seconds(1_767_225_600)),
         }
     }
 

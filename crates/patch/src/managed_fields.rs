@@ -7,8 +7,10 @@
 use std::sync::LazyLock;
 
 use serde_json::{Map, Value, json};
+use watchkeeper_meta::Time;
 use watchkeeper_wire::difference::Difference;
 use watchkeeper_wire::schema::{Schema, Shape, TypeId};
+use watchkeeper_wire::values::read_time;
 
 use crate::compare::{Comparison, compare_at};
 use crate::endpoint::{Changes, Endpoint};
@@ -50,8 +52,8 @@ pub struct Writer<'a> {
     pub api_version: &'a str,
     /// The subresource written to; empty for the object itself.
     pub subresource: &'a str,
-    /// Now, as RFC 3339; `None` leaves times as they are.
-    pub time: Option<&'a str>,
+    /// Now; `None` leaves times as they are.
+    pub time: Option<Time>,
 }
 
 /// How a manager came by its fields.
@@ -72,8 +74,8 @@ pub struct Manager {
     pub operation: Operation,
     /// The API version the fields are named in.
     pub api_version: String,
-    /// When the entry last changed, as RFC 3339.
-    pub time: Option<String>,
+    /// When the entry last changed, to the second.
+    pub time: Option<Time>,
     /// The subresource written to; empty for the object itself.
     pub subresource: String,
     /// What.
@@ -207,18 +209,16 @@ impl Managers {
     }
 
     /// Lays a write that is no apply to its manager: what it changed is its own from now on, what it removed is
-    /// nobody's. `live` is what was there, [`empty_object`] for a create.
+    /// nobody's. The states are what was there, [`empty_object`] for a create, what is there now, and where they differ.
     pub fn record_update(
         &mut self,
         schema: &Schema,
         root: TypeId,
-        live: &Value,
-        new: &Value,
+        states: (&Value, &Value, &Difference),
         endpoint: &Endpoint<'_>,
         writer: &Writer<'_>,
     ) {
-        let difference = Difference::between(live, new);
-        let changes = endpoint.changes(schema, root, (live, new, &difference), self, writer.api_version);
+        let changes = endpoint.changes(schema, root, states, self, writer.api_version);
         self.forget(&changes, Operation::Update, writer);
         if !changes.own.changed.is_empty() {
             let entry = self.entry(Operation::Update, writer);
@@ -350,7 +350,7 @@ impl Manager {
             name: text("manager"),
             operation,
             api_version: text("apiVersion"),
-            time: entry.get("time").and_then(Value::as_str).map(str::to_owned),
+            time: entry.get("time").and_then(Value::as_str).and_then(whole_second),
             subresource: text("subresource"),
             fields: fields.into(),
         })
@@ -364,8 +364,8 @@ impl Manager {
             "fieldsType": "FieldsV1",
             "fieldsV1": self.fields.to_set().to_value(),
         });
-        if let Some(time) = &self.time {
-            entry["time"] = json!(time);
+        if let Some(time) = self.time {
+            entry["time"] = json!(time.to_rfc3339());
         }
         if !self.subresource.is_empty() {
             entry["subresource"] = json!(self.subresource);
@@ -384,20 +384,25 @@ impl Manager {
     /// Notes when the writer wrote.
     pub(crate) fn set_time(&mut self, writer: &Writer<'_>) {
         if let Some(time) = writer.time {
-            self.time = Some(time.to_owned());
+            self.time = Some(Time::from_seconds(time.seconds));
         }
     }
 
-    /// RFC 3339 in UTC orders as text.
-    fn order(&self) -> (Operation, Option<&str>, &str, &str, &str) {
+    fn order(&self) -> (Operation, Option<Time>, &str, &str, &str) {
         (
             self.operation,
-            self.time.as_deref(),
+            self.time,
             &self.name,
             &self.api_version,
             &self.subresource,
         )
     }
+}
+
+/// The time in a text. One that cannot be read is none: all there are come from clocks, or were read before.
+fn whole_second(text: &str) -> Option<Time> {
+    let time = read_time(text).ok()?;
+    Some(Time::from_seconds(time.seconds))
 }
 
 /// How two states of an object differ, in fields that can be managed.

@@ -5,6 +5,7 @@ use std::path::Path;
 use serde_json::Value;
 use watchkeeper_patch::endpoint::Endpoint;
 use watchkeeper_patch::managed_fields::{Managers, Writer, empty_object};
+use watchkeeper_wire::difference::Difference;
 use watchkeeper_wire::schema::Schema;
 
 /// What the server fills in after it has noted the manager's fields: nobody's.
@@ -95,16 +96,11 @@ fn creates_are_laid_to_their_manager() {
             manager: &manager.name,
             api_version: &manager.api_version,
             subresource: "",
-            time: Some("2026-11-15T21:19:23Z"),
+            time: None,
         };
-        found.record_update(
-            schema,
-            root,
-            &empty_object(schema, root),
-            created,
-            &Endpoint::default(),
-            &writer,
-        );
+        let empty = empty_object(schema, root);
+        let states = (&empty, created, &Difference::between(&empty, created));
+        found.record_update(schema, root, states, &Endpoint::default(), &writer);
         let fields = found
             .entries()
             .first()

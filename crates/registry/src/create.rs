@@ -63,7 +63,7 @@ impl Registry {
                 manager,
                 api_version: &api_version,
                 subresource: "",
-                time: Some(&timestamp(self.clock().now())),
+                time: Some(self.clock().now()),
             };
             let given = metadata::take_managed_fields(object);
             managers_of_new(schema, root, object, given.as_ref(), &writer).write_to(object);
@@ -78,8 +78,7 @@ impl Registry {
         given: Option<&Value>,
         context: &WriteContext,
     ) -> Managers {
-        let now = timestamp(self.clock().now());
-        let writer = context.writer(definition, "", &now);
+        let writer = context.writer(definition, "", self.clock().now());
         let unmanaged = kinds::unmanaged_fields(definition);
         let set_aside = unmanaged
             .iter()
@@ -219,7 +218,8 @@ fn managers_of_new(
     if let Some(given) = given {
         managers = managers.replaced_by(given);
     }
-    managers.record_update(schema, root, &empty, object, &Endpoint::default(), writer);
+    let states = (&empty, object, &Difference::between(&empty, object));
+    managers.record_update(schema, root, states, &Endpoint::default(), writer);
     managers
 }
 

@@ -58,7 +58,7 @@ impl OutputForm {
 pub fn object(definition: &Definition, object: &StoredObject, form: OutputForm) -> Result<Bytes, Status> {
     let sent = Sent::new(definition, form.view);
     let raw = sent.message(definition, object)?;
-    let mut out = Vec::with_capacity(raw.len() * 2 + 64);
+    let mut out = Vec::with_capacity(expected_len(&raw, form.encoding));
     match form.encoding {
         Encoding::Protobuf => sent.envelope(&raw).write(&mut out),
         Encoding::Json => {
@@ -273,7 +273,7 @@ impl<'d> Sent<'d> {
     }
 
     fn frame(&self, kind: WatchEventKind, raw: &[u8], encoding: Encoding) -> Result<Bytes, Status> {
-        let mut out = Vec::with_capacity(raw.len() * 2 + 96);
+        let mut out = Vec::with_capacity(expected_len(raw, encoding));
         match encoding {
             Encoding::Protobuf => {
                 frame::write(
@@ -291,6 +291,15 @@ impl<'d> Sent<'d> {
             }
         }
         Ok(out.into())
+    }
+}
+
+/// Room for what is sent of a message: a copy with names around it, or JSON, which repeats the names of its fields.
+fn expected_len(raw: &[u8], encoding: Encoding) -> usize {
+    const NAMES: usize = 128;
+    match encoding {
+        Encoding::Protobuf => raw.len() + NAMES,
+        Encoding::Json => raw.len() * 2 + NAMES,
     }
 }
 

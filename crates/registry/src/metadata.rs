@@ -2,10 +2,12 @@
 
 use serde_json::{Map, Value, json};
 use watchkeeper_meta::validation::{
-    FinalizerRule, ObjectMetaRules, managed_fields, object_meta, object_meta_update,
+    FinalizerRule, ObjectMetaRules, annotations, finalizers, labels, managed_fields, object_meta,
+    object_meta_update,
 };
 use watchkeeper_meta::{FieldError, FieldPath, Status};
 use watchkeeper_patch::managed_fields::Managers;
+use watchkeeper_wire::difference::Difference;
 
 use crate::definition::Definition;
 use crate::names;
@@ -185,6 +187,20 @@ pub(crate) fn faults(definition: &Definition, object: &Value) -> Vec<FieldError>
 pub(crate) fn update_faults(definition: &Definition, object: &Value, live: &Value) -> Vec<FieldError> {
     let (new, old) = (&object["metadata"], &live["metadata"]);
     object_meta_update(new, old, &rules(definition), &FieldPath::new("metadata"))
+}
+
+/// Whether the labels, annotations and finalizers of a changed object are in order, where it has changed.
+pub(crate) fn is_in_order(object: &Value, difference: &Difference) -> bool {
+    let (metadata, path) = (&object["metadata"], FieldPath::new("metadata"));
+    let has_changed = |name: &str| !difference.member("metadata").member(name).is_nowhere();
+    let is_fine = |name: &str, rule: &dyn Fn(&Value) -> Vec<FieldError>| {
+        !has_changed(name) || rule(&metadata[name]).is_empty()
+    };
+    is_fine("labels", &|found| labels(found, &path))
+        && is_fine("annotations", &|found| annotations(found, &path))
+        && is_fine("finalizers", &|found| {
+            finalizers(found, FinalizerRule::WithDomain, &path)
+        })
 }
 
 fn rules(definition: &Definition) -> ObjectMetaRules {

@@ -25,11 +25,11 @@ use crate::definition::Definition;
 use crate::object::{Live, METADATA_ALONE, StoredObject};
 use crate::patch::{PatchKind, patched};
 use crate::update::{Complete, Part};
-use crate::write::{WriteContext, timestamp};
+use crate::write::WriteContext;
 use crate::{Registry, kinds, metadata};
 
-/// What such a patch may speak of.
-const FIELDS: [&str; 3] = ["labels", "annotations", "finalizers"];
+/// What such a patch may speak of, in order.
+const FIELDS: [&str; 3] = ["annotations", "finalizers", "labels"];
 
 impl Registry {
     /// Patches an object's metadata, if the patch is about nothing else and nothing is unusual about it.
@@ -68,23 +68,24 @@ impl Registry {
         if !is_plain(definition, &live.value) || !is_plain(definition, &new) {
             return None;
         }
-        let difference = Difference::between(&live.value, &new);
-        let read = canonicalize_changed(schema, root, new, &difference).ok()?;
-        let (old, new) = (&live.value, read.value);
-        if !read.unknown.is_empty() || !metadata::update_faults(definition, &new, old).is_empty() {
+        let old = &live.value;
+        let changed = difference(old, &new);
+        let read = canonicalize_changed(schema, root, new, &changed).ok()?;
+        let new = read.value;
+        if !read.unknown.is_empty() || !metadata::is_in_order(&new, &changed) {
             return None;
         }
         let mut managers = live.managers.clone();
         // An object that nobody was said to manage stays so until someone applies.
         if !managers.is_empty() {
-            let now = timestamp(self.clock().now());
-            let writer = context.writer(definition, Part::Object.subresource(), &now);
-            managers.record_update(schema, root, old, &new, &Endpoint::default(), &writer);
+            let writer = context.writer(definition, Part::Object.subresource(), self.clock().now());
+            let states = (old, &new, &difference(old, &new));
+            managers.record_update(schema, root, states, &Endpoint::default(), &writer);
         }
         Some(Complete {
             value: new,
             managers,
-            difference,
+            difference: changed,
         })
     }
 }
@@ -112,6 +113,30 @@ fn is_about_metadata(kind: PatchKind, patch: &Value) -> bool {
 fn is_below_fields(path: &str) -> bool {
     let mut steps = path.split('/').skip(1);
     steps.next() == Some("metadata") && steps.next().is_some_and(|step| FIELDS.contains(&step))
+}
+
+/// Where two states differ that can differ in nothing but the [`FIELDS`].
+fn difference(old: &Value, new: &Value) -> Difference {
+    let (old, new) = (&old["metadata"], &new["metadata"]);
+    let (mut changed, mut gone) = (Vec::new(), false);
+    for name in FIELDS {
+        let below = match (old.get(name), new.get(name)) {
+            (Some(old), Some(new)) => Difference::between(old, new),
+            (None, Some(_)) => Difference::Everywhere,
+            (was, None) => {
+                gone |= was.is_some();
+                continue;
+            }
+        };
+        if !below.is_nowhere() {
+            changed.push((name.to_owned(), below));
+        }
+    }
+    let metadata = Difference::Members { changed, gone };
+    Difference::Members {
+        changed: vec![("metadata".to_owned(), metadata)],
+        gone: false,
+    }
 }
 
 /// Whether an object's metadata means nothing to the rules of its kind, and it is not being deleted: the end of one may
@@ -305,7 +330,10 @@ mod tests {
         let word = select(vec!["add", "replace", "remove", "test"]);
         let operation = (word, select(FIELDS.to_vec()), key(), text());
         let operation = operation.prop_map(|(op, field, key, value)| {
-            let path = format!("/metadata/{field}/{}", key.replace('/', "~1"));
+            let path = match key.as_str() {
+                "app" => format!("/metadata/{field}"),
+                key => format!("/metadata/{field}/{}", key.replace('/', "~1")),
+            };
             json!({"op": op, "path": path, "value": value})
         });
         prop_oneof![

@@ -11,7 +11,7 @@ use watchkeeper_meta::{Header, Status};
 use watchkeeper_patch::managed_fields::Managers;
 use watchkeeper_storage::{KeyValue, Revision};
 use watchkeeper_wire::protobuf::primitive::{
-    ProtobufError, Reader, WireType, put_bytes, put_tag, put_varint,
+    ProtobufError, Reader, WireType, put_bytes, put_tag, put_varint, varint_len,
 };
 use watchkeeper_wire::protobuf::{Envelope, Message, encode_message, header, managed_fields};
 use watchkeeper_wire::schema::{Schema, TypeId};
@@ -215,7 +215,7 @@ impl StoredObject {
 }
 
 /// Copies an object's message with another resourceVersion, an empty one leaves none, and with these managed fields
-/// besides those it has.
+/// besides those it has. Messages have their fields by ascending number, as Go writes them.
 fn with_version(
     message: &[u8],
     version: &str,
@@ -223,49 +223,45 @@ fn with_version(
     out: &mut Vec<u8>,
 ) -> Result<(), ProtobufError> {
     let mut reader = Reader::new(message);
-    let mut start = 0;
-    while let Some((number, wire_type)) = reader.tag()? {
-        if number == METADATA && wire_type == WireType::Bytes {
-            let mut metadata = Vec::with_capacity(64);
-            metadata_with_version(reader.bytes()?, version, &mut metadata)?;
-            for entry in managed {
-                put_bytes(&mut metadata, MANAGED_FIELDS, entry);
-            }
-            put_bytes(out, METADATA, &metadata);
-        } else {
-            reader.skip(wire_type)?;
-            out.extend_from_slice(&message[start..reader.offset()]);
-        }
-        start = reader.offset();
+    let Some((METADATA, WireType::Bytes)) = reader.tag()? else {
+        out.extend_from_slice(message);
+        return Ok(());
+    };
+    let metadata = reader.bytes()?;
+    let (before, after) = around_version(metadata)?;
+    let stamp = length_of_bytes(version.as_bytes());
+    let added: usize = managed.iter().map(|entry| length_of_bytes(entry) + 1).sum();
+    put_tag(out, METADATA, WireType::Bytes);
+    put_varint(out, (before.len() + stamp + after.len() + added) as u64);
+    out.extend_from_slice(before);
+    // Go writes an empty text too.
+    put_bytes(out, RESOURCE_VERSION, version.as_bytes());
+    out.extend_from_slice(after);
+    for entry in managed {
+        put_bytes(out, MANAGED_FIELDS, entry);
     }
+    out.extend_from_slice(&message[reader.offset()..]);
     Ok(())
 }
 
-fn metadata_with_version(metadata: &[u8], version: &str, out: &mut Vec<u8>) -> Result<(), ProtobufError> {
+/// What stands before and behind the version in an object's metadata.
+fn around_version(metadata: &[u8]) -> Result<(&[u8], &[u8]), ProtobufError> {
     let mut reader = Reader::new(metadata);
-    let mut start = 0;
-    let mut pending = true;
-    out.reserve(metadata.len() + version.len() + 2);
+    let mut end = 0;
     while let Some((number, wire_type)) = reader.tag()? {
-        // Go writes fields by their numbers, and an empty text too.
-        if pending && number >= RESOURCE_VERSION {
-            put_version(version, out);
-            pending = false;
+        if number > RESOURCE_VERSION {
+            break;
         }
         reader.skip(wire_type)?;
-        if number != RESOURCE_VERSION {
-            out.extend_from_slice(&metadata[start..reader.offset()]);
+        if number == RESOURCE_VERSION {
+            return Ok((&metadata[..end], &metadata[reader.offset()..]));
         }
-        start = reader.offset();
+        end = reader.offset();
     }
-    if pending {
-        put_version(version, out);
-    }
-    Ok(())
+    Ok(metadata.split_at(end))
 }
 
-fn put_version(version: &str, out: &mut Vec<u8>) {
-    put_tag(out, RESOURCE_VERSION, WireType::Bytes);
-    put_varint(out, version.len() as u64);
-    out.extend_from_slice(version.as_bytes());
+/// How long a field of bytes is, if its number takes one byte, as those up to 15 do.
+fn length_of_bytes(bytes: &[u8]) -> usize {
+    1 + varint_len(bytes.len() as u64) + bytes.len()
 }

@@ -20,7 +20,7 @@ use crate::body::{unknown_conversion, unknown_kind};
 use crate::definition::Definition;
 use crate::object::Live;
 use crate::update::{Managed, Part, Proposal, Written};
-use crate::write::{WriteContext, accept, timestamp};
+use crate::write::{WriteContext, accept};
 use crate::{Registry, kinds, metadata};
 
 /// What a patch says, by its content type.
@@ -206,8 +206,7 @@ impl Registry {
         if metadata::text(&config, "name").is_empty() {
             metadata::of(&mut config).insert("name".to_owned(), name.into());
         }
-        let now = timestamp(self.clock().now());
-        let writer = context.writer(definition, part.subresource(), &now);
+        let writer = context.writer(definition, part.subresource(), self.clock().now());
         let (schema, root) = (definition.schema, definition.type_id);
         let endpoint = Endpoint {
             reset: kinds::reset_fields(definition, part),

@@ -197,7 +197,7 @@ impl Registry {
         proposal: Proposal,
         context: &WriteContext,
     ) -> Result<Complete, Status> {
-        let now = timestamp(self.clock().now());
+        let now = self.clock().now();
         let (schema, root) = (definition.schema, definition.type_id);
         let Proposal {
             object: mut new,
@@ -222,19 +222,20 @@ impl Registry {
         metadata::keep(&mut new, live);
         // An object that nobody was said to manage stays so until someone applies.
         if !recorded && !managers.is_empty() {
-            let writer = context.writer(definition, part.subresource(), &now);
+            let writer = context.writer(definition, part.subresource(), now);
             let endpoint = Endpoint {
                 versions: definition.versions(),
                 ..Default::default()
             };
-            managers.record_update(schema, root, live, &new, &endpoint, &writer);
+            let states = (live, &new, &Difference::between(live, &new));
+            managers.record_update(schema, root, states, &endpoint, &writer);
         }
         if part == Part::Resize {
             restrict(definition, part, &mut new, live);
         }
         self.admit_update(definition, live, &new, context).await?;
         metadata::drop_repeated_owners(&mut new, Repeated::AfterAdmission, &context.warnings);
-        kinds::prepare_for_update(definition, part, &mut new, live, &now);
+        kinds::prepare_for_update(definition, part, &mut new, live, &timestamp(now));
         if is_service(definition) && part == Part::Object {
             self.allocate_service(definition, &mut new, Some(live)).await?;
         }

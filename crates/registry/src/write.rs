@@ -66,14 +66,14 @@ impl WriteContext {
         &'a self,
         definition: &'a Definition,
         subresource: &'a str,
-        time: &'a str,
+        now: Time,
     ) -> Writer<'a> {
         Writer {
             manager: &self.manager,
             api_version: &definition.api_version,
             subresource,
             // Kubernetes keeps a scale's managers by another way, on which the time is lost.
-            time: (subresource != Part::Scale.subresource()).then_some(time),
+            time: (subresource != Part::Scale.subresource()).then_some(now),
         }
     }
 }

@@ -82,11 +82,13 @@ pub(crate) async fn serve(server: Arc<Shared>, peer: Arc<Peer>, request: Request
         // To be continued in a task of its own: see `connection_task`.
         tokio::task::yield_now().await;
     }
-    let form = Accepted {
-        pretty: wants_pretty(query, user_agent(&head.headers)),
-        ..accept_for_error(&header_list(&head.headers, ACCEPT))
+    let pretty = wants_pretty(query, user_agent(&head.headers));
+    let accept = header_list(&head.headers, ACCEPT);
+    let form = || Accepted {
+        pretty,
+        ..accept_for_error(&accept)
     };
-    let route = Route::find(&server.catalog(), &head.method, head.uri.path(), query);
+    let route = Route::of_decoded(&server.catalog(), &head.method, &info.path, query);
     let labels = Labels::of(route.as_ref().ok());
 
     // A panic ends one request, not the connection it shares with others.
@@ -96,13 +98,13 @@ pub(crate) async fn serve(server: Arc<Shared>, peer: Arc<Peer>, request: Request
         head,
         info,
         route.map_err(Failure::from),
-        form.pretty,
+        pretty,
         &mut body,
     ));
     let answer = match answered.catch_unwind().await {
         Ok(Ok(answer)) => answer,
-        Ok(Err(failure)) => respond::failure(failure, form),
-        Err(_) => respond::status(&Status::internal_error("the request's handler panicked"), form),
+        Ok(Err(failure)) => respond::failure(failure, form()),
+        Err(_) => respond::status(&Status::internal_error("the request's handler panicked"), form()),
     };
 
     server
@@ -198,7 +200,10 @@ fn random_id() -> HeaderValue {
     let id = uuid::Builder::from_random_bytes(bytes).into_uuid();
     let mut text = [0; uuid::fmt::Hyphenated::LENGTH];
     let text = id.hyphenated().encode_lower(&mut text);
-    HeaderValue::from_str(text).expect("hex digits and hyphens")
+    let mut id = HeaderValue::from_str(text).expect("hex digits and hyphens");
+    // No secret, but never the same: it need not push other headers out of the tables of both ends.
+    id.set_sensitive(true);
+    id
 }
 
 fn header_list(headers: &HeaderMap, name: HeaderName) -> String {

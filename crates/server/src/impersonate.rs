@@ -12,6 +12,9 @@ use watchkeeper_registry::user::{ANONYMOUS, AUTHENTICATED, UNAUTHENTICATED, User
 
 use crate::request_info::{RequestInfo, ResourceInfo};
 
+/// How the names of all such headers begin.
+const PREFIX: &str = "impersonate-";
+
 /// What follows it in a header's name is the key of one thing more to be said of a user.
 const EXTRA: &str = "impersonate-extra-";
 
@@ -27,6 +30,9 @@ pub(crate) struct Impersonation {
 
 /// Reads what a request asks for; `None` if it comes in its sender's own name.
 pub(crate) fn impersonation(headers: &HeaderMap) -> Result<Option<Impersonation>, Status> {
+    if !headers.keys().any(|name| name.as_str().starts_with(PREFIX)) {
+        return Ok(None);
+    }
     let mut user = User {
         name: values(headers, "impersonate-user").pop().unwrap_or_default(),
         uid: values(headers, "impersonate-uid").pop().unwrap_or_default(),

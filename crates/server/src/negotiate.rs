@@ -243,20 +243,20 @@ fn types(streamed: bool, plain: bool) -> String {
 
 /// One wish of an `Accept` header.
 #[derive(Debug, Default)]
-struct Clause {
-    media_type: String,
+struct Clause<'h> {
+    media_type: &'h str,
     quality: u32,
-    group: String,
-    version: String,
-    kind: String,
-    stream: Option<String>,
+    group: &'h str,
+    version: &'h str,
+    kind: &'h str,
+    stream: Option<&'h str>,
     pretty: bool,
 }
 
 /// Reads the clauses, the most wanted first. A header that is not there wants anything.
-fn parse_accept(header: &str) -> Vec<Clause> {
+fn parse_accept(header: &str) -> Vec<Clause<'_>> {
     let header = if header.trim().is_empty() { "*/*" } else { header };
-    let mut clauses: Vec<Clause> = header
+    let mut clauses: Vec<Clause<'_>> = header
         .split(',')
         .take(MAX_ACCEPT_CLAUSES)
         .map(Clause::parse)
@@ -265,11 +265,11 @@ fn parse_accept(header: &str) -> Vec<Clause> {
     clauses
 }
 
-impl Clause {
-    fn parse(text: &str) -> Self {
+impl<'h> Clause<'h> {
+    fn parse(text: &'h str) -> Self {
         let mut parts = text.split(';').map(str::trim);
         let mut clause = Self {
-            media_type: parts.next().unwrap_or_default().to_owned(),
+            media_type: parts.next().unwrap_or_default(),
             quality: 1000,
             ..Self::default()
         };
@@ -279,7 +279,7 @@ impl Clause {
         clause
     }
 
-    fn set(&mut self, name: &str, value: &str) {
+    fn set(&mut self, name: &str, value: &'h str) {
         match name {
             // A quality that is no number counts as wanted, and 0 as wanted least: real servers do the same.
             "q" => {
@@ -287,10 +287,10 @@ impl Clause {
                     .parse::<f32>()
                     .map_or(1000, |q| (q.clamp(0.0, 1.0) * 1000.0) as u32)
             }
-            "as" => self.kind = value.to_owned(),
-            "g" => self.group = value.to_owned(),
-            "v" => self.version = value.to_owned(),
-            "stream" => self.stream = Some(value.to_owned()),
+            "as" => self.kind = value,
+            "g" => self.group = value,
+            "v" => self.version = value,
+            "stream" => self.stream = Some(value),
             "pretty" => self.pretty = value == "1",
             _ => {}
         }
@@ -308,7 +308,7 @@ impl Clause {
     }
 
     fn is_aggregated(&self) -> bool {
-        let named = (&*self.group, &*self.version, &*self.kind);
+        let named = (self.group, self.version, self.kind);
         self.matches(Encoding::Json) && named == ("apidiscovery.k8s.io", "v2", "APIGroupDiscoveryList")
     }
 
@@ -329,20 +329,20 @@ impl Clause {
 
     /// What the wish makes of the object; `None` if this cannot be done.
     fn transform(&self, encoding: Encoding, offer: Offer) -> Option<Transform> {
-        if self.stream.as_deref().is_some_and(|stream| stream != "watch") {
+        if self.stream.is_some_and(|stream| stream != "watch") {
             return None;
         }
         if self.kind.is_empty() {
             return Some(Transform::None);
         }
-        let version = match (&*self.group, &*self.version) {
+        let version = match (self.group, self.version) {
             ("meta.k8s.io", "v1") => MetaVersion::V1,
             ("meta.k8s.io", "v1beta1") => MetaVersion::V1Beta1,
             _ => return None,
         };
         let objects = !matches!(offer, Offer::Discovery | Offer::Plain);
         let columns = objects && offer != Offer::Virtual && encoding != Encoding::Protobuf;
-        match &*self.kind {
+        match self.kind {
             "Table" if columns => Some(Transform::Table(version)),
             "PartialObjectMetadata" if objects => Some(Transform::PartialObjectMetadata(version)),
             "PartialObjectMetadataList" if objects => Some(Transform::PartialObjectMetadataList(version)),

@@ -83,11 +83,18 @@ impl RequestInfo {
     }
 }
 
+/// Room for the parts of nearly every path: `apis/group/version/namespaces/namespace/plural/name/subresource`.
+const USUAL_PARTS: usize = 8;
+
 /// The parts of a path between its slashes; empty parts inside the path stay, so that `a//b` is not `a/b`.
 pub(crate) fn path_parts(path: &str) -> Vec<&str> {
     match path.trim_matches('/') {
         "" => Vec::new(),
-        path => path.split('/').collect(),
+        path => {
+            let mut parts = Vec::with_capacity(USUAL_PARTS);
+            parts.extend(path.split('/'));
+            parts
+        }
     }
 }
 

@@ -87,7 +87,17 @@ impl Route {
     /// Finds who answers.
     pub fn find(catalog: &Catalog, method: &Method, path: &str, query: &str) -> Result<Self, Refusal> {
         let path = percent_decode_str(path).decode_utf8_lossy();
-        let parts = path_parts(&path);
+        Self::of_decoded(catalog, method, &path, query)
+    }
+
+    /// As [`find`](Self::find), for a path that is percent-decoded already.
+    pub(crate) fn of_decoded(
+        catalog: &Catalog,
+        method: &Method,
+        path: &str,
+        query: &str,
+    ) -> Result<Self, Refusal> {
+        let parts = path_parts(path);
         match parts.as_slice() {
             [] => Ok(Self::Root),
             ["version"] => only_get(method, Self::Version),
@@ -109,7 +119,7 @@ impl Route {
             ["apis", group, version, rest @ ..] if catalog.group(group).is_some() => {
                 in_version(catalog, method, (group, version), rest, query)
             }
-            [probe, check @ ..] => health(probe, check, &path),
+            [probe, check @ ..] => health(probe, check, path),
         }
     }
 }

@@ -4,7 +4,6 @@
 use watchkeeper_meta::Time;
 use watchkeeper_wire::protobuf::primitive::{ProtobufError, ProtobufErrorKind, Reader, WireType};
 use watchkeeper_wire::protobuf::primitive::{put_bytes, put_tag, put_varint, varint_len};
-use watchkeeper_wire::values::read_time;
 
 use super::{Manager, Managers, Operation, OwnedFields};
 
@@ -75,8 +74,8 @@ impl Manager {
         put_bytes(&mut out, number::MANAGER, self.name.as_bytes());
         put_bytes(&mut out, number::OPERATION, self.operation.as_str().as_bytes());
         put_bytes(&mut out, number::API_VERSION, self.api_version.as_bytes());
-        if let Some(time) = &self.time {
-            put_bytes(&mut out, number::TIME, &stored_time(time));
+        if let Some(time) = self.time {
+            put_time(&mut out, time);
         }
         put_bytes(&mut out, number::FIELDS_TYPE, FIELDS_TYPE.as_bytes());
         put_fields(&mut out, &self.fields.to_json());
@@ -114,27 +113,25 @@ fn put_fields(out: &mut Vec<u8>, text: &[u8]) {
 }
 
 /// `{1: seconds, 2: nanoseconds}`; an empty one is no time.
-fn time(mut reader: Reader<'_>) -> Result<Option<String>, ProtobufError> {
+fn time(mut reader: Reader<'_>) -> Result<Option<Time>, ProtobufError> {
     let mut time = None;
     while let Some((number, wire_type)) = reader.tag()? {
         match (number, wire_type) {
-            (1, WireType::Varint) => time = Some(reader.varint()? as i64),
+            (1, WireType::Varint) => time = Some(Time::from_seconds(reader.varint()? as i64)),
             _ => reader.skip(wire_type)?,
         }
     }
-    Ok(time.map(|seconds| Time { seconds, nanos: 0 }.to_rfc3339()))
+    Ok(time)
 }
 
-/// A time that cannot be read is none: all there are come from clocks, or were read before.
-fn stored_time(text: &str) -> Vec<u8> {
-    let mut out = Vec::with_capacity(16);
-    if let Ok(time) = read_time(text) {
-        put_tag(&mut out, 1, WireType::Varint);
-        put_varint(&mut out, time.seconds as u64);
-        put_tag(&mut out, 2, WireType::Varint);
-        put_varint(&mut out, 0);
-    }
-    out
+fn put_time(out: &mut Vec<u8>, time: Time) {
+    let seconds = time.seconds as u64;
+    put_tag(out, number::TIME, WireType::Bytes);
+    put_varint(out, 1 + varint_len(seconds) as u64 + 2);
+    put_tag(out, 1, WireType::Varint);
+    put_varint(out, seconds);
+    put_tag(out, 2, WireType::Varint);
+    put_varint(out, 0);
 }
 
 #[cfg(test)]

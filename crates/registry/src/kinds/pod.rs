@@ -76,8 +76,11 @@ pub(super) const HOOKS: Hooks = Hooks {
         _ => {}
     },
     warn: warnings::warn_pod,
-    // Those that mean something to Kubernetes have such keys.
-    heeds: Some(|key| key.contains("kubernetes.io/")),
+    // Those that mean something to Kubernetes are in its domain.
+    heeds: Some(|key| {
+        key.split_once('/')
+            .is_some_and(|(domain, _)| domain.ends_with("kubernetes.io"))
+    }),
     ..PLAIN
 };
 

@@ -12,6 +12,7 @@ use watchkeeper_meta::{FieldError, FieldPath, GroupKind, GroupResource, Status, 
 use watchkeeper_patch::endpoint::Endpoint;
 use watchkeeper_patch::managed_fields::{Managers, Writer, empty_object};
 use watchkeeper_wire::canonical::canonicalize;
+use watchkeeper_wire::difference::Difference;
 use watchkeeper_wire::schema::Schema;
 
 use crate::body::Body;
@@ -74,7 +75,7 @@ impl Registry {
             .as_i64()
             .unwrap_or(DEFAULT_SECONDS);
         request["spec"]["expirationSeconds"] = json!(seconds);
-        let managed = managed_fields(&request, context, &timestamp(now))?;
+        let managed = managed_fields(&request, context, now)?;
         check_seconds(seconds)?;
         let bound = self
             .bound_claims(namespace, name, &request["spec"]["boundObjectRef"])
@@ -286,7 +287,7 @@ fn signed(claims: &Value, issuer: &TokenIssuer<'_>) -> String {
 }
 
 /// A request is not stored, yet it says who set its fields.
-fn managed_fields(request: &Value, context: &WriteContext, now: &str) -> Result<Value, Status> {
+fn managed_fields(request: &Value, context: &WriteContext, now: Time) -> Result<Value, Status> {
     let schema = Schema::builtin();
     let known = schema
         .kind(API_VERSION, KIND)
@@ -302,7 +303,8 @@ fn managed_fields(request: &Value, context: &WriteContext, now: &str) -> Result<
         subresource: "token",
         time: Some(now),
     };
-    managers.record_update(schema, known, &empty, &object, &Endpoint::default(), &writer);
+    let states = (&empty, &object, &Difference::between(&empty, &object));
+    managers.record_update(schema, known, states, &Endpoint::default(), &writer);
     managers.write_to(&mut object);
     Ok(object["metadata"]["managedFields"].clone())
 }
