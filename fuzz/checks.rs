@@ -114,6 +114,9 @@ fn list(encoding: Encoding, data: &[u8]) {
     };
     let whole = items(encoding, body, usize::MAX);
     assert_eq!(items(encoding, body, usize::from(size)), whole);
+    if let Ok(whole) = &whole {
+        assert_eq!(objects(encoding, body, usize::from(size)).as_ref(), Ok(whole));
+    }
     whole
         .unwrap_or_default()
         .iter()
@@ -126,6 +129,28 @@ fn items(encoding: Encoding, body: &[u8], size: usize) -> Result<Vec<Vec<u8>>, W
     for mut chunk in body.chunks(size.max(1)) {
         while let Some(item) = splitter.next(&mut chunk)? {
             items.push(item.to_vec());
+        }
+    }
+    splitter.finish().map(|()| items)
+}
+
+/// The items again, those that can be had at once as the objects they are.
+fn objects(encoding: Encoding, body: &[u8], size: usize) -> Result<Vec<Vec<u8>>, WireError> {
+    let kind = Arc::new(GroupVersionKind::new("", "v1", "Pod"));
+    let options = ObjectOptions {
+        keep_managed_fields: true,
+    };
+    let mut splitter = ListSplitter::new(encoding);
+    let mut items = Vec::new();
+    for mut chunk in body.chunks(size.max(1)) {
+        loop {
+            if let Some(object) = splitter.next_object(&mut chunk, &kind, &options) {
+                items.push(object.bytes().to_vec());
+            } else if let Some(item) = splitter.next(&mut chunk)? {
+                items.push(item.to_vec());
+            } else {
+                break;
+            }
         }
     }
     splitter.finish().map(|()| items)

@@ -2,5 +2,6 @@
 //! of pods.
 
 pub mod callgrind;
+pub mod events;
 pub mod pods;
 pub mod work;

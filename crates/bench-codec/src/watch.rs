@@ -2,14 +2,12 @@
 
 use std::hint::black_box;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::WatchEvent;
+use watchkeeper_bench_codec::events::{events, json_stream, protobuf_stream};
 use watchkeeper_bench_codec::pods::Bodies;
-use watchkeeper_bench_codec::work::{CHUNK, pod_kind, split};
-use watchkeeper_wire::protobuf::Envelope;
-use watchkeeper_wire::protobuf::frame::{self, WatchFrame};
-use watchkeeper_wire::{Encoding, Object, ObjectOptions, WatchSplitter};
+use watchkeeper_wire::Encoding;
 
 use crate::measure::{Case, Turns, compare};
 
@@ -32,54 +30,6 @@ pub(crate) fn time(bodies: &Bodies, turns: &Turns<'_>) -> Result<()> {
             }),
         ],
     )
-}
-
-fn json_stream(bodies: &Bodies) -> Result<Vec<u8>> {
-    let mut stream = Vec::new();
-    split(Encoding::Json, &bodies.json, |item| {
-        let members = item.strip_prefix(b"{").context("an item is an object")?;
-        stream.extend_from_slice(br#"{"type":"MODIFIED","object":{"kind":"Pod","apiVersion":"v1","#);
-        stream.extend_from_slice(members);
-        stream.extend_from_slice(b"}\n");
-        Ok(())
-    })?;
-    Ok(stream)
-}
-
-fn protobuf_stream(bodies: &Bodies) -> Result<Vec<u8>> {
-    let mut stream = Vec::new();
-    split(Encoding::Protobuf, &bodies.protobuf, |raw| {
-        let (api_version, kind) = ("v1", "Pod");
-        let object = Envelope {
-            api_version,
-            kind,
-            raw,
-        };
-        frame::write(
-            &WatchFrame {
-                word: "MODIFIED",
-                object,
-            },
-            &mut stream,
-        );
-        Ok(())
-    })?;
-    Ok(stream)
-}
-
-/// Each object is kept until the next one comes, as a store replaces it.
-fn events(encoding: Encoding, stream: &[u8]) -> Result<usize> {
-    let (kind, options) = (pod_kind(), ObjectOptions::default());
-    let mut splitter = WatchSplitter::new(encoding);
-    let mut events = 0;
-    for mut chunk in stream.chunks(CHUNK) {
-        while let Some(event) = splitter.next(&mut chunk)? {
-            black_box(Object::from_raw(event.object, &kind, &options)?);
-            events += 1;
-        }
-    }
-    splitter.finish()?;
-    Ok(events)
 }
 
 fn typed_events(stream: &[u8]) -> Result<usize> {

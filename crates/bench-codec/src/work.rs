@@ -49,16 +49,21 @@ pub fn objects(encoding: Encoding, body: &[u8]) -> Result<Vec<Object>> {
 
 /// What a cache keeps.
 pub fn objects_of(kind: &Arc<GroupVersionKind>, encoding: Encoding, body: &[u8]) -> Result<Vec<Object>> {
+    let options = ObjectOptions::default();
+    let mut splitter = ListSplitter::new(encoding);
     let mut objects = Vec::new();
-    split(encoding, body, |item| {
-        objects.push(Object::from_item(
-            encoding,
-            item,
-            kind,
-            &ObjectOptions::default(),
-        )?);
-        Ok(())
-    })?;
+    for mut chunk in body.chunks(CHUNK) {
+        loop {
+            if let Some(object) = splitter.next_object(&mut chunk, kind, &options) {
+                objects.push(object);
+            } else if let Some(item) = splitter.next(&mut chunk)? {
+                objects.push(Object::from_item(encoding, item, kind, &options)?);
+            } else {
+                break;
+            }
+        }
+    }
+    splitter.finish()?;
     Ok(objects)
 }
 

@@ -165,6 +165,16 @@ impl ListStream {
         }
     }
 
+    /// The next item in the chunk at hand, if it is an object that can be made while it is split off.
+    fn split_object(&mut self) -> Option<Object> {
+        let mut rest = &self.chunk[..];
+        let object = self.splitter.next_object(&mut rest, &self.kind, &self.kept);
+        let used = self.chunk.len() - rest.len();
+        self.chunk.advance(used);
+        self.position += usize::from(object.is_some());
+        object
+    }
+
     /// The next item in the chunk at hand; `None` when the chunk is used up.
     fn split<T>(&mut self, make: impl Fn(Item<'_>) -> T) -> Result<Option<T>, WireError> {
         let mut rest = &self.chunk[..];
@@ -229,7 +239,10 @@ impl Stream for ListStream {
     type Item = Result<ListItem, Error>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        self.poll_made(cx, |item| item.copy())
+        match self.split_object() {
+            Some(object) => Poll::Ready(Some(Ok(ListItem::Object(object)))),
+            None => self.poll_made(cx, |item| item.copy()),
+        }
     }
 }
 

@@ -16,6 +16,7 @@ use http::Request;
 use watchkeeper_meta::{GroupVersionKind, Status, WatchEventKind};
 use watchkeeper_wire::protobuf::Message;
 use watchkeeper_wire::schema::Schema;
+use watchkeeper_wire::watch::object_of_line;
 use watchkeeper_wire::{Encoding, Object, ObjectOptions, RawEvent, RawObject, WatchSplitter, WireError};
 
 use crate::client::Client;
@@ -173,7 +174,7 @@ impl WatchStream {
                     kind: &self.kind,
                     kept: self.kept,
                 };
-                let event = reader.read(RawEvent::from_line(&line), &line);
+                let event = reader.read_line(&line);
                 self.deliver(event)
             }
             Some(Err(reason)) => self.fail(ErrorKind::WebSocket(reason)),
@@ -203,9 +204,7 @@ impl BodySource {
     fn split(&mut self, reader: &EventReader<'_>) -> Result<Option<WatchEvent>, WireError> {
         let mut rest = &self.chunk[..];
         let event = match &mut self.splitter {
-            WatchSplitter::Json(lines) => lines
-                .next(&mut rest)?
-                .map(|line| reader.read(RawEvent::from_line(line), line)),
+            WatchSplitter::Json(lines) => lines.next(&mut rest)?.map(|line| reader.read_line(line)),
             WatchSplitter::Protobuf(frames) => frames
                 .next(&mut rest)?
                 .map(|frame| reader.read(RawEvent::from_frame(frame), frame)),
@@ -232,6 +231,16 @@ struct EventReader<'a> {
 }
 
 impl EventReader<'_> {
+    fn read_line(&self, line: &[u8]) -> WatchEvent {
+        match object_of_line(line, self.kind, &self.kept) {
+            Some((WatchEventKind::Added, object)) => WatchEvent::Added(object),
+            Some((WatchEventKind::Modified, object)) => WatchEvent::Modified(object),
+            Some((WatchEventKind::Deleted, object)) => WatchEvent::Deleted(object),
+            Some((WatchEventKind::Bookmark, object)) => WatchEvent::Bookmark(object),
+            Some((WatchEventKind::Error, _)) | None => self.read(RawEvent::from_line(line), line),
+        }
+    }
+
     fn read(&self, raw: Result<RawEvent<'_>, WireError>, bytes: &[u8]) -> WatchEvent {
         raw.and_then(|raw| self.event(raw)).unwrap_or_else(|error| {
             WatchEvent::Undecodable(Undecodable {

@@ -24,12 +24,28 @@ pub(crate) fn with_kept<T>(
     if options.keep_managed_fields {
         return read(bytes);
     }
-    // Taken, not borrowed: whatever `read` calls may come here again.
-    let mut kept = BUFFER.take();
-    kept.clear();
-    let result = copy_without_managed_fields(encoding, bytes, &mut kept).and_then(|()| read(&kept));
-    if kept.capacity() <= BUFFER_LIMIT {
-        BUFFER.set(kept);
+    with_buffer(|kept| {
+        copy_without_managed_fields(encoding, bytes, kept)?;
+        read(kept)
+    })
+}
+
+/// Calls `read` with both parts in one piece.
+pub(crate) fn with_joined<T>(front: &[u8], back: &[u8], read: impl FnOnce(&[u8]) -> T) -> T {
+    with_buffer(|joined| {
+        joined.extend_from_slice(front);
+        joined.extend_from_slice(back);
+        read(joined)
+    })
+}
+
+fn with_buffer<T>(fill: impl FnOnce(&mut Vec<u8>) -> T) -> T {
+    // Taken, not borrowed: whatever `fill` calls may come here again.
+    let mut buffer = BUFFER.take();
+    buffer.clear();
+    let result = fill(&mut buffer);
+    if buffer.capacity() <= BUFFER_LIMIT {
+        BUFFER.set(buffer);
     }
     result
 }

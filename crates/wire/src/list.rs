@@ -1,8 +1,10 @@
 //! A list as it arrives: its own few words, and its items one by one.
 
-use watchkeeper_meta::ResourceVersion;
+use std::sync::Arc;
 
-use crate::{Encoding, WireError, json, protobuf};
+use watchkeeper_meta::{GroupVersionKind, ResourceVersion};
+
+use crate::{Encoding, Object, ObjectOptions, WireError, json, protobuf};
 
 /// What a list says about itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -77,6 +79,24 @@ impl ListSplitter {
         match self {
             Self::Json(splitter) => Ok(splitter.next(chunk)?),
             Self::Protobuf(splitter) => Ok(splitter.next(chunk)?),
+        }
+    }
+
+    /// The next item as an object, if it can be had at once: JSON as servers write it, whole in the chunk, is read as
+    /// it is split. `None` says nothing about the item, nor whether there is one: that is for [`next`](Self::next).
+    ///
+    /// The object is the one that [`Object::from_item`] would make.
+    pub fn next_object(
+        &mut self,
+        chunk: &mut &[u8],
+        kind: &Arc<GroupVersionKind>,
+        options: &ObjectOptions,
+    ) -> Option<Object> {
+        match self {
+            Self::Json(splitter) => {
+                splitter.take_item(chunk, |bytes| Object::from_json_front(bytes, kind, options))
+            }
+            Self::Protobuf(_) => None,
         }
     }
 

@@ -26,7 +26,7 @@ use triomphe::ThinArc;
 use watchkeeper_meta::{GroupVersionKind, Header, ObjectKey, OwnerReference, ResourceVersion, Time};
 
 use self::head::{Head, Span};
-use crate::kept::with_kept;
+use crate::kept::{with_joined, with_kept};
 use crate::protobuf::Envelope;
 use crate::raw_object::api_version;
 use crate::{Encoding, RawObject, TextPairs, WireError, json, protobuf};
@@ -72,6 +72,20 @@ impl Object {
         expected: &Arc<GroupVersionKind>,
         options: &ObjectOptions,
     ) -> Result<Self, WireError> {
+        if raw.encoding == Encoding::Json
+            && let Some((object, length)) = Self::from_json_front(raw.bytes, expected, options)
+            && length == raw.bytes.len()
+        {
+            return Ok(object);
+        }
+        Self::from_raw_carefully(raw, expected, options)
+    }
+
+    fn from_raw_carefully(
+        raw: RawObject<'_>,
+        expected: &Arc<GroupVersionKind>,
+        options: &ObjectOptions,
+    ) -> Result<Self, WireError> {
         with_kept(raw.encoding, raw.bytes, options, |body| {
             let header = match raw.encoding {
                 Encoding::Json => json::item_identity(body)?,
@@ -99,6 +113,25 @@ impl Object {
             let header = protobuf_header(body, api_version, kind)?;
             Self::assemble(Encoding::Protobuf, body, &header, None)
         })
+    }
+
+    /// Copies the JSON object at the front of `bytes` if it is as servers write it, and says how long it is.
+    pub(crate) fn from_json_front(
+        bytes: &[u8],
+        expected: &Arc<GroupVersionKind>,
+        options: &ObjectOptions,
+    ) -> Option<(Self, usize)> {
+        let mut outline = json::Outline::of(bytes)?;
+        if options.keep_managed_fields {
+            outline.managed_fields = 0..0;
+        }
+        let head = Head::outlined(bytes, &outline, expected)?;
+        let (front, back) = outline.kept(bytes);
+        let object = match front {
+            [] => ThinArc::from_header_and_slice(head, back),
+            _ => with_joined(front, back, |body| ThinArc::from_header_and_slice(head, body)),
+        };
+        Some((Self(object), outline.length))
     }
 
     fn assemble(

@@ -1,8 +1,10 @@
 //! A watch stream as it arrives: one event after the other, their objects still bytes.
 
-use watchkeeper_meta::WatchEventKind;
+use std::sync::Arc;
 
-use crate::{Encoding, RawObject, WireError, json, protobuf};
+use watchkeeper_meta::{GroupVersionKind, WatchEventKind};
+
+use crate::{Encoding, Object, ObjectOptions, RawObject, WireError, json, protobuf};
 
 /// One event of a watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,6 +92,26 @@ impl<'a> RawEvent<'a> {
     }
 }
 
+/// A line of a JSON watch and its object, if they can be had at once: a line as servers write it is read only once. `None`
+/// says nothing about the line, that is for [`RawEvent::from_line`]; errors, whose object is a `Status`, are left to it.
+///
+/// The object is the one that [`Object::from_raw`] would make.
+pub fn object_of_line(
+    line: &[u8],
+    expected: &Arc<GroupVersionKind>,
+    options: &ObjectOptions,
+) -> Option<(WatchEventKind, Object)> {
+    let rest = line.strip_prefix(br#"{"type":""#)?;
+    let (word, rest) = rest.split_at_checked(rest.iter().position(|&byte| byte == b'"')?)?;
+    let kind = WatchEventKind::parse(str::from_utf8(word).ok()?)?;
+    let rest = rest.strip_prefix(br#"","object":"#)?;
+    if kind == WatchEventKind::Error {
+        return None;
+    }
+    let (object, length) = Object::from_json_front(rest, expected, options)?;
+    (&rest[length..] == b"}").then_some((kind, object))
+}
+
 fn event_kind(word: &str) -> Result<WatchEventKind, WireError> {
     WatchEventKind::parse(word).ok_or_else(|| WireError::UnknownEvent {
         word: word.to_owned(),
@@ -110,6 +132,26 @@ mod tests {
         assert_eq!(error(), "invalid JSON at byte 7: expected a colon");
         assert_eq!(splitter.next(&mut chunk), Ok(None));
         assert_eq!(splitter.finish().unwrap().unwrap().kind, WatchEventKind::Deleted);
+    }
+
+    #[test]
+    fn a_line_is_read_at_once_only_if_it_is_nothing_but_an_event() {
+        let expected = Arc::new(GroupVersionKind::new("", "v1", "Pod"));
+        let read = |line: &str| object_of_line(line.as_bytes(), &expected, &ObjectOptions::default());
+        let (kind, object) = read(r#"{"type":"DELETED","object":{"metadata":{"name":"a"}}}"#).unwrap();
+        assert_eq!((kind, object.name()), (WatchEventKind::Deleted, "a"));
+        for line in [
+            "",
+            r#"{"type":"ADDED","object":{"metadata":{}}"#,
+            r#"{"type":"ADDED","object":{"metadata":{}}},"#,
+            r#"{"type":"ADDED","object":{"metadata":{}},"type":"DELETED"}"#,
+            r#"{"type":"ADDED","object":null}"#,
+            r#"{"type":"RENAMED","object":{"metadata":{}}}"#,
+            r#"{"type":"ERROR","object":{"metadata":{}}}"#,
+            r#"{"object":{"metadata":{}},"type":"ADDED"}"#,
+        ] {
+            assert_eq!(read(line), None, "{line}");
+        }
     }
 
     #[test]

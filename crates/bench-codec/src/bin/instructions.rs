@@ -10,6 +10,7 @@
 use anyhow::Result;
 use k8s_openapi::api::core::v1::{Namespace, Pod};
 use watchkeeper_bench_codec::callgrind;
+use watchkeeper_bench_codec::events::{events, json_stream, protobuf_stream};
 use watchkeeper_bench_codec::pods::Bodies;
 use watchkeeper_bench_codec::work::{self, each, objects};
 use watchkeeper_wire::Encoding::{Json, Protobuf};
@@ -17,13 +18,17 @@ use watchkeeper_wire::Encoding::{Json, Protobuf};
 /// Enough that what happens once per list does not show.
 const PODS: usize = 500;
 
-const CASES: [&str; 17] = [
+const CASES: [&str; 21] = [
     "JSON: split + headers",
+    "JSON: split + objects",
+    "JSON: watch events into objects",
     "JSON: copy without managedFields",
     "JSON: typed decode of one pod",
     "peer: serde_json, typed decode of one pod",
     "JSON to protobuf",
     "protobuf: split + headers",
+    "protobuf: split + objects",
+    "protobuf: watch events into objects",
     "protobuf: copy without managedFields",
     "protobuf: typed decode of one pod",
     "a clone of the decoded pod, typed",
@@ -50,6 +55,7 @@ fn run(case: &str) -> Result<()> {
         .iter()
         .map(work::decode::<Pod>)
         .collect::<Result<Vec<_>>>()?;
+    let (json_stream, protobuf_stream) = (json_stream(&bodies)?, protobuf_stream(&bodies)?);
     let namespaces = Bodies::namespaces(PODS)?;
     let kind = work::namespace_kind();
     let objects = |encoding, body: &[u8]| work::objects_of(&kind, encoding, body);
@@ -61,6 +67,8 @@ fn run(case: &str) -> Result<()> {
         .collect::<Result<Vec<_>>>()?;
     let mut work: Box<dyn FnMut() -> Result<usize>> = match case {
         "JSON: split + headers" => Box::new(|| work::headers(Json, json)),
+        "JSON: split + objects" => Box::new(|| Ok(work::objects(Json, json)?.len())),
+        "JSON: watch events into objects" => Box::new(|| events(Json, &json_stream)),
         "JSON: copy without managedFields" => Box::new(|| work::cut(Json, json)),
         "JSON: typed decode of one pod" => Box::new(|| each(&json_pods, work::decode::<Pod>)),
         "peer: serde_json, typed decode of one pod" => {
@@ -68,6 +76,8 @@ fn run(case: &str) -> Result<()> {
         }
         "JSON to protobuf" => Box::new(|| work::to_protobuf(json)),
         "protobuf: split + headers" => Box::new(|| work::headers(Protobuf, protobuf)),
+        "protobuf: split + objects" => Box::new(|| Ok(work::objects(Protobuf, protobuf)?.len())),
+        "protobuf: watch events into objects" => Box::new(|| events(Protobuf, &protobuf_stream)),
         "protobuf: copy without managedFields" => Box::new(|| work::cut(Protobuf, protobuf)),
         "protobuf: typed decode of one pod" => Box::new(|| each(&protobuf_pods, work::decode::<Pod>)),
         "a clone of the decoded pod, typed" => Box::new(|| work::clones(&decoded, PODS)),

@@ -119,6 +119,27 @@ impl ListSplitter {
         Ok(None)
     }
 
+    /// Takes the next item off the chunk as `read` reads it, which also says how long it is. `None` where no item
+    /// begins, or none that `read` can read to its end: [`next`](Self::next) then finds out why.
+    pub(crate) fn take_item<T>(
+        &mut self,
+        chunk: &mut &[u8],
+        read: impl FnOnce(&[u8]) -> Option<(T, usize)>,
+    ) -> Option<T> {
+        self.carry.start_next();
+        if matches!(self.state, State::AfterItem) && chunk.first() == Some(&b',') {
+            self.carry.take(chunk, 1);
+            self.state = State::BeforeItem { first: false };
+        }
+        if !matches!(self.state, State::BeforeItem { .. }) || chunk.first() != Some(&b'{') {
+            return None;
+        }
+        let (item, length) = read(chunk).filter(|(_, length)| *length <= OBJECT_LIMIT)?;
+        self.carry.take(chunk, length);
+        self.state = State::AfterItem;
+        Some(item)
+    }
+
     /// An error unless the list has ended.
     pub fn finish(&self) -> Result<(), JsonError> {
         match self.state {

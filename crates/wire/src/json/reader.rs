@@ -27,6 +27,11 @@ impl<'a> Reader<'a> {
         Self { bytes, position: 0 }
     }
 
+    /// Begins within the text.
+    pub(super) fn new_at(bytes: &'a [u8], position: usize) -> Self {
+        Self { bytes, position }
+    }
+
     /// Offset of the next byte.
     pub(crate) fn position(&self) -> usize {
         self.position
@@ -130,12 +135,17 @@ impl<'a> Reader<'a> {
 
     /// Passes over a value and returns its bytes. Only its brackets and quotes are looked at.
     pub(crate) fn skip(&mut self) -> Result<&'a [u8], JsonError> {
+        self.skip_within(0)
+    }
+
+    /// As [`skip`](Self::skip), for a value that stands within so many brackets of the object it is part of.
+    pub(super) fn skip_within(&mut self, levels: u32) -> Result<&'a [u8], JsonError> {
         let first = self.peek()?;
         let start = self.position;
         match first {
             b'{' | b'[' => {
                 let rest = &self.bytes[start..];
-                let end = Nesting::default()
+                let end = Nesting::within(levels)
                     .close(rest)
                     .map_err(|error| error.kind.at(start + error.offset))?;
                 let length = end.ok_or_else(|| JsonErrorKind::Truncated.at(self.bytes.len()))?;

@@ -1,7 +1,6 @@
 //! Finding the bracket that closes a value, 64 bytes at a time.
 //!
-//! Four bit masks say where quotes, backslashes, opening and closing brackets stand in a block. Escaped quotes are
-//! taken out; a running XOR over the remaining quotes marks what lies inside strings; brackets there do not count.
+//! Bit masks say where quotes, opening and closing brackets stand in a block. Escaped quotes are taken out; a running XOR over the remaining quotes marks what lies inside strings; brackets there do not count.
 //!
 //! ```text
 //! block    {"a":"}","b":[1]}
@@ -22,24 +21,46 @@ use crate::limits::NESTING_LIMIT;
 const BLOCK: usize = 64;
 
 /// How deep inside a value the scan stands. It survives the end of a chunk.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Nesting {
     depth: u32,
+    limit: u32,
     in_string: bool,
     /// The last byte was a backslash that escapes the next one.
     escaped: bool,
 }
 
-/// Where the interesting bytes of a block stand: bit n is byte n.
+impl Default for Nesting {
+    fn default() -> Self {
+        Self::within(0)
+    }
+}
+
+/// Where the quotes and brackets of a block stand: bit n is byte n.
 #[derive(Default)]
 struct Masks {
     quote: u64,
-    backslash: u64,
+    open: u64,
+    close: u64,
+}
+
+/// The brackets of a block that are not in strings.
+struct Brackets {
     open: u64,
     close: u64,
 }
 
 impl Nesting {
+    /// In front of a value that stands within so many brackets: it may have that many fewer of its own.
+    pub(crate) fn within(levels: u32) -> Self {
+        Self {
+            depth: 0,
+            limit: NESTING_LIMIT - levels,
+            in_string: false,
+            escaped: false,
+        }
+    }
+
     /// Goes on from the start of `bytes` and returns the length up to and with the bracket that closes the value;
     /// `None` if the value is still open at the end. The first byte ever passed must be an opening bracket.
     ///
@@ -47,7 +68,9 @@ impl Nesting {
     pub(crate) fn close(&mut self, bytes: &[u8]) -> Result<Option<usize>, JsonError> {
         let (blocks, tail) = bytes.as_chunks::<BLOCK>();
         for (index, block) in blocks.iter().enumerate() {
-            if let Some(end) = self.block(block, BLOCK, index * BLOCK)? {
+            if let Some(brackets) = self.block(block, BLOCK)
+                && let Some(end) = self.walk(brackets, index * BLOCK)?
+            {
                 return Ok(Some(end));
             }
         }
@@ -57,26 +80,32 @@ impl Nesting {
         // Spaces change neither depth nor string.
         let mut block = [b' '; BLOCK];
         block[..tail.len()].copy_from_slice(tail);
-        self.block(&block, tail.len(), blocks.len() * BLOCK)
+        match self.block(&block, tail.len()) {
+            Some(brackets) => self.walk(brackets, blocks.len() * BLOCK),
+            None => Ok(None),
+        }
     }
 
-    /// Scans the first `length` bytes of a block that starts at `base`.
-    #[inline]
-    fn block(&mut self, block: &[u8; BLOCK], length: usize, base: usize) -> Result<Option<usize>, JsonError> {
+    /// Passes the first `length` bytes of a block; returns its brackets if the end or the limit may be among them.
+    #[inline(always)]
+    fn block(&mut self, block: &[u8; BLOCK], length: usize) -> Option<Brackets> {
         let masks = Masks::of(block);
-        let escaped = self.escaped_bytes(masks.backslash, length);
+        let escaped = match self.escaped || has_backslash(block) {
+            true => self.escaped_bytes(backslashes(block), length),
+            false => 0,
+        };
         let strings = self.string_bytes(masks.quote & !escaped);
         let (open, close) = (masks.open & !strings, masks.close & !strings);
         let (opened, closed) = (open.count_ones(), close.count_ones());
-        if closed < self.depth && self.depth + opened <= NESTING_LIMIT {
+        if closed < self.depth && self.depth + opened <= self.limit {
             self.depth = self.depth + opened - closed;
-            return Ok(None);
+            return None;
         }
-        self.walk(open, close, base)
+        Some(Brackets { open, close })
     }
 
     /// The bytes that a backslash in front of them makes plain text.
-    #[inline]
+    #[inline(never)]
     fn escaped_bytes(&mut self, backslash: u64, length: usize) -> u64 {
         let mut escaped = u64::from(self.escaped);
         let mut carried = false;
@@ -109,14 +138,15 @@ impl Nesting {
     }
 
     /// Counts bracket by bracket, because the end or the limit may lie in this block.
-    fn walk(&mut self, open: u64, close: u64, base: usize) -> Result<Option<usize>, JsonError> {
+    #[inline(never)]
+    fn walk(&mut self, Brackets { open, close }: Brackets, base: usize) -> Result<Option<usize>, JsonError> {
         let mut rest = open | close;
         while rest != 0 {
             let at = rest.trailing_zeros();
             rest &= rest - 1;
             if open >> at & 1 == 1 {
                 self.depth += 1;
-                if self.depth > NESTING_LIMIT {
+                if self.depth > self.limit {
                     let limit = NESTING_LIMIT;
                     return Err(JsonErrorKind::TooDeep { limit }.at(base + at as usize));
                 }
@@ -132,22 +162,40 @@ impl Nesting {
 }
 
 impl Masks {
-    #[inline]
+    #[inline(always)]
     fn of(block: &[u8; BLOCK]) -> Self {
         let mut masks = Self::default();
-        for (index, lane) in block.as_chunks::<16>().0.iter().enumerate() {
-            let lane = u8x16::new(*lane);
+        for (index, lane) in lanes(block).enumerate() {
             // `[` and `{`, `]` and `}` differ in this one bit.
             let folded = lane | u8x16::splat(0x20);
-            let equal =
-                |lane: u8x16, byte| u64::from(lane.simd_eq(u8x16::splat(byte)).to_bitmask()) << (16 * index);
-            masks.quote |= equal(lane, b'"');
-            masks.backslash |= equal(lane, b'\\');
-            masks.open |= equal(folded, b'{');
-            masks.close |= equal(folded, b'}');
+            masks.quote |= equal(lane, b'"') << (16 * index);
+            masks.open |= equal(folded, b'{') << (16 * index);
+            masks.close |= equal(folded, b'}') << (16 * index);
         }
         masks
     }
+}
+
+/// Most blocks have none.
+#[inline(always)]
+fn has_backslash(block: &[u8; BLOCK]) -> bool {
+    let found = lanes(block).map(|lane| lane.simd_eq(u8x16::splat(b'\\')));
+    found.fold(u8x16::ZERO, |any, lane| any | lane).to_bitmask() != 0
+}
+
+fn backslashes(block: &[u8; BLOCK]) -> u64 {
+    let found = lanes(block).enumerate();
+    found.fold(0, |mask, (index, lane)| mask | equal(lane, b'\\') << (16 * index))
+}
+
+#[inline(always)]
+fn lanes(block: &[u8; BLOCK]) -> impl Iterator<Item = u8x16> {
+    block.as_chunks().0.iter().map(|lane| u8x16::new(*lane))
+}
+
+#[inline(always)]
+fn equal(lane: u8x16, byte: u8) -> u64 {
+    lane.simd_eq(u8x16::splat(byte)).to_bitmask().into()
 }
 
 #[cfg(test)]

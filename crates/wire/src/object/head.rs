@@ -1,11 +1,13 @@
 //! What is found out about an object once, when it is copied: where its few most-read texts stand.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use watchkeeper_meta::{GroupVersionKind, Header};
 
+use crate::json::Outline;
 use crate::limits::OBJECT_LIMIT;
-use crate::{Encoding, WireError};
+use crate::{Encoding, WireError, utf8};
 
 /// The fixed part of an object. Offsets are 32 bits wide, because [`OBJECT_LIMIT`] is far below.
 #[derive(Clone, Debug)]
@@ -43,6 +45,35 @@ impl Span {
 }
 
 impl Head {
+    /// Notes where the outline's texts stand once what is left out is gone.
+    pub(super) fn outlined(
+        bytes: &[u8],
+        outline: &Outline,
+        expected: &Arc<GroupVersionKind>,
+    ) -> Option<Self> {
+        let text = |range: &Range<usize>| utf8::check(&bytes[range.clone()]).ok();
+        let (api_version, kind) = (text(&outline.api_version)?, text(&outline.kind)?);
+        let body_len = outline.length - outline.managed_fields.len();
+        if body_len > OBJECT_LIMIT {
+            return None;
+        }
+        let span = |range: &Range<usize>| Span {
+            start: outline.kept_offset(range.start) as u32,
+            length: range.len() as u32,
+        };
+        Some(Self {
+            kind: object_type(api_version, kind, Some(expected)).ok()?,
+            generation: outline.generation,
+            body_len: body_len as u32,
+            name: span(&outline.name),
+            namespace: span(&outline.namespace),
+            uid: span(&outline.uid),
+            resource_version: span(&outline.resource_version),
+            encoding: Encoding::Json,
+            is_deleting: outline.is_deleting,
+        })
+    }
+
     /// Notes where the header's texts stand in `body`, and which of them have to be put behind it.
     pub(super) fn new(
         encoding: Encoding,
@@ -56,7 +87,7 @@ impl Head {
         let mut tail = String::new();
         let mut span = |text: &str| find(text, body, &mut tail);
         let head = Self {
-            kind: object_type(header, expected)?,
+            kind: object_type(&header.api_version, &header.kind, expected)?,
             generation: header.generation,
             body_len: body.len() as u32,
             name: span(&header.name),
@@ -88,24 +119,19 @@ fn find(text: &str, body: &[u8], tail: &mut String) -> Span {
 
 /// The stated type, shared with the expected one where they are the same; the expected one where none is stated.
 fn object_type(
-    header: &Header<'_>,
+    api_version: &str,
+    kind: &str,
     expected: Option<&Arc<GroupVersionKind>>,
 ) -> Result<Arc<GroupVersionKind>, WireError> {
-    let (group, version) = header
-        .api_version
-        .split_once('/')
-        .unwrap_or(("", &header.api_version));
-    let is_stated = !header.api_version.is_empty() || !header.kind.is_empty();
-    match expected {
-        Some(expected) if !is_stated => Ok(expected.clone()),
-        Some(expected)
-            if expected.kind == header.kind && expected.version == version && expected.group == group =>
-        {
-            Ok(expected.clone())
+    if let Some(expected) = expected {
+        let is_stated = || !api_version.is_empty() || !kind.is_empty();
+        let is_expected = || {
+            let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+            expected.kind == kind && expected.version == version && expected.group == group
+        };
+        if !is_stated() || is_expected() {
+            return Ok(expected.clone());
         }
-        _ => Ok(Arc::new(GroupVersionKind::from_api_version(
-            &header.api_version,
-            &header.kind,
-        )?)),
     }
+    Ok(Arc::new(GroupVersionKind::from_api_version(api_version, kind)?))
 }

@@ -4,6 +4,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::ListSplitter;
 use crate::protobuf::primitive::put_bytes;
 
 fn pod() -> Arc<GroupVersionKind> {
@@ -225,6 +226,133 @@ fn any_object() -> impl Strategy<Value = Value> {
     })
 }
 
+/// As a server writes it.
+const SERVED: &str = r#"{"kind":"Pod","apiVersion":"v1","metadata":{"name":"web-0","namespace":"shop","uid":"u-1","resourceVersion":"42","generation":3,"creationTimestamp":"2026-11-15T21:19:23Z","deletionTimestamp":"2026-11-15T21:19:23Z","labels":{"app":"web"},"annotations":{"note":"{\"a\\\"]\":[\"é\"]}"},"ownerReferences":[{"apiVersion":"apps/v1","kind":"StatefulSet","name":"web","uid":"u-0","controller":true}],"finalizers":["a/b"],"managedFields":[{"manager":"m","fieldsV1":{"f:a":{}}}]},"spec":{"list":[1,true,null,{}]},"status":{}}"#;
+
+/// What an edit puts in: bits of JSON, and of what objects have.
+const INSERTED: &[&str] = &[
+    "",
+    "",
+    "{",
+    "}",
+    "[",
+    "]",
+    "\"",
+    ",",
+    ":",
+    "\\",
+    " ",
+    "\n",
+    "é",
+    "1",
+    "null",
+    "{}",
+    "\u{1}",
+    "},{",
+    r#""name":"b","#,
+    r#""metadata":{},"#,
+    r#""managedFields":[],"#,
+    r#""kind":"X","#,
+    r#""k\u0069nd":"X","#,
+    r#""deletionTimestamp":null,"#,
+    r#""labels":null,"#,
+    r#""generation":-1,"#,
+];
+
+/// How many bytes go, mostly none, and what comes instead.
+fn any_edit() -> impl Strategy<Value = (usize, &'static str)> {
+    let removed = (0usize..40).prop_map(|bytes| bytes.saturating_sub(20));
+    (removed, prop::sample::select(INSERTED))
+}
+
+/// All that an object notes beside its bytes.
+fn noted(object: &Object) -> (&GroupVersionKind, [&str; 4], i64, bool) {
+    let texts = [
+        object.name(),
+        object.namespace(),
+        object.uid(),
+        object.resource_version(),
+    ];
+    (
+        object.group_version_kind(),
+        texts,
+        object.generation(),
+        object.is_deleting(),
+    )
+}
+
+/// The objects of a list in chunks, and how it ended.
+fn split(
+    body: &[u8],
+    size: usize,
+    at_once: bool,
+    kind: &Arc<GroupVersionKind>,
+    options: &ObjectOptions,
+) -> (Vec<Result<Object, WireError>>, Result<(), WireError>) {
+    let (mut splitter, mut objects) = (ListSplitter::new(Encoding::Json), Vec::new());
+    for mut chunk in body.chunks(size) {
+        loop {
+            if at_once && let Some(object) = splitter.next_object(&mut chunk, kind, options) {
+                objects.push(Ok(object));
+                continue;
+            }
+            match splitter.next(&mut chunk) {
+                Ok(Some(item)) => {
+                    let raw = RawObject::item(Encoding::Json, item);
+                    objects.push(Object::from_raw_carefully(raw, kind, options));
+                }
+                Ok(None) => break,
+                Err(error) => return (objects, Err(error)),
+            }
+        }
+    }
+    (objects, splitter.finish())
+}
+
+#[test]
+fn what_servers_write_is_read_at_once() {
+    let check = |text: &str| {
+        let read = Object::from_json_front(text.as_bytes(), &pod(), &ObjectOptions::default());
+        read.map(|(object, length)| (object.name().to_owned(), length))
+    };
+    assert_eq!(check(SERVED), Some(("web-0".into(), SERVED.len())));
+    assert_eq!(check(r#"{"metadata":{}},{"#), Some((String::new(), 15)));
+    for careful in [
+        "",
+        "{}",
+        r#"{ "metadata":{}}"#,
+        r#"{"metadata":null}"#,
+        r#"{"metadata":{"name":"\u0061"}}"#,
+        r#"{"metadata":{"managedFields":1,"managedFields":2}}"#,
+        r#"{"metadata":{},"spec":[}"#,
+    ] {
+        assert_eq!(check(careful), None, "{careful}");
+    }
+}
+
+#[test]
+fn nesting_is_as_deep_as_a_splitter_allows_or_left_to_it() {
+    for depth in 120..130 {
+        let deep = "[".repeat(depth) + &"]".repeat(depth);
+        for item in [
+            format!(r#"{{"metadata":{{}},"a":{deep}}}"#),
+            format!(r#"{{"metadata":{{"a":{deep}}}}}"#),
+        ] {
+            let body = format!(r#"{{"items":[{item}]}}"#);
+            let run = |at_once| {
+                split(
+                    body.as_bytes(),
+                    body.len(),
+                    at_once,
+                    &pod(),
+                    &ObjectOptions::default(),
+                )
+            };
+            assert_eq!(run(true), run(false), "{depth}");
+        }
+    }
+}
+
 proptest! {
     #[test]
     fn cutting_managed_fields_is_decoding_and_removing_them(mut value in any_object()) {
@@ -233,6 +361,30 @@ proptest! {
         prop_assert_eq!(object.name(), value["metadata"]["name"].as_str().unwrap());
         prop_assert_eq!(object.labels().len(), value["metadata"]["labels"].as_object().unwrap().len());
         prop_assert_eq!(object.to_value().unwrap(), value);
+    }
+
+    #[test]
+    fn what_is_read_at_once_is_what_the_careful_readers_read(
+        edits in prop::collection::vec((any::<prop::sample::Index>(), any_edit()), 0..3),
+        keep_managed_fields: bool,
+        size in 1usize..700,
+    ) {
+        let mut text = SERVED.as_bytes().to_vec();
+        for (index, (remove, insert)) in edits {
+            let start = index.index(text.len());
+            text.splice(start..text.len().min(start + remove), insert.bytes());
+        }
+        let (kind, options) = (pod(), ObjectOptions { keep_managed_fields });
+        if let Some((object, length)) = Object::from_json_front(&text, &kind, &options) {
+            let raw = RawObject::item(Encoding::Json, &text[..length]);
+            let careful = Object::from_raw_carefully(raw, &kind, &options).unwrap();
+            prop_assert_eq!(&object, &careful);
+            prop_assert_eq!(noted(&object), noted(&careful));
+            prop_assert_eq!(object.header(), careful.header());
+        }
+        // Items may hold what ends them early, and the list with them.
+        let body = [br#"{"kind":"PodList","items":["#, &text[..], b",", &text[..], b"]}"].concat();
+        prop_assert_eq!(split(&body, size, true, &kind, &options), split(&body, size, false, &kind, &options));
     }
 
     #[test]
