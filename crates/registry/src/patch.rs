@@ -55,9 +55,9 @@ impl Registry {
         if let PatchKind::Apply { force } = kind {
             let config = read_configuration(patch)?;
             check_configuration(definition, &config.value)?;
-            let applied = self
-                .apply(definition, namespace, name, part, config.value, force, context)
-                .await?;
+            let applied =
+                Box::pin(self.apply(definition, namespace, name, part, config.value, force, context));
+            let applied = applied.await?;
             if !config.is_tidy {
                 complain_of_repeated_keys(patch, context)?;
             }
@@ -76,7 +76,8 @@ impl Registry {
                 created: false,
             });
         }
-        self.patch_whole(
+        // In a box, as an apply: the small patch does not carry the room that they take.
+        Box::pin(self.patch_whole(
             definition,
             namespace,
             name,
@@ -85,7 +86,7 @@ impl Registry {
             patch,
             &complaints,
             context,
-        )
+        ))
         .await
     }
 

@@ -127,7 +127,8 @@ impl Registry {
         {
             return Ok(followed.policy.clone());
         }
-        let followed = self.read_policy().await?;
+        // In a box: it is seldom done, and every request that may have to would keep room for it.
+        let followed = Box::pin(self.read_policy()).await?;
         let policy = followed.policy.clone();
         *cached = Some(followed);
         Ok(policy)

@@ -114,6 +114,9 @@ pub(crate) async fn discard<B>(body: &mut B) -> bool
 where
     B: Body<Data = Bytes> + Unpin,
 {
+    if body.is_end_stream() {
+        return true;
+    }
     let reading = async {
         let mut left = MAX_DISCARDED_BYTES;
         while !body.is_end_stream() {

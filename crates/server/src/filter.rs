@@ -22,7 +22,7 @@ use crate::metrics::Labels;
 use crate::negotiate::{Accepted, accept_for_error, wants_pretty};
 use crate::request_info::RequestInfo;
 use crate::respond::{self, AUDIT_ID, Answer, Failure};
-use crate::route::Route;
+use crate::route::{Refusal, Route};
 use crate::service_account_key::ISSUER;
 use crate::shared::Shared;
 use watchkeeper_registry::User;
@@ -34,11 +34,13 @@ pub(crate) struct Peer {
     pub certified: Option<User>,
 }
 
-/// A request that has passed every filter.
+/// A request on its way through the filters and to its handler. It has one place in memory: what all futures on the
+/// way carry along is moved with each of them.
 pub(crate) struct Call {
     pub server: Arc<Shared>,
     pub head: request::Parts,
     pub info: RequestInfo,
+    /// Who asks, once that is known.
     pub user: User,
     /// Whether a person is reading.
     pub pretty: bool,
@@ -90,17 +92,16 @@ pub(crate) async fn serve(server: Arc<Shared>, peer: Arc<Peer>, request: Request
     };
     let route = Route::of_decoded(&server.catalog(), &head.method, &info.path, query);
     let labels = Labels::of(route.as_ref().ok());
-
-    // A panic ends one request, not the connection it shares with others.
-    let answered = AssertUnwindSafe(answer(
-        &server,
-        &peer,
+    let mut call = Call {
+        server: server.clone(),
         head,
         info,
-        route.map_err(Failure::from),
+        user: User::default(),
         pretty,
-        &mut body,
-    ));
+    };
+
+    // A panic ends one request, not the connection it shares with others.
+    let answered = AssertUnwindSafe(answer(&peer, &mut call, &route, &mut body));
     let answer = match answered.catch_unwind().await {
         Ok(Ok(answer)) => answer,
         Ok(Err(failure)) => respond::failure(failure, form()),
@@ -128,20 +129,18 @@ fn is_brief(info: &RequestInfo, body: &Incoming) -> bool {
 
 /// The filters, from the outside in.
 async fn answer(
-    server: &Arc<Shared>,
     peer: &Peer,
-    head: request::Parts,
-    info: RequestInfo,
-    route: Result<Route, Failure>,
-    pretty: bool,
+    call: &mut Call,
+    route: &Result<Route, Refusal>,
     body: &mut Incoming,
 ) -> Result<Answer, Failure> {
+    let (server, head, info) = (&call.server, &call.head, &call.info);
     // A page that leads browsers here under a foreign name learns nothing, not even from errors.
     check_host(&server.hosts, &head.uri, &head.headers)?;
     // A time that cannot be read is the caller's mistake, whoever calls.
-    let deadline = deadline(&info, head.uri.query().unwrap_or_default())?;
+    let deadline = deadline(info, call.query())?;
     // Wrong credentials are refused even where none are needed.
-    let user = match credentials(peer.certified.as_ref(), &head.headers, &server.tokens) {
+    call.user = match credentials(peer.certified.as_ref(), &head.headers, &server.tokens) {
         Credentials::Known(user) => user,
         Credentials::Token(token) => {
             let holder = server.issued_to(&token, &[ISSUER]).await;
@@ -149,34 +148,26 @@ async fn answer(
         }
     };
     // Whoever asks to be taken for someone else is, from here on, or is refused.
-    let user = match impersonation(&head.headers)? {
-        None => user,
-        Some(asked) => {
-            for right in &asked.needed {
-                authorize(&server.registry, &user, right).await?;
-            }
-            asked.user
+    if let Some(asked) = impersonation(&head.headers)? {
+        for right in &asked.needed {
+            authorize(&server.registry, &call.user, right).await?;
         }
-    };
+        call.user = asked.user;
+    }
     // A flood is turned away before it costs anything.
-    let _place = server.in_flight.enter(&info).map_err(|_| Failure::Busy)?;
+    let _place = server.in_flight.enter(info).map_err(|_| Failure::Busy)?;
     // Whoever may not ask does not learn what exists.
-    authorize(&server.registry, &user, &info).await?;
+    authorize(&server.registry, &call.user, info).await?;
     // Planned faults take the place of the answer, not of the checks before it.
-    if let Some(planned) = server.faults.take_answer(&info) {
+    if let Some(planned) = server.faults.take_answer(info) {
         return Err(planned.into());
     }
-    let call = Call {
-        server: server.clone(),
-        head,
-        info,
-        user,
-        pretty,
-    };
-    let answering = handlers::answer(call, route?, body);
+    let route = route.as_ref().map_err(|refusal| Failure::from(*refusal))?;
     match deadline {
-        Some(limit) => tokio::time::timeout(limit, answering).await.map_err(|_| late())?,
-        None => answering.await,
+        Some(limit) => tokio::time::timeout(limit, handlers::answer(call, route, body))
+            .await
+            .map_err(|_| late())?,
+        None => handlers::answer(call, route, body).await,
     }
 }
 

@@ -34,34 +34,35 @@ use crate::respond::{Answer, Failure, with_warnings};
 use crate::route::{ResourceRoute, Route};
 
 /// Answers a request that has passed the filters.
-pub(crate) async fn answer(call: Call, route: Route, body: &mut Incoming) -> Result<Answer, Failure> {
+pub(crate) async fn answer(call: &mut Call, route: &Route, body: &mut Incoming) -> Result<Answer, Failure> {
     match route {
-        Route::Root => documents::root(&call),
+        Route::Root => documents::root(call),
         Route::Version => Ok(documents::version()),
-        Route::Metrics => Ok(documents::metrics(&call)),
-        Route::HealthMetrics => Ok(documents::health_metrics(&call).await),
-        Route::Statusz => Ok(documents::statusz(&call)),
-        Route::Flagz => Ok(documents::flagz(&call)),
-        Route::OpenIdConfiguration => Ok(openid::configuration(&call)),
-        Route::JsonWebKeys => Ok(openid::keys(&call)),
-        Route::Health(probe, check) => Ok(documents::health(&call, probe, check.as_deref()).await),
-        Route::Debug(what) => debug::debug(&call, &what).await,
-        Route::CoreVersions => discovery::core_versions(&call),
-        Route::Groups => discovery::groups(&call),
-        Route::Group(group) => discovery::group(&call, &group),
-        Route::Resources(group, version) => discovery::resources(&call, &group, &version),
-        Route::OpenApiV2 => openapi::v2(&call),
-        Route::OpenApiV3Index => Ok(openapi::v3_index(&call)),
-        Route::OpenApiV3(path) => openapi::v3(&call, &path),
+        Route::Metrics => Ok(documents::metrics(call)),
+        Route::HealthMetrics => Ok(documents::health_metrics(call).await),
+        Route::Statusz => Ok(documents::statusz(call)),
+        Route::Flagz => Ok(documents::flagz(call)),
+        Route::OpenIdConfiguration => Ok(openid::configuration(call)),
+        Route::JsonWebKeys => Ok(openid::keys(call)),
+        Route::Health(probe, check) => Ok(documents::health(call, *probe, check.as_deref()).await),
+        Route::Debug(what) => debug::debug(call, what).await,
+        Route::CoreVersions => discovery::core_versions(call),
+        Route::Groups => discovery::groups(call),
+        Route::Group(group) => discovery::group(call, group),
+        Route::Resources(group, version) => discovery::resources(call, group, version),
+        Route::OpenApiV2 => openapi::v2(call),
+        Route::OpenApiV3Index => Ok(openapi::v3_index(call)),
+        Route::OpenApiV3(path) => openapi::v3(call, path),
         Route::Resource(route) => {
-            let warnings = deprecation(&route).map(str::to_owned).into_iter().collect();
-            with_warnings(resource(call, &route, body).await, warnings)
+            let warnings = deprecation(route).map(str::to_owned).into_iter().collect();
+            with_warnings(resource(call, route, body).await, warnings)
         }
     }
 }
 
-/// Answers a request for objects.
-async fn resource(call: Call, route: &ResourceRoute, body: &mut Incoming) -> Result<Answer, Failure> {
+/// Answers a request for objects. The long ways are in boxes: a future has room for the longest it may go, and that room
+/// is moved with it.
+async fn resource(call: &mut Call, route: &ResourceRoute, body: &mut Incoming) -> Result<Answer, Failure> {
     let part = match route.subresource.as_ref().map(|subresource| &*subresource.name) {
         None => Part::Object,
         Some("status") => Part::Status,
@@ -69,41 +70,45 @@ async fn resource(call: Call, route: &ResourceRoute, body: &mut Incoming) -> Res
         Some("ephemeralcontainers") => Part::EphemeralContainers,
         Some("resize") => Part::Resize,
         Some("finalize") => Part::Finalize,
-        Some("binding") => return binding::bind(&call, route, body).await,
+        Some("binding") => return Box::pin(binding::bind(call, route, body)).await,
         Some("eviction") => {
             let bytes = collect(&call.head.headers, body).await?;
-            return eviction::evict(&call, route, bytes).await;
+            return Box::pin(eviction::evict(call, route, bytes)).await;
         }
         Some("token") => {
             let bytes = collect(&call.head.headers, body).await?;
-            return token::token(&call, route, bytes).await;
+            return Box::pin(token::token(call, route, bytes)).await;
         }
         Some("scale") => {
             let bytes = collect(&call.head.headers, body).await?;
-            return scale::scale(&call, route, bytes).await;
+            return Box::pin(scale::scale(call, route, bytes)).await;
         }
         Some(other) if kubelet::is_asked_of_a_node(other) => {
-            return kubelet::answer(&call, route, other).await;
+            return Box::pin(kubelet::answer(call, route, other)).await;
         }
         Some(other) => return Err(not_served(route, other)),
     };
     match route.verb {
         Verb::Get | Verb::List if component_status::is_asked(route) => {
-            component_status::answer(&call, route).await
+            component_status::answer(call, route).await
         }
-        Verb::Get => get::get(&call, route).await,
-        Verb::List => list::list(&call, route).await,
+        Verb::Get => get::get(call, route).await,
+        Verb::List => list::list(call, route).await,
         Verb::Watch => watch::watch(call, route).await,
         verb => {
             let bytes = collect(&call.head.headers, body).await?;
             match verb {
-                Verb::Create if binding::is_binding(route) => binding::create(&call, route, bytes).await,
-                Verb::Create if reviews::is_review(route) => reviews::review(&call, route, &bytes).await,
-                Verb::Create => create::create(&call, route, bytes).await,
-                Verb::Update => update::update(&call, route, part, bytes).await,
-                Verb::Delete => delete::delete(&call, route, bytes).await,
-                Verb::DeleteCollection => delete::delete_collection(&call, route, bytes).await,
-                _ => patch::patch(&call, route, part, bytes).await,
+                Verb::Create if binding::is_binding(route) => {
+                    Box::pin(binding::create(call, route, bytes)).await
+                }
+                Verb::Create if reviews::is_review(route) => {
+                    Box::pin(reviews::review(call, route, &bytes)).await
+                }
+                Verb::Create => Box::pin(create::create(call, route, bytes)).await,
+                Verb::Update => Box::pin(update::update(call, route, part, bytes)).await,
+                Verb::Delete => Box::pin(delete::delete(call, route, bytes)).await,
+                Verb::DeleteCollection => Box::pin(delete::delete_collection(call, route, bytes)).await,
+                _ => patch::patch(call, route, part, bytes).await,
             }
         }
     }

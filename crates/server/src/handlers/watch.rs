@@ -16,9 +16,9 @@ use crate::respond::{self, Answer, Failure};
 use crate::route::ResourceRoute;
 use crate::stream::guarded;
 
-pub(super) async fn watch(mut call: Call, route: &ResourceRoute) -> Result<Answer, Failure> {
-    let form = form(&call, Offer::Stream)?;
-    let definition = definition(&call, route)?;
+pub(super) async fn watch(call: &mut Call, route: &ResourceRoute) -> Result<Answer, Failure> {
+    let form = form(call, Offer::Stream)?;
+    let definition = definition(call, route)?;
     let mut options = WatchOptions::from_query(call.query())?;
     if let Some(name) = &route.name {
         options.field_selector = only(name, &options.field_selector)?;
@@ -37,8 +37,8 @@ pub(super) async fn watch(mut call: Call, route: &ResourceRoute) -> Result<Answe
         server.faults.clone(),
         server.draining.clone(),
     );
-    if websocket::is_asked_for(&call) {
-        return websocket::answer(&mut call, form.accepted.encoding, frames);
+    if websocket::is_asked_for(call) {
+        return websocket::answer(call, form.accepted.encoding, frames);
     }
     Ok(respond::stream(form.accepted.encoding, frames))
 }
