@@ -120,23 +120,27 @@ impl Auth {
 
 impl Source {
     fn new(credentials: &Credentials, metrics: Option<Arc<RequestMetrics>>) -> Result<Self, ConfigError> {
-        let fixed = |value: Result<HeaderValue, AuthError>| match value {
-            Ok(value) => Ok(Self::Fixed(Proof {
+        let proof = |value: Result<HeaderValue, AuthError>| match value {
+            Ok(value) => Ok(Proof {
                 authorization: Some(value),
                 ..Proof::default()
-            })),
+            }),
             Err(error) => Err(ConfigError::Invalid {
                 field: "credentials",
                 reason: error.to_string(),
             }),
         };
+        let of_token = |token| proof(bearer(token, "the configuration"));
         match credentials {
             Credentials::Anonymous => Ok(Self::Fixed(Proof::default())),
-            Credentials::Token(token) => fixed(bearer(token, "the configuration")),
-            Credentials::TokenFile(path) => Ok(Self::TokenFile(TokenFile::new(path.clone()))),
+            Credentials::Token(token) => of_token(token).map(Self::Fixed),
+            Credentials::TokenFile { path, fallback } => {
+                let fallback = fallback.as_ref().map(of_token).transpose()?;
+                Ok(Self::TokenFile(TokenFile::new(path.clone(), fallback)))
+            }
             Credentials::Basic { username, password } => {
                 let pair = STANDARD.encode(format!("{username}:{}", password.expose()));
-                fixed(sensitive(&format!("Basic {pair}"), "the configuration"))
+                proof(sensitive(&format!("Basic {pair}"), "the configuration")).map(Self::Fixed)
             }
             Credentials::Exec(plugin) => Ok(Self::Exec(ExecPlugin::new(plugin.clone(), metrics))),
         }

@@ -95,7 +95,12 @@ pub enum Credentials {
     /// A bearer token that does not change.
     Token(Secret),
     /// A file with a bearer token, read again as it changes.
-    TokenFile(PathBuf),
+    TokenFile {
+        /// The file.
+        path: PathBuf,
+        /// The token for as long as the file cannot be read, as client-go has it where a kubeconfig names both.
+        fallback: Option<Secret>,
+    },
     /// User name and password.
     Basic {
         /// The user.

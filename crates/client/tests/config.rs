@@ -324,7 +324,24 @@ fn relative_paths_start_at_their_file() {
     let identity = config.tls.identity.unwrap();
     assert_eq!(identity.certificate, Material::File("/abs/c".into()));
     assert_eq!(identity.key, file(".kube/../key"));
-    assert!(matches!(config.credentials, Credentials::TokenFile(path) if path == home.path(".kube/token")));
+    assert!(
+        matches!(config.credentials, Credentials::TokenFile { path, fallback: None } if path == home.path(".kube/token"))
+    );
+}
+
+#[test]
+fn a_token_beside_a_token_file_is_for_want_of_the_file() {
+    let home = Home::new();
+    let user = json!({"token": "fallback", "tokenFile": "/no/such/token"});
+    home.write(
+        ".kube/config",
+        &kubeconfig("x", json!({"server": "https://a"}), user),
+    );
+    let Credentials::TokenFile { path, fallback } = home.load(&[]).unwrap().credentials else {
+        panic!("the file comes first");
+    };
+    assert_eq!(path.to_str(), Some("/no/such/token"));
+    assert_eq!(fallback.unwrap().expose(), "fallback");
 }
 
 #[test]
@@ -420,7 +437,7 @@ fn a_pod_uses_its_service_account() {
         (config.server.to_string().as_str(), config.namespace.as_str()),
         ("https://[fd00::1]:443/", "prod")
     );
-    assert!(matches!(config.credentials, Credentials::TokenFile(path) if path == token));
+    assert!(matches!(config.credentials, Credentials::TokenFile { path, fallback: None } if path == token));
     assert_eq!(
         config.tls.authority,
         Some(Material::File(home.path("serviceaccount/ca.crt")))

@@ -349,7 +349,10 @@ async fn a_refused_token_is_replaced_once_and_live_streams_go_on() {
     let (stream, sender) = support::streamed("application/json");
     let server = Server::new([stream, unauthorized(), answer(200, &[], "b"), unauthorized()]);
     let mut config = Config::new("https://kube".parse().unwrap());
-    config.credentials = Credentials::TokenFile(path.clone());
+    config.credentials = Credentials::TokenFile {
+        path: path.clone(),
+        fallback: None,
+    };
     let client = Client::in_process_as(server.connector(), &config, unlimited()).unwrap();
 
     let watch = SendOptions {

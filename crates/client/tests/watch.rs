@@ -200,7 +200,10 @@ async fn a_rotated_token_is_used_and_a_live_watch_goes_on() {
         support::json(200, config_map("a", 1)),
     ]);
     let mut config = Config::new("https://kube".parse().unwrap());
-    config.credentials = Credentials::TokenFile(path.clone());
+    config.credentials = Credentials::TokenFile {
+        path: path.clone(),
+        fallback: None,
+    };
     let client = Client::in_process_as(server.connector(), &config, unlimited()).unwrap();
     let api = client.dynamic(config_map_resource()).namespace("ns");
     let mut watch = api.watch(&WatchOptions::default()).await.unwrap();

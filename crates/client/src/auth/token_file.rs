@@ -1,7 +1,7 @@
 //! A bearer token in a file that someone else keeps fresh.
 
 use std::path::PathBuf;
-use std::sync::Mutex;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tokio::time::Instant;
 
@@ -12,6 +12,8 @@ use crate::tls::RELOAD_INTERVAL;
 /// Reads the file at most once a minute, and at once after a 401.
 pub(super) struct TokenFile {
     path: PathBuf,
+    /// Used until the file can be read for the first time.
+    fallback: Option<Proof>,
     cached: Mutex<Option<Cached>>,
 }
 
@@ -22,19 +24,17 @@ struct Cached {
 }
 
 impl TokenFile {
-    pub(super) fn new(path: PathBuf) -> Self {
+    pub(super) fn new(path: PathBuf, fallback: Option<Proof>) -> Self {
         Self {
             path,
+            fallback,
             cached: Mutex::default(),
         }
     }
 
     /// The token; an unreadable file leaves the last one in use, as it may be in the middle of a rotation.
     pub(super) fn proof(&self) -> Result<Proof, AuthError> {
-        let mut cached = self
-            .cached
-            .lock()
-            .unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut cached = self.lock();
         match &mut *cached {
             Some(cached) if cached.read.elapsed() < RELOAD_INTERVAL => Ok(cached.proof.clone()),
             Some(cached) => {
@@ -44,31 +44,43 @@ impl TokenFile {
                 }
                 Ok(cached.proof.clone())
             }
-            None => {
-                let token = self.read()?;
-                let proof = self.prove(&token, 0)?;
-                *cached = Some(Cached {
-                    proof: proof.clone(),
-                    token,
-                    read: Instant::now(),
-                });
-                Ok(proof)
-            }
+            None => match (self.first(), &self.fallback) {
+                (Ok(first), _) => Ok(cached.insert(first).proof.clone()),
+                (Err(error), Some(fallback)) => {
+                    tracing::warn!(%error, "using the token of the configuration");
+                    Ok(fallback.clone())
+                }
+                (Err(error), None) => Err(error),
+            },
         }
     }
 
     /// Looks into the file at once; only a new token is worth another try.
     pub(super) fn rejected(&self, proof: &Proof) -> bool {
-        let mut cached = self
-            .cached
-            .lock()
-            .unwrap_or_else(|poisoned| poisoned.into_inner());
-        let Some(cached) = &mut *cached else { return true };
-        if cached.proof.serial == proof.serial {
+        let mut cached = self.lock();
+        match &mut *cached {
             // A failing read means there is nothing new.
-            let _ = self.refresh(cached);
+            Some(cached) if cached.proof.serial == proof.serial => drop(self.refresh(cached)),
+            Some(_) => {}
+            None => *cached = self.first().ok(),
         }
-        cached.proof.serial != proof.serial
+        cached
+            .as_ref()
+            .is_some_and(|cached| cached.proof.serial != proof.serial)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Cached>> {
+        self.cached.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn first(&self) -> Result<Cached, AuthError> {
+        let token = self.read()?;
+        let fallback = Proof::default().serial;
+        Ok(Cached {
+            proof: self.prove(&token, fallback + 1)?,
+            token,
+            read: Instant::now(),
+        })
     }
 
     fn refresh(&self, cached: &mut Cached) -> Result<(), AuthError> {
@@ -118,7 +130,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("token");
         std::fs::write(&path, "one\n").unwrap();
-        let file = TokenFile::new(path.clone());
+        let file = TokenFile::new(path.clone(), None);
         assert_eq!(header(&file.proof().unwrap()), "Bearer one");
 
         std::fs::write(&path, "two").unwrap();
@@ -137,9 +149,37 @@ mod tests {
         assert_eq!(header(&file.proof().unwrap()), "Bearer three");
     }
 
+    #[tokio::test(start_paused = true)]
+    async fn a_file_that_cannot_be_read_leaves_the_token_of_the_configuration() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("token");
+        let fallback = Proof {
+            authorization: Some("Bearer fallback".parse().unwrap()),
+            ..Proof::default()
+        };
+        let file = TokenFile::new(path.clone(), Some(fallback));
+        let used = file.proof().unwrap();
+        assert_eq!(header(&used), "Bearer fallback");
+        assert!(!file.rejected(&used), "there is no other");
+
+        std::fs::write(&path, "").unwrap();
+        assert_eq!(header(&file.proof().unwrap()), "Bearer fallback");
+
+        std::fs::write(&path, "one").unwrap();
+        assert!(file.rejected(&used), "now there is");
+        assert_eq!(header(&file.proof().unwrap()), "Bearer one");
+
+        std::fs::remove_file(&path).unwrap();
+        tokio::time::advance(RELOAD_INTERVAL).await;
+        assert_eq!(header(&file.proof().unwrap()), "Bearer one", "the last one read");
+    }
+
     #[test]
     fn a_missing_file_is_named() {
-        let error = TokenFile::new("/no/such/token".into()).proof().err().unwrap();
+        let error = TokenFile::new("/no/such/token".into(), None)
+            .proof()
+            .err()
+            .unwrap();
         assert_eq!(error.to_string(), "cannot read token file /no/such/token");
     }
 }

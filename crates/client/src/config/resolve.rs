@@ -163,7 +163,10 @@ fn credentials(entry: &NamedUser, cluster: &NamedCluster) -> Result<Credentials,
         return Err(user_field(entry, "username", reason.to_owned()));
     }
     if let Some(path) = token_file {
-        return Ok(Credentials::TokenFile(absolute_beside(&entry.origin, path)));
+        return Ok(Credentials::TokenFile {
+            path: absolute_beside(&entry.origin, path),
+            fallback: token.cloned(),
+        });
     }
     if let Some(token) = token {
         return Ok(Credentials::Token(token.clone()));
