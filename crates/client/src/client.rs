@@ -216,7 +216,8 @@ impl Client {
         format!("{}{}{path}", self.0.origin, self.0.prefix)
     }
 
-    /// Sends a request on an HTTP/1.1 connection of its own that leaves HTTP with the answer.
+    /// Sends a request on an HTTP/1.1 connection of its own that leaves HTTP with the answer, which must come within
+    /// 45 seconds.
     pub async fn upgrade(&self, request: Request<Bytes>) -> Result<Response<Box<dyn Io>>, Error> {
         let mut call = Call::new(
             &self.0,

@@ -52,7 +52,10 @@ fn pods(protocol: &'static str, messages: Vec<Vec<u8>>) -> (DynamicApi, oneshot:
         });
         std::future::ready(Ok(ours))
     });
-    let client = Client::in_process(connector, unlimited());
+    (pods_on(connector), heard)
+}
+
+fn pods_on(server: InProcess) -> DynamicApi {
     let resource = Resource {
         group: "".into(),
         version: "v1".into(),
@@ -60,7 +63,8 @@ fn pods(protocol: &'static str, messages: Vec<Vec<u8>>) -> (DynamicApi, oneshot:
         plural: "pods".into(),
         scope: Scope::Namespaced,
     };
-    (client.dynamic(resource).namespace("ns"), heard)
+    let client = Client::in_process(server, unlimited());
+    client.dynamic(resource).namespace("ns")
 }
 
 fn options() -> ExecOptions {
@@ -180,4 +184,25 @@ async fn another_protocol_is_refused() {
             .contains("it chose protocol \"base64.channel.k8s.io\""),
         "{error}"
     );
+}
+
+/// Something between us and the server takes the request and never answers.
+#[tokio::test(start_paused = true)]
+async fn a_handshake_that_is_not_answered_ends() {
+    let connections = std::sync::Mutex::new(Vec::new());
+    let pods = pods_on(InProcess::new(move || {
+        let (ours, theirs) = tokio::io::duplex(64 << 10);
+        connections.lock().unwrap().push(theirs);
+        std::future::ready(Ok(ours))
+    }));
+    let begun = tokio::time::Instant::now();
+    let error = pods.exec("web", &options()).await.err().unwrap();
+    assert!(error.is_deadline());
+    assert_eq!(
+        error.to_string(),
+        "GET http://localhost/api/v1/namespaces/ns/pods/web/exec?command=cat&stderr=true&stdin=true&stdout=true: \
+         no answer within 45s"
+    );
+    assert_eq!(begun.elapsed().as_secs(), 45);
+    assert!(pods.port_forward("web", 80).await.err().unwrap().is_deadline());
 }

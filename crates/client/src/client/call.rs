@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::{Request, Response, StatusCode, header};
 use jiff::Timestamp;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, timeout, timeout_at};
 use watchkeeper_meta::{GroupResource, Status};
 
 use super::{Inner, SendOptions};
@@ -23,6 +23,10 @@ const MAX_STATUS: usize = 1 << 20;
 
 /// The beginning of an answer that is no `Status`, shown in errors, as client-go.
 const MAX_PLAIN: usize = 2048;
+
+/// How long a server may take to answer a request to change the protocol. It does so before anything else, so silence is
+/// a dead peer or something between that does not know the protocol. 45 s as for any other dead peer.
+const UPGRADE_TIMEOUT: Duration = Duration::from_secs(45);
 
 /// How often a request may find its connection closed before it was written.
 const MAX_UNSENT: usize = 3;
@@ -195,7 +199,14 @@ impl<'a> Call<'a> {
         // whatever its verb.
         let mut unsent = 0;
         loop {
-            match self.send(&proof).await {
+            let sending = self.send(&proof);
+            let sent = match self.lane {
+                Lane::Multiplexed => sending.await,
+                Lane::Upgrade => timeout(UPGRADE_TIMEOUT, sending)
+                    .await
+                    .map_err(|_| self.error(ErrorKind::Deadline(UPGRADE_TIMEOUT)))?,
+            };
+            match sent {
                 Ok(response) => return Ok((response, proof)),
                 Err(TransportError::NotSent { .. }) if unsent < MAX_UNSENT => unsent += 1,
                 Err(error) => return Err(self.error(error)),
