@@ -140,13 +140,13 @@ impl DynamicApi {
         self
     }
 
-    /// Whether nobody has found yet that the server has no streaming lists of this resource.
+    /// Whether nobody has found in the last ten minutes that the server has no streaming lists of this resource.
     pub fn has_streaming_lists(&self) -> bool {
         let learnt = self.client.learnt();
         learnt.has_streaming_lists(&self.resource.group_resource())
     }
 
-    /// Remembers, for all who share the client, that the server has no streaming lists of this resource.
+    /// Remembers for ten minutes, for all who share the client, that the server has no streaming lists of this resource.
     pub fn note_no_streaming_lists(&self) {
         let learnt = self.client.learnt();
         learnt.note_no_streaming_lists(self.resource.group_resource());

@@ -24,7 +24,8 @@ use crate::clock::{self, now};
 pub use backoff::{FIRST_WAIT, LONGEST_WAIT};
 pub use failure::{Cure, Failure, ListFrom, Stage, Unread, Verdict, judge};
 pub use machine::{
-    ANSWER_SILENCE, Input, Machine, Next, Output, SHORT_WATCH, STREAMING_SILENCE, WATCH_GRACE,
+    ANSWER_SILENCE, Input, Machine, Next, Output, SHORT_WATCH, STREAMING_PAUSE, STREAMING_SILENCE,
+    WATCH_GRACE,
 };
 
 pub use source::{Answer, Opening, Source};

@@ -32,6 +32,10 @@ use super::{Config, Event, InitialList, ListRequest, ListSemantic, Versioned, Wa
 /// A server that supports it waits at most 3 s for its own state; one that ignores the option is silent for ever.
 pub const STREAMING_SILENCE: Duration = Duration::from_secs(10);
 
+/// How long lists are plain ones after a streaming list has failed. The server may only have been slow, and it may be
+/// replaced by one that can do it; client-go tries again with each list.
+pub const STREAMING_PAUSE: Duration = Duration::from_secs(600);
+
 /// How long a server may take to begin an answer, or go silent within a list, before its connection counts as dead.
 pub const ANSWER_SILENCE: Duration = Duration::from_secs(60);
 
@@ -67,10 +71,16 @@ pub struct Machine {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Streaming {
     On,
-    /// Not wanted, or it has failed once: the next list is a plain one, and so are those after it.
+    /// Not wanted.
     Off,
-    /// The server has shown that it cannot do it.
-    Unsupported,
+    /// It has failed then: for a while, lists are plain ones.
+    Failed {
+        at: Option<Instant>,
+    },
+    /// The server has shown then that it cannot do it.
+    Unsupported {
+        at: Option<Instant>,
+    },
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -207,7 +217,7 @@ impl Machine {
 
     /// Whether the server has shown that it has no streaming lists, which others need not find out again.
     pub fn lacks_streaming_lists(&self) -> bool {
-        self.streaming == Streaming::Unsupported
+        matches!(self.streaming, Streaming::Unsupported { .. })
     }
 
     /// When to call [`Machine::step`] with [`Input::Late`] if nothing is received before.
@@ -377,7 +387,7 @@ impl Machine {
         match self.phase {
             Phase::InitialWatch { opened: true } => {
                 let output = self.failed(Failure::NoEndBookmark);
-                self.streaming = Streaming::Unsupported;
+                self.streaming = Streaming::Unsupported { at: Some(now) };
                 output
             }
             _ => self.failed(Failure::Idle(silence)),
@@ -410,9 +420,10 @@ impl Machine {
                 self.begin_list()
             }
             Cure::Fallback => {
+                let at = self.quiet_since;
                 self.streaming = match failure.is_wrong_request() {
-                    true => Streaming::Unsupported,
-                    false => Streaming::Off,
+                    true => Streaming::Unsupported { at },
+                    false => Streaming::Failed { at },
                 };
                 self.begin_list()
             }
@@ -449,6 +460,12 @@ impl Machine {
     }
 
     fn begin_list(&mut self) -> Next {
+        if let Streaming::Failed { at } | Streaming::Unsupported { at } = self.streaming
+            && let (Some(at), Some(now)) = (at, self.quiet_since)
+            && now.saturating_duration_since(at) >= STREAMING_PAUSE
+        {
+            self.streaming = Streaming::On;
+        }
         if self.streaming != Streaming::On {
             self.phase = Phase::InitPage { token: String::new() };
             return Next::List(self.list_request(String::new()));

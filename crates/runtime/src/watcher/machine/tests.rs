@@ -346,6 +346,46 @@ fn streaming_list_falls_back_when_its_end_never_comes() {
 }
 
 #[test]
+fn streaming_lists_are_tried_again_after_a_while() {
+    let plain_list_after = |seconds| {
+        let page = Page {
+            version: "7",
+            token: "",
+        };
+        let expired = status(Status::watch_expired());
+        vec![Opens, Silence, Opens, page, Opens, Seconds(seconds), expired]
+    };
+    check(
+        streaming(),
+        plain_list_after(STREAMING_PAUSE.as_secs() - 1),
+        expect![[r#"
+            WATCH rv="" initial
+              Init
+              ! streaming list has no end: the server does not support it
+            LIST rv="" limit=500
+              Init
+              InitDone 7
+            WATCH rv="7"
+            LIST rv="7"
+        "#]],
+    );
+    check(
+        streaming(),
+        plain_list_after(STREAMING_PAUSE.as_secs()),
+        expect![[r#"
+            WATCH rv="" initial
+              Init
+              ! streaming list has no end: the server does not support it
+            LIST rv="" limit=500
+              Init
+              InitDone 7
+            WATCH rv="7"
+            WATCH rv="7" initial
+        "#]],
+    );
+}
+
+#[test]
 fn an_ended_watch_resumes_at_once_at_the_last_version() {
     check(
         PAGED,
