@@ -59,6 +59,13 @@ pub(crate) async fn run(arguments: Arguments, session: &mut Session) -> Result<(
         cluster: typed,
         logging,
     } = arguments;
+    // A command that cannot be right says so before it looks for a cluster, as kubectl does.
+    match &command {
+        Command::Apply(apply) => apply.check()?,
+        Command::Create(create) => create.check()?,
+        Command::Delete(delete) => delete.check()?,
+        _ => {}
+    }
     let cluster = |session: &Session| Cluster::new(&typed, logging.v, session);
     // Boxed, or the future of every command would have the size of the largest.
     match command {

@@ -46,11 +46,17 @@ pub(crate) struct Manifest {
 }
 
 impl Filenames {
+    /// A failure unless there is something to read.
+    pub(crate) fn check(&self) -> Result<(), Failure> {
+        match self.filename.is_empty() {
+            true => Err(Failure::text("required flag(s) \"filename\" not set")),
+            false => Ok(()),
+        }
+    }
+
     /// Reads everything, in order; what cannot be read is a failure in its place.
     pub(crate) fn read(&self, session: &mut Session) -> Result<Vec<Result<Manifest, Failure>>, Failure> {
-        if self.filename.is_empty() {
-            return Err(Failure::text("required flag(s) \"filename\" not set"));
-        }
+        self.check()?;
         let mut found = Vec::new();
         for path in &self.filename {
             match path.as_os_str() == "-" {

@@ -221,6 +221,22 @@ async fn an_empty_input_is_no_success() {
     }
 }
 
+#[test]
+fn a_command_without_files_says_so_before_it_looks_for_a_cluster() {
+    for verb in ["apply", "create", "delete"] {
+        let mut program = std::process::Command::new(env!("CARGO_BIN_EXE_watchkeeper"));
+        let ran = program
+            .arg(verb)
+            .env_clear()
+            .env("HOME", "/nowhere")
+            .output()
+            .unwrap();
+        let said = String::from_utf8(ran.stderr).unwrap();
+        assert_eq!(said, "error: required flag(s) \"filename\" not set\n", "{verb}");
+        assert_eq!(ran.status.code(), Some(1));
+    }
+}
+
 #[tokio::test]
 async fn words_that_make_no_sense_are_answered_with_the_nearest_that_do() {
     let world = World::new().await;

@@ -57,6 +57,11 @@ pub(crate) async fn run(apply: Apply, cluster: &Cluster, session: &mut Session) 
 }
 
 impl Apply {
+    /// What is missing whatever the cluster says.
+    pub(crate) fn check(&self) -> Result<(), Failure> {
+        self.files.check()
+    }
+
     async fn one(&self, manifest: Manifest, cluster: &Cluster) -> Result<Written, Failure> {
         let target = manifest.target(cluster).await?;
         if manifest.name.is_empty() {

@@ -44,6 +44,11 @@ pub(crate) async fn run(create: Create, cluster: &Cluster, session: &mut Session
 }
 
 impl Create {
+    /// What is missing whatever the cluster says.
+    pub(crate) fn check(&self) -> Result<(), Failure> {
+        self.files.check()
+    }
+
     async fn one(&self, manifest: Manifest, cluster: &Cluster) -> Result<Written, Failure> {
         let target = manifest.target(cluster).await?;
         let options = CreateOptions {

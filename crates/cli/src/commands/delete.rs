@@ -125,15 +125,22 @@ pub(crate) async fn run(delete: Delete, cluster: &Cluster, session: &mut Session
 }
 
 impl Delete {
+    /// What is missing whatever the cluster says.
+    pub(crate) fn check(&self) -> Result<(), Failure> {
+        match self.words.is_empty() {
+            true => self.files.check(),
+            false => Ok(()),
+        }
+    }
+
     async fn doomed(
         &self,
         cluster: &Cluster,
         session: &mut Session,
     ) -> Result<Vec<Result<Doomed, Failure>>, Failure> {
         match (self.words.is_empty(), self.files.filename.is_empty()) {
-            (true, true) => Err(Failure::text("required flag(s) \"filename\" not set")),
             (false, false) => Err(Failure::text("name objects or files with -f, not both")),
-            (true, false) => {
+            (true, _) => {
                 let mut found = Vec::new();
                 for manifest in self.files.read(session)? {
                     found.push(match manifest {

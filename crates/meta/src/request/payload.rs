@@ -14,7 +14,8 @@ pub struct Payload {
     bytes: Vec<u8>,
 }
 
-/// How a patch is meant.
+/// How a patch is meant. The fourth kind, server-side apply, has options of its own and so is a verb of its own:
+/// [`ObjectRequests::apply`](super::ObjectRequests::apply), and `apply` of the clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PatchKind {
     /// A list of operations (RFC 6902).
