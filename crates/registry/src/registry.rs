@@ -1,7 +1,7 @@
 //! The registry: every resource over one store.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 use serde_json::Value;
@@ -72,8 +72,8 @@ struct Inner {
     options: RegistryOptions,
     clock: Clock,
     definitions: HashMap<GroupVersionResource, Arc<Definition>>,
-    /// One history per resource that has ever been watched, by its prefix in the store.
-    watch_caches: Mutex<HashMap<String, Arc<WatchCache>>>,
+    /// One history per resource that is being watched, by its prefix in the store.
+    watch_caches: Mutex<HashMap<String, Weak<WatchCache>>>,
     policy_cache: PolicyCache,
     /// Held from picking a service's address until the service is stored.
     allocation: tokio::sync::Mutex<()>,
@@ -142,16 +142,16 @@ impl Registry {
         }
     }
 
-    /// The resource's history, followed from the first watch on.
+    /// The resource's history, shared by its watches.
     pub(crate) fn watch_cache(&self, definition: &Definition) -> Result<Arc<WatchCache>, Status> {
         let prefix = definition.prefix("");
         let mut caches = self.inner.watch_caches.lock();
-        if let Some(cache) = caches.get(&prefix) {
-            return Ok(cache.clone());
+        if let Some(cache) = caches.get(&prefix).and_then(Weak::upgrade) {
+            return Ok(cache);
         }
         let closed = |_: ReadError| Status::service_unavailable("the server is shutting down");
-        let cache = WatchCache::start(self.store(), &prefix).map_err(closed)?;
-        caches.insert(prefix, cache.clone());
+        let cache = Arc::new(WatchCache::open(self.store(), &prefix).map_err(closed)?);
+        caches.insert(prefix, Arc::downgrade(&cache));
         Ok(cache)
     }
 }

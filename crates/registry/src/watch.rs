@@ -9,17 +9,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use tokio::sync::watch::Receiver;
 use tokio::time::Instant;
 use watchkeeper_meta::{ListOptions, Status, WatchEventKind, WatchOptions};
-use watchkeeper_storage::{Change, Revision};
+use watchkeeper_storage::{Change, Revision, Signal};
 
 use crate::Registry;
 use crate::definition::Definition;
 use crate::object::StoredObject;
 use crate::read_version;
 use crate::selection::Selection;
-use crate::watch_cache::{CachedChange, Form, Lost, WatchCache};
+use crate::watch_cache::{CachedChange, Form, TooOld, WatchCache};
 
 /// A minute, as Kubernetes: a quiet watch still moves its position.
 const BOOKMARK_PERIOD: Duration = Duration::from_secs(60);
@@ -39,7 +38,7 @@ pub struct Watch {
     selection: Selection,
     prefix: String,
     cache: Arc<WatchCache>,
-    progress: Receiver<Revision>,
+    signal: Signal,
     /// Everything up to here has been delivered.
     position: Revision,
     /// The objects the watch begins with, not yet delivered.
@@ -138,7 +137,7 @@ impl Registry {
             definition: definition.clone(),
             selection,
             prefix: definition.prefix(namespace),
-            progress: cache.progress(),
+            signal: cache.signal(),
             position: version,
             initial: VecDeque::new(),
             ready: VecDeque::new(),
@@ -224,17 +223,26 @@ impl Watch {
                 self.state = State::Ended;
                 continue;
             }
-            match self.cache.after(self.position) {
-                Ok((changes, seen)) => {
-                    let quiet = changes.is_empty();
-                    self.ready.extend(changes);
-                    self.position = seen;
-                    if quiet && !self.wait().await {
-                        self.state = State::Ended;
-                    }
-                }
-                // A watch that has begun and fell behind ends; it resumes from its last version and is then told.
-                Err(Lost::TooOld(_) | Lost::Closed) => self.state = State::Ended,
+            if self.is_quiet() && !self.wait().await {
+                self.state = State::Ended;
+            }
+        }
+    }
+
+    /// Takes the next changes from the history; true if there are none.
+    fn is_quiet(&mut self) -> bool {
+        // Before looking, so that nothing slips in between.
+        self.signal.reset();
+        match self.cache.after(self.position) {
+            Ok((changes, seen)) => {
+                self.ready.extend(changes);
+                self.position = seen;
+                self.ready.is_empty()
+            }
+            // A watch that has begun and fell behind ends; it resumes from its last version and is then told.
+            Err(TooOld) => {
+                self.state = State::Ended;
+                false
             }
         }
     }
@@ -261,40 +269,41 @@ impl Watch {
     async fn wait(&mut self) -> bool {
         let bookmark = self.bookmarks.as_ref().map(Bookmarks::next_due);
         let wake_at = bookmark.map_or(self.deadline, |due| due.min(self.deadline));
-        // Seen before asking the history again, so that nothing slips in between.
-        let seen = *self.progress.borrow_and_update();
-        if seen > self.position {
-            return true;
-        }
         tokio::select! {
-            changed = self.progress.changed() => changed.is_ok(),
+            changed = self.signal.changed() => changed.is_ok(),
             () = tokio::time::sleep_until(wake_at) => true,
         }
     }
 
     fn due_bookmark(&mut self) -> Option<WatchItem> {
-        let quiet = self.ready.is_empty();
+        let delivered = self.position;
         let bookmarks = self.bookmarks.as_mut()?;
         if bookmarks.announce_end {
             bookmarks.announce_end = false;
             return Some(WatchItem::Bookmark {
-                revision: self.position,
+                revision: delivered,
                 initial_events_end: true,
             });
         }
         let now = Instant::now();
-        if !quiet || now < bookmarks.next_due() {
+        if !self.ready.is_empty() || now < bookmarks.next_due() {
             return None;
         }
         let is_final = bookmarks.final_at.take_if(|due| now >= *due).is_some();
         bookmarks.next = now + BOOKMARK_PERIOD;
+        let last = bookmarks.last;
+        // What has happened to other resources moves a quiet watch on as well.
+        let revision = match self.is_quiet() {
+            true => self.position,
+            false => delivered,
+        };
         // The same version again says nothing, unless the watch is about to end.
-        if self.position == bookmarks.last && !is_final {
+        if revision == last && !is_final {
             return None;
         }
-        bookmarks.last = self.position;
+        self.bookmarks.as_mut()?.last = revision;
         Some(WatchItem::Bookmark {
-            revision: self.position,
+            revision,
             initial_events_end: false,
         })
     }

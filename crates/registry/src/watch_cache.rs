@@ -1,20 +1,19 @@
 //! One history per resource, shared by all its watchers.
 //!
-//! A task reads the store's feed for the resource's prefix and appends each change. A watcher is a position in
-//! that history: it owns no queue, so a slow one costs nothing and holds nobody back. One that falls so far behind
-//! that its next change has been dropped is told so, and its stream ends; it resumes from its version.
+//! Whoever looks first after a change takes it from the store's feed for the resource's prefix; nobody has to be woken
+//! for that alone. A watcher is a position in that history: it owns no queue, so a slow one costs nothing and holds
+//! nobody back. One that falls so far behind that its next change has been dropped is told so, and its stream ends; it
+//! resumes from its version. The history goes with its last watcher: the store has it still.
 //!
 //! What is sent for a change is worked out at most once per form (encoding, event kind) and shared by everyone who
 //! wants that form.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::Arc;
 
 use bytes::Bytes;
-use parking_lot::{Mutex, RwLock};
-use tokio::sync::watch;
-use tokio::task::AbortHandle;
-use watchkeeper_storage::{Change, Feed, ReadError, Revision, Store};
+use parking_lot::Mutex;
+use watchkeeper_storage::{Change, Feed, ReadError, Revision, Signal, Store};
 
 /// The most changes kept per resource. A watcher further behind must list again.
 pub(crate) const MAX_CHANGES: usize = 100_000;
@@ -28,27 +27,16 @@ const ENCODED_CHANGES: usize = 1_024;
 
 /// The history of one resource.
 pub(crate) struct WatchCache {
-    history: RwLock<History>,
-    /// The revision up to which the history is complete; watchers wait on it.
-    complete: watch::Sender<Revision>,
-    /// The task that appends. It holds the store open, so it must not outlive the cache.
-    follower: OnceLock<AbortHandle>,
-}
-
-impl Drop for WatchCache {
-    fn drop(&mut self) {
-        if let Some(follower) = self.follower.get() {
-            follower.abort();
-        }
-    }
+    history: Mutex<History>,
+    signal: Signal,
 }
 
 struct History {
+    /// Brings what the history does not have yet.
+    feed: Feed,
     changes: VecDeque<Arc<CachedChange>>,
     /// The history holds every change after this revision.
     since: Revision,
-    /// The store is closed: nothing will come any more.
-    closed: bool,
 }
 
 /// A change with the forms it has been sent in.
@@ -61,14 +49,9 @@ pub(crate) struct CachedChange {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Form(pub(crate) u16);
 
-/// Why a watcher gets no more changes.
+/// The history no longer reaches back to a watcher.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Lost {
-    /// The history no longer reaches back to the watcher; it begins after this revision.
-    TooOld(Revision),
-    /// The store is closed.
-    Closed,
-}
+pub(crate) struct TooOld;
 
 impl CachedChange {
     /// The change in one form, encoded by the first who asks.
@@ -82,98 +65,85 @@ impl CachedChange {
 }
 
 impl WatchCache {
-    /// Starts following a prefix of the store. The task ends with the store or with the last handle.
-    pub(crate) fn start(store: &Store, prefix: &str) -> Result<Arc<Self>, ReadError> {
+    /// The history under a prefix, as far back as the store has it.
+    pub(crate) fn open(store: &Store, prefix: &str) -> Result<Self, ReadError> {
         let (feed, since) = oldest_feed(store, prefix)?;
-        let cache = Arc::new(Self {
-            history: RwLock::new(History {
-                changes: VecDeque::new(),
-                since,
-                closed: false,
-            }),
-            complete: watch::Sender::new(since),
-            follower: OnceLock::new(),
-        });
-        let following = follow(Arc::downgrade(&cache), store.clone(), prefix.to_owned(), feed);
-        cache
-            .follower
-            .get_or_init(|| tokio::spawn(following).abort_handle());
-        Ok(cache)
+        let signal = feed.signal();
+        let changes = VecDeque::new();
+        let history = Mutex::new(History { feed, changes, since });
+        Ok(Self { history, signal })
     }
 
     /// The changes after a revision, oldest first; none if the watcher is up to date. The second value is the
     /// revision the watcher has then seen.
-    pub(crate) fn after(&self, position: Revision) -> Result<(Vec<Arc<CachedChange>>, Revision), Lost> {
-        let history = self.history.read();
+    pub(crate) fn after(&self, position: Revision) -> Result<(Vec<Arc<CachedChange>>, Revision), TooOld> {
+        let mut history = self.history.lock();
+        history.catch_up();
         if position < history.since {
-            return Err(Lost::TooOld(history.since));
+            return Err(TooOld);
         }
-        if history.closed {
-            return Err(Lost::Closed);
-        }
-        let first = history
-            .changes
-            .partition_point(|cached| cached.change.revision <= position);
-        let batch: Vec<_> = history.changes.range(first..).take(MAX_BATCH).cloned().collect();
-        let delivered = batch.last().map_or(position, |last| last.change.revision);
-        if first + batch.len() < history.changes.len() {
-            return Ok((batch, delivered));
-        }
-        // May still name the revision before the newest changes: they are appended first and announced after that.
-        let complete = *self.complete.borrow();
-        Ok((batch, delivered.max(complete)))
+        let changes = &history.changes;
+        let first = changes.partition_point(|cached| cached.change.revision <= position);
+        let batch: Vec<_> = changes.range(first..).take(MAX_BATCH).cloned().collect();
+        let seen = match batch.last() {
+            Some(last) if first + batch.len() < changes.len() => last.change.revision,
+            _ => history.feed.position().max(position),
+        };
+        Ok((batch, seen))
     }
 
-    /// Tells when there is something after the revision last seen.
-    pub(crate) fn progress(&self) -> watch::Receiver<Revision> {
-        self.complete.subscribe()
+    /// Tells when there is something to look for.
+    pub(crate) fn signal(&self) -> Signal {
+        self.signal.clone()
     }
 
     /// The history holds every change after this revision.
     pub(crate) fn since(&self) -> Revision {
-        self.history.read().since
+        let mut history = self.history.lock();
+        history.catch_up();
+        history.since
     }
+}
 
-    /// Adds what the feed has brought, then lets go of what the store has compacted. The history reaches back to the
-    /// last change that went, not to the compaction: a quiet resource loses nothing by it, nor do its watchers.
-    fn append(&self, changes: Vec<Arc<Change>>, complete: Revision, compacted: Revision) {
-        let mut history = self.history.write();
-        for change in changes {
-            let forms = Mutex::new(HashMap::new());
-            history
-                .changes
-                .push_back(Arc::new(CachedChange { change, forms }));
-            if let Some(old) = history.changes.len().checked_sub(ENCODED_CHANGES + 1) {
-                history.changes[old].forms.lock().clear();
+impl History {
+    /// Takes in what has happened, then lets go of what the store has compacted.
+    fn catch_up(&mut self) {
+        loop {
+            let before = self.feed.position();
+            match self.feed.read() {
+                Ok(batch) => batch.changes.into_iter().for_each(|change| self.append(change)),
+                Err(_) => self.begin_anew(),
+            }
+            if self.feed.position() == before {
+                break;
             }
         }
-        while history.changes.len() > MAX_CHANGES
-            || history
-                .changes
-                .front()
-                .is_some_and(|oldest| oldest.change.revision <= compacted)
+        self.trim(self.feed.compacted_revision());
+    }
+
+    fn append(&mut self, change: Arc<Change>) {
+        let forms = Mutex::default();
+        self.changes.push_back(Arc::new(CachedChange { change, forms }));
+        if let Some(old) = self.changes.len().checked_sub(ENCODED_CHANGES + 1) {
+            self.changes[old].forms.lock().clear();
+        }
+    }
+
+    /// The history reaches back to the last change that went, not to the compaction: a quiet resource loses nothing by
+    /// it, nor do its watchers.
+    fn trim(&mut self, compacted: Revision) {
+        while let Some(oldest) = self.changes.front()
+            && (self.changes.len() > MAX_CHANGES || oldest.change.revision <= compacted)
         {
-            if let Some(dropped) = history.changes.pop_front() {
-                history.since = dropped.change.revision;
-            }
+            self.since = oldest.change.revision;
+            self.changes.pop_front();
         }
-        drop(history);
-        self.complete.send_replace(complete);
     }
 
-    /// Tells every watcher that the store is closed.
-    fn close(&self) {
-        self.history.write().closed = true;
-        self.complete.send_modify(|_| {});
-    }
-
-    /// Begins anew after a gap: whoever had not seen it all is told.
-    fn restart(&self, since: Revision) {
-        let mut history = self.history.write();
-        history.changes.clear();
-        history.since = since;
-        drop(history);
-        self.complete.send_replace(since);
+    /// After a gap: whoever had not seen it all is told.
+    fn begin_anew(&mut self) {
+        self.changes.clear();
+        self.since = self.feed.skip_compacted();
     }
 }
 
@@ -189,97 +159,87 @@ fn oldest_feed(store: &Store, prefix: &str) -> Result<(Feed, Revision), ReadErro
     }
 }
 
-/// Appends what the feed brings until the store closes or nobody holds the cache.
-async fn follow(cache: Weak<WatchCache>, store: Store, prefix: String, mut feed: Feed) {
-    loop {
-        let batch = feed.next().await;
-        let Some(cache) = cache.upgrade() else { return };
-        match batch {
-            Ok(batch) => cache.append(batch.changes, batch.revision, store.compacted_revision()),
-            Err(ReadError::Compacted { .. }) => match oldest_feed(&store, &prefix) {
-                Ok((newer, since)) => {
-                    cache.restart(since);
-                    feed = newer;
-                }
-                Err(_) => return cache.close(),
-            },
-            Err(_) => return cache.close(),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use watchkeeper_storage::StoreOptions;
 
-    fn cache(since: u64, complete: u64) -> WatchCache {
-        WatchCache {
-            history: RwLock::new(History {
-                changes: VecDeque::new(),
-                since: Revision::new(since),
-                closed: false,
-            }),
-            complete: watch::Sender::new(Revision::new(complete)),
-            follower: OnceLock::new(),
-        }
+    fn store() -> Store {
+        Store::memory(StoreOptions::default())
     }
 
-    fn change(revision: u64) -> Arc<Change> {
-        Arc::new(Change {
-            revision: Revision::new(revision),
-            key: "/a".into(),
-            value: Some(Bytes::new()),
-            previous: None,
-            create_revision: Revision::new(revision),
-        })
-    }
-
-    fn append(cache: &WatchCache, revision: u64, compacted: u64) {
-        let complete = Revision::new(revision);
-        cache.append(vec![change(revision)], complete, Revision::new(compacted));
+    async fn write(store: &Store, key: &str) -> Revision {
+        store.create(key, Bytes::new(), None).await.unwrap()
     }
 
     /// The revisions of what a watcher is handed, and the position it then has.
-    fn after(cache: &WatchCache, position: u64) -> Result<(Vec<u64>, u64), Lost> {
-        let (batch, seen) = cache.after(Revision::new(position))?;
-        let revisions = batch.iter().map(|cached| cached.change.revision.get());
-        Ok((revisions.collect(), seen.get()))
+    fn after(cache: &WatchCache, position: Revision) -> Result<(Vec<Revision>, Revision), TooOld> {
+        let (batch, seen) = cache.after(position)?;
+        Ok((batch.iter().map(|cached| cached.change.revision).collect(), seen))
     }
 
-    #[test]
-    fn a_change_read_before_it_is_announced_is_not_handed_out_again() {
-        let cache = cache(1, 4);
-        append(&cache, 7, 0);
-        // As a watcher on another thread finds it between the two.
-        cache.complete.send_replace(Revision::new(4));
-        assert_eq!(after(&cache, 4), Ok((vec![7], 7)));
-        assert_eq!(after(&cache, 7), Ok((vec![], 7)));
+    #[tokio::test]
+    async fn a_watcher_is_handed_what_is_new_to_it_once() {
+        let store = store();
+        let before = write(&store, "/a/0").await;
+        let cache = WatchCache::open(&store, "/a/").unwrap();
+        assert_eq!(after(&cache, before), Ok((vec![], before)));
+        let mut signal = cache.signal();
+        signal.reset();
+        let first = write(&store, "/a/1").await;
+        signal.changed().await.unwrap();
+        let other = write(&store, "/b/1").await;
+        // What happens to others moves the position as well.
+        assert_eq!(after(&cache, before), Ok((vec![first], other)));
+        assert_eq!(after(&cache, other), Ok((vec![], other)));
     }
 
-    #[tokio::test(start_paused = true)]
-    async fn a_history_that_nobody_holds_lets_go_of_the_store() {
-        let store = Store::memory(StoreOptions::default());
-        let mut feed = store.watch("", store.current_revision()).unwrap();
-        let cache = WatchCache::start(&store, "/").unwrap();
-        // Lets the follower begin to wait.
-        tokio::task::yield_now().await;
-        drop((cache, store));
-        let hour = std::time::Duration::from_secs(3600);
-        let ended = tokio::time::timeout(hour, feed.next()).await;
-        assert_eq!(ended.map(|batch| batch.unwrap_err()), Ok(ReadError::Closed));
+    #[tokio::test]
+    async fn a_batch_has_its_limit_and_nothing_is_left_out() {
+        let store = store();
+        let cache = WatchCache::open(&store, "/a/").unwrap();
+        let mut position = store.current_revision();
+        for number in 0..=MAX_BATCH {
+            write(&store, &format!("/a/{number}")).await;
+        }
+        let mut counts = Vec::new();
+        for _ in 0..3 {
+            let (batch, seen) = after(&cache, position).unwrap();
+            counts.push(batch.len());
+            position = seen;
+        }
+        assert_eq!(
+            (counts, position),
+            (vec![MAX_BATCH, 1, 0], store.current_revision())
+        );
     }
 
-    #[test]
-    fn only_what_was_dropped_is_too_old() {
-        let cache = cache(1, 1);
-        append(&cache, 3, 0);
-        append(&cache, 5, 0);
-        append(&cache, 9, 4);
-        assert_eq!(after(&cache, 2), Err(Lost::TooOld(Revision::new(3))));
-        assert_eq!(after(&cache, 3), Ok((vec![5, 9], 9)));
-        append(&cache, 20, 19);
-        assert_eq!(after(&cache, 8), Err(Lost::TooOld(Revision::new(9))));
-        assert_eq!(after(&cache, 9), Ok((vec![20], 20)));
+    #[tokio::test]
+    async fn only_what_was_dropped_is_too_old() {
+        let store = store();
+        let cache = WatchCache::open(&store, "/a/").unwrap();
+        let first = write(&store, "/a/1").await;
+        let second = write(&store, "/a/2").await;
+        let other = write(&store, "/b/1").await;
+        assert_eq!(after(&cache, first), Ok((vec![second], other)));
+        store.compact(first).await.unwrap();
+        assert_eq!(after(&cache, Revision::ZERO), Err(TooOld));
+        assert_eq!(after(&cache, first), Ok((vec![second], other)));
+        store.compact(other).await.unwrap();
+        assert_eq!(after(&cache, first), Err(TooOld));
+        // It went with the change before it, not with the one of others.
+        assert_eq!(after(&cache, second), Ok((vec![], other)));
+    }
+
+    #[tokio::test]
+    async fn after_a_gap_whoever_has_not_seen_it_all_is_told() {
+        let store = store();
+        let before = write(&store, "/a/0").await;
+        let cache = WatchCache::open(&store, "/a/").unwrap();
+        let missed = write(&store, "/a/1").await;
+        store.compact(missed).await.unwrap();
+        let next = write(&store, "/a/2").await;
+        assert_eq!(after(&cache, before), Err(TooOld));
+        assert_eq!(after(&cache, missed), Ok((vec![next], next)));
     }
 }

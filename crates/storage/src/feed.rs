@@ -69,6 +69,23 @@ impl Feed {
         self.position
     }
 
+    /// Tells somebody else of changes under the prefix, too.
+    pub fn signal(&self) -> Signal {
+        Signal(self.signal.clone())
+    }
+
+    /// The revision up to which the store has forgotten its history.
+    pub fn compacted_revision(&self) -> Revision {
+        self.state.mvcc.read().compacted()
+    }
+
+    /// Goes on with the oldest change there is, after a read that said [`ReadError::Compacted`]. Returns the revision
+    /// before it.
+    pub fn skip_compacted(&mut self) -> Revision {
+        self.position = self.position.max(self.compacted_revision());
+        self.position
+    }
+
     /// Waits for changes. Dropping the future loses nothing.
     ///
     /// After [`Feed::with_progress`] the batch may be empty, but its revision is greater than the last one's.
@@ -122,5 +139,21 @@ impl Feed {
             Some(progress) => progress.changed().await,
         };
         woken.map_err(|_| ReadError::Closed)
+    }
+}
+
+/// Tells that something has happened under a prefix, to whoever has other ways to find out what.
+#[derive(Clone, Debug)]
+pub struct Signal(watch::Receiver<Marks>);
+
+impl Signal {
+    /// Whoever waits is about to look: only what happens from now on is worth a wake-up.
+    pub fn reset(&mut self) {
+        self.0.mark_unchanged();
+    }
+
+    /// Waits for a change after the last [`Signal::reset`]. Dropping the future loses nothing.
+    pub async fn changed(&mut self) -> Result<(), ReadError> {
+        self.0.changed().await.map_err(|_| ReadError::Closed)
     }
 }

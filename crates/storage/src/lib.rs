@@ -28,7 +28,7 @@ mod store;
 mod transaction;
 
 pub use error::{EngineError, OpenError, ReadError, WriteError};
-pub use feed::{Batch, Feed};
+pub use feed::{Batch, Feed, Signal};
 pub use model::{Change, Key, KeyValue};
 pub use range::{Range, RangeRequest};
 pub use retention::Retention;
