@@ -11,6 +11,7 @@ use http_body::{Body, Frame, SizeHint};
 use http_body_util::BodyExt as _;
 use watchkeeper_meta::Status;
 
+use crate::connection_task::note_quiet;
 use crate::limits::{DISCARD_TIMEOUT, MAX_DISCARDED_BYTES, MAX_REQUEST_BODY_BYTES};
 
 /// The stream was cut on purpose: the connection ends without the mark of a complete body.
@@ -52,10 +53,13 @@ impl Body for ResponseBody {
     ) -> Poll<Option<Result<Frame<Bytes>, StreamCut>>> {
         match &mut *self {
             Self::Whole(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
-            Self::Stream(frames) => frames
-                .as_mut()
-                .poll_next(context)
-                .map(|frame| frame.map(|bytes| bytes.map(Frame::data))),
+            Self::Stream(frames) => {
+                let frame = frames.as_mut().poll_next(context);
+                if frame.is_pending() {
+                    note_quiet();
+                }
+                frame.map(|frame| frame.map(|bytes| bytes.map(Frame::data)))
+            }
         }
     }
 

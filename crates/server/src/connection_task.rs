@@ -1,27 +1,63 @@
-//! One task for a connection and for the request it has brought last: bytes in, an answer worked out, bytes out.
+//! One task for a connection, for the request it has brought last and for its quiet streams: bytes in, an answer
+//! worked out, bytes out.
 //!
 //! HTTP/2 wants a task for every request. Most requests take less time than handing them over does: a task that is
 //! woken while another one runs wakes a thread, and so does the answer that wakes the connection. Therefore the last
 //! request that has arrived is begun here, and gets a task of its own only if it has to wait. Those that have arrived
 //! together with it get theirs at once, so that many requests on one connection use many processors.
 //!
+//! A watch is such a task as long as it has much to send, and comes back here when it waits for something to happen:
+//! a write and the event of that write then leave together.
+//!
 //! ```text
-//!   socket ▶ connection ─┬▶ GET a  ▶ a task
-//!                        ├▶ GET b  ▶ a task
-//!                        └▶ PATCH c ▶ here ▶ connection ▶ socket
+//!   socket ▶ connection ─┬▶ GET a   ▶ a task
+//!                        ├▶ WATCH b ▶ a task ──quiet──┐
+//!                        └▶ PATCH c ▶ here            ▼
+//!   socket ◀ connection ◀────answer─────┴─events─ quiet streams
 //! ```
 
+use std::cell::Cell;
 use std::future::poll_fn;
-use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Context, Waker};
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
 
+use futures_util::StreamExt as _;
+use futures_util::stream::FuturesUnordered;
+use futures_util::task::AtomicWaker;
 use hyper::rt::Executor;
+use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use watchkeeper_wake::Bell;
 
 type Request = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+tokio::task_local! {
+    /// Whether the request that is being polled waits for something to send, and not for anything else.
+    static IS_QUIET: Cell<bool>;
+}
+
+/// Says that the body of the answer that is being sent has nothing to send yet.
+pub(crate) fn note_quiet() {
+    // HTTP/1.1 has one request at a time, which nobody moves.
+    let _ = IS_QUIET.try_with(|quiet| quiet.set(true));
+}
+
+/// How a request goes on.
+enum Progress {
+    Done,
+    Quiet,
+    Waiting,
+}
+
+fn poll_request(request: &mut Request, context: &mut Context<'_>) -> Progress {
+    IS_QUIET.sync_scope(Cell::new(false), || match request.as_mut().poll(context) {
+        Poll::Ready(()) => Progress::Done,
+        Poll::Pending if IS_QUIET.with(Cell::get) => Progress::Quiet,
+        Poll::Pending => Progress::Waiting,
+    })
+}
 
 /// Runs the requests of one connection, and knows when they are done.
 #[derive(Clone)]
@@ -29,26 +65,35 @@ pub(crate) struct Requests {
     tasks: TaskTracker,
     /// Cancelled when waiting for requests has taken too long.
     end: CancellationToken,
+    shared: Arc<Shared>,
+}
+
+/// What a connection shares with the tasks of its requests.
+#[derive(Default)]
+struct Shared {
     /// The request that has arrived last and has not begun.
-    last: Arc<Mutex<Option<Request>>>,
+    last: Mutex<Option<Request>>,
+    /// Streams that have become quiet and that the connection has not taken yet.
+    quiet: Mutex<Vec<Request>>,
+    connection: AtomicWaker,
 }
 
 impl Requests {
     pub(crate) fn new(tasks: TaskTracker, end: CancellationToken) -> Self {
-        let last = Arc::default();
-        Self { tasks, end, last }
+        let shared = Arc::default();
+        Self { tasks, end, shared }
     }
 
-    /// Begins the last request. If it has to wait, it goes on in a task of its own, which is polled at once: that
-    /// is why nobody needs to be woken before.
+    /// Begins the last request. If it has to wait, it goes on in a task of its own, or with the quiet streams, which
+    /// are both polled at once: that is why nobody needs to be woken before.
     fn begin_last(&self) {
-        if let Some(mut request) = self.replace_last(None)
-            && request
-                .as_mut()
-                .poll(&mut Context::from_waker(Waker::noop()))
-                .is_pending()
-        {
-            self.spawn(request);
+        let Some(mut request) = self.replace_last(None) else {
+            return;
+        };
+        match poll_request(&mut request, &mut Context::from_waker(Waker::noop())) {
+            Progress::Done => {}
+            Progress::Quiet => self.shared.quiet.lock().push(request),
+            Progress::Waiting => self.spawn(request),
         }
     }
 
@@ -59,18 +104,29 @@ impl Requests {
     }
 
     fn replace_last(&self, request: Option<Request>) -> Option<Request> {
-        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        std::mem::replace(&mut last, request)
+        std::mem::replace(&mut self.shared.last.lock(), request)
     }
 
+    /// Lets a request go on in a task until it is done, or quiet.
     fn spawn(&self, request: Request) {
-        let end = self.end.clone();
+        let (end, shared) = (self.end.clone(), self.shared.clone());
         self.tasks.spawn(async move {
-            end.run_until_cancelled(without_waking_itself(request))
-                .await
-                .is_some()
+            let running = without_waking_itself(until_quiet(request));
+            if let Some(Some(quiet)) = end.run_until_cancelled(running).await {
+                shared.quiet.lock().push(quiet);
+                shared.connection.wake();
+            }
         });
     }
+}
+
+/// Polls a request until it is done; returns it if it has become quiet before.
+async fn until_quiet(mut request: Request) -> Option<Request> {
+    let polling = poll_fn(|context| match poll_request(&mut request, context) {
+        Progress::Waiting => Poll::Pending,
+        progress => Poll::Ready(progress),
+    });
+    matches!(polling.await, Progress::Quiet).then_some(request)
 }
 
 impl<F> Executor<F> for Requests
@@ -85,25 +141,64 @@ where
     }
 }
 
-/// Drives a connection whose executor is `requests` to its end.
-pub(crate) async fn drive<C: Future>(mut connection: Pin<&mut C>, requests: &Requests) -> C::Output {
-    let driving = poll_fn(|context| {
-        let progress = connection.as_mut().poll(context);
-        match progress.is_pending() {
-            true => requests.begin_last(),
-            // It has arrived, so it is done, even if nobody hears the answer.
-            false => requests.spawn_last(),
+/// A connection whose executor is [`Requests`], on its way to its end.
+pub(crate) struct Driver<C> {
+    connection: Pin<Box<C>>,
+    requests: Requests,
+    quiet: FuturesUnordered<Request>,
+}
+
+impl<C: Future> Driver<C> {
+    pub(crate) fn new(connection: C, requests: Requests) -> Self {
+        Self {
+            connection: Box::pin(connection),
+            requests,
+            quiet: FuturesUnordered::new(),
         }
-        progress
-    });
-    without_waking_itself(driving).await
+    }
+
+    pub(crate) fn connection(&mut self) -> Pin<&mut C> {
+        self.connection.as_mut()
+    }
+
+    /// Drives the connection. Dropping the future stops it where it is.
+    pub(crate) async fn drive(&mut self) -> C::Output {
+        without_waking_itself(poll_fn(|context| self.poll(context))).await
+    }
+
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<C::Output> {
+        let progress = self.connection.as_mut().poll(context);
+        if progress.is_ready() {
+            // It has arrived, so it is done, even if nobody hears the answer.
+            self.requests.spawn_last();
+            return progress;
+        }
+        self.requests.begin_last();
+        self.poll_quiet(context);
+        Poll::Pending
+    }
+
+    /// Lets the quiet streams send what there is to send by now.
+    fn poll_quiet(&mut self, context: &mut Context<'_>) {
+        let shared = &self.requests.shared;
+        shared.connection.register(context.waker());
+        self.quiet.extend(shared.quiet.lock().drain(..));
+        let quiet = poll_fn(|context| {
+            while let Poll::Ready(Some(())) = self.quiet.poll_next_unpin(context) {}
+            Poll::<()>::Pending
+        });
+        // Each sends as much as the client has room for, which bounds the work. A budget for all of them would be used
+        // up by some, and the others be polled in vain.
+        let quiet = pin!(tokio::task::coop::unconstrained(quiet));
+        let _ = quiet.poll(context);
+    }
 }
 
 /// Polls a future again if something has happened to it while it was polled: an answer worked out on the
 /// connection's task, or room for a frame of a watch. As a wake-up of the task, that would put it into the queue of a
 /// thread and wake another thread to look at that queue.
 async fn without_waking_itself<F: Future>(future: F) -> F::Output {
-    let mut future = std::pin::pin!(future);
+    let mut future = pin!(future);
     let bell = Arc::new(Bell::default());
     let waker = Waker::from(bell.clone());
     poll_fn(|task| bell.poll(task, &waker, |context| future.as_mut().poll(context))).await
@@ -112,9 +207,8 @@ async fn without_waking_itself<F: Future>(future: F) -> F::Output {
 #[cfg(test)]
 mod tests {
     use std::sync::mpsc;
-    use std::task::Poll;
-
     use tokio::sync::oneshot;
+    use tokio::task::Id;
 
     use super::*;
 
@@ -137,7 +231,7 @@ mod tests {
             }
             None => Poll::Ready(()),
         });
-        drive(std::pin::pin!(connection), requests).await;
+        Driver::new(connection, requests.clone()).drive().await;
         requests.tasks.close();
         requests.tasks.wait().await;
     }
@@ -188,6 +282,51 @@ mod tests {
                 false => Poll::Ready(()),
             }
         });
-        drive(std::pin::pin!(connection), &requests).await;
+        Driver::new(connection, requests).drive().await;
+    }
+
+    /// A stream that sends every number it gets, and says when it has none.
+    fn stream(mut numbers: tokio::sync::mpsc::Receiver<u8>, sent: mpsc::Sender<(u8, Option<Id>)>) -> Request {
+        Box::pin(poll_fn(move |context| {
+            loop {
+                match numbers.poll_recv(context) {
+                    Poll::Ready(Some(number)) => sent.send((number, tokio::task::try_id())).unwrap(),
+                    Poll::Ready(None) => return Poll::Ready(()),
+                    Poll::Pending => {
+                        note_quiet();
+                        return Poll::Pending;
+                    }
+                }
+            }
+        }))
+    }
+
+    #[tokio::test]
+    async fn a_stream_has_a_task_until_it_is_quiet_and_goes_on_with_the_connection() {
+        let requests = requests();
+        let (number, numbers) = tokio::sync::mpsc::channel(1);
+        let (sent, all_sent) = mpsc::channel();
+        // What arrives before another request gets a task.
+        let mut brought = Some([stream(numbers, sent), Box::pin(async {})]);
+        let connection = poll_fn(|_| {
+            let brought = brought.take().into_iter().flatten();
+            brought.for_each(|request| requests.execute(request));
+            Poll::<()>::Pending
+        });
+        let mut driver = Driver::new(connection, requests.clone());
+        let here = tokio::task::try_id();
+        let sending = async {
+            for turn in 0..MANY_POLLS as u8 {
+                number.send(turn).await.unwrap();
+                while all_sent.try_recv().map(|(_, task)| task != here).unwrap_or(true) {
+                    tokio::task::yield_now().await;
+                }
+            }
+        };
+        number.send(u8::MAX).await.unwrap();
+        tokio::select! {
+            () = driver.drive() => {}
+            () = sending => {}
+        }
     }
 }

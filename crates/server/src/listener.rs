@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::certificate_subject::user_of;
-use crate::connection_task::{Requests, drive};
+use crate::connection_task::{Driver, Requests};
 use crate::filter::{self, Peer};
 use crate::limits::*;
 use crate::shared::Shared;
@@ -179,13 +179,13 @@ where
     });
     let builder = http(protocol, requests.clone());
     let connection = builder.serve_connection_with_upgrades(TokioIo::new(StallGuard::new(io)), service);
-    tokio::pin!(connection);
+    let mut driver = Driver::new(connection, requests);
     tokio::select! {
-        served = drive(connection.as_mut(), &requests) => return report(served),
+        served = driver.drive() => return report(served),
         () = draining.cancelled() => {}
     }
-    connection.as_mut().graceful_shutdown();
-    report(drive(connection, &requests).await);
+    driver.connection().graceful_shutdown();
+    report(driver.drive().await);
 }
 
 /// Clients come and go; what goes wrong on their connections is of interest to whoever looks for it only.
