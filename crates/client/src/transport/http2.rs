@@ -3,6 +3,7 @@
 //! The h2 crate is used without a layer between: whoever asks [writes](wire) and waits for its own stream, so that an
 //! answer wakes the connection's task and the one who asked, and nobody else.
 
+mod later;
 mod wire;
 
 use std::future::poll_fn;
@@ -13,6 +14,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures_util::FutureExt as _;
 use h2::client::{Builder, ResponseFuture, SendRequest};
 use h2::{Ping, PingPong, RecvStream};
 use http::header::{self, HeaderName};
@@ -23,6 +25,7 @@ use super::connector::Io;
 use super::pool::Failure;
 use super::{BoxError, tls_refusal};
 use crate::error::chain;
+use later::Waiter;
 use wire::{Parts, Wire};
 
 /// Streams per connection: kube-apiserver allows as many. A server that allows fewer is asked for fewer.
@@ -80,7 +83,10 @@ enum Ended {
 }
 
 /// One stream's share of a connection; given back when the response's body is dropped.
-pub(super) struct StreamLease(Arc<Http2>);
+pub(super) struct StreamLease {
+    connection: Arc<Http2>,
+    waiter: Waiter,
+}
 
 impl Http2 {
     /// Begins HTTP/2 on a byte stream. The connection lives until the last of its users is gone, or the peer is.
@@ -119,7 +125,10 @@ impl Http2 {
     /// A stream for whom the connection was opened, even where the server allows none: it may allow one later.
     pub(super) fn lease_first(self: &Arc<Self>) -> StreamLease {
         self.streams.fetch_add(1, Ordering::Relaxed);
-        StreamLease(self.clone())
+        StreamLease {
+            connection: self.clone(),
+            waiter: self.wire.waiter(),
+        }
     }
 }
 
@@ -136,12 +145,23 @@ impl StreamLease {
             set_length(&mut head.headers, body.len());
         }
         let head = Request::from_parts(head, ());
-        let response = self.0.wire.write(|| self.lay_down(head, body))?;
-        response.await.map_err(|error| self.lost(error))
+        let mut response = self.connection.wire.write(|| self.lay_down(head, body))?;
+        poll_fn(|context| self.poll(context, |context| response.poll_unpin(context)))
+            .await
+            .map_err(|error| self.lost(error))
+    }
+
+    /// Polls something of this stream.
+    pub(super) fn poll<T>(
+        &self,
+        context: &mut Context<'_>,
+        poll: impl FnOnce(&mut Context<'_>) -> Poll<T>,
+    ) -> Poll<T> {
+        self.waiter.poll(context, poll)
     }
 
     fn lay_down(&self, head: Request<()>, body: Bytes) -> Result<ResponseFuture, Failure> {
-        let sent = self.0.sender.clone().send_request(head, body.is_empty());
+        let sent = self.connection.sender.clone().send_request(head, body.is_empty());
         let (response, mut stream) = sent.map_err(|error| self.unsent(error))?;
         if !body.is_empty() {
             stream.send_data(body, true).map_err(|error| self.lost(error))?;
@@ -151,7 +171,7 @@ impl StreamLease {
 
     /// The server has said goodbye: the streams it has live on, but there will be no others.
     fn unsent(&self, error: h2::Error) -> Failure {
-        let _ = self.0.ended.set(how(&error));
+        let _ = self.connection.ended.set(how(&error));
         self.refused(&error)
             .unwrap_or_else(|| Failure::Unsent(error.into()))
     }
@@ -162,7 +182,7 @@ impl StreamLease {
     }
 
     fn refused(&self, error: &h2::Error) -> Option<Failure> {
-        let refusal = match self.0.ended.get() {
+        let refusal = match self.connection.ended.get() {
             Some(Ended::Refused(refusal)) => Some(refusal.clone()),
             _ => tls_refusal(error),
         };
@@ -171,7 +191,7 @@ impl StreamLease {
 
     /// What broke a stream of this connection: h2 only says that it broke.
     pub(super) fn cause(&self, error: h2::Error) -> BoxError {
-        match self.0.ended.get() {
+        match self.connection.ended.get() {
             Some(Ended::Silent) => {
                 let silent = PING_INTERVAL + PING_TIMEOUT;
                 let text = format!("the server gave no sign of life for {silent:?}");
@@ -184,7 +204,7 @@ impl StreamLease {
 
 impl Drop for StreamLease {
     fn drop(&mut self) {
-        self.0.streams.fetch_sub(1, Ordering::Relaxed);
+        self.connection.streams.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

@@ -16,6 +16,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use watchkeeper_wake::Bell;
 
 use super::super::connector::Io;
+use super::later::{Later, Waiter};
 
 /// A connection that its task and those who ask share.
 pub(super) struct Wire {
@@ -28,6 +29,7 @@ pub(super) struct Wire {
     reading_closed: Arc<AtomicBool>,
     /// Whether somebody has written since the task was last at the wire.
     written: AtomicBool,
+    later: Arc<Later>,
 }
 
 enum State {
@@ -73,6 +75,7 @@ impl Parts {
             bell: self.bell,
             reading_closed: self.reading_closed,
             written: AtomicBool::new(false),
+            later: Arc::default(),
         }
     }
 }
@@ -85,15 +88,23 @@ impl Wire {
         note: impl Fn(&Connection<Gate, Bytes>),
     ) -> Poll<Result<(), h2::Error>> {
         self.written.store(false, Ordering::Relaxed);
-        let mut state = self.lock();
-        self.bell.poll(context, &self.waker, |context| {
-            let State::Open(connection) = &mut *state else {
-                return Poll::Ready(state.take_end());
-            };
-            let progress = Pin::new(&mut **connection).poll(context);
-            note(connection);
-            progress
+        // The wire is free again before anybody is woken: they may have something to write.
+        self.later.hold(|| {
+            let mut state = self.lock();
+            self.bell.poll(context, &self.waker, |context| {
+                let State::Open(connection) = &mut *state else {
+                    return Poll::Ready(state.take_end());
+                };
+                let progress = Pin::new(&mut **connection).poll(context);
+                note(connection);
+                progress
+            })
         })
+    }
+
+    /// Somebody who waits for a stream.
+    pub(super) fn waiter(&self) -> Waiter {
+        self.later.waiter()
     }
 
     /// Lays frames down and writes them out, or leaves that to the task if others have just written: many requests at
