@@ -5,3 +5,4 @@ pub mod callgrind;
 pub mod events;
 pub mod pods;
 pub mod work;
+pub mod written;

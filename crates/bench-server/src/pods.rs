@@ -1,47 +1,22 @@
-//! The server the clients share, with its pods, and what it does when told.
+//! The pods of the server, and what is done to them when told.
 
-use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use futures_util::{TryStreamExt, stream};
 use serde_json::{Value, json};
-use watchkeeper_bench_codec::pods;
-use watchkeeper_server::{Flow, Handle, RequestMatch, Server, Verb};
+use watchkeeper_bench_codec::{pods, written};
+use watchkeeper_server::{Flow, Handle, RequestMatch, Verb};
 use watchkeeper_storage::{Revision, Store};
 use watchkeeper_wire::protobuf::{Envelope, encode_message};
 use watchkeeper_wire::schema::Schema;
 
-use super::child::{hear, say};
-use super::latency::{self, NAMESPACE, WRITERS};
-
 /// Writes under way at once, so that the server is never idle.
 const WRITES: usize = 64;
 
-/// Serves until the parent is gone. `change 5` changes five pods; `relist 5` changes five pods while watches are
-/// stalled, forgets all history and cuts the watches. Both answer with the version reached.
-pub(crate) async fn run(kubeconfig: &Path, pods: usize) -> Result<()> {
-    let server = Server::builder()
-        .in_memory()
-        .listen("127.0.0.1:0".parse()?)
-        .start()
-        .await?;
-    let mut pods = Pods::load(&server, pods).await?;
-    server.write_kubeconfig(kubeconfig)?;
-    say("ready");
-    while let Ok(line) = hear().await {
-        let revision = match line.split_once(' ') {
-            Some(("change", count)) => pods.change(count.parse()?).await?,
-            Some(("relist", count)) => pods.relist(&server, count.parse()?).await?,
-            _ => bail!("what is {line:?}?"),
-        };
-        say(&revision.to_string());
-    }
-    Ok(())
-}
-
 /// The pods as they are stored. They are put there directly: what is measured is how they are read.
-struct Pods {
+pub(crate) struct Pods<'s> {
+    server: &'s Handle,
     store: Store,
     pods: Vec<Pod>,
     turn: u64,
@@ -53,36 +28,54 @@ struct Pod {
     revision: Revision,
 }
 
-impl Pods {
-    async fn load(server: &Handle, count: usize) -> Result<Self> {
-        let store = server.registry().store().clone();
-        let mut pods = Vec::with_capacity(count);
+impl<'s> Pods<'s> {
+    /// None yet.
+    pub(crate) fn new(server: &'s Handle) -> Self {
+        Self {
+            server,
+            store: server.registry().store().clone(),
+            pods: Vec::new(),
+            turn: 0,
+        }
+    }
+
+    /// Does what a line says; returns the version reached.
+    pub(crate) async fn obey(&mut self, line: &str) -> Result<Revision> {
+        match line.split_once(' ') {
+            Some(("load", count)) => self.load(count.parse()?).await,
+            Some(("change", count)) => self.change(count.parse()?).await,
+            Some(("relist", count)) => self.relist(count.parse()?).await,
+            _ => bail!("what is {line:?}?"),
+        }
+    }
+
+    async fn load(&mut self, count: usize) -> Result<Revision> {
         for value in pods::values(count) {
             let mut value = value?;
             remove_version(&mut value);
-            let (key, bytes) = (key(&value)?, encode("Pod", &value)?);
-            let revision = store.create(&key, bytes.into(), None).await?;
-            pods.push(Pod { key, value, revision });
+            let key = key(&value)?;
+            let revision = self.create(&key, "Pod", &value).await?;
+            self.pods.push(Pod { key, value, revision });
         }
         let mut pod = pods::values(1).next().context("one pod")??;
         remove_version(&mut pod);
-        pod["metadata"]["namespace"] = json!(NAMESPACE);
-        for writer in 0..WRITERS {
-            pod["metadata"]["name"] = json!(latency::name(writer));
-            store
-                .create(&key(&pod)?, encode("Pod", &pod)?.into(), None)
-                .await?;
+        pod["metadata"]["namespace"] = json!(written::NAMESPACE);
+        for writer in 0..written::WRITERS {
+            pod["metadata"]["name"] = json!(written::name(writer));
+            self.create(&key(&pod)?, "Pod", &pod).await?;
         }
-        let name = latency::name(0);
+        let (namespace, name) = (written::NAMESPACE, written::name(0));
         let config_map = json!({
-            "metadata": {"namespace": NAMESPACE, "name": name, "uid": "5eed"},
+            "metadata": {"namespace": namespace, "name": name, "uid": "5eed"},
             "data": {"colour": "blue"},
         });
-        let key = format!("/registry/configmaps/{NAMESPACE}/{name}");
-        store
-            .create(&key, encode("ConfigMap", &config_map)?.into(), None)
-            .await?;
-        Ok(Self { store, pods, turn: 0 })
+        let key = format!("/registry/configmaps/{namespace}/{name}");
+        self.create(&key, "ConfigMap", &config_map).await
+    }
+
+    async fn create(&self, key: &str, kind: &str, value: &Value) -> Result<Revision> {
+        let bytes = encode(kind, value)?.into();
+        Ok(self.store.create(key, bytes, None).await?)
     }
 
     /// Gives the first so many pods another annotation.
@@ -104,16 +97,17 @@ impl Pods {
         Ok(self.store.current_revision())
     }
 
-    async fn relist(&mut self, server: &Handle, count: usize) -> Result<Revision> {
+    /// Changes so many pods while watches are stalled, forgets all history and cuts the watches.
+    async fn relist(&mut self, count: usize) -> Result<Revision> {
         let watches = RequestMatch::new(Verb::Watch, "pods");
-        server.faults().set_flow(&watches, Flow::Stalled);
+        self.server.faults().set_flow(&watches, Flow::Stalled);
         // One pod changes in any case: the version the clients know has to become history. The server's cache of
         // changes notices that the store has forgotten with the change after.
         let revision = self.change(count.max(1)).await?;
         self.store.compact(revision).await?;
         self.change(1).await?;
         tokio::time::sleep(Duration::from_millis(50)).await;
-        server.faults().set_flow(&watches, Flow::Cut);
+        self.server.faults().set_flow(&watches, Flow::Cut);
         Ok(revision)
     }
 }

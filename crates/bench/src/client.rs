@@ -11,25 +11,25 @@
 mod cases;
 mod fill;
 
-use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
 pub(crate) use self::cases::Figures;
 use self::cases::{CASES, Case};
 pub(crate) use self::fill::{client as connect, core};
+use crate::process::Process;
 
-/// The first argument of the process that serves, and of those that ask.
-pub(crate) const SERVE: &str = "--serve";
+/// The first argument of the processes that ask.
 pub(crate) const ASK: &str = "--ask";
 
 /// Runs every case whose name has `only` in it, `rounds` times.
 pub(crate) fn compare(objects: usize, rounds: usize, only: &str) -> Result<()> {
     let directory = tempfile::tempdir()?;
     let kubeconfig = directory.path().join("kubeconfig");
-    let server = Server::start(objects, &kubeconfig)?;
+    let server = Process::serving(&kubeconfig)?;
+    fill::write(objects, &kubeconfig)?;
     let cases: Vec<&Case> = CASES.iter().filter(|case| case.title().contains(only)).collect();
     let mut measured = vec![Vec::new(); cases.len()];
     // The first round warms the server's caches and does not count.
@@ -43,7 +43,8 @@ pub(crate) fn compare(objects: usize, rounds: usize, only: &str) -> Result<()> {
     }
     let medians: Vec<Figures> = measured.into_iter().map(Figures::median).collect();
     print(&cases, &medians);
-    server.stop()
+    drop(server);
+    Ok(())
 }
 
 /// One case in a process of its own.
@@ -64,11 +65,6 @@ pub(crate) fn run_asking(title: &str, kubeconfig: &Path) -> Result<()> {
         .context("no such case")?;
     println!("{}", serde_json::to_string(&cases::measure(case, kubeconfig)?)?);
     Ok(())
-}
-
-/// Serves as a child does, until its input ends.
-pub(crate) fn run_serving(objects: &str, kubeconfig: &Path) -> Result<()> {
-    fill::serve(objects.parse()?, kubeconfig)
 }
 
 /// Cases of one subject stand together, kube's last; ratios are to it.
@@ -96,32 +92,5 @@ fn print(cases: &[&Case], medians: &[Figures]) {
                 figures.sockets,
             );
         }
-    }
-}
-
-/// The process that serves.
-struct Server(Child);
-
-impl Server {
-    /// Starts it and waits until it is full.
-    fn start(objects: usize, kubeconfig: &Path) -> Result<Self> {
-        let mut child = Command::new(std::env::current_exe()?);
-        child.arg(SERVE).arg(objects.to_string()).arg(kubeconfig);
-        let mut child = child.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
-        let mut line = String::new();
-        let output = child.stdout.take().context("the server has no output")?;
-        BufReader::new(output).read_line(&mut line)?;
-        if line.is_empty() {
-            bail!("the server did not start: {}", child.wait()?);
-        }
-        print!("{line}");
-        Ok(Self(child))
-    }
-
-    /// Ends its input, and so the process.
-    fn stop(mut self) -> Result<()> {
-        drop(self.0.stdin.take());
-        self.0.wait()?;
-        Ok(())
     }
 }

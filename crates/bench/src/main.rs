@@ -1,6 +1,7 @@
 //! Watchkeeper beside its peers.
 //!
 //! ```text
+//! cargo build --release -p watchkeeper-bench-server             # the server they ask
 //! cargo run --release -p watchkeeper-bench -- client           # the client beside kube, over TLS
 //! cargo run --release -p watchkeeper-bench -- runtime 30000 5  # informers, stores and queues beside kube's
 //! ```
@@ -11,6 +12,7 @@
 #![allow(clippy::print_stdout)]
 
 mod client;
+mod process;
 mod runtime;
 
 use anyhow::{Context, Result, bail};
@@ -29,7 +31,6 @@ fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     if let [first, what, kubeconfig] = &arguments[..] {
         match first.as_str() {
-            client::SERVE => return client::run_serving(what, kubeconfig.as_ref()),
             client::ASK => return client::run_asking(what, kubeconfig.as_ref()),
             _ => {}
         }

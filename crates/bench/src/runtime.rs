@@ -14,16 +14,15 @@ mod kube_client;
 mod latency;
 mod local;
 mod our_client;
-mod server;
 
-use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use anyhow::{Context, Result, bail, ensure};
 
 pub(crate) use child::{CHILD, peak_megabytes};
 use curl::Curl;
+
+use crate::process::Process;
 
 /// Who takes turns; the last one is who the others are compared with.
 const CLIENTS: [&str; 3] = ["ours", "kube, streaming list", "kube"];
@@ -103,8 +102,9 @@ pub(crate) fn compare(pods: usize, rounds: usize, only: &str) -> Result<()> {
 }
 
 fn serve(kubeconfig: &Path, pods: usize) -> Result<Process> {
-    let mut server = Process::start(&["server", path_text(kubeconfig)?, &pods.to_string()])?;
-    ensure!(server.hear()? == "ready", "the server did not start");
+    let mut server = Process::serving(kubeconfig)?;
+    server.tell(&format!("load {pods}"))?;
+    server.hear()?;
     Ok(server)
 }
 
@@ -133,9 +133,6 @@ fn growth(kubeconfig: &Path, rounds: usize) -> Result<()> {
 pub(crate) fn run_child(arguments: &[String]) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     match arguments {
-        [who, kubeconfig, pods] if who == "server" => {
-            runtime.block_on(server::run(kubeconfig.as_ref(), pods.parse()?))
-        }
         [who, scenario, kubeconfig, pods] => {
             let (scenario, kubeconfig, pods) = (scenario.clone(), PathBuf::from(kubeconfig), pods.parse()?);
             let streaming = who.contains("streaming");
@@ -201,7 +198,7 @@ impl Scenario {
 
     /// One client from beginning to end; what it has measured.
     fn turn(&self, client: &str, server: &mut Process, kubeconfig: &Path, pods: usize) -> Result<Vec<f64>> {
-        let mut client = Process::start(&[client, self.name, path_text(kubeconfig)?, &pods.to_string()])?;
+        let mut client = Process::client(&[client, self.name, path_text(kubeconfig)?, &pods.to_string()])?;
         if let Some(then) = self.then {
             ensure!(client.hear()? == "synced", "{} did not sync", self.name);
             server.tell(&then(pods))?;
@@ -211,45 +208,6 @@ impl Scenario {
         let numbers = client.hear()?;
         let numbers = numbers.split(' ').map(|number| Ok(number.parse::<f64>()?));
         numbers.collect()
-    }
-}
-
-/// A child, with what it is told and what it says.
-struct Process {
-    child: Child,
-    input: ChildStdin,
-    output: BufReader<ChildStdout>,
-}
-
-impl Process {
-    fn start(arguments: &[&str]) -> Result<Self> {
-        let mut child = Command::new(std::env::current_exe()?)
-            .arg(CHILD)
-            .args(arguments)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()?;
-        let input = child.stdin.take().context("no input")?;
-        let output = BufReader::new(child.stdout.take().context("no output")?);
-        Ok(Self { child, input, output })
-    }
-
-    fn tell(&mut self, line: &str) -> Result<()> {
-        writeln!(self.input, "{line}")?;
-        Ok(())
-    }
-
-    fn hear(&mut self) -> Result<String> {
-        let mut line = String::new();
-        ensure!(self.output.read_line(&mut line)? > 0, "a child has ended early");
-        Ok(line.trim_end().to_owned())
-    }
-}
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 

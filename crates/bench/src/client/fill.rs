@@ -1,7 +1,5 @@
-//! The server the clients ask, filled with pods and namespaces as users would fill it: by writing them.
+//! Fills the server with pods and namespaces as users would: by writing them.
 
-use std::io::Read;
-use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::time::Instant;
 
@@ -10,7 +8,6 @@ use futures_util::{StreamExt, TryStreamExt, stream};
 use serde_json::{Value, json};
 use watchkeeper_client::{Client, ClientOptions, Config, LoadOptions};
 use watchkeeper_meta::{CreateOptions, Resource, UpdateOptions};
-use watchkeeper_server::Server;
 use watchkeeper_wire::schema::resources;
 
 use watchkeeper_bench_codec::pods;
@@ -18,20 +15,13 @@ use watchkeeper_bench_codec::pods;
 /// Writes under way at once.
 const WRITERS: usize = 32;
 
-/// Serves until the input ends. A line on the output says when all objects are there.
+/// Writes so many pods and as many namespaces, and says how long it took.
 #[tokio::main]
-pub(super) async fn serve(objects: usize, kubeconfig: &Path) -> Result<()> {
+pub(super) async fn write(objects: usize, kubeconfig: &Path) -> Result<()> {
     let begun = Instant::now();
-    let free_port = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-    let server = Server::builder().in_memory().listen(free_port).start().await?;
-    server.write_kubeconfig(kubeconfig)?;
-    let client = client(kubeconfig)?;
-    fill(&client, objects).await?;
-    drop(client);
+    fill(&client(kubeconfig)?, objects).await?;
     let seconds = begun.elapsed().as_secs_f64();
     println!("{objects} pods and {objects} namespaces were written in {seconds:.1} s");
-    tokio::task::spawn_blocking(|| std::io::stdin().read_to_end(&mut Vec::new())).await??;
-    server.shutdown().await;
     Ok(())
 }
 

@@ -16,9 +16,10 @@ use kube::runtime::{WatchStreamExt, reflector, watcher};
 use kube::{Api, Client, Config, Resource, ResourceExt};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use watchkeeper_bench_codec::written::{self, NAMESPACE, WRITERS};
 
 use super::child::{PATIENCE, cpu_time, forget_peak, hear, peak_megabytes, report, resident_megabytes, say};
-use super::latency::{self, NAMESPACE, WRITERS};
+use super::latency;
 
 pub(crate) async fn run(scenario: &str, kubeconfig: &Path, pods: usize, streaming: bool) -> Result<()> {
     let began = Instant::now();
@@ -102,7 +103,7 @@ where
     let write = |writer: usize, patch: Value| {
         let objects = objects.clone();
         async move {
-            let (name, params) = (latency::name(writer), PatchParams::default());
+            let (name, params) = (written::name(writer), PatchParams::default());
             objects.patch(&name, &params, &Patch::Merge(patch)).await?;
             Ok(())
         }

@@ -13,6 +13,7 @@ use futures_util::future::{BoxFuture, try_join_all};
 use futures_util::{Stream, StreamExt};
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
+use watchkeeper_bench_codec::written::WRITERS;
 
 use super::child::report;
 
@@ -24,17 +25,6 @@ pub(crate) const OF_A_CONFIG_MAP: &str = "latency, a config map";
 
 /// The scenario of many writers at once.
 pub(crate) const OF_MANY_PODS: &str = "latency, 16 pods at once";
-
-/// How many they are, and how many pods there are for them.
-pub(crate) const WRITERS: usize = 16;
-
-/// The namespace of what is written to.
-pub(crate) const NAMESPACE: &str = "bench";
-
-/// The name of what a writer writes to.
-pub(crate) fn name(writer: usize) -> String {
-    format!("latency-{writer}")
-}
 
 /// The annotation by which the event of a write is known.
 pub(crate) const MARK: &str = "write";

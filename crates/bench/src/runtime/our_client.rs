@@ -8,13 +8,14 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use futures_util::{FutureExt, StreamExt, stream};
 use serde_json::Value;
+use watchkeeper_bench_codec::written::{self, NAMESPACE, WRITERS};
 use watchkeeper_client::DynamicApi;
 use watchkeeper_meta::{PatchKind, PatchOptions, ResourceVersion};
 use watchkeeper_runtime::api_source::ApiSource;
 use watchkeeper_runtime::informer::{Informer, Notice, Subscription};
 
 use super::child::{PATIENCE, cpu_time, forget_peak, hear, peak_megabytes, report, resident_megabytes, say};
-use super::latency::{self, NAMESPACE, WRITERS};
+use super::latency;
 use crate::client::{connect, core};
 
 pub(crate) async fn run(scenario: &str, kubeconfig: &Path, pods: usize) -> Result<()> {
@@ -66,7 +67,7 @@ async fn writes(scenario: &str, api: DynamicApi, changes: Subscription) -> Resul
     let write = |writer: usize, patch: Value| {
         let objects = objects.clone();
         async move {
-            let (name, options) = (latency::name(writer), PatchOptions::default());
+            let (name, options) = (written::name(writer), PatchOptions::default());
             objects.patch(&name, PatchKind::Merge, &patch, &options).await?;
             Ok(())
         }
