@@ -410,6 +410,26 @@ async fn a_watch_ends_at_its_deadline_after_a_last_bookmark() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_quiet_watch_moves_on_with_what_happens_to_others() {
+    let cluster = Cluster::start().await;
+    let first = cluster.create(config_map("a", "1")).await.unwrap();
+    let options = WatchOptions {
+        resource_version: version(&first),
+        allow_bookmarks: true,
+        ..Default::default()
+    };
+    let mut watch = cluster.watch(options).await;
+    let store = cluster.registry.store();
+    let now = store
+        .create("/registry/secrets/default/b", Default::default(), None)
+        .await;
+    let Some(WatchItem::Bookmark { revision, .. }) = watch.next().await else {
+        panic!("no bookmark");
+    };
+    assert_eq!(revision, now.unwrap());
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_watch_that_is_never_quiet_ends_at_its_deadline() {
     let cluster = Cluster::start().await;
     let first = cluster.create(config_map("a", "1")).await.unwrap();
