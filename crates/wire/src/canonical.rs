@@ -14,10 +14,14 @@
 //! Unknown fields go; nulls become zero values; zero values are left out where `omitempty` says so and shown
 //! where it does not; quantities, times and bytes take their canonical form. A value of the wrong type is an
 //! error in Go's words. Nothing is defaulted and nothing is validated.
+//!
+//! A custom object is not read into structs: its unknown fields are pruned, its metadata is a struct, and everything
+//! else stays as it was sent (see `prune`).
 
 mod base64;
 mod body;
 mod go_type;
+mod prune;
 mod strict;
 mod syntax;
 mod walk;
@@ -60,6 +64,15 @@ pub enum StrictError {
         /// `spec.replicas`.
         path: String,
     },
+}
+
+impl StrictError {
+    /// Which field it is about.
+    pub fn path(&self) -> &str {
+        match self {
+            Self::Unknown { path } | Self::Duplicate { path } => path,
+        }
+    }
 }
 
 impl fmt::Display for StrictError {

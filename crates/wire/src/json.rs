@@ -12,6 +12,7 @@ pub mod list;
 pub mod managed_fields;
 mod outline;
 mod reader;
+pub mod resource_version;
 mod scan;
 mod strings;
 mod tree;

@@ -3,7 +3,7 @@
 //! A [`Schema`] is an arena of [`Type`]s that refer to each other by [`TypeId`], so recursive types need no
 //! special care and a look-up is an index. [`Schema::builtin`] holds every built-in kind; it is read once, from
 //! a compact file that the generator makes out of `schema/types.tsv`. A schema for custom resources is built
-//! at run time with a [`Builder`] and is the same structure: texts are owned there and borrowed here.
+//! at run time with a [`Builder`], see [`structural`], and is the same structure: texts are owned there and borrowed here.
 //!
 //! A schema says how things look on the wire and how lists and maps merge. It does not validate values.
 
@@ -16,6 +16,7 @@ pub mod compiled;
 mod names;
 pub mod resources;
 mod slots;
+pub mod structural;
 
 use crate::protobuf::LazyZeros;
 pub use builder::Builder;
@@ -78,6 +79,9 @@ pub struct Type {
     pub unknown_fields: UnknownFields,
     /// Whether the type carries `apiVersion` and `kind`.
     pub is_object: bool,
+    /// Whether the type is a custom kind's, which no Go struct stands behind: unknown fields are pruned, and all else
+    /// is left for the rules of the kind to judge.
+    pub structural: bool,
     /// The same fields as protobuf readers walk them.
     pub(crate) slots: Slots,
     /// Positions of those that JSON shows although they have no value, and of embedded ones.
@@ -393,6 +397,7 @@ impl Type {
             fields: fields.into(),
             atomic: false,
             unknown_fields: UnknownFields::Drop,
+            structural: false,
             zeros: LazyZeros::default(),
             names: Names::default(),
         }

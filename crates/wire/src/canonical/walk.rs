@@ -32,11 +32,12 @@ pub(super) fn canonicalize(
     let mut walk = Walk {
         schema,
         unknown: Vec::new(),
+        unknown_in_structs: Vec::new(),
     };
     walk.object(id, &mut value, difference, &schema[id].name, &Place::ROOT)?;
     Ok(Canonical {
         value,
-        unknown: walk.unknown,
+        unknown: walk.complaints(schema[id].structural),
     })
 }
 
@@ -53,21 +54,23 @@ pub(crate) fn quantity_text(value: &Value) -> Result<Cow<'_, str>, String> {
     Ok(quantity.to_string().into())
 }
 
-struct Walk<'s> {
-    schema: &'s Schema,
-    unknown: Vec<StrictError>,
+pub(super) struct Walk<'s> {
+    pub(super) schema: &'s Schema,
+    pub(super) unknown: Vec<StrictError>,
+    /// Those in the Go structs within a custom object: its metadata.
+    pub(super) unknown_in_structs: Vec<StrictError>,
 }
 
 /// Where a value stands in its object.
 #[derive(Clone, Copy)]
-struct Place<'p> {
+pub(super) struct Place<'p> {
     within: Option<&'p Place<'p>>,
     step: Step<'p>,
-    depth: u32,
+    pub(super) depth: u32,
 }
 
 #[derive(Clone, Copy)]
-enum Step<'p> {
+pub(super) enum Step<'p> {
     Root,
     /// A field of the struct of this type.
     Field(TypeId, &'p str),
@@ -82,7 +85,7 @@ impl<'p> Place<'p> {
         depth: 0,
     };
 
-    fn below(&'p self, step: Step<'p>) -> Place<'p> {
+    pub(super) fn below(&'p self, step: Step<'p>) -> Place<'p> {
         Place {
             within: Some(self),
             step,
@@ -93,7 +96,7 @@ impl<'p> Place<'p> {
 
 impl<'s> Walk<'s> {
     /// A struct; null is one without fields.
-    fn object(
+    pub(super) fn object(
         &mut self,
         id: TypeId,
         value: &mut Value,
@@ -101,6 +104,9 @@ impl<'s> Walk<'s> {
         declared: &str,
         at: &Place<'_>,
     ) -> Result<(), TypeError> {
+        if self.schema[id].structural {
+            return self.prune(&Shape::Struct(id), value, difference, at);
+        }
         if value.is_null() {
             *value = Value::Object(Map::new());
         }
@@ -330,7 +336,17 @@ impl<'s> Walk<'s> {
         }
     }
 
-    fn complain(&mut self, key: &str, at: &Place<'_>) {
+    /// All that was dropped. A custom object is pruned first, which is told in the order of the paths, and its metadata
+    /// is read into structs after that.
+    fn complaints(mut self, is_structural: bool) -> Vec<StrictError> {
+        if is_structural {
+            self.unknown.sort_by(|one, other| one.path().cmp(other.path()));
+        }
+        self.unknown.append(&mut self.unknown_in_structs);
+        self.unknown
+    }
+
+    pub(super) fn complain(&mut self, key: &str, at: &Place<'_>) {
         let mut path = at.path();
         push_name(&mut path, key);
         let complaint = StrictError::Unknown { path };
@@ -361,7 +377,7 @@ impl<'s> Walk<'s> {
         let place = match at.owner() {
             Some(owner) => {
                 let owner = self.schema[owner].short_name();
-                format!("struct field {owner}.{}", at.fields().join("."))
+                format!("struct field {owner}.{}", at.fields(self.schema).join("."))
             }
             None => "value".to_owned(),
         };
@@ -380,10 +396,15 @@ impl Place<'_> {
         }
     }
 
-    /// The fields on the way: no indexes, no keys of maps.
-    fn fields(&self) -> Vec<&str> {
-        let mut fields = self.within.map(Place::fields).unwrap_or_default();
-        if let Step::Field(_, name) = self.step {
+    /// The fields on the way through Go's structs: no indexes, no keys of maps.
+    fn fields(&self, schema: &Schema) -> Vec<&str> {
+        let mut fields = self
+            .within
+            .map(|within| within.fields(schema))
+            .unwrap_or_default();
+        if let Step::Field(owner, name) = self.step
+            && !schema[owner].structural
+        {
             fields.push(name);
         }
         fields
@@ -433,7 +454,7 @@ fn time<E: std::fmt::Display>(
 }
 
 /// Go prints a whole number without a point.
-fn whole_number(number: &serde_json::Number) -> Option<Value> {
+pub(super) fn whole_number(number: &serde_json::Number) -> Option<Value> {
     let float = number.as_f64().filter(|_| number.is_f64())?;
     crate::protobuf::whole(float).map(Value::from)
 }
