@@ -100,15 +100,30 @@ fn both(place: Place<'_>, old: &Value, new: &Value, difference: &Difference) -> 
     let structure = place.structure();
     match structure {
         Structure::Scalar | Structure::Atomic => Paths::changed(),
-        Structure::Struct(_) | Structure::Map(_) => match (old.as_object(), new.as_object()) {
-            (None, None) => Paths::changed(),
-            (old, new) => maps(place, &structure, old, new, difference),
-        },
+        // What was something else is something else: it is not looked into.
+        Structure::Deduced if !(old.is_object() && new.is_object()) => deduced(place, old, new),
+        Structure::Struct(_) | Structure::Map(_) | Structure::Deduced => {
+            match (old.as_object(), new.as_object()) {
+                (None, None) => Paths::changed(),
+                (old, new) => maps(place, &structure, old, new, difference),
+            }
+        }
         Structure::Set(item) | Structure::Keyed(KeyedList { item, .. }) => {
             let (old, new) = (as_list(old), as_list(new));
             let found = in_place(item, &structure, old, new, difference);
             found.unwrap_or_else(|| lists(item, &structure, old, new))
         }
+    }
+}
+
+/// Two values without a schema, one of which is no object: all of the new one is changed.
+fn deduced(place: Place<'_>, old: &Value, new: &Value) -> Paths {
+    Paths {
+        changed: only(place, new),
+        removed: Node {
+            member: false,
+            ..only(place, old)
+        },
     }
 }
 
@@ -192,7 +207,7 @@ fn only(place: Place<'_>, value: &Value) -> Node {
     let structure = place.structure();
     let mut below = FieldSet::new();
     match (&structure, value) {
-        (Structure::Struct(_) | Structure::Map(_), Value::Object(fields)) => {
+        (Structure::Struct(_) | Structure::Map(_) | Structure::Deduced, Value::Object(fields)) => {
             for (name, value) in fields {
                 if let Some(child) = place.child(&structure, name) {
                     below.add(|| PathElement::field(name), only(child, value));

@@ -97,7 +97,12 @@ fn write(
 ) -> Result<Written, ConfigurationError> {
     check_type(place, value)?;
     let structure = place.structure();
-    if let Structure::Scalar | Structure::Atomic = structure {
+    let is_whole = match structure {
+        Structure::Scalar | Structure::Atomic => true,
+        Structure::Deduced => !value.is_object(),
+        _ => false,
+    };
+    if is_whole {
         out.extend_from_slice(b"{}");
         return Ok(Written::Whole);
     }
@@ -108,7 +113,7 @@ fn write(
     }
     let first_part = out.len();
     match (&structure, value) {
-        (Structure::Struct(_) | Structure::Map(_), Value::Object(fields)) => {
+        (Structure::Struct(_) | Structure::Map(_) | Structure::Deduced, Value::Object(fields)) => {
             write_fields(place, &structure, fields, left_out, out)?;
         }
         (Structure::Set(item), Value::Array(items)) => write_items(*item, &structure, items, out)?,
@@ -141,11 +146,12 @@ fn write_fields(
     for (name, value) in fields {
         let (is_left_out, is_all_left_out, below) = left_out.descend(name);
         let is_empty = value.is_null() || value.as_object().is_some_and(Map::is_empty);
-        let member = !is_left_out && (is_empty || matches!(structure, Structure::Map(_)));
+        let is_map = matches!(structure, Structure::Map(_) | Structure::Deduced);
+        let member = !is_left_out && (is_empty || is_map);
         let start = out.len();
         match structure {
-            // What a type declares needs no escapes, and nothing else gets far.
-            Structure::Struct(_) => {
+            // What a built-in type declares needs no escapes, and nothing else gets far.
+            Structure::Struct(id) if !place.is_structural(*id) => {
                 out.extend_from_slice(b"\"f:");
                 out.extend_from_slice(name.as_bytes());
                 out.push(b'"');

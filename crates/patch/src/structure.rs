@@ -4,7 +4,7 @@
 //! crate that walks an object by its schema walks [`Place`]s.
 
 use serde_json::Value;
-use watchkeeper_wire::schema::{Field, Granularity, ListType, Schema, Shape, TypeId};
+use watchkeeper_wire::schema::{Field, Granularity, ListType, Schema, Shape, TypeId, UnknownFields};
 
 use crate::field_set::{FieldSet, Node, PathElement, Step};
 
@@ -21,6 +21,8 @@ enum PlaceKind<'s> {
     Field(&'s Field),
     /// An item of a list or a value of a map.
     Item(&'s Shape),
+    /// What stands in a field that a type keeps without knowing it.
+    Unknown,
 }
 
 /// What a value is made of, for apply.
@@ -37,6 +39,8 @@ pub(crate) enum Structure<'s> {
     Set(Place<'s>),
     /// A list of structs that are told apart by key fields.
     Keyed(KeyedList<'s>),
+    /// Whatever the value turns out to be: of an object every key has its own owner, a list is one value.
+    Deduced,
 }
 
 /// A list whose items are told apart by key fields.
@@ -58,6 +62,7 @@ impl<'s> Place<'s> {
     pub(crate) fn structure(self) -> Structure<'s> {
         let (shape, field) = match self.kind {
             PlaceKind::Root(id) => return Structure::Struct(id),
+            PlaceKind::Unknown => return Structure::Deduced,
             PlaceKind::Field(field) => (&field.shape, Some(field)),
             PlaceKind::Item(shape) => (shape, None),
         };
@@ -90,20 +95,35 @@ impl<'s> Place<'s> {
                 }),
                 _ => Structure::Atomic,
             },
-            Shape::ListMessage(_) | Shape::RawExtension | Shape::Json | Shape::Any | Shape::FieldsV1 => {
-                Structure::Atomic
-            }
+            Shape::ListMessage(_) | Shape::RawExtension | Shape::Json | Shape::FieldsV1 => Structure::Atomic,
+            Shape::Any => Structure::Deduced,
             _ => Structure::Scalar,
         }
     }
 
-    /// The place of a struct's field; `None` for one the schema does not declare.
+    /// The place of a struct's field; `None` for one the schema neither declares nor keeps.
     pub(crate) fn field(self, id: TypeId, name: &str) -> Option<Self> {
-        let field = self.schema.field(id, name)?;
+        let kind = match self.schema.field(id, name) {
+            Some(field) => PlaceKind::Field(field),
+            None if self.schema[id].unknown_fields == UnknownFields::Keep => PlaceKind::Unknown,
+            None => return None,
+        };
         Some(Self {
             schema: self.schema,
-            kind: PlaceKind::Field(field),
+            kind,
         })
+    }
+
+    /// Whether a type is a custom kind's, whose fields may have any name.
+    pub(crate) fn is_structural(self, id: TypeId) -> bool {
+        self.schema[id].structural
+    }
+
+    fn unknown(self) -> Self {
+        Self {
+            schema: self.schema,
+            kind: PlaceKind::Unknown,
+        }
     }
 
     /// The place of a field of a struct, or of a key of a map.
@@ -111,6 +131,7 @@ impl<'s> Place<'s> {
         match structure {
             Structure::Struct(id) => self.field(*id, name),
             Structure::Map(value) => Some(*value),
+            Structure::Deduced => Some(self.unknown()),
             _ => None,
         }
     }
@@ -119,6 +140,7 @@ impl<'s> Place<'s> {
     pub(crate) fn wants(self) -> Wants {
         let shape = match self.kind {
             PlaceKind::Root(_) => return Wants::Map,
+            PlaceKind::Unknown => return Wants::Anything,
             PlaceKind::Field(field) => &field.shape,
             PlaceKind::Item(shape) => shape,
         };

@@ -27,7 +27,11 @@ pub fn ensure_named_fields(schema: &Schema, root: TypeId, set: &FieldSet) -> Fie
 fn merge_at(place: Place<'_>, live: &mut Value, config: &Value) {
     let structure = place.structure();
     match (&structure, &mut *live, config) {
-        (Structure::Struct(_) | Structure::Map(_), Value::Object(live), Value::Object(config)) => {
+        (
+            Structure::Struct(_) | Structure::Map(_) | Structure::Deduced,
+            Value::Object(live),
+            Value::Object(config),
+        ) => {
             for (name, value) in config {
                 match live.get_mut(name) {
                     // What is already so need not be looked up.
@@ -108,7 +112,7 @@ fn merge_lists(item: Place<'_>, structure: &Structure<'_>, live: &mut Vec<Value>
 fn remove_at(place: Place<'_>, value: &mut Value, set: &FieldSet) {
     let structure = place.structure();
     match (&structure, value) {
-        (Structure::Struct(_) | Structure::Map(_), Value::Object(fields)) => {
+        (Structure::Struct(_) | Structure::Map(_) | Structure::Deduced, Value::Object(fields)) => {
             for element in set.elements() {
                 let (Step::Field(name), Some((member, below))) = (element.step(), set.descend(element))
                 else {
