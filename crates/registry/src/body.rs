@@ -10,6 +10,7 @@ use watchkeeper_wire::protobuf::{Envelope, Message};
 use watchkeeper_wire::schema::{Schema, TypeId};
 use watchkeeper_wire::yaml;
 
+use crate::custom::body::{Refusal, check_identity};
 use crate::definition::Definition;
 use crate::write::WriteContext;
 
@@ -52,6 +53,16 @@ impl Body<'_> {
         };
         let wanted = (&*definition.api_version, &*definition.resource.kind);
         let raw = self.read_raw(wanted).map_err(unrecognized)?;
+        if definition.is_custom() {
+            let shown = match self.format {
+                Format::Json => String::from_utf8_lossy(self.bytes).into_owned(),
+                _ => raw.value.to_string(),
+            };
+            check_identity(definition, &raw.value, &shown).map_err(|refusal| match refusal {
+                Refusal::Unrecognized(why) => unrecognized(why),
+                Refusal::Status(status) => status,
+            })?;
+        }
         object_of(self, definition, raw, context)
     }
 
@@ -189,7 +200,7 @@ fn object_of(
     if value.is_null() {
         value = Value::Object(Default::default());
     }
-    let read = canonicalize(definition.schema, known, value).map_err(|error| cannot(&error))?;
+    let read = canonicalize(&definition.schema, known, value).map_err(|error| cannot(&error))?;
     if known != definition.type_id {
         return Err(cannot(&unknown_conversion(definition, &kind)));
     }
@@ -199,7 +210,7 @@ fn object_of(
         complaints = vec![format!("yaml: unmarshal errors:\n  {}", complaints.join("\n  "))];
     }
     if !complaints.is_empty() || !read.unknown.is_empty() {
-        complaints = body.complaints(definition.schema, known, complaints, &read.unknown);
+        complaints = body.complaints(&definition.schema, known, complaints, &read.unknown);
     }
     match context.field_validation {
         FieldValidation::Ignore => {}

@@ -29,7 +29,9 @@ impl Registry {
         context: &WriteContext,
     ) -> Result<StoredObject, Status> {
         let object = body.read(definition, context)?;
-        self.create_object(definition, namespace, object, context).await
+        let created = self.create_object(definition, namespace, object, context).await?;
+        self.settle_after(definition).await?;
+        Ok(created)
     }
 
     /// Creates an object that has been read.
@@ -84,7 +86,7 @@ impl Registry {
             .iter()
             .filter_map(|name| object.as_object_mut()?.remove_entry(*name));
         let set_aside: Vec<(String, Value)> = set_aside.collect();
-        let managers = managers_of_new(definition.schema, definition.type_id, object, given, &writer);
+        let managers = managers_of_new(&definition.schema, definition.type_id, object, given, &writer);
         if let Some(fields) = object.as_object_mut() {
             fields.extend(set_aside);
         }
@@ -101,6 +103,7 @@ impl Registry {
         context: &WriteContext,
     ) -> Result<StoredObject, Status> {
         let _allocating = self.allocation_lock(definition).await;
+        let _creating = self.creation_lock(definition).await?;
         self.admit_create(definition, namespace, &mut object, context)
             .await?;
         let prefix = metadata::begin(&mut object, &timestamp(self.clock().now()));
@@ -239,7 +242,7 @@ pub(crate) fn recanonicalized_changed(
     object: Value,
     difference: &Difference,
 ) -> Result<Value, Status> {
-    let read = canonicalize_changed(definition.schema, definition.type_id, object, difference)
+    let read = canonicalize_changed(&definition.schema, definition.type_id, object, difference)
         .map_err(Status::internal_error)?;
     let mut value = read.value;
     value["apiVersion"] = definition.api_version.as_str().into();

@@ -1,5 +1,7 @@
 //! A resource as the registry serves it: its names, its schema, its place in the store, its rules.
 
+use std::borrow::Cow;
+use std::ops::Deref;
 use std::sync::Arc;
 
 use watchkeeper_meta::{GroupKind, GroupResource, ObjectKey, Resource, Scope};
@@ -7,6 +9,7 @@ use watchkeeper_patch::endpoint::Versions;
 use watchkeeper_wire::schema::resources::{self, BuiltinResource};
 use watchkeeper_wire::schema::{Schema, TypeId};
 
+use crate::custom::CustomVersion;
 use crate::strategy::Strategy;
 use crate::versions::{Conversion, conversion, family};
 
@@ -19,7 +22,7 @@ pub struct Definition {
     /// Group, version, kind, plural name and scope.
     pub resource: Resource,
     /// What discovery says of it.
-    pub builtin: &'static BuiltinResource,
+    pub listing: Cow<'static, BuiltinResource>,
     /// `v1`, `apps/v1`.
     pub api_version: String,
     /// `PodList`.
@@ -27,13 +30,35 @@ pub struct Definition {
     /// The rules it differs in.
     pub strategy: Strategy,
     /// What its objects are made of.
-    pub schema: &'static Schema,
+    pub schema: SharedSchema,
     /// The type of its objects.
     pub type_id: TypeId,
     /// How the stored version differs, if it does.
     pub(crate) conversion: Option<&'static Conversion>,
+    /// What a custom resource definition says of it, if it is one's.
+    pub(crate) custom: Option<Box<CustomVersion>>,
     /// `/registry/pods/`.
     prefix: String,
+}
+
+/// A schema that is part of the program, or one that the versions of a custom kind have in common.
+#[derive(Clone, Debug)]
+pub enum SharedSchema {
+    /// That of every built-in kind.
+    Builtin(&'static Schema),
+    /// One that was made at run time.
+    Custom(Arc<Schema>),
+}
+
+impl Deref for SharedSchema {
+    type Target = Schema;
+
+    fn deref(&self) -> &Schema {
+        match self {
+            Self::Builtin(schema) => schema,
+            Self::Custom(schema) => schema,
+        }
+    }
 }
 
 impl Definition {
@@ -61,10 +86,34 @@ impl Definition {
             conversion: conversion(&resource.group, &resource.version, &resource.plural),
             prefix: format!("{ROOT}/{}/", storage_name(&resource)),
             resource,
-            builtin,
+            listing: Cow::Borrowed(builtin),
             api_version,
-            schema,
+            schema: SharedSchema::Builtin(schema),
+            custom: None,
         })
+    }
+
+    /// A version of a custom kind.
+    pub(crate) fn custom(
+        listing: BuiltinResource,
+        list_kind: String,
+        schema: Arc<Schema>,
+        type_id: TypeId,
+        custom: CustomVersion,
+    ) -> Self {
+        let resource = listing.resource.clone();
+        Self {
+            api_version: listing.api_version(),
+            list_kind,
+            strategy: Strategy::CUSTOM,
+            schema: SharedSchema::Custom(schema),
+            type_id,
+            conversion: None,
+            custom: Some(Box::new(custom)),
+            prefix: format!("{ROOT}/{}/{}/", resource.group, resource.plural),
+            listing: Cow::Owned(listing),
+            resource,
+        }
     }
 
     /// Where the resource's objects are stored, one namespace's or all.
@@ -81,15 +130,47 @@ impl Definition {
     }
 
     /// The versions of the kind, if it has several.
-    pub(crate) fn versions(&self) -> Option<&'static dyn Versions> {
+    pub(crate) fn versions(&self) -> Option<&dyn Versions> {
+        if let Some(custom) = &self.custom {
+            return custom.versions();
+        }
         let family = family(&self.resource.group, &self.resource.plural)?;
         Some(family)
     }
 
     /// The version objects are stored in.
     pub(crate) fn stored_api_version(&self) -> &str {
-        self.conversion
-            .map_or(&*self.api_version, |conversion| conversion.stored_api_version)
+        match (&self.custom, self.conversion) {
+            (Some(custom), _) => &custom.stored_api_version,
+            (None, Some(conversion)) => conversion.stored_api_version,
+            (None, None) => &self.api_version,
+        }
+    }
+
+    /// The version that objects are stored in, without its group.
+    pub fn stored_version(&self) -> &str {
+        let stored = self.stored_api_version();
+        stored.rsplit_once('/').map_or(stored, |(_, version)| version)
+    }
+
+    /// Whether it is that of the definitions of custom kinds.
+    pub(crate) fn defines_kinds(&self) -> bool {
+        self.resource.plural == "customresourcedefinitions" && self.resource.group == "apiextensions.k8s.io"
+    }
+
+    /// Whether it is a custom kind's, whose objects travel as JSON only.
+    pub fn is_custom(&self) -> bool {
+        self.custom.is_some()
+    }
+
+    /// The OpenAPI schema of a custom kind.
+    pub fn open_api(&self) -> Option<&serde_json::Value> {
+        self.custom.as_ref().map(|custom| &custom.open_api)
+    }
+
+    /// What everyone hears who uses a version that is going away.
+    pub fn deprecation(&self) -> Option<&str> {
+        self.custom.as_ref()?.deprecation.as_deref()
     }
 
     /// `deployments.apps`, for error texts.
@@ -116,7 +197,7 @@ impl Definition {
 
     /// Whether status is written apart from the rest.
     pub fn has_status(&self) -> bool {
-        self.builtin.subresource("status").is_some()
+        self.listing.subresource("status").is_some()
     }
 }
 

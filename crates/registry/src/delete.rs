@@ -11,6 +11,7 @@ use watchkeeper_meta::{DeleteOptions, ListOptions, PropagationPolicy, Status, Ti
 use watchkeeper_storage::WriteError;
 
 use crate::create::recanonicalized;
+use crate::custom::{FINALIZER, with_condition};
 use crate::definition::Definition;
 use crate::list::List;
 use crate::object::{Live, StoredObject};
@@ -41,6 +42,22 @@ impl Deletion {
 impl Registry {
     /// Deletes one object.
     pub async fn delete(
+        &self,
+        definition: &Arc<Definition>,
+        namespace: &str,
+        name: &str,
+        options: &DeleteOptions,
+        context: &WriteContext,
+    ) -> Result<Deletion, Status> {
+        let deleted = self
+            .delete_object(definition, namespace, name, options, context)
+            .await?;
+        self.settle_after(definition).await?;
+        Ok(deleted)
+    }
+
+    /// Deletes one object, whatever depends on it.
+    pub(crate) async fn delete_object(
         &self,
         definition: &Arc<Definition>,
         namespace: &str,
@@ -100,6 +117,9 @@ impl Registry {
         live: &Value,
         options: &DeleteOptions,
     ) -> Result<Value, Status> {
+        if definition.defines_kinds() {
+            return recanonicalized(definition, terminating(live, &timestamp(self.clock().now())));
+        }
         if let Some(pending) = Pending::of(live) {
             return pending.shortened(definition, live, options);
         }
@@ -190,6 +210,31 @@ impl Registry {
             revision: Some(revision),
         }))
     }
+}
+
+/// The definition of a kind that is to go: its objects go first.
+fn terminating(live: &Value, now: &str) -> Value {
+    let mut new = live.clone();
+    let fields = metadata::of(&mut new);
+    let finalizers = fields.entry("finalizers").or_insert_with(|| json!([]));
+    if let Value::Array(finalizers) = finalizers
+        && !finalizers.iter().any(|name| name == FINALIZER)
+        && live["metadata"]["deletionTimestamp"].is_null()
+    {
+        finalizers.push(json!(FINALIZER));
+    }
+    if fields.get("deletionTimestamp").is_none_or(Value::is_null) {
+        fields.insert("deletionTimestamp".to_owned(), json!(now));
+        new["status"] = with_condition(
+            &new["status"],
+            "Terminating",
+            "True",
+            "InstanceDeletionPending",
+            "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon",
+            now,
+        );
+    }
+    new
 }
 
 /// A pod that has been told to end, and has some time left.

@@ -1,7 +1,7 @@
 //! What is sent of objects, lists and watch items: bytes in one of two encodings, the whole object or its metadata.
 //!
 //! Objects go from their stored form to the wire without a value in between: copied for protobuf, transcoded for
-//! JSON.
+//! JSON. Custom objects are stored as JSON, and only their metadata has another form.
 
 use bytes::Bytes;
 use serde_json::{Value, json};
@@ -15,6 +15,7 @@ use watchkeeper_wire::schema::{Schema, TypeId};
 
 use crate::claim_templates;
 use crate::create::recanonicalized;
+use crate::custom::stored;
 use crate::definition::Definition;
 use crate::list::List;
 use crate::object::StoredObject;
@@ -51,11 +52,15 @@ impl OutputForm {
         u8::from(self.encoding == Encoding::Protobuf)
             | u8::from(self.view == View::Metadata) << 1
             | u8::from(definition.conversion.is_some()) << 2
+            | definition.custom.as_ref().map_or(0, |custom| custom.number) << 3
     }
 }
 
 /// One object; JSON ends with a newline.
 pub fn object(definition: &Definition, object: &StoredObject, form: OutputForm) -> Result<Bytes, Status> {
+    if definition.is_custom() && form.view == View::Whole {
+        return stored::object(definition, object);
+    }
     let sent = Sent::new(definition, form.view);
     let raw = sent.message(definition, object)?;
     let mut out = Vec::with_capacity(expected_len(&raw, form.encoding));
@@ -71,6 +76,9 @@ pub fn object(definition: &Definition, object: &StoredObject, form: OutputForm) 
 
 /// A page of a list; JSON ends with a newline.
 pub fn list(definition: &Definition, list: &List, form: OutputForm) -> Result<Bytes, Status> {
+    if definition.is_custom() && form.view == View::Whole {
+        return stored::list(definition, list);
+    }
     let sent = Sent::new(definition, form.view);
     match form.encoding {
         Encoding::Json => sent.json_list(definition, list),
@@ -81,6 +89,12 @@ pub fn list(definition: &Definition, list: &List, form: OutputForm) -> Result<By
 /// A line or a frame of a watch stream. Events are encoded once per form, however many watches there are.
 pub fn watch_item(definition: &Definition, item: &WatchItem, form: OutputForm) -> Result<Bytes, Status> {
     let sent = Sent::new(definition, form.view);
+    if definition.is_custom()
+        && form.view == View::Whole
+        && let Some(line) = stored::bookmark_line(definition, item)?
+    {
+        return Ok(line);
+    }
     match item {
         WatchItem::Event(event) => sent.shared_event(definition, event, form),
         WatchItem::Bookmark {
@@ -107,7 +121,7 @@ pub(crate) fn bookmark(
     }
     let mut empty = recanonicalized(definition, json!({"metadata": metadata}))?;
     // Where a client may leave the number open, the server's own form has it always.
-    if definition.resource.group == "apps" && definition.builtin.subresource("scale").is_some() {
+    if definition.resource.group == "apps" && definition.listing.subresource("scale").is_some() {
         empty["spec"]["replicas"] = json!(0);
     }
     Ok(empty)
@@ -115,7 +129,7 @@ pub(crate) fn bookmark(
 
 /// What is sent of a resource's objects, and what it is called.
 struct Sent<'d> {
-    schema: &'static Schema,
+    schema: &'d Schema,
     type_id: TypeId,
     api_version: &'d str,
     kind: &'d str,
@@ -127,10 +141,9 @@ struct Sent<'d> {
 
 impl<'d> Sent<'d> {
     fn new(definition: &'d Definition, view: View) -> Self {
-        let schema = definition.schema;
         match view {
             View::Whole => Self {
-                schema,
+                schema: &definition.schema,
                 type_id: definition.type_id,
                 api_version: &definition.api_version,
                 kind: &definition.resource.kind,
@@ -139,8 +152,8 @@ impl<'d> Sent<'d> {
                 holds_claims: claim_templates::are_in(definition),
             },
             View::Metadata => Self {
-                schema,
-                type_id: schema
+                schema: Schema::builtin(),
+                type_id: Schema::builtin()
                     .type_named("meta/v1.PartialObjectMetadata")
                     .unwrap_or(definition.type_id),
                 api_version: META_API_VERSION,
@@ -154,6 +167,10 @@ impl<'d> Sent<'d> {
 
     /// The part of an object's message that is sent.
     fn message(&self, definition: &Definition, object: &StoredObject) -> Result<Vec<u8>, Status> {
+        if definition.is_custom() {
+            let metadata = json!({"metadata": object.to_value(definition)?["metadata"]});
+            return encode_message(self.schema, self.type_id, &metadata).map_err(Status::internal_error);
+        }
         let raw = object.message(definition)?;
         match self.view {
             View::Whole => Ok(raw),
@@ -248,8 +265,13 @@ impl<'d> Sent<'d> {
     ) -> Result<Bytes, Status> {
         let mut failed = None;
         let bytes = event.encoded(form.number(definition), |event| {
-            let raw = self.message(definition, &event.object);
-            let frame = raw.and_then(|raw| self.frame(event.kind, &raw, form.encoding));
+            let frame = match definition.is_custom() && self.view == View::Whole {
+                true => stored::event(definition, event),
+                false => {
+                    let raw = self.message(definition, &event.object);
+                    raw.and_then(|raw| self.frame(event.kind, &raw, form.encoding))
+                }
+            };
             frame.unwrap_or_else(|status| {
                 failed = Some(status);
                 Bytes::new()

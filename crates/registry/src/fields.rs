@@ -102,8 +102,13 @@ fn selectable(definition: &Definition) -> Option<&'static [Selectable]> {
 /// Checks that a selector names only selectable fields, and gives old names their new form.
 pub(crate) fn check(definition: &Definition, selector: FieldSelector) -> Result<FieldSelector, Status> {
     let known = selectable(definition);
+    let custom = definition.custom.as_ref();
+    let is_custom =
+        |field: &str| custom.is_some_and(|custom| custom.selectable.iter().any(|(known, _)| known == field));
     let rename = |field: &str| match (field, known) {
         ("metadata.name" | "metadata.namespace", _) => Ok(field.to_owned()),
+        _ if is_custom(field) => Ok(field.to_owned()),
+        _ if custom.is_some() => Err(SelectorError::unsupported_field(field)),
         ("spec.host", Some(fields)) if std::ptr::eq(fields, POD) => Ok("spec.nodeName".to_owned()),
         (_, Some(fields)) if fields.iter().any(|known| known.name == field) => Ok(field.to_owned()),
         (_, Some(_)) => Err(SelectorError::unsupported_field(field)),
@@ -116,6 +121,15 @@ pub(crate) fn check(definition: &Definition, selector: FieldSelector) -> Result<
 
 /// A selectable field's value, as text; empty when it is not set.
 pub(crate) fn value(definition: &Definition, object: &Value, field: &str) -> String {
+    let custom = definition.custom.as_ref();
+    let custom = custom.and_then(|custom| custom.selectable.iter().find(|(known, _)| known == field));
+    if let Some((_, path)) = custom {
+        return match path.first(object) {
+            Some(Value::String(text)) => text.clone(),
+            Some(Value::Null) | None => String::new(),
+            Some(other) => other.to_string(),
+        };
+    }
     let pointers = match field {
         "metadata.name" => &["/metadata/name"],
         "metadata.namespace" => &["/metadata/namespace"],

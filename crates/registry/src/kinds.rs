@@ -6,6 +6,7 @@
 mod admission_registration;
 mod autoscaler;
 mod claims;
+mod custom_resource_definition;
 mod data;
 mod defaulting;
 mod disruption_budget;
@@ -43,6 +44,7 @@ use watchkeeper_patch::field_set::{FieldSet, PathElement};
 use watchkeeper_wire::difference::Difference;
 
 pub(crate) use self::claims::CLASS_ANNOTATION;
+pub(crate) use self::defaulting::fill_from_schema;
 use self::place::{Faults, Place, Rule};
 use crate::definition::Definition;
 use crate::update::Part;
@@ -135,6 +137,7 @@ fn own_hooks(definition: &Definition) -> Option<&'static Hooks> {
         ("admissionregistration.k8s.io", "ValidatingWebhookConfiguration") => {
             &admission_registration::VALIDATING_WEBHOOKS
         }
+        ("apiextensions.k8s.io", "CustomResourceDefinition") => &custom_resource_definition::HOOKS,
         ("autoscaling", "HorizontalPodAutoscaler") => &autoscaler::HOOKS,
         ("certificates.k8s.io", "CertificateSigningRequest") => &signing_request::HOOKS,
         ("coordination.k8s.io", "Lease") => &lease::HOOKS,
@@ -158,9 +161,10 @@ fn own_hooks(definition: &Definition) -> Option<&'static Hooks> {
 /// Fills in what the client left open: first what the schema says, then what the kind says. What is as it is stored has
 /// its defaults.
 pub(crate) fn default(definition: &Definition, object: &mut Value, difference: &Difference) {
-    defaulting::fill_from_schema(definition.schema, definition.type_id, object, difference);
+    fill_from_schema(&definition.schema, definition.type_id, object, difference);
     match own_hooks(definition) {
         Some(hooks) => (hooks.default)(object),
+        None if definition.is_custom() => {}
         None => plain_defaults::fill(definition, object),
     }
 }
@@ -168,7 +172,10 @@ pub(crate) fn default(definition: &Definition, object: &mut Value, difference: &
 /// Resets what the client may not set on a new object: first of all, its status.
 pub(crate) fn prepare_for_create(definition: &Definition, object: &mut Value) {
     if definition.has_status() && keeps_no_status(definition) {
-        object["status"] = json!({});
+        match object.as_object_mut() {
+            Some(fields) if definition.is_custom() => drop(fields.remove("status")),
+            _ => object["status"] = json!({}),
+        }
     }
     (hooks(definition).prepare_for_create)(object);
 }
@@ -207,6 +214,11 @@ pub(crate) fn reset_fields(definition: &Definition, part: Part) -> FieldSet {
         _ => &[],
     };
     let mut fields = FieldSet::new();
+    if part == Part::Status && definition.is_custom() {
+        let all = definition.schema.fields(definition.type_id).into_iter();
+        let others = all.filter(|field| !matches!(&*field.name, "status" | "apiVersion" | "kind"));
+        others.for_each(|field| fields.insert(&[PathElement::field(&field.name)]));
+    }
     for path in paths {
         let path: Vec<PathElement> = path.iter().map(|name| PathElement::field(name)).collect();
         fields.insert(&path);
@@ -233,13 +245,16 @@ pub(crate) fn prepare_for_update(
 /// What is wrong with a new object beyond its metadata.
 pub(crate) fn faults(definition: &Definition, object: &Value) -> Vec<FieldError> {
     let mut faults = Vec::new();
-    check(definition, object, &mut faults);
+    check(definition, object, None, &mut faults);
     (hooks(definition).check_new)(&Place::object(object), &mut faults);
     faults
 }
 
 /// Checks an object's own fields: its kind knows, or else its schema.
-fn check(definition: &Definition, object: &Value, faults: &mut Faults) {
+fn check(definition: &Definition, object: &Value, live: Option<&Value>, faults: &mut Faults) {
+    if let Some(custom) = &definition.custom {
+        return faults.extend(custom.rules.faults(object, live));
+    }
     match own_hooks(definition) {
         Some(hooks) => (hooks.check)(&Place::object(object), faults),
         None => faults.extend(schema_rules::faults(definition, object)),
@@ -287,8 +302,12 @@ pub(crate) fn update_faults(
     if is_first {
         (hooks.check_change)(&change, &mut faults);
     }
-    if is_whole {
-        check(definition, object, &mut faults);
+    match &definition.custom {
+        Some(custom) if !is_whole => {
+            faults.extend(custom.rules.faults_of_part("status", object, Some(live)));
+        }
+        _ if is_whole => check(definition, object, Some(live), &mut faults),
+        _ => {}
     }
     if !is_first {
         (hooks.check_change)(&change, &mut faults);
@@ -304,7 +323,28 @@ pub(crate) fn heeds(definition: &Definition) -> Option<fn(&str) -> bool> {
 
 /// What the writer should hear.
 pub(crate) fn warn(definition: &Definition, object: &Value, live: Option<&Value>, warnings: &Warnings) {
+    if definition.is_custom() {
+        warn_of_finalizers(object, live, warnings);
+    }
     (hooks(definition).warn)(object, live, warnings);
+}
+
+/// A custom object may have finalizers of any name, but should not.
+fn warn_of_finalizers(object: &Value, live: Option<&Value>, warnings: &Warnings) {
+    let list = |object: &Value| -> Vec<String> {
+        let list = object["metadata"]["finalizers"].as_array().into_iter().flatten();
+        list.filter_map(Value::as_str).map(str::to_owned).collect()
+    };
+    let known = live.map(list).unwrap_or_default();
+    for name in list(object) {
+        let is_qualified = name.contains('/') || matches!(&*name, "orphan" | "foregroundDeletion");
+        if !is_qualified && !known.contains(&name) {
+            warnings.add(format!(
+                "metadata.finalizers: {name:?}: prefer a domain-qualified finalizer name to avoid accidental conflicts \
+                 with other finalizer writers"
+            ));
+        }
+    }
 }
 
 /// The template for pods in an object, of kinds that have one.

@@ -2,8 +2,8 @@
 //!
 //! [`Registry`] takes verbs with a resource, a name, options and a body, and answers with stored objects, a page of
 //! them, a watch, or a [`Status`](watchkeeper_meta::Status). It knows neither HTTP nor encodings beyond the one it
-//! stores; a server above it does. It keeps no state but the store's, a history per watched resource, and the addresses
-//! of services that are given out.
+//! stores; a server above it does. It keeps no state but the store's, a history per watched resource, the addresses of
+//! services that are given out, and what the definitions of custom kinds were compiled into.
 //!
 //! # What is not checked
 //!
@@ -17,7 +17,9 @@
 //! - how far the affinity of a gated pod may change: all of it may;
 //! - what a request for a certificate asks for: none is refused because it would make its owner an administrator;
 //! - expressions (CEL): those of admission policies are stored and not evaluated, those of dynamic resource allocation
-//!   are not compiled;
+//!   are not compiled, and a definition of a custom kind that has any is refused, as is one with conversion by webhook;
+//! - how a list or map is merged that stands directly in another list or map of a custom kind: as a whole;
+//! - the metadata of objects within custom objects, beyond the types of its fields;
 //! - kinds nobody writes by hand: alpha kinds, and internal ones such as storage versions, have the rules of their
 //!   schema only.
 //!
@@ -32,6 +34,7 @@ mod claim_templates;
 mod clock;
 mod continue_token;
 mod create;
+mod custom;
 mod definition;
 mod delete;
 pub mod encode;
@@ -59,7 +62,7 @@ mod write;
 
 pub use body::{Body, Format};
 pub use clock::Clock;
-pub use definition::Definition;
+pub use definition::{Definition, SharedSchema};
 pub use delete::Deletion;
 pub use list::List;
 pub use object::StoredObject;

@@ -207,6 +207,9 @@ fn rules(definition: &Definition) -> ObjectMetaRules {
     ObjectMetaRules {
         scope: definition.resource.scope,
         name: definition.strategy.names,
-        finalizers: FinalizerRule::WithDomain,
+        finalizers: match definition.is_custom() || definition.defines_kinds() {
+            true => FinalizerRule::AnyQualifiedName,
+            false => FinalizerRule::WithDomain,
+        },
     }
 }

@@ -44,7 +44,8 @@ impl Registry {
         patch: &Value,
         context: &WriteContext,
     ) -> Option<StoredObject> {
-        if part != Part::Object || self.has_policy() || !is_about_metadata(kind, patch) {
+        let is_usual = part == Part::Object && !self.has_policy() && !definition.is_custom();
+        if !is_usual || !is_about_metadata(kind, patch) {
             return None;
         }
         let stored = self.find(definition, namespace, name).await.ok()??;
@@ -63,7 +64,7 @@ impl Registry {
         patch: &Value,
         context: &WriteContext,
     ) -> Option<Complete> {
-        let (schema, root) = (definition.schema, (*METADATA_ALONE)?);
+        let (schema, root) = (&*definition.schema, (*METADATA_ALONE)?);
         let new = patched(definition, kind, live.value.clone(), patch).ok()?;
         if !is_plain(definition, &live.value) || !is_plain(definition, &new) {
             return None;

@@ -1,7 +1,8 @@
 //! An object as it is stored, and the forms it is sent in.
 //!
 //! Built-in objects are stored as Kubernetes stores them in etcd: a protobuf envelope, without a resourceVersion,
-//! because the version is the revision of the write. It is put in on the way out, while the bytes are copied.
+//! because the version is the revision of the write. It is put in on the way out, while the bytes are copied. Custom
+//! objects are stored as JSON, see [`stored`](crate::custom::stored).
 
 use std::sync::LazyLock;
 
@@ -16,6 +17,7 @@ use watchkeeper_wire::protobuf::primitive::{
 use watchkeeper_wire::protobuf::{Envelope, Message, encode_message, header, managed_fields};
 use watchkeeper_wire::schema::{Schema, TypeId};
 
+use crate::custom::stored;
 use crate::definition::Definition;
 use crate::{claim_templates, metadata};
 
@@ -29,7 +31,7 @@ const MANAGED_FIELDS: u32 = 17;
 /// An object as it is stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredObject {
-    /// The envelope.
+    /// The envelope, or the JSON text of a custom object.
     pub bytes: Bytes,
     /// Its version; `None` for an object that was not stored, because the request was a dry run.
     pub revision: Option<Revision>,
@@ -87,17 +89,20 @@ impl StoredObject {
         managers: &Managers,
         unopened: Option<&[u8]>,
     ) -> Result<Bytes, Status> {
+        if let Some(custom) = &definition.custom {
+            return stored::encode(definition, custom, value, managers);
+        }
         let broken = |error: &dyn std::fmt::Display| Status::internal_error(error);
         let api_version = definition.stored_api_version();
         let raw = match (definition.conversion, *METADATA_ALONE) {
             (_, Some(metadata_alone)) if unopened.is_some() => {
-                encode_message(definition.schema, metadata_alone, value)
+                encode_message(&definition.schema, metadata_alone, value)
             }
-            (None, _) => encode_message(definition.schema, definition.type_id, value),
+            (None, _) => encode_message(&definition.schema, definition.type_id, value),
             (Some(conversion), _) => {
                 let stored = conversion.to_stored(value.clone());
                 let kind = definition.schema.kind(api_version, &definition.resource.kind);
-                encode_message(definition.schema, kind.unwrap_or(definition.type_id), &stored)
+                encode_message(&definition.schema, kind.unwrap_or(definition.type_id), &stored)
             }
         };
         let raw = raw.map_err(|error| broken(&error))?;
@@ -120,17 +125,23 @@ impl StoredObject {
 
     /// The object as a value, with its version.
     pub fn to_value(&self, definition: &Definition) -> Result<Value, Status> {
-        let value = Message::open(definition.schema, &self.bytes).and_then(|message| message.to_value());
+        if definition.is_custom() {
+            return stored::to_value(definition, self);
+        }
+        let value = Message::open(&definition.schema, &self.bytes).and_then(|message| message.to_value());
         let value = value.map_err(|error| self.damaged(definition, &error))?;
         Ok(self.served(definition, value))
     }
 
     /// The object as a write finds it. Managers that cannot be read manage nothing.
     pub(crate) fn to_live(&self, definition: &Definition) -> Result<Live, Status> {
+        if definition.is_custom() {
+            return stored::to_live(definition, self);
+        }
         let read = || -> Result<Live, ProtobufError> {
             let envelope = Envelope::read(&self.bytes)?;
             let message = Message::of_kind(
-                definition.schema,
+                &definition.schema,
                 envelope.api_version,
                 envelope.kind,
                 envelope.raw,
@@ -183,6 +194,9 @@ impl StoredObject {
 
     /// The object's header, with no version.
     pub(crate) fn header(&self, definition: &Definition) -> Result<Header<'_>, Status> {
+        if definition.is_custom() {
+            return stored::header(definition, self);
+        }
         let read = Envelope::read(&self.bytes).and_then(|envelope| header::header(envelope.raw));
         read.map_err(|error| self.damaged(definition, &error))
     }
@@ -191,7 +205,7 @@ impl StoredObject {
     pub fn message(&self, definition: &Definition) -> Result<Vec<u8>, Status> {
         if definition.conversion.is_some() {
             let value = self.to_value(definition)?;
-            let encoded = encode_message(definition.schema, definition.type_id, &value);
+            let encoded = encode_message(&definition.schema, definition.type_id, &value);
             return encoded.map_err(Status::internal_error);
         }
         let envelope = Envelope::read(&self.bytes).map_err(|error| self.damaged(definition, &error))?;

@@ -58,6 +58,7 @@ impl Registry {
             let applied =
                 Box::pin(self.apply(definition, namespace, name, part, config.value, force, context));
             let applied = applied.await?;
+            self.settle_after(definition).await?;
             if !config.is_tidy {
                 complain_of_repeated_keys(patch, context)?;
             }
@@ -127,8 +128,10 @@ impl Registry {
                 managed: Managed::ByChange,
             })
         });
+        let object = changed.await?;
+        self.settle_after(definition).await?;
         Ok(Written {
-            object: changed.await?,
+            object,
             created: false,
         })
     }
@@ -156,7 +159,7 @@ impl Registry {
         };
         let is_strategic = quoting.is_some_and(|quoting| quoting.kind == PatchKind::Strategic);
         let mut complaints = complaints.to_vec();
-        if quoting.is_some() && !is_strategic {
+        if quoting.is_some() && !is_strategic && !definition.is_custom() {
             complaints.extend(unversioned(&mut patched));
         }
         if !is_strategic {
@@ -166,7 +169,7 @@ impl Registry {
             Value::Null => Difference::Everywhere,
             canonical => difference.unwrap_or_else(|| Difference::between(canonical, &patched)),
         };
-        let read = canonicalize_changed(definition.schema, definition.type_id, patched, &difference);
+        let read = canonicalize_changed(&definition.schema, definition.type_id, patched, &difference);
         let read = read.map_err(|error| {
             unfit(if is_strategic {
                 error.into_conversion()
@@ -208,7 +211,7 @@ impl Registry {
             metadata::of(&mut config).insert("name".to_owned(), name.into());
         }
         let writer = context.writer(definition, part.subresource(), self.clock().now());
-        let (schema, root) = (definition.schema, definition.type_id);
+        let (schema, root) = (&*definition.schema, definition.type_id);
         let endpoint = Endpoint {
             reset: kinds::reset_fields(definition, part),
             versions: definition.versions(),
@@ -286,7 +289,7 @@ struct Quoting<'a> {
 impl Quoting<'_> {
     /// The result, or what Kubernetes shows instead. It is worked out anew: nearly all patches are fit.
     fn text(&self, definition: &Definition) -> String {
-        let (schema, root) = (definition.schema, definition.type_id);
+        let (schema, root) = (&*definition.schema, definition.type_id);
         let result = || patched(definition, self.kind, self.live.whole(), self.patch).unwrap_or_default();
         match self.kind {
             PatchKind::Json => quoted::patched(schema, root, &result(), self.patch),
@@ -410,7 +413,7 @@ pub(crate) fn patched(
             let (Value::Object(fields), Value::Object(patch)) = (&mut object, patch) else {
                 return Ok(object);
             };
-            match strategic::apply(definition.schema, definition.type_id, fields, patch.clone()) {
+            match strategic::apply(&definition.schema, definition.type_id, fields, patch.clone()) {
                 Ok(()) => Ok(object),
                 Err(error) if error.is_bad_request() => Err(Status::bad_request(error.to_string())),
                 Err(error) => Err(Status::unclassified(error.to_string())),

@@ -11,6 +11,7 @@ use watchkeeper_storage::{ReadError, Store};
 
 use crate::allocate::{Allocations, is_service};
 use crate::clock::Clock;
+use crate::custom::CustomKinds;
 use crate::definition::Definition;
 use crate::kinds;
 use crate::rbac::PolicyCache;
@@ -56,6 +57,7 @@ impl RegistryOptions {
                 options: self,
                 clock: Clock::system(),
                 definitions,
+                custom_kinds: CustomKinds::default(),
                 watch_caches: Mutex::new(HashMap::new()),
                 policy_cache: PolicyCache::default(),
                 allocation: tokio::sync::Mutex::new(()),
@@ -63,6 +65,7 @@ impl RegistryOptions {
             }),
         };
         registry.bootstrap().await?;
+        registry.settle_custom_kinds().await?;
         Ok(registry)
     }
 }
@@ -72,6 +75,7 @@ struct Inner {
     options: RegistryOptions,
     clock: Clock,
     definitions: HashMap<GroupVersionResource, Arc<Definition>>,
+    custom_kinds: CustomKinds,
     /// One history per resource that is being watched, by its prefix in the store.
     watch_caches: Mutex<HashMap<String, Weak<WatchCache>>>,
     policy_cache: PolicyCache,
@@ -88,12 +92,30 @@ impl Registry {
 
     /// The resource of that name, if it is stored here.
     pub fn definition(&self, resource: &GroupVersionResource) -> Option<Arc<Definition>> {
-        self.inner.definitions.get(resource).cloned()
+        match self.inner.definitions.get(resource) {
+            Some(builtin) => Some(builtin.clone()),
+            None => self.inner.custom_kinds.find(resource),
+        }
     }
 
-    /// Every stored resource.
-    pub fn definitions(&self) -> impl Iterator<Item = &Arc<Definition>> {
-        self.inner.definitions.values()
+    /// Every custom resource, with a number that is another whenever they are others.
+    pub fn custom_definitions(&self) -> (u64, Vec<Arc<Definition>>) {
+        self.inner.custom_kinds.all()
+    }
+
+    /// The number of [`Registry::custom_definitions`].
+    pub fn custom_generation(&self) -> u64 {
+        self.inner.custom_kinds.generation()
+    }
+
+    pub(crate) fn custom_kinds(&self) -> &CustomKinds {
+        &self.inner.custom_kinds
+    }
+
+    /// Whether a version of a group belongs to built-in resources.
+    pub(crate) fn is_builtin_version(&self, group: &str, version: &str) -> bool {
+        let mut builtin = self.inner.definitions.keys();
+        builtin.any(|known| known.group == group && known.version == version)
     }
 
     /// The store below.
@@ -140,6 +162,15 @@ impl Registry {
             true => Some(self.inner.allocation.lock().await),
             false => None,
         }
+    }
+
+    /// Ends every watch on a custom resource that is served no longer, or otherwise, when it has told what happened.
+    /// Whoever watches what takes its place shares nothing with them.
+    pub(crate) fn end_watches(&self, definition: &Definition) {
+        if let Some(custom) = &definition.custom {
+            custom.is_retired.send_replace(true);
+        }
+        self.inner.watch_caches.lock().remove(&definition.prefix(""));
     }
 
     /// The resource's history, shared by its watches.

@@ -117,6 +117,18 @@ const DELETE_RETURNS_OBJECT: &[&str] = &[
 ];
 
 impl Strategy {
+    /// The strategy of every custom resource.
+    pub(crate) const CUSTOM: Self = Self {
+        creates_on_update: false,
+        updates_unconditionally: false,
+        counts_generations: true,
+        delete_returns_object: false,
+        orphans_by_default: false,
+        garbage_collected: true,
+        ttl: None,
+        names: NameRule::Dns1123Subdomain,
+    };
+
     /// The strategy of a built-in resource; plural names are unique among them where it matters.
     pub fn builtin(group: &str, plural: &str) -> Self {
         let is_event = plural == "events";

@@ -5,7 +5,7 @@
 
 mod binding;
 mod eviction;
-mod scale;
+pub(crate) mod scale;
 mod token;
 
 use std::sync::Arc;
@@ -20,7 +20,11 @@ pub use token::TokenIssuer;
 
 impl Registry {
     /// A resource that every registry has.
-    fn builtin(&self, group: &'static str, plural: &'static str) -> Result<Arc<Definition>, Status> {
+    pub(crate) fn builtin(
+        &self,
+        group: &'static str,
+        plural: &'static str,
+    ) -> Result<Arc<Definition>, Status> {
         let resource = GroupVersionResource::new(group, "v1", plural);
         self.definition(&resource).ok_or_else(Status::path_not_found)
     }

@@ -51,7 +51,7 @@ struct Column<'a> {
     #[serde(rename = "type")]
     kind: &'a str,
     format: &'a str,
-    description: &'static str,
+    description: &'a str,
     priority: i32,
 }
 
@@ -162,7 +162,27 @@ impl TablePrinter<'_> {
 
     fn columns(&self) -> Vec<Column<'_>> {
         let described = Descriptions::of(self.definition);
-        let columns = self.definition.builtin.columns.iter();
+        if let Some(custom) = &self.definition.custom {
+            let name = Column {
+                name: "Name",
+                kind: "string",
+                format: "name",
+                description: described.column("Name"),
+                priority: 0,
+            };
+            let others = custom.columns.iter().map(|column| Column {
+                name: &column.heading.name,
+                kind: &column.heading.kind,
+                format: &column.heading.format,
+                description: match &column.description {
+                    Some(text) => text,
+                    None => described.column(&column.heading.name),
+                },
+                priority: column.heading.priority,
+            });
+            return std::iter::once(name).chain(others).collect();
+        }
+        let columns = self.definition.listing.columns.iter();
         let columns = columns.map(|column| Column {
             name: &column.name,
             kind: &column.kind,
@@ -192,10 +212,17 @@ impl TablePrinter<'_> {
 
     /// Cells are worked out in the version objects are stored in, which knows all that there is.
     fn cells(&self, object: &Value) -> Vec<Value> {
+        if let Some(custom) = &self.definition.custom {
+            let others = custom.columns.iter();
+            let others = others.map(|column| column.cell(object, human::age, self.now));
+            return std::iter::once(object["metadata"]["name"].clone())
+                .chain(others)
+                .collect();
+        }
         let conversion = self.definition.conversion;
         let stored = conversion.map(|conversion| conversion.to_stored(object.clone()));
         let object = stored.as_ref().unwrap_or(object);
-        let columns = self.definition.builtin.columns.iter();
+        let columns = self.definition.listing.columns.iter();
         let names = columns.map(|column| &*column.name);
         cells::cells(&self.definition.resource.kind, names, object, self.now)
     }

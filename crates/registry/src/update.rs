@@ -20,6 +20,7 @@ use crate::definition::Definition;
 use crate::metadata::Repeated;
 use crate::object::{Live, StoredObject};
 use crate::read_version::parse_number;
+use crate::subresources::scale::with_replicas_of;
 use crate::write::{WriteContext, accept, not_stored, timestamp};
 use crate::{Registry, kinds, metadata};
 
@@ -153,6 +154,7 @@ impl Registry {
         let changed = self
             .change(definition, namespace, name, part, context, propose)
             .await?;
+        self.settle_after(definition).await?;
         Ok(Written {
             object: changed,
             created: false,
@@ -198,7 +200,7 @@ impl Registry {
         context: &WriteContext,
     ) -> Result<Complete, Status> {
         let now = self.clock().now();
-        let (schema, root) = (definition.schema, definition.type_id);
+        let (schema, root) = (&*definition.schema, definition.type_id);
         let Proposal {
             object: mut new,
             managed,
@@ -389,7 +391,10 @@ fn restrict(definition: &Definition, part: Part, new: &mut Value, live: &Value) 
         }
     };
     match part {
-        Part::Scale => return only(new, "spec", "replicas"),
+        Part::Scale => match with_replicas_of(definition, live, new) {
+            Some(scaled) => return *new = scaled,
+            None => return only(new, "spec", "replicas"),
+        },
         Part::EphemeralContainers => return only(new, "spec", "ephemeralContainers"),
         Part::Approval => return only(new, "status", "conditions"),
         Part::Resize => return take_resources(new, live),
@@ -397,6 +402,16 @@ fn restrict(definition: &Definition, part: Part, new: &mut Value, live: &Value) 
     }
     if let Some(conversion) = definition.conversion {
         conversion.keep(part, new, live);
+    }
+    // A custom object's status is all that is written there, its labels are not.
+    if part == Part::Status && definition.is_custom() {
+        let status = new.get("status").cloned();
+        *new = live.clone();
+        return match (status, new.as_object_mut()) {
+            (Some(status), _) => new["status"] = status,
+            (None, Some(fields)) => drop(fields.remove("status")),
+            (None, None) => {}
+        };
     }
     let Some(fields) = new.as_object_mut() else { return };
     let mut keep = |name: &str| match live.get(name) {
@@ -445,7 +460,9 @@ fn count_generation(definition: &Definition, new: &mut Value, live: &Value, diff
     if !definition.strategy.counts_generations {
         return;
     }
-    let is_spec = |name: &str| !matches!(name, "metadata" | "status");
+    // A custom kind without a status of its own may have a field of that name.
+    let has_status = !definition.is_custom() || definition.has_status();
+    let is_spec = |name: &str| name != "metadata" && !(name == "status" && has_status);
     if !is_same_but_for(difference, live, new, is_spec) {
         let generation = live["metadata"]["generation"].as_i64().unwrap_or_default();
         metadata::of(new).insert("generation".to_owned(), json!(generation + 1));

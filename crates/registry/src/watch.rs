@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use tokio::sync::watch::Receiver;
 use tokio::time::Instant;
 use watchkeeper_meta::{ListOptions, Status, WatchEventKind, WatchOptions};
 use watchkeeper_storage::{Change, Revision, Signal};
@@ -39,6 +40,8 @@ pub struct Watch {
     prefix: String,
     cache: Arc<WatchCache>,
     signal: Signal,
+    /// Tells that a custom kind is served no longer. Built-in kinds always are.
+    is_retired: Option<Receiver<bool>>,
     /// Everything up to here has been delivered.
     position: Revision,
     /// The objects the watch begins with, not yet delivered.
@@ -138,6 +141,10 @@ impl Registry {
             selection,
             prefix: definition.prefix(namespace),
             signal: cache.signal(),
+            is_retired: definition
+                .custom
+                .as_ref()
+                .map(|custom| custom.is_retired.subscribe()),
             position: version,
             initial: VecDeque::new(),
             ready: VecDeque::new(),
@@ -223,7 +230,9 @@ impl Watch {
                 self.state = State::Ended;
                 continue;
             }
-            if self.is_quiet() && !self.wait().await {
+            // Before looking: what happened to a kind until it went is told.
+            let is_last_look = self.is_retired.as_ref().is_some_and(|it| *it.borrow());
+            if self.is_quiet() && (is_last_look || !self.wait().await) {
                 self.state = State::Ended;
             }
         }
@@ -254,7 +263,9 @@ impl Watch {
 
     /// Whether the history reaches back to the version the watch should start after.
     fn check_start(&self, version: Revision) -> Result<(), Status> {
-        let since = self.cache.since();
+        let custom = self.definition.custom.as_ref();
+        let begin = custom.map_or(Revision::ZERO, |custom| custom.served_since);
+        let since = self.cache.since().max(begin);
         if version >= since {
             return Ok(());
         }
@@ -271,6 +282,7 @@ impl Watch {
         let wake_at = bookmark.map_or(self.deadline, |due| due.min(self.deadline));
         tokio::select! {
             changed = self.signal.changed() => changed.is_ok(),
+            () = retired(&mut self.is_retired), if self.is_retired.is_some() => true,
             () = tokio::time::sleep_until(wake_at) => true,
         }
     }
@@ -348,6 +360,14 @@ impl Watch {
             object,
             change: Some(cached),
         }))
+    }
+}
+
+/// Waits until a custom kind is served no longer, if it ever is.
+async fn retired(is_retired: &mut Option<Receiver<bool>>) {
+    match is_retired {
+        Some(is_retired) => drop(is_retired.wait_for(|is_retired| *is_retired).await),
+        None => std::future::pending().await,
     }
 }
 

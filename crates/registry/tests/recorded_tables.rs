@@ -105,7 +105,7 @@ fn rows_read_as_kubernetes_prints_them() {
                 .iter()
                 .find(|known| known.resource.group_version_kind() == kind);
             let Some(definition) = known else { continue };
-            let bytes = encode_body(definition.schema, object).unwrap().into();
+            let bytes = encode_body(&definition.schema, object).unwrap().into();
             let stored = StoredObject {
                 bytes,
                 revision: None,

@@ -16,6 +16,8 @@ use crate::Verb;
 #[derive(Clone, Debug, Default)]
 pub struct Catalog {
     groups: Vec<ApiGroup>,
+    /// Which custom kinds it has, as the registry counts them.
+    pub(crate) generation: u64,
 }
 
 /// One API group.
@@ -51,6 +53,21 @@ pub struct ApiResource {
     pub categories: Vec<Cow<'static, str>>,
     /// Parts of its objects with a path of their own.
     pub subresources: Vec<ApiSubresource>,
+    /// What a custom kind has besides.
+    pub custom: Option<Arc<CustomKind>>,
+}
+
+/// What discovery and OpenAPI say of a custom kind that they know of built-in ones.
+#[derive(Clone, Debug)]
+pub struct CustomKind {
+    /// The version that objects are kept in.
+    pub stored_version: Cow<'static, str>,
+    /// The kind of a list.
+    pub list_kind: String,
+    /// The schema of its objects, as its definition states it.
+    pub open_api: serde_json::Value,
+    /// What everyone hears who uses it.
+    pub deprecation: Option<String>,
 }
 
 /// A part of an object with a path of its own.
@@ -114,6 +131,14 @@ impl Catalog {
     }
 }
 
+impl ApiGroup {
+    /// Whether all that it has are custom kinds.
+    pub fn is_custom(&self) -> bool {
+        let mut resources = self.versions.iter().flat_map(|version| &version.resources);
+        resources.all(|resource| resource.custom.is_some())
+    }
+}
+
 impl ApiVersion {
     /// One resource.
     pub fn resource(&self, plural: &str) -> Option<&Arc<ApiResource>> {
@@ -143,7 +168,10 @@ impl ApiResource {
         if !self.is_stored() {
             return None;
         }
-        let kept = stored_kind(self.resource.group_version_kind());
+        let mut kept = stored_kind(self.resource.group_version_kind());
+        if let Some(custom) = &self.custom {
+            kept.version = custom.stored_version.clone();
+        }
         let text = format!("{}/{}/{}", kept.group, kept.version, kept.kind);
         let hash = digest::digest(&digest::SHA256, text.as_bytes());
         Some(STANDARD.encode(&hash.as_ref()[..8]))

@@ -162,7 +162,7 @@ async fn answer(
     if let Some(planned) = server.faults.take_answer(info) {
         return Err(planned.into());
     }
-    let route = route.as_ref().map_err(|refusal| Failure::from(*refusal))?;
+    let route = route.as_ref().map_err(|refusal| Failure::from(refusal.clone()))?;
     match deadline {
         Some(limit) => tokio::time::timeout(limit, handlers::answer(call, route, body))
             .await

@@ -54,7 +54,10 @@ pub(crate) async fn answer(call: &mut Call, route: &Route, body: &mut Incoming) 
         Route::OpenApiV3Index => Ok(openapi::v3_index(call)),
         Route::OpenApiV3(path) => openapi::v3(call, path),
         Route::Resource(route) => {
-            let warnings = deprecation(route).map(str::to_owned).into_iter().collect();
+            let custom = route.resource.custom.as_ref();
+            let custom = custom.and_then(|custom| custom.deprecation.as_deref());
+            let warnings = deprecation(route).or(custom).map(str::to_owned);
+            let warnings = warnings.into_iter().collect();
             with_warnings(resource(call, route, body).await, warnings)
         }
     }
@@ -115,7 +118,7 @@ async fn resource(call: &mut Call, route: &ResourceRoute, body: &mut Incoming) -
 }
 
 /// What everyone hears who uses a resource that has a successor, whatever becomes of the request.
-fn deprecation(route: &ResourceRoute) -> Option<&'static str> {
+fn deprecation(route: &ResourceRoute) -> Option<&str> {
     let resource = &route.resource.resource;
     match (&*resource.group, &*resource.plural) {
         ("", "endpoints") => {

@@ -60,7 +60,7 @@ mod tokens;
 mod verb;
 mod version;
 
-pub use catalog::{ApiGroup, ApiResource, ApiSubresource, ApiVersion, Catalog};
+pub use catalog::{ApiGroup, ApiResource, ApiSubresource, ApiVersion, Catalog, CustomKind};
 pub use certificates::{CertificateError, ClientCertificate};
 pub use connector::Connector;
 pub use faults::{Faults, Flow, RequestMatch, TooManyFaults};

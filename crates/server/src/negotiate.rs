@@ -145,6 +145,18 @@ impl Accepted {
     };
 }
 
+/// The form of an answer about custom objects: whole ones have no protobuf form, and whoever accepts another gets that.
+pub fn accept_custom(header: &str, offer: Offer) -> Result<Accepted, Unacceptable> {
+    router_accepts(header, offer)?;
+    let clauses = parse_accept(header);
+    let found = clauses.iter().find_map(|clause| {
+        let accepted = clause.fit(offer)?;
+        let is_whole = accepted.transform == Transform::None;
+        (accepted.encoding != Encoding::Protobuf || !is_whole).then_some(accepted)
+    });
+    found.ok_or_else(|| Unacceptable::Handler(types(offer == Offer::Stream, false)))
+}
+
 /// The form of an answer.
 pub fn accept(header: &str, offer: Offer) -> Result<Accepted, Unacceptable> {
     router_accepts(header, offer)?;
@@ -179,6 +191,28 @@ pub fn content_type(header: Option<&str>) -> Result<Encoding, Unsupported> {
         .into_iter()
         .find(|encoding| media_type.eq_ignore_ascii_case(encoding.media_type()))
         .ok_or_else(|| Unsupported::Body(types(false, true)))
+}
+
+/// As [`content_type`], for custom objects, which have no protobuf form.
+pub fn custom_content_type(header: Option<&str>) -> Result<Encoding, Unsupported> {
+    let refused = || Unsupported::Body([JSON, YAML].join(", "));
+    match content_type(header) {
+        Ok(Encoding::Protobuf) | Err(_) => Err(refused()),
+        encoding => encoding,
+    }
+}
+
+/// As [`patch_type`], for custom objects: without a Go struct there is no strategic patch.
+pub fn custom_patch_type(header: Option<&str>) -> Result<PatchType, Unsupported> {
+    const PATCHES: [&str; 3] = [
+        "application/json-patch+json",
+        "application/merge-patch+json",
+        "application/apply-patch+yaml",
+    ];
+    match patch_type(header) {
+        Ok(PatchType::StrategicMerge) | Err(_) => Err(Unsupported::Body(PATCHES.join(", "))),
+        kind => kind,
+    }
 }
 
 /// The kind of a patch. The router compares its media type as plain text, parameters aside.

@@ -1,15 +1,31 @@
-//! The built-in resources, from the schema's table, as a catalog has them.
+//! The built-in resources, from the schema's table, and custom ones, from their definitions, as a catalog has them.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
+use watchkeeper_registry::Definition;
 use watchkeeper_wire::schema::resources::{self, BuiltinResource, Subresource};
 
 use crate::Verb;
-use crate::catalog::{ApiResource, ApiSubresource};
+use crate::catalog::{ApiResource, ApiSubresource, CustomKind};
 
 /// The resources of an unextended server, in discovery's order.
 pub(crate) fn built_in() -> impl Iterator<Item = ApiResource> {
     resources::all().iter().map(resource)
+}
+
+/// A custom resource.
+pub(crate) fn custom(definition: &Definition) -> ApiResource {
+    let custom = CustomKind {
+        stored_version: definition.stored_version().to_owned().into(),
+        list_kind: definition.list_kind.clone(),
+        open_api: definition.open_api().cloned().unwrap_or_default(),
+        deprecation: definition.deprecation().map(str::to_owned),
+    };
+    ApiResource {
+        custom: Some(Arc::new(custom)),
+        ..resource(&definition.listing)
+    }
 }
 
 fn resource(built_in: &BuiltinResource) -> ApiResource {
@@ -20,6 +36,7 @@ fn resource(built_in: &BuiltinResource) -> ApiResource {
         short_names: built_in.short_names.to_vec(),
         categories: built_in.categories.to_vec(),
         subresources: built_in.subresources.iter().map(subresource).collect(),
+        custom: None,
     }
 }
 

@@ -47,6 +47,9 @@ impl From<Refusal> for Failure {
         match refusal {
             Refusal::NoSuchPage => Self::NoSuchPage,
             Refusal::NoSuchResource => Status::path_not_found().into(),
+            Refusal::NoSuchPart(resource, name) => {
+                Status::not_found(&resource.resource.group_resource(), &name).into()
+            }
             Refusal::MethodNotAllowed => Status::method_not_allowed().into(),
         }
     }

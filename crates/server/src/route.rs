@@ -10,7 +10,7 @@ use http::Method;
 use percent_encoding::percent_decode_str;
 use watchkeeper_meta::Scope;
 
-use crate::catalog::{ApiResource, ApiSubresource, ApiVersion, Catalog};
+use crate::catalog::{ApiGroup, ApiResource, ApiSubresource, ApiVersion, Catalog};
 use crate::request_info::{asks_to_watch, path_parts};
 use crate::{HealthProbe, Verb};
 
@@ -73,7 +73,7 @@ pub struct ResourceRoute {
 }
 
 /// Why no part of the server answers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub enum Refusal {
     /// Nothing is served at or near this path: a line of text, not a `Status`.
     NoSuchPage,
@@ -81,6 +81,8 @@ pub enum Refusal {
     NoSuchResource,
     /// The path is known, the method is not.
     MethodNotAllowed,
+    /// A custom object without that part.
+    NoSuchPart(Arc<ApiResource>, String),
 }
 
 impl Route {
@@ -147,12 +149,28 @@ fn in_version(
     rest: &[&str],
     query: &str,
 ) -> Result<Route, Refusal> {
-    let resources = catalog.version(group, version).ok_or(Refusal::NoSuchResource)?;
+    let is_custom = catalog.group(group).is_some_and(ApiGroup::is_custom);
+    let unknown = match is_custom {
+        true => Refusal::NoSuchPage,
+        false => Refusal::NoSuchResource,
+    };
+    let resources = catalog.version(group, version).ok_or_else(|| unknown.clone())?;
     if rest.is_empty() {
         return only_get(method, Route::Resources(group.to_owned(), version.to_owned()));
     }
-    let place = Place::find(resources, rest).ok_or(Refusal::NoSuchResource)?;
+    let place =
+        Place::find(resources, rest).ok_or_else(|| missing_part(resources, rest).unwrap_or(unknown))?;
     place.answer(method, query).map(Route::Resource)
+}
+
+/// A custom kind may have a status and a scale: whoever asks for one that it has not hears that the object is not
+/// there.
+fn missing_part(version: &ApiVersion, rest: &[&str]) -> Option<Refusal> {
+    let (whole, part) = rest.split_at_checked(rest.len().checked_sub(1)?)?;
+    let place = Place::find(version, whole)?;
+    let is_part = matches!(part, ["status" | "scale"]) && place.resource.custom.is_some();
+    let name = place.name.filter(|_| is_part)?;
+    Some(Refusal::NoSuchPart(place.resource.clone(), name.to_owned()))
 }
 
 /// A path of the resource API, matched against the resources that exist.

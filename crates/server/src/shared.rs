@@ -1,7 +1,7 @@
 //! What all requests of one server share. Nothing is global: two servers in one process know nothing of each
 //! other.
 
-use std::sync::{Arc, OnceLock, RwLock};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -13,6 +13,7 @@ use crate::faults::Faults;
 use crate::health::Health;
 use crate::in_flight::InFlight;
 use crate::metrics::Metrics;
+use crate::resources::{built_in, custom};
 use crate::service_account_key::ServiceAccountKey;
 use crate::tokens::Tokens;
 use watchkeeper_registry::User;
@@ -59,13 +60,22 @@ impl Shared {
         self.service_account_key.get_or_init(ServiceAccountKey::random)
     }
 
-    /// What is served now.
+    /// What is served now. When custom kinds have come or gone since it was asked for last, it is put together anew.
     pub(crate) fn catalog(&self) -> Arc<Catalog> {
         let catalog = self
             .catalog
             .read()
-            .unwrap_or_else(std::sync::PoisonError::into_inner);
-        catalog.clone()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone();
+        if catalog.generation == self.registry.custom_generation() {
+            return catalog;
+        }
+        let (generation, custom) = self.registry.custom_definitions();
+        let mut catalog = Catalog::new(built_in().chain(custom.iter().map(|it| self::custom(it))));
+        catalog.generation = generation;
+        let catalog = Arc::new(catalog);
+        *self.catalog.write().unwrap_or_else(PoisonError::into_inner) = catalog.clone();
+        catalog
     }
 
     /// How the server is. Storage is well if it answers a read, whatever the answer, and would take a write.

@@ -3,7 +3,7 @@
 //!
 //! A field that is set stays as it is, and so does one that is set to nothing where nothing is a value.
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 use watchkeeper_wire::difference::Difference;
 use watchkeeper_wire::schema::{Schema, Shape, TypeId};
 
@@ -43,10 +43,13 @@ pub(super) fn object_mut<'v>(object: &'v mut Value, name: &str) -> Option<&'v mu
 }
 
 /// Fills in the defaults that the schema states, where an object differs from one that has them.
-pub(super) fn fill_from_schema(schema: &Schema, id: TypeId, object: &mut Value, difference: &Difference) {
+pub(crate) fn fill_from_schema(schema: &Schema, id: TypeId, object: &mut Value, difference: &Difference) {
     let Some(fields) = object.as_object_mut().filter(|_| !difference.is_nowhere()) else {
         return;
     };
+    if schema[id].structural {
+        return fill_custom(schema, id, fields, difference);
+    }
     for step in schema_plan::of(schema, id) {
         if let Some(default) = &step.default
             && fields.get(step.name).is_none_or(Value::is_null)
@@ -58,6 +61,26 @@ pub(super) fn fill_from_schema(schema: &Schema, id: TypeId, object: &mut Value, 
             && let Some(value) = fields.get_mut(step.name)
         {
             enter(schema, step.shape, value, below);
+        }
+    }
+}
+
+/// As [`fill_from_schema`], for a part of a custom object: there a null is nothing unless the schema says that it is
+/// something, and what is nothing and has no default goes.
+fn fill_custom(schema: &Schema, id: TypeId, fields: &mut Map<String, Value>, difference: &Difference) {
+    for field in &schema[id].fields {
+        let is_unset = |value: &Value| value.is_null() && !field.nullable;
+        let mut below = difference.member(&field.name);
+        if fields.get(&*field.name).is_none_or(is_unset) {
+            match field.default.as_deref().map(serde_json::from_str) {
+                Some(Ok(default)) => drop(fields.insert(field.name.to_string(), default)),
+                _ => drop(fields.remove(&*field.name)),
+            }
+            // A default may lack what has one itself.
+            below = &Difference::Everywhere;
+        }
+        if let Some(value) = fields.get_mut(&*field.name).filter(|_| !below.is_nowhere()) {
+            enter(schema, &field.shape, value, below);
         }
     }
 }

@@ -15,7 +15,7 @@ use crate::definition::Definition;
 pub(super) fn faults(definition: &Definition, object: &Value) -> Vec<FieldError> {
     let mut faults = Vec::new();
     check_object(
-        definition.schema,
+        &definition.schema,
         definition.type_id,
         &Place::object(object),
         &mut faults,

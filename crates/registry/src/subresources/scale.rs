@@ -1,4 +1,4 @@
-//! Scale: how many replicas a workload has, without the rest of it.
+//! Scale: how many replicas a workload has, without the rest of it. A custom kind says where its numbers stand.
 
 use std::sync::Arc;
 
@@ -8,6 +8,8 @@ use watchkeeper_wire::canonical::{canonicalize, read_body};
 use watchkeeper_wire::schema::Schema;
 
 use crate::body::Body;
+use crate::custom::ScalePaths;
+use crate::custom::json_path::JsonPath;
 use crate::definition::Definition;
 use crate::object::Live;
 use crate::patch::{
@@ -23,7 +25,7 @@ const KIND: &str = "Scale";
 impl Registry {
     /// How many replicas a workload has and is to have, as an `autoscaling/v1` Scale.
     pub async fn scale(&self, definition: &Definition, namespace: &str, name: &str) -> Result<Value, Status> {
-        scale_of(&self.present(definition, namespace, name).await?)
+        scale_of(definition, &self.present(definition, namespace, name).await?)
     }
 
     /// Says how many replicas a workload is to have.
@@ -37,9 +39,9 @@ impl Registry {
     ) -> Result<Value, Status> {
         let scale = body.read_as(API_VERSION, KIND)?;
         metadata::match_name(&scale, name)?;
-        let propose = |live: &Live| scaled(name, &live.value, &scale);
+        let propose = |live: &Live| scaled(definition, name, &live.value, &scale);
         let changed = self.change(definition, namespace, name, Part::Scale, context, propose);
-        scale_of(&changed.await?.to_value(definition)?)
+        scale_of(definition, &changed.await?.to_value(definition)?)
     }
 
     /// Patches how many replicas a workload is to have.
@@ -60,7 +62,7 @@ impl Registry {
             if !scale.is_tidy {
                 complain_of_repeated_keys(patch, context)?;
             }
-            return scale_of(&applied.object.to_value(definition)?);
+            return scale_of(definition, &applied.object.to_value(definition)?);
         }
         // A Scale has no lists, so a strategic patch of one is a merge patch.
         let kind = match kind {
@@ -72,31 +74,41 @@ impl Registry {
             .value;
         check_shape(kind, &patch)?;
         let propose = |live: &Live| {
-            let mut scale = scale_of(&live.value)?;
-            // Whoever does not name a version takes any.
-            metadata::of(&mut scale).remove("resourceVersion");
-            scaled(name, &live.value, &patched(definition, kind, scale, &patch)?)
+            let scale = scale_of(definition, &live.value)?;
+            scaled(
+                definition,
+                name,
+                &live.value,
+                &patched(definition, kind, scale, &patch)?,
+            )
         };
         let changed = self.change(definition, namespace, name, Part::Scale, context, propose);
-        scale_of(&changed.await?.to_value(definition)?)
+        scale_of(definition, &changed.await?.to_value(definition)?)
     }
 }
 
 /// A workload as a Scale.
-fn scale_of(workload: &Value) -> Result<Value, Status> {
+fn scale_of(definition: &Definition, workload: &Value) -> Result<Value, Status> {
     let mut identity = json!({});
     for name in ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"] {
         if let Some(value) = workload["metadata"].get(name) {
             identity[name] = value.clone();
         }
     }
+    let numbers = match paths(definition) {
+        Some(paths) => custom_numbers(paths, workload),
+        None => json!({
+            "spec": {"replicas": workload["spec"]["replicas"]},
+            "status": {
+                "replicas": workload["status"]["replicas"].as_i64().unwrap_or_default(),
+                "selector": selector_of(&workload["spec"]["selector"])?,
+            },
+        }),
+    };
     let scale = json!({
         "metadata": identity,
-        "spec": {"replicas": workload["spec"]["replicas"]},
-        "status": {
-            "replicas": workload["status"]["replicas"].as_i64().unwrap_or_default(),
-            "selector": selector_of(&workload["spec"]["selector"])?,
-        },
+        "spec": numbers["spec"],
+        "status": numbers["status"],
     });
     let schema = Schema::builtin();
     let known = schema
@@ -108,6 +120,40 @@ fn scale_of(workload: &Value) -> Result<Value, Status> {
     scale["apiVersion"] = json!(API_VERSION);
     scale["kind"] = json!(KIND);
     Ok(scale)
+}
+
+/// Where a custom kind has its numbers.
+fn paths(definition: &Definition) -> Option<&ScalePaths> {
+    definition.custom.as_ref()?.scale.as_ref()
+}
+
+/// What a custom object says at the paths of its kind. Its selector is a text already.
+fn custom_numbers(paths: &ScalePaths, object: &Value) -> Value {
+    let number = |path: &JsonPath| path.first(object).and_then(Value::as_i64).unwrap_or_default();
+    let selector = paths.selector.as_ref().and_then(|path| path.first(object));
+    json!({
+        "spec": {"replicas": number(&paths.wanted)},
+        "status": {
+            "replicas": number(&paths.found),
+            "selector": selector.and_then(Value::as_str).unwrap_or_default(),
+        },
+    })
+}
+
+/// Says in an object how many replicas there are to be.
+pub(crate) fn set_replicas(definition: &Definition, object: &mut Value, replicas: Value) {
+    match paths(definition) {
+        Some(paths) => paths.wanted.set(object, replicas),
+        None => object["spec"]["replicas"] = replicas,
+    }
+}
+
+/// The object with the number of replicas that another has, and nothing else of it.
+pub(crate) fn with_replicas_of(definition: &Definition, live: &Value, other: &Value) -> Option<Value> {
+    let paths = paths(definition)?;
+    let mut object = live.clone();
+    paths.wanted.set(&mut object, paths.wanted.first(other)?.clone());
+    Some(object)
 }
 
 /// The pods of a workload, as a query selects them. The oldest kind of workload selects by labels alone.
@@ -128,11 +174,11 @@ fn selector_of(selector: &Value) -> Result<String, Status> {
 }
 
 /// The workload with as many replicas as a Scale says.
-fn scaled(name: &str, live: &Value, scale: &Value) -> Result<Proposal, Status> {
+fn scaled(definition: &Definition, name: &str, live: &Value, scale: &Value) -> Result<Proposal, Status> {
     let replicas = scale["spec"]["replicas"].as_i64().unwrap_or_default();
     check(name, replicas)?;
     let mut object = live.clone();
-    object["spec"]["replicas"] = json!(replicas);
+    set_replicas(definition, &mut object, json!(replicas));
     for identity in ["uid", "resourceVersion"] {
         match scale["metadata"].get(identity) {
             Some(stated) => object["metadata"][identity] = stated.clone(),
@@ -170,7 +216,7 @@ fn configuration(definition: &Definition, name: &str, scale: &Value) -> Result<V
     });
     if let Some(replicas) = scale["spec"]["replicas"].as_i64() {
         check(name, replicas)?;
-        workload["spec"] = json!({"replicas": replicas});
+        set_replicas(definition, &mut workload, json!(replicas));
     }
     Ok(workload)
 }

@@ -262,12 +262,18 @@ pub(crate) async fn put_back(create: &Create) -> Result<(), String> {
     let Some((created, _)) = target.send(&registry, request).await else {
         return Ok(());
     };
-    let created = created.map_err(|status| format!("create: {status}"))?;
+    let mut created = created.map_err(|status| format!("create: {status}"))?;
     if target.query.contains_key("dryRun") {
         return Ok(());
     }
-    let name = created["metadata"]["name"].as_str().unwrap();
+    let name = created["metadata"]["name"].as_str().unwrap().to_owned();
     let path = request["path"].as_str().unwrap().split('?').next().unwrap();
+    // The server has its say about a definition right after it was created.
+    if definition.resource.kind == "CustomResourceDefinition" {
+        let get = GetOptions::default();
+        let found = registry.get(&definition, "", &name, &get).await;
+        created = found.and_then(|found| found.to_value(&definition)).unwrap();
+    }
     let put = json!({"method": "PUT", "path": format!("{path}/{name}"), "body": created});
     let (updated, _) = Target::of(&put).unwrap().send(&registry, &put).await.unwrap();
     let updated = updated.map_err(|status| format!("put back: {status}"))?;

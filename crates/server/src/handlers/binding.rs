@@ -25,8 +25,8 @@ pub(super) async fn bind(call: &Call, route: &ResourceRoute, body: &mut Incoming
 
 /// Binds the pod that the path or the body names.
 pub(super) async fn create(call: &Call, route: &ResourceRoute, bytes: Bytes) -> Result<Answer, Failure> {
-    let form = form(call, Offer::Objects)?;
-    let (body, context) = posted(call, &bytes)?;
+    let form = form(call, route, Offer::Objects)?;
+    let (body, context) = posted(call, route, &bytes)?;
     let namespace = route.namespace.as_deref().unwrap_or_default();
     let bound = call
         .server

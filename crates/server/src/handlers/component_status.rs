@@ -28,7 +28,7 @@ pub(super) async fn answer(call: &Call, route: &ResourceRoute) -> Result<Answer,
     let storage = storage(call).await;
     match route.name.as_deref() {
         None => {
-            let form = form(call, Offer::Collection)?;
+            let form = form(call, route, Offer::Collection)?;
             // A table of all is that of the one there is.
             if matches!(form.accepted.transform, Transform::Table(_)) {
                 return one(&storage, form);
@@ -43,7 +43,7 @@ pub(super) async fn answer(call: &Call, route: &ResourceRoute) -> Result<Answer,
                 forms::value(&list, encoding)?,
             ))
         }
-        Some(STORAGE) => one(&storage, form(call, Offer::Objects)?),
+        Some(STORAGE) => one(&storage, form(call, route, Offer::Objects)?),
         // Not a 404: so does a real server.
         Some(other) => Err(Status::unclassified(format!("Component not found: {other}")).into()),
     }

@@ -10,9 +10,9 @@ use crate::respond::{Answer, Failure, with_warnings};
 use crate::route::ResourceRoute;
 
 pub(super) async fn create(call: &Call, route: &ResourceRoute, bytes: Bytes) -> Result<Answer, Failure> {
-    let form = form(call, Offer::Objects)?;
+    let form = form(call, route, Offer::Objects)?;
     let definition = definition(call, route)?;
-    let (body, context) = posted(call, &bytes)?;
+    let (body, context) = posted(call, route, &bytes)?;
     let namespace = route.namespace.as_deref().unwrap_or_default();
     let created = call
         .server

@@ -15,7 +15,7 @@ use crate::route::ResourceRoute;
 
 /// `DELETE …/{name}`.
 pub(super) async fn delete(call: &Call, route: &ResourceRoute, bytes: Bytes) -> Result<Answer, Failure> {
-    let form = form(call, Offer::Objects)?;
+    let form = form(call, route, Offer::Objects)?;
     let definition = definition(call, route)?;
     let options = options(call, &bytes)?;
     let context = write_context(call, None, options.dry_run, None);
@@ -38,7 +38,7 @@ pub(super) async fn delete_collection(
     route: &ResourceRoute,
     bytes: Bytes,
 ) -> Result<Answer, Failure> {
-    let form = form(call, Offer::Objects)?;
+    let form = form(call, route, Offer::Objects)?;
     let definition = definition(call, route)?;
     let selection = ListOptions::from_query(call.query())?;
     let options = options(call, &bytes)?;

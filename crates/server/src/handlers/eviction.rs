@@ -11,8 +11,8 @@ use crate::route::ResourceRoute;
 use crate::status_bytes;
 
 pub(super) async fn evict(call: &Call, route: &ResourceRoute, bytes: Bytes) -> Result<Answer, Failure> {
-    let form = form(call, Offer::Objects)?;
-    let (body, context) = posted(call, &bytes)?;
+    let form = form(call, route, Offer::Objects)?;
+    let (body, context) = posted(call, route, &bytes)?;
     let namespace = route.namespace.as_deref().unwrap_or_default();
     let name = route.name.as_deref().unwrap_or_default();
     let registry = &call.server.registry;

@@ -10,7 +10,7 @@ use crate::respond::{Answer, Failure};
 use crate::route::ResourceRoute;
 
 pub(super) async fn get(call: &Call, route: &ResourceRoute) -> Result<Answer, Failure> {
-    let form = form(call, Offer::Objects)?;
+    let form = form(call, route, Offer::Objects)?;
     let definition = definition(call, route)?;
     refuse_export(call.query())?;
     let options = GetOptions::from_query(call.query());

@@ -9,7 +9,7 @@ use crate::respond::{Answer, Failure};
 use crate::route::ResourceRoute;
 
 pub(super) async fn list(call: &Call, route: &ResourceRoute) -> Result<Answer, Failure> {
-    let form = form(call, Offer::Collection)?;
+    let form = form(call, route, Offer::Collection)?;
     let definition = definition(call, route)?;
     let options = ListOptions::from_query(call.query())?;
     let namespace = route.namespace.as_deref().unwrap_or_default();

@@ -11,7 +11,9 @@ use watchkeeper_registry::{
 
 use crate::filter::Call;
 use crate::forms::{self, Form};
-use crate::negotiate::{Accepted, Encoding, Offer, Transform, accept, content_type};
+use crate::negotiate::{
+    Accepted, Encoding, Offer, Transform, accept, accept_custom, content_type, custom_content_type,
+};
 use crate::request_info::query_value;
 use crate::respond::{Answer, Failure, encoded};
 use crate::route::ResourceRoute;
@@ -23,9 +25,12 @@ pub(super) fn definition(call: &Call, route: &ResourceRoute) -> Result<Arc<Defin
     known.ok_or_else(|| Status::path_not_found().into())
 }
 
-/// The form of the answer, out of what can be offered.
-pub(super) fn form(call: &Call, offer: Offer) -> Result<Form, Failure> {
-    let accepted = accept(&call.accept(), offer)?;
+/// The form of the answer about a resource's objects, out of what can be offered.
+pub(super) fn form(call: &Call, route: &ResourceRoute, offer: Offer) -> Result<Form, Failure> {
+    let accepted = match route.resource.custom {
+        Some(_) => accept_custom(&call.accept(), offer)?,
+        None => accept(&call.accept(), offer)?,
+    };
     Ok(Form {
         accepted: Accepted {
             pretty: accepted.pretty || call.pretty,
@@ -55,12 +60,26 @@ fn include_object(call: &Call, transform: Transform) -> Result<IncludeObject, Fa
 }
 
 /// How the body of a write is written.
-fn body_format(call: &Call) -> Result<Format, Failure> {
-    Ok(match content_type(call.content_type())? {
+fn body_format(call: &Call, route: &ResourceRoute) -> Result<Format, Failure> {
+    let stated = call.content_type();
+    let encoding = match is_custom_object(route) {
+        true => custom_content_type(stated)?,
+        false => content_type(stated)?,
+    };
+    Ok(match encoding {
         Encoding::Json => Format::Json,
         Encoding::Yaml => Format::Yaml,
         Encoding::Protobuf => Format::Protobuf,
     })
+}
+
+/// Whether what is written is a custom object, or a part of one that is no object of another kind.
+pub(super) fn is_custom_object(route: &ResourceRoute) -> bool {
+    let is_own = route
+        .subresource
+        .as_ref()
+        .is_none_or(|part| part.group_version.is_none());
+    route.resource.custom.is_some() && is_own
 }
 
 /// Who writes, and how.
@@ -80,9 +99,13 @@ pub(super) fn write_context(
 }
 
 /// What a POST brings: the body, and who writes it and how.
-pub(super) fn posted<'a>(call: &Call, bytes: &'a [u8]) -> Result<(Body<'a>, WriteContext), Failure> {
+pub(super) fn posted<'a>(
+    call: &Call,
+    route: &ResourceRoute,
+    bytes: &'a [u8],
+) -> Result<(Body<'a>, WriteContext), Failure> {
     let options = CreateOptions::from_query(call.query())?;
-    let format = body_format(call)?;
+    let format = body_format(call, route)?;
     let context = write_context(
         call,
         options.field_manager,
@@ -93,9 +116,13 @@ pub(super) fn posted<'a>(call: &Call, bytes: &'a [u8]) -> Result<(Body<'a>, Writ
 }
 
 /// What a PUT brings: the body, and who writes it and how.
-pub(super) fn put<'a>(call: &Call, bytes: &'a [u8]) -> Result<(Body<'a>, WriteContext), Failure> {
+pub(super) fn put<'a>(
+    call: &Call,
+    route: &ResourceRoute,
+    bytes: &'a [u8],
+) -> Result<(Body<'a>, WriteContext), Failure> {
     let options = UpdateOptions::from_query(call.query())?;
-    let format = body_format(call)?;
+    let format = body_format(call, route)?;
     let mut context = write_context(
         call,
         options.field_manager,

@@ -4,9 +4,9 @@ use bytes::Bytes;
 use watchkeeper_meta::{ApplyOptions, PatchOptions};
 use watchkeeper_registry::{Part, PatchKind, WriteContext};
 
-use super::objects::{definition, form, write_context, written_answer};
+use super::objects::{definition, form, is_custom_object, write_context, written_answer};
 use crate::filter::Call;
-use crate::negotiate::{Offer, PatchType, patch_type};
+use crate::negotiate::{Offer, PatchType, custom_patch_type, patch_type};
 use crate::respond::{Answer, Failure, with_warnings};
 use crate::route::ResourceRoute;
 
@@ -16,8 +16,8 @@ pub(super) async fn patch(
     part: Part,
     bytes: Bytes,
 ) -> Result<Answer, Failure> {
-    let patch_type = patch_type(call.content_type())?;
-    let form = form(call, Offer::Objects)?;
+    let patch_type = stated_patch_type(call, route)?;
+    let form = form(call, route, Offer::Objects)?;
     let definition = definition(call, route)?;
     let (kind, context) = kind_and_context(call, patch_type)?;
     let namespace = route.namespace.as_deref().unwrap_or_default();
@@ -28,6 +28,14 @@ pub(super) async fn patch(
         .await;
     let answer = written_answer(&definition, written, form);
     with_warnings(answer, context.warnings.take())
+}
+
+/// The kind of the patch.
+pub(super) fn stated_patch_type(call: &Call, route: &ResourceRoute) -> Result<PatchType, Failure> {
+    Ok(match is_custom_object(route) {
+        true => custom_patch_type(call.content_type())?,
+        false => patch_type(call.content_type())?,
+    })
 }
 
 /// Apply has options of its own: it must say who applies, and may take fields by force.

@@ -26,7 +26,7 @@ pub(super) fn is_review(route: &ResourceRoute) -> bool {
 
 /// Answers a question; the answer is the question with a status.
 pub(super) async fn review(call: &Call, route: &ResourceRoute, bytes: &Bytes) -> Result<Answer, Failure> {
-    let form = form(call, Offer::Virtual)?.accepted;
+    let form = form(call, route, Offer::Virtual)?.accepted;
     let resource = &route.resource.resource;
     let package = resource.group.split('.').next().unwrap_or_default();
     let mut review = read_kind(call, bytes, &format!("{package}/v1.{}", resource.kind))?;

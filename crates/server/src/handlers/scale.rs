@@ -4,17 +4,17 @@ use bytes::Bytes;
 use http::StatusCode;
 
 use super::objects::{definition, form, put};
-use super::patch::kind_and_context;
+use super::patch::{kind_and_context, stated_patch_type};
 use crate::Verb;
 use crate::filter::Call;
 use crate::forms;
-use crate::negotiate::{Offer, patch_type};
+use crate::negotiate::Offer;
 use crate::respond::{Answer, Failure, encoded, with_warnings};
 use crate::route::ResourceRoute;
 
 /// `GET`, `PUT` and `PATCH` of `…/scale`.
 pub(super) async fn scale(call: &Call, route: &ResourceRoute, bytes: Bytes) -> Result<Answer, Failure> {
-    let form = form(call, Offer::Virtual)?.accepted;
+    let form = form(call, route, Offer::Virtual)?.accepted;
     let definition = definition(call, route)?;
     let registry = &call.server.registry;
     let namespace = route.namespace.as_deref().unwrap_or_default();
@@ -22,12 +22,12 @@ pub(super) async fn scale(call: &Call, route: &ResourceRoute, bytes: Bytes) -> R
     let (scale, warnings) = match route.verb {
         Verb::Get => (registry.scale(&definition, namespace, name).await, Vec::new()),
         Verb::Update => {
-            let (body, context) = put(call, &bytes)?;
+            let (body, context) = put(call, route, &bytes)?;
             let updated = registry.update_scale(&definition, namespace, name, body, &context);
             (updated.await, context.warnings.take())
         }
         _ => {
-            let (kind, context) = kind_and_context(call, patch_type(call.content_type())?)?;
+            let (kind, context) = kind_and_context(call, stated_patch_type(call, route)?)?;
             let patched = registry.patch_scale(&definition, namespace, name, kind, &bytes, &context);
             (patched.await, context.warnings.take())
         }

@@ -13,8 +13,8 @@ use crate::route::ResourceRoute;
 use crate::service_account_key::{ALGORITHM, ISSUER};
 
 pub(super) async fn token(call: &Call, route: &ResourceRoute, bytes: Bytes) -> Result<Answer, Failure> {
-    let form = form(call, Offer::Virtual)?.accepted;
-    let (body, context) = posted(call, &bytes)?;
+    let form = form(call, route, Offer::Virtual)?.accepted;
+    let (body, context) = posted(call, route, &bytes)?;
     let key = call.server.service_account_key();
     let issuer = TokenIssuer {
         name: ISSUER,

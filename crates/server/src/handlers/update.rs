@@ -15,9 +15,9 @@ pub(super) async fn update(
     part: Part,
     bytes: Bytes,
 ) -> Result<Answer, Failure> {
-    let form = form(call, Offer::Objects)?;
+    let form = form(call, route, Offer::Objects)?;
     let definition = definition(call, route)?;
-    let (body, context) = put(call, &bytes)?;
+    let (body, context) = put(call, route, &bytes)?;
     let namespace = route.namespace.as_deref().unwrap_or_default();
     let name = route.name.as_deref().unwrap_or_default();
     let registry = &call.server.registry;

@@ -17,7 +17,7 @@ use crate::route::ResourceRoute;
 use crate::stream::guarded;
 
 pub(super) async fn watch(call: &mut Call, route: &ResourceRoute) -> Result<Answer, Failure> {
-    let form = form(call, Offer::Stream)?;
+    let form = form(call, route, Offer::Stream)?;
     let definition = definition(call, route)?;
     let mut options = WatchOptions::from_query(call.query())?;
     if let Some(name) = &route.name {

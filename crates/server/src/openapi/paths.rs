@@ -205,12 +205,11 @@ impl Maker<'_, '_, '_> {
 
     fn operation(&mut self, verb: Verb) -> Value {
         let (api_version, kind) = (self.place.to_string(), self.resource.resource.kind.clone());
-        let object = self.definitions.kind(&api_version, &kind);
-        let answer = match verb {
-            Verb::List => self.definitions.kind(&api_version, &format!("{kind}List")),
-            Verb::Watch => self.definitions.reference("meta/v1.WatchEvent"),
-            Verb::Delete | Verb::DeleteCollection => self.definitions.reference("meta/v1.Status"),
-            _ => object.clone(),
+        let object = self.object();
+        let answer = match (verb, &self.resource.custom) {
+            (Verb::List, Some(custom)) => Some(self.definitions.custom_list(&self.resource.resource, custom)),
+            (Verb::List, None) => self.definitions.kind(&api_version, &format!("{kind}List")),
+            (verb, _) => self.answer(verb, &object),
         };
         let body = match verb {
             Verb::Delete | Verb::DeleteCollection => self.definitions.reference("meta/v1.DeleteOptions"),
@@ -221,10 +220,31 @@ impl Maker<'_, '_, '_> {
         self.assemble(verb, &kind, self.place, body, answer)
     }
 
+    /// The kind's own schema.
+    fn object(&mut self) -> Option<Value> {
+        let resource = &self.resource.resource;
+        match &self.resource.custom {
+            Some(custom) => Some(self.definitions.custom(resource, custom)),
+            None => self.definitions.kind(&self.place.to_string(), &resource.kind),
+        }
+    }
+
+    fn answer(&mut self, verb: Verb, object: &Option<Value>) -> Option<Value> {
+        match verb {
+            Verb::Watch => self.definitions.reference("meta/v1.WatchEvent"),
+            Verb::Delete | Verb::DeleteCollection => self.definitions.reference("meta/v1.Status"),
+            _ => object.clone(),
+        }
+    }
+
     fn add_subresource(&mut self, paths: &mut Map<String, Value>, one: &str, index: usize) {
         let subresource = &self.resource.subresources[index];
         let place = subresource.group_version.as_ref().unwrap_or(self.place);
-        let object = self.definitions.kind(&place.to_string(), &subresource.kind);
+        let object = match subresource.group_version {
+            Some(_) => self.definitions.kind(&place.to_string(), &subresource.kind),
+            None if self.resource.custom.is_some() => self.object(),
+            None => self.definitions.kind(&place.to_string(), &subresource.kind),
+        };
         let mut item = Map::new();
         for verb in &subresource.verbs {
             let (method, body) = match verb {

@@ -3,7 +3,10 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
+use watchkeeper_meta::Resource;
 use watchkeeper_wire::schema::{Field, Granularity, ListType, Schema, Shape, TypeId};
+
+use crate::catalog::CustomKind;
 
 /// Collects the definitions a document needs; what a definition refers to is collected with it.
 pub(super) struct Definitions<'a> {
@@ -41,6 +44,44 @@ impl<'a> Definitions<'a> {
             definition.insert("x-kubernetes-group-version-kind".to_owned(), is);
         }
         Some(reference)
+    }
+
+    /// A reference to a custom kind: its definition's own words, and what every object has.
+    pub(super) fn custom(&mut self, resource: &Resource, custom: &CustomKind) -> Value {
+        let mut definition = custom.open_api.clone();
+        if !definition.is_object() {
+            definition = json!({ "type": "object" });
+        }
+        let metadata = self.reference("meta/v1.ObjectMeta");
+        definition["properties"]["apiVersion"] = json!({ "type": "string" });
+        definition["properties"]["kind"] = json!({ "type": "string" });
+        definition["properties"]["metadata"] = json!({ "allOf": [metadata] });
+        self.custom_definition(resource, &resource.kind, definition)
+    }
+
+    /// A reference to a list of a custom kind.
+    pub(super) fn custom_list(&mut self, resource: &Resource, custom: &CustomKind) -> Value {
+        let (item, metadata) = (self.custom(resource, custom), self.reference("meta/v1.ListMeta"));
+        let definition = json!({
+            "type": "object",
+            "required": ["items"],
+            "properties": {
+                "apiVersion": { "type": "string" },
+                "kind": { "type": "string" },
+                "metadata": { "allOf": [metadata] },
+                "items": { "type": "array", "items": item },
+            },
+        });
+        self.custom_definition(resource, &custom.list_kind, definition)
+    }
+
+    fn custom_definition(&mut self, resource: &Resource, kind: &str, mut definition: Value) -> Value {
+        let (group, version) = (&resource.group, &resource.version);
+        definition["x-kubernetes-group-version-kind"] =
+            json!([{ "group": group, "version": version, "kind": kind }]);
+        let package: Vec<&str> = group.split('.').rev().collect();
+        let name = format!("{}.{version}.{kind}", package.join("."));
+        self.leaf(&name, definition)
     }
 
     fn refer(&mut self, id: TypeId) -> Value {

@@ -8,15 +8,21 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::{Bytes, BytesMut};
+use futures_util::StreamExt as _;
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;
 use hyper::client::conn::http1::{self, SendRequest};
+use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value, json};
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout_at};
+use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::Message;
+use tokio_tungstenite::tungstenite::handshake::client::generate_key;
+use tokio_tungstenite::tungstenite::protocol::Role;
 use watchkeeper_server::{Handle, Server, Token, Tokens};
 use watchkeeper_storage::Revision;
 
@@ -267,6 +273,8 @@ struct StreamState {
 
 impl OpenStream {
     async fn new(sender: Sender, answer: http::Response<Incoming>) -> Self {
+        let mut answer = answer;
+        let upgrade = hyper::upgrade::on(&mut answer);
         let (head, body) = answer.into_parts();
         let headers = kept_headers(&head.headers);
         let mut response = Answer {
@@ -275,6 +283,14 @@ impl OpenStream {
             body: None,
         };
         let state = Arc::new(StreamState::default());
+        if head.status == http::StatusCode::SWITCHING_PROTOCOLS {
+            let reading = tokio::spawn(read_messages(sender, upgrade, state.clone()));
+            return Self {
+                response,
+                state,
+                reading: Some(reading),
+            };
+        }
         if head.status != http::StatusCode::OK {
             let bytes = body
                 .collect()
@@ -347,6 +363,22 @@ async fn read_frames(sender: Sender, mut body: Incoming, protobuf: bool, state: 
     drop(sender);
 }
 
+/// Reads a WebSocket: a message is a frame.
+async fn read_messages(sender: Sender, upgrade: OnUpgrade, state: Arc<StreamState>) {
+    let upgraded = upgrade.await.expect("a WebSocket");
+    let mut socket = WebSocketStream::from_raw_socket(TokioIo::new(upgraded), Role::Client, None).await;
+    while let Some(Ok(message)) = socket.next().await {
+        if let Message::Text(text) = message {
+            let frame = serde_json::from_str(&text).unwrap_or_else(|_| json!({ "text": text.as_str() }));
+            state.frames.lock().expect("no panic").0.push(frame);
+            state.changed.notify_one();
+        }
+    }
+    state.frames.lock().expect("no panic").1 = true;
+    state.changed.notify_one();
+    drop(sender);
+}
+
 fn next_frame(buffer: &mut BytesMut, protobuf: bool) -> Option<Value> {
     if protobuf {
         let length = u32::from_be_bytes(buffer.get(..4)?.try_into().ok()?) as usize;
@@ -395,6 +427,12 @@ fn wire_request(request: &Request) -> http::Request<Full<Bytes>> {
         for value in values {
             wire = wire.header(name, value.as_str().unwrap_or_default());
         }
+    }
+    if request.headers.contains_key("Upgrade") {
+        wire = wire
+            .header("connection", "Upgrade")
+            .header("sec-websocket-version", "13")
+            .header("sec-websocket-key", generate_key());
     }
     let body = request.body.as_deref().map(encoded).unwrap_or_default();
     wire.body(Full::new(body.into())).expect("a request")

@@ -1,0 +1,217 @@
+//! A stored definition, turned into the resources it defines.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+use tokio::sync::watch;
+use watchkeeper_meta::{Resource, Scope};
+use watchkeeper_storage::Revision;
+use watchkeeper_wire::schema::resources::{BuiltinResource, Subresource};
+use watchkeeper_wire::schema::structural::Compiler;
+use watchkeeper_wire::schema::{SchemaError, Text};
+
+use super::json_path::JsonPath;
+use super::rules::Rules;
+use super::table::Column;
+use super::versions::Versions;
+use super::{CustomVersion, ScalePaths};
+use crate::definition::Definition;
+
+/// In the order in which discovery lists them.
+const VERBS: [&str; 8] = [
+    "delete",
+    "deletecollection",
+    "get",
+    "list",
+    "patch",
+    "create",
+    "update",
+    "watch",
+];
+const SUBRESOURCE_VERBS: [&str; 3] = ["get", "patch", "update"];
+
+/// Since when a kind is what it is.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Since {
+    /// Objects written after this have passed its schema.
+    pub(super) schema: Revision,
+    /// It can be watched from here on.
+    pub(super) served: Revision,
+}
+
+/// The served versions of a kind, the preferred one first.
+pub(super) fn compile(
+    definition: &Value,
+    since: Since,
+    is_terminating: bool,
+) -> Result<Vec<Arc<Definition>>, SchemaError> {
+    let spec = &definition["spec"];
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let (group, names) = (text(&spec["group"]), &definition["status"]["acceptedNames"]);
+    let kind = text(&names["kind"]);
+    let mut versions: Vec<&Value> = spec["versions"].as_array().into_iter().flatten().collect();
+    versions.sort_by_key(|version| std::cmp::Reverse(priority(version["name"].as_str().unwrap_or_default())));
+    let api_version = |version: &Value| format!("{group}/{}", text(&version["name"]));
+
+    let mut compiler = Compiler::new();
+    let mut types = Versions::default();
+    for version in &versions {
+        let api_version = api_version(version);
+        let id = compiler.version(&api_version, &kind, &version["schema"]["openAPIV3Schema"])?;
+        types.0.insert(api_version, id);
+    }
+    let schema = Arc::new(compiler.finish()?);
+    let stored = versions.iter().find(|version| version["storage"] == true);
+    let stored = stored.map(|version| api_version(version)).unwrap_or_default();
+    let served = versions
+        .iter()
+        .zip(0..)
+        .filter(|(version, _)| version["served"] == true);
+    let defined = served.filter_map(|(version, number)| {
+        let api_version = api_version(version);
+        let custom = CustomVersion {
+            number,
+            stored_api_version: stored.clone(),
+            schema_since: since.schema,
+            served_since: since.served,
+            rules: Rules::compile(&version["schema"]["openAPIV3Schema"]),
+            open_api: version["schema"]["openAPIV3Schema"].clone(),
+            columns: columns(version),
+            selectable: selectable(version),
+            scale: scale(version),
+            deprecation: deprecation(version, &api_version, &kind),
+            is_retired: watch::Sender::new(false),
+            is_terminating,
+            versions: types.clone(),
+        };
+        let id = *types.0.get(&api_version)?;
+        let listing = listing(spec, names, version);
+        let list_kind = text(&names["listKind"]);
+        Some(Arc::new(Definition::custom(
+            listing,
+            list_kind,
+            schema.clone(),
+            id,
+            custom,
+        )))
+    });
+    Ok(defined.collect())
+}
+
+fn listing(spec: &Value, names: &Value, version: &Value) -> BuiltinResource {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let texts = |value: &Value| -> Box<[Text]> {
+        let list = value.as_array().into_iter().flatten();
+        list.map(|item| Text::from(text(item))).collect()
+    };
+    let kind = text(&names["kind"]);
+    let subresource = |name: &'static str, kind: Text, group_version: &'static str| {
+        let is_there = version["subresources"].get(name).is_some_and(|it| !it.is_null());
+        is_there.then(|| Subresource {
+            name: name.into(),
+            kind,
+            group_version: group_version.into(),
+            verbs: SUBRESOURCE_VERBS.map(Text::from).into(),
+        })
+    };
+    let subresources = [
+        subresource("status", kind.clone().into(), ""),
+        subresource("scale", "Scale".into(), "autoscaling/v1"),
+    ];
+    BuiltinResource {
+        resource: Resource {
+            group: text(&spec["group"]).into(),
+            version: text(&version["name"]).into(),
+            kind: kind.into(),
+            plural: text(&names["plural"]).into(),
+            scope: match spec["scope"].as_str() {
+                Some("Cluster") => Scope::Cluster,
+                _ => Scope::Namespaced,
+            },
+        },
+        singular: text(&names["singular"]).into(),
+        verbs: VERBS.map(Text::from).into(),
+        short_names: texts(&names["shortNames"]),
+        categories: texts(&names["categories"]),
+        subresources: subresources.into_iter().flatten().collect(),
+        columns: Box::default(),
+    }
+}
+
+fn columns(version: &Value) -> Vec<Column> {
+    let listed = version["additionalPrinterColumns"]
+        .as_array()
+        .into_iter()
+        .flatten();
+    let columns: Vec<Column> = listed.filter_map(Column::read).collect();
+    match columns.is_empty() {
+        true => vec![Column::age()],
+        false => columns,
+    }
+}
+
+fn selectable(version: &Value) -> Vec<(String, JsonPath)> {
+    let listed = version["selectableFields"].as_array().into_iter().flatten();
+    let paths = listed.filter_map(|field| field["jsonPath"].as_str());
+    let named = paths.filter_map(|path| Some((path.strip_prefix('.')?.to_owned(), JsonPath::parse(path)?)));
+    named.collect()
+}
+
+fn scale(version: &Value) -> Option<ScalePaths> {
+    let scale = version["subresources"].get("scale")?;
+    let path = |name: &str| scale[name].as_str().and_then(JsonPath::parse);
+    Some(ScalePaths {
+        wanted: path("specReplicasPath")?,
+        found: path("statusReplicasPath")?,
+        selector: path("labelSelectorPath").filter(JsonPath::is_simple),
+    })
+}
+
+fn deprecation(version: &Value, api_version: &str, kind: &str) -> Option<String> {
+    (version["deprecated"] == true).then(|| match version["deprecationWarning"].as_str() {
+        Some(text) => text.to_owned(),
+        None => format!("{api_version} {kind} is deprecated"),
+    })
+}
+
+/// How Kubernetes orders versions, the highest first: `v2`, `v1`, `v1beta2`, `v1alpha1`, then others by name.
+fn priority(version: &str) -> (u8, u64, u64, std::cmp::Reverse<String>) {
+    let other = (0, 0, 0, std::cmp::Reverse(version.to_owned()));
+    let Some(rest) = version.strip_prefix('v') else {
+        return other;
+    };
+    let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+    let (major, rest) = rest.split_at(digits);
+    let Ok(major) = major.parse() else { return other };
+    let (stability, minor) = match rest {
+        "" => (3, Ok(0)),
+        rest => match (rest.strip_prefix("beta"), rest.strip_prefix("alpha")) {
+            (Some(minor), _) => (2, minor.parse()),
+            (_, Some(minor)) => (1, minor.parse()),
+            _ => return other,
+        },
+    };
+    match minor {
+        Ok(minor) => (stability, major, minor, std::cmp::Reverse(String::new())),
+        Err(_) => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_ordered_as_kubernetes_orders_them() {
+        let mut versions = [
+            "foo10", "v1alpha1", "v2", "v1", "v1beta2", "v10", "foo1", "v1beta10", "vx",
+        ];
+        versions.sort_by_key(|version| std::cmp::Reverse(priority(version)));
+        assert_eq!(
+            versions,
+            [
+                "v10", "v2", "v1", "v1beta10", "v1beta2", "v1alpha1", "foo1", "foo10", "vx"
+            ]
+        );
+    }
+}

@@ -1,0 +1,609 @@
+//! What values of a custom kind may be: `openAPIV3Schema` compiled into rules, and objects held to them, in the words
+//! of Kubernetes.
+//!
+//! A rule that says nothing costs nothing but its absence: patterns are compiled once, and a part of an object that is
+//! as it was before a write is not looked at again, so that an object that was in order under an older schema can still
+//! be changed elsewhere.
+
+use std::collections::BTreeMap;
+
+use regex::Regex;
+use serde_json::{Map, Value};
+use watchkeeper_meta::{FieldError, FieldPath};
+
+use super::formats;
+
+/// What a value may be.
+#[derive(Debug, Default)]
+pub(crate) struct Rules {
+    kind: Option<Kind>,
+    int_or_string: bool,
+    nullable: bool,
+    format: String,
+    pattern: Option<Regex>,
+    values: Option<Vec<Value>>,
+    minimum: Option<Bound>,
+    maximum: Option<Bound>,
+    multiple_of: Option<f64>,
+    min_length: Option<usize>,
+    max_length: Option<usize>,
+    min_items: Option<usize>,
+    max_items: Option<usize>,
+    min_properties: Option<usize>,
+    max_properties: Option<usize>,
+    required: Vec<String>,
+    properties: BTreeMap<String, Rules>,
+    additional: Option<Box<Rules>>,
+    items: Option<Box<Rules>>,
+    all_of: Vec<Rules>,
+    any_of: Vec<Rules>,
+    one_of: Vec<Rules>,
+    not: Option<Box<Rules>>,
+    list: List,
+    /// An object within the object must say what it is.
+    is_resource: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Object,
+    Array,
+    String,
+    Integer,
+    Number,
+    Boolean,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Bound {
+    number: f64,
+    exclusive: bool,
+}
+
+/// Which items of a list are the same.
+#[derive(Debug, Default)]
+enum List {
+    #[default]
+    Plain,
+    Set,
+    Map(Vec<String>),
+}
+
+/// Where a value stands. Kubernetes names it twice: in the object, and from the place where its rules begin.
+#[derive(Clone)]
+struct At {
+    /// What stands in front of every path: `status` when only that is checked.
+    base: &'static str,
+    path: String,
+}
+
+impl At {
+    fn member(&self, name: &str) -> Self {
+        let path = match self.path.is_empty() {
+            true => name.to_owned(),
+            false => format!("{}.{name}", self.path),
+        };
+        Self { path, ..*self }
+    }
+
+    fn item(&self, index: usize) -> Self {
+        Self {
+            path: format!("{}[{index}]", self.path),
+            ..*self
+        }
+    }
+
+    fn field(&self) -> FieldPath {
+        match (self.base, &*self.path) {
+            (base, "") => base.into(),
+            ("", path) => path.into(),
+            (base, path) => format!("{base}.{path}").into(),
+        }
+    }
+
+    /// A fault of the value that stands here.
+    fn invalid(&self, shown: impl Into<Value>, why: &str) -> FieldError {
+        FieldError::invalid(&self.field(), shown, format!("{} in body {why}", self.path))
+    }
+
+    fn wrong_type(&self, shown: &str, wanted: &str) -> FieldError {
+        let why = format!("{} in body must be of type {wanted}: {shown:?}", self.path);
+        FieldError::type_invalid(&self.field(), shown, why)
+    }
+
+    /// A fault that Kubernetes does not lay to a field.
+    fn elsewhere(&self, why: String) -> FieldError {
+        FieldError::invalid(&FieldPath::from(self.base), "", why)
+    }
+}
+
+impl Rules {
+    /// Compiles a schema. A pattern that is no regular expression lets anything pass; definitions are refused for it.
+    pub(crate) fn compile(schema: &Value) -> Self {
+        let number = |name: &str| schema[name].as_f64();
+        let count = |name: &str| {
+            schema[name]
+                .as_u64()
+                .map(|count| usize::try_from(count).unwrap_or(usize::MAX))
+        };
+        let is_set = |name: &str| schema[name] == true;
+        let all = |name: &str| -> Vec<Self> {
+            let list = schema[name].as_array().into_iter().flatten();
+            list.map(Self::compile).collect()
+        };
+        let one = |name: &str| {
+            let found = schema.get(name).filter(|found| found.is_object());
+            found.map(|found| Box::new(Self::compile(found)))
+        };
+        let bound = |name: &str, exclusive: &str| {
+            number(name).map(|number| Bound {
+                number,
+                exclusive: is_set(exclusive),
+            })
+        };
+        let properties = schema["properties"].as_object().into_iter().flatten();
+        Self {
+            kind: kind(schema["type"].as_str().unwrap_or_default()),
+            int_or_string: is_set("x-kubernetes-int-or-string"),
+            nullable: is_set("nullable"),
+            format: schema["format"].as_str().unwrap_or_default().to_owned(),
+            pattern: schema["pattern"].as_str().and_then(|text| Regex::new(text).ok()),
+            values: schema["enum"].as_array().cloned(),
+            minimum: bound("minimum", "exclusiveMinimum"),
+            maximum: bound("maximum", "exclusiveMaximum"),
+            multiple_of: number("multipleOf").filter(|factor| *factor > 0.0),
+            min_length: count("minLength"),
+            max_length: count("maxLength"),
+            min_items: count("minItems"),
+            max_items: count("maxItems"),
+            min_properties: count("minProperties"),
+            max_properties: count("maxProperties"),
+            required: texts(&schema["required"]),
+            properties: properties
+                .map(|(name, schema)| (name.clone(), Self::compile(schema)))
+                .collect(),
+            additional: one("additionalProperties"),
+            items: one("items"),
+            all_of: all("allOf"),
+            any_of: all("anyOf"),
+            one_of: all("oneOf"),
+            not: one("not"),
+            list: match schema["x-kubernetes-list-type"].as_str() {
+                Some("set") => List::Set,
+                Some("map") => List::Map(texts(&schema["x-kubernetes-list-map-keys"])),
+                _ => List::Plain,
+            },
+            is_resource: is_set("x-kubernetes-embedded-resource"),
+        }
+    }
+
+    /// What is wrong with an object, given what it was before, if it was.
+    pub(crate) fn faults(&self, object: &Value, live: Option<&Value>) -> Vec<FieldError> {
+        self.faults_at("", object, live)
+    }
+
+    /// What is wrong with one part of an object, whose rules these are: Kubernetes names the places in it without it.
+    pub(crate) fn faults_of_part(
+        &self,
+        base: &'static str,
+        object: &Value,
+        live: Option<&Value>,
+    ) -> Vec<FieldError> {
+        let live = live.and_then(|live| live.get(base));
+        match (self.properties.get(base), object.get(base)) {
+            (Some(rules), Some(part)) => rules.faults_at(base, part, live),
+            _ => Vec::new(),
+        }
+    }
+
+    fn faults_at(&self, base: &'static str, value: &Value, live: Option<&Value>) -> Vec<FieldError> {
+        let at = At {
+            base,
+            path: String::new(),
+        };
+        let mut faults = Vec::new();
+        self.check(value, live, &at, &mut faults);
+        self.check_identities(value, live, &at, &mut faults);
+        faults
+    }
+
+    fn check(&self, value: &Value, live: Option<&Value>, at: &At, faults: &mut Vec<FieldError>) {
+        if live == Some(value) {
+            return;
+        }
+        self.check_type(value, at, faults);
+        if value.is_null() {
+            return self.check_values(value, at, faults);
+        }
+        self.check_junctors(value, live, at, faults);
+        match value {
+            Value::String(text) => self.check_text(text, at, faults),
+            Value::Number(_) => self.check_number(value, at, faults),
+            Value::Array(items) => self.check_items(items, live, at, faults),
+            _ => {}
+        }
+        self.check_values(value, at, faults);
+        if let Value::Object(members) = value {
+            self.check_members(members, live, at, faults);
+        }
+    }
+
+    fn check_type(&self, value: &Value, at: &At, faults: &mut Vec<FieldError>) {
+        let found = type_name(value);
+        if value.is_null() && self.nullable {
+            return;
+        }
+        if self.int_or_string {
+            if !matches!(found, "integer" | "string") {
+                faults.push(at.wrong_type(found, "integer,string"));
+            }
+            return;
+        }
+        let Some(kind) = self.kind else { return };
+        let fits = match kind {
+            Kind::Number => matches!(found, "integer" | "number"),
+            kind => kind.name() == found,
+        };
+        if !fits {
+            faults.push(at.wrong_type(found, kind.name()));
+        }
+    }
+
+    fn check_junctors(&self, value: &Value, live: Option<&Value>, at: &At, faults: &mut Vec<FieldError>) {
+        let results = |list: &[Self]| -> Vec<Vec<FieldError>> {
+            let faults_of = |rules: &Self| {
+                let mut faults = Vec::new();
+                rules.check(value, live, at, &mut faults);
+                faults
+            };
+            list.iter().map(faults_of).collect()
+        };
+        let count_valid = |results: &[Vec<FieldError>]| results.iter().filter(|it| it.is_empty()).count();
+        let path = &at.path;
+        if !self.any_of.is_empty() {
+            let results = results(&self.any_of);
+            if count_valid(&results) == 0 {
+                faults.push(at.elsewhere(format!("{path:?} must validate at least one schema (anyOf)")));
+                faults.extend(results.into_iter().next().unwrap_or_default());
+            }
+        }
+        if !self.one_of.is_empty() {
+            let results = results(&self.one_of);
+            let text = format!("{path:?} must validate one and only one schema (oneOf).");
+            match count_valid(&results) {
+                0 => {
+                    faults.push(at.elsewhere(format!("{text} Found none valid")));
+                    faults.extend(results.into_iter().next().unwrap_or_default());
+                }
+                1 => {}
+                several => {
+                    faults.push(at.elsewhere(format!("{text} Found {several} valid alternatives")));
+                }
+            }
+        }
+        if !self.all_of.is_empty() {
+            let results = results(&self.all_of);
+            let valid = count_valid(&results);
+            if valid < results.len() {
+                let more = if valid == 0 { ". None validated" } else { "" };
+                let text = format!("{path:?} must validate all the schemas (allOf){more}");
+                faults.push(at.elsewhere(text));
+                faults.extend(results.into_iter().flatten());
+            }
+        }
+        if let Some(not) = &self.not
+            && count_valid(&results(std::slice::from_ref(not))) == 1
+        {
+            faults.push(at.elsewhere(format!("{path:?} must not validate the schema (not)")));
+        }
+    }
+
+    fn check_text(&self, text: &str, at: &At, faults: &mut Vec<FieldError>) {
+        let length = || text.chars().count();
+        if let Some(max) = self.max_length.filter(|max| length() > *max) {
+            faults.push(FieldError::too_long(&at.field(), max));
+        }
+        if let Some(min) = self.min_length.filter(|min| length() < *min) {
+            faults.push(at.invalid(text, &format!("should be at least {min} chars long")));
+        }
+        if let Some(pattern) = self.pattern.as_ref().filter(|pattern| !pattern.is_match(text)) {
+            faults.push(at.invalid(text, &format!("should match '{}'", pattern.as_str())));
+        }
+        if !formats::is_valid(&self.format, text) {
+            faults.push(at.wrong_type(text, &self.format));
+        }
+    }
+
+    fn check_number(&self, value: &Value, at: &At, faults: &mut Vec<FieldError>) {
+        let number = value.as_f64().unwrap_or_default();
+        let is_integer = self.kind == Some(Kind::Integer) || self.int_or_string;
+        let unfit = match (&*self.format, is_integer) {
+            ("int32", true) => value
+                .as_i64()
+                .is_none_or(|whole| i32::try_from(whole).is_err())
+                .then_some("with format int32"),
+            ("int64", true) => value.as_i64().is_none().then_some("with format int64"),
+            (_, true) => (type_name(value) != "integer").then_some("(default format)"),
+            _ => None,
+        };
+        if let Some(which) = unfit {
+            let path = &at.path;
+            faults.push(at.elsewhere(format!("Checked value must be of type integer {which} in {path}")));
+        }
+        let is_multiple = |factor: f64| {
+            let times = number / factor;
+            (times - times.round()).abs() < 1e-9
+        };
+        if let Some(factor) = self.multiple_of.filter(|factor| !is_multiple(*factor)) {
+            faults.push(at.invalid(value.clone(), &format!("should be a multiple of {factor}")));
+        }
+        if let Some(max) = self.maximum {
+            let (fits, words) = match max.exclusive {
+                true => (number < max.number, "less than"),
+                false => (number <= max.number, "less than or equal to"),
+            };
+            if !fits {
+                faults.push(at.invalid(value.clone(), &format!("should be {words} {}", max.number)));
+            }
+        }
+        if let Some(min) = self.minimum {
+            let (fits, words) = match min.exclusive {
+                true => (number > min.number, "greater than"),
+                false => (number >= min.number, "greater than or equal to"),
+            };
+            if !fits {
+                faults.push(at.invalid(value.clone(), &format!("should be {words} {}", min.number)));
+            }
+        }
+    }
+
+    fn check_items(&self, items: &[Value], live: Option<&Value>, at: &At, faults: &mut Vec<FieldError>) {
+        if let Some(rules) = &self.items {
+            for (index, item) in items.iter().enumerate() {
+                rules.check(item, self.list.same(item, live), &at.item(index), faults);
+            }
+        }
+        if let Some(min) = self.min_items.filter(|min| items.len() < *min) {
+            faults.push(at.invalid(items.len(), &format!("should have at least {min} items")));
+        }
+        if let Some(max) = self.max_items.filter(|max| items.len() > *max) {
+            faults.push(FieldError::too_many(&at.field(), items.len(), max));
+        }
+    }
+
+    fn check_values(&self, value: &Value, at: &At, faults: &mut Vec<FieldError>) {
+        let Some(values) = &self.values else { return };
+        if values.contains(value) {
+            return;
+        }
+        let texts: Vec<String> = values.iter().map(plain_text).collect();
+        let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+        faults.push(FieldError::not_supported(&at.field(), value.clone(), &texts));
+    }
+
+    fn check_members(
+        &self,
+        members: &Map<String, Value>,
+        live: Option<&Value>,
+        at: &At,
+        faults: &mut Vec<FieldError>,
+    ) {
+        if let Some(min) = self.min_properties.filter(|min| members.len() < *min) {
+            faults.push(at.invalid(members.len(), &format!("should have at least {min} properties")));
+        }
+        if let Some(max) = self.max_properties.filter(|max| members.len() > *max) {
+            faults.push(FieldError::too_many(&at.field(), members.len(), max));
+        }
+        for (name, value) in members {
+            let rules = self.properties.get(name).or(self.additional.as_deref());
+            if let Some(rules) = rules {
+                let live = live.and_then(|live| live.get(name));
+                rules.check(value, live, &at.member(name), faults);
+            }
+        }
+        let missing = self.required.iter().filter(|name| !members.contains_key(*name));
+        faults.extend(missing.map(|name| FieldError::required(&at.member(name).field(), "")));
+        if self.is_resource {
+            let unnamed = ["apiVersion", "kind"].into_iter();
+            let unnamed = unnamed.filter(|name| {
+                let stated = members.get(*name).and_then(Value::as_str);
+                stated.is_none_or(str::is_empty)
+            });
+            faults.extend(unnamed.map(|name| FieldError::required(&at.member(name).field(), "")));
+        }
+    }
+
+    /// Refuses items that stand twice in a list that tells them apart.
+    fn check_identities(&self, value: &Value, live: Option<&Value>, at: &At, faults: &mut Vec<FieldError>) {
+        if live == Some(value) {
+            return;
+        }
+        match value {
+            Value::Array(items) => {
+                let mut seen: Vec<Value> = Vec::new();
+                for (index, item) in items.iter().enumerate() {
+                    if let Some(rules) = &self.items {
+                        rules.check_identities(item, self.list.same(item, live), &at.item(index), faults);
+                    }
+                    match self.list.identity(item) {
+                        Some(identity) if seen.contains(&identity) => {
+                            faults.push(FieldError::duplicate(&at.item(index).field(), identity));
+                        }
+                        Some(identity) => seen.push(identity),
+                        None => {}
+                    }
+                }
+            }
+            Value::Object(members) => {
+                for (name, value) in members {
+                    if let Some(rules) = self.properties.get(name).or(self.additional.as_deref()) {
+                        let live = live.and_then(|live| live.get(name));
+                        rules.check_identities(value, live, &at.member(name), faults);
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+impl List {
+    /// What no other item may be or have.
+    fn identity(&self, item: &Value) -> Option<Value> {
+        match self {
+            Self::Plain => None,
+            Self::Set => Some(item.clone()),
+            Self::Map(keys) => {
+                let fields = keys.iter().filter_map(|key| item.get_key_value(key));
+                Some(Value::Object(fields.collect()))
+            }
+        }
+    }
+
+    /// The item that was this one.
+    fn same<'v>(&self, item: &Value, live: Option<&'v Value>) -> Option<&'v Value> {
+        let wanted = self.identity(item)?;
+        let mut items = live?.as_array()?.iter();
+        items.find(|item| self.identity(item).as_ref() == Some(&wanted))
+    }
+}
+
+/// A member with its name, if there is one.
+trait GetKeyValue {
+    fn get_key_value(&self, key: &str) -> Option<(String, Value)>;
+}
+
+impl GetKeyValue for Value {
+    fn get_key_value(&self, key: &str) -> Option<(String, Value)> {
+        Some((key.to_owned(), self.get(key)?.clone()))
+    }
+}
+
+impl Kind {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Object => "object",
+            Self::Array => "array",
+            Self::String => "string",
+            Self::Integer => "integer",
+            Self::Number => "number",
+            Self::Boolean => "boolean",
+        }
+    }
+}
+
+fn kind(name: &str) -> Option<Kind> {
+    Some(match name {
+        "object" => Kind::Object,
+        "array" => Kind::Array,
+        "string" => Kind::String,
+        "integer" => Kind::Integer,
+        "number" => Kind::Number,
+        "boolean" => Kind::Boolean,
+        _ => return None,
+    })
+}
+
+fn type_name(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "boolean",
+        Value::Number(number) if number.is_f64() && number.as_f64().is_some_and(|it| it.fract() != 0.0) => {
+            "number"
+        }
+        Value::Number(_) => "integer",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    }
+}
+
+/// A text without quotes, anything else as JSON.
+fn plain_text(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+fn texts(list: &Value) -> Vec<String> {
+    let list = list.as_array().into_iter().flatten().filter_map(Value::as_str);
+    list.map(str::to_owned).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn check(schema: Value, object: Value, live: Option<Value>, expected: &[&str]) {
+        let faults = Rules::compile(&schema).faults(&object, live.as_ref());
+        let faults: Vec<String> = faults.iter().map(ToString::to_string).collect();
+        assert_eq!(faults, expected, "{object}");
+    }
+
+    #[test]
+    fn faults_are_told_in_the_words_of_kubernetes() {
+        let of = |schema: Value| json!({"properties": {"a": schema}});
+        let a = |value: Value| json!({"a": value});
+        check(
+            of(json!({"type": "integer", "maximum": 3})),
+            a(json!(1.5)),
+            None,
+            &[
+                r#"a: Invalid value: "number": a in body must be of type integer: "number""#,
+                r#"<nil>: Invalid value: "": Checked value must be of type integer (default format) in a"#,
+            ],
+        );
+        check(
+            of(json!({"items": {"type": "string", "maxLength": 1}})),
+            a(json!(["a", "bc", 1])),
+            None,
+            &[
+                "a[1]: Too long: may not be more than 1 byte",
+                r#"a[2]: Invalid value: "integer": a[2] in body must be of type string: "integer""#,
+            ],
+        );
+        check(
+            of(json!({"type": "string", "enum": ["x", 3]})),
+            a(json!("y")),
+            None,
+            &[r#"a: Unsupported value: "y": supported values: "x", "3""#],
+        );
+        check(
+            of(json!({"type": "string", "nullable": true})),
+            a(Value::Null),
+            None,
+            &[],
+        );
+    }
+
+    #[test]
+    fn what_is_as_it_was_is_not_checked_again() {
+        let schema = json!({"properties": {
+            "old": {"type": "string"},
+            "list": {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["k"],
+                "items": {"properties": {"v": {"maximum": 1}}}},
+        }});
+        let live = json!({"old": 5, "list": [{"k": 1, "v": 9}, {"k": 2, "v": 1}]});
+        let new = json!({"old": 5, "list": [{"k": 2, "v": 7}, {"k": 1, "v": 9}]});
+        check(
+            schema,
+            new,
+            Some(live),
+            &["list[0].v: Invalid value: 7: list[0].v in body should be less than or equal to 1"],
+        );
+    }
+
+    #[test]
+    fn a_part_names_its_places_without_itself() {
+        let rules =
+            Rules::compile(&json!({"properties": {"status": {"properties": {"phase": {"type": "string"}}}}}));
+        let faults = rules.faults_of_part("status", &json!({"status": {"phase": 1}}), None);
+        assert_eq!(
+            faults[0].to_string(),
+            r#"status.phase: Invalid value: "integer": phase in body must be of type string: "integer""#
+        );
+    }
+}

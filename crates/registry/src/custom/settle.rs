@@ -1,0 +1,545 @@
+//! Keeps what is served in line with the definitions that are stored.
+//!
+//! Whenever a definition is written, and before its writer is answered, all definitions are looked at once more: names
+//! are accepted unless another kind of the group has them, a kind whose names are accepted is established and served,
+//! and a kind that is to go loses its objects, then its definition. Kubernetes does the same in controllers, a while
+//! later; here a kind can be used as soon as its definition was answered.
+//!
+//! ```text
+//! created ─▶ NamesAccepted ─▶ Established, served ─▶ deleted: Terminating ─▶ objects gone ─▶ definition gone
+//! ```
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::RwLock;
+use serde_json::{Value, json};
+use tokio::sync::RwLockReadGuard;
+use watchkeeper_meta::{DeleteOptions, GroupVersionResource, ListOptions, Status};
+use watchkeeper_storage::Revision;
+
+use super::compile::{Since, compile};
+use crate::definition::Definition;
+use crate::delete::Deletion;
+use crate::object::Live;
+use crate::update::{Managed, Part, Proposal};
+use crate::write::{WriteContext, timestamp};
+use crate::{Registry, metadata};
+
+/// Keeps a definition until its objects are gone.
+pub(crate) const FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
+
+/// Whom managed fields name for what the server says of a definition.
+const MANAGER: &str = "kube-apiserver";
+
+/// How often definitions are looked at again because something changed: one that goes may let another's names be
+/// accepted, and so on. More than this is left for the next write.
+const MAX_ROUNDS: usize = 32;
+
+/// The custom kinds that are served.
+#[derive(Default)]
+pub(crate) struct CustomKinds {
+    table: RwLock<Arc<Table>>,
+    /// That of the table, which every request asks for.
+    generation: AtomicU64,
+    /// Held by whoever creates an object, from seeing that its kind stays until the object is stored; and for a moment by
+    /// whoever has said that a kind goes, so that no object comes after its last look.
+    creating: tokio::sync::RwLock<()>,
+    /// Held while definitions are looked at and acted upon.
+    settling: tokio::sync::Mutex<HashMap<String, Known>>,
+}
+
+/// What is served, at one moment.
+#[derive(Default)]
+struct Table {
+    /// How many tables there were before.
+    generation: u64,
+    /// In the order of groups, each kind's preferred version first.
+    definitions: Vec<Arc<Definition>>,
+    by_resource: HashMap<GroupVersionResource, Arc<Definition>>,
+}
+
+/// A definition as it was last compiled.
+struct Known {
+    uid: String,
+    /// What it was compiled from.
+    source: Value,
+    served_since: Revision,
+    definitions: Vec<Arc<Definition>>,
+}
+
+impl CustomKinds {
+    /// The custom resource of that name.
+    pub(crate) fn find(&self, resource: &GroupVersionResource) -> Option<Arc<Definition>> {
+        self.table.read().by_resource.get(resource).cloned()
+    }
+
+    /// How often what is served has changed.
+    pub(crate) fn generation(&self) -> u64 {
+        self.generation.load(Ordering::Acquire)
+    }
+
+    /// Every custom resource, and how often that has changed.
+    pub(crate) fn all(&self) -> (u64, Vec<Arc<Definition>>) {
+        let table = self.table.read().clone();
+        (table.generation, table.definitions.clone())
+    }
+
+    fn serve(&self, definitions: Vec<Arc<Definition>>) {
+        let named = definitions.iter();
+        let by_resource = named.map(|it| (it.resource.group_version_resource(), it.clone()));
+        let mut table = self.table.write();
+        let generation = table.generation + 1;
+        *table = Arc::new(Table {
+            generation,
+            by_resource: by_resource.collect(),
+            definitions,
+        });
+        self.generation.store(generation, Ordering::Release);
+    }
+}
+
+impl Registry {
+    /// Sees that a kind stays, and keeps it from being taken for empty until the guard goes. Built-in kinds stay anyway.
+    pub(crate) async fn creation_lock(
+        &self,
+        definition: &Definition,
+    ) -> Result<Option<RwLockReadGuard<'_, ()>>, Status> {
+        if !definition.is_custom() {
+            return Ok(None);
+        }
+        let guard = self.custom_kinds().creating.read().await;
+        let served = self
+            .custom_kinds()
+            .find(&definition.resource.group_version_resource());
+        match served.as_ref().and_then(|served| served.custom.as_ref()) {
+            None => Err(Status::path_not_found()),
+            Some(custom) if custom.is_terminating => {
+                let mut status = Status::method_not_supported(&definition.group_resource(), "create");
+                status.message =
+                    "create not allowed while custom resource definition is terminating".to_owned();
+                Err(status)
+            }
+            Some(_) => Ok(Some(guard)),
+        }
+    }
+
+    /// Acts upon a write, if it was one that what is served depends on: of a definition, or of the last objects of a
+    /// kind that is going.
+    pub(crate) async fn settle_after(&self, definition: &Definition) -> Result<(), Status> {
+        let is_going = definition
+            .custom
+            .as_ref()
+            .is_some_and(|custom| custom.is_terminating);
+        match definition.defines_kinds() || is_going {
+            // Rare and long: no other write makes room for it.
+            true => Box::pin(self.settle_custom_kinds()).await,
+            false => Ok(()),
+        }
+    }
+
+    /// Brings what is served in line with the definitions that are stored.
+    pub(crate) async fn settle_custom_kinds(&self) -> Result<(), Status> {
+        let mut known = self.custom_kinds().settling.lock().await;
+        for _ in 0..MAX_ROUNDS {
+            if !self.settle_once(&mut known).await? {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Looks at every definition once; whether something changed that others may depend on.
+    async fn settle_once(&self, known: &mut HashMap<String, Known>) -> Result<bool, Status> {
+        let defining = self.builtin("apiextensions.k8s.io", "customresourcedefinitions")?;
+        let mut definitions = self.definition_values(&defining).await?;
+        let mut changed = false;
+        for index in 0..definitions.len() {
+            let Some(status) = settled_status(&definitions, index, &timestamp(self.clock().now())) else {
+                continue;
+            };
+            self.write_status(&defining, &definitions[index], status).await?;
+            definitions = self.definition_values(&defining).await?;
+            changed = true;
+            if index >= definitions.len() {
+                break;
+            }
+        }
+        self.serve_definitions(&definitions, known);
+        for definition in definitions.iter().filter(|it| is_deleting(it)) {
+            changed |= self.clean_up(&defining, definition, known).await?;
+        }
+        Ok(changed)
+    }
+
+    async fn definition_values(&self, defining: &Definition) -> Result<Vec<Value>, Status> {
+        let list = self.list(defining, "", &ListOptions::default()).await?;
+        list.items.iter().map(|item| item.to_value(defining)).collect()
+    }
+
+    /// Writes what the server says of a definition, unless it has gone meanwhile.
+    async fn write_status(
+        &self,
+        defining: &Arc<Definition>,
+        definition: &Value,
+        status: Value,
+    ) -> Result<(), Status> {
+        let propose = |live: &Live| {
+            let mut object = live.value.clone();
+            object["status"] = status.clone();
+            Ok(Proposal {
+                object,
+                managed: Managed::ByChange,
+            })
+        };
+        let (name, context) = (metadata::text(definition, "name"), context());
+        let written = self.change(defining, "", name, Part::Status, &context, propose);
+        ignore_gone(written.await.map(drop))
+    }
+
+    /// Compiles what is new and serves what is established. Watches on what is served no longer, or otherwise, end.
+    fn serve_definitions(&self, definitions: &[Value], known: &mut HashMap<String, Known>) {
+        let mut served = Vec::new();
+        let (mut next, mut is_same) = (HashMap::new(), true);
+        for definition in definitions.iter().filter(|it| is_true(it, "Established")) {
+            let name = metadata::text(definition, "name").to_owned();
+            let source = source(definition);
+            let uid = metadata::text(definition, "uid");
+            let entry = match known.remove(&name) {
+                Some(same) if same.uid == uid && same.source == source => same,
+                before => {
+                    is_same = false;
+                    self.compiled(definition, uid, source, before)
+                }
+            };
+            served.extend(entry.definitions.iter().cloned());
+            next.insert(name, entry);
+        }
+        let gone = std::mem::replace(known, next);
+        for entry in gone.values() {
+            is_same = false;
+            entry.definitions.iter().for_each(|it| self.end_watches(it));
+        }
+        if !is_same {
+            served.retain(|it| !self.is_builtin_version(&it.resource.group, &it.resource.version));
+            served.sort_by(|one, other| one.resource.group.cmp(&other.resource.group));
+            self.custom_kinds().serve(served);
+        }
+    }
+
+    fn compiled(&self, definition: &Value, uid: &str, source: Value, before: Option<Known>) -> Known {
+        let now = self.store().current_revision();
+        let before = before.filter(|before| before.uid == uid);
+        let has_changed = definition["metadata"]["generation"].as_i64().unwrap_or(1) > 1;
+        let since = Since {
+            // Nothing can have been stored before the first schema.
+            schema: if has_changed { now } else { Revision::ZERO },
+            served: before.as_ref().map_or(now, |before| before.served_since),
+        };
+        if let Some(before) = &before {
+            before.definitions.iter().for_each(|it| self.end_watches(it));
+        }
+        let definitions = compile(definition, since, is_deleting(definition)).unwrap_or_else(|error| {
+            let name = metadata::text(definition, "name");
+            tracing::error!(name, %error, "custom resource definition cannot be served");
+            Vec::new()
+        });
+        Known {
+            uid: uid.to_owned(),
+            source,
+            served_since: since.served,
+            definitions,
+        }
+    }
+
+    /// Removes the objects of a kind that is to go, then what keeps its definition. Whether the definition has gone.
+    async fn clean_up(
+        &self,
+        defining: &Arc<Definition>,
+        definition: &Value,
+        known: &mut HashMap<String, Known>,
+    ) -> Result<bool, Status> {
+        let finalizers = definition["metadata"]["finalizers"].as_array();
+        if !finalizers.is_some_and(|list| list.iter().any(|name| name == FINALIZER)) {
+            return Ok(false);
+        }
+        let name = metadata::text(definition, "name");
+        let served = known
+            .get(name)
+            .and_then(|known| known.definitions.first().cloned());
+        if let Some(served) = served {
+            drop(self.custom_kinds().creating.write().await);
+            let left = self.delete_all(&served).await?;
+            if left > 0 {
+                let status = with_condition(
+                    &definition["status"],
+                    "Terminating",
+                    "True",
+                    "InstanceDeletionInProgress",
+                    "CustomResource deletion is in progress",
+                    &timestamp(self.clock().now()),
+                );
+                if status != definition["status"] {
+                    self.write_status(defining, definition, status).await?;
+                }
+                return Ok(false);
+            }
+        }
+        let now = timestamp(self.clock().now());
+        let propose = |live: &Live| {
+            let mut object = live.value.clone();
+            if let Some(Value::Array(finalizers)) = object.pointer_mut("/metadata/finalizers") {
+                finalizers.retain(|name| name != FINALIZER);
+            }
+            object["status"] = with_condition(
+                &object["status"],
+                "Terminating",
+                "False",
+                "InstanceDeletionCompleted",
+                "removed all instances",
+                &now,
+            );
+            Ok(Proposal {
+                object,
+                managed: Managed::ByChange,
+            })
+        };
+        let context = context();
+        let written = self.change(defining, "", name, Part::Whole, &context, propose);
+        ignore_gone(written.await.map(drop))?;
+        Ok(true)
+    }
+
+    /// Deletes every object of a kind; how many are left because something keeps them.
+    async fn delete_all(&self, definition: &Arc<Definition>) -> Result<usize, Status> {
+        let list = self.list(definition, "", &ListOptions::default()).await?;
+        let mut left = 0;
+        for item in &list.items {
+            let header = item.header(definition)?;
+            let (namespace, name) = (header.namespace.to_string(), header.name.to_string());
+            let (options, context) = (DeleteOptions::default(), context());
+            let deleted = self.delete_object(definition, &namespace, &name, &options, &context);
+            match deleted.await {
+                Ok(Deletion::Marked(_)) => left += 1,
+                Ok(Deletion::Gone(_)) => {}
+                Err(status) if status.is_not_found() => {}
+                Err(status) => return Err(status),
+            }
+        }
+        Ok(left)
+    }
+}
+
+/// What the server writes as itself.
+fn context() -> WriteContext {
+    WriteContext {
+        manager: MANAGER.to_owned(),
+        ..WriteContext::default()
+    }
+}
+
+fn ignore_gone(written: Result<(), Status>) -> Result<(), Status> {
+    match written {
+        Err(status) if status.is_not_found() => Ok(()),
+        written => written,
+    }
+}
+
+/// Everything that what is served depends on.
+fn source(definition: &Value) -> Value {
+    json!({
+        "spec": definition["spec"],
+        "names": definition["status"]["acceptedNames"],
+        "deleting": is_deleting(definition),
+    })
+}
+
+fn is_deleting(definition: &Value) -> bool {
+    !definition["metadata"]["deletionTimestamp"].is_null()
+}
+
+/// Whether a definition has a condition.
+fn is_true(definition: &Value, condition: &str) -> bool {
+    let conditions = definition["status"]["conditions"].as_array();
+    let mut conditions = conditions.into_iter().flatten();
+    conditions.any(|it| it["type"] == condition && it["status"] == "True")
+}
+
+/// What the status of a definition should be, given all others; `None` if it is that.
+fn settled_status(definitions: &[Value], index: usize, now: &str) -> Option<Value> {
+    let definition = &definitions[index];
+    if is_deleting(definition) {
+        return None;
+    }
+    let group = &definition["spec"]["group"];
+    let others = definitions.iter().enumerate();
+    let others = others.filter(|(other, it)| *other != index && it["spec"]["group"] == *group);
+    let others: Vec<&Value> = others.map(|(_, it)| &it["status"]["acceptedNames"]).collect();
+    let status = &definition["status"];
+    let (accepted, conflict) =
+        accepted_names(&definition["spec"]["names"], &status["acceptedNames"], &others);
+    let mut new = status.clone();
+    new["acceptedNames"] = accepted;
+    let (state, reason, message) = match &conflict {
+        None => ("True", "NoConflicts", "no conflicts found".to_owned()),
+        Some((reason, name)) => ("False", *reason, format!("{name:?} is already in use")),
+    };
+    new = with_condition(&new, "NamesAccepted", state, reason, &message, now);
+    // What is established stays so, whatever names it asks for later.
+    if !is_true(definition, "Established") {
+        let (state, reason, message) = match conflict {
+            None => (
+                "True",
+                "InitialNamesAccepted",
+                "the initial names have been accepted",
+            ),
+            Some(_) => ("False", "NotAccepted", "not all names are accepted"),
+        };
+        new = with_condition(&new, "Established", state, reason, message, now);
+    }
+    (new != *status).then_some(new)
+}
+
+/// The names that a kind may have, and the first that another has, with the word for the conflict.
+fn accepted_names(
+    wanted: &Value,
+    accepted: &Value,
+    others: &[&Value],
+) -> (Value, Option<(&'static str, String)>) {
+    let text = |names: &Value, field: &str| names[field].as_str().unwrap_or_default().to_owned();
+    let texts = |names: &Value, field: &str| -> Vec<String> {
+        let list = names[field].as_array().into_iter().flatten();
+        list.filter_map(Value::as_str).map(str::to_owned).collect()
+    };
+    let resources: Vec<String> = others
+        .iter()
+        .flat_map(|names| {
+            let mut all = texts(names, "shortNames");
+            all.extend([text(names, "plural"), text(names, "singular")]);
+            all
+        })
+        .collect();
+    let kinds: Vec<String> = others
+        .iter()
+        .flat_map(|names| [text(names, "kind"), text(names, "listKind")])
+        .collect();
+    let mut granted = accepted.clone();
+    let mut conflict = None;
+    let single = [
+        ("plural", "PluralConflict", &resources),
+        ("singular", "SingularConflict", &resources),
+        ("kind", "KindConflict", &kinds),
+        ("listKind", "ListKindConflict", &kinds),
+    ];
+    for (field, word, taken) in single {
+        let name = text(wanted, field);
+        match !name.is_empty() && taken.contains(&name) {
+            true => conflict = conflict.or(Some((word, name))),
+            false => set_or_remove(&mut granted, field, wanted),
+        }
+    }
+    let short = texts(wanted, "shortNames")
+        .into_iter()
+        .find(|name| resources.contains(name));
+    match short {
+        Some(name) => conflict = conflict.or(Some(("ShortNamesConflict", name))),
+        None => set_or_remove(&mut granted, "shortNames", wanted),
+    }
+    set_or_remove(&mut granted, "categories", wanted);
+    (granted, conflict)
+}
+
+fn set_or_remove(names: &mut Value, field: &str, wanted: &Value) {
+    match (wanted.get(field), names.as_object_mut()) {
+        (Some(value), _) => names[field] = value.clone(),
+        (None, Some(names)) => drop(names.remove(field)),
+        (None, None) => {}
+    }
+}
+
+/// A status with a condition, which keeps its time if it says what it said.
+pub(crate) fn with_condition(
+    status: &Value,
+    kind: &str,
+    state: &str,
+    reason: &str,
+    message: &str,
+    now: &str,
+) -> Value {
+    let mut status = status.clone();
+    if !status["conditions"].is_array() {
+        status["conditions"] = json!([]);
+    }
+    let condition = |time: &Value| {
+        json!({
+            "type": kind,
+            "status": state,
+            "lastTransitionTime": time,
+            "reason": reason,
+            "message": message,
+        })
+    };
+    if let Value::Array(conditions) = &mut status["conditions"] {
+        match conditions.iter_mut().find(|it| it["type"] == kind) {
+            Some(old) if old["status"] == state => {
+                let time = old["lastTransitionTime"].clone();
+                let is_same = old["reason"] == reason && old["message"] == message;
+                if !is_same {
+                    *old = condition(&time);
+                }
+            }
+            Some(old) => *old = condition(&json!(now)),
+            None => conditions.push(condition(&json!(now))),
+        }
+    }
+    status
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn definition(plural: &str, kind: &str, accepted: bool) -> Value {
+        let names = json!({"plural": plural, "singular": kind.to_lowercase(), "kind": kind, "listKind": format!("{kind}List")});
+        let status = match accepted {
+            true => json!({"acceptedNames": names}),
+            false => json!({"acceptedNames": {"plural": "", "kind": ""}, "conditions": null}),
+        };
+        json!({"metadata": {"name": format!("{plural}.a.b")}, "spec": {"group": "a.b", "names": names}, "status": status})
+    }
+
+    #[test]
+    fn names_are_given_to_one_kind() {
+        let conditions = |definitions: &[Value]| {
+            let status = settled_status(definitions, 0, "now").unwrap();
+            let list = status["conditions"].as_array().unwrap().clone();
+            let texts = list
+                .iter()
+                .map(|it| format!("{} {} {}", it["type"], it["status"], it["reason"]));
+            (
+                texts.collect::<Vec<_>>().join(", ").replace('"', ""),
+                status["acceptedNames"]["kind"].clone(),
+            )
+        };
+        let alone = [definition("widgets", "Widget", false)];
+        let expected = "NamesAccepted True NoConflicts, Established True InitialNamesAccepted";
+        assert_eq!(conditions(&alone), (expected.to_owned(), json!("Widget")));
+        let second = [
+            definition("gadgets", "Widget", false),
+            definition("widgets", "Widget", true),
+        ];
+        let expected = "NamesAccepted False SingularConflict, Established False NotAccepted";
+        assert_eq!(conditions(&second), (expected.to_owned(), json!("")));
+    }
+
+    #[test]
+    fn a_condition_keeps_its_time_while_it_says_the_same() {
+        let once = with_condition(&json!({}), "A", "True", "R", "m", "1");
+        assert_eq!(with_condition(&once, "A", "True", "R", "m", "2"), once);
+        let other = with_condition(&once, "A", "True", "R", "n", "2");
+        assert_eq!(other["conditions"][0]["lastTransitionTime"], "1");
+        let turned = with_condition(&once, "A", "False", "R", "m", "2");
+        assert_eq!(turned["conditions"][0]["lastTransitionTime"], "2");
+    }
+}

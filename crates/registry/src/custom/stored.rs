@@ -1,0 +1,184 @@
+//! Custom objects as they are stored and sent: JSON, in the order of keys in which Go prints maps.
+//!
+//! Nearly every object was written under the schema that is in force, in the version that is asked for: its bytes are
+//! copied, with its version put in. An older one is read, pruned and defaulted first, as if it had just been sent.
+
+use bytes::Bytes;
+use serde_json::{Value, json};
+use watchkeeper_meta::{Header, Status, WatchEventKind};
+use watchkeeper_patch::managed_fields::Managers;
+use watchkeeper_storage::Revision;
+use watchkeeper_wire::canonical::canonicalize;
+use watchkeeper_wire::difference::Difference;
+use watchkeeper_wire::json::{self, JsonError};
+use watchkeeper_wire::schema::TypeId;
+
+use super::CustomVersion;
+use crate::definition::Definition;
+use crate::encode::bookmark;
+use crate::list::List;
+use crate::object::{Live, StoredObject};
+use crate::watch::{Event, WatchItem};
+use crate::{kinds, metadata};
+
+/// What is stored of a value, which has no managed fields, and of its managers.
+pub(crate) fn encode(
+    definition: &Definition,
+    custom: &CustomVersion,
+    value: &Value,
+    managers: &Managers,
+) -> Result<Bytes, Status> {
+    let mut stored = value.clone();
+    if let Some(id) = custom.stored_type().filter(|id| *id != definition.type_id) {
+        stored = fitted(definition, id, stored)?;
+    }
+    managers.write_to(&mut stored);
+    metadata::of(&mut stored).remove("resourceVersion");
+    stored["apiVersion"] = json!(custom.stored_api_version);
+    let bytes = serde_json::to_vec(&stored).map_err(Status::internal_error)?;
+    Ok(bytes.into())
+}
+
+/// An object as it is served, with its version.
+pub(crate) fn to_value(definition: &Definition, object: &StoredObject) -> Result<Value, Status> {
+    let mut value: Value =
+        serde_json::from_slice(&object.bytes).map_err(|error| damaged(definition, &error))?;
+    if !is_current(definition, &value, object.revision) {
+        value = upgraded(definition, value)?;
+    }
+    if let Some(revision) = object.revision {
+        metadata::of(&mut value).insert("resourceVersion".to_owned(), json!(revision.to_string()));
+    }
+    Ok(value)
+}
+
+/// An object as a write finds it. Managers that cannot be read manage nothing.
+pub(crate) fn to_live(definition: &Definition, object: &StoredObject) -> Result<Live, Status> {
+    let mut value = to_value(definition, object)?;
+    let managers = Managers::of(&value).unwrap_or_default();
+    metadata::take_managed_fields(&mut value);
+    Ok(Live {
+        value,
+        managers,
+        unopened: None,
+    })
+}
+
+/// The object's header, with no version.
+pub(crate) fn header<'o>(definition: &Definition, object: &'o StoredObject) -> Result<Header<'o>, Status> {
+    json::header(&object.bytes).map_err(|error| damaged(definition, &error))
+}
+
+/// One object; ends with a newline.
+pub(crate) fn object(definition: &Definition, object: &StoredObject) -> Result<Bytes, Status> {
+    let mut out = Vec::with_capacity(object.bytes.len() + 64);
+    write(definition, object, &mut out)?;
+    out.push(b'\n');
+    Ok(out.into())
+}
+
+/// A page of a list; ends with a newline.
+pub(crate) fn list(definition: &Definition, list: &List) -> Result<Bytes, Status> {
+    let items: usize = list.items.iter().map(|item| item.bytes.len() + 64).sum();
+    let mut out = Vec::with_capacity(items + 256);
+    let head = format!(r#"{{"apiVersion":"{}","items":["#, definition.api_version);
+    out.extend_from_slice(head.as_bytes());
+    for (index, item) in list.items.iter().enumerate() {
+        if index > 0 {
+            out.push(b',');
+        }
+        write(definition, item, &mut out)?;
+    }
+    let mut meta = json!({
+        "continue": list.continue_token.as_deref().unwrap_or_default(),
+        "resourceVersion": list.revision.to_string(),
+    });
+    if let Some(remaining) = list.remaining {
+        meta["remainingItemCount"] = json!(remaining);
+    }
+    let tail = format!(r#"],"kind":"{}","metadata":{meta}}}"#, definition.list_kind);
+    out.extend_from_slice(tail.as_bytes());
+    out.push(b'\n');
+    Ok(out.into())
+}
+
+/// An event of a watch; ends with a newline.
+pub(crate) fn event(definition: &Definition, event: &Event) -> Result<Bytes, Status> {
+    let mut out = Vec::with_capacity(event.object.bytes.len() + 128);
+    begin_event(event.kind, &mut out);
+    write(definition, &event.object, &mut out)?;
+    out.extend_from_slice(b"}\n");
+    Ok(out.into())
+}
+
+/// A bookmark of a watch; ends with a newline. Errors are not bookmarks.
+pub(crate) fn bookmark_line(definition: &Definition, item: &WatchItem) -> Result<Option<Bytes>, Status> {
+    let WatchItem::Bookmark {
+        revision,
+        initial_events_end,
+    } = item
+    else {
+        return Ok(None);
+    };
+    let object = bookmark(definition, *revision, *initial_events_end)?;
+    let mut out = Vec::with_capacity(256);
+    begin_event(WatchEventKind::Bookmark, &mut out);
+    serde_json::to_writer(&mut out, &object).map_err(Status::internal_error)?;
+    out.extend_from_slice(b"}\n");
+    Ok(Some(out.into()))
+}
+
+fn begin_event(kind: WatchEventKind, out: &mut Vec<u8>) {
+    out.extend_from_slice(format!(r#"{{"type":"{kind}","object":"#).as_bytes());
+}
+
+/// Writes an object as it is served.
+fn write(definition: &Definition, object: &StoredObject, out: &mut Vec<u8>) -> Result<(), Status> {
+    let is_current = definition.custom.as_ref().is_some_and(|custom| {
+        custom.stored_api_version == definition.api_version
+            && custom.is_current(&definition.api_version, object.revision)
+    });
+    let is_stated = || -> Result<bool, JsonError> {
+        Ok(json::header(&object.bytes)?.api_version == definition.api_version)
+    };
+    if is_current && is_stated().map_err(|error| damaged(definition, &error))? {
+        let Some(revision) = object.revision else {
+            out.extend_from_slice(&object.bytes);
+            return Ok(());
+        };
+        return json::resource_version::copy_with(&object.bytes, &revision.to_string(), out)
+            .map_err(|error| damaged(definition, &error));
+    }
+    let value = to_value(definition, object)?;
+    serde_json::to_writer(out, &value).map_err(Status::internal_error)
+}
+
+/// Whether a stored value is what this version shows.
+fn is_current(definition: &Definition, value: &Value, revision: Option<Revision>) -> bool {
+    let stated = value["apiVersion"].as_str().unwrap_or_default();
+    let custom = definition.custom.as_ref();
+    stated == definition.api_version && custom.is_some_and(|custom| custom.is_current(stated, revision))
+}
+
+/// An object that was stored under another version or an older schema, as this version shows it.
+fn upgraded(definition: &Definition, value: Value) -> Result<Value, Status> {
+    let mut value = fitted(definition, definition.type_id, value)?;
+    value["apiVersion"] = json!(definition.api_version);
+    Ok(value)
+}
+
+/// An object as one version of its kind has it: without fields that the version does not know, with its defaults.
+fn fitted(definition: &Definition, id: TypeId, value: Value) -> Result<Value, Status> {
+    let read = canonicalize(&definition.schema, id, value).map_err(Status::internal_error)?;
+    let mut value = read.value;
+    kinds::fill_from_schema(&definition.schema, id, &mut value, &Difference::Everywhere);
+    Ok(value)
+}
+
+fn damaged(definition: &Definition, error: &dyn std::fmt::Display) -> Status {
+    tracing::error!(resource = %definition.group_resource(), %error, "stored object cannot be read");
+    Status::internal_error(format_args!(
+        "stored {} cannot be read: {error}",
+        definition.resource.kind
+    ))
+}

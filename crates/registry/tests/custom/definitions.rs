@@ -1,0 +1,139 @@
+//! The life of a definition.
+
+use serde_json::{Value, json};
+
+use super::cluster::{Cluster, definition, free, next_event, widget};
+
+fn conditions(definition: &Value) -> Vec<String> {
+    let list = definition["status"]["conditions"].as_array().unwrap().iter();
+    list.map(|it| format!("{} {} {}", it["type"], it["status"], it["reason"]).replace('"', ""))
+        .collect()
+}
+
+#[tokio::test]
+async fn a_kind_can_be_used_as_soon_as_its_definition_is_answered() {
+    let cluster = Cluster::start().await;
+    assert!(cluster.resource("v1").is_none());
+    cluster.define(definition(free())).await.unwrap();
+    cluster.create(widget("a", json!({"x": 1}))).await.unwrap();
+    let defined = cluster.definition().await.unwrap();
+    assert_eq!(
+        conditions(&defined),
+        [
+            "NamesAccepted True NoConflicts",
+            "Established True InitialNamesAccepted"
+        ]
+    );
+    assert_eq!(defined["spec"]["names"]["listKind"], "WidgetList");
+    assert_eq!(defined["status"]["acceptedNames"]["singular"], "widget");
+}
+
+#[tokio::test]
+async fn kinds_are_there_again_after_a_restart() {
+    let cluster = Cluster::with_widgets(free()).await;
+    cluster.create(widget("a", json!({}))).await.unwrap();
+    let again = Cluster::over(cluster.store.clone()).await;
+    assert_eq!(again.names().await, ["a"]);
+}
+
+#[tokio::test]
+async fn objects_go_before_their_definition_and_watches_end_behind_them() {
+    let cluster = Cluster::with_widgets(free()).await;
+    for name in ["a", "b"] {
+        cluster.create(widget(name, json!({}))).await.unwrap();
+    }
+    let mut watch = cluster.watch().await;
+    cluster.undefine().await.unwrap();
+    assert!(cluster.definition().await.unwrap_err().is_not_found());
+    assert!(cluster.resource("v1").is_none());
+    assert_eq!(next_event(&mut watch).await.as_deref(), Some("DELETED a"));
+    assert_eq!(next_event(&mut watch).await.as_deref(), Some("DELETED b"));
+    assert_eq!(next_event(&mut watch).await, None);
+    // A kind of the same name begins without objects, and its history without theirs.
+    cluster.define(definition(free())).await.unwrap();
+    assert!(cluster.names().await.is_empty());
+}
+
+#[tokio::test]
+async fn a_kind_stays_until_the_last_finalizer_goes() {
+    let cluster = Cluster::with_widgets(free()).await;
+    let mut kept = widget("a", json!({}));
+    kept["metadata"]["finalizers"] = json!(["example.com/keep"]);
+    cluster.create(kept).await.unwrap();
+    cluster.undefine().await.unwrap();
+    let defined = cluster.definition().await.unwrap();
+    assert_eq!(
+        conditions(&defined)[2],
+        "Terminating True InstanceDeletionInProgress"
+    );
+    let refused = cluster.create(widget("b", json!({}))).await.unwrap_err();
+    assert_eq!(
+        refused.message,
+        "create not allowed while custom resource definition is terminating"
+    );
+    let widgets = cluster.widgets();
+    let released = json!({"metadata": {"finalizers": []}});
+    cluster.patch(&widgets, "default", "a", released).await.unwrap();
+    assert!(cluster.resource("v1").is_none());
+    assert!(cluster.definition().await.unwrap_err().is_not_found());
+}
+
+#[tokio::test]
+async fn names_of_another_kind_are_given_when_that_is_gone() {
+    let cluster = Cluster::with_widgets(free()).await;
+    let mut second = definition(free());
+    second["metadata"]["name"] = json!("gadgets.example.com");
+    second["spec"]["names"] =
+        json!({"plural": "gadgets", "singular": "gadget", "kind": "Widget", "listKind": "Gadgets"});
+    cluster.define(second).await.unwrap();
+    let gadgets = || cluster.get_in_definitions("gadgets.example.com");
+    assert_eq!(
+        conditions(&gadgets().await),
+        [
+            "NamesAccepted False KindConflict",
+            "Established False NotAccepted"
+        ]
+    );
+    cluster.undefine().await.unwrap();
+    assert_eq!(
+        conditions(&gadgets().await),
+        [
+            "NamesAccepted True NoConflicts",
+            "Established True InitialNamesAccepted"
+        ]
+    );
+}
+
+impl Cluster {
+    async fn get_in_definitions(&self, name: &str) -> Value {
+        self.get_in(&self.definitions(), "", name).await.unwrap()
+    }
+}
+
+#[tokio::test]
+async fn what_is_not_supported_is_refused_by_name() {
+    let cluster = Cluster::start().await;
+    let check = async |change: fn(&mut Value), expected: &str| {
+        let mut refused = definition(json!({"type": "object"}));
+        change(&mut refused);
+        let status = cluster.define(refused).await.unwrap_err();
+        assert!(status.message.ends_with(expected), "{}", status.message);
+    };
+    check(
+        |it| {
+            it["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["x-kubernetes-validations"] =
+                json!([{"rule": "self.a == 1"}]);
+        },
+        "spec.validation.openAPIV3Schema.x-kubernetes-validations[0].rule: Forbidden: validation rules (CEL) are not \
+         supported by this server",
+    )
+    .await;
+    check(
+        |it| {
+            it["spec"]["conversion"] = json!({"strategy": "Webhook", "webhook": {
+                "conversionReviewVersions": ["v1"], "clientConfig": {"url": "https://example.com"}}});
+        },
+        "spec.conversion.strategy: Forbidden: conversion by a webhook is not supported by this server",
+    )
+    .await;
+}

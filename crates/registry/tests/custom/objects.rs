@@ -1,0 +1,144 @@
+//! Custom objects: what is pruned, defaulted and refused, and what a newer schema makes of older objects.
+
+use proptest::prelude::*;
+use serde_json::{Value, json};
+use watchkeeper_meta::Status;
+
+use super::cluster::{Cluster, definition, free, next_event, widget};
+
+fn spec(properties: Value) -> Value {
+    json!({"type": "object", "properties": properties})
+}
+
+#[tokio::test]
+async fn objects_are_defaulted_and_checked() {
+    let cluster = Cluster::with_widgets(spec(json!({
+        "size": {"type": "integer", "default": 3, "maximum": 5},
+        "color": {"type": "string"},
+    })))
+    .await;
+    let created = cluster.create(widget("a", json!({"color": null}))).await.unwrap();
+    assert_eq!(created["spec"], json!({"size": 3}));
+    let refused = cluster.create(widget("b", json!({"size": 9, "color": 1}))).await;
+    assert_eq!(
+        refused.unwrap_err().message,
+        "Widget.example.com \"b\" is invalid: [spec.color: Invalid value: \"integer\": spec.color in body must be of \
+         type string: \"integer\", spec.size: Invalid value: 9: spec.size in body should be less than or equal to 5]"
+    );
+}
+
+#[tokio::test]
+async fn an_older_object_is_shown_as_the_newer_schema_has_it() {
+    let cluster = Cluster::with_widgets(spec(
+        json!({"old": {"type": "string"}, "kept": {"type": "integer"}}),
+    ))
+    .await;
+    cluster
+        .create(widget("a", json!({"old": "x", "kept": 1})))
+        .await
+        .unwrap();
+    let mut watch = cluster.watch().await;
+    let newer = spec(json!({
+        "kept": {"type": "integer", "maximum": 0},
+        "new": {"type": "string", "default": "d"},
+        "free": {"type": "string"},
+    }));
+    let version = definition(newer)["spec"]["versions"].clone();
+    let crds = cluster.definitions();
+    cluster
+        .patch(
+            &crds,
+            "",
+            "widgets.example.com",
+            json!({"spec": {"versions": version}}),
+        )
+        .await
+        .unwrap();
+    // Whoever watched under the older schema begins again.
+    assert_eq!(next_event(&mut watch).await, None);
+    let widgets = cluster.widgets();
+    let shown = cluster.get_in(&widgets, "default", "a").await.unwrap();
+    assert_eq!(shown["spec"], json!({"kept": 1, "new": "d"}));
+    // What breaks a newer rule may stay as it is, and may not be changed to something that breaks it.
+    let patch = |value: Value| cluster.patch(&widgets, "default", "a", json!({"spec": value}));
+    let patched = patch(json!({"free": "y"})).await.unwrap();
+    assert_eq!(patched["spec"], json!({"kept": 1, "new": "d", "free": "y"}));
+    assert!(patch(json!({"kept": 2})).await.unwrap_err().is_invalid());
+}
+
+#[tokio::test]
+async fn a_change_of_nothing_is_no_change() {
+    let cluster = Cluster::with_widgets(free()).await;
+    let created = cluster
+        .create(widget("a", json!({"x": 1.0, "y": [null]})))
+        .await
+        .unwrap();
+    let widgets = cluster.widgets();
+    let same = cluster
+        .patch(&widgets, "default", "a", json!({"spec": {"x": 1}}))
+        .await
+        .unwrap();
+    assert_eq!(same, created);
+    let other = cluster
+        .patch(&widgets, "default", "a", json!({"spec": {"x": 2}}))
+        .await
+        .unwrap();
+    assert_eq!(other["metadata"]["generation"], 2);
+    cluster.delete("a").await.unwrap();
+}
+
+/// A value that fits most places.
+fn any_value() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        (-3i64..12).prop_map(Value::from),
+        "[ab]{0,3}".prop_map(Value::from),
+    ];
+    leaf.prop_recursive(3, 16, 4, |inner| {
+        let names = prop::sample::select(vec!["a", "b", "size", "tags", "more"]).prop_map(str::to_owned);
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+            prop::collection::btree_map(names, inner, 0..4)
+                .prop_map(|members| Value::Object(members.into_iter().collect())),
+        ]
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
+    #[test]
+    fn what_was_accepted_is_accepted_again_as_it_was_answered(value in any_value()) {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let result: Result<(), Status> = runtime.block_on(async {
+            let cluster = Cluster::with_widgets(spec(json!({
+                "a": {"type": "string", "maxLength": 2},
+                "size": {"type": "integer", "minimum": 0, "default": 1},
+                "tags": {"type": "array", "x-kubernetes-list-type": "set", "items": {"type": "string"}},
+                "more": {"type": "object", "x-kubernetes-preserve-unknown-fields": true},
+            }))).await;
+            let mut sent = widget("x", value.clone());
+            let context = watchkeeper_registry::WriteContext::default();
+            let body = sent.to_string();
+            let body = watchkeeper_registry::Body {
+                format: watchkeeper_registry::Format::Json,
+                bytes: body.as_bytes(),
+            };
+            let widgets = cluster.widgets();
+            let Ok(created) = cluster.registry.create(&widgets, "default", body, &context).await else {
+                return Ok(());
+            };
+            let created = created.to_value(&widgets)?;
+            sent["metadata"]["name"] = json!("y");
+            match created.get("spec") {
+                Some(spec) => sent["spec"] = spec.clone(),
+                None => drop(sent.as_object_mut().unwrap().remove("spec")),
+            }
+            // Strict now: nothing unknown is left.
+            let again = cluster.create(sent).await?;
+            assert_eq!(again.get("spec"), created.get("spec"));
+            Ok(())
+        });
+        prop_assert!(result.is_ok(), "{:?}", result);
+    }
+}

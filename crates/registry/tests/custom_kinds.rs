@@ -1,0 +1,9 @@
+//! Custom kinds in a registry over a store in memory: from the definition to the last object.
+
+mod custom {
+    mod cluster;
+    mod definitions;
+    mod objects;
+    mod scale;
+    mod versions;
+}
