@@ -84,10 +84,9 @@ pub(crate) struct Item<'a> {
     position: usize,
 }
 
-#[derive(PartialEq)]
 enum State {
-    /// The list's own kind is not known yet.
-    Beginning,
+    /// The list's own kind is not known yet: a splitter of its own looks for it, up to the first item.
+    Beginning(Box<ListSplitter>),
     Arriving,
     Ended,
 }
@@ -108,7 +107,7 @@ impl ListStream {
             kind,
             kept,
             position: 0,
-            state: State::Beginning,
+            state: State::Beginning(Box::new(ListSplitter::new(encoding))),
         }
     }
 
@@ -148,7 +147,7 @@ impl ListStream {
                     Err(error) => return self.fail(ErrorKind::Decode(error.to_string())),
                 }
             }
-            if self.state == State::Ended {
+            if matches!(self.state, State::Ended) {
                 return Poll::Ready(None);
             }
             match ready!(self.body.poll_chunk(cx)) {
@@ -156,11 +155,8 @@ impl ListStream {
                 Some(Err(error)) => return self.fail(error),
                 None => return self.end(),
             }
-            if self.state == State::Beginning {
-                self.state = State::Arriving;
-                if let Err(error) = self.learn_kind() {
-                    return self.fail(ErrorKind::Decode(error.to_string()));
-                }
+            if let Err(error) = self.learn_kind() {
+                return self.fail(ErrorKind::Decode(error.to_string()));
             }
         }
     }
@@ -197,22 +193,25 @@ impl ListStream {
     /// The list may be of another kind than was asked for: a server without metadata-only answers sends objects.
     /// Servers say so in front of the first item, which is read once to know.
     fn learn_kind(&mut self) -> Result<(), WireError> {
-        let mut rest = &self.chunk[..];
-        let mut scout = ListSplitter::new(self.encoding);
-        scout.next(&mut rest)?;
-        let head = scout.head();
-        let Some(item_kind) = head.item_kind() else {
+        let State::Beginning(scout) = &mut self.state else {
             return Ok(());
         };
-        if self.kind.kind != item_kind {
+        if scout.next(&mut &self.chunk[..])?.is_none() {
+            return Ok(());
+        }
+        let head = scout.head();
+        if let Some(item_kind) = head.item_kind().filter(|kind| *kind != self.kind.kind) {
             let version: GroupVersion = head.api_version.parse()?;
             self.kind = Arc::new(version.with_kind(item_kind.to_owned()));
         }
+        self.state = State::Arriving;
         Ok(())
     }
 
+    /// The end: what is left of the chunk would only fail again.
     fn fail<T>(&mut self, kind: impl Into<ErrorKind>) -> Poll<Option<Result<T, Error>>> {
         self.state = State::Ended;
+        self.chunk.clear();
         Poll::Ready(Some(Err(self.asked.error(kind))))
     }
 

@@ -547,6 +547,49 @@ async fn metadata_is_asked_for_alone() {
     );
 }
 
+/// The same, wherever the answer is cut in two.
+#[tokio::test]
+async fn whole_objects_in_place_of_metadata_are_known_however_they_arrive() {
+    // Items of built-in lists do not state their type.
+    let body = r#"{"kind":"ConfigMapList","apiVersion":"v1","metadata":{},"items":[{"metadata":{"name":"a"}}]}"#;
+    for cut in 1..body.len() {
+        let (stream, sender) = support::streamed("application/json");
+        let server = Server::new([stream]);
+        let api = client(&server).metadata(ConfigMap::resource());
+        let (front, back) = body.split_at(cut);
+        for part in [front, back] {
+            sender.send(Ok(part.to_owned().into())).unwrap();
+        }
+        drop(sender);
+        let list = api.list(&ListOptions::default()).await;
+        let list = list.unwrap_or_else(|error| panic!("{front}|{back}: {error}"));
+        let item = &list.items[0];
+        assert_eq!((item.kind(), item.name()), ("ConfigMap", "a"), "{front}|{back}");
+    }
+}
+
+#[tokio::test]
+async fn a_list_that_is_no_json_ends_with_its_first_error() {
+    let body = r#"{"kind":"ConfigMapList","apiVersion":"v1","items":[{"metadata":{"name":"a"}} oops {}]}"#;
+    let server =
+        Server::new((0..2).map(|_| support::answer(200, &[("content-type", "application/json")], body)));
+    let api = client(&server).api::<ConfigMap>();
+    let mut structs = api.list_stream(&ListOptions::default()).await.unwrap();
+    assert_eq!(structs.next().await.unwrap().unwrap().metadata["name"], "a");
+    let error = structs.next().await.unwrap().unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .ends_with("invalid JSON at byte 77: expected a comma or the end of the items"),
+        "{error}"
+    );
+    assert!(structs.next().await.is_none(), "and nothing more");
+
+    let objects = api.objects().list_stream(&ListOptions::default()).await.unwrap();
+    let items: Vec<_> = futures_util::StreamExt::collect(objects).await;
+    assert_eq!(items.iter().map(Result::is_ok).collect::<Vec<_>>(), [true, false]);
+}
+
 #[tokio::test]
 async fn deletions_answer_with_an_object_or_a_status() {
     let done = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": {"name": "a"}});
