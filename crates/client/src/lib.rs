@@ -58,6 +58,7 @@ mod error;
 mod learnt;
 mod list;
 mod metrics;
+mod nulls;
 mod pager;
 mod pod_stream;
 mod port_forward;

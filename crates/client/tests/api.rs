@@ -551,7 +551,8 @@ async fn metadata_is_asked_for_alone() {
 #[tokio::test]
 async fn whole_objects_in_place_of_metadata_are_known_however_they_arrive() {
     // Items of built-in lists do not state their type.
-    let body = r#"{"kind":"ConfigMapList","apiVersion":"v1","metadata":{},"items":[{"metadata":{"name":"a"}}]}"#;
+    let body =
+        r#"{"kind":"ConfigMapList","apiVersion":"v1","metadata":{},"items":[{"metadata":{"name":"a"}}]}"#;
     for cut in 1..body.len() {
         let (stream, sender) = support::streamed("application/json");
         let server = Server::new([stream]);

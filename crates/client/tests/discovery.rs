@@ -232,6 +232,45 @@ async fn older_servers_are_asked_version_by_version() {
     assert!(found.resource("").is_none(), "not even one without a singular");
 }
 
+/// Servers written in Go say `null` where a list has nothing in it.
+#[tokio::test]
+async fn null_is_an_empty_list() {
+    let lonely = json!({
+        "resource": "pods", "responseKind": {"kind": "Pod"}, "scope": "Namespaced", "singularResource": "pod",
+        "verbs": null, "shortNames": null, "categories": null,
+        "subresources": [{"subresource": "log", "responseKind": null, "verbs": null}],
+    });
+    let core = aggregated(
+        json!([{"metadata": {}, "versions": [{"version": "v1", "resources": [lonely]}]}]),
+        "\"c\"",
+    );
+    let groups = aggregated(
+        json!([
+            {"metadata": {"name": "a.example"}, "versions": [{"version": "v1", "resources": null}]},
+            {"metadata": {"name": "b.example"}, "versions": null},
+        ]),
+        "\"g\"",
+    );
+    let found = discovery(&Server::new([core, groups])).get().await.unwrap();
+    assert!(found.resource("pods").unwrap().verbs.is_empty());
+    assert_eq!((found.groups.len(), found.failures.len()), (3, 0));
+
+    let server = Server::new([
+        support::json(200, json!({"kind": "APIVersions", "versions": null})),
+        support::json(
+            200,
+            json!({"kind": "APIGroupList", "groups": [
+                {"name": "a.example", "versions": [{"version": "v1"}], "preferredVersion": null},
+                {"name": "b.example", "versions": null},
+            ]}),
+        ),
+        support::json(200, json!({"kind": "APIResourceList", "resources": null})),
+    ]);
+    let found = discovery(&server).get().await.unwrap();
+    assert!(found.failures.is_empty(), "{:?}", found.failures);
+    assert_eq!(found.groups.len(), 3);
+}
+
 /// An older server with more versions than the rate limit lets through at once.
 #[tokio::test(start_paused = true)]
 async fn discovery_does_not_wait_for_the_rate_limit() {

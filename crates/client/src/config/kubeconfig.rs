@@ -8,11 +8,12 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::Secret;
 use crate::config::ConfigError;
+use crate::nulls::null_is_default;
 
 /// One kubeconfig file, or several merged.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -24,7 +25,7 @@ pub struct Kubeconfig {
     /// `Config`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kind: Option<String>,
-    /// Servers by name.
+    /// Servers by name; `null`, as `kubectl config` writes an empty list, is none.
     #[serde(deserialize_with = "null_is_default")]
     pub clusters: Vec<NamedCluster>,
     /// Credentials by name.
@@ -184,10 +185,10 @@ pub struct AuthProvider(pub Value);
 #[serde(rename_all = "camelCase")]
 pub struct ExecConfig {
     /// `client.authentication.k8s.io/v1` or `…/v1beta1`.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "null_is_default")]
     pub api_version: String,
     /// The program; a relative path with a separator starts at the kubeconfig's directory.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "null_is_default")]
     pub command: String,
     /// Its arguments.
     #[serde(
@@ -242,7 +243,7 @@ pub struct ExecVariable {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Context {
     /// Name of an entry of `clusters`.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "null_is_default")]
     pub cluster: String,
     /// Name of an entry of `users`.
     #[serde(
@@ -381,15 +382,6 @@ impl Kubeconfig {
         }
         Ok(())
     }
-}
-
-/// `clusters: null` is what `kubectl config` writes for an empty list.
-fn null_is_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
-where
-    D: Deserializer<'de>,
-    T: Default + Deserialize<'de>,
-{
-    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }
 
 fn is_false(value: &bool) -> bool {

@@ -4,34 +4,35 @@ use serde::Deserialize;
 use watchkeeper_meta::{GroupVersion, Resource, Scope};
 
 use super::{ApiGroup, ApiResource, ApiSubresource, ApiVersion, Discovery, DiscoveryFailure};
+use crate::nulls::null_is_default;
 
 /// The document.
 #[derive(Deserialize)]
 pub(super) struct GroupList {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "null_is_default")]
     items: Vec<Group>,
 }
 
 #[derive(Deserialize)]
 struct Group {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "null_is_default")]
     metadata: Metadata,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "null_is_default")]
     versions: Vec<Version>,
 }
 
 #[derive(Default, Deserialize)]
 struct Metadata {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "null_is_default")]
     name: String,
 }
 
 #[derive(Deserialize)]
 struct Version {
     version: String,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "null_is_default")]
     resources: Vec<Served>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "null_is_default")]
     freshness: String,
 }
 
@@ -41,17 +42,17 @@ struct Served {
     resource: String,
     #[serde(default)]
     response_kind: Option<Kind>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "null_is_default")]
     scope: String,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "null_is_default")]
     singular_resource: String,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "null_is_default")]
     verbs: Vec<String>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "null_is_default")]
     short_names: Vec<String>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "null_is_default")]
     categories: Vec<String>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "null_is_default")]
     subresources: Vec<ServedPart>,
 }
 
@@ -61,14 +62,14 @@ struct ServedPart {
     subresource: String,
     #[serde(default)]
     response_kind: Option<Kind>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "null_is_default")]
     verbs: Vec<String>,
 }
 
 /// The kind of the answer. Its group and version are the resource's own but for subresources.
 #[derive(Default, Deserialize)]
 struct Kind {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "null_is_default")]
     kind: String,
 }
 

@@ -10,6 +10,7 @@ use super::{
 };
 use crate::client::Client;
 use crate::error::{Error, chain};
+use crate::nulls::null_is_default;
 
 /// Versions asked for at once: enough to hide the round trips, too few to be a burden.
 const CONCURRENT: usize = 10;
@@ -17,14 +18,14 @@ const CONCURRENT: usize = 10;
 /// What `/api` answers.
 #[derive(Deserialize)]
 struct CoreVersions {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "null_is_default")]
     versions: Vec<String>,
 }
 
 /// What `/apis` answers.
 #[derive(Deserialize)]
 struct GroupList {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "null_is_default")]
     groups: Vec<Group>,
 }
 
@@ -32,7 +33,7 @@ struct GroupList {
 #[serde(rename_all = "camelCase")]
 struct Group {
     name: String,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "null_is_default")]
     versions: Vec<Version>,
     #[serde(default)]
     preferred_version: Option<Version>,
@@ -45,7 +46,7 @@ struct Version {
 
 #[derive(Deserialize)]
 struct ResourceList {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "null_is_default")]
     resources: Vec<Served>,
 }
 
@@ -53,17 +54,17 @@ struct ResourceList {
 #[serde(rename_all = "camelCase")]
 struct Served {
     name: String,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "null_is_default")]
     singular_name: String,
     #[serde(default)]
     namespaced: bool,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "null_is_default")]
     kind: String,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "null_is_default")]
     verbs: Vec<String>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "null_is_default")]
     short_names: Vec<String>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "null_is_default")]
     categories: Vec<String>,
 }
 
