@@ -86,6 +86,7 @@ impl ListSplitter {
     /// it is split. `None` says nothing about the item, nor whether there is one: that is for [`next`](Self::next).
     ///
     /// The object is the one that [`Object::from_item`] would make.
+    #[inline]
     pub fn next_object(
         &mut self,
         chunk: &mut &[u8],

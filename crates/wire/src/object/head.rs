@@ -118,6 +118,7 @@ fn find(text: &str, body: &[u8], tail: &mut String) -> Span {
 }
 
 /// The stated type, shared with the expected one where they are the same; the expected one where none is stated.
+#[inline]
 fn object_type(
     api_version: &str,
     kind: &str,
