@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use serde_json::Value;
+use serde_json::{Value, json};
 use watchkeeper_meta::{GroupVersionKind, WatchEventKind};
 use watchkeeper_wire::protobuf::{Envelope, Message};
 use watchkeeper_wire::schema::Schema;
@@ -83,6 +83,33 @@ fn json_lists_come_apart() {
         count += 1;
     }
     assert!(count > 20, "{count} lists");
+}
+
+/// What servers send is what the quick way to objects knows.
+#[test]
+fn json_lists_are_read_at_once() {
+    let kind = Arc::new(GroupVersionKind::new("", "v1", "Pod"));
+    let options = ObjectOptions::default();
+    let cases = cases();
+    let mut count = 0;
+    for list in bodies(&cases).filter(|body| body["items"][0]["metadata"].is_object()) {
+        let body = json!({"items": list["items"]}).to_string();
+        let (mut head, mut rest) = body.as_bytes().split_at(br#"{"items":["#.len());
+        let mut splitter = ListSplitter::new(Encoding::Json);
+        assert_eq!(splitter.next(&mut head), Ok(None));
+        for item in list["items"].as_array().unwrap() {
+            let object = splitter.next_object(&mut rest, &kind, &options);
+            let object = object.unwrap_or_else(|| panic!("{item}"));
+            assert_eq!(
+                object.name(),
+                item["metadata"]["name"].as_str().unwrap_or_default()
+            );
+            count += 1;
+        }
+        assert_eq!(splitter.next(&mut rest), Ok(None));
+        assert_eq!(splitter.finish(), Ok(()));
+    }
+    assert!(count > 50, "{count} objects");
 }
 
 #[test]
