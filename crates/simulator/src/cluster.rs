@@ -35,7 +35,7 @@ pub(crate) type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
 /// The server and what is known of it.
 #[derive(Clone)]
 pub(crate) struct Cluster {
-    client: Client,
+    pub(crate) client: Client,
     factory: Factory,
     /// Held here, so that an informer lives as long as the simulation and not as long as one look at it.
     informers: Arc<Mutex<HashMap<Resource, Informer>>>,
@@ -261,8 +261,22 @@ impl Cluster {
         F: Fn(Cluster, Request) -> R + Send + Sync + 'static,
         R: Future<Output = Result<Action, Error>> + Send,
     {
+        self.run_until(self.stop.clone(), controller, reconcile)
+    }
+
+    /// Runs a controller until it is told to stop.
+    pub(crate) fn run_until<F, R>(
+        &self,
+        stop: CancellationToken,
+        controller: Controller,
+        reconcile: F,
+    ) -> Task
+    where
+        F: Fn(Cluster, Request) -> R + Send + Sync + 'static,
+        R: Future<Output = Result<Action, Error>> + Send,
+    {
         let cluster = self.clone();
-        let stopped = self.stop.clone().cancelled_owned();
+        let stopped = stop.cancelled_owned();
         let reconciler = Reconcile(move |request| reconcile(cluster.clone(), request));
         Box::pin(async move {
             controller.run(reconciler, stopped).await;

@@ -8,22 +8,29 @@
 //! an object changes ──────────────▶ it is looked at: has it owners, must it wait, or set others free?
 //! an object goes, or is about to ──▶ so are its dependents, found by its uid
 //! ```
+//!
+//! Custom kinds are followed from when their definition is established until it goes.
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::RwLock;
 use serde_json::json;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
 use watchkeeper_client::Error;
 use watchkeeper_meta::{GetOptions, ObjectKey, OwnerReference, Resource, Scope};
+use watchkeeper_runtime::api_source::ApiSource;
 use watchkeeper_runtime::controller::{Action, Controller, ControllerOptions, Request};
 use watchkeeper_runtime::delta::Delta;
 use watchkeeper_runtime::informer::{Informer, Notice, SubscribeOptions};
+use watchkeeper_runtime::watcher::Config;
 use watchkeeper_wire::Object;
 use watchkeeper_wire::schema::resources;
 
 use crate::cluster::{Cluster, Task, ignore_gone};
+use crate::kinds::custom_resource_definitions;
 
 /// The index of objects by the uid of any of their owners.
 const BY_OWNER: &str = "owner-uid";
@@ -33,37 +40,21 @@ const IGNORED: &[&str] = &["events"];
 
 /// Removes garbage of all kinds.
 pub(crate) fn run(cluster: &Cluster) -> Task {
-    let (mut kinds, mut controllers) = (Vec::new(), Vec::new());
+    let collector = Arc::new(Collector {
+        cluster: cluster.clone(),
+        kinds: RwLock::default(),
+        defined: RwLock::default(),
+    });
+    let mut tasks = JoinSet::new();
     for resource in collectable() {
         let informer = cluster.informer(&resource);
-        // Nobody else adds this one.
-        let _ = informer.store().add_index(BY_OWNER, Arc::new(owner_uids));
-        // There are many kinds, and little to do for most.
-        let options = ControllerOptions {
-            workers: 1,
-            ..Default::default()
-        };
-        let mut controller = Controller::new("garbage", informer.clone(), options);
-        let trigger = controller.external_trigger();
-        controllers.push((resource.clone(), controller));
-        kinds.push(Kind {
-            resource,
-            informer,
-            trigger,
-        });
+        collector.add(resource, informer, &mut tasks);
     }
-    let cluster = cluster.clone();
-    let collector = Arc::new(Collector { cluster, kinds });
-    let mut tasks = JoinSet::new();
-    for (place, (kind, controller)) in controllers.into_iter().enumerate() {
-        tasks.spawn(collector.clone().follow(place));
-        let collector = collector.clone();
-        tasks.spawn(collector.cluster.clone().run(controller, move |_, request| {
-            let (collector, kind) = (collector.clone(), kind.clone());
-            async move { collector.collect(&kind, request).await }
-        }));
-    }
-    Box::pin(async move { while tasks.join_next().await.is_some() {} })
+    let definitions = cluster.informer(&custom_resource_definitions());
+    Box::pin(async move {
+        collector.follow_definitions(definitions, &mut tasks).await;
+        while tasks.join_next().await.is_some() {}
+    })
 }
 
 /// All kinds that can be deleted and watched, each in one version.
@@ -91,6 +82,27 @@ fn leaving(change: &Delta) -> Option<&Object> {
     }
 }
 
+/// The resource of a definition that is served.
+fn established(definition: &Object) -> Option<Resource> {
+    let definition = definition.to_value().ok()?;
+    let mut conditions = definition["status"]["conditions"].as_array()?.iter();
+    conditions.find(|it| it["type"] == "Established" && it["status"] == "True")?;
+    let (spec, names) = (&definition["spec"], &definition["status"]["acceptedNames"]);
+    let mut versions = spec["versions"].as_array()?.iter();
+    let version = versions.find(|version| version["served"] == true)?;
+    let text = |value: &serde_json::Value| value.as_str().map(|text| text.to_owned().into());
+    Some(Resource {
+        group: text(&spec["group"])?,
+        version: text(&version["name"])?,
+        kind: text(&names["kind"])?,
+        plural: text(&names["plural"])?,
+        scope: match spec["scope"] == "Cluster" {
+            true => Scope::Cluster,
+            false => Scope::Namespaced,
+        },
+    })
+}
+
 fn owner_uids(object: &Object) -> Vec<String> {
     let owners = object.owner_references().into_iter();
     owners.map(|owner| owner.uid.into_owned()).collect()
@@ -101,21 +113,98 @@ struct Kind {
     resource: Resource,
     informer: Informer,
     trigger: mpsc::Sender<ObjectKey>,
+    /// Says when the kind goes, or the simulation ends.
+    stop: CancellationToken,
 }
 
 struct Collector {
     cluster: Cluster,
-    kinds: Vec<Kind>,
+    kinds: RwLock<Vec<Arc<Kind>>>,
+    /// Every custom kind that there is or was: owners of a kind that has gone are gone too.
+    defined: RwLock<Vec<Resource>>,
 }
 
 impl Collector {
-    /// Has the dependents of every object of a kind looked at that goes or is about to.
-    async fn follow(self: Arc<Self>, place: usize) {
-        let mut changes = self.kinds[place].informer.subscribe(SubscribeOptions::default());
+    /// Begins to follow a kind.
+    fn add(self: &Arc<Self>, resource: Resource, informer: Informer, tasks: &mut JoinSet<()>) {
+        // Nobody else adds this one.
+        let _ = informer.store().add_index(BY_OWNER, Arc::new(owner_uids));
+        // There are many kinds, and little to do for most.
+        let options = ControllerOptions {
+            workers: 1,
+            ..Default::default()
+        };
+        let mut controller = Controller::new("garbage", informer.clone(), options);
+        let kind = Arc::new(Kind {
+            resource,
+            informer,
+            trigger: controller.external_trigger(),
+            stop: self.cluster.stop.child_token(),
+        });
+        self.kinds.write().push(kind.clone());
+        tasks.spawn(self.clone().follow(kind.clone()));
+        let (collector, stop) = (self.clone(), kind.stop.clone());
+        tasks.spawn(self.cluster.run_until(stop, controller, move |_, request| {
+            let (collector, kind) = (collector.clone(), kind.clone());
+            async move { collector.collect(&kind.resource, request).await }
+        }));
+    }
+
+    /// Follows custom kinds while they are defined.
+    async fn follow_definitions(self: &Arc<Self>, definitions: Informer, tasks: &mut JoinSet<()>) {
+        let mut changes = definitions.subscribe(SubscribeOptions::default());
         loop {
             let notice = tokio::select! {
                 () = self.cluster.stop.cancelled() => return,
                 notice = changes.next() => notice,
+            };
+            match notice {
+                Some(Notice::Change(Delta::Deleted { last, .. })) => self.remove(&last).await,
+                Some(Notice::Change(change)) => self.define(change.object(), tasks).await,
+                Some(Notice::Synced) => {}
+                None => return,
+            }
+        }
+    }
+
+    async fn define(self: &Arc<Self>, definition: &Object, tasks: &mut JoinSet<()>) {
+        let Some(resource) = established(definition) else {
+            return;
+        };
+        let is_known = |kinds: &[Arc<Kind>]| kinds.iter().any(|kind| kind.resource == resource);
+        if is_known(&self.kinds.read()) {
+            return;
+        }
+        self.remove(definition).await;
+        self.defined.write().push(resource.clone());
+        // Its own: the factory's are for kinds that stay.
+        let api = self.cluster.client.dynamic(resource.clone());
+        let informer = Informer::start(Arc::new(ApiSource::new(api)), Config::default().into());
+        self.add(resource, informer, tasks);
+    }
+
+    /// Stops following the kind that a definition defined. Of its objects nobody will be told any more, so whatever
+    /// depends on those that are known is looked at now.
+    async fn remove(&self, definition: &Object) {
+        let is_its = |kind: &Arc<Kind>| definition.name() == kind.resource.group_resource().to_string();
+        let gone: Vec<Arc<Kind>> = self.kinds.write().extract_if(.., |kind| is_its(kind)).collect();
+        for kind in gone {
+            kind.stop.cancel();
+            for owner in kind.informer.store().snapshot().iter() {
+                self.trigger_dependents(owner).await;
+            }
+        }
+    }
+
+    /// Has the dependents of every object of a kind looked at that goes or is about to.
+    async fn follow(self: Arc<Self>, kind: Arc<Kind>) {
+        let mut changes = kind.informer.subscribe(SubscribeOptions::default());
+        loop {
+            let notice = tokio::select! {
+                // What is known already is told first, the end of a kind's objects for instance.
+                biased;
+                notice = changes.next() => notice,
+                () = kind.stop.cancelled() => return,
             };
             match notice {
                 Some(Notice::Change(change)) => {
@@ -130,7 +219,8 @@ impl Collector {
     }
 
     async fn trigger_dependents(&self, owner: &Object) {
-        for kind in &self.kinds {
+        let kinds = self.kinds.read().clone();
+        for kind in kinds {
             for dependent in kind.dependents(owner) {
                 // A controller that has ended needs to know nothing.
                 let _ = kind.trigger.send(dependent.key()).await;
@@ -210,22 +300,19 @@ impl Collector {
             Some((group, version)) => (group, version),
             None => ("", &*owner.api_version),
         };
+        let builtin = resources::by_kind(group, version, &owner.kind).map(|known| known.resource.clone());
         // An owner of a kind nobody here knows is left alone.
-        let Some(known) = resources::by_kind(group, version, &owner.kind) else {
+        let Some(known) = builtin.or_else(|| self.custom(group, &owner.kind)) else {
             return Ok(true);
         };
-        let namespace = match known.resource.scope {
+        let namespace = match known.scope {
             Scope::Namespaced => dependent.namespace(),
             Scope::Cluster => "",
         };
-        if self.is_known(
-            &known.resource,
-            &ObjectKey::new(namespace, &owner.name),
-            &owner.uid,
-        ) {
+        if self.is_known(&known, &ObjectKey::new(namespace, &owner.name), &owner.uid) {
             return Ok(true);
         }
-        let api = self.cluster.api(&known.resource, namespace);
+        let api = self.cluster.api(&known, namespace);
         match api.get(&owner.name, &GetOptions::default()).await {
             Ok(found) => Ok(found.uid() == owner.uid),
             Err(error) if error.is_not_found() => Ok(false),
@@ -233,16 +320,23 @@ impl Collector {
         }
     }
 
+    /// The resource of a custom kind that there is or was, in the version it was last followed in.
+    fn custom(&self, group: &str, kind: &str) -> Option<Resource> {
+        let defined = self.defined.read();
+        let mut latest = defined.iter().rev();
+        latest.find(|it| it.group == group && it.kind == kind).cloned()
+    }
+
     fn is_known(&self, resource: &Resource, key: &ObjectKey, uid: &str) -> bool {
-        let mut kinds = self.kinds.iter();
-        let kind = kinds.find(|kind| kind.resource == *resource);
+        let kinds = self.kinds.read();
+        let kind = kinds.iter().find(|kind| kind.resource == *resource);
         let known = kind.and_then(|kind| kind.informer.store().get(key));
         known.is_some_and(|known| known.uid() == uid)
     }
 
     fn dependents(&self, owner: &Object) -> Vec<(Resource, Object)> {
         let mut found = Vec::new();
-        for kind in &self.kinds {
+        for kind in self.kinds.read().iter() {
             let dependents = kind.dependents(owner).into_iter();
             found.extend(dependents.map(|dependent| (kind.resource.clone(), dependent)));
         }

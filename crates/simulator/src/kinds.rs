@@ -29,6 +29,7 @@ kinds! {
     config_maps: "" "configmaps",
     controller_revisions: "apps" "controllerrevisions",
     cron_jobs: "batch" "cronjobs",
+    custom_resource_definitions: "apiextensions.k8s.io" "customresourcedefinitions",
     daemon_sets: "apps" "daemonsets",
     deployments: "apps" "deployments",
     disruption_budgets: "policy" "poddisruptionbudgets",

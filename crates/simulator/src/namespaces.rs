@@ -5,7 +5,6 @@ use std::time::Duration;
 use watchkeeper_client::Error;
 use watchkeeper_meta::{DeleteOptions, ListOptions, PropagationPolicy, Resource, Scope, UpdateOptions};
 use watchkeeper_runtime::controller::{Action, Request};
-use watchkeeper_wire::schema::resources;
 
 use crate::cluster::{Cluster, Task, ignore_gone};
 use crate::kinds::namespaces;
@@ -48,7 +47,7 @@ async fn terminate(cluster: Cluster, request: Request) -> Result<Action, Error> 
 /// Deletes everything in a namespace. True if nothing is left.
 async fn empty(cluster: &Cluster, namespace: &str) -> Result<bool, Error> {
     let mut is_empty = true;
-    for resource in deletable() {
+    for resource in deletable(cluster).await? {
         let api = cluster.api(&resource, namespace);
         let some = ListOptions {
             limit: Some(1),
@@ -67,14 +66,15 @@ async fn empty(cluster: &Cluster, namespace: &str) -> Result<bool, Error> {
     Ok(is_empty)
 }
 
-/// Everything that lives in namespaces; pods first, so that nothing they use goes before them.
-fn deletable() -> Vec<Resource> {
-    let namespaced = resources::all().iter().filter(|known| {
+/// Everything that lives in namespaces, custom kinds too; pods first, so that nothing they use goes before them.
+async fn deletable(cluster: &Cluster) -> Result<Vec<Resource>, Error> {
+    let served = cluster.client.discover().await?;
+    let namespaced = served.preferred_resources().filter(|known| {
         known.resource.scope == Scope::Namespaced
             && known.has_verb("deletecollection")
             && known.has_verb("list")
     });
     let mut all: Vec<Resource> = namespaced.map(|known| known.resource.clone()).collect();
     all.sort_by_key(|resource| resource.plural != "pods");
-    all
+    Ok(all)
 }

@@ -32,7 +32,7 @@
 
 use watchkeeper_client::config::Credentials;
 use watchkeeper_client::{Client, ClientOptions, Config, ConfigError, InProcess, Secret};
-use watchkeeper_meta::{ApplyOptions, Scope};
+use watchkeeper_meta::{ApplyOptions, GroupVersionKind, Resource, Scope};
 use watchkeeper_server::{Handle, Server, StartError};
 use watchkeeper_simulator::{Simulator, SimulatorOptions};
 use watchkeeper_wire::schema::resources;
@@ -68,7 +68,7 @@ pub enum TestClusterError {
     #[error("the manifest cannot be read")]
     Manifest(#[from] yaml::YamlError),
     /// A document is of a kind the server does not have.
-    #[error("document {index}: {api_version} {kind} is not a built-in kind")]
+    #[error("document {index}: the server has no {api_version} {kind}")]
     UnknownKind {
         /// Which document, from 0.
         index: usize,
@@ -77,6 +77,9 @@ pub enum TestClusterError {
         /// Its kind.
         kind: String,
     },
+    /// The server did not say what it serves.
+    #[error("the server cannot be asked for its kinds")]
+    Discovery(#[source] Box<watchkeeper_client::Error>),
     /// The server refused an object.
     #[error("{object} was refused")]
     Refused {
@@ -117,7 +120,8 @@ impl TestCluster {
         &self.server
     }
 
-    /// Applies every document of a manifest, in order; namespaced ones go to `default` unless they say otherwise.
+    /// Applies every document of a manifest, in order; namespaced ones go to `default` unless they say otherwise. A
+    /// document may be of a kind that one before it defines.
     pub async fn load(&self, manifest: &str) -> Result<(), TestClusterError> {
         for document in yaml::documents(manifest.as_bytes(), yaml::Mode::Strict) {
             let document = document?;
@@ -131,15 +135,17 @@ impl TestCluster {
             };
             let (api_version, kind, name) = (text("/apiVersion"), text("/kind"), text("/metadata/name"));
             let (group, version) = api_version.split_once('/').unwrap_or(("", &api_version));
-            let Some(known) = resources::by_kind(group, version, &kind) else {
+            let wanted = GroupVersionKind::new(group.to_owned(), version.to_owned(), kind.clone());
+            let Some(resource) = self.resource_of(&wanted).await? else {
                 return Err(TestClusterError::UnknownKind {
                     index: document.index,
                     api_version,
                     kind,
                 });
             };
-            let mut api = self.client.dynamic(known.resource.clone());
-            if known.resource.scope == Scope::Namespaced {
+            let is_namespaced = resource.scope == Scope::Namespaced;
+            let mut api = self.client.dynamic(resource);
+            if is_namespaced {
                 let namespace = text("/metadata/namespace");
                 api = api.namespace(if namespace.is_empty() {
                     "default".to_owned()
@@ -160,6 +166,17 @@ impl TestCluster {
                 })?;
         }
         Ok(())
+    }
+
+    /// The resource of a kind: built in, or one that a manifest before has defined.
+    async fn resource_of(&self, kind: &GroupVersionKind) -> Result<Option<Resource>, TestClusterError> {
+        if let Some(known) = resources::by_kind(&kind.group, &kind.version, &kind.kind) {
+            return Ok(Some(known.resource.clone()));
+        }
+        let served = self.client.discover().await;
+        let served = served.map_err(|error| TestClusterError::Discovery(Box::new(error)))?;
+        let found = served.resource_of_kind(kind);
+        Ok(found.map(|found| found.resource.clone()))
     }
 
     /// Stops everything and waits for it.

@@ -1,6 +1,7 @@
 //! The simulated cluster on an embedded server, as a user sees it. Time is simulated, too: nobody waits.
 
 mod cron_jobs;
+mod custom_kinds;
 mod daemon_sets;
 mod deployments;
 mod disruption_budgets;
