@@ -1,5 +1,6 @@
 //! The runtime against the embedded API server: the same bytes as on a network, in one process.
 
+mod custom_kinds;
 mod faults;
 mod follow;
 mod helpers;
