@@ -173,6 +173,11 @@ impl Definition {
         self.custom.as_ref()?.deprecation.as_deref()
     }
 
+    /// Whether its objects are stored as the messages they are served as.
+    pub(crate) fn stores_messages(&self) -> bool {
+        self.conversion.is_none() && !self.is_custom()
+    }
+
     /// `deployments.apps`, for error texts.
     pub fn group_resource(&self) -> GroupResource {
         self.resource.group_resource()

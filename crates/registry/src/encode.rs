@@ -3,13 +3,18 @@
 //! Objects go from their stored form to the wire without a value in between: copied for protobuf, transcoded for
 //! JSON. Custom objects are stored as JSON, and only their metadata has another form.
 
+mod list_pieces;
+
+pub use list_pieces::ListPieces;
+
+use std::sync::Arc;
+
 use bytes::Bytes;
 use serde_json::{Value, json};
 use watchkeeper_meta::{Status, WatchEventKind};
 use watchkeeper_storage::Revision;
 use watchkeeper_wire::Encoding;
 use watchkeeper_wire::protobuf::frame::{self, WatchFrame};
-use watchkeeper_wire::protobuf::primitive::{Reader, WireType, put_bytes};
 use watchkeeper_wire::protobuf::{Envelope, Message, encode_body, encode_message};
 use watchkeeper_wire::schema::{Schema, TypeId};
 
@@ -18,7 +23,7 @@ use crate::create::recanonicalized;
 use crate::custom::stored;
 use crate::definition::Definition;
 use crate::list::List;
-use crate::object::StoredObject;
+use crate::object::{MAX_STAMP_BYTES, StoredObject};
 use crate::watch::{Event, WatchItem};
 
 /// Marks the bookmark that ends the initial events of a watch.
@@ -75,15 +80,17 @@ pub fn object(definition: &Definition, object: &StoredObject, form: OutputForm) 
 }
 
 /// A page of a list; JSON ends with a newline.
-pub fn list(definition: &Definition, list: &List, form: OutputForm) -> Result<Bytes, Status> {
-    if definition.is_custom() && form.view == View::Whole {
-        return stored::list(definition, list);
+pub fn list(definition: &Arc<Definition>, list: List, form: OutputForm) -> Result<Bytes, Status> {
+    let mut pieces = ListPieces::new(definition, list, form);
+    let first = pieces.next().transpose()?.unwrap_or_default();
+    let Some(second) = pieces.next() else {
+        return Ok(first);
+    };
+    let mut whole = Vec::from(first);
+    for piece in std::iter::once(second).chain(pieces) {
+        whole.extend_from_slice(&piece?);
     }
-    let sent = Sent::new(definition, form.view);
-    match form.encoding {
-        Encoding::Json => sent.json_list(definition, list),
-        Encoding::Protobuf => sent.protobuf_list(definition, list),
-    }
+    Ok(whole.into())
 }
 
 /// A line or a frame of a watch stream. Events are encoded once per form, however many watches there are.
@@ -167,16 +174,9 @@ impl<'d> Sent<'d> {
 
     /// The part of an object's message that is sent.
     fn message(&self, definition: &Definition, object: &StoredObject) -> Result<Vec<u8>, Status> {
-        if definition.is_custom() {
-            let metadata = json!({"metadata": object.to_value(definition)?["metadata"]});
-            return encode_message(self.schema, self.type_id, &metadata).map_err(Status::internal_error);
-        }
-        let raw = object.message(definition)?;
-        match self.view {
-            View::Whole => Ok(raw),
-            // Metadata is the first field of every kind, and the only one of this.
-            View::Metadata => metadata_alone(&raw).map_err(Status::internal_error),
-        }
+        let mut raw = Vec::with_capacity(object.bytes.len() + MAX_STAMP_BYTES);
+        object.write_message(definition, self.view, &mut raw)?;
+        Ok(raw)
     }
 
     fn envelope<'a>(&'a self, raw: &'a [u8]) -> Envelope<'a> {
@@ -199,62 +199,6 @@ impl<'d> Sent<'d> {
             claim_templates::name_in_json(out, start);
         }
         Ok(())
-    }
-
-    fn json_list(&self, definition: &Definition, list: &List) -> Result<Bytes, Status> {
-        let mut out =
-            Vec::with_capacity(list.items.iter().map(|item| item.bytes.len() * 2).sum::<usize>() + 256);
-        let head = format!(
-            r#"{{"kind":"{}","apiVersion":"{}","metadata":"#,
-            self.list_kind, self.api_version
-        );
-        out.extend_from_slice(head.as_bytes());
-        serde_json::to_writer(&mut out, &ListMeta::of(list)).map_err(Status::internal_error)?;
-        out.extend_from_slice(br#","items":"#);
-        if list.items.is_empty() && self.view == View::Metadata {
-            out.extend_from_slice(b"null}\n");
-            return Ok(out.into());
-        }
-        out.push(b'[');
-        for (index, item) in list.items.iter().enumerate() {
-            if index > 0 {
-                out.push(b',');
-            }
-            let raw = self.message(definition, item)?;
-            match self.view {
-                // Items of built-in lists do not say what they are; the list does.
-                View::Whole => {
-                    let message = Message::of_type(self.schema, self.type_id, &raw);
-                    self.write_message(message, &mut out)?;
-                }
-                View::Metadata => self.write_json(&raw, &mut out)?,
-            }
-        }
-        out.extend_from_slice(b"]}\n");
-        Ok(out.into())
-    }
-
-    fn protobuf_list(&self, definition: &Definition, list: &List) -> Result<Bytes, Status> {
-        const LIST_META: u32 = 1;
-        const ITEMS: u32 = 2;
-        let meta = serde_json::to_value(ListMeta::of(list)).map_err(Status::internal_error)?;
-        let meta_type = self.schema.type_named("meta/v1.ListMeta");
-        let meta_type = meta_type.ok_or_else(|| Status::internal_error("the schema has no ListMeta"))?;
-        let meta = encode_message(self.schema, meta_type, &meta).map_err(Status::internal_error)?;
-        let mut raw =
-            Vec::with_capacity(list.items.iter().map(|item| item.bytes.len() + 24).sum::<usize>() + 64);
-        put_bytes(&mut raw, LIST_META, &meta);
-        for item in &list.items {
-            put_bytes(&mut raw, ITEMS, &self.message(definition, item)?);
-        }
-        let mut out = Vec::with_capacity(raw.len() + 64);
-        Envelope {
-            api_version: self.api_version,
-            kind: self.list_kind,
-            raw: &raw,
-        }
-        .write(&mut out);
-        Ok(out.into())
     }
 
     fn shared_event(
@@ -323,42 +267,6 @@ fn expected_len(raw: &[u8], encoding: Encoding) -> usize {
         Encoding::Protobuf => raw.len() + NAMES,
         Encoding::Json => raw.len() * 2 + NAMES,
     }
-}
-
-/// A list's own metadata, in the order Go prints it.
-#[derive(serde::Serialize)]
-#[serde(rename_all = "camelCase")]
-struct ListMeta<'a> {
-    resource_version: String,
-    #[serde(rename = "continue", skip_serializing_if = "Option::is_none")]
-    continue_token: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    remaining_item_count: Option<u64>,
-}
-
-impl<'a> ListMeta<'a> {
-    fn of(list: &'a List) -> Self {
-        Self {
-            resource_version: list.revision.to_string(),
-            continue_token: list.continue_token.as_deref(),
-            remaining_item_count: list.remaining,
-        }
-    }
-}
-
-/// The message with its metadata alone.
-fn metadata_alone(message: &[u8]) -> Result<Vec<u8>, watchkeeper_wire::protobuf::primitive::ProtobufError> {
-    const METADATA: u32 = 1;
-    let mut reader = Reader::new(message);
-    let mut out = Vec::new();
-    while let Some((number, wire_type)) = reader.tag()? {
-        if number == METADATA && wire_type == WireType::Bytes {
-            put_bytes(&mut out, METADATA, reader.bytes()?);
-            break;
-        }
-        reader.skip(wire_type)?;
-    }
-    Ok(out)
 }
 
 /// The last item of a failed watch.

@@ -19,6 +19,7 @@ use watchkeeper_wire::schema::{Schema, TypeId};
 
 use crate::custom::stored;
 use crate::definition::Definition;
+use crate::encode::View;
 use crate::{claim_templates, metadata};
 
 /// `metadata` of every kind.
@@ -27,6 +28,9 @@ const METADATA: u32 = 1;
 const RESOURCE_VERSION: u32 = 6;
 /// `metadata.managedFields`, the last field there.
 const MANAGED_FIELDS: u32 = 17;
+
+/// The most that a version adds to a message: twenty digits, and a byte more for each of three lengths.
+pub(crate) const MAX_STAMP_BYTES: usize = 23;
 
 /// An object as it is stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -111,7 +115,9 @@ impl StoredObject {
         let unopened = unopened.unwrap_or_default();
         let managed_bytes = managed.iter().map(|entry| entry.len() + 8).sum::<usize>();
         let mut unstamped = Vec::with_capacity(raw.len() + managed_bytes + unopened.len());
-        with_version(&raw, "", &managed, &mut unstamped).map_err(|error| broken(&error))?;
+        let apart = Apart::of(&raw).map_err(|error| broken(&error))?;
+        apart.write_metadata("", &managed, &mut unstamped);
+        unstamped.extend_from_slice(apart.rest);
         unstamped.extend_from_slice(unopened);
         let envelope = Envelope {
             api_version,
@@ -203,20 +209,66 @@ impl StoredObject {
 
     /// The object's message, with its version and without an envelope.
     pub fn message(&self, definition: &Definition) -> Result<Vec<u8>, Status> {
-        if definition.conversion.is_some() {
-            let value = self.to_value(definition)?;
-            let encoded = encode_message(&definition.schema, definition.type_id, &value);
-            return encoded.map_err(Status::internal_error);
-        }
-        let envelope = Envelope::read(&self.bytes).map_err(|error| self.damaged(definition, &error))?;
-        let mut raw = Vec::with_capacity(envelope.raw.len() + 24);
-        let version = self
-            .revision
-            .map(|revision| revision.to_string())
-            .unwrap_or_default();
-        with_version(envelope.raw, &version, &[], &mut raw)
-            .map_err(|error| self.damaged(definition, &error))?;
+        let mut raw = Vec::with_capacity(self.bytes.len() + MAX_STAMP_BYTES);
+        self.write_message(definition, View::Whole, &mut raw)?;
         Ok(raw)
+    }
+
+    /// Appends the part of the object's message that a view shows, with its version and without an envelope.
+    pub(crate) fn write_message(
+        &self,
+        definition: &Definition,
+        view: View,
+        out: &mut Vec<u8>,
+    ) -> Result<(), Status> {
+        if !definition.stores_messages() {
+            out.extend_from_slice(&self.converted(definition, view)?);
+            return Ok(());
+        }
+        let apart = self.apart(definition)?;
+        // Metadata is the first field of every kind, and the only one of that view.
+        apart.write_metadata(&self.version(), &[], out);
+        if view == View::Whole {
+            out.extend_from_slice(apart.rest);
+        }
+        Ok(())
+    }
+
+    /// How much [`write_message`](Self::write_message) will append.
+    pub(crate) fn message_len(&self, definition: &Definition, view: View) -> Result<usize, Status> {
+        if !definition.stores_messages() {
+            return Ok(self.converted(definition, view)?.len());
+        }
+        let apart = self.apart(definition)?;
+        let metadata = field_len(apart.metadata_len(&self.version(), &[]));
+        Ok(match view {
+            View::Whole => metadata + apart.rest.len(),
+            View::Metadata => metadata,
+        })
+    }
+
+    /// The message of an object that is stored in another form than it is served in.
+    fn converted(&self, definition: &Definition, view: View) -> Result<Vec<u8>, Status> {
+        let value = self.to_value(definition)?;
+        let encoded = match (view, *METADATA_ALONE) {
+            (View::Metadata, Some(metadata_alone)) => {
+                encode_message(Schema::builtin(), metadata_alone, &value)
+            }
+            _ => encode_message(&definition.schema, definition.type_id, &value),
+        };
+        encoded.map_err(Status::internal_error)
+    }
+
+    fn apart(&self, definition: &Definition) -> Result<Apart<'_>, Status> {
+        let apart = Envelope::read(&self.bytes).and_then(|envelope| Apart::of(envelope.raw));
+        apart.map_err(|error| self.damaged(definition, &error))
+    }
+
+    /// The version as clients see it; empty if there is none.
+    fn version(&self) -> String {
+        self.revision
+            .map(|revision| revision.to_string())
+            .unwrap_or_default()
     }
 
     fn damaged(&self, definition: &Definition, error: &ProtobufError) -> Status {
@@ -228,34 +280,53 @@ impl StoredObject {
     }
 }
 
-/// Copies an object's message with another resourceVersion, an empty one leaves none, and with these managed fields
-/// besides those it has. Messages have their fields by ascending number, as Go writes them.
-fn with_version(
-    message: &[u8],
-    version: &str,
-    managed: &[Vec<u8>],
-    out: &mut Vec<u8>,
-) -> Result<(), ProtobufError> {
-    let mut reader = Reader::new(message);
-    let Some((METADATA, WireType::Bytes)) = reader.tag()? else {
-        out.extend_from_slice(message);
-        return Ok(());
-    };
-    let metadata = reader.bytes()?;
-    let (before, after) = around_version(metadata)?;
-    let stamp = length_of_bytes(version.as_bytes());
-    let added: usize = managed.iter().map(|entry| length_of_bytes(entry) + 1).sum();
-    put_tag(out, METADATA, WireType::Bytes);
-    put_varint(out, (before.len() + stamp + after.len() + added) as u64);
-    out.extend_from_slice(before);
-    // Go writes an empty text too.
-    put_bytes(out, RESOURCE_VERSION, version.as_bytes());
-    out.extend_from_slice(after);
-    for entry in managed {
-        put_bytes(out, MANAGED_FIELDS, entry);
+/// An object's message, taken apart where its version goes. Messages have their fields by ascending number, as Go writes
+/// them.
+struct Apart<'a> {
+    before: &'a [u8],
+    /// The rest of the metadata.
+    after: &'a [u8],
+    /// The rest of the object.
+    rest: &'a [u8],
+}
+
+impl<'a> Apart<'a> {
+    fn of(message: &'a [u8]) -> Result<Self, ProtobufError> {
+        let mut reader = Reader::new(message);
+        let metadata = match reader.tag()? {
+            Some((METADATA, WireType::Bytes)) => reader.bytes()?,
+            _ => {
+                reader = Reader::new(message);
+                &[]
+            }
+        };
+        let (before, after) = around_version(metadata)?;
+        Ok(Self {
+            before,
+            after,
+            rest: &message[reader.offset()..],
+        })
     }
-    out.extend_from_slice(&message[reader.offset()..]);
-    Ok(())
+
+    /// How long the metadata is with a version, and with managed fields besides those it has.
+    fn metadata_len(&self, version: &str, managed: &[Vec<u8>]) -> usize {
+        // The number of managed fields takes two bytes.
+        let added: usize = managed.iter().map(|entry| field_len(entry.len()) + 1).sum();
+        self.before.len() + field_len(version.len()) + self.after.len() + added
+    }
+
+    /// Writes the metadata, as a field of the message.
+    fn write_metadata(&self, version: &str, managed: &[Vec<u8>], out: &mut Vec<u8>) {
+        put_tag(out, METADATA, WireType::Bytes);
+        put_varint(out, self.metadata_len(version, managed) as u64);
+        out.extend_from_slice(self.before);
+        // Go writes an empty text too.
+        put_bytes(out, RESOURCE_VERSION, version.as_bytes());
+        out.extend_from_slice(self.after);
+        for entry in managed {
+            put_bytes(out, MANAGED_FIELDS, entry);
+        }
+    }
 }
 
 /// What stands before and behind the version in an object's metadata.
@@ -275,7 +346,7 @@ fn around_version(metadata: &[u8]) -> Result<(&[u8], &[u8]), ProtobufError> {
     Ok(metadata.split_at(end))
 }
 
-/// How long a field of bytes is, if its number takes one byte, as those up to 15 do.
-fn length_of_bytes(bytes: &[u8]) -> usize {
-    1 + varint_len(bytes.len() as u64) + bytes.len()
+/// How long a field of so many bytes is, if its number takes one byte, as those up to 15 do.
+pub(crate) fn field_len(length: usize) -> usize {
+    1 + varint_len(length as u64) + length
 }

@@ -1,4 +1,5 @@
-//! Bodies: a request's is collected up to a limit, an answer's is either whole or a stream of frames.
+//! Bodies: a request's is collected up to a limit, an answer's is whole, in pieces that are made as they are sent, or a
+//! stream of frames.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -22,10 +23,15 @@ pub(crate) struct StreamCut;
 /// Frames of an answer, made as they are sent.
 pub(crate) type FrameStream = Pin<Box<dyn Stream<Item = Result<Bytes, StreamCut>> + Send>>;
 
+/// The pieces of a large document.
+pub(crate) type Pieces = Box<dyn Iterator<Item = Result<Bytes, StreamCut>> + Send>;
+
 /// The body of an answer.
 pub(crate) enum ResponseBody {
     /// All of it; `None` once sent.
     Whole(Option<Bytes>),
+    /// A large document, of which each piece is made when there is room to send it.
+    Pieces(Pieces),
     /// Sent piece by piece, each as soon as it is there.
     Stream(FrameStream),
 }
@@ -53,6 +59,7 @@ impl Body for ResponseBody {
     ) -> Poll<Option<Result<Frame<Bytes>, StreamCut>>> {
         match &mut *self {
             Self::Whole(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
+            Self::Pieces(pieces) => Poll::Ready(pieces.next().map(|piece| piece.map(Frame::data))),
             Self::Stream(frames) => {
                 let frame = frames.as_mut().poll_next(context);
                 if frame.is_pending() {
@@ -70,7 +77,7 @@ impl Body for ResponseBody {
     fn size_hint(&self) -> SizeHint {
         match self {
             Self::Whole(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64)),
-            Self::Stream(_) => SizeHint::default(),
+            Self::Pieces(_) | Self::Stream(_) => SizeHint::default(),
         }
     }
 }

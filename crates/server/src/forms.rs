@@ -1,11 +1,13 @@
 //! The forms an answer can take: what the registry encodes, and what is made from it for clients with rarer wishes
 //! — YAML, the older version of metadata-only answers, and tables.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use memchr::{memchr3, memmem};
 use serde_json::Value;
 use watchkeeper_meta::{Status, Time};
-use watchkeeper_registry::encode::{self, OutputForm, View};
+use watchkeeper_registry::encode::{self, ListPieces, OutputForm, View};
 use watchkeeper_registry::{Definition, IncludeObject, List, StoredObject, TablePrinter, WatchItem};
 use watchkeeper_wire::protobuf::frame::{self, WatchFrame};
 use watchkeeper_wire::protobuf::{Envelope, Message, encode_body, encode_message};
@@ -51,12 +53,25 @@ pub(crate) fn object(definition: &Definition, object: &StoredObject, form: Form)
 }
 
 /// A page of a list.
-pub(crate) fn list(definition: &Definition, list: &List, form: Form) -> Result<Bytes, Status> {
+pub(crate) fn list(definition: &Arc<Definition>, list: List, form: Form) -> Result<Bytes, Status> {
     let bytes = match form.printer(definition) {
-        Some(printer) => without_markup(printer.list(list)?),
+        Some(printer) => without_markup(printer.list(&list)?),
         None => encode::list(definition, list, output(form.accepted))?,
     };
     finished(bytes, form.accepted)
+}
+
+/// A page of a list in pieces, or as it was if its form has to be made as a whole.
+pub(crate) fn list_pieces(definition: &Arc<Definition>, list: List, form: Form) -> Result<ListPieces, List> {
+    let Form { accepted, .. } = form;
+    let is_whole = matches!(accepted.transform, Transform::Table(_))
+        || is_old_metadata(accepted)
+        || accepted.encoding == Encoding::Yaml
+        || accepted.encoding == Encoding::Json && accepted.pretty;
+    match is_whole {
+        true => Err(list),
+        false => Ok(ListPieces::new(definition, list, output(accepted))),
+    }
 }
 
 /// One frame of a watch. In tables, only the first frame has columns.

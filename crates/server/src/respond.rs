@@ -16,7 +16,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
 use serde::Serialize;
 use watchkeeper_meta::Status;
 
-use crate::body::{FrameStream, ResponseBody};
+use crate::body::{FrameStream, Pieces, ResponseBody, StreamCut};
 use crate::limits::{GZIP_THRESHOLD_BYTES, MAX_CHARACTERS_OF_MANY, MAX_WARNING_BYTES, RETRY_AFTER_SECONDS};
 use crate::negotiate::{Accepted, Encoding, JSON, Unacceptable, Unsupported};
 use crate::route::Refusal;
@@ -97,6 +97,26 @@ pub(crate) fn encoded(code: StatusCode, accepted: Accepted, bytes: Bytes) -> Ans
         _ => bytes,
     };
     with_type(code, accepted.encoding.media_type(), bytes)
+}
+
+/// A large document whose first piece is there. What comes of the others shows while they are sent: a failure cuts the
+/// answer off.
+pub(crate) fn in_pieces(
+    accepted: Accepted,
+    first: Bytes,
+    rest: impl Iterator<Item = Result<Bytes, Status>> + Send + 'static,
+) -> Answer {
+    let rest = rest.map(|piece| {
+        piece.map_err(|status| {
+            tracing::error!(message = status.message, "an answer is cut off");
+            StreamCut
+        })
+    });
+    let pieces = std::iter::once(Ok(first)).chain(rest);
+    let mut answer = Response::new(ResponseBody::Pieces(Box::new(pieces)));
+    let media_type = HeaderValue::from_static(accepted.encoding.media_type());
+    answer.headers_mut().insert(CONTENT_TYPE, media_type);
+    answer
 }
 
 /// A document of this server's own making, as JSON with a line end, as Go writes it.
@@ -248,25 +268,67 @@ fn compressed(answer: Answer) -> Answer {
     let (mut head, body) = answer.into_parts();
     let body = match body {
         ResponseBody::Whole(Some(bytes)) if bytes.len() > GZIP_THRESHOLD_BYTES => match gzip(&bytes) {
-            Some(small) => {
-                head.headers
-                    .insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
-                head.headers
-                    .append(VARY, HeaderValue::from_static("Accept-Encoding"));
-                ResponseBody::from(small)
-            }
-            None => ResponseBody::from(bytes),
+            Some(small) => ResponseBody::from(small),
+            None => return Response::from_parts(head, ResponseBody::from(bytes)),
         },
-        body => body,
+        ResponseBody::Pieces(pieces) => ResponseBody::Pieces(Box::new(GzipPieces::new(pieces))),
+        body => return Response::from_parts(head, body),
     };
+    head.headers
+        .insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+    head.headers
+        .append(VARY, HeaderValue::from_static("Accept-Encoding"));
     Response::from_parts(head, body)
 }
 
 /// Level 1, as kube-apiserver: lists shrink tenfold, more effort gains little.
+const GZIP_LEVEL: u32 = 1;
+
 fn gzip(bytes: &[u8]) -> Option<Vec<u8>> {
-    let mut encoder = GzEncoder::new(Vec::with_capacity(bytes.len() / 8), Compression::new(1));
+    let room = Vec::with_capacity(bytes.len() / 8);
+    let mut encoder = GzEncoder::new(room, Compression::new(GZIP_LEVEL));
     encoder.write_all(bytes).ok()?;
     encoder.finish().ok()
+}
+
+/// The pieces of a document, compressed as one.
+struct GzipPieces {
+    pieces: Pieces,
+    /// `None` once the end is written.
+    encoder: Option<GzEncoder<Vec<u8>>>,
+}
+
+impl GzipPieces {
+    fn new(pieces: Pieces) -> Self {
+        let encoder = Some(GzEncoder::new(Vec::new(), Compression::new(GZIP_LEVEL)));
+        Self { pieces, encoder }
+    }
+}
+
+impl Iterator for GzipPieces {
+    type Item = Result<Bytes, StreamCut>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let mut encoder = self.encoder.take()?;
+        loop {
+            let piece = match self.pieces.next() {
+                None => return Some(encoder.finish().map(Bytes::from).map_err(|_| StreamCut)),
+                Some(piece) => piece,
+            };
+            if piece
+                .and_then(|piece| encoder.write_all(&piece).map_err(|_| StreamCut))
+                .is_err()
+            {
+                return Some(Err(StreamCut));
+            }
+            // Several pieces may go into a block before any of it comes out.
+            let small = std::mem::take(encoder.get_mut());
+            if !small.is_empty() {
+                self.encoder = Some(encoder);
+                return Some(Ok(small.into()));
+            }
+        }
+    }
 }
 
 /// Whether a client unpacks what is packed.

@@ -77,18 +77,14 @@ pub(crate) fn object(definition: &Definition, object: &StoredObject) -> Result<B
     Ok(out.into())
 }
 
-/// A page of a list; ends with a newline.
-pub(crate) fn list(definition: &Definition, list: &List) -> Result<Bytes, Status> {
-    let items: usize = list.items.iter().map(|item| item.bytes.len() + 64).sum();
-    let mut out = Vec::with_capacity(items + 256);
+/// What comes before the items of a list.
+pub(crate) fn begin_list(definition: &Definition, out: &mut Vec<u8>) {
     let head = format!(r#"{{"apiVersion":"{}","items":["#, definition.api_version);
     out.extend_from_slice(head.as_bytes());
-    for (index, item) in list.items.iter().enumerate() {
-        if index > 0 {
-            out.push(b',');
-        }
-        write(definition, item, &mut out)?;
-    }
+}
+
+/// What comes behind the items of a list; ends with a newline.
+pub(crate) fn end_list(definition: &Definition, list: &List, out: &mut Vec<u8>) {
     let mut meta = json!({
         "continue": list.continue_token.as_deref().unwrap_or_default(),
         "resourceVersion": list.revision.to_string(),
@@ -99,7 +95,6 @@ pub(crate) fn list(definition: &Definition, list: &List) -> Result<Bytes, Status
     let tail = format!(r#"],"kind":"{}","metadata":{meta}}}"#, definition.list_kind);
     out.extend_from_slice(tail.as_bytes());
     out.push(b'\n');
-    Ok(out.into())
 }
 
 /// An event of a watch; ends with a newline.
@@ -133,7 +128,7 @@ fn begin_event(kind: WatchEventKind, out: &mut Vec<u8>) {
 }
 
 /// Writes an object as it is served.
-fn write(definition: &Definition, object: &StoredObject, out: &mut Vec<u8>) -> Result<(), Status> {
+pub(crate) fn write(definition: &Definition, object: &StoredObject, out: &mut Vec<u8>) -> Result<(), Status> {
     let is_current = definition.custom.as_ref().is_some_and(|custom| {
         custom.stored_api_version == definition.api_version
             && custom.is_current(&definition.api_version, object.revision)

@@ -49,7 +49,7 @@ pub(super) async fn delete_collection(
         .delete_collection(&definition, namespace, &selection, &options, &context)
         .await;
     let answer = match list {
-        Ok(list) => list_answer(&definition, &list, form),
+        Ok(list) => list_answer(&definition, list, form),
         Err(status) => Err(status.into()),
     };
     with_warnings(answer, context.warnings.take())

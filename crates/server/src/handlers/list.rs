@@ -18,5 +18,5 @@ pub(super) async fn list(call: &Call, route: &ResourceRoute) -> Result<Answer, F
         .registry
         .list(&definition, namespace, &options)
         .await?;
-    list_answer(&definition, &list, form)
+    list_answer(&definition, list, form)
 }

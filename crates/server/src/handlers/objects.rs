@@ -15,7 +15,7 @@ use crate::negotiate::{
     Accepted, Encoding, Offer, Transform, accept, accept_custom, content_type, custom_content_type,
 };
 use crate::request_info::query_value;
-use crate::respond::{Answer, Failure, encoded};
+use crate::respond::{Answer, Failure, encoded, in_pieces};
 use crate::route::ResourceRoute;
 
 /// The resource of a request, as the registry knows it.
@@ -169,16 +169,22 @@ pub(super) fn written_answer(
     object_answer(code, definition, &written.object, form)
 }
 
-/// A list as an answer.
-pub(super) fn list_answer(definition: &Definition, list: &List, form: Form) -> Result<Answer, Failure> {
+/// A list as an answer. A long one is made while it is sent, if its form allows that.
+pub(super) fn list_answer(definition: &Arc<Definition>, list: List, form: Form) -> Result<Answer, Failure> {
     if matches!(form.accepted.transform, Transform::PartialObjectMetadata(_)) {
         return Err(is_a_list(definition));
     }
-    Ok(encoded(
-        StatusCode::OK,
-        form.accepted,
-        forms::list(definition, list, form)?,
-    ))
+    let bytes = match forms::list_pieces(definition, list, form) {
+        Err(list) => forms::list(definition, list, form)?,
+        Ok(mut pieces) => {
+            let first = pieces.next().transpose()?.unwrap_or_default();
+            if !pieces.is_done() {
+                return Ok(in_pieces(form.accepted, first, pieces));
+            }
+            first
+        }
+    };
+    Ok(encoded(StatusCode::OK, form.accepted, bytes))
 }
 
 fn is_a_list(definition: &Definition) -> Failure {

@@ -1,5 +1,6 @@
 //! The server from the outside: over an in-process pipe and over TLS, with HTTP/1.1 and HTTP/2.
 
+use std::io::Read as _;
 use std::net::{Ipv4Addr, SocketAddr};
 
 use crate::client::Client;
@@ -7,6 +8,7 @@ use ::http::Method;
 use serde_json::json;
 use watchkeeper_meta::Status;
 use watchkeeper_server::{Handle, RequestMatch, Server, StartError, Verb};
+use watchkeeper_wire::protobuf::Envelope;
 
 async fn in_process() -> Handle {
     Server::builder().in_memory().start().await.unwrap()
@@ -285,6 +287,47 @@ async fn a_refusal_is_seen_by_a_client_that_is_still_sending() {
     for _ in 0..20 {
         let answer = client.send(Method::POST, "/api/v1/configmaps", &[], &body).await;
         assert_eq!(answer.status, 405);
+    }
+    server.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_long_list_arrives_whole_in_every_form() {
+    let server = in_process().await;
+    let path = "/api/v1/namespaces/default/configmaps";
+    let mut http1 = Client::http1(server.connector().connect().await.unwrap())
+        .await
+        .with_token(&server);
+    for number in 0..40 {
+        let data = json!({"text": "0123456789".repeat(1_000)});
+        let map = json!({"metadata": {"name": format!("map-{number}")}, "data": data});
+        let made = http1.send(Method::POST, path, &[], &map.to_string()).await;
+        assert_eq!(made.status, 201, "{}", made.text());
+    }
+    let mut http2 = Client::http2(server.connector().connect().await.unwrap())
+        .await
+        .with_token(&server);
+    for client in [&mut http1, &mut http2] {
+        let whole = client.get(path).await;
+        let items = whole.json()["items"].as_array().unwrap().clone();
+        assert_eq!(items.len(), 40);
+        assert_eq!(items[7]["data"]["text"].as_str().unwrap().len(), 10_000);
+        let packed = client
+            .send(Method::GET, path, &[("accept-encoding", "gzip")], "")
+            .await;
+        assert_eq!(packed.header("content-encoding"), "gzip");
+        let mut text = Vec::new();
+        flate2::read::GzDecoder::new(&packed.body[..])
+            .read_to_end(&mut text)
+            .unwrap();
+        assert!(text == whole.body);
+        let protobuf = [("accept", "application/vnd.kubernetes.protobuf")];
+        let protobuf = client.send(Method::GET, path, &protobuf, "").await;
+        let envelope = Envelope::read(&protobuf.body).unwrap();
+        assert_eq!(envelope.kind, "ConfigMapList");
+        let mut again = Vec::new();
+        envelope.write(&mut again);
+        assert!(again == protobuf.body);
     }
     server.shutdown().await;
 }

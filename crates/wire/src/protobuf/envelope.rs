@@ -61,9 +61,21 @@ impl<'a> Envelope<'a> {
 
     /// Appends the envelope, as the Go server writes it: all four fields, the last two empty.
     pub fn write(&self, out: &mut Vec<u8>) {
+        self.write_beginning(self.raw.len(), out);
+        out.extend_from_slice(self.raw);
+        Self::write_end(out);
+    }
+
+    /// Appends what comes before a message of this length, for one that is written in pieces.
+    pub fn write_beginning(&self, raw_len: usize, out: &mut Vec<u8>) {
         out.extend_from_slice(&MAGIC);
         self.put_type_meta(out);
-        put_bytes(out, RAW, self.raw);
+        put_tag(out, RAW, WireType::Bytes);
+        put_varint(out, raw_len as u64);
+    }
+
+    /// Appends what comes behind the message.
+    pub fn write_end(out: &mut Vec<u8>) {
         put_bytes(out, CONTENT_ENCODING, b"");
         put_bytes(out, CONTENT_TYPE, b"");
     }
