@@ -12,6 +12,7 @@ use watchkeeper_meta::{FieldSelector, GroupVersionKind, LabelSelector};
 use watchkeeper_wire::canonical::{STRICT_LIMIT, canonicalize, read_body, strict_errors};
 use watchkeeper_wire::protobuf::{Message, encode_body};
 use watchkeeper_wire::schema::Schema;
+use watchkeeper_wire::schema::structural::Compiler;
 use watchkeeper_wire::{Encoding, ListSplitter, Object, ObjectOptions, WatchSplitter, WireError, yaml};
 
 /// A JSON list: any chunking gives the same items, and cutting `managedFields` is decoding and removing them.
@@ -59,6 +60,25 @@ pub(crate) fn protobuf_message(data: &[u8]) {
     let again = Message::open(schema, &written).and_then(|message| message.to_value());
     let again = again.expect("what was written can be read");
     assert_eq!(encode_body(schema, &again).ok(), Some(written));
+}
+
+/// A schema of a custom kind and an object, as a list of two: any schema compiles or is refused, and what is pruned once
+/// is pruned.
+pub(crate) fn custom_schema(data: &[u8]) {
+    let Ok(Value::Array(pair)) = serde_json::from_slice(data) else {
+        return;
+    };
+    let [schema, object] = &pair[..] else { return };
+    let mut compiler = Compiler::new();
+    let Ok(id) = compiler.version("example.com/v1", "Widget", schema) else {
+        return;
+    };
+    let schema = compiler.finish().expect("what was compiled fits together");
+    if let Ok(once) = canonicalize(&schema, id, object.clone()) {
+        let twice = canonicalize(&schema, id, once.value.clone()).expect("what was pruned fits");
+        assert_eq!(twice.value, once.value);
+        assert!(twice.unknown.is_empty());
+    }
 }
 
 /// A JSON body: whatever is read takes its canonical form without a panic, that form is stable, and what was dropped

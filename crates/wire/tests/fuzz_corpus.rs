@@ -42,6 +42,11 @@ fn json_bodies_hold() {
 }
 
 #[test]
+fn custom_schemas_hold() {
+    run("custom_schema", checks::custom_schema);
+}
+
+#[test]
 fn watch_streams_hold() {
     run("watch", checks::watch);
 }
