@@ -37,6 +37,8 @@ use self::versions::Versions;
 pub(crate) struct CustomVersion {
     /// The version's place among those of its kind.
     pub(crate) number: u8,
+    /// Whether it has an address; every version has a type.
+    pub(crate) is_served: bool,
     /// `example.com/v1`, the version that objects are stored in.
     pub(crate) stored_api_version: String,
     /// Objects that were written after this have passed this schema; older ones are pruned and defaulted when read.

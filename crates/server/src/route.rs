@@ -149,17 +149,16 @@ fn in_version(
     rest: &[&str],
     query: &str,
 ) -> Result<Route, Refusal> {
-    let is_custom = catalog.group(group).is_some_and(ApiGroup::is_custom);
-    let unknown = match is_custom {
+    let unknown = || match catalog.group(group).is_some_and(ApiGroup::is_custom) {
         true => Refusal::NoSuchPage,
         false => Refusal::NoSuchResource,
     };
-    let resources = catalog.version(group, version).ok_or_else(|| unknown.clone())?;
+    let resources = catalog.version(group, version).ok_or_else(unknown)?;
     if rest.is_empty() {
         return only_get(method, Route::Resources(group.to_owned(), version.to_owned()));
     }
-    let place =
-        Place::find(resources, rest).ok_or_else(|| missing_part(resources, rest).unwrap_or(unknown))?;
+    let place = Place::find(resources, rest);
+    let place = place.ok_or_else(|| missing_part(resources, rest).unwrap_or_else(unknown))?;
     place.answer(method, query).map(Route::Resource)
 }
 

@@ -1,5 +1,6 @@
 //! A stored definition, turned into the resources it defines.
 
+use std::cmp::Reverse;
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -39,54 +40,32 @@ pub(super) struct Since {
     pub(super) served: Revision,
 }
 
-/// The served versions of a kind, the preferred one first.
+/// All versions of a kind, the preferred one first. Those that are not served are for whoever cleans up.
 pub(super) fn compile(
     definition: &Value,
     since: Since,
     is_terminating: bool,
 ) -> Result<Vec<Arc<Definition>>, SchemaError> {
-    let spec = &definition["spec"];
-    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let (group, names) = (text(&spec["group"]), &definition["status"]["acceptedNames"]);
-    let kind = text(&names["kind"]);
-    let mut versions: Vec<&Value> = spec["versions"].as_array().into_iter().flatten().collect();
-    versions.sort_by_key(|version| std::cmp::Reverse(priority(version["name"].as_str().unwrap_or_default())));
-    let api_version = |version: &Value| format!("{group}/{}", text(&version["name"]));
-
+    let kind = Kind::read(definition);
     let mut compiler = Compiler::new();
     let mut types = Versions::default();
-    for version in &versions {
-        let api_version = api_version(version);
-        let id = compiler.version(&api_version, &kind, &version["schema"]["openAPIV3Schema"])?;
+    for version in &kind.versions {
+        let api_version = kind.api_version(version);
+        let id = compiler.version(&api_version, &kind.name, open_api(version))?;
         types.0.insert(api_version, id);
     }
     let schema = Arc::new(compiler.finish()?);
-    let stored = versions.iter().find(|version| version["storage"] == true);
-    let stored = stored.map(|version| api_version(version)).unwrap_or_default();
-    let served = versions
-        .iter()
-        .zip(0..)
-        .filter(|(version, _)| version["served"] == true);
-    let defined = served.filter_map(|(version, number)| {
-        let api_version = api_version(version);
+    let defined = kind.versions.iter().zip(0..).filter_map(|(version, number)| {
+        let id = *types.0.get(&kind.api_version(version))?;
         let custom = CustomVersion {
             number,
-            stored_api_version: stored.clone(),
             schema_since: since.schema,
             served_since: since.served,
-            rules: Rules::compile(&version["schema"]["openAPIV3Schema"]),
-            open_api: version["schema"]["openAPIV3Schema"].clone(),
-            columns: columns(version),
-            selectable: selectable(version),
-            scale: scale(version),
-            deprecation: deprecation(version, &api_version, &kind),
-            is_retired: watch::Sender::new(false),
             is_terminating,
             versions: types.clone(),
+            ..kind.custom(version)
         };
-        let id = *types.0.get(&api_version)?;
-        let listing = listing(spec, names, version);
-        let list_kind = text(&names["listKind"]);
+        let (listing, list_kind) = (kind.listing(version), kind.list_kind());
         Some(Arc::new(Definition::custom(
             listing,
             list_kind,
@@ -98,8 +77,94 @@ pub(super) fn compile(
     Ok(defined.collect())
 }
 
+/// What a definition defines.
+struct Kind<'d> {
+    spec: &'d Value,
+    names: &'d Value,
+    name: String,
+    /// The preferred one first.
+    versions: Vec<&'d Value>,
+}
+
+impl<'d> Kind<'d> {
+    fn read(definition: &'d Value) -> Self {
+        let (spec, names) = (&definition["spec"], &definition["status"]["acceptedNames"]);
+        let mut versions: Vec<&Value> = spec["versions"].as_array().into_iter().flatten().collect();
+        versions.sort_by_key(|version| Reverse(priority(version["name"].as_str().unwrap_or_default())));
+        Self {
+            spec,
+            names,
+            name: text(&names["kind"]),
+            versions,
+        }
+    }
+
+    /// `example.com/v1`.
+    fn api_version(&self, version: &Value) -> String {
+        format!("{}/{}", text(&self.spec["group"]), text(&version["name"]))
+    }
+
+    fn list_kind(&self) -> String {
+        text(&self.names["listKind"])
+    }
+
+    /// What a version says itself.
+    fn custom(&self, version: &Value) -> CustomVersion {
+        let stored = self.versions.iter().find(|version| version["storage"] == true);
+        CustomVersion {
+            number: 0,
+            is_served: version["served"] == true,
+            stored_api_version: stored.map(|stored| self.api_version(stored)).unwrap_or_default(),
+            schema_since: Revision::ZERO,
+            served_since: Revision::ZERO,
+            rules: Rules::compile(open_api(version)),
+            open_api: open_api(version).clone(),
+            columns: columns(version),
+            selectable: selectable(version),
+            scale: scale(version),
+            deprecation: self.deprecation(version),
+            is_retired: watch::Sender::new(false),
+            is_terminating: false,
+            versions: Versions::default(),
+        }
+    }
+
+    fn deprecation(&self, version: &Value) -> Option<String> {
+        if version["deprecated"] != true {
+            return None;
+        }
+        if let Some(stated) = version["deprecationWarning"].as_str() {
+            return Some(stated.to_owned());
+        }
+        let better = self
+            .versions
+            .iter()
+            .take_while(|it| it["name"] != version["name"]);
+        let mut better = better.filter(|it| it["served"] == true && it["deprecated"] != true);
+        let (own, kind) = (self.api_version(version), &self.name);
+        Some(match better.next() {
+            Some(newer) => format!(
+                "{own} {kind} is deprecated; use {} {kind}",
+                self.api_version(newer)
+            ),
+            None => format!("{own} {kind} is deprecated"),
+        })
+    }
+
+    fn listing(&self, version: &Value) -> BuiltinResource {
+        listing(self.spec, self.names, version)
+    }
+}
+
+fn open_api(version: &Value) -> &Value {
+    &version["schema"]["openAPIV3Schema"]
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().unwrap_or_default().to_owned()
+}
+
 fn listing(spec: &Value, names: &Value, version: &Value) -> BuiltinResource {
-    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let texts = |value: &Value| -> Box<[Text]> {
         let list = value.as_array().into_iter().flatten();
         list.map(|item| Text::from(text(item))).collect()
@@ -167,16 +232,9 @@ fn scale(version: &Value) -> Option<ScalePaths> {
     })
 }
 
-fn deprecation(version: &Value, api_version: &str, kind: &str) -> Option<String> {
-    (version["deprecated"] == true).then(|| match version["deprecationWarning"].as_str() {
-        Some(text) => text.to_owned(),
-        None => format!("{api_version} {kind} is deprecated"),
-    })
-}
-
 /// How Kubernetes orders versions, the highest first: `v2`, `v1`, `v1beta2`, `v1alpha1`, then others by name.
-fn priority(version: &str) -> (u8, u64, u64, std::cmp::Reverse<String>) {
-    let other = (0, 0, 0, std::cmp::Reverse(version.to_owned()));
+fn priority(version: &str) -> (u8, u64, u64, Reverse<String>) {
+    let other = (0, 0, 0, Reverse(version.to_owned()));
     let Some(rest) = version.strip_prefix('v') else {
         return other;
     };
@@ -192,7 +250,7 @@ fn priority(version: &str) -> (u8, u64, u64, std::cmp::Reverse<String>) {
         },
     };
     match minor {
-        Ok(minor) => (stability, major, minor, std::cmp::Reverse(String::new())),
+        Ok(minor) => (stability, major, minor, Reverse(String::new())),
         Err(_) => other,
     }
 }
@@ -206,7 +264,7 @@ mod tests {
         let mut versions = [
             "foo10", "v1alpha1", "v2", "v1", "v1beta2", "v10", "foo1", "v1beta10", "vx",
         ];
-        versions.sort_by_key(|version| std::cmp::Reverse(priority(version)));
+        versions.sort_by_key(|version| Reverse(priority(version)));
         assert_eq!(
             versions,
             [

@@ -5,7 +5,7 @@
 //! as it was before a write is not looked at again, so that an object that was in order under an older schema can still
 //! be changed elsewhere.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use regex::Regex;
 use serde_json::{Map, Value};
@@ -359,8 +359,13 @@ impl Rules {
 
     fn check_items(&self, items: &[Value], live: Option<&Value>, at: &At, faults: &mut Vec<FieldError>) {
         if let Some(rules) = &self.items {
+            let before = self.list.by_identity(live);
             for (index, item) in items.iter().enumerate() {
-                rules.check(item, self.list.same(item, live), &at.item(index), faults);
+                let live = self
+                    .list
+                    .identity(item)
+                    .and_then(|it| before.get(&it.to_string()).copied());
+                rules.check(item, live, &at.item(index), faults);
             }
         }
         if let Some(min) = self.min_items.filter(|min| items.len() < *min) {
@@ -420,17 +425,18 @@ impl Rules {
         }
         match value {
             Value::Array(items) => {
-                let mut seen: Vec<Value> = Vec::new();
+                let (before, mut seen) = (self.list.by_identity(live), HashSet::new());
                 for (index, item) in items.iter().enumerate() {
+                    let identity = self.list.identity(item);
+                    let text = identity.as_ref().map(Value::to_string);
                     if let Some(rules) = &self.items {
-                        rules.check_identities(item, self.list.same(item, live), &at.item(index), faults);
+                        let live = text.as_ref().and_then(|text| before.get(text).copied());
+                        rules.check_identities(item, live, &at.item(index), faults);
                     }
-                    match self.list.identity(item) {
-                        Some(identity) if seen.contains(&identity) => {
-                            faults.push(FieldError::duplicate(&at.item(index).field(), identity));
-                        }
-                        Some(identity) => seen.push(identity),
-                        None => {}
+                    if let (Some(identity), Some(text)) = (identity, text)
+                        && !seen.insert(text)
+                    {
+                        faults.push(FieldError::duplicate(&at.item(index).field(), identity));
                     }
                 }
             }
@@ -454,28 +460,17 @@ impl List {
             Self::Plain => None,
             Self::Set => Some(item.clone()),
             Self::Map(keys) => {
-                let fields = keys.iter().filter_map(|key| item.get_key_value(key));
-                Some(Value::Object(fields.collect()))
+                let field = |key: &String| Some((key.clone(), item.get(key)?.clone()));
+                Some(Value::Object(keys.iter().filter_map(field).collect()))
             }
         }
     }
 
-    /// The item that was this one.
-    fn same<'v>(&self, item: &Value, live: Option<&'v Value>) -> Option<&'v Value> {
-        let wanted = self.identity(item)?;
-        let mut items = live?.as_array()?.iter();
-        items.find(|item| self.identity(item).as_ref() == Some(&wanted))
-    }
-}
-
-/// A member with its name, if there is one.
-trait GetKeyValue {
-    fn get_key_value(&self, key: &str) -> Option<(String, Value)>;
-}
-
-impl GetKeyValue for Value {
-    fn get_key_value(&self, key: &str) -> Option<(String, Value)> {
-        Some((key.to_owned(), self.get(key)?.clone()))
+    /// The items of a list by their identities, as JSON.
+    fn by_identity<'v>(&self, list: Option<&'v Value>) -> HashMap<String, &'v Value> {
+        let items = list.and_then(Value::as_array).into_iter().flatten();
+        let identified = items.filter_map(|item| Some((self.identity(item)?.to_string(), item)));
+        identified.collect()
     }
 }
 

@@ -213,7 +213,8 @@ impl Registry {
                     self.compiled(definition, uid, source, before)
                 }
             };
-            served.extend(entry.definitions.iter().cloned());
+            let is_served = |it: &&Arc<Definition>| it.custom.as_ref().is_some_and(|it| it.is_served);
+            served.extend(entry.definitions.iter().filter(is_served).cloned());
             next.insert(name, entry);
         }
         let gone = std::mem::replace(known, next);

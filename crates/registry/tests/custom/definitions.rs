@@ -1,5 +1,6 @@
 //! The life of a definition.
 
+use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::cluster::{Cluster, definition, free, next_event, widget};
@@ -79,6 +80,24 @@ async fn a_kind_stays_until_the_last_finalizer_goes() {
 }
 
 #[tokio::test]
+async fn a_kind_that_is_not_served_loses_its_objects_all_the_same() {
+    let cluster = Cluster::with_widgets(free()).await;
+    cluster.create(widget("a", json!({}))).await.unwrap();
+    let mut versions = definition(free())["spec"]["versions"].clone();
+    versions[0]["served"] = json!(false);
+    let patch = json!({"spec": {"versions": versions}});
+    let crds = cluster.definitions();
+    cluster
+        .patch(&crds, "", "widgets.example.com", patch)
+        .await
+        .unwrap();
+    assert!(cluster.resource("v1").is_none());
+    cluster.undefine().await.unwrap();
+    cluster.define(definition(free())).await.unwrap();
+    assert!(cluster.names().await.is_empty());
+}
+
+#[tokio::test]
 async fn names_of_another_kind_are_given_when_that_is_gone() {
     let cluster = Cluster::with_widgets(free()).await;
     let mut second = definition(free());
@@ -136,4 +155,59 @@ async fn what_is_not_supported_is_refused_by_name() {
         "spec.conversion.strategy: Forbidden: conversion by a webhook is not supported by this server",
     )
     .await;
+}
+
+/// A schema, or something like one.
+fn any_schema() -> impl Strategy<Value = Value> {
+    let words = [
+        "object", "array", "string", "integer", "number", "boolean", "null", "a", "(",
+    ];
+    let leaf = prop_oneof![
+        any::<bool>().prop_map(Value::from),
+        (-2i64..5).prop_map(Value::from),
+        prop::sample::select(words.to_vec()).prop_map(Value::from),
+    ];
+    leaf.prop_recursive(4, 32, 6, |inner| {
+        let words = [
+            "type",
+            "properties",
+            "additionalProperties",
+            "items",
+            "default",
+            "enum",
+            "pattern",
+            "minimum",
+            "multipleOf",
+            "maxLength",
+            "oneOf",
+            "not",
+            "required",
+            "nullable",
+            "x-kubernetes-preserve-unknown-fields",
+            "x-kubernetes-list-type",
+            "x-kubernetes-list-map-keys",
+            "a",
+        ];
+        let names = prop::sample::select(words.to_vec()).prop_map(str::to_owned);
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..3).prop_map(Value::from),
+            prop::collection::btree_map(names, inner, 0..5)
+                .prop_map(|members| Value::Object(members.into_iter().collect())),
+        ]
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
+    #[test]
+    fn any_definition_is_served_or_refused(schema in any_schema(), spec in any_schema()) {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        runtime.block_on(async {
+            let cluster = Cluster::start().await;
+            match cluster.define(definition(schema)).await {
+                Ok(_) => drop(cluster.create(widget("x", spec)).await),
+                Err(status) => assert!(status.is_invalid() || status.is_bad_request(), "{status}"),
+            }
+        });
+    }
 }

@@ -13,6 +13,10 @@ use crate::custom::json_path::JsonPath;
 
 const COLUMN_TYPES: [&str; 5] = ["boolean", "date", "integer", "number", "string"];
 
+/// The most versions of a kind. Kubernetes has no limit here; what is sent of an event is shared by watches on a version,
+/// which is told apart by five bits.
+const MAX_VERSIONS: usize = 32;
+
 /// The most fields a selector may name, as Kubernetes has it.
 const MAX_SELECTABLE: usize = 8;
 
@@ -25,6 +29,9 @@ pub(super) fn check(spec: &Place<'_, '_>, faults: &mut Faults) {
         if !problems.is_empty() {
             faults.push(name.invalid(problems.join(",")));
         }
+    }
+    if list.len() > MAX_VERSIONS {
+        faults.push(versions.too_many(MAX_VERSIONS));
     }
     let mut names: Vec<&str> = list.iter().filter_map(|it| it["name"].as_str()).collect();
     names.sort_unstable();
