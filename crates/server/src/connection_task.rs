@@ -18,13 +18,14 @@
 
 use std::cell::Cell;
 use std::future::poll_fn;
+use std::panic::AssertUnwindSafe;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
 use futures_util::task::AtomicWaker;
+use futures_util::{FutureExt as _, StreamExt as _};
 use hyper::rt::Executor;
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
@@ -73,9 +74,41 @@ pub(crate) struct Requests {
 struct Shared {
     /// The request that has arrived last and has not begun.
     last: Mutex<Option<Request>>,
-    /// Streams that have become quiet and that the connection has not taken yet.
-    quiet: Mutex<Vec<Request>>,
+    quiet: Mutex<Handover>,
     connection: AtomicWaker,
+}
+
+/// Streams that have become quiet, on their way to the connection.
+#[derive(Default)]
+struct Handover {
+    /// Those that the connection has not taken yet.
+    streams: Vec<Request>,
+    /// The connection has ended, so nobody takes them any more. They must not stay here: hyper's streams hold their
+    /// executor, so they would keep what keeps them, for ever.
+    is_closed: bool,
+}
+
+impl Shared {
+    /// Gives a quiet stream to the connection. One that comes too late goes.
+    fn hand_over(&self, stream: Request) {
+        let mut quiet = self.quiet.lock();
+        if !quiet.is_closed {
+            quiet.streams.push(stream);
+            return;
+        }
+        drop(quiet);
+        drop(stream);
+    }
+
+    /// The streams that have been handed over.
+    fn take_over(&self) -> Vec<Request> {
+        std::mem::take(&mut self.quiet.lock().streams)
+    }
+
+    fn close(&self) {
+        self.quiet.lock().is_closed = true;
+        drop(self.take_over());
+    }
 }
 
 impl Requests {
@@ -92,7 +125,7 @@ impl Requests {
         };
         match poll_request(&mut request, &mut Context::from_waker(Waker::noop())) {
             Progress::Done => {}
-            Progress::Quiet => self.shared.quiet.lock().push(request),
+            Progress::Quiet => self.shared.hand_over(request),
             Progress::Waiting => self.spawn(request),
         }
     }
@@ -113,7 +146,7 @@ impl Requests {
         self.tasks.spawn(async move {
             let running = without_waking_itself(until_quiet(request));
             if let Some(Some(quiet)) = end.run_until_cancelled(running).await {
-                shared.quiet.lock().push(quiet);
+                shared.hand_over(quiet);
                 shared.connection.wake();
             }
         });
@@ -134,6 +167,8 @@ where
     F: Future + Send + 'static,
 {
     fn execute(&self, future: F) {
+        // What panics ends alone, also where it is polled with its connection.
+        let future = AssertUnwindSafe(future).catch_unwind();
         let request = Box::pin(async move { drop(future.await) });
         if let Some(earlier) = self.replace_last(Some(request)) {
             self.spawn(earlier);
@@ -182,7 +217,7 @@ impl<C: Future> Driver<C> {
     fn poll_quiet(&mut self, context: &mut Context<'_>) {
         let shared = &self.requests.shared;
         shared.connection.register(context.waker());
-        self.quiet.extend(shared.quiet.lock().drain(..));
+        self.quiet.extend(shared.take_over());
         let quiet = poll_fn(|context| {
             while let Poll::Ready(Some(())) = self.quiet.poll_next_unpin(context) {}
             Poll::<()>::Pending
@@ -191,6 +226,12 @@ impl<C: Future> Driver<C> {
         // up by some, and the others be polled in vain.
         let quiet = pin!(tokio::task::coop::unconstrained(quiet));
         let _ = quiet.poll(context);
+    }
+}
+
+impl<C> Drop for Driver<C> {
+    fn drop(&mut self) {
+        self.requests.shared.close();
     }
 }
 
@@ -269,6 +310,16 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_request_that_panics_takes_nothing_with_it() {
+        let requests = requests();
+        let (answer, answers) = mpsc::channel();
+        let fine: Request = Box::pin(async move { answer.send("fine").unwrap() });
+        let panics: Request = Box::pin(async { panic!("on purpose") });
+        serve(&requests, vec![fine, panics]).await;
+        assert_eq!(answers.try_iter().collect::<Vec<_>>(), ["fine"]);
+    }
+
+    #[tokio::test]
     async fn what_happens_while_the_connection_is_driven_is_seen() {
         let requests = requests();
         let mut polls = 0;
@@ -328,5 +379,24 @@ mod tests {
             () = driver.drive() => {}
             () = sending => {}
         }
+    }
+
+    #[tokio::test]
+    async fn a_stream_that_is_handed_over_too_late_goes() {
+        let requests = requests();
+        // As hyper's streams, it holds its executor.
+        let stream = |alive: Arc<()>| -> Request {
+            let executor = requests.clone();
+            Box::pin(async move {
+                std::future::pending::<()>().await;
+                drop((alive, executor));
+            })
+        };
+        let (before, after) = (Arc::new(()), Arc::new(()));
+        let driver = Driver::new(std::future::pending::<()>(), requests.clone());
+        requests.shared.hand_over(stream(before.clone()));
+        drop(driver);
+        requests.shared.hand_over(stream(after.clone()));
+        assert_eq!((Arc::strong_count(&before), Arc::strong_count(&after)), (1, 1));
     }
 }
