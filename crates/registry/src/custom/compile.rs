@@ -40,11 +40,13 @@ pub(super) struct Since {
     pub(super) served: Revision,
 }
 
-/// All versions of a kind, the preferred one first. Those that are not served are for whoever cleans up.
+/// All versions of a kind, the preferred one first. Those that are not served are for whoever cleans up. Whoever
+/// watches one of `watched` goes on with what takes its place.
 pub(super) fn compile(
     definition: &Value,
     since: Since,
     is_terminating: bool,
+    watched: &[Arc<Definition>],
 ) -> Result<Vec<Arc<Definition>>, SchemaError> {
     let kind = Kind::read(definition);
     let mut compiler = Compiler::new();
@@ -61,6 +63,7 @@ pub(super) fn compile(
             number,
             schema_since: since.schema,
             served_since: since.served,
+            is_retired: is_retired(watched, &kind.api_version(version)),
             is_terminating,
             versions: types.clone(),
             ..kind.custom(version)
@@ -162,6 +165,13 @@ fn open_api(version: &Value) -> &Value {
 
 fn text(value: &Value) -> String {
     value.as_str().unwrap_or_default().to_owned()
+}
+
+/// What ends the watches of a version.
+fn is_retired(watched: &[Arc<Definition>], api_version: &str) -> watch::Sender<bool> {
+    let same = watched.iter().find(|it| it.api_version == api_version);
+    let custom = same.and_then(|it| it.custom.as_ref());
+    custom.map_or_else(|| watch::Sender::new(false), |custom| custom.is_retired.clone())
 }
 
 fn listing(spec: &Value, names: &Value, version: &Value) -> BuiltinResource {

@@ -238,10 +238,17 @@ impl Registry {
             schema: if has_changed { now } else { Revision::ZERO },
             served: before.as_ref().map_or(now, |before| before.served_since),
         };
-        if let Some(before) = &before {
-            before.definitions.iter().for_each(|it| self.end_watches(it));
-        }
-        let definitions = compile(definition, since, is_deleting(definition)).unwrap_or_else(|error| {
+        // A kind that is to go is what it was: whoever watches it hears of the end of its objects.
+        let (ended, watched) = match &before {
+            Some(before) if is_same_but_for_deletion(&before.source, &source) => {
+                (&[][..], &before.definitions[..])
+            }
+            Some(before) => (&before.definitions[..], &[][..]),
+            None => (&[][..], &[][..]),
+        };
+        ended.iter().for_each(|it| self.end_watches(it));
+        let compiled = compile(definition, since, is_deleting(definition), watched);
+        let definitions = compiled.unwrap_or_else(|error| {
             let name = metadata::text(definition, "name");
             tracing::error!(name, %error, "custom resource definition cannot be served");
             Vec::new()
@@ -354,6 +361,10 @@ fn source(definition: &Value) -> Value {
         "names": definition["status"]["acceptedNames"],
         "deleting": is_deleting(definition),
     })
+}
+
+fn is_same_but_for_deletion(source: &Value, other: &Value) -> bool {
+    ["spec", "names"].iter().all(|part| source[part] == other[part])
 }
 
 fn is_deleting(definition: &Value) -> bool {

@@ -1,5 +1,6 @@
 //! The life of a definition.
 
+use futures_util::FutureExt as _;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -210,4 +211,21 @@ proptest! {
             }
         });
     }
+}
+
+#[tokio::test]
+async fn who_watches_a_kind_that_is_to_go_hears_of_the_end_of_its_objects() {
+    let cluster = Cluster::with_widgets(free()).await;
+    let mut kept = widget("a", json!({}));
+    kept["metadata"]["finalizers"] = json!(["example.com/keep"]);
+    cluster.create(kept).await.unwrap();
+    let mut watch = cluster.watch().await;
+    cluster.undefine().await.unwrap();
+    assert_eq!(next_event(&mut watch).await.unwrap(), "MODIFIED a");
+    let mut next = Box::pin(next_event(&mut watch));
+    assert!(next.as_mut().now_or_never().is_none(), "the watch goes on");
+    let (widgets, released) = (cluster.widgets(), json!({"metadata": {"finalizers": []}}));
+    cluster.patch(&widgets, "default", "a", released).await.unwrap();
+    assert_eq!(next.await.unwrap(), "DELETED a");
+    assert_eq!(next_event(&mut watch).await, None);
 }
