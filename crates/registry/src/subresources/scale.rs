@@ -179,10 +179,10 @@ fn scaled(definition: &Definition, name: &str, live: &Value, scale: &Value) -> R
     check(name, replicas)?;
     let mut object = live.clone();
     set_replicas(definition, &mut object, json!(replicas));
+    // A Scale that names no version means the one that is there, also of kinds whose writers must name one.
     for identity in ["uid", "resourceVersion"] {
-        match scale["metadata"].get(identity) {
-            Some(stated) => object["metadata"][identity] = stated.clone(),
-            None => drop(metadata::of(&mut object).remove(identity)),
+        if !metadata::text(scale, identity).is_empty() {
+            object["metadata"][identity] = scale["metadata"][identity].clone();
         }
     }
     Ok(Proposal {

@@ -42,6 +42,17 @@ async fn a_scale_shows_and_sets_what_stands_at_its_paths() {
         .registry
         .update_scale(&widgets, "default", "a", body, &context);
     assert_eq!(updated.await.unwrap()["spec"]["replicas"], 5);
+    let stale = cluster
+        .registry
+        .update_scale(&widgets, "default", "a", body, &context);
+    assert!(stale.await.unwrap_err().is_conflict());
+    let bytes =
+        br#"{"apiVersion":"autoscaling/v1","kind":"Scale","metadata":{"name":"a"},"spec":{"replicas":6}}"#;
+    let body = Body { bytes, ..body };
+    let unconditional = cluster
+        .registry
+        .update_scale(&widgets, "default", "a", body, &context);
+    assert_eq!(unconditional.await.unwrap()["spec"]["replicas"], 6);
     let patch = br#"{"spec":{"replicas":7}}"#;
     let patched = cluster
         .registry
@@ -49,5 +60,5 @@ async fn a_scale_shows_and_sets_what_stands_at_its_paths() {
     patched.await.unwrap();
     let object = cluster.get_in(&widgets, "default", "a").await.unwrap();
     assert_eq!(object["spec"], json!({"size": {"wanted": 7}}));
-    assert_eq!(object["metadata"]["generation"], 3);
+    assert_eq!(object["metadata"]["generation"], 4);
 }
