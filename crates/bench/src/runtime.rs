@@ -8,6 +8,7 @@
 //! Clients take turns. What a client needs is its own CPU time and its own peak memory; wall time is shown, too, but
 //! the server and everything else on the machine have their part in it.
 
+mod bare_client;
 mod child;
 mod curl;
 mod kube_client;
@@ -25,7 +26,10 @@ use curl::Curl;
 use crate::process::Process;
 
 /// Who takes turns; the last one is who the others are compared with.
-const CLIENTS: [&str; 3] = ["ours", "kube, streaming list", "kube"];
+const CLIENTS: &[&str] = &["ours", "kube, streaming list", "kube"];
+
+/// With one who shows what nobody can do better.
+const CLIENTS_AND_LIMIT: &[&str] = &["the bare minimum", "ours", "kube, streaming list", "kube"];
 
 /// One line of the result: what is measured, in which unit.
 type Measure = (&'static str, &'static str);
@@ -115,7 +119,7 @@ fn growth(kubeconfig: &Path, rounds: usize) -> Result<()> {
         let mut server = serve(kubeconfig, pods)?;
         let mut results = vec![Vec::new(); sync.measures.len()];
         for _ in 0..rounds {
-            let numbers = sync.turn(CLIENTS[0], &mut server, kubeconfig, pods)?;
+            let numbers = sync.turn("ours", &mut server, kubeconfig, pods)?;
             results
                 .iter_mut()
                 .zip(numbers)
@@ -133,6 +137,9 @@ fn growth(kubeconfig: &Path, rounds: usize) -> Result<()> {
 pub(crate) fn run_child(arguments: &[String]) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     match arguments {
+        [who, scenario, kubeconfig, _] if who == CLIENTS_AND_LIMIT[0] => {
+            bare_client::run(scenario, kubeconfig.as_ref())
+        }
         [who, scenario, kubeconfig, pods] => {
             let (scenario, kubeconfig, pods) = (scenario.clone(), PathBuf::from(kubeconfig), pods.parse()?);
             let streaming = who.contains("streaming");
@@ -151,7 +158,11 @@ pub(crate) fn run_child(arguments: &[String]) -> Result<()> {
 
 impl Scenario {
     fn run(&self, server: &mut Process, kubeconfig: &Path, pods: usize, rounds: usize) -> Result<()> {
-        let mut results = vec![vec![Vec::new(); self.measures.len()]; CLIENTS.len()];
+        let clients = match self.name {
+            latency::OF_A_POD | latency::OF_A_CONFIG_MAP => CLIENTS_AND_LIMIT,
+            _ => CLIENTS,
+        };
+        let mut results = vec![vec![Vec::new(); self.measures.len()]; clients.len()];
         let mut curl = match self.name {
             "sync" => Curl::find(kubeconfig)?,
             _ => None,
@@ -161,7 +172,7 @@ impl Scenario {
             if let Some(curl) = &mut curl {
                 curl.turn(round > 0)?;
             }
-            for (client, results) in CLIENTS.iter().zip(&mut results) {
+            for (client, results) in clients.iter().zip(&mut results) {
                 let numbers = self.turn(client, server, kubeconfig, pods)?;
                 ensure!(numbers.len() == results.len(), "{client}: {numbers:?}");
                 if round > 0 {
@@ -173,14 +184,11 @@ impl Scenario {
             }
         }
         println!("\n{}", self.name);
-        println!(
-            "{:<28}{}",
-            "",
-            CLIENTS.map(|client| format!("{client:>24}")).concat()
-        );
+        let names = clients.iter().map(|client| format!("{client:>24}"));
+        println!("{:<28}{}", "", names.collect::<String>());
         for (at, (measure, unit)) in self.measures.iter().enumerate() {
             let medians: Vec<f64> = results.iter_mut().map(|all| median(&mut all[at])).collect();
-            let peer = medians[CLIENTS.len() - 1];
+            let peer = medians[clients.len() - 1];
             let cells = medians
                 .iter()
                 .map(|number| format!("{number:>14.3} ({:>6.3})", number / peer));

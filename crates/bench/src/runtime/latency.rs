@@ -30,13 +30,13 @@ pub(crate) const OF_MANY_PODS: &str = "latency, 16 pods at once";
 pub(crate) const MARK: &str = "write";
 
 /// Writes that are timed.
-const WRITES: usize = 300;
+pub(crate) const WRITES: usize = 300;
 
 /// Writes that are timed where there are many writers: each still has a hundred.
 const LOADED_WRITES: usize = 1_600;
 
 /// Writes before those: connections, caches and allocators are as they are in a program that runs.
-const FIRST_WRITES: usize = 50;
+pub(crate) const FIRST_WRITES: usize = 50;
 
 /// Reports p50 and p99 of the time until the mark of a write is seen, and p50 of the time until it is answered.
 /// `marks` has an item for each event, with the mark its object has.
@@ -64,8 +64,7 @@ pub(crate) async fn measure(
             seen.push(told);
         }
     }
-    let (answered, seen) = (Sorted::new(answered), Sorted::new(seen));
-    report(&[seen.at(50), seen.at(99), answered.at(50)]);
+    report_times(answered, seen);
     Ok(())
 }
 
@@ -87,8 +86,7 @@ pub(crate) async fn measure_many(
         end = seeing => return end,
     };
     let (answered, seen): (Vec<_>, Vec<_>) = times.into_iter().flatten().unzip();
-    let (answered, seen) = (Sorted::new(answered), Sorted::new(seen));
-    report(&[seen.at(50), seen.at(99), answered.at(50)]);
+    report_times(answered, seen);
     Ok(())
 }
 
@@ -133,6 +131,12 @@ impl Expected {
             let _ = teller.send(since.elapsed());
         }
     }
+}
+
+/// Reports when writes were seen, and when they were answered.
+pub(crate) fn report_times(answered: Vec<Duration>, seen: Vec<Duration>) {
+    let (answered, seen) = (Sorted::new(answered), Sorted::new(seen));
+    report(&[seen.at(50), seen.at(99), answered.at(50)]);
 }
 
 struct Sorted(Vec<Duration>);
