@@ -32,6 +32,8 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use watchkeeper_wake::Bell;
 
+use crate::cork::Outlet;
+
 type Request = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 tokio::task_local! {
@@ -177,17 +179,19 @@ where
 }
 
 /// A connection whose executor is [`Requests`], on its way to its end.
-pub(crate) struct Driver<C> {
+pub(crate) struct Driver<C, O> {
     connection: Pin<Box<C>>,
     requests: Requests,
+    outlet: O,
     quiet: FuturesUnordered<Request>,
 }
 
-impl<C: Future> Driver<C> {
-    pub(crate) fn new(connection: C, requests: Requests) -> Self {
+impl<C: Future, O: Outlet> Driver<C, O> {
+    pub(crate) fn new(connection: C, requests: Requests, outlet: O) -> Self {
         Self {
             connection: Box::pin(connection),
             requests,
+            outlet,
             quiet: FuturesUnordered::new(),
         }
     }
@@ -206,10 +210,13 @@ impl<C: Future> Driver<C> {
         if progress.is_ready() {
             // It has arrived, so it is done, even if nobody hears the answer.
             self.requests.spawn_last();
+            self.outlet.release(context);
+            self.outlet.open();
             return progress;
         }
         self.requests.begin_last();
         self.poll_quiet(context);
+        self.outlet.release(context);
         Poll::Pending
     }
 
@@ -256,6 +263,14 @@ mod tests {
     /// More often than a connection is polled before other tasks get their turn.
     const MANY_POLLS: usize = 24;
 
+    /// Of a connection without bytes.
+    struct NoOutlet;
+
+    impl Outlet for NoOutlet {
+        fn release(&self, _: &mut Context<'_>) {}
+        fn open(&self) {}
+    }
+
     fn requests() -> Requests {
         Requests::new(TaskTracker::new(), CancellationToken::new())
     }
@@ -272,7 +287,7 @@ mod tests {
             }
             None => Poll::Ready(()),
         });
-        Driver::new(connection, requests.clone()).drive().await;
+        Driver::new(connection, requests.clone(), NoOutlet).drive().await;
         requests.tasks.close();
         requests.tasks.wait().await;
     }
@@ -333,7 +348,7 @@ mod tests {
                 false => Poll::Ready(()),
             }
         });
-        Driver::new(connection, requests).drive().await;
+        Driver::new(connection, requests, NoOutlet).drive().await;
     }
 
     /// A stream that sends every number it gets, and says when it has none.
@@ -364,7 +379,7 @@ mod tests {
             brought.for_each(|request| requests.execute(request));
             Poll::<()>::Pending
         });
-        let mut driver = Driver::new(connection, requests.clone());
+        let mut driver = Driver::new(connection, requests.clone(), NoOutlet);
         let here = tokio::task::try_id();
         let sending = async {
             for turn in 0..MANY_POLLS as u8 {

@@ -29,6 +29,7 @@ mod certificate_subject;
 mod certificates;
 mod connection_task;
 mod connector;
+mod cork;
 mod deadline;
 mod discovery;
 mod faults;

@@ -16,6 +16,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::certificate_subject::user_of;
 use crate::connection_task::{Driver, Requests};
+use crate::cork::cork;
 use crate::filter::{self, Peer};
 use crate::limits::*;
 use crate::shared::Shared;
@@ -178,8 +179,9 @@ where
         async move { Ok::<_, std::convert::Infallible>(answer.await) }
     });
     let builder = http(protocol, requests.clone());
-    let connection = builder.serve_connection_with_upgrades(TokioIo::new(StallGuard::new(io)), service);
-    let mut driver = Driver::new(connection, requests);
+    let (io, outlet) = cork(StallGuard::new(io));
+    let connection = builder.serve_connection_with_upgrades(TokioIo::new(io), service);
+    let mut driver = Driver::new(connection, requests, outlet);
     tokio::select! {
         served = driver.drive() => return report(served),
         () = draining.cancelled() => {}

@@ -1,0 +1,272 @@
+//! What a connection has to say at one time leaves in one piece.
+//!
+//! HTTP/2 writes every frame by itself, and each write is a record of TLS and a call of the system on both sides. Here
+//! small writes are held until the connection's task has done what there is to do: the answer of a write and its event,
+//! or the events of many watches, then leave together. Nothing waits for anything that is not there yet.
+
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use parking_lot::{Mutex, MutexGuard};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+/// As many bytes are held at most: what fits into one record of TLS. Larger writes pass, after what is held.
+const MAX_HELD: usize = 16 << 10;
+
+/// The byte stream of a connection, which holds small writes.
+pub(crate) struct Cork<IO>(Arc<Mutex<Held<IO>>>);
+
+/// Lets go of what is held.
+pub(crate) struct Release<IO>(Arc<Mutex<Held<IO>>>);
+
+struct Held<IO> {
+    io: IO,
+    bytes: Vec<u8>,
+    /// How many of them are written.
+    written: usize,
+    /// Whether the client's side has it all: below, TLS holds bytes as well when the socket is full.
+    is_flushed: bool,
+    /// Whether somebody will let go of what is held.
+    is_corked: bool,
+    /// What went wrong where nobody could be told: the next read says it.
+    failure: Option<io::Error>,
+}
+
+/// A byte stream that holds small writes until they are let go.
+pub(crate) fn cork<IO>(io: IO) -> (Cork<IO>, Release<IO>) {
+    let held = Arc::new(Mutex::new(Held {
+        io,
+        bytes: Vec::new(),
+        written: 0,
+        is_flushed: true,
+        is_corked: true,
+        failure: None,
+    }));
+    (Cork(held.clone()), Release(held))
+}
+
+/// What the driver of a connection does when all that there was to do is done.
+pub(crate) trait Outlet {
+    /// Writes what is held, as far as the client takes it; the rest follows with the next poll.
+    fn release(&self, context: &mut Context<'_>);
+
+    /// From now on nothing is held: the byte stream has another user.
+    fn open(&self);
+}
+
+impl<IO: AsyncWrite + Unpin> Outlet for Release<IO> {
+    fn release(&self, context: &mut Context<'_>) {
+        let mut held = self.0.lock();
+        if !held.is_flushed
+            && let Poll::Ready(Err(error)) = held.poll_flush(context)
+        {
+            held.failure = Some(error);
+            context.waker().wake_by_ref();
+        }
+    }
+
+    fn open(&self) {
+        self.0.lock().is_corked = false;
+    }
+}
+
+impl<IO: AsyncWrite + Unpin> Held<IO> {
+    fn poll_release(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        while self.written < self.bytes.len() {
+            let rest = &self.bytes[self.written..];
+            match ready!(Pin::new(&mut self.io).poll_write(context, rest))? {
+                0 => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
+                count => self.written += count,
+            }
+        }
+        // Thousands of connections may be idle, so their room is given back.
+        self.bytes = Vec::new();
+        self.written = 0;
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_flush(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        ready!(self.poll_release(context))?;
+        ready!(Pin::new(&mut self.io).poll_flush(context))?;
+        self.is_flushed = true;
+        Poll::Ready(Ok(()))
+    }
+
+    /// Holds these bytes if there is room for all of them.
+    fn hold(&mut self, slices: &[IoSlice<'_>]) -> Option<usize> {
+        let size: usize = slices.iter().map(|slice| slice.len()).sum();
+        if !self.is_corked || self.bytes.len() + size > MAX_HELD {
+            return None;
+        }
+        slices
+            .iter()
+            .for_each(|slice| self.bytes.extend_from_slice(slice));
+        self.is_flushed = false;
+        Some(size)
+    }
+}
+
+impl<IO> Cork<IO> {
+    fn lock(&self) -> MutexGuard<'_, Held<IO>> {
+        self.0.lock()
+    }
+}
+
+impl<IO: AsyncRead + Unpin> AsyncRead for Cork<IO> {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let mut held = self.lock();
+        match held.failure.take() {
+            Some(failure) => Poll::Ready(Err(failure)),
+            None => Pin::new(&mut held.io).poll_read(context, buffer),
+        }
+    }
+}
+
+impl<IO: AsyncWrite + Unpin> AsyncWrite for Cork<IO> {
+    fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        self.poll_write_vectored(context, &[IoSlice::new(bytes)])
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let mut held = self.lock();
+        if let Some(size) = held.hold(slices) {
+            return Poll::Ready(Ok(size));
+        }
+        ready!(held.poll_release(context))?;
+        match held.hold(slices) {
+            Some(size) => Poll::Ready(Ok(size)),
+            None => Pin::new(&mut held.io).poll_write_vectored(context, slices),
+        }
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.lock().io.is_write_vectored()
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let mut held = self.lock();
+        match held.is_corked && !held.is_flushed {
+            // Somebody will.
+            true => Poll::Ready(Ok(())),
+            false => held.poll_flush(context),
+        }
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let mut held = self.lock();
+        ready!(held.poll_release(context))?;
+        Pin::new(&mut held.io).poll_shutdown(context)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream};
+
+    use super::*;
+
+    async fn release<IO: AsyncWrite + Unpin>(outlet: &Release<IO>) {
+        std::future::poll_fn(|context| {
+            outlet.release(context);
+            Poll::Ready(())
+        })
+        .await;
+    }
+
+    /// Remembers the pieces it was given, and has room for them only when it is flushed the second time.
+    #[derive(Default)]
+    struct Pieces {
+        pieces: Vec<Vec<u8>>,
+        flushes: usize,
+    }
+
+    impl AsyncWrite for Pieces {
+        fn poll_write(
+            mut self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+            bytes: &[u8],
+        ) -> Poll<io::Result<usize>> {
+            self.pieces.push(bytes.to_vec());
+            Poll::Ready(Ok(bytes.len()))
+        }
+
+        fn poll_flush(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            self.flushes += 1;
+            match self.flushes {
+                1 => Poll::Pending,
+                _ => Poll::Ready(Ok(())),
+            }
+        }
+
+        fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+    }
+
+    #[tokio::test]
+    async fn small_writes_leave_in_one_piece_and_large_ones_after_them() {
+        let large = [b'x'; MAX_HELD + 1];
+        let (mut stream, outlet) = cork(Pieces::default());
+        stream.write_all(b"one ").await.unwrap();
+        stream.flush().await.unwrap();
+        stream.write_all(b"two").await.unwrap();
+        release(&outlet).await;
+        stream.write_all(b"three").await.unwrap();
+        stream.write_all(&large).await.unwrap();
+        let pieces = &outlet.0.lock().io.pieces;
+        assert_eq!(pieces, &[&b"one two"[..], b"three", &large]);
+    }
+
+    #[tokio::test]
+    async fn what_the_layer_below_holds_is_asked_for_again() {
+        let (mut stream, outlet) = cork(Pieces::default());
+        stream.write_all(b"one").await.unwrap();
+        for _ in 0..3 {
+            release(&outlet).await;
+        }
+        assert_eq!(outlet.0.lock().io.flushes, 2);
+    }
+
+    async fn receive(client: &mut DuplexStream, count: usize) -> Vec<u8> {
+        let mut received = vec![0; count];
+        client.read_exact(&mut received).await.unwrap();
+        received
+    }
+
+    #[tokio::test]
+    async fn nothing_is_lost_where_the_client_takes_a_part_and_the_stream_gets_another_user() {
+        let (mut client, io) = tokio::io::duplex(4);
+        let (mut stream, outlet) = cork(io);
+        stream.write_all(b"12345678").await.unwrap();
+        release(&outlet).await;
+        assert_eq!(receive(&mut client, 4).await, b"1234");
+        stream.write_all(b"9").await.unwrap();
+        release(&outlet).await;
+        assert_eq!(receive(&mut client, 4).await, b"5678");
+        outlet.open();
+        stream.write_all(b"abc").await.unwrap();
+        stream.flush().await.unwrap();
+        assert_eq!(receive(&mut client, 4).await, b"9abc");
+    }
+
+    #[tokio::test]
+    async fn a_failure_nobody_could_be_told_is_what_the_next_read_says() {
+        let (client, io) = tokio::io::duplex(4);
+        let (mut stream, outlet) = cork(io);
+        drop(client);
+        stream.write_all(b"1").await.unwrap();
+        release(&outlet).await;
+        let failure = stream.read_u8().await.unwrap_err();
+        assert_eq!(failure.kind(), io::ErrorKind::BrokenPipe);
+    }
+}
