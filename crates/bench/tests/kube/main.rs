@@ -2,6 +2,7 @@
 //! the server hands out. Each test has a server of its own.
 
 mod controllers;
+mod custom_kinds;
 mod discovery;
 mod objects;
 mod watching;
