@@ -91,6 +91,7 @@ impl OwnedFields {
     pub(crate) fn count(&self, fields: &FieldSet) -> usize {
         match &self.0 {
             _ if fields.is_empty() => 0,
+            Form::Text(text) if !may_have_any(text, fields) => 0,
             Form::Text(text) => {
                 let counted = Scanner { rest: text }.count(false, fields, true);
                 counted.unwrap_or_else(|| self.to_set().intersection(fields).len())
@@ -123,6 +124,22 @@ impl PartialEq for OwnedFields {
 }
 
 impl Eq for OwnedFields {}
+
+/// Whether the last step of any of these paths stands anywhere in a text. Most managers have nothing to do with what
+/// changed, and to see that takes no look at the structure. Steps that may be written with escapes may be there.
+fn may_have_any(text: &[u8], fields: &FieldSet) -> bool {
+    let mut nodes = fields.nodes();
+    nodes.any(|(element, node)| {
+        let step = element.as_str().as_bytes();
+        let is_there = || !step.iter().all(is_never_escaped) || memchr::memmem::find(text, step).is_some();
+        node.member && is_there() || may_have_any(text, &node.below)
+    })
+}
+
+/// Whether nobody writes a byte of JSON text in another way: letters, digits, and what names are joined with.
+fn is_never_escaped(byte: &u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b':' | b'.' | b'-' | b'_' | b'/')
+}
 
 /// Passes over the text of a field set.
 struct Scanner<'t> {
