@@ -236,7 +236,7 @@ impl<C: Future, O: Outlet> Driver<C, O> {
     }
 }
 
-impl<C> Drop for Driver<C> {
+impl<C, O> Drop for Driver<C, O> {
     fn drop(&mut self) {
         self.requests.shared.close();
     }
