@@ -408,7 +408,7 @@ mod tests {
             })
         };
         let (before, after) = (Arc::new(()), Arc::new(()));
-        let driver = Driver::new(std::future::pending::<()>(), requests.clone());
+        let driver = Driver::new(std::future::pending::<()>(), requests.clone(), NoOutlet);
         requests.shared.hand_over(stream(before.clone()));
         drop(driver);
         requests.shared.hand_over(stream(after.clone()));
