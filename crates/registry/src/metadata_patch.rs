@@ -365,7 +365,7 @@ mod tests {
         let patch = json!({"metadata": {"annotations": {"example.com/seen": "1"}}});
         stopped().block_on(async {
             let all = Bench::all().await;
-            assert_eq!(all.len(), 8);
+            assert_eq!(all.len(), 7);
             for bench in all {
                 assert!(bench.compare(PatchKind::Merge, &patch).await);
             }

@@ -11,6 +11,7 @@ use watchkeeper_storage::{Store, StoreOptions};
 const PODS: &str = "/api/v1/namespaces/default/pods";
 const JOBS: &str = "/apis/batch/v1/namespaces/default/jobs";
 const STATEFUL_SETS: &str = "/apis/apps/v1/namespaces/default/statefulsets";
+const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
 const DAEMON_SETS: &str = "/apis/apps/v1/namespaces/default/daemonsets";
 const CONTROLLERS: &str = "/api/v1/namespaces/default/replicationcontrollers";
 const PRIORITY_CLASSES: &str = "/apis/scheduling.k8s.io/v1/priorityclasses";
@@ -347,4 +348,19 @@ async fn a_quota_is_charged_and_holds() {
         .await
         .unwrap();
     assert_eq!(quota["status"]["used"], json!({"pods": "1"}));
+}
+
+#[tokio::test]
+async fn annotations_of_a_deployment_count_as_what_is_wanted() {
+    let registry = registry().await;
+    send(&registry, "POST", DEPLOYMENTS, set("d")).await.unwrap();
+    let path = format!("{DEPLOYMENTS}/d");
+    let check = async |metadata: Value, expected: u64| {
+        let patched = send(&registry, "PATCH", &path, json!({"metadata": metadata})).await;
+        assert_eq!(patched.unwrap()["metadata"]["generation"], expected, "{metadata}");
+    };
+    check(json!({"labels": {"a": "b"}}), 1).await;
+    check(json!({"annotations": {"a": "b"}}), 2).await;
+    check(json!({"annotations": {"a": "b"}}), 2).await;
+    check(json!({"annotations": null}), 3).await;
 }

@@ -153,10 +153,32 @@ impl Cluster {
         &self,
         resource: &Resource,
         object: &Object,
+        patch: Value,
+    ) -> Result<Object, Error> {
+        let api = self.api(resource, object.namespace());
+        self.merge_by(api, resource, object, patch).await
+    }
+
+    /// Changes annotations by way of the status: they are nothing that is wanted, so there is no new generation.
+    pub(crate) async fn note(
+        &self,
+        resource: &Resource,
+        object: &Object,
+        annotations: Value,
+    ) -> Result<Object, Error> {
+        let api = self.api(resource, object.namespace()).subresource("status");
+        let patch = json!({"metadata": {"annotations": annotations}});
+        self.merge_by(api, resource, object, patch).await
+    }
+
+    async fn merge_by(
+        &self,
+        api: DynamicApi,
+        resource: &Resource,
+        object: &Object,
         mut patch: Value,
     ) -> Result<Object, Error> {
         patch["metadata"]["uid"] = json!(object.uid());
-        let api = self.api(resource, object.namespace());
         let patched = api
             .patch(object.name(), PatchKind::Merge, &patch, &patch_options())
             .await?;

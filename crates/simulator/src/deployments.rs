@@ -145,11 +145,8 @@ async fn number(cluster: &Cluster, deployment: &Item, set: &Item) -> Result<(), 
     if revision(deployment) == revision(set) {
         return Ok(());
     }
-    let numbered = json!({"metadata": {"annotations": {REVISION: revision(set).to_string()}}});
-    cluster
-        .merge(&deployments(), deployment, numbered)
-        .await
-        .map(drop)
+    let numbered = json!({REVISION: revision(set).to_string()});
+    cluster.note(&deployments(), deployment, numbered).await.map(drop)
 }
 
 fn sizes(sets: &Sets) -> Sizes {

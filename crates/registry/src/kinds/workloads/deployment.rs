@@ -36,10 +36,10 @@ pub(in super::super) const HOOKS: Hooks = Hooks {
             default(spec);
         }
     },
-    prepare_for_update: |part, deployment, live, _| {
-        if part == Part::Status {
-            keep_labels(deployment, live);
-        }
+    prepare_for_update: |part, deployment, live, _| match part {
+        Part::Status => keep_labels(deployment, live),
+        Part::Object => count_annotations(deployment, live),
+        _ => {}
     },
     check: |deployment, faults| check(&deployment.field("spec"), faults),
     check_change: |change, faults| match change.part {
@@ -47,9 +47,16 @@ pub(in super::super) const HOOKS: Hooks = Hooks {
         _ => check_same_selector(change, faults),
     },
     warn: super::warn,
-    heeds: Some(|_| false),
     ..PLAIN
 };
+
+/// Annotations are copied to replica sets, so that a change of them is one of what is wanted, too.
+fn count_annotations(deployment: &mut Value, live: &Value) {
+    if deployment["metadata"].get("annotations") != live["metadata"].get("annotations") {
+        let generation = live["metadata"]["generation"].as_i64().unwrap_or_default();
+        deployment["metadata"]["generation"] = json!(generation + 1);
+    }
+}
 
 fn default(spec: &mut Value) {
     fill(spec, "replicas", 1);
