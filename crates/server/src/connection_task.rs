@@ -210,8 +210,9 @@ impl<C: Future, O: Outlet> Driver<C, O> {
         if progress.is_ready() {
             // It has arrived, so it is done, even if nobody hears the answer.
             self.requests.spawn_last();
-            self.outlet.release(context);
+            // In this order: what the next user has written by now is let go, and nothing is held after that.
             self.outlet.open();
+            self.outlet.release(context);
             return progress;
         }
         self.requests.begin_last();
@@ -322,6 +323,29 @@ mod tests {
         let serving = serve(&requests, vec![waits]);
         let _ = tokio::join!(serving, free);
         assert_eq!(answers.try_iter().collect::<Vec<_>>(), ["waited"]);
+    }
+
+    /// Remembers what was done.
+    #[derive(Default)]
+    struct Noted(Mutex<Vec<&'static str>>);
+
+    impl Outlet for &Noted {
+        fn release(&self, _: &mut Context<'_>) {
+            self.0.lock().push("released");
+        }
+
+        fn open(&self) {
+            self.0.lock().push("open");
+        }
+    }
+
+    #[tokio::test]
+    async fn nothing_is_held_for_good_when_a_byte_stream_gets_another_user() {
+        let noted = Noted::default();
+        Driver::new(std::future::ready(()), requests(), &noted)
+            .drive()
+            .await;
+        assert_eq!(*noted.0.lock(), ["open", "released"]);
     }
 
     #[tokio::test]
