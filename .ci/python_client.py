@@ -84,4 +84,57 @@ assert core.read_namespaced_service("demo", "default").spec.cluster_ip.startswit
 claims = apps.read_namespaced_stateful_set("many-set", "default").spec.volume_claim_templates
 assert claims[0].kind == "PersistentVolumeClaim", claims
 assert client.BatchV1Api().read_namespaced_job("many", "default").spec.parallelism == 1
+
+# A custom kind: defined, used with its schema's defaults and rules, and gone with its definition.
+definition = {
+    "apiVersion": "apiextensions.k8s.io/v1",
+    "kind": "CustomResourceDefinition",
+    "metadata": {"name": "widgets.example.com"},
+    "spec": {
+        "group": "example.com",
+        "scope": "Namespaced",
+        "names": {"plural": "widgets", "singular": "widget", "kind": "Widget"},
+        "versions": [
+            {
+                "name": "v1",
+                "served": True,
+                "storage": True,
+                "schema": {
+                    "openAPIV3Schema": {
+                        "type": "object",
+                        "properties": {
+                            "spec": {
+                                "type": "object",
+                                "properties": {
+                                    "size": {"type": "integer", "minimum": 1},
+                                    "colour": {"type": "string", "default": "blue"},
+                                },
+                            }
+                        },
+                    }
+                },
+            }
+        ],
+    },
+}
+definitions = client.ApiextensionsV1Api()
+definitions.create_custom_resource_definition(definition)
+custom = client.CustomObjectsApi()
+kind = ("example.com", "v1", "default", "widgets")
+widget = {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w"}, "spec": {"size": 2}}
+created = custom.create_namespaced_custom_object(*kind, widget)
+assert created["spec"] == {"size": 2, "colour": "blue"}, created
+try:
+    custom.patch_namespaced_custom_object(*kind, "w", {"spec": {"size": 0}})
+    raise SystemExit("a value against its schema was accepted")
+except ApiException as error:
+    assert error.status == 422, error
+changed = custom.patch_namespaced_custom_object(*kind, "w", {"spec": {"colour": "red"}})
+assert changed["metadata"]["generation"] == 2, changed
+definitions.delete_custom_resource_definition("widgets.example.com")
+try:
+    custom.get_namespaced_custom_object(*kind, "w")
+    raise SystemExit("a custom object has outlived its definition")
+except ApiException as error:
+    assert error.status == 404, error
 print("the Python client is content")
