@@ -1,7 +1,7 @@
 //! The registry: every resource over one store.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 
 use parking_lot::Mutex;
 use serde_json::Value;
@@ -15,7 +15,7 @@ use crate::custom::CustomKinds;
 use crate::definition::Definition;
 use crate::kinds;
 use crate::rbac::PolicyCache;
-use crate::watch_cache::WatchCache;
+use crate::watch_cache::{WatchCache, Watcher};
 
 /// What a read, a write and a watch mean, over one store. Clones are cheap and lead to the same registry.
 #[derive(Clone)]
@@ -76,8 +76,8 @@ struct Inner {
     clock: Clock,
     definitions: HashMap<GroupVersionResource, Arc<Definition>>,
     custom_kinds: CustomKinds,
-    /// One history per resource that is being watched, by its prefix in the store.
-    watch_caches: Mutex<HashMap<String, Weak<WatchCache>>>,
+    /// One history per resource that has ever been watched, by its prefix in the store.
+    watch_caches: Mutex<HashMap<String, Arc<WatchCache>>>,
     policy_cache: PolicyCache,
     /// Held from picking a service's address until the service is stored.
     allocation: tokio::sync::Mutex<()>,
@@ -174,15 +174,15 @@ impl Registry {
     }
 
     /// The resource's history, shared by its watches.
-    pub(crate) fn watch_cache(&self, definition: &Definition) -> Result<Arc<WatchCache>, Status> {
+    pub(crate) fn watch_cache(&self, definition: &Definition) -> Result<Watcher, Status> {
         let prefix = definition.prefix("");
         let mut caches = self.inner.watch_caches.lock();
-        if let Some(cache) = caches.get(&prefix).and_then(Weak::upgrade) {
-            return Ok(cache);
+        if let Some(cache) = caches.get(&prefix) {
+            return Ok(cache.clone().enter());
         }
         let closed = |_: ReadError| Status::service_unavailable("the server is shutting down");
         let cache = Arc::new(WatchCache::open(self.store(), &prefix).map_err(closed)?);
-        caches.insert(prefix, Arc::downgrade(&cache));
-        Ok(cache)
+        caches.insert(prefix, cache.clone());
+        Ok(cache.enter())
     }
 }

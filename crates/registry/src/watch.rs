@@ -19,7 +19,7 @@ use crate::definition::Definition;
 use crate::object::StoredObject;
 use crate::read_version;
 use crate::selection::Selection;
-use crate::watch_cache::{CachedChange, Form, TooOld, WatchCache};
+use crate::watch_cache::{CachedChange, Form, TooOld, Watcher};
 
 /// A minute, as Kubernetes: a quiet watch still moves its position.
 const BOOKMARK_PERIOD: Duration = Duration::from_secs(60);
@@ -38,7 +38,7 @@ pub struct Watch {
     definition: Arc<Definition>,
     selection: Selection,
     prefix: String,
-    cache: Arc<WatchCache>,
+    cache: Watcher,
     signal: Signal,
     /// Tells that a custom kind is served no longer. Built-in kinds always are.
     is_retired: Option<Receiver<bool>>,

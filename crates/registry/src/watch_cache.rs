@@ -3,12 +3,14 @@
 //! Whoever looks first after a change takes it from the store's feed for the resource's prefix; nobody has to be woken
 //! for that alone. A watcher is a position in that history: it owns no queue, so a slow one costs nothing and holds
 //! nobody back. One that falls so far behind that its next change has been dropped is told so, and its stream ends; it
-//! resumes from its version. The history goes with its last watcher: the store has it still.
+//! resumes from its version. Its changes go with the last watcher, because the store has them still, but it remembers
+//! how far back it reaches: whoever comes back has missed nothing if nothing of this resource was compacted.
 //!
 //! What is sent for a change is worked out at most once per form (encoding, event kind) and shared by everyone who
 //! wants that form.
 
 use std::collections::{HashMap, VecDeque};
+use std::ops::Deref;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -31,7 +33,25 @@ pub(crate) struct WatchCache {
     signal: Signal,
 }
 
+/// Somebody who watches; the history keeps its changes until the last of them goes.
+pub(crate) struct Watcher(Arc<WatchCache>);
+
+impl Deref for Watcher {
+    type Target = WatchCache;
+
+    fn deref(&self) -> &WatchCache {
+        &self.0
+    }
+}
+
+impl Drop for Watcher {
+    fn drop(&mut self) {
+        self.0.history.lock().leave();
+    }
+}
+
 struct History {
+    watchers: usize,
     /// Brings what the history does not have yet.
     feed: Feed,
     changes: VecDeque<Arc<CachedChange>>,
@@ -70,8 +90,19 @@ impl WatchCache {
         let (feed, since) = oldest_feed(store, prefix)?;
         let signal = feed.signal();
         let changes = VecDeque::new();
-        let history = Mutex::new(History { feed, changes, since });
+        let history = Mutex::new(History {
+            watchers: 0,
+            feed,
+            changes,
+            since,
+        });
         Ok(Self { history, signal })
+    }
+
+    /// Somebody begins to watch.
+    pub(crate) fn enter(self: Arc<Self>) -> Watcher {
+        self.history.lock().watchers += 1;
+        Watcher(self)
     }
 
     /// The changes after a revision, oldest first; none if the watcher is up to date. The second value is the
@@ -106,6 +137,14 @@ impl WatchCache {
 }
 
 impl History {
+    fn leave(&mut self) {
+        self.watchers -= 1;
+        if self.watchers == 0 {
+            self.changes = VecDeque::new();
+            self.feed.go_back(self.since);
+        }
+    }
+
     /// Takes in what has happened, then lets go of what the store has compacted.
     fn catch_up(&mut self) {
         loop {
@@ -241,5 +280,35 @@ mod tests {
         let next = write(&store, "/a/2").await;
         assert_eq!(after(&cache, before), Err(TooOld));
         assert_eq!(after(&cache, missed), Ok((vec![next], next)));
+    }
+
+    #[tokio::test]
+    async fn what_goes_with_the_last_watcher_is_there_for_the_next() {
+        let store = store();
+        let cache = Arc::new(WatchCache::open(&store, "/a/").unwrap());
+        let (first, second) = (cache.clone().enter(), cache.clone().enter());
+        let before = store.current_revision();
+        let change = write(&store, "/a/1").await;
+        assert_eq!(after(&first, before), Ok((vec![change], change)));
+        drop(first);
+        assert_eq!(cache.history.lock().changes.len(), 1);
+        drop(second);
+        assert_eq!(cache.history.lock().changes.len(), 0);
+        assert_eq!(after(&cache, before), Ok((vec![change], change)));
+    }
+
+    #[tokio::test]
+    async fn whoever_comes_back_has_missed_nothing_of_a_quiet_resource() {
+        let store = store();
+        let quiet = write(&store, "/a/0").await;
+        store.compact(quiet).await.unwrap();
+        let cache = Arc::new(WatchCache::open(&store, "/a/").unwrap());
+        drop(cache.clone().enter());
+        let other = write(&store, "/b/1").await;
+        store.compact(other).await.unwrap();
+        assert_eq!(after(&cache, quiet), Ok((vec![], other)));
+        let change = write(&store, "/a/1").await;
+        store.compact(change).await.unwrap();
+        assert_eq!(after(&cache, quiet), Err(TooOld));
     }
 }

@@ -79,6 +79,11 @@ impl Feed {
         self.state.mvcc.read().compacted()
     }
 
+    /// Goes back to a revision from which everything has been read: what came after it is read again, if it is there.
+    pub fn go_back(&mut self, position: Revision) {
+        self.position = self.position.min(position);
+    }
+
     /// Goes on with the oldest change there is, after a read that said [`ReadError::Compacted`]. Returns the revision
     /// before it.
     pub fn skip_compacted(&mut self) -> Revision {
