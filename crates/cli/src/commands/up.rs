@@ -10,7 +10,7 @@ use watchkeeper_server::{Builder, Handle, Server};
 use crate::embedded::{LocalCluster, LocalOptions};
 use crate::failure::Failure;
 use crate::session::Session;
-use crate::stop;
+use crate::stop::Stop;
 
 /// The kubeconfig is written here unless --kubeconfig says otherwise.
 const DEFAULT_KUBECONFIG: &str = "watchkeeper.kubeconfig";
@@ -58,14 +58,15 @@ pub(crate) async fn run(
     let cluster = LocalCluster::of(up.builder(), &up.local, verbosity, session).await?;
     let path = kubeconfig.unwrap_or_else(|| DEFAULT_KUBECONFIG.into());
     let ready = write_kubeconfig(&cluster.server, &path)?;
+    let mut stop = Stop::listen();
     session.out.line(ready);
-    stop::requested().await;
+    stop.requested().await;
     session
         .err
         .line("stopping: open requests may finish (Ctrl-C again ends at once)");
     tokio::select! {
         () = cluster.stop() => Ok(()),
-        () = stop::requested() => Err(Failure::text("ended before open requests had finished")),
+        () = stop.requested() => Err(Failure::text("ended before open requests had finished")),
     }
 }
 
