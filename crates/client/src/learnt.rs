@@ -8,8 +8,8 @@ use tokio::time::Instant;
 use watchkeeper_meta::GroupResource;
 
 /// How long to believe that a server has no streaming lists. It may only have been slow, and it may be replaced by one
-/// that has them; to try again costs whoever does ten seconds at most.
-const BELIEVED: Duration = Duration::from_secs(600);
+/// that has them; to try again costs whoever does ten seconds at most. client-go tries again with each list.
+pub const STREAMING_PAUSE: Duration = Duration::from_secs(600);
 
 /// What need not be tried again for a while. Holds one entry at most for each resource that was asked for.
 #[derive(Debug, Default)]
@@ -20,7 +20,7 @@ pub(crate) struct Learnt {
 impl Learnt {
     pub(crate) fn has_streaming_lists(&self, resource: &GroupResource) -> bool {
         let noted = self.noted().get(resource).copied();
-        noted.is_none_or(|noted| noted.elapsed() >= BELIEVED)
+        noted.is_none_or(|noted| noted.elapsed() >= STREAMING_PAUSE)
     }
 
     pub(crate) fn note_no_streaming_lists(&self, resource: GroupResource) {
@@ -44,7 +44,7 @@ mod tests {
         learnt.note_no_streaming_lists(pods.clone());
         assert!(!learnt.has_streaming_lists(&pods));
         assert!(learnt.has_streaming_lists(&GroupResource::new("", "nodes")));
-        tokio::time::advance(BELIEVED).await;
+        tokio::time::advance(STREAMING_PAUSE).await;
         assert!(learnt.has_streaming_lists(&pods));
     }
 }

@@ -80,6 +80,7 @@ pub use conflict::retry_on_conflict;
 pub use discovery::{Discovery, DiscoveryClient, DiscoveryOptions, ServerVersion};
 pub use dynamic::{DynamicApi, IntoPayload, ObjectOrStatus};
 pub use error::{Error, ErrorKind};
+pub use learnt::STREAMING_PAUSE;
 pub use list::{ListItem, ListStream, ObjectList, Undecodable};
 pub use metrics::RequestMetrics;
 pub use pager::{PAGE_SIZE, Pager};

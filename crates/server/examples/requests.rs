@@ -11,7 +11,6 @@
 
 #![expect(clippy::print_stdout, reason = "a program that prints what it measured")]
 
-use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -22,17 +21,20 @@ use hyper::body::Incoming;
 use hyper::client::conn::http2::{self, SendRequest};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use mimalloc::MiMalloc;
-use rustls::pki_types::pem::PemObject as _;
-use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::pki_types::ServerName;
 use serde_json::{Value, json};
 use tokio::net::TcpStream;
 use tokio::runtime;
 use tokio::sync::oneshot;
-use tokio_rustls::TlsConnector;
 use watchkeeper_registry::Registry;
 use watchkeeper_server::{Handle, Server};
 use watchkeeper_wire::protobuf::{Envelope, encode_message};
 use watchkeeper_wire::schema::Schema;
+
+#[path = "measure/connector.rs"]
+mod connector;
+
+use connector::connector;
 
 /// As the program has it.
 #[global_allocator]
@@ -100,24 +102,13 @@ impl Door {
     async fn connect(&self) -> Result<SendRequest<Full<Bytes>>, Failure> {
         let stream = TcpStream::connect(&self.address).await?;
         stream.set_nodelay(true)?;
-        let tls = self.tls()?.connect(ServerName::try_from("localhost")?, stream);
+        let tls = connector(self.authority.as_bytes())?;
+        let tls = tls.connect(ServerName::try_from("localhost")?, stream);
         let (sender, connection) = http2::Builder::new(TokioExecutor::new())
             .handshake(TokioIo::new(tls.await?))
             .await?;
         tokio::spawn(connection);
         Ok(sender)
-    }
-
-    fn tls(&self) -> Result<TlsConnector, Failure> {
-        let mut roots = rustls::RootCertStore::empty();
-        roots.add(CertificateDer::from_pem_slice(self.authority.as_bytes())?)?;
-        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-        let mut config = rustls::ClientConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()?
-            .with_root_certificates(roots)
-            .with_no_client_auth();
-        config.alpn_protocols = vec![b"h2".to_vec()];
-        Ok(TlsConnector::from(Arc::new(config)))
     }
 
     fn request(&self, method: Method, path: &str, body: String) -> Result<Request<Full<Bytes>>, Failure> {

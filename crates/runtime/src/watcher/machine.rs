@@ -21,6 +21,8 @@
 use std::cmp::Ordering;
 use std::time::{Duration, Instant};
 
+// A watcher remembers as long as the client does, who remembers for all that share it.
+pub use watchkeeper_client::STREAMING_PAUSE;
 use watchkeeper_meta::{ListMeta, ResourceVersion};
 
 use super::backoff::Backoff;
@@ -31,10 +33,6 @@ use super::{Config, Event, InitialList, ListRequest, ListSemantic, Versioned, Wa
 ///
 /// A server that supports it waits at most 3 s for its own state; one that ignores the option is silent for ever.
 pub const STREAMING_SILENCE: Duration = Duration::from_secs(10);
-
-/// How long lists are plain ones after a streaming list has failed. The server may only have been slow, and it may be
-/// replaced by one that can do it; client-go tries again with each list.
-pub const STREAMING_PAUSE: Duration = Duration::from_secs(600);
 
 /// How long a server may take to begin an answer, or go silent within a list, before its connection counts as dead.
 pub const ANSWER_SILENCE: Duration = Duration::from_secs(60);

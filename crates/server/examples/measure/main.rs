@@ -9,6 +9,7 @@
 //! with two cores; only the orders of magnitude compare. Memory is that of a fresh process per case.
 
 mod cases;
+mod connector;
 mod growth;
 mod load;
 mod program;

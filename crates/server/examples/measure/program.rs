@@ -4,17 +4,15 @@ use std::io::{BufRead as _, BufReader};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
 use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use rustls::pki_types::CertificateDer;
-use rustls::pki_types::pem::PemObject as _;
 use tempfile::TempDir;
 use tokio_rustls::TlsConnector;
 
 use crate::Failure;
+use crate::connector::connector;
 
 /// What Linux counts processor time in, on every machine.
 const TICK: Duration = Duration::from_millis(10);
@@ -113,16 +111,4 @@ fn credentials(kubeconfig: &Path) -> Result<(Vec<u8>, String), Failure> {
     let authority = value("certificate-authority-data").ok_or("a kubeconfig without an authority")?;
     let token = value("token").ok_or("a kubeconfig without a token")?;
     Ok((STANDARD.decode(authority)?, token))
-}
-
-fn connector(authority: &[u8]) -> Result<TlsConnector, Failure> {
-    let mut roots = rustls::RootCertStore::empty();
-    roots.add(CertificateDer::from_pem_slice(authority).map_err(|error| format!("{error:?}"))?)?;
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let mut config = rustls::ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()?
-        .with_root_certificates(roots)
-        .with_no_client_auth();
-    config.alpn_protocols = vec![b"h2".to_vec()];
-    Ok(TlsConnector::from(Arc::new(config)))
 }
