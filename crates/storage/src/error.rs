@@ -32,6 +32,12 @@ pub enum ReadError {
         /// The newest revision.
         current: Revision,
     },
+    /// The latest state was asked for, and etcd cannot be asked what that is.
+    #[error("the latest state is not known: {why}")]
+    Unavailable {
+        /// What went wrong.
+        why: String,
+    },
     /// The store was closed.
     #[error("the store is closed")]
     Closed,
@@ -82,6 +88,10 @@ pub enum WriteError {
     /// synchronised, it may be found whole after a restart.
     #[error("the write could not be made durable")]
     Engine(#[source] EngineError),
+    /// The write was sent to etcd, and the answer was lost. It may have happened, or happen yet; whoever wants to know
+    /// reads the key.
+    #[error("it is not known whether the write has happened")]
+    Unknown(#[source] EngineError),
     /// The store was closed.
     #[error("the store is closed")]
     Closed,
@@ -145,6 +155,9 @@ pub enum OpenError {
         /// What the system said.
         source: io::Error,
     },
+    /// etcd cannot be reached or does not want us, or an option is wrong.
+    #[error("cannot use etcd: {0}")]
+    Etcd(String),
     /// The runtime was shut down meanwhile.
     #[error("opening the store was interrupted")]
     Interrupted(#[source] tokio::task::JoinError),
@@ -156,6 +169,11 @@ impl OpenError {
             path: path.to_owned(),
             detail: detail.to_string(),
         }
+    }
+
+    #[cfg(feature = "etcd")]
+    pub(crate) fn etcd(why: impl ToString) -> Self {
+        Self::Etcd(why.to_string())
     }
 }
 

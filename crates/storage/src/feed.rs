@@ -121,14 +121,22 @@ impl Feed {
         }
         let mut changes = Vec::new();
         let mut position = self.position.max(mvcc.history().floor());
-        for change in mvcc.changes_after(position).take(MAX_SCAN) {
+        let mut scanned = 0;
+        let mut history = mvcc.changes_after(position);
+        let is_at_the_end = loop {
+            let Some(change) = history.next() else { break true };
+            // Several changes of one revision stay together, because the position is a revision.
+            if change.revision > position && (changes.len() >= MAX_BATCH || scanned >= MAX_SCAN) {
+                break false;
+            }
             if change.key.starts_with(&*self.prefix) {
                 changes.push(change.clone());
             }
             position = change.revision;
-            if changes.len() == MAX_BATCH {
-                break;
-            }
+            scanned += 1;
+        };
+        if is_at_the_end {
+            position = position.max(mvcc.current());
         }
         self.position = position;
         Ok(Batch {

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! Store ─ create, update, delete ─▶ group commit ─▶ engine (memory, redb) ─▶ MVCC heart ─▶ feeds
+//!                                 ─▶ etcd ─▶ its watch ────────────────────▶ MVCC heart ─▶ feeds
 //!       ─ get, range ─────────────────────────────────────────────────────▶ MVCC heart
 //! ```
 //!
@@ -13,6 +14,8 @@
 mod clock;
 mod engine;
 mod error;
+#[cfg(feature = "etcd")]
+mod etcd;
 mod feed;
 mod group_commit;
 mod maintenance;
@@ -28,6 +31,8 @@ mod store;
 mod transaction;
 
 pub use error::{EngineError, OpenError, ReadError, WriteError};
+#[cfg(feature = "etcd")]
+pub use etcd::EtcdOptions;
 pub use feed::{Batch, Feed, Signal};
 pub use model::{Change, Key, KeyValue};
 pub use range::{Range, RangeRequest};

@@ -33,7 +33,8 @@ pub(crate) async fn run(state: Arc<State>, group_commit: Arc<GroupCommit>) {
     }
 }
 
-async fn sleep_until(state: &State, due: Option<UnixMillis>) {
+/// Sleeps until a time comes, if one is set.
+pub(crate) async fn sleep_until(state: &State, due: Option<UnixMillis>) {
     match due.and_then(|due| state.clock.instant(due)) {
         Some(instant) => tokio::time::sleep_until(instant).await,
         None => std::future::pending().await,

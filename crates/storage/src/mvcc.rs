@@ -77,12 +77,18 @@ impl Mvcc {
 
     /// Makes a record the newest version of its key, and tells what changed.
     pub(crate) fn apply(&mut self, record: Record) -> Arc<Change> {
-        debug_assert_eq!(record.revision, self.current.next());
+        debug_assert!(record.revision >= self.current);
         self.current = record.revision;
         let written_at = record.written_at;
         let change = Arc::new(self.supersede(record));
         self.history.push(change.clone(), written_at);
         change
+    }
+
+    /// Moves on to a revision that changed nothing here.
+    #[cfg(feature = "etcd")]
+    pub(crate) fn advance(&mut self, revision: Revision) {
+        self.current = self.current.max(revision);
     }
 
     /// Takes a record from before the compacted revision, and tells each version that no longer matters.

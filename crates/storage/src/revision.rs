@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-/// A moment in a store's life. Revisions grow by one with every mutation and are never used twice.
+/// A moment in a store's life. Revisions grow with every mutation, by one unless the store shares an etcd with somebody
+/// else, and are never used twice.
 ///
 /// An empty store is at [`Revision::FIRST`] and its first write is the one after, as in etcd. So a reader of an
 /// empty store gets a revision that it can resume from, and never 0, which on some wires means "any".
@@ -36,6 +37,7 @@ impl Revision {
     }
 
     /// `count` revisions later.
+    #[cfg(test)]
     pub(crate) const fn plus(self, count: u64) -> Self {
         Self(self.0.saturating_add(count))
     }

@@ -65,6 +65,22 @@ impl Signals {
         });
     }
 
+    /// Wakes whoever wants to know how far the store is.
+    #[cfg(feature = "etcd")]
+    pub(crate) fn moved(&self, revision: Revision) {
+        if let Some(signal) = self.by_prefix.get("") {
+            signal.send_modify(|marks| marks.changed = revision);
+        }
+    }
+
+    /// Tells everybody that the history up to a revision is gone.
+    #[cfg(feature = "etcd")]
+    pub(crate) fn lost(&self, revision: Revision) {
+        for signal in self.by_prefix.values() {
+            signal.send_modify(|marks| marks.dropped = marks.dropped.max(revision));
+        }
+    }
+
     /// Notes that a change is gone. Nobody is woken: whoever needs it finds out on the next read.
     pub(crate) fn dropped(&self, change: &Change) {
         self.each(&change.key, |signal| {

@@ -14,7 +14,7 @@ use crate::clock::Clock;
 use crate::model::{Record, UnixMillis};
 use crate::mvcc::Mvcc;
 use crate::signals::Signals;
-use crate::{ReadError, Retention, Revision};
+use crate::{Change, ReadError, Retention, Revision};
 
 /// Records or changes handled under one hold of the write lock.
 const APPLY_STEP: usize = 128;
@@ -72,21 +72,41 @@ impl State {
         self.signals.lock().close();
     }
 
-    /// Makes durable records visible, and wakes the feeds they concern.
+    /// Makes durable records visible, and wakes the feeds they concern. The records of one revision, which etcd may have
+    /// several of, become visible together.
     pub(crate) fn publish(&self, records: Vec<Record>) {
         let mut records = records.into_iter().peekable();
         while records.peek().is_some() {
-            let changes: Vec<_> = {
+            let mut changes: Vec<Arc<Change>> = Vec::new();
+            {
                 let mut mvcc = self.mvcc.write();
-                records
-                    .by_ref()
-                    .take(APPLY_STEP)
-                    .map(|record| mvcc.apply(record))
-                    .collect()
-            };
+                while let Some(record) = records.next_if(|record| {
+                    let last = changes.last();
+                    changes.len() < APPLY_STEP || last.is_some_and(|last| last.revision == record.revision)
+                }) {
+                    changes.push(mvcc.apply(record));
+                }
+            }
             let signals = self.signals.lock();
             changes.iter().for_each(|change| signals.changed(change));
         }
+        self.reschedule();
+    }
+
+    /// Moves on to a revision that changed nothing here.
+    #[cfg(feature = "etcd")]
+    pub(crate) fn advance(&self, revision: Revision) {
+        self.mvcc.write().advance(revision);
+        self.signals.lock().moved(revision);
+    }
+
+    /// Puts another state in the place of this one, whose history begins where it begins: feeds that are not that far are
+    /// told.
+    #[cfg(feature = "etcd")]
+    pub(crate) fn replace(&self, mvcc: Mvcc) {
+        let floor = mvcc.history().floor();
+        *self.mvcc.write() = mvcc;
+        self.signals.lock().lost(floor);
         self.reschedule();
     }
 

@@ -10,6 +10,8 @@ use tokio::task::JoinHandle;
 
 use crate::clock::Clock;
 use crate::engine::{Engine, Memory, redb};
+#[cfg(feature = "etcd")]
+use crate::etcd::{Etcd, EtcdOptions};
 use crate::group_commit::GroupCommit;
 use crate::mvcc::Mvcc;
 use crate::recovery::Recovered;
@@ -72,9 +74,21 @@ pub struct Store {
 
 struct Inner {
     state: SharedState,
+    writes: Writes,
+    max_value_bytes: usize,
+}
+
+/// Where writes go.
+enum Writes {
+    /// To an engine in this process, whose only writer is this store.
+    Local(Local),
+    #[cfg(feature = "etcd")]
+    Etcd(Etcd),
+}
+
+struct Local {
     group_commit: Arc<GroupCommit>,
     maintenance: Mutex<Option<JoinHandle<()>>>,
-    max_value_bytes: usize,
 }
 
 impl Store {
@@ -112,17 +126,51 @@ impl Store {
         let state = Arc::new(State::new(mvcc, clock, options.retention));
         let group_commit = GroupCommit::new(state.clone(), engine, garbage);
         let maintenance = tokio::spawn(maintenance::run(state.clone(), group_commit.clone()));
+        let writes = Writes::Local(Local {
+            group_commit,
+            maintenance: Mutex::new(Some(maintenance)),
+        });
+        Self::over(state, writes, options.max_value_bytes)
+    }
+
+    /// The store in an etcd, which it may share with others: what they write is seen by all. Opening it waits until all
+    /// keys are read.
+    #[cfg(feature = "etcd")]
+    pub async fn etcd(etcd: EtcdOptions, options: StoreOptions) -> Result<Self, OpenError> {
+        let (state, etcd) = Etcd::open(etcd, options.retention).await?;
+        Ok(Self::over(state, Writes::Etcd(etcd), options.max_value_bytes))
+    }
+
+    fn over(state: SharedState, writes: Writes, max_value_bytes: usize) -> Self {
         Self {
             inner: Arc::new(Inner {
                 state,
-                group_commit,
-                maintenance: Mutex::new(Some(maintenance)),
-                max_value_bytes: options.max_value_bytes,
+                writes,
+                max_value_bytes,
             }),
         }
     }
 
-    /// The revision of the newest acknowledged write.
+    /// Whether others may write to it as well, in other processes.
+    pub fn is_shared(&self) -> bool {
+        match &self.inner.writes {
+            Writes::Local(_) => false,
+            #[cfg(feature = "etcd")]
+            Writes::Etcd(_) => true,
+        }
+    }
+
+    /// Waits until every write is visible here that was acknowledged before, by whomever. A store that is not shared has
+    /// nothing to wait for.
+    pub async fn refresh(&self) -> Result<(), ReadError> {
+        match &self.inner.writes {
+            Writes::Local(_) => Ok(()),
+            #[cfg(feature = "etcd")]
+            Writes::Etcd(etcd) => etcd.refresh().await,
+        }
+    }
+
+    /// The revision of the newest acknowledged write; of a shared store, the newest that is visible here.
     pub fn current_revision(&self) -> Revision {
         self.inner.state.mvcc.read().current()
     }
@@ -140,12 +188,18 @@ impl Store {
 
     /// What a key holds, now or at a past revision.
     pub async fn get(&self, key: &str, at: Option<Revision>) -> Result<Option<KeyValue>, ReadError> {
+        if at.is_none() {
+            self.refresh().await?;
+        }
         self.inner.state.open()?;
         self.inner.state.mvcc.read().get(key, at)
     }
 
     /// The keys under a prefix, with one page of their values, as they were at one moment.
     pub async fn range(&self, request: &RangeRequest<'_>) -> Result<Range, ReadError> {
+        if request.at.is_none() {
+            self.refresh().await?;
+        }
         range::read(&self.inner.state, request).await
     }
 
@@ -176,10 +230,7 @@ impl Store {
     /// Takes a key away that has had its value since `expected`. Returns the revision of the deletion.
     pub async fn delete(&self, key: &str, expected: Revision) -> Result<Revision, WriteError> {
         let key = key.into();
-        self.inner
-            .group_commit
-            .submit(Command::Delete { key, expected })
-            .await
+        self.submit(Command::Delete { key, expected }).await
     }
 
     async fn put(
@@ -196,7 +247,15 @@ impl Store {
             expected,
             ttl,
         };
-        self.inner.group_commit.submit(put).await
+        self.submit(put).await
+    }
+
+    async fn submit(&self, command: Command) -> Result<Revision, WriteError> {
+        match &self.inner.writes {
+            Writes::Local(local) => local.group_commit.submit(command).await,
+            #[cfg(feature = "etcd")]
+            Writes::Etcd(etcd) => etcd.submit(command).await,
+        }
     }
 
     fn check(&self, key: &str, value: &Bytes) -> Result<(), WriteError> {
@@ -223,22 +282,34 @@ impl Store {
     /// Forgets the history before a revision. Reading at it and watching after it still work; a revision that was
     /// compacted earlier is no error.
     pub async fn compact(&self, revision: Revision) -> Result<(), WriteError> {
-        let compact = Command::Compact { revision };
-        self.inner.group_commit.submit(compact).await.map(drop)
+        self.submit(Command::Compact { revision }).await.map(drop)
     }
 
     /// Finishes the writes in progress, refuses new ones, ends all feeds and lets go of the data. When this
     /// returns, the same data can be opened again.
     pub async fn close(&self) {
-        self.inner.group_commit.refuse();
-        let maintenance = self.inner.maintenance.lock().take();
+        match &self.inner.writes {
+            Writes::Local(local) => local.close().await,
+            #[cfg(feature = "etcd")]
+            Writes::Etcd(etcd) => {
+                etcd.refuse();
+                etcd.finish().await;
+            }
+        }
+        self.inner.state.close();
+    }
+}
+
+impl Local {
+    async fn close(&self) {
+        self.group_commit.refuse();
+        let maintenance = self.maintenance.lock().take();
         if let Some(maintenance) = maintenance {
             maintenance.abort();
             // Ends with "cancelled", which is what was asked for.
             let _ = maintenance.await;
         }
-        self.inner.group_commit.finish().await;
-        self.inner.state.close();
+        self.group_commit.finish().await;
     }
 }
 
@@ -253,9 +324,15 @@ impl std::fmt::Debug for Store {
 impl Drop for Inner {
     /// Without `close`, the writes in progress are finished in the background.
     fn drop(&mut self) {
-        self.group_commit.refuse();
-        if let Some(maintenance) = self.maintenance.lock().take() {
-            maintenance.abort();
+        match &self.writes {
+            Writes::Local(local) => {
+                local.group_commit.refuse();
+                if let Some(maintenance) = local.maintenance.lock().take() {
+                    maintenance.abort();
+                }
+            }
+            #[cfg(feature = "etcd")]
+            Writes::Etcd(etcd) => etcd.stop(),
         }
         self.state.close();
     }

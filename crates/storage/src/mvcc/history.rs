@@ -1,7 +1,9 @@
-//! The recent changes, oldest first, one per revision: what feeds read from.
+//! The recent changes, oldest first: what feeds read from.
 //!
-//! Because every revision is exactly one change, the place of a revision is a subtraction, and a feed needs to
-//! remember nothing but the last revision it saw.
+//! An engine of our own gives every change a revision of its own and leaves none out, so the place of a revision is a
+//! subtraction. etcd counts what happens outside our keys as well, and whoever else writes there may change several keys
+//! in one revision: then the place is searched for. Either way a feed needs to remember nothing but the last revision it
+//! saw.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -9,7 +11,7 @@ use std::sync::Arc;
 use crate::model::UnixMillis;
 use crate::{Change, Revision};
 
-/// The changes of the revisions `floor + 1 ..= floor + len`.
+/// Every change after `floor`.
 #[derive(Debug)]
 pub(crate) struct History {
     floor: Revision,
@@ -34,7 +36,7 @@ impl Entry {
 }
 
 impl History {
-    /// No changes, the first one being that of `floor + 1`.
+    /// No changes, the first one being later than `floor`.
     pub(crate) fn new(floor: Revision) -> Self {
         Self {
             floor,
@@ -44,7 +46,7 @@ impl History {
     }
 
     pub(crate) fn push(&mut self, change: Arc<Change>, written_at: UnixMillis) {
-        debug_assert_eq!(change.revision, self.floor.plus(self.entries.len() as u64 + 1));
+        debug_assert!(change.revision > self.floor && change.revision >= self.newest());
         let entry = Entry { change, written_at };
         self.superseded_bytes += entry.superseded_bytes();
         self.entries.push_back(entry);
@@ -52,19 +54,43 @@ impl History {
 
     /// Takes the oldest change out, if it is not newer than `revision`.
     pub(crate) fn pop(&mut self, revision: Revision) -> Option<Arc<Change>> {
-        if self.floor >= revision {
-            return None;
-        }
-        let entry = self.entries.pop_front()?;
-        self.floor = self.floor.next();
+        let entry = self
+            .entries
+            .pop_front_if(|entry| entry.change.revision <= revision)?;
+        self.floor = entry.change.revision;
         self.superseded_bytes -= entry.superseded_bytes();
         Some(entry.change)
     }
 
     /// The changes after a revision.
     pub(crate) fn after(&self, revision: Revision) -> impl Iterator<Item = &Arc<Change>> {
-        let start = revision.since(self.floor).min(self.entries.len() as u64) as usize;
+        let start = self.place_after(revision);
         self.entries.range(start..).map(|entry| &entry.change)
+    }
+
+    /// How many changes are not later than a revision.
+    fn place_after(&self, revision: Revision) -> usize {
+        let dense = revision.since(self.floor).min(self.entries.len() as u64) as usize;
+        let is_before = |index: usize| self.entries[index].change.revision <= revision;
+        let is_there =
+            (dense == 0 || is_before(dense - 1)) && (dense == self.entries.len() || !is_before(dense));
+        match is_there {
+            true => dense,
+            false => self
+                .entries
+                .partition_point(|entry| entry.change.revision <= revision),
+        }
+    }
+
+    /// The revision of the newest change; the floor if there is none.
+    fn newest(&self) -> Revision {
+        self.revision_of(self.entries.len())
+    }
+
+    /// The revision of the last of so many changes; the floor for none.
+    fn revision_of(&self, count: usize) -> Revision {
+        let last = count.checked_sub(1).map(|index| &self.entries[index].change);
+        last.map_or(self.floor, |change| change.revision)
     }
 
     /// When the oldest change was written.
@@ -80,7 +106,7 @@ impl History {
     /// The newest revision written at or before a time; the floor if all changes are younger.
     pub(crate) fn revision_at(&self, time: UnixMillis) -> Revision {
         let count = self.entries.partition_point(|entry| entry.written_at <= time);
-        self.floor.plus(count as u64)
+        self.revision_of(count)
     }
 
     /// The revision to compact at so that at most so many changes and superseded bytes are left.
@@ -92,7 +118,7 @@ impl History {
             bytes -= self.entries[drop].superseded_bytes();
             drop += 1;
         }
-        self.floor.plus(drop as u64)
+        self.revision_of(drop)
     }
 
     /// How many changes there are.
@@ -103,5 +129,59 @@ impl History {
     /// Bytes of values that only the history keeps alive.
     pub(crate) fn superseded_bytes(&self) -> u64 {
         self.superseded_bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Key;
+
+    fn history(revisions: &[u64]) -> History {
+        let mut history = History::new(Revision::new(10));
+        for (index, &revision) in revisions.iter().enumerate() {
+            let change = Change {
+                revision: Revision::new(revision),
+                key: Key::from("a"),
+                value: None,
+                previous: None,
+                create_revision: Revision::FIRST,
+            };
+            history.push(Arc::new(change), index as u64);
+        }
+        history
+    }
+
+    /// The revisions of the changes after each of these.
+    fn after(history: &History, revision: u64) -> Vec<u64> {
+        let changes = history.after(Revision::new(revision));
+        changes.map(|change| change.revision.get()).collect()
+    }
+
+    #[test]
+    fn revisions_may_be_left_out_and_have_several_changes() {
+        let mut history = history(&[12, 15, 15, 15, 16, 20]);
+        for (revision, count) in [
+            (10, 6),
+            (11, 6),
+            (12, 5),
+            (14, 5),
+            (15, 2),
+            (16, 1),
+            (19, 1),
+            (20, 0),
+            (99, 0),
+        ] {
+            assert_eq!(after(&history, revision).len(), count, "after {revision}");
+        }
+        assert_eq!(history.revision_at(1), Revision::new(15));
+        assert_eq!(history.revision_within(1, u64::MAX), Revision::new(16));
+        let mut gone = 0;
+        while history.pop(Revision::new(15)).is_some() {
+            gone += 1;
+        }
+        assert_eq!((gone, history.floor()), (4, Revision::new(15)));
+        assert_eq!(after(&history, 0), [16, 20]);
+        assert_eq!(history.revision_at(1), Revision::new(15));
     }
 }

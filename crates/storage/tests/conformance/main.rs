@@ -1,6 +1,10 @@
 //! What every engine promises. Each function takes a fresh, empty store of any kind; the list at the end runs all
-//! of them on all engines, with a paused clock.
+//! of them on all engines, with a paused clock. Over etcd, whose clock nobody can pause, time is left out (it is in
+//! `etcd`), and so is what only a store in the same process can promise.
 
+#[cfg(feature = "etcd")]
+#[path = "../support/etcd.rs"]
+mod etcd_process;
 mod feeds;
 mod reads;
 mod time;
@@ -116,7 +120,8 @@ impl Everything {
     }
 }
 
-macro_rules! conformance {
+/// Tests of a store in memory and of one on a disk.
+macro_rules! embedded {
     ($($module:ident: $($name:ident)*;)*) => {
         mod memory {
             $($(
@@ -134,69 +139,112 @@ macro_rules! conformance {
                 #[tokio::test(start_paused = true)]
                 async fn $name() {
                     let dir = tempfile::tempdir().unwrap();
-                    let store = crate::Store::open(dir.path(), Default::default()).await.unwrap();
+                    let open = || crate::Store::open(dir.path(), Default::default());
+                    let store = open().await.unwrap();
                     crate::$module::$name(store.clone()).await;
-                    let before = crate::Everything::of(&store).await;
-                    store.close().await;
-                    // Whatever the test did can be read back.
-                    let again = crate::Store::open(dir.path(), Default::default()).await.unwrap();
-                    let after = crate::Everything::of(&again).await;
-                    assert!(before.is_none() || before == after, "{before:#?} {after:#?}");
-                    assert_eq!(again.current_revision(), store.current_revision());
-                    again.close().await;
+                    crate::check_reopened(store, async || open().await.unwrap()).await;
                 }
             )*)*
         }
     };
 }
 
+/// Tests of a store over an etcd of its own.
+macro_rules! over_etcd {
+    ($($module:ident: $($name:ident)*;)*) => {
+        #[cfg(feature = "etcd")]
+        mod etcd {
+            $($(
+                #[tokio::test]
+                async fn $name() {
+                    let Some(etcd) = crate::etcd_process::Etcd::start() else { return };
+                    let options = || watchkeeper_storage::EtcdOptions::at([etcd.url()]);
+                    let open = || crate::Store::etcd(options(), Default::default());
+                    let store = open().await.unwrap();
+                    crate::$module::$name(store.clone()).await;
+                    crate::check_reopened(store, async || open().await.unwrap()).await;
+                }
+            )*)*
+        }
+    };
+}
+
+macro_rules! conformance {
+    (
+        everywhere { $($everywhere:tt)* }
+        in_process { $($in_process:tt)* }
+    ) => {
+        embedded! { $($everywhere)* }
+        over_etcd! { $($everywhere)* }
+        mod in_process {
+            embedded! { $($in_process)* }
+        }
+    };
+}
+
+/// Whatever a test did can be read back.
+async fn check_reopened(store: Store, open: impl AsyncFn() -> Store) {
+    let before = Everything::of(&store).await;
+    store.close().await;
+    let again = open().await;
+    let after = Everything::of(&again).await;
+    assert!(before.is_none() || before == after, "{before:#?} {after:#?}");
+    assert_eq!(again.current_revision(), store.current_revision());
+    again.close().await;
+}
+
 conformance! {
-    writes:
-        create_takes_the_next_revision
-        create_refuses_an_existing_key
-        update_refuses_a_stale_revision
-        update_refuses_a_missing_key
-        delete_refuses_a_stale_revision
-        delete_of_a_missing_key_is_a_conflict
-        recreated_keys_have_a_new_create_revision
-        one_of_many_concurrent_updates_wins
-        large_values_are_refused
-        bad_keys_are_refused
-        values_are_shared_not_copied;
-    reads:
-        get_at_a_past_revision
-        get_in_the_future_is_refused
-        range_is_ordered_and_stays_within_the_prefix
-        range_pages_show_one_moment
-        range_counts_what_remains
-        range_at_a_past_revision
-        long_ranges_are_complete
-        reads_at_the_compacted_revision_work
-        reads_below_the_compacted_revision_are_refused
-        compaction_of_the_future_is_refused
-        compaction_keeps_what_is_current
-        an_empty_store_has_a_revision;
-    feeds:
-        feed_delivers_changes_with_previous_values
-        feed_stays_within_the_prefix
-        feed_starts_after_its_revision
-        feed_waits_for_a_future_revision
-        feed_works_at_the_compacted_revision
-        feed_below_the_compacted_revision_is_refused
-        feed_that_fell_behind_is_told
-        feed_that_had_nothing_to_read_survives_compaction
-        feed_reports_progress
-        feed_with_progress_returns_without_changes
-        feed_delivers_long_histories_in_batches
-        feeds_are_independent
-        many_feeds_see_one_change
-        close_ends_feeds_after_the_last_change;
-    time:
-        expired_keys_are_deleted
-        update_moves_the_expiry
-        update_without_ttl_ends_the_expiry
-        recreated_keys_do_not_inherit_an_expiry
-        expiry_of_many_keys
-        old_history_is_compacted
-        young_history_is_kept;
+    everywhere {
+        writes:
+            create_takes_the_next_revision
+            create_refuses_an_existing_key
+            update_refuses_a_stale_revision
+            update_refuses_a_missing_key
+            delete_refuses_a_stale_revision
+            delete_of_a_missing_key_is_a_conflict
+            recreated_keys_have_a_new_create_revision
+            one_of_many_concurrent_updates_wins
+            bad_keys_are_refused;
+        reads:
+            get_at_a_past_revision
+            get_in_the_future_is_refused
+            range_is_ordered_and_stays_within_the_prefix
+            range_pages_show_one_moment
+            range_counts_what_remains
+            range_at_a_past_revision
+            long_ranges_are_complete
+            reads_at_the_compacted_revision_work
+            reads_below_the_compacted_revision_are_refused
+            compaction_of_the_future_is_refused
+            compaction_keeps_what_is_current
+            an_empty_store_has_a_revision;
+        feeds:
+            feed_delivers_changes_with_previous_values
+            feed_stays_within_the_prefix
+            feed_starts_after_its_revision
+            feed_waits_for_a_future_revision
+            feed_works_at_the_compacted_revision
+            feed_below_the_compacted_revision_is_refused
+            feed_that_fell_behind_is_told
+            feed_that_had_nothing_to_read_survives_compaction
+            feed_reports_progress
+            feed_with_progress_returns_without_changes
+            feed_delivers_long_histories_in_batches
+            feeds_are_independent
+            many_feeds_see_one_change
+            close_ends_feeds_after_the_last_change;
+    }
+    in_process {
+        writes:
+            large_values_are_refused
+            values_are_shared_not_copied;
+        time:
+            expired_keys_are_deleted
+            update_moves_the_expiry
+            update_without_ttl_ends_the_expiry
+            recreated_keys_do_not_inherit_an_expiry
+            expiry_of_many_keys
+            old_history_is_compacted
+            young_history_is_kept;
+    }
 }

@@ -1,0 +1,145 @@
+//! The store of several servers: etcd has the keys, and each server has a copy of them in memory.
+//!
+//! ```text
+//! write ─▶ transaction: compare the key's revision, replace it ─▶ etcd ─▶ watch ─▶ MVCC heart ─▶ feeds, and the answer
+//! get, range of the latest ─▶ ask etcd how far it is ─▶ wait for the heart ─▶ MVCC heart
+//! get, range of a revision ─────────────────────────────────────────────────▶ MVCC heart
+//! ```
+//!
+//! The heart is the one that the other engines have, so values at past revisions, feeds and history are as quick and as
+//! exact as there. It is fed by a single watch of all keys and never by a write of its own: what a server shows is what
+//! etcd has told, in etcd's order, under etcd's revisions. Those have gaps, since etcd counts for all its users.
+//!
+//! What it will not do: several keys in one transaction, etcd's own users and passwords (certificates say who a server
+//! is), and looking for members that were not named.
+
+mod arrivals;
+mod client;
+mod compaction;
+mod error;
+mod follow;
+mod fresh;
+mod grpc;
+mod keys;
+mod load;
+mod messages;
+mod options;
+mod shared;
+mod tls;
+mod write;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use parking_lot::Mutex;
+use tokio::sync::Semaphore;
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+
+use client::{CALL_TIMEOUT, Client};
+use fresh::Freshness;
+use keys::Keys;
+pub use options::EtcdOptions;
+use shared::Shared;
+use write::Write;
+
+use crate::clock::Clock;
+use crate::group_commit::Answer;
+use crate::state::{SharedState, State};
+use crate::transaction::Command;
+use crate::{EngineError, OpenError, ReadError, Retention, WriteError};
+
+/// Writes under way at a time. Further ones wait for a place: nothing is refused or lost.
+const MAX_WRITES: u32 = 512;
+
+/// The way into an etcd.
+pub(crate) struct Etcd {
+    shared: Arc<Shared>,
+    freshness: Arc<Freshness>,
+    places: Semaphore,
+    is_refusing: AtomicBool,
+    tasks: Mutex<Vec<JoinHandle<()>>>,
+}
+
+impl Etcd {
+    /// Reads everything and begins to follow. What was acknowledged before this is called is visible when it returns.
+    pub(crate) async fn open(
+        options: EtcdOptions,
+        retention: Retention,
+    ) -> Result<(SharedState, Self), OpenError> {
+        let (keys, interval) = (Keys::of(&options), options.compaction_interval);
+        let client = Client::new(options)?;
+        let (cluster, _) = load::newest_revision(&client, &keys)
+            .await
+            .map_err(OpenError::etcd)?;
+        let mvcc = load::load(&client, &keys, retention.revisions)
+            .await
+            .map_err(OpenError::etcd)?;
+        let state = Arc::new(State::new(mvcc, Clock::start(), retention));
+        let shared = Arc::new(Shared::new(client, cluster, keys, state.clone()));
+        let freshness = Arc::new(Freshness::default());
+        let mut tasks = vec![
+            tokio::spawn(follow::run(shared.clone())),
+            tokio::spawn(compaction::drop_old_history(shared.clone())),
+        ];
+        if !interval.is_zero() {
+            let compaction = compaction::compact_etcd(shared.clone(), freshness.clone(), interval);
+            tasks.push(tokio::spawn(compaction));
+        }
+        let etcd = Self {
+            shared,
+            freshness,
+            places: Semaphore::new(MAX_WRITES as usize),
+            is_refusing: AtomicBool::new(false),
+            tasks: Mutex::new(tasks),
+        };
+        etcd.refresh().await.map_err(OpenError::etcd)?;
+        Ok((state, etcd))
+    }
+
+    /// Does a command. If the future is dropped, the command may be done all the same.
+    pub(crate) async fn submit(&self, command: Command) -> Answer {
+        let _place = self.places.acquire().await.map_err(|_| self.ended())?;
+        if self.is_refusing.load(Ordering::Acquire) || self.shared.state.open().is_err() {
+            return Err(self.ended());
+        }
+        if let Command::Compact { revision } = command {
+            return compaction::compact_now(&self.shared, revision).await;
+        }
+        match Write::of(command) {
+            Some(write) => write.run(&self.shared, &self.freshness).await,
+            None => Err(WriteError::Closed),
+        }
+    }
+
+    /// Waits until everything is visible that was acknowledged, by anybody, before this was called.
+    pub(crate) async fn refresh(&self) -> Result<(), ReadError> {
+        self.freshness.refresh(&self.shared).await
+    }
+
+    /// Refuses new commands; those under way are still done.
+    pub(crate) fn refuse(&self) {
+        self.is_refusing.store(true, Ordering::Release);
+    }
+
+    /// Waits until everything under way is done, unless etcd does not answer. Call `refuse` first.
+    pub(crate) async fn finish(&self) {
+        let all = self.places.acquire_many(MAX_WRITES);
+        let _ = timeout(CALL_TIMEOUT, all).await;
+        self.stop();
+    }
+
+    /// Stops following.
+    pub(crate) fn stop(&self) {
+        for task in self.tasks.lock().drain(..) {
+            task.abort();
+        }
+    }
+
+    fn ended(&self) -> WriteError {
+        match self.shared.failure() {
+            Some(why) => WriteError::Engine(EngineError::new(why)),
+            None => WriteError::Closed,
+        }
+    }
+}

@@ -1,0 +1,275 @@
+//! Keeps the copy in memory up to date: one watch of all keys, for as long as the store lives.
+//!
+//! ```text
+//! watch ─▶ whole revisions ─▶ visible to readers and feeds ─▶ writers and readers who wait for them
+//!   │ cut       ▶ a new watch after the last revision that is visible: nothing twice, nothing left out
+//!   │ compacted ▶ all keys are read anew; feeds are told that history was lost, so that their readers read anew too
+//!   └ went back ▶ this is not the etcd we knew: the store closes
+//! ```
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::error::CallError;
+use super::keys::Meaning;
+use super::load::{load, newest_revision, revision};
+use super::messages::{Event, EventType, KeyValue, WatchCreateRequest, WatchResponse};
+use super::shared::Shared;
+use crate::model::Record;
+use crate::mvcc::Mvcc;
+use crate::{Key, Revision};
+
+/// The pause before a broken watch is begun anew, with jitter. Finding another member has pauses of its own.
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// Why a watch cannot go on.
+#[derive(Debug, thiserror::Error)]
+enum Broken {
+    #[error(transparent)]
+    Call(#[from] CallError),
+    #[error("etcd has ended the watch: {0}")]
+    Canceled(String),
+    #[error("etcd has compacted what the watch had not told yet")]
+    Compacted,
+    #[error("what the watch tells of {key} contradicts what it told before")]
+    Contradiction { key: Key },
+    #[error(
+        "etcd is at revision {found} of cluster {found_cluster:x}, not at {known} of cluster {known_cluster:x} or later: \
+         it was put back to an earlier state, or is another one; start this server anew"
+    )]
+    WentBack {
+        known_cluster: u64,
+        known: Revision,
+        found_cluster: u64,
+        found: Revision,
+    },
+}
+
+/// Follows until the store is closed.
+pub(crate) async fn run(shared: Arc<Shared>) {
+    loop {
+        let broken = match follow(&shared).await {
+            Ok(never) => match never {},
+            Err(broken) => broken,
+        };
+        match broken {
+            Broken::WentBack { .. } => {
+                tracing::error!("{broken}");
+                return shared.fail(broken.to_string());
+            }
+            Broken::Compacted | Broken::Contradiction { .. } => {
+                tracing::error!("{broken}: reading everything anew");
+                if let Err(error) = read_anew(&shared).await {
+                    tracing::warn!("cannot read everything anew: {error}");
+                }
+            }
+            Broken::Call(_) | Broken::Canceled(_) => {
+                tracing::warn!("the watch of etcd is begun anew: {broken}");
+                shared.client.leave_current().await;
+            }
+        }
+        tokio::time::sleep(PAUSE.mul_f64(0.5 + fastrand::f64())).await;
+    }
+}
+
+async fn read_anew(shared: &Shared) -> Result<(), CallError> {
+    let mvcc = load(&shared.client, &shared.keys, 0).await?;
+    shared.state.replace(mvcc);
+    shared.arrivals.tell(&shared.state);
+    Ok(())
+}
+
+/// Follows until something breaks.
+async fn follow(shared: &Shared) -> Result<std::convert::Infallible, Broken> {
+    let known = shared.state.mvcc.read().current();
+    let (cluster, found) = newest_revision(&shared.client, &shared.keys).await?;
+    if cluster != shared.cluster || found < known {
+        return Err(Broken::WentBack {
+            known_cluster: shared.cluster,
+            known,
+            found_cluster: cluster,
+            found,
+        });
+    }
+    let (key, range_end) = shared.keys.bounds();
+    let create = WatchCreateRequest {
+        key,
+        range_end,
+        start_revision: known.get() as i64 + 1,
+        progress_notify: true,
+        fragment: true,
+    };
+    let mut answers = shared.client.watch(create).await?;
+    shared.note_watch();
+    let mut pieces = Vec::new();
+    loop {
+        let Some(response) = answers.next::<WatchResponse>().await? else {
+            return Err(Broken::Canceled("the stream ended".to_owned()));
+        };
+        take(shared, response, &mut pieces)?;
+    }
+}
+
+/// Takes one response in. Events of a revision that is not complete stay in `pieces`.
+fn take(shared: &Shared, response: WatchResponse, pieces: &mut Vec<Event>) -> Result<(), Broken> {
+    if response.compact_revision > 0 {
+        return Err(Broken::Compacted);
+    }
+    if response.canceled {
+        return Err(Broken::Canceled(response.cancel_reason));
+    }
+    let is_progress = response.events.is_empty() && pieces.is_empty() && !response.fragment;
+    if response.created {
+        // Says how far the member is, not how far the watch is.
+        return Ok(());
+    }
+    pieces.extend(response.events);
+    let whole = whole_revisions(pieces, response.fragment);
+    let mut reached = publish(shared, whole)?;
+    if is_progress {
+        reached = revision(response.header.unwrap_or_default().revision);
+    }
+    if reached > shared.state.mvcc.read().current() {
+        shared.state.advance(reached);
+    }
+    shared.arrivals.tell(&shared.state);
+    Ok(())
+}
+
+/// Takes out all events but those of a last revision that goes on in the next piece.
+fn whole_revisions(pieces: &mut Vec<Event>, goes_on: bool) -> Vec<Event> {
+    let revision_of = |event: &Event| event.kv.as_ref().map_or(0, |kv| kv.mod_revision);
+    let kept = match (goes_on, pieces.last().map(revision_of)) {
+        (true, Some(last)) => pieces.partition_point(|event| revision_of(event) < last),
+        _ => pieces.len(),
+    };
+    let rest = pieces.split_off(kept);
+    std::mem::replace(pieces, rest)
+}
+
+/// Makes events visible. Returns the revision of the last, also if it was of no key of the store.
+fn publish(shared: &Shared, events: Vec<Event>) -> Result<Revision, Broken> {
+    let now = shared.state.clock.now();
+    let mut reached = Revision::ZERO;
+    let mut records = Vec::with_capacity(events.len());
+    for event in events {
+        let is_deletion = event.kind == EventType::Delete as i32;
+        let kv = event.kv.unwrap_or_default();
+        reached = revision(kv.mod_revision);
+        if let Meaning::Key(key) = shared.keys.meaning(&kv.key) {
+            records.push(record(key, kv, is_deletion, now));
+        }
+    }
+    complete(&shared.state.mvcc.read(), &mut records)?;
+    shared.state.publish(records);
+    shared.drop_excess_history();
+    Ok(reached)
+}
+
+fn record(key: Key, kv: KeyValue, is_deletion: bool, now: u64) -> Record {
+    Record {
+        revision: revision(kv.mod_revision),
+        key,
+        value: (!is_deletion).then(|| kv.value.into()),
+        create_revision: revision(kv.create_revision),
+        written_at: now,
+        expires_at: None,
+    }
+}
+
+/// Gives deletions the revision that created what they delete, which etcd does not tell, and sees that every event
+/// follows from what is known: a key that comes was not there, one that changes or goes was.
+fn complete(mvcc: &Mvcc, records: &mut [Record]) -> Result<(), Broken> {
+    let mut created: HashMap<Key, Option<Revision>> = HashMap::new();
+    for record in records {
+        let known = created
+            .entry(record.key.clone())
+            .or_insert_with(|| mvcc.latest(&record.key).map(|found| found.create_revision));
+        let is_creation = record.create_revision == record.revision;
+        let follows = match (&record.value, *known) {
+            (Some(_), None) => is_creation,
+            (Some(_), Some(known)) => known == record.create_revision,
+            (None, Some(known)) => {
+                record.create_revision = known;
+                true
+            }
+            (None, None) => false,
+        };
+        if !follows {
+            return Err(Broken::Contradiction {
+                key: record.key.clone(),
+            });
+        }
+        *known = record.value.is_some().then_some(record.create_revision);
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn event(revision: i64) -> Event {
+        Event {
+            kind: EventType::Put as i32,
+            kv: Some(KeyValue {
+                mod_revision: revision,
+                ..Default::default()
+            }),
+        }
+    }
+
+    #[test]
+    fn revisions_are_shown_whole() {
+        let check = |pieces: &[i64], goes_on: bool, whole: usize| {
+            let mut pieces: Vec<_> = pieces.iter().map(|&revision| event(revision)).collect();
+            let count = pieces.len();
+            assert_eq!(whole_revisions(&mut pieces, goes_on).len(), whole);
+            assert_eq!(pieces.len(), count - whole);
+        };
+        check(&[], true, 0);
+        check(&[2, 3, 3], false, 3);
+        check(&[2, 3, 3], true, 1);
+        check(&[3, 3], true, 0);
+    }
+
+    fn change(key: &str, revision: u64, created: u64, value: Option<&'static str>) -> Record {
+        Record {
+            revision: Revision::new(revision),
+            key: key.into(),
+            value: value.map(Into::into),
+            create_revision: Revision::new(created),
+            written_at: 0,
+            expires_at: None,
+        }
+    }
+
+    #[test]
+    fn a_watch_that_has_left_something_out_is_found_out() {
+        let mut mvcc = Mvcc::new();
+        mvcc.apply(change("a", 2, 2, Some("x")));
+        let check = |records: &[Record], follows: bool| {
+            let mut records = records.to_vec();
+            assert_eq!(complete(&mvcc, &mut records).is_ok(), follows, "{records:?}");
+        };
+        check(&[change("a", 3, 2, Some("y")), change("a", 4, 0, None)], true);
+        check(&[change("a", 3, 0, None), change("a", 4, 4, Some("y"))], true);
+        check(
+            &[change("b", 3, 3, Some("y")), change("b", 4, 3, Some("z"))],
+            true,
+        );
+        check(&[change("a", 4, 4, Some("y"))], false);
+        check(&[change("b", 4, 3, Some("y"))], false);
+        check(&[change("b", 4, 0, None)], false);
+    }
+
+    #[test]
+    fn deletions_know_when_the_key_was_created() {
+        let mut mvcc = Mvcc::new();
+        mvcc.apply(change("a", 2, 2, Some("x")));
+        let mut records = [change("a", 5, 0, None)];
+        complete(&mvcc, &mut records).unwrap();
+        assert_eq!(records[0].create_revision, Revision::new(2));
+    }
+}

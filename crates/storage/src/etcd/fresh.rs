@@ -1,0 +1,110 @@
+//! Reads that must show the latest: etcd is asked how far it is, and the copy in memory is waited for.
+//!
+//! Everybody who comes while etcd is being asked waits for the next answer, since that one may have been given before
+//! they came; so there is one question at a time, however many readers there are.
+//!
+//! etcd counts for all its users. If it is ahead of us because of keys that are not ours, the watch has nothing to tell;
+//! then the fence is written, which the watch does tell. (etcd can be asked for the progress of a watch as well, but
+//! until 3.4.25 and 3.5.8 it may answer before it has told everything.)
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use parking_lot::Mutex;
+use tokio::sync::oneshot;
+use tokio::time::timeout;
+
+use super::client::{CALL_TIMEOUT, Repeat};
+use super::error::CallError;
+use super::load::{newest_revision, revision};
+use super::messages::{PutRequest, Request, RequestOp, TxnRequest};
+use super::shared::Shared;
+use crate::{ReadError, Revision};
+
+/// How long the watch may take to tell what has happened, before that is taken for something that is not ours.
+const FENCE_AFTER: Duration = Duration::from_millis(20);
+/// A new watch may take longer: etcd looks every 100 ms after those that have something to catch up with.
+const LATE_START: Duration = Duration::from_millis(300);
+
+/// The readers who wait.
+#[derive(Debug, Default)]
+pub(crate) struct Freshness(Mutex<Readers>);
+
+#[derive(Debug, Default)]
+struct Readers {
+    waiting: Vec<oneshot::Sender<Result<(), ReadError>>>,
+    is_asking: bool,
+}
+
+impl Freshness {
+    /// Waits until everything is visible that was acknowledged, by anybody, before this was called.
+    pub(crate) async fn refresh(self: &Arc<Self>, shared: &Arc<Shared>) -> Result<(), ReadError> {
+        shared.state.open()?;
+        let (answer, answered) = oneshot::channel();
+        let asks = {
+            let mut readers = self.0.lock();
+            readers.waiting.push(answer);
+            !std::mem::replace(&mut readers.is_asking, true)
+        };
+        if asks {
+            tokio::spawn(self.clone().ask(shared.clone()));
+        }
+        answered.await.unwrap_or(Err(ReadError::Closed))
+    }
+
+    /// Asks for as long as somebody wants to know.
+    async fn ask(self: Arc<Self>, shared: Arc<Shared>) {
+        while let Some(readers) = self.take() {
+            let answer = catch_up(&shared).await;
+            for reader in readers {
+                // It may have lost its patience.
+                let _ = reader.send(answer.clone());
+            }
+        }
+    }
+
+    fn take(&self) -> Option<Vec<oneshot::Sender<Result<(), ReadError>>>> {
+        let mut readers = self.0.lock();
+        readers.is_asking = !readers.waiting.is_empty();
+        readers.is_asking.then(|| std::mem::take(&mut readers.waiting))
+    }
+}
+
+async fn catch_up(shared: &Shared) -> Result<(), ReadError> {
+    let newest = newest_revision(&shared.client, &shared.keys).await;
+    let (_, newest) = newest.map_err(unavailable)?;
+    let arrival = shared.arrivals.wait_for(&shared.state, newest);
+    let patience = FENCE_AFTER.max(LATE_START.saturating_sub(shared.watched_for()));
+    if timeout(patience, arrival).await.is_ok() {
+        return Ok(());
+    }
+    let fence = write_fence(shared).await.map_err(unavailable)?;
+    let arrival = shared.arrivals.wait_for(&shared.state, fence);
+    let late = |_| ReadError::Unavailable {
+        why: "the watch of etcd is behind".to_owned(),
+    };
+    timeout(CALL_TIMEOUT, arrival).await.map_err(late)
+}
+
+async fn write_fence(shared: &Shared) -> Result<Revision, CallError> {
+    let put = PutRequest {
+        key: shared.keys.fence(),
+        value: Bytes::new(),
+        lease: 0,
+    };
+    let request = TxnRequest {
+        success: vec![RequestOp {
+            request: Some(Request::Put(put)),
+        }],
+        ..Default::default()
+    };
+    let response = shared.client.txn(&request, Repeat::Always).await?;
+    Ok(revision(response.header.unwrap_or_default().revision))
+}
+
+fn unavailable(error: CallError) -> ReadError {
+    ReadError::Unavailable {
+        why: error.to_string(),
+    }
+}

@@ -1,0 +1,103 @@
+//! The first read of all keys, from which the watch goes on.
+//!
+//! It reads the oldest state that etcd still has, within what the store keeps of history: what has happened since comes
+//! with the watch, as history, so that clients that were watching before a restart can go on where they were.
+
+use super::client::Client;
+use super::error::CallError;
+use super::keys::{Keys, Meaning};
+use super::messages::{KeyValue, RangeRequest, RangeResponse, WatchCreateRequest, WatchResponse};
+use crate::Revision;
+use crate::model::Record;
+use crate::mvcc::Mvcc;
+
+/// Keys per page: with the largest values etcd takes, a page is a message of 400 MB, and usually one of 1 MB.
+const PAGE: i64 = 250;
+
+/// All keys at the oldest revision there is, but not more than `max_history` revisions ago.
+pub(crate) async fn load(client: &Client, keys: &Keys, max_history: u64) -> Result<Mvcc, CallError> {
+    loop {
+        let newest = newest_revision(client, keys).await?.1;
+        let wanted = Revision::new(newest.get().saturating_sub(max_history)).max(Revision::FIRST);
+        let at = match load_at(client, keys, wanted).await {
+            Err(error) if error.is_compacted() => compacted_revision(client, keys, wanted).await?,
+            loaded => return loaded,
+        };
+        match load_at(client, keys, at).await {
+            // Somebody compacts at this very moment.
+            Err(error) if error.is_compacted() => {}
+            loaded => return loaded,
+        }
+    }
+}
+
+/// Which etcd this is, and its revision when this was asked, or a later one.
+pub(crate) async fn newest_revision(client: &Client, keys: &Keys) -> Result<(u64, Revision), CallError> {
+    let request = RangeRequest {
+        key: keys.fence(),
+        count_only: true,
+        ..Default::default()
+    };
+    let header = client.range(&request).await?.header.unwrap_or_default();
+    Ok((header.cluster_id, revision(header.revision)))
+}
+
+async fn load_at(client: &Client, keys: &Keys, at: Revision) -> Result<Mvcc, CallError> {
+    // Nothing is ever written at the first revision: who has all since then has everything.
+    let mut mvcc = Mvcc::recovering(if at == Revision::FIRST { Revision::ZERO } else { at });
+    let (mut key, range_end) = keys.bounds();
+    loop {
+        let request = RangeRequest {
+            key,
+            range_end: range_end.clone(),
+            limit: PAGE,
+            revision: at.get() as i64,
+            count_only: false,
+        };
+        let RangeResponse { kvs, more, .. } = client.range(&request).await?;
+        let Some(last) = kvs.last() else { return Ok(mvcc) };
+        key = [&last.key[..], &[0]].concat();
+        for record in kvs.into_iter().filter_map(|found| record(keys, found)) {
+            mvcc.restore(record, |_| {});
+        }
+        if !more {
+            return Ok(mvcc);
+        }
+    }
+}
+
+fn record(keys: &Keys, found: KeyValue) -> Option<Record> {
+    let Meaning::Key(key) = keys.meaning(&found.key) else {
+        return None;
+    };
+    Some(Record {
+        revision: revision(found.mod_revision),
+        key,
+        value: Some(found.value.into()),
+        create_revision: revision(found.create_revision),
+        written_at: 0,
+        expires_at: None,
+    })
+}
+
+/// Where history begins, if it does not reach back to `before`. etcd tells only watches.
+async fn compacted_revision(client: &Client, keys: &Keys, before: Revision) -> Result<Revision, CallError> {
+    let mut answers = client
+        .watch(WatchCreateRequest {
+            key: keys.fence(),
+            start_revision: before.get() as i64,
+            ..Default::default()
+        })
+        .await?;
+    while let Some(response) = answers.next::<WatchResponse>().await? {
+        if response.compact_revision > 0 {
+            return Ok(revision(response.compact_revision));
+        }
+    }
+    Ok(before)
+}
+
+/// etcd counts with signs; nothing it tells is below zero.
+pub(crate) fn revision(number: i64) -> Revision {
+    Revision::new(number.max(0) as u64)
+}

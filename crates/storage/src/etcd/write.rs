@@ -1,0 +1,205 @@
+//! Writes: one transaction each, which compares the key's revision and replaces it in one step.
+//!
+//! A write is answered when etcd has committed it and the watch has brought it back, so that its writer, and whoever the
+//! writer tells, reads it here. Nothing is batched: etcd makes one disk write of what comes together.
+//!
+//! If the answer is lost on the way, what the watch tells decides. A change of the key from exactly the revision that was
+//! named to exactly the value that was sent is ours. A key that has moved on from that revision otherwise will never
+//! again compare equal, so the write has failed. Anything else is reported as unknown: it is neither repeated, because a
+//! create could then happen twice, nor called a failure, because it may be on its way yet.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::time::timeout;
+
+use super::client::Repeat;
+use super::error::CallError;
+use super::fresh::Freshness;
+use super::load::revision;
+use super::messages::{
+    Compare, CompareTarget, CompareValue, DeleteRangeRequest, KeyValue as Found, LeaseGrantRequest,
+    PutRequest, RangeRequest, Request, RequestOp, Response, TxnRequest, TxnResponse,
+};
+use super::shared::Shared;
+use crate::transaction::Command;
+use crate::{Change, EngineError, Key, KeyValue, Revision, WriteError};
+
+/// How long a committed write waits for the watch to bring it back. Then it is answered all the same: it has happened,
+/// and a read of the latest state waits by itself.
+const ECHO_PATIENCE: Duration = Duration::from_secs(10);
+
+/// What a write asks of its key.
+#[derive(Debug)]
+pub(crate) struct Write {
+    key: Key,
+    /// The revision to replace; `None` to create the key.
+    expected: Option<Revision>,
+    /// `None` to delete it.
+    value: Option<Bytes>,
+    ttl: Option<Duration>,
+}
+
+impl Write {
+    /// `None` for what is no write of a key.
+    pub(crate) fn of(command: Command) -> Option<Self> {
+        match command {
+            Command::Put {
+                key,
+                value,
+                expected,
+                ttl,
+            } => Some(Self {
+                key,
+                expected,
+                value: Some(value),
+                ttl,
+            }),
+            Command::Delete { key, expected } => Some(Self {
+                key,
+                expected: Some(expected),
+                value: None,
+                ttl: None,
+            }),
+            Command::Compact { .. } => None,
+        }
+    }
+
+    /// Does it.
+    pub(crate) async fn run(
+        self,
+        shared: &Arc<Shared>,
+        freshness: &Arc<Freshness>,
+    ) -> Result<Revision, WriteError> {
+        let before = shared.state.mvcc.read().current();
+        let request = self.transaction(shared).await?;
+        match shared.client.txn(&request, Repeat::IfNotSent).await {
+            Ok(response) => self.answer(shared, response).await,
+            Err(error) if error.is_certain() => Err(self.refused(error)),
+            Err(error) => {
+                // Whatever the outcome of this, the heart then knows more than before.
+                let known = freshness.refresh(shared).await;
+                match known {
+                    Ok(()) => self.resolve(shared, before, error),
+                    Err(_) => Err(WriteError::Unknown(EngineError::new(error))),
+                }
+            }
+        }
+    }
+
+    async fn transaction(&self, shared: &Shared) -> Result<TxnRequest, WriteError> {
+        let Some(key) = shared.keys.stored(&self.key) else {
+            let why = format!("{:?} is not a key of this store", self.key);
+            return Err(WriteError::Engine(EngineError::new(why)));
+        };
+        let change = match &self.value {
+            None => Request::DeleteRange(DeleteRangeRequest { key: key.clone() }),
+            Some(value) => Request::Put(PutRequest {
+                key: key.clone(),
+                value: value.clone(),
+                lease: self.lease(shared).await?,
+            }),
+        };
+        // A key that is not there has revision 0, and none ever has revision 1.
+        let expected = self.expected.map_or(0, |expected| expected.get().max(1));
+        let compare = Compare {
+            result: 0,
+            target: CompareTarget::Mod as i32,
+            key: key.clone(),
+            value: Some(CompareValue::ModRevision(expected as i64)),
+        };
+        let read = Request::Range(RangeRequest {
+            key,
+            ..Default::default()
+        });
+        Ok(TxnRequest {
+            compare: vec![compare],
+            success: vec![RequestOp {
+                request: Some(change),
+            }],
+            failure: vec![RequestOp { request: Some(read) }],
+        })
+    }
+
+    /// A lease that takes the key away after its time; 0 if it may stay.
+    ///
+    /// Each key has one of its own. Keys that share a lease go in one revision, and a client whose watch is cut between
+    /// two events of one revision has no way to ask for the second.
+    async fn lease(&self, shared: &Shared) -> Result<i64, WriteError> {
+        let Some(ttl) = self.ttl else { return Ok(0) };
+        let seconds = ttl.as_millis().div_ceil(1000).max(1);
+        let request = LeaseGrantRequest {
+            ttl: i64::try_from(seconds).unwrap_or(i64::MAX),
+        };
+        let granted = shared.client.grant(&request).await;
+        granted.map(|lease| lease.id).map_err(|error| self.refused(error))
+    }
+
+    async fn answer(&self, shared: &Shared, response: TxnResponse) -> Result<Revision, WriteError> {
+        if !response.succeeded {
+            let found = response.responses.into_iter().find_map(|step| step.response);
+            let found = found.and_then(|Response::Range(range)| range.kvs.into_iter().next());
+            return Err(WriteError::Conflict {
+                current: found.map(|found| self.key_value(found)),
+            });
+        }
+        let written = revision(response.header.unwrap_or_default().revision);
+        let echo = shared.arrivals.wait_for(&shared.state, written);
+        if timeout(ECHO_PATIENCE, echo).await.is_err() {
+            tracing::warn!(revision = written.get(), "written, but the watch is behind");
+        }
+        Ok(written)
+    }
+
+    fn key_value(&self, found: Found) -> KeyValue {
+        KeyValue {
+            key: self.key.clone(),
+            value: found.value.into(),
+            create_revision: revision(found.create_revision),
+            mod_revision: revision(found.mod_revision),
+        }
+    }
+
+    /// Finds out what has become of a write that was sent after `before` was visible.
+    fn resolve(&self, shared: &Shared, before: Revision, error: CallError) -> Result<Revision, WriteError> {
+        let mvcc = shared.state.mvcc.read();
+        let has_all = mvcc.history().floor() <= before;
+        if let Some(ours) = mvcc.changes_after(before).find(|change| self.is_ours(change))
+            && has_all
+        {
+            return Ok(ours.revision);
+        }
+        let current = mvcc.latest(&self.key);
+        let found = current.as_ref().map(|found| found.mod_revision);
+        match self.expected {
+            // Revisions never come back.
+            Some(_) if self.value.is_some() && has_all && found != self.expected => {
+                Err(WriteError::Conflict { current })
+            }
+            _ => Err(WriteError::Unknown(EngineError::new(error))),
+        }
+    }
+
+    /// Whether a change is the one that was asked for. A deletion could be anybody's.
+    fn is_ours(&self, change: &Change) -> bool {
+        self.value.is_some()
+            && change.key == self.key
+            && change.value == self.value
+            && change.previous.as_ref().map(|(_, since)| *since) == self.expected
+    }
+
+    /// etcd has refused the write and done nothing.
+    fn refused(&self, error: CallError) -> WriteError {
+        let size = self.value.as_ref().map_or(0, Bytes::len);
+        match &error {
+            CallError::Status { message, .. } if message.contains("request is too large") => {
+                WriteError::ValueTooLarge {
+                    size,
+                    limit: size.saturating_sub(1),
+                }
+            }
+            _ => WriteError::Engine(EngineError::new(error)),
+        }
+    }
+}

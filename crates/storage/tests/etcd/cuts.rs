@@ -1,0 +1,158 @@
+//! Connections are cut at any moment while several stores write: every acknowledged write is there, every feed has every
+//! change once and in order, and a write that failed has not happened.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::sync::watch;
+use watchkeeper_storage::{Change, RangeRequest, Revision, Store, WriteError};
+
+use crate::etcd::Etcd;
+use crate::open;
+use crate::proxy::Proxy;
+
+/// Writers per store, each with keys of its own.
+const WRITERS: usize = 6;
+const KEYS: usize = 3;
+/// Cuts of all connections, and what passes between two.
+const CUTS: usize = 40;
+const PAUSE_MILLIS: std::ops::Range<u64> = 5..60;
+
+/// What a writer knows of what it wrote.
+#[derive(Debug, Default)]
+struct Log {
+    /// By revision: key and value, `None` for a deletion.
+    acknowledged: BTreeMap<Revision, (String, Option<Bytes>)>,
+    /// Values whose writer was told that they were not stored.
+    failed: Vec<Bytes>,
+    unknown: usize,
+}
+
+async fn write(store: Store, writer: String, stop: Arc<AtomicBool>) -> Log {
+    let mut log = Log::default();
+    for number in 0.. {
+        if stop.load(Ordering::SeqCst) {
+            break;
+        }
+        let key = format!("/{writer}/{}", number % KEYS);
+        let Ok(found) = store.get(&key, None).await else {
+            continue;
+        };
+        let value = Bytes::from(format!("{writer} {number}"));
+        let (written, value) = match found {
+            None => (store.create(&key, value.clone(), None).await, Some(value)),
+            Some(found) if number % 5 == 0 => (store.delete(&key, found.mod_revision).await, None),
+            Some(found) => (
+                store.update(&key, value.clone(), found.mod_revision, None).await,
+                Some(value),
+            ),
+        };
+        match written {
+            Ok(revision) => {
+                let before = log.acknowledged.insert(revision, (key, value));
+                assert!(before.is_none(), "one revision for two writes");
+            }
+            Err(WriteError::Unknown(_)) => log.unknown += 1,
+            // An unknown write of this writer's own has arrived late, or nothing was sent.
+            Err(WriteError::Conflict { .. } | WriteError::Engine(_)) => log.failed.extend(value),
+            Err(error) => panic!("{error}"),
+        }
+    }
+    log
+}
+
+/// Follows everything until a revision.
+async fn follow(store: Store, mut end: watch::Receiver<Option<Revision>>) -> Vec<Arc<Change>> {
+    let mut feed = store.watch("", Revision::FIRST).unwrap();
+    let mut seen = Vec::new();
+    loop {
+        if end
+            .borrow_and_update()
+            .is_some_and(|last| feed.position() >= last)
+        {
+            return seen;
+        }
+        tokio::select! {
+            batch = feed.next() => seen.extend(batch.unwrap().changes),
+            _ = end.changed() => {}
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_is_lost_or_invented_when_connections_are_cut() {
+    let Some(etcd) = Etcd::start() else { return };
+    let proxies = [Proxy::start(etcd.port()).await, Proxy::start(etcd.port()).await];
+    let stop = Arc::new(AtomicBool::new(false));
+    let (end, ends) = watch::channel(None);
+    let (mut stores, mut writers, mut followers) = (Vec::new(), Vec::new(), Vec::new());
+    for (number, proxy) in proxies.iter().enumerate() {
+        let store = open(proxy.url()).await;
+        followers.push(tokio::spawn(follow(store.clone(), ends.clone())));
+        for writer in 0..WRITERS {
+            let writer = write(store.clone(), format!("{number}-{writer}"), stop.clone());
+            writers.push(tokio::spawn(writer));
+        }
+        stores.push(store);
+    }
+    for cut in 0..CUTS {
+        tokio::time::sleep(Duration::from_millis(fastrand::u64(PAUSE_MILLIS))).await;
+        proxies[cut % 2].cut();
+    }
+    stop.store(true, Ordering::SeqCst);
+    let mut log = Log::default();
+    for writer in writers {
+        let Log {
+            acknowledged,
+            failed,
+            unknown,
+        } = writer.await.unwrap();
+        log.acknowledged.extend(acknowledged);
+        log.failed.extend(failed);
+        log.unknown += unknown;
+    }
+    assert!(log.acknowledged.len() > CUTS, "{} writes", log.acknowledged.len());
+
+    let last = stores[0].create("/last", "x".into(), None).await.unwrap();
+    end.send(Some(last)).unwrap();
+    let mut told = Vec::new();
+    for follower in followers {
+        told.push(follower.await.unwrap());
+    }
+    // A fresh store has it all from etcd, without a cut.
+    let truth = open(etcd.url()).await;
+    let mut feed = truth.watch("", Revision::FIRST).unwrap();
+    let mut history = Vec::new();
+    while feed.position() < last {
+        history.extend(feed.read().unwrap().changes);
+    }
+    for told in &told {
+        assert_eq!(told.len(), history.len());
+        assert!(
+            told.iter().eq(history.iter()),
+            "a feed differs from etcd's history"
+        );
+    }
+    let happened: HashMap<Revision, &Arc<Change>> =
+        history.iter().map(|change| (change.revision, change)).collect();
+    for (revision, (key, value)) in &log.acknowledged {
+        let change = happened[revision];
+        assert_eq!((&*change.key, &change.value), (key.as_str(), value));
+    }
+    for value in &log.failed {
+        assert!(
+            !history.iter().any(|change| change.value.as_ref() == Some(value)),
+            "{value:?} was called a failure"
+        );
+    }
+    let state = truth.range(&RangeRequest::default()).await.unwrap();
+    for store in &stores {
+        assert_eq!(
+            store.range(&RangeRequest::default()).await.unwrap().items,
+            state.items
+        );
+    }
+}

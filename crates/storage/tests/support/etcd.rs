@@ -1,0 +1,183 @@
+//! A real etcd for one test: on free ports, in a directory of its own, gone with the value.
+
+#![allow(clippy::print_stderr, dead_code, unreachable_pub)]
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+/// One member of a cluster of its own.
+pub struct Etcd {
+    program: PathBuf,
+    arguments: Vec<String>,
+    port: u16,
+    process: Child,
+    dir: tempfile::TempDir,
+}
+
+impl Etcd {
+    /// Starts one; `None`, with a word about it, if there is no etcd on this machine.
+    pub fn start() -> Option<Self> {
+        Self::start_with(|_| Vec::new())
+    }
+
+    /// Starts one with further flags, which may name files in its directory.
+    pub fn start_with(flags: impl FnOnce(&Path) -> Vec<String>) -> Option<Self> {
+        let program = find()?;
+        let dir = tempfile::tempdir().unwrap();
+        let port = free_port();
+        let flags = flags(dir.path());
+        let scheme = if flags.iter().any(|flag| flag.starts_with("--cert-file")) {
+            "https"
+        } else {
+            "http"
+        };
+        let client = format!("{scheme}://127.0.0.1:{port}");
+        let peer = "http://127.0.0.1:0";
+        let mut arguments = vec![
+            "--name=one".to_owned(),
+            format!("--data-dir={}", dir.path().join("data").display()),
+            format!("--listen-client-urls={client}"),
+            format!("--advertise-client-urls={client}"),
+            format!("--listen-peer-urls={peer}"),
+            format!("--initial-advertise-peer-urls={peer}"),
+            format!("--initial-cluster=one={peer}"),
+            "--logger=zap".to_owned(),
+            "--log-level=error".to_owned(),
+        ];
+        arguments.extend(flags);
+        let process = spawn(&program, &arguments);
+        let etcd = Self {
+            program,
+            arguments,
+            port,
+            process,
+            dir,
+        };
+        etcd.wait();
+        Some(etcd)
+    }
+
+    /// Where it listens.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Where it listens, without TLS.
+    pub fn url(&self) -> String {
+        format!("http://127.0.0.1:{}", self.port)
+    }
+
+    /// `kill -9`.
+    pub fn kill(&mut self) {
+        self.process.kill().unwrap();
+        self.process.wait().unwrap();
+    }
+
+    /// Starts it again on the same data, and waits until it serves.
+    pub fn restart(&mut self) {
+        self.process = spawn(&self.program, &self.arguments);
+        self.wait();
+    }
+
+    fn wait(&self) {
+        for _ in 0..1000 {
+            // With TLS nobody is let in here: that it listens must do.
+            let is_tls = self
+                .arguments
+                .iter()
+                .any(|argument| argument.starts_with("--cert-file"));
+            let ready = match is_tls {
+                true => TcpStream::connect(("127.0.0.1", self.port)).is_ok(),
+                false => self
+                    .ask("GET", "/health", "")
+                    .is_some_and(|answer| answer.contains("true")),
+            };
+            if ready {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        panic!("etcd does not serve");
+    }
+
+    /// Deletes all keys with a prefix in one revision, as an administrator could.
+    pub fn delete_prefix(&self, prefix: &str) {
+        let mut end = prefix.as_bytes().to_vec();
+        *end.last_mut().unwrap() += 1;
+        let body = format!(
+            r#"{{"key":"{}","range_end":"{}"}}"#,
+            base64(prefix.as_bytes()),
+            base64(&end)
+        );
+        let answer = self.ask("POST", "/v3/kv/deleterange", &body).unwrap();
+        assert!(answer.contains("deleted"), "{answer}");
+    }
+
+    fn ask(&self, method: &str, path: &str, body: &str) -> Option<String> {
+        let mut socket = TcpStream::connect(("127.0.0.1", self.port)).ok()?;
+        socket.set_read_timeout(Some(Duration::from_secs(10))).ok()?;
+        let length = body.len();
+        let request = format!(
+            "{method} {path} HTTP/1.1\r\nhost: etcd\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{body}"
+        );
+        socket.write_all(request.as_bytes()).ok()?;
+        let mut answer = String::new();
+        socket.read_to_string(&mut answer).ok()?;
+        Some(answer)
+    }
+}
+
+impl Drop for Etcd {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+fn spawn(program: &Path, arguments: &[String]) -> Child {
+    Command::new(program)
+        .args(arguments)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap()
+}
+
+fn find() -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let mut places: Vec<PathBuf> = std::env::split_paths(&path).collect();
+    places.push("/usr/bin".into());
+    let found = places
+        .iter()
+        .map(|place| place.join("etcd"))
+        .find(|file| file.is_file());
+    if found.is_none() {
+        eprintln!("skipped: there is no etcd on this machine (Debian: apt-get install etcd-server)");
+    }
+    found
+}
+
+/// A port that was free a moment ago.
+fn free_port() -> u16 {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    listener.local_addr().unwrap().port()
+}
+
+fn base64(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let digits = bytes.chunks(3).flat_map(|chunk| {
+        let number = chunk
+            .iter()
+            .fold(0, |number: u32, &byte| number << 8 | u32::from(byte))
+            << (8 * (3 - chunk.len()));
+        (0..4).map(move |place| match place <= chunk.len() {
+            true => char::from(DIGITS[(number >> (18 - 6 * place)) as usize & 63]),
+            false => '=',
+        })
+    });
+    digits.collect()
+}

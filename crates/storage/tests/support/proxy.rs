@@ -1,0 +1,63 @@
+//! A TCP proxy that cuts connections when told to.
+
+#![allow(dead_code, unreachable_pub)]
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+
+/// A way to a port that can be cut.
+#[derive(Clone)]
+pub struct Proxy {
+    port: u16,
+    cuts: Arc<watch::Sender<u64>>,
+    refuses: Arc<AtomicBool>,
+}
+
+impl Proxy {
+    /// Begins to forward, until the runtime ends.
+    pub async fn start(to: u16) -> Self {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+        let proxy = Self {
+            port: listener.local_addr().unwrap().port(),
+            cuts: Arc::new(watch::Sender::new(0)),
+            refuses: Arc::default(),
+        };
+        tokio::spawn(proxy.clone().run(listener, to));
+        proxy
+    }
+
+    pub fn url(&self) -> String {
+        format!("http://127.0.0.1:{}", self.port)
+    }
+
+    /// Cuts all connections there are.
+    pub fn cut(&self) {
+        self.cuts.send_modify(|cuts| *cuts += 1);
+    }
+
+    /// Whether new connections are refused.
+    pub fn refuse(&self, refuse: bool) {
+        self.refuses.store(refuse, Ordering::SeqCst);
+    }
+
+    async fn run(self, listener: TcpListener, to: u16) {
+        while let Ok((mut from, _)) = listener.accept().await {
+            if self.refuses.load(Ordering::SeqCst) {
+                continue;
+            }
+            let mut cuts = self.cuts.subscribe();
+            tokio::spawn(async move {
+                let Ok(mut onward) = TcpStream::connect(("127.0.0.1", to)).await else {
+                    return;
+                };
+                tokio::select! {
+                    _ = tokio::io::copy_bidirectional(&mut from, &mut onward) => {}
+                    _ = cuts.changed() => {}
+                }
+            });
+        }
+    }
+}
