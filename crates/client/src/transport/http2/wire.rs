@@ -5,7 +5,7 @@
 //! is left to the task: nobody who has a small question is made to carry other people's long answers.
 
 use std::io::{self, IoSlice};
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
@@ -88,8 +88,9 @@ impl Wire {
         note: impl Fn(&Connection<Gate, Bytes>),
     ) -> Poll<Result<(), h2::Error>> {
         self.written.store(false, Ordering::Relaxed);
+        self.later.wake_left();
         // The wire is free again before anybody is woken: they may have something to write.
-        self.later.hold(|| {
+        let (progress, leaves) = self.later.hold(|| {
             let mut state = self.lock();
             self.bell.poll(context, &self.waker, |context| {
                 let State::Open(connection) = &mut *state else {
@@ -99,7 +100,11 @@ impl Wire {
                 note(connection);
                 progress
             })
-        })
+        });
+        if leaves {
+            come_again(context);
+        }
+        progress
     }
 
     /// Somebody who waits for a stream.
@@ -146,6 +151,7 @@ impl Wire {
     pub(super) fn close(&self) {
         let connection = std::mem::replace(&mut *self.lock(), State::Gone);
         drop(connection);
+        self.later.wake_left();
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -160,6 +166,11 @@ impl State {
             _ => Ok(()),
         }
     }
+}
+
+/// Has this task polled again when its thread has nothing else to do. To wake it would be to wake another thread.
+fn come_again(context: &mut Context<'_>) {
+    let _ = pin!(tokio::task::yield_now()).poll(context);
 }
 
 /// Wakes the connection's task whoever is at the wire: only the task reads.
