@@ -163,7 +163,7 @@ impl Registry {
         context: &WriteContext,
     ) -> Result<Created, Status> {
         let key = definition.key(namespace, metadata::text(object, "name"));
-        let bytes = StoredObject::encode(definition, object, managers, None)?;
+        let bytes = StoredObject::encode(definition, object, managers)?;
         if context.dry_run {
             let found = self
                 .store()

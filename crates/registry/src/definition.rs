@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::ops::Deref;
 use std::sync::Arc;
 
-use watchkeeper_meta::{GroupKind, GroupResource, ObjectKey, Resource, Scope};
+use watchkeeper_meta::{GroupKind, GroupResource, Resource, Scope};
 use watchkeeper_patch::endpoint::Versions;
 use watchkeeper_wire::schema::resources::{self, BuiltinResource};
 use watchkeeper_wire::schema::{Schema, TypeId};
@@ -126,7 +126,10 @@ impl Definition {
 
     /// Where one object is stored.
     pub(crate) fn key(&self, namespace: &str, name: &str) -> String {
-        format!("{}{}", self.prefix, ObjectKey::new(namespace, name))
+        match namespace {
+            "" => [&self.prefix, name].concat(),
+            namespace => [&self.prefix, namespace, "/", name].concat(),
+        }
     }
 
     /// The versions of the kind, if it has several.

@@ -160,7 +160,7 @@ impl Registry {
             return Ok(Deletion::Gone(stored.clone()));
         };
         let encode = |value: &Value| {
-            let encoded = StoredObject::encode(definition, value, &live.managers, None);
+            let encoded = StoredObject::encode(definition, value, &live.managers);
             encoded.unwrap_or_else(|_| stored.bytes.clone())
         };
         let live = &live.value;

@@ -45,6 +45,7 @@ mod metadata;
 mod metadata_patch;
 mod names;
 mod object;
+mod open_metadata;
 mod patch;
 mod rbac;
 mod read_version;

@@ -1,14 +1,15 @@
 //! A patch of labels, annotations or finalizers and of nothing else: what controllers write most, besides a status.
 //!
 //! Nobody looks at the rest of the object for it. The rest is as it was when it was checked, has its defaults, and
-//! belongs to whom it did; so it is neither read nor written, but copied behind the new metadata:
+//! belongs to whom it did; so it is neither read nor written, but copied around
+//! what is new ([`OpenMetadata`]):
 //!
 //! ```text
-//! stored   metadata │ spec, status, data…
-//!              ▼               ║
-//!          patch ▶ managers    ║
-//!              ▼ ▶ rules       ║
-//! new      metadata │ spec, status, data…
+//! stored   names, uid… │ labels, annotations, finalizers │ managers │ spec, status, data…
+//!              ║                      ▼                                    ║
+//!              ║                    patch ▶ rules                          ║
+//!              ║                      ▼ ▶ managers                         ║
+//! new      names, uid… │ labels, annotations, finalizers │ managers │ spec, status, data…
 //! ```
 //!
 //! Behind this stands [`patch_whole`](Registry::patch_whole), whose answer counts: it does all that is not usual, and
@@ -18,13 +19,14 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use watchkeeper_patch::endpoint::Endpoint;
-use watchkeeper_wire::canonical::canonicalize_changed;
+use watchkeeper_patch::managed_fields::Managers;
 use watchkeeper_wire::difference::Difference;
 
 use crate::definition::Definition;
-use crate::object::{Live, METADATA_ALONE, StoredObject};
+use crate::object::{METADATA_ALONE, StoredObject};
+use crate::open_metadata::OpenMetadata;
 use crate::patch::{PatchKind, patched};
-use crate::update::{Complete, Part};
+use crate::update::Part;
 use crate::write::WriteContext;
 use crate::{Registry, kinds, metadata};
 
@@ -48,46 +50,46 @@ impl Registry {
         if !is_usual || !is_about_metadata(kind, patch) {
             return None;
         }
-        let stored = self.find(definition, namespace, name).await.ok()??;
-        let live = stored.to_live_metadata()?;
-        let new = self.completed_metadata(definition, &live, kind, patch, context)?;
-        let stored = self.store_changed(definition, &stored, &live, new, context);
-        stored.await.ok()
+        let key = definition.key(namespace, name);
+        let stored = StoredObject::from(self.store().get(&key, None).await.ok()??);
+        let open = OpenMetadata::of(&stored.bytes)?;
+        let (value, managers) = self.patched_metadata(definition, &open, kind, patch, context)?;
+        // The times of managed fields alone are not worth a version.
+        if value == open.value && managers.is_same_but_for_times(&open.managers) {
+            return Some(stored);
+        }
+        let bytes = open.with(&value, &managers);
+        let replaced = self.replace(definition, &key, &stored, bytes, context);
+        replaced.await.ok()
     }
 
-    /// The patched metadata as it would be stored.
-    fn completed_metadata(
+    /// The patched metadata and its managers as they would be stored.
+    fn patched_metadata(
         &self,
         definition: &Definition,
-        live: &Live,
+        open: &OpenMetadata<'_>,
         kind: PatchKind,
         patch: &Value,
         context: &WriteContext,
-    ) -> Option<Complete> {
+    ) -> Option<(Value, Managers)> {
         let (schema, root) = (&*definition.schema, (*METADATA_ALONE)?);
-        let new = patched(definition, kind, live.value.clone(), patch).ok()?;
-        if !is_plain(definition, &live.value) || !is_plain(definition, &new) {
+        let old = &open.value;
+        let new = tidied(patched(definition, kind, old.clone(), patch).ok()?)?;
+        if !is_plain(definition, old) || !is_plain(definition, &new) {
             return None;
         }
-        let old = &live.value;
         let changed = difference(old, &new);
-        let read = canonicalize_changed(schema, root, new, &changed).ok()?;
-        let new = read.value;
-        if !read.unknown.is_empty() || !metadata::is_in_order(&new, &changed) {
+        if !metadata::is_in_order(&new, &changed) {
             return None;
         }
-        let mut managers = live.managers.clone();
+        let mut managers = open.managers.clone();
         // An object that nobody was said to manage stays so until someone applies.
         if !managers.is_empty() {
             let writer = context.writer(definition, Part::Object.subresource(), self.clock().now());
-            let states = (old, &new, &difference(old, &new));
+            let states = (old, &new, &changed);
             managers.record_update(schema, root, states, &Endpoint::default(), &writer);
         }
-        Some(Complete {
-            value: new,
-            managers,
-            difference: changed,
-        })
+        Some((new, managers))
     }
 }
 
@@ -116,6 +118,27 @@ fn is_below_fields(path: &str) -> bool {
     steps.next() == Some("metadata") && steps.next().is_some_and(|step| FIELDS.contains(&step))
 }
 
+/// The metadata as the server prints it, without fields that are empty. `None` if one is not made of texts, which is for
+/// others to complain about.
+fn tidied(mut object: Value) -> Option<Value> {
+    let metadata = object.get_mut("metadata")?.as_object_mut()?;
+    let is_fine = |(name, field): (&String, &Value)| match field {
+        Value::Null => true,
+        Value::Array(items) => name == "finalizers" && items.iter().all(Value::is_string),
+        Value::Object(entries) => name != "finalizers" && entries.values().all(Value::is_string),
+        _ => false,
+    };
+    if !metadata.iter().all(is_fine) {
+        return None;
+    }
+    metadata.retain(|_, field| match field {
+        Value::Array(items) => !items.is_empty(),
+        Value::Object(entries) => !entries.is_empty(),
+        _ => false,
+    });
+    Some(object)
+}
+
 /// Where two states differ that can differ in nothing but the [`FIELDS`].
 fn difference(old: &Value, new: &Value) -> Difference {
     let (old, new) = (&old["metadata"], &new["metadata"]);
@@ -140,18 +163,14 @@ fn difference(old: &Value, new: &Value) -> Difference {
     }
 }
 
-/// Whether an object's metadata means nothing to the rules of its kind, and it is not being deleted: the end of one may
-/// come with a change of its finalizers.
+/// Whether an object's metadata means nothing to the rules of its kind.
 fn is_plain(definition: &Definition, object: &Value) -> bool {
     let Some(heeds) = kinds::heeds(definition) else {
         return false;
     };
-    let metadata = &object["metadata"];
-    let keys = |name: &str| metadata[name].as_object().into_iter().flatten();
+    let keys = |name: &str| object["metadata"][name].as_object().into_iter().flatten();
     let mut keys = keys("labels").chain(keys("annotations"));
-    metadata.get("deletionTimestamp").is_none()
-        && !metadata::text(object, "uid").is_empty()
-        && !keys.any(|(key, _)| heeds(key))
+    !keys.any(|(key, _)| heeds(key))
 }
 
 #[cfg(test)]
@@ -210,7 +229,8 @@ mod tests {
                 .await
                 .unwrap();
             let mut object = rest(&definition.resource.kind);
-            object["metadata"] = json!({"name": NAME, "labels": {"app": "x"}});
+            let owner = json!({"apiVersion": "v1", "kind": "Pod", "name": "owner", "uid": "o"});
+            object["metadata"] = json!({"name": NAME, "labels": {"app": "x"}, "ownerReferences": [owner]});
             let (format, bytes) = (Format::Json, object.to_string().into_bytes());
             let body = Body {
                 format,

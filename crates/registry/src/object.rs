@@ -12,7 +12,7 @@ use watchkeeper_meta::{Header, Status};
 use watchkeeper_patch::managed_fields::Managers;
 use watchkeeper_storage::{KeyValue, Revision};
 use watchkeeper_wire::protobuf::primitive::{
-    ProtobufError, Reader, WireType, put_bytes, put_tag, put_varint, varint_len,
+    ProtobufError, Reader, WireType, field_len, put_bytes, put_tag, put_varint,
 };
 use watchkeeper_wire::protobuf::{Envelope, Message, encode_message, header, managed_fields};
 use watchkeeper_wire::schema::{Schema, TypeId};
@@ -23,11 +23,11 @@ use crate::encode::View;
 use crate::{claim_templates, metadata};
 
 /// `metadata` of every kind.
-const METADATA: u32 = 1;
+pub(crate) const METADATA: u32 = 1;
 /// `metadata.resourceVersion`.
 const RESOURCE_VERSION: u32 = 6;
 /// `metadata.managedFields`, the last field there.
-const MANAGED_FIELDS: u32 = 17;
+pub(crate) const MANAGED_FIELDS: u32 = 17;
 
 /// The most that a version adds to a message: twenty digits, and a byte more for each of three lengths.
 pub(crate) const MAX_STAMP_BYTES: usize = 23;
@@ -48,8 +48,6 @@ pub(crate) struct Live {
     /// The object with its version, without `metadata.managedFields`.
     pub(crate) value: Value,
     pub(crate) managers: Managers,
-    /// What stands behind the metadata in the object's message, if the value has nothing but metadata.
-    pub(crate) unopened: Option<Bytes>,
 }
 
 /// What a value without anything but metadata is: every kind has its metadata where this one has it.
@@ -85,25 +83,20 @@ impl From<KeyValue> for StoredObject {
 }
 
 impl StoredObject {
-    /// Makes what is stored of a value, which has no managed fields, and of its managers. A value that has nothing but
-    /// metadata comes with the rest as it was stored.
+    /// Makes what is stored of a value, which has no managed fields, and of its managers.
     pub(crate) fn encode(
         definition: &Definition,
         value: &Value,
         managers: &Managers,
-        unopened: Option<&[u8]>,
     ) -> Result<Bytes, Status> {
         if let Some(custom) = &definition.custom {
             return stored::encode(definition, custom, value, managers);
         }
         let broken = |error: &dyn std::fmt::Display| Status::internal_error(error);
         let api_version = definition.stored_api_version();
-        let raw = match (definition.conversion, *METADATA_ALONE) {
-            (_, Some(metadata_alone)) if unopened.is_some() => {
-                encode_message(&definition.schema, metadata_alone, value)
-            }
-            (None, _) => encode_message(&definition.schema, definition.type_id, value),
-            (Some(conversion), _) => {
+        let raw = match definition.conversion {
+            None => encode_message(&definition.schema, definition.type_id, value),
+            Some(conversion) => {
                 let stored = conversion.to_stored(value.clone());
                 let kind = definition.schema.kind(api_version, &definition.resource.kind);
                 encode_message(&definition.schema, kind.unwrap_or(definition.type_id), &stored)
@@ -112,13 +105,11 @@ impl StoredObject {
         let raw = raw.map_err(|error| broken(&error))?;
         // The version is the store's to give; a value read from the store carries an old one.
         let managed: Vec<Vec<u8>> = managers.to_stored().collect();
-        let unopened = unopened.unwrap_or_default();
         let managed_bytes = managed.iter().map(|entry| entry.len() + 8).sum::<usize>();
-        let mut unstamped = Vec::with_capacity(raw.len() + managed_bytes + unopened.len());
+        let mut unstamped = Vec::with_capacity(raw.len() + managed_bytes);
         let apart = Apart::of(&raw).map_err(|error| broken(&error))?;
         apart.write_metadata("", &managed, &mut unstamped);
         unstamped.extend_from_slice(apart.rest);
-        unstamped.extend_from_slice(unopened);
         let envelope = Envelope {
             api_version,
             kind: &definition.resource.kind,
@@ -156,32 +147,11 @@ impl StoredObject {
             Ok(Live {
                 value: message.to_value_without_managed_fields()?,
                 managers: Managers::from_stored(entries).unwrap_or_default(),
-                unopened: None,
             })
         };
         let mut live = read().map_err(|error| self.damaged(definition, &error))?;
         live.value = self.served(definition, live.value);
         Ok(live)
-    }
-
-    /// The object's metadata as a write finds it; the rest stays as it is stored. `None` if it is not stored as all
-    /// are, and what that means is for [`to_live`](Self::to_live) to say.
-    pub(crate) fn to_live_metadata(&self) -> Option<Live> {
-        let raw = Envelope::read(&self.bytes).ok()?.raw;
-        let mut reader = Reader::new(raw);
-        let (METADATA, wire_type @ WireType::Bytes) = reader.tag().ok()?? else {
-            return None;
-        };
-        reader.skip(wire_type).ok()?;
-        let (metadata, rest) = raw.split_at(reader.offset());
-        let message = Message::of_type(Schema::builtin(), (*METADATA_ALONE)?, metadata);
-        let mut value = message.to_value_without_managed_fields().ok()?;
-        value["metadata"]["resourceVersion"] = json!(self.revision?.to_string());
-        Some(Live {
-            value,
-            managers: Managers::from_stored(managed_fields::entries(metadata).ok()?).ok()?,
-            unopened: Some(self.bytes.slice_ref(rest)),
-        })
     }
 
     /// A value as it was stored in the version it is served in, with the version of the object.
@@ -344,9 +314,4 @@ fn around_version(metadata: &[u8]) -> Result<(&[u8], &[u8]), ProtobufError> {
         end = reader.offset();
     }
     Ok(metadata.split_at(end))
-}
-
-/// How long a field of so many bytes is, if its number takes one byte, as those up to 15 do.
-pub(crate) fn field_len(length: usize) -> usize {
-    1 + varint_len(length as u64) + length
 }

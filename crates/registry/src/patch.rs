@@ -251,7 +251,6 @@ impl Registry {
             let nothing = Live {
                 value: empty_object(schema, root),
                 managers: Managers::new(),
-                unopened: None,
             };
             let (object, managers) = apply_to(&nothing)?;
             let stored = self

@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use serde_json::{Value, json};
 use watchkeeper_meta::{FieldError, FieldPath, GroupKind, Status};
 use watchkeeper_patch::endpoint::Endpoint;
@@ -284,22 +285,15 @@ impl Registry {
         if managers.is_same_but_for_times(&live.managers) && is_same() {
             return Ok(stored.clone());
         }
-        let bytes = StoredObject::encode(definition, &new, &managers, live.unopened.as_deref());
-        let bytes = bytes.map_err(Failed::For)?;
+        let bytes = StoredObject::encode(definition, &new, &managers).map_err(Failed::For)?;
         if bytes == stored.bytes {
             return Ok(stored.clone());
         }
-        let Some(expected) = stored.revision else {
-            return Ok(stored.clone());
-        };
-        if context.dry_run {
-            return Ok(StoredObject {
-                bytes,
-                revision: Some(expected),
-            });
-        }
         let key = definition.key(metadata::text(&new, "namespace"), metadata::text(&new, "name"));
-        if kinds::is_ready_to_go(definition, &new) {
+        if let Some(expected) = stored.revision
+            && !context.dry_run
+            && kinds::is_ready_to_go(definition, &new)
+        {
             let removed = self.store().delete(&key, expected).await;
             return removed
                 .map(|_| StoredObject {
@@ -308,16 +302,32 @@ impl Registry {
                 })
                 .map_err(Failed::from);
         }
-        let revision = self
-            .store()
-            .update(&key, bytes.clone(), expected, definition.strategy.ttl)
-            .await;
-        revision
-            .map(|revision| StoredObject {
-                bytes,
-                revision: Some(revision),
-            })
-            .map_err(Failed::from)
+        self.replace(definition, &key, stored, bytes, context).await
+    }
+
+    /// Stores other bytes in the place of an object's.
+    pub(crate) async fn replace(
+        &self,
+        definition: &Definition,
+        key: &str,
+        stored: &StoredObject,
+        bytes: Bytes,
+        context: &WriteContext,
+    ) -> Result<StoredObject, Failed> {
+        let Some(expected) = stored.revision else {
+            return Ok(stored.clone());
+        };
+        let mut revision = expected;
+        if !context.dry_run {
+            let update = self
+                .store()
+                .update(key, bytes.clone(), expected, definition.strategy.ttl);
+            revision = update.await?;
+        }
+        Ok(StoredObject {
+            bytes,
+            revision: Some(revision),
+        })
     }
 }
 

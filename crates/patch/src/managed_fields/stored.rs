@@ -3,7 +3,7 @@
 
 use watchkeeper_meta::Time;
 use watchkeeper_wire::protobuf::primitive::{ProtobufError, ProtobufErrorKind, Reader, WireType};
-use watchkeeper_wire::protobuf::primitive::{put_bytes, put_tag, put_varint, varint_len};
+use watchkeeper_wire::protobuf::primitive::{field_len, put_bytes, put_tag, put_varint, varint_len};
 
 use super::{Manager, Managers, Operation, OwnedFields};
 
@@ -108,7 +108,7 @@ fn fields(mut reader: Reader<'_>) -> Result<OwnedFields, ProtobufError> {
 
 fn put_fields(out: &mut Vec<u8>, text: &[u8]) {
     put_tag(out, number::FIELDS, WireType::Bytes);
-    put_varint(out, (1 + varint_len(text.len() as u64) + text.len()) as u64);
+    put_varint(out, field_len(text.len()) as u64);
     put_bytes(out, 1, text);
 }
 

@@ -57,11 +57,7 @@ pub(crate) fn to_live(definition: &Definition, object: &StoredObject) -> Result<
     let mut value = to_value(definition, object)?;
     let managers = Managers::of(&value).unwrap_or_default();
     metadata::take_managed_fields(&mut value);
-    Ok(Live {
-        value,
-        managers,
-        unopened: None,
-    })
+    Ok(Live { value, managers })
 }
 
 /// The object's header, with no version.

@@ -6,14 +6,14 @@ use std::sync::Arc;
 use bytes::Bytes;
 use watchkeeper_meta::Status;
 use watchkeeper_wire::Encoding;
-use watchkeeper_wire::protobuf::primitive::{WireType, put_bytes, put_tag, put_varint};
+use watchkeeper_wire::protobuf::primitive::{WireType, field_len, put_bytes, put_tag, put_varint};
 use watchkeeper_wire::protobuf::{Envelope, Message, encode_message};
 
 use super::{OutputForm, Sent, View};
 use crate::custom::stored;
 use crate::definition::Definition;
 use crate::list::List;
-use crate::object::{StoredObject, field_len};
+use crate::object::StoredObject;
 
 /// A piece ends with the item that makes it this long: 128 KiB, which is eight full frames of HTTP/2.
 const PIECE_BYTES: usize = 128 << 10;
@@ -240,7 +240,7 @@ mod tests {
             let metadata = json!({"name": format!("n{number}"), "uid": "u", "annotations": {"note": note}});
             let value = json!({"metadata": metadata, "data": {"k": "v"}});
             StoredObject {
-                bytes: StoredObject::encode(definition, &value, &Managers::new(), None).unwrap(),
+                bytes: StoredObject::encode(definition, &value, &Managers::new()).unwrap(),
                 revision: Some(Revision::new(number + 9)),
             }
         };

@@ -78,8 +78,8 @@ pub(super) const HOOKS: Hooks = Hooks {
     warn: warnings::warn_pod,
     // Those that mean something to Kubernetes are in its domain.
     heeds: Some(|key| {
-        key.split_once('/')
-            .is_some_and(|(domain, _)| domain.ends_with("kubernetes.io"))
+        let domain_end = key.bytes().position(|byte| byte == b'/');
+        domain_end.is_some_and(|end| key[..end].ends_with("kubernetes.io"))
     }),
     ..PLAIN
 };

@@ -5,7 +5,7 @@
 //! ```
 
 use super::primitive::{
-    ProtobufError, ProtobufErrorKind, Reader, WireType, put_bytes, put_tag, put_varint, varint_len,
+    ProtobufError, ProtobufErrorKind, Reader, WireType, field_len, put_bytes, put_tag, put_varint,
 };
 
 /// What every enveloped body begins with.
@@ -80,10 +80,19 @@ impl<'a> Envelope<'a> {
         put_bytes(out, CONTENT_TYPE, b"");
     }
 
+    /// How much [`write`](Self::write) appends.
+    pub(super) fn encoded_len(&self) -> usize {
+        let texts = field_len(self.type_meta_len()) + 2 * field_len(0);
+        MAGIC.len() + texts + field_len(self.raw.len())
+    }
+
+    fn type_meta_len(&self) -> usize {
+        field_len(self.api_version.len()) + field_len(self.kind.len())
+    }
+
     fn put_type_meta(&self, out: &mut Vec<u8>) {
-        let field = |text: &str| 1 + varint_len(text.len() as u64) + text.len();
         put_tag(out, TYPE_META, WireType::Bytes);
-        put_varint(out, (field(self.api_version) + field(self.kind)) as u64);
+        put_varint(out, self.type_meta_len() as u64);
         put_bytes(out, 1, self.api_version.as_bytes());
         put_bytes(out, 2, self.kind.as_bytes());
     }

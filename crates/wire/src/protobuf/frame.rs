@@ -1,7 +1,9 @@
 //! A protobuf watch stream: a length of four bytes, big endian, then one event.
 
 use super::envelope::Envelope;
-use super::primitive::{ProtobufError, ProtobufErrorKind, Reader, WireType, put_bytes};
+use super::primitive::{
+    ProtobufError, ProtobufErrorKind, Reader, WireType, field_len, put_bytes, put_tag, put_varint,
+};
 use crate::carry::Carry;
 use crate::limits::EVENT_LIMIT;
 
@@ -110,15 +112,17 @@ fn raw_extension(mut reader: Reader<'_>) -> Result<Option<Envelope<'_>>, Protobu
 
 /// Appends a whole frame: length, event, and the object in its envelope.
 pub fn write(event: &WatchFrame<'_>, out: &mut Vec<u8>) {
-    let (mut object, mut extension) = (Vec::new(), Vec::new());
-    event.object.write(&mut object);
-    put_bytes(&mut extension, 1, &object);
-    let start = out.len();
-    out.extend_from_slice(&[0; LENGTH_BYTES]);
+    let object = event.object.encoded_len();
+    let extension = field_len(object);
+    let length = field_len(event.word.len()) + field_len(extension);
+    out.reserve(LENGTH_BYTES + length);
+    out.extend_from_slice(&(length as u32).to_be_bytes());
     put_bytes(out, 1, event.word.as_bytes());
-    put_bytes(out, 2, &extension);
-    let length = (out.len() - start - LENGTH_BYTES) as u32;
-    out[start..start + LENGTH_BYTES].copy_from_slice(&length.to_be_bytes());
+    put_tag(out, 2, WireType::Bytes);
+    put_varint(out, extension as u64);
+    put_tag(out, 1, WireType::Bytes);
+    put_varint(out, object as u64);
+    event.object.write(out);
 }
 
 #[cfg(test)]

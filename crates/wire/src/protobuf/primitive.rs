@@ -388,6 +388,12 @@ pub fn put_bytes(out: &mut Vec<u8>, number: u32, bytes: &[u8]) {
     out.extend_from_slice(bytes);
 }
 
+/// How long a field of so many bytes is, if its number takes one byte, as those up to 15 do.
+#[inline]
+pub fn field_len(length: usize) -> usize {
+    1 + varint_len(length as u64) + length
+}
+
 /// How many bytes a varint takes.
 #[inline]
 pub fn varint_len(value: u64) -> usize {
