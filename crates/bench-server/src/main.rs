@@ -20,6 +20,7 @@ use std::io::BufRead as _;
 use anyhow::{Context, Result};
 use mimalloc::MiMalloc;
 use pods::Pods;
+use tracing::subscriber::NoSubscriber;
 use watchkeeper_server::Server;
 
 #[global_allocator]
@@ -27,6 +28,9 @@ static ALLOCATOR: MiMalloc = MiMalloc;
 
 #[tokio::main]
 async fn main() -> Result<()> {
+    // As the program, which has decided what to log. Where kube is built as well, every span of HTTP/2 would otherwise
+    // prepare a line that nobody reads.
+    tracing::subscriber::set_global_default(NoSubscriber::default())?;
     let kubeconfig = std::env::args_os().nth(1).context("which kubeconfig?")?;
     let address = "127.0.0.1:0".parse()?;
     let server = Server::builder().in_memory().listen(address).start().await?;
