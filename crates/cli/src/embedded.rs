@@ -1,6 +1,7 @@
 //! A cluster in this process: an API server, what makes it live, and a client that needs no port.
 
 use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use clap::Args;
 use watchkeeper_client::{Client, ClientOptions};
@@ -8,6 +9,7 @@ use watchkeeper_server::{Builder, Handle, Server, StartError};
 use watchkeeper_simulator::{Simulator, SimulatorOptions};
 
 use crate::cluster::client_options;
+use crate::elected::Elected;
 use crate::failure::Failure;
 use crate::session::Session;
 
@@ -34,7 +36,15 @@ impl LocalOptions {
 pub(crate) struct LocalCluster {
     pub(crate) server: Handle,
     pub(crate) client: Client,
-    simulator: Option<Simulator>,
+    life: Life,
+}
+
+/// Who fulfils what objects ask for.
+enum Life {
+    Nobody,
+    Simulator(Simulator),
+    /// One of all servers that share the store.
+    Elected(Elected),
 }
 
 impl LocalCluster {
@@ -62,27 +72,46 @@ impl LocalCluster {
             ..client_options(verbosity, session.err.clone())
         };
         let client = watchkeeper_testing::client_of(&server, client_options)?;
-        let simulator = options.simulates().then(|| {
-            let options = SimulatorOptions {
-                nodes: options.nodes,
-                ..Default::default()
-            };
-            Simulator::start(client.clone(), options)
-        });
-        Ok(Self {
-            server,
-            client,
-            simulator,
-        })
+        let life = Life::start(&server, &client, options);
+        Ok(Self { server, client, life })
     }
 
     /// Stops everything and waits for it.
     pub(crate) async fn stop(self) {
         // The simulator is a client: it goes first.
-        if let Some(simulator) = self.simulator {
-            simulator.stop().await;
+        match self.life {
+            Life::Nobody => {}
+            Life::Simulator(simulator) => simulator.stop().await,
+            Life::Elected(elected) => elected.stop().await,
         }
         self.server.shutdown().await;
+    }
+}
+
+impl Life {
+    fn start(server: &Handle, client: &Client, options: &LocalOptions) -> Self {
+        if !options.simulates() {
+            return Self::Nobody;
+        }
+        let (client, options) = (
+            client.clone(),
+            SimulatorOptions {
+                nodes: options.nodes,
+                ..Default::default()
+            },
+        );
+        if !server.registry().store().is_shared() {
+            return Self::Simulator(Simulator::start(client, options));
+        }
+        let address = server.address().map(|address| address.to_string());
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let identity = format!(
+            "{}_{}_{}",
+            address.unwrap_or_default(),
+            std::process::id(),
+            since.as_nanos()
+        );
+        Self::Elected(Elected::start(client, options, identity))
     }
 }
 

@@ -3,32 +3,79 @@
 //! What is taken is what the stored services have: it is read once, and a feed of the store tells what changed since, so
 //! nothing can drift, and a restart begins with a look at the store. Two creates that pick the same address at the same
 //! moment are kept apart by a lock, which is held until the service is stored.
+//!
+//! That lock is of one process. If several servers share the store, whoever has picked an address creates a key for it,
+//! its *claim*, then looks once more whether anybody has got the address meanwhile, and takes the claim away when the
+//! service is stored. Of two who pick the same at the same moment one finds the claim of the other, and picks again.
 
 use std::collections::{HashMap, HashSet};
 use std::net::Ipv4Addr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
+use tokio::sync::MutexGuard;
 use watchkeeper_meta::{FieldError, FieldPath, ListOptions, Status};
-use watchkeeper_storage::Feed;
+use watchkeeper_storage::{Feed, Revision, WriteError};
 
 use crate::Registry;
 use crate::definition::Definition;
 use crate::object::StoredObject;
-use crate::write::accept;
+use crate::write::{accept, not_stored};
 
 /// Where cluster addresses come from: 10.0.0.0/16. The first is the server's own.
 const NETWORK: [u8; 2] = [10, 0];
 /// Where node ports come from, as Kubernetes.
 const NODE_PORTS: std::ops::RangeInclusive<i64> = 30_000..=32_767;
+/// Where claims are stored, each under the address or port itself.
+const CLAIMS: &str = "/registry/watchkeeper/claims/";
+/// How long the claim of a server lasts that has died before it could take it away: longer than any request.
+const CLAIM_TTL: Duration = Duration::from_secs(120);
+/// How often something else is picked because others claim it.
+const MAX_CLAIMS: usize = 32;
 /// How often a random pick is tried before the range counts as full.
 const MAX_TRIES: usize = 10_000;
 
 /// What is given out, as far as anyone has looked.
 #[derive(Default)]
-pub(crate) struct Allocations(Mutex<Option<Followed>>);
+pub(crate) struct Allocations {
+    known: Mutex<Option<Followed>>,
+    /// What is being given out by this server, with the revisions of the claims. Only with the lock.
+    claims: Mutex<HashMap<String, Revision>>,
+}
+
+/// The lock, held from picking a service's address until the service is stored.
+pub(crate) struct Allocating<'a> {
+    registry: &'a Registry,
+    _lock: MutexGuard<'a, ()>,
+}
+
+impl<'a> Allocating<'a> {
+    pub(crate) fn new(registry: &'a Registry, lock: MutexGuard<'a, ()>) -> Self {
+        Self {
+            registry,
+            _lock: lock,
+        }
+    }
+}
+
+impl Drop for Allocating<'_> {
+    fn drop(&mut self) {
+        let claims = std::mem::take(&mut *self.registry.allocations().claims.lock());
+        if claims.is_empty() {
+            return;
+        }
+        let store = self.registry.store().clone();
+        tokio::spawn(async move {
+            for (key, revision) in claims {
+                // One that stays goes by itself.
+                let _ = store.delete(&key, revision).await;
+            }
+        });
+    }
+}
 
 /// What is given out, and what tells of changes.
 struct Followed {
@@ -125,9 +172,37 @@ impl Registry {
         if !matches!(kind.as_str(), "ClusterIP" | "NodePort" | "LoadBalancer") {
             return Ok(());
         }
+        if !self.store().is_shared() {
+            return self.pick(definition, service, own, &kind).await;
+        }
+        for _ in 0..MAX_CLAIMS {
+            let mut picked = service.clone();
+            self.pick(definition, &mut picked, own, &kind).await?;
+            if self.claim(&Taken::of(&picked), own).await?
+                // Everything stored before the claim is visible by now.
+                && self.pick(definition, &mut picked.clone(), own, &kind).await.is_ok()
+            {
+                *service = picked;
+                return Ok(());
+            }
+        }
+        Err(Status::server_timeout(
+            &definition.group_resource(),
+            "allocate",
+            1,
+        ))
+    }
+
+    /// Completes a service with what is free.
+    async fn pick(
+        &self,
+        definition: &Arc<Definition>,
+        service: &mut Value,
+        own: Option<&Value>,
+        kind: &str,
+    ) -> Result<(), Status> {
         self.follow_services(definition).await?;
-        let Allocations(known) = self.allocations();
-        let known = known.lock();
+        let known = self.allocations().known.lock();
         let nothing = Taken::default();
         let taken = Others {
             all: known.as_ref().map_or(&nothing, |followed| &followed.taken),
@@ -144,9 +219,28 @@ impl Registry {
         Ok(())
     }
 
+    /// Claims what a service gets; false if somebody else has a claim on it.
+    async fn claim(&self, wanted: &Taken, own: Option<&Value>) -> Result<bool, Status> {
+        let own = own.map(Taken::of).unwrap_or_default();
+        let addresses = wanted.addresses.difference(&own.addresses).cloned();
+        let ports = wanted.node_ports.difference(&own.node_ports).map(i64::to_string);
+        for name in addresses.chain(ports) {
+            let key = format!("{CLAIMS}{name}");
+            if self.allocations().claims.lock().contains_key(&key) {
+                continue;
+            }
+            match self.store().create(&key, Bytes::new(), Some(CLAIM_TTL)).await {
+                Ok(revision) => drop(self.allocations().claims.lock().insert(key, revision)),
+                Err(WriteError::Conflict { .. }) => return Ok(false),
+                Err(error) => return Err(not_stored(error)),
+            }
+        }
+        Ok(true)
+    }
+
     /// Learns what is given out now. The caller holds the lock that keeps others from giving out more.
     async fn follow_services(&self, definition: &Arc<Definition>) -> Result<(), Status> {
-        let Allocations(known) = self.allocations();
+        let known = &self.allocations().known;
         if let Some(followed) = known.lock().as_mut()
             && followed.catch_up(definition).is_ok()
         {

@@ -51,6 +51,7 @@ mod rbac;
 mod read_version;
 mod registry;
 mod selection;
+mod shared;
 mod strategy;
 mod subresources;
 mod table;

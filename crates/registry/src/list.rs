@@ -38,9 +38,21 @@ impl Registry {
         // A version that is no number is not a client's fault to Kubernetes; its answer is kept.
         let awaited = read_version::parse(&options.resource_version).map_err(Status::unclassified)?;
         read_version::reached(self.store(), awaited).await?;
-        self.find(definition, namespace, name)
+        // Whoever names a version wants that or a later one, not the latest.
+        let at = match options.resource_version.is_unset() {
+            true => None,
+            false => self.visible(),
+        };
+        self.find_at(definition, namespace, name, at)
             .await?
             .ok_or_else(|| Status::not_found(&definition.group_resource(), name))
+    }
+
+    /// What can be read without asking whether others have written more by now; `None` if nobody else writes, and the
+    /// latest is at hand anyway.
+    fn visible(&self) -> Option<Revision> {
+        let store = self.store();
+        store.is_shared().then(|| store.current_revision())
     }
 
     /// Reads one object, if it is there.
@@ -50,7 +62,17 @@ impl Registry {
         namespace: &str,
         name: &str,
     ) -> Result<Option<StoredObject>, Status> {
-        let found = self.store().get(&definition.key(namespace, name), None).await;
+        self.find_at(definition, namespace, name, None).await
+    }
+
+    async fn find_at(
+        &self,
+        definition: &Definition,
+        namespace: &str,
+        name: &str,
+        at: Option<Revision>,
+    ) -> Result<Option<StoredObject>, Status> {
+        let found = self.store().get(&definition.key(namespace, name), at).await;
         Ok(found.map_err(Status::internal_error)?.map(StoredObject::from))
     }
 
@@ -92,7 +114,8 @@ impl Registry {
         let (mut at, mut after) = match &state {
             ListState::Exactly(revision) => (Some(*revision), None),
             ListState::Continued(token) => (token.revision, Some(format!("{prefix}{}", token.after))),
-            _ => (None, None),
+            ListState::Any | ListState::NotOlderThan(_) => (self.visible(), None),
+            ListState::Latest => (None, None),
         };
         let wanted = limit.unwrap_or(usize::MAX);
         let mut list = List::default();

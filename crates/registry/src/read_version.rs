@@ -91,6 +91,8 @@ pub(crate) async fn reached(store: &Store, revision: Revision) -> Result<(), Sta
         return Ok(());
     }
     let wait = async {
+        // A store that others write to as well may have got there without a change to tell of.
+        store.refresh().await?;
         let mut feed = store.watch("", store.current_revision())?;
         while feed.position() < revision {
             feed.next().await?;

@@ -1,20 +1,20 @@
 //! The registry: every resource over one store.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 use serde_json::Value;
-use tokio::sync::MutexGuard;
 use watchkeeper_meta::{FieldError, GroupVersionResource, Status};
 use watchkeeper_storage::{ReadError, Store};
 
-use crate::allocate::{Allocations, is_service};
+use crate::allocate::{Allocating, Allocations, is_service};
 use crate::clock::Clock;
 use crate::custom::CustomKinds;
 use crate::definition::Definition;
 use crate::kinds;
 use crate::rbac::PolicyCache;
+use crate::shared;
 use crate::watch_cache::{WatchCache, Watcher};
 
 /// What a read, a write and a watch mean, over one store. Clones are cheap and lead to the same registry.
@@ -65,12 +65,17 @@ impl RegistryOptions {
             }),
         };
         registry.bootstrap().await?;
+        // Before the look at what is stored, so that nothing falls between.
+        let definitions = shared::definition_feed(&registry)?;
         registry.settle_custom_kinds().await?;
+        if let Some(feed) = definitions {
+            tokio::spawn(shared::follow_definitions(Arc::downgrade(&registry.inner), feed));
+        }
         Ok(registry)
     }
 }
 
-struct Inner {
+pub(crate) struct Inner {
     store: Store,
     options: RegistryOptions,
     clock: Clock,
@@ -85,6 +90,11 @@ struct Inner {
 }
 
 impl Registry {
+    /// The registry again, if somebody still has it.
+    pub(crate) fn upgrade(inner: &Weak<Inner>) -> Option<Self> {
+        inner.upgrade().map(|inner| Self { inner })
+    }
+
     /// Opens a registry as [`RegistryOptions`] do by default.
     pub async fn open(store: Store) -> Result<Self, Status> {
         RegistryOptions::default().open(store).await
@@ -157,9 +167,9 @@ impl Registry {
     }
 
     /// Keeps others from giving out addresses, for a resource that has them.
-    pub(crate) async fn allocation_lock(&self, definition: &Definition) -> Option<MutexGuard<'_, ()>> {
+    pub(crate) async fn allocation_lock(&self, definition: &Definition) -> Option<Allocating<'_>> {
         match is_service(definition) {
-            true => Some(self.inner.allocation.lock().await),
+            true => Some(Allocating::new(self, self.inner.allocation.lock().await)),
             false => None,
         }
     }

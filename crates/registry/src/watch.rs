@@ -163,6 +163,7 @@ impl Registry {
             Some(true) => self.begin_with_objects(&mut watch, namespace, version).await,
             None if starts_fresh => self.begin_with_objects(&mut watch, namespace, version).await,
             Some(false) if starts_fresh => {
+                self.store().refresh().await.map_err(Status::internal_error)?;
                 watch.position = self.store().current_revision();
                 Ok(())
             }

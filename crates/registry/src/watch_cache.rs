@@ -115,7 +115,13 @@ impl WatchCache {
         }
         let changes = &history.changes;
         let first = changes.partition_point(|cached| cached.change.revision <= position);
-        let batch: Vec<_> = changes.range(first..).take(MAX_BATCH).cloned().collect();
+        let mut batch: Vec<_> = changes.range(first..).take(MAX_BATCH).cloned().collect();
+        // The changes of one revision, of which a shared store may have several, stay together: the position is one.
+        if let Some(last) = batch.last().map(|last| last.change.revision) {
+            let rest = changes.range(first + batch.len()..);
+            let same = rest.take_while(|cached| cached.change.revision == last);
+            batch.extend(same.cloned());
+        }
         let seen = match batch.last() {
             Some(last) if first + batch.len() < changes.len() => last.change.revision,
             _ => history.feed.position().max(position),

@@ -72,3 +72,5 @@ pub use server::{Builder, Handle, Server, StartError};
 pub use tokens::{Token, TokenFileError, Tokens};
 pub use verb::Verb;
 pub use watchkeeper_registry::User;
+#[cfg(feature = "etcd")]
+pub use watchkeeper_storage::EtcdOptions;

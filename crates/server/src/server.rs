@@ -14,6 +14,8 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use watchkeeper_meta::Status;
 use watchkeeper_registry::{Registry, RegistryOptions};
+#[cfg(feature = "etcd")]
+use watchkeeper_storage::EtcdOptions;
 use watchkeeper_storage::{OpenError, Store, StoreOptions};
 
 use crate::catalog::Catalog;
@@ -26,8 +28,13 @@ use crate::limits::MAX_WAITING_CONNECTIONS;
 use crate::listener::{self, Sources};
 use crate::metrics::Metrics;
 use crate::resources::built_in;
+use crate::service_account_key::ServiceAccountKey;
 use crate::shared::Shared;
 use crate::tokens::{Token, TokenFileError, Tokens};
+
+/// What all keys of the registry begin with; in etcd, the prefix stands in its place.
+#[cfg(feature = "etcd")]
+const ROOT: &str = "/registry/";
 
 /// An API server; see [`Server::builder`].
 #[derive(Debug)]
@@ -43,7 +50,7 @@ impl Server {
 /// What a server is to be.
 #[derive(Debug, Default)]
 pub struct Builder {
-    data_dir: Option<PathBuf>,
+    storage: Storage,
     listen: Option<SocketAddr>,
     token_file: Option<PathBuf>,
     tokens: Tokens,
@@ -51,6 +58,28 @@ pub struct Builder {
     host_names: Vec<String>,
     debug_endpoints: bool,
     registry: RegistryOptions,
+}
+
+/// Where objects live.
+#[derive(Debug, Default)]
+enum Storage {
+    #[default]
+    Memory,
+    Directory(PathBuf),
+    #[cfg(feature = "etcd")]
+    Etcd(EtcdOptions),
+}
+
+impl Storage {
+    async fn open(&self) -> Result<Store, OpenError> {
+        let options = StoreOptions::default();
+        match self {
+            Self::Memory => Ok(Store::memory(options)),
+            Self::Directory(path) => Store::open(path, options).await,
+            #[cfg(feature = "etcd")]
+            Self::Etcd(etcd) => Store::etcd(etcd.clone(), options).await,
+        }
+    }
 }
 
 /// Why a server did not start.
@@ -70,8 +99,8 @@ pub enum StartError {
         /// What the system said.
         source: io::Error,
     },
-    /// The data directory is taken, damaged or not ours.
-    #[error("cannot open the data directory")]
+    /// The data directory is taken, damaged or not ours, or etcd cannot be used.
+    #[error("cannot open the store")]
     Storage(#[from] OpenError),
     /// What every cluster has could not be created.
     #[error("cannot create what every cluster has")]
@@ -84,13 +113,24 @@ pub enum StartError {
 impl Builder {
     /// Objects live in memory and end with the server. This is the default.
     pub fn in_memory(mut self) -> Self {
-        self.data_dir = None;
+        self.storage = Storage::Memory;
         self
     }
 
     /// Objects live in this directory and outlive the server.
     pub fn data_dir(mut self, path: impl Into<PathBuf>) -> Self {
-        self.data_dir = Some(path.into());
+        self.storage = Storage::Directory(path.into());
+        self
+    }
+
+    /// Objects live in an etcd, which several servers may share: what is written through one is seen by the watches of
+    /// all. Each has its own certificate authority and administrator's token; give them one token file for users of all.
+    #[cfg(feature = "etcd")]
+    pub fn etcd(mut self, options: EtcdOptions) -> Self {
+        self.storage = Storage::Etcd(EtcdOptions {
+            replaces: ROOT.to_owned(),
+            ..options
+        });
         self
     }
 
@@ -156,21 +196,23 @@ impl Builder {
             Some(listener) => Some((listener, Authority::new()?)),
             None => None,
         };
-        let store = match &self.data_dir {
-            Some(path) => Store::open(path, StoreOptions::default()).await?,
-            None => Store::memory(StoreOptions::default()),
-        };
+        let store = self.storage.open().await?;
         let registry = self
             .registry
             .clone()
             .open(store)
             .await
             .map_err(StartError::Bootstrap)?;
+        let service_account_key = OnceLock::new();
+        if registry.store().is_shared() {
+            let key = ServiceAccountKey::of_store(registry.store()).await;
+            let _ = service_account_key.set(key.map_err(StartError::Bootstrap)?);
+        }
         let server = Arc::new(Shared {
             registry,
             catalog: RwLock::new(Arc::new(Catalog::new(built_in()))),
             tokens,
-            service_account_key: OnceLock::new(),
+            service_account_key,
             address: address.map_or_else(|| "localhost".to_owned(), |address| address.to_string()),
             debug_endpoints: self.debug_endpoints,
             started: Instant::now(),

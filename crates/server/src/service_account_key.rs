@@ -1,7 +1,8 @@
 //! The key that signs the tokens of service accounts, and knows them again.
 //!
 //! It is made anew with every server and its private half never leaves it: tokens end with the server that issued
-//! them, or earlier, when they say so. The public half is served to whoever wants to check a token without asking
+//! them, or earlier, when they say so. Only servers that share a store have one key, which they keep there as secrets
+//! are kept: a token of one is good for all. The public half is served to whoever wants to check a token without asking
 //! (OpenID Connect discovery).
 
 use aws_lc_rs::digest;
@@ -12,6 +13,8 @@ use aws_lc_rs::signature::{
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::{Value, json};
+use watchkeeper_meta::Status;
+use watchkeeper_storage::{Store, WriteError};
 
 /// Who issues tokens, and whom they are for if nobody says.
 pub(crate) const ISSUER: &str = "https://kubernetes.default.svc";
@@ -22,7 +25,10 @@ pub(crate) const ALGORITHM: &str = "ES256";
 /// The bytes of one coordinate of a public key. The key is a byte that says "uncompressed" and two of them.
 const COORDINATE_BYTES: usize = 32;
 
-/// A key of one server.
+/// Where servers that share a store keep it.
+const STORED: &str = "/registry/watchkeeper/service-account-key";
+
+/// A key of one server, or of all that share a store.
 pub(crate) struct ServiceAccountKey {
     key: EcdsaKeyPair,
     id: String,
@@ -33,6 +39,33 @@ impl ServiceAccountKey {
     pub(crate) fn random() -> Self {
         let key = EcdsaKeyPair::generate(&ECDSA_P256_SHA256_FIXED_SIGNING)
             .expect("the system has a source of randomness");
+        Self::new(key)
+    }
+
+    /// The key of all servers that share a store. The first of them makes it.
+    pub(crate) async fn of_store(store: &Store) -> Result<Self, Status> {
+        loop {
+            let found = store.get(STORED, None).await.map_err(Status::internal_error)?;
+            if let Some(found) = found {
+                let key = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &found.value);
+                let damaged = |_| Status::internal_error("the key of service accounts is damaged");
+                return Ok(Self::new(key.map_err(damaged)?));
+            }
+            let made = Self::random();
+            let bytes = made
+                .key
+                .to_pkcs8v1()
+                .expect("a key that was just made can be written");
+            match store.create(STORED, bytes.as_ref().to_vec().into(), None).await {
+                Ok(_) => return Ok(made),
+                // Another server was faster.
+                Err(WriteError::Conflict { .. }) => {}
+                Err(error) => return Err(Status::internal_error(error)),
+            }
+        }
+    }
+
+    fn new(key: EcdsaKeyPair) -> Self {
         let id = digest::digest(&digest::SHA256, key.public_key().as_ref());
         let id = URL_SAFE_NO_PAD.encode(id.as_ref());
         Self { key, id }

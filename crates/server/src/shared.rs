@@ -2,6 +2,7 @@
 //! other.
 
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
+use std::time::Duration;
 
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -20,6 +21,8 @@ use watchkeeper_registry::User;
 
 /// The key that health checks read, as kube-apiserver does.
 const HEALTH_KEY: &str = "/registry/health";
+/// How long storage may take to answer: 2 s, as kube-apiserver asks etcd.
+const HEALTH_PATIENCE: Duration = Duration::from_secs(2);
 
 /// The parts of one server.
 pub(crate) struct Shared {
@@ -81,9 +84,9 @@ impl Shared {
     /// How the server is. Storage is well if it answers a read, whatever the answer, and would take a write.
     pub(crate) async fn health(&self) -> Health {
         let store = self.registry.store();
-        let read = store.get(HEALTH_KEY, None).await;
+        let read = tokio::time::timeout(HEALTH_PATIENCE, store.get(HEALTH_KEY, None)).await;
         Health {
-            storage: read.is_ok() && store.is_writable(),
+            storage: matches!(read, Ok(Ok(_))) && store.is_writable(),
             draining: self.draining.is_cancelled(),
         }
     }

@@ -3,7 +3,10 @@
 //!
 //! ```text
 //! cargo run --release -p watchkeeper-storage --example throughput [directory]
+//! cargo run --release -p watchkeeper-storage --features etcd --example throughput [directory] http://127.0.0.1:2379
 //! ```
+//!
+//! With the address of an etcd, which should be empty, creates through it come last.
 
 #![allow(clippy::print_stdout)]
 
@@ -65,6 +68,15 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     measure_updates(&store).await?;
     store.close().await;
     std::fs::remove_dir_all(&dir)?;
+    #[cfg(feature = "etcd")]
+    if let Some(url) = std::env::args().nth(2) {
+        println!("etcd, a process of its own, at {url}");
+        let etcd = watchkeeper_storage::EtcdOptions::at([url]);
+        let store = Store::etcd(etcd, StoreOptions::default()).await?;
+        measure(&store, 1, "e1").await?;
+        measure(&store, 64, "e64").await?;
+        store.close().await;
+    }
     Ok(())
 }
 

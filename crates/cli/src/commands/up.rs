@@ -8,6 +8,7 @@ use clap::Args;
 use watchkeeper_server::{Builder, Handle, Server};
 
 use crate::embedded::{LocalCluster, LocalOptions};
+use crate::etcd_flags::EtcdFlags;
 use crate::failure::Failure;
 use crate::session::Session;
 use crate::stop::Stop;
@@ -21,6 +22,7 @@ const DEFAULT_KUBECONFIG: &str = "watchkeeper.kubeconfig";
   watchkeeper up                                  in memory, on port 6443
   watchkeeper up --data-dir ./data                objects outlive the program
   watchkeeper up --listen 127.0.0.1:0             on a free port
+  watchkeeper up --etcd-servers http://a:2379     objects are in etcd; further servers may share it
   KUBECONFIG=watchkeeper.kubeconfig kubectl get namespaces
 
 With --debug-endpoints, to see how a client takes it:
@@ -35,6 +37,9 @@ pub(crate) struct Up {
     /// Keep objects in this directory; in memory if not given
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
+
+    #[command(flatten)]
+    etcd: EtcdFlags,
 
     /// Let the users of this file in: token,user,uid,"group1,group2" per line
     #[arg(long, value_name = "FILE")]
@@ -77,6 +82,9 @@ impl Up {
             .debug_endpoints(self.debug_endpoints);
         if let Some(directory) = &self.data_dir {
             server = server.data_dir(directory);
+        }
+        if let Some(etcd) = self.etcd.options() {
+            server = server.etcd(etcd);
         }
         if let Some(file) = &self.token_auth_file {
             server = server.token_file(file);

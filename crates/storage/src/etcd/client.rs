@@ -44,8 +44,8 @@ const CONNECTION_WINDOW: u32 = 16 << 20;
 pub(crate) enum Repeat {
     /// It changes nothing: ask again, whatever became of the first one.
     Always,
-    /// Only if it was certainly not sent.
-    IfNotSent,
+    /// Only if nobody has begun to do it.
+    IfUntried,
 }
 
 /// The way to etcd. Clones share it.
@@ -187,12 +187,15 @@ impl Client {
             }
             let may_repeat = match repeat {
                 Repeat::Always => error.is_passing(),
-                Repeat::IfNotSent => matches!(error, CallError::NotSent { .. }),
+                Repeat::IfUntried => error.is_untried(),
             };
             if !may_repeat || Instant::now() >= deadline {
                 return Err(error);
             }
             last = Some(error);
+            // A member may say at once that it has no leader, for as long as the others look for one.
+            let pause = tokio::time::sleep(FIRST_PAUSE.mul_f64(0.5 + fastrand::f64()));
+            let _ = timeout_at(deadline, pause).await;
         }
     }
 

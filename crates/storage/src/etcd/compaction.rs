@@ -69,7 +69,7 @@ pub(crate) async fn compact_etcd(shared: Arc<Shared>, freshness: Arc<Freshness>,
 }
 
 async fn compact_once(shared: &Shared, last: Round) -> Result<Round, CallError> {
-    let response = shared.client.txn(&raise(last), Repeat::IfNotSent).await?;
+    let response = shared.client.txn(&raise(last), Repeat::IfUntried).await?;
     let now = response.header.unwrap_or_default().revision;
     if !response.succeeded {
         // Somebody else was first; the key says how far they went.

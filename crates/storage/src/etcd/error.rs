@@ -49,9 +49,20 @@ impl CallError {
     /// Whether etcd certainly did nothing.
     pub(crate) fn is_certain(&self) -> bool {
         match self {
+            Self::Status { code, .. } => {
+                matches!(code, Code::OutOfRange | Code::Refused) || self.is_untried()
+            }
+            _ => self.is_untried(),
+        }
+    }
+
+    /// Whether nobody has begun to do it, so that it may be sent again: it never left, or a member without a leader, which
+    /// looks for one before anything else, has sent it back.
+    pub(crate) fn is_untried(&self) -> bool {
+        match self {
             Self::NotSent { .. } => true,
             Self::Lost { .. } => false,
-            Self::Status { code, .. } => matches!(code, Code::OutOfRange | Code::Refused),
+            Self::Status { message, .. } => message == "etcdserver: no leader",
         }
     }
 

@@ -1,8 +1,8 @@
 //! gRPC over one HTTP/2 connection: one message and its answer, or one message and a stream of answers.
 //!
-//! That is all a store asks of etcd, and it is little more than hyper does already. tonic's client would bring twenty
-//! further crates (tower with its buffers, balancers and limits) for channels that hide which endpoint failed and whether
-//! a request was sent, which is what decides here whether it may be sent again.
+//! That is all a store asks of etcd, and it is little more than hyper does already. tonic's client would bring ten
+//! further crates, for channels that hide which endpoint failed and whether a request was sent: that is what decides here
+//! whether it may be sent again.
 
 use std::error::Error;
 use std::pin::Pin;

@@ -74,7 +74,7 @@ impl Write {
     ) -> Result<Revision, WriteError> {
         let before = shared.state.mvcc.read().current();
         let request = self.transaction(shared).await?;
-        match shared.client.txn(&request, Repeat::IfNotSent).await {
+        match shared.client.txn(&request, Repeat::IfUntried).await {
             Ok(response) => self.answer(shared, response).await,
             Err(error) if error.is_certain() => Err(self.refused(error)),
             Err(error) => {

@@ -302,3 +302,49 @@ async fn acknowledged_writes_outlive_a_killed_etcd() {
     found.sort();
     assert_eq!(keys(&open(etcd.url()).await).await, found);
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cluster_goes_on_when_any_member_is_killed() {
+    let Some(mut members) = Etcd::start_three() else {
+        return;
+    };
+    let servers = EtcdOptions {
+        servers: members.iter().map(Etcd::url).collect(),
+        ..options(String::new())
+    };
+    let store = Store::etcd(servers, StoreOptions::default()).await.unwrap();
+    let mut feed = store.watch("", store.current_revision()).unwrap();
+    let mut acknowledged = Vec::new();
+    for (round, member) in members.iter_mut().enumerate() {
+        // Whichever it is: the one that is asked, the leader, both or neither.
+        member.kill();
+        for number in 0..30 {
+            let key = format!("/{round}/{number}");
+            match store.create(&key, "x".into(), None).await {
+                Ok(revision) => acknowledged.push((revision, key)),
+                // Sent to the one that was killed.
+                Err(WriteError::Unknown(_)) => {}
+                Err(error) => panic!("{error}: {:?}", std::error::Error::source(&error)),
+            }
+        }
+        member.restart();
+    }
+    let last = store.create("/last", "x".into(), None).await.unwrap();
+    let mut seen = Vec::new();
+    while feed.position() < last {
+        let batch = timeout(PATIENCE, feed.next()).await.unwrap().unwrap();
+        seen.extend(
+            batch
+                .changes
+                .iter()
+                .map(|change| (change.revision, change.key.to_string())),
+        );
+    }
+    assert!(
+        acknowledged.len() > 80,
+        "{} of 90 were acknowledged",
+        acknowledged.len()
+    );
+    assert!(acknowledged.iter().all(|write| seen.contains(write)));
+    assert!(seen.is_sorted_by(|one, next| one.0 < next.0), "{seen:?}");
+}

@@ -27,37 +27,62 @@ impl Etcd {
     pub fn start_with(flags: impl FnOnce(&Path) -> Vec<String>) -> Option<Self> {
         let program = find()?;
         let dir = tempfile::tempdir().unwrap();
-        let port = free_port();
         let flags = flags(dir.path());
-        let scheme = if flags.iter().any(|flag| flag.starts_with("--cert-file")) {
-            "https"
-        } else {
-            "http"
-        };
-        let client = format!("{scheme}://127.0.0.1:{port}");
         let peer = "http://127.0.0.1:0";
+        let etcd = Self::launch(&program, dir, "one", peer, &format!("one={peer}"), flags);
+        etcd.wait();
+        Some(etcd)
+    }
+
+    /// Starts a cluster of three members.
+    pub fn start_three() -> Option<Vec<Self>> {
+        let program = find()?;
+        let names = ["one", "two", "three"];
+        let peers = names.map(|_| format!("http://127.0.0.1:{}", free_port()));
+        let cluster = names
+            .iter()
+            .zip(&peers)
+            .map(|(name, peer)| format!("{name}={peer}"));
+        let cluster = cluster.collect::<Vec<_>>().join(",");
+        let members = names.iter().zip(&peers).map(|(name, peer)| {
+            let dir = tempfile::tempdir().unwrap();
+            Self::launch(&program, dir, name, peer, &cluster, Vec::new())
+        });
+        let members: Vec<_> = members.collect();
+        members.iter().for_each(Self::wait);
+        Some(members)
+    }
+
+    fn launch(
+        program: &Path,
+        dir: tempfile::TempDir,
+        name: &str,
+        peer: &str,
+        cluster: &str,
+        flags: Vec<String>,
+    ) -> Self {
+        let port = free_port();
+        let is_tls = flags.iter().any(|flag| flag.starts_with("--cert-file"));
+        let client = format!("{}://127.0.0.1:{port}", if is_tls { "https" } else { "http" });
         let mut arguments = vec![
-            "--name=one".to_owned(),
+            format!("--name={name}"),
             format!("--data-dir={}", dir.path().join("data").display()),
             format!("--listen-client-urls={client}"),
             format!("--advertise-client-urls={client}"),
             format!("--listen-peer-urls={peer}"),
             format!("--initial-advertise-peer-urls={peer}"),
-            format!("--initial-cluster=one={peer}"),
+            format!("--initial-cluster={cluster}"),
             "--logger=zap".to_owned(),
             "--log-level=error".to_owned(),
         ];
         arguments.extend(flags);
-        let process = spawn(&program, &arguments);
-        let etcd = Self {
-            program,
+        Self {
+            process: spawn(program, &arguments),
+            program: program.to_owned(),
             arguments,
             port,
-            process,
             dir,
-        };
-        etcd.wait();
-        Some(etcd)
+        }
     }
 
     /// Where it listens.

@@ -1,0 +1,82 @@
+//! The simulator of a cluster with several servers: one of them runs it, and another when that one is gone.
+//!
+//! Two of them would schedule every pod twice. Who runs it is decided by the lease `watchkeeper-simulator` in
+//! `kube-system`, as controllers of Kubernetes do.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use watchkeeper_client::Client;
+use watchkeeper_meta::{Resource, Scope};
+use watchkeeper_runtime::leader::{LeaderElector, LeaderOptions, Led};
+use watchkeeper_simulator::{Simulator, SimulatorOptions};
+
+const LEASE: &str = "watchkeeper-simulator";
+const NAMESPACE: &str = "kube-system";
+
+/// Takes part in the election until it is stopped.
+pub(crate) struct Elected {
+    stop: watch::Sender<bool>,
+    task: JoinHandle<()>,
+}
+
+impl Elected {
+    /// Takes part as `identity`, which no other server has.
+    pub(crate) fn start(client: Client, options: SimulatorOptions, identity: String) -> Self {
+        let (stop, stopped) = watch::channel(false);
+        let task = tokio::spawn(run(client, options, identity, stopped));
+        Self { stop, task }
+    }
+
+    /// Stops and waits for it; another server may then begin at once.
+    pub(crate) async fn stop(self) {
+        self.stop.send_replace(true);
+        // A panic in it has ended it as well.
+        let _ = self.task.await;
+    }
+}
+
+async fn run(
+    client: Client,
+    options: SimulatorOptions,
+    identity: String,
+    mut stopped: watch::Receiver<bool>,
+) {
+    let leases = client
+        .dynamic(Resource {
+            group: "coordination.k8s.io".into(),
+            version: "v1".into(),
+            kind: "Lease".into(),
+            plural: "leases".into(),
+            scope: Scope::Namespaced,
+        })
+        .namespace(NAMESPACE);
+    let Ok(mut elector) = LeaderElector::new(leases, LeaderOptions::new(LEASE, identity)) else {
+        return;
+    };
+    loop {
+        let (leads, mut stopping) = (AtomicBool::new(false), stopped.clone());
+        let work = async || {
+            leads.store(true, Ordering::Relaxed);
+            tracing::info!("this server runs the simulator");
+            let simulator = Simulator::start(client.clone(), options.clone());
+            let _ = stopping.wait_for(|stop| *stop).await;
+            simulator.stop().await;
+        };
+        // Whoever leads ends its work first, and gives the lease back.
+        let stopped_before = async {
+            let _ = stopped.wait_for(|stop| *stop).await;
+            if leads.load(Ordering::Relaxed) {
+                std::future::pending::<()>().await;
+            }
+        };
+        tokio::select! {
+            led = elector.lead(work) => match led {
+                Led::Finished(()) => return,
+                Led::Lost => tracing::warn!("another server runs the simulator now"),
+            },
+            () = stopped_before => return,
+        }
+    }
+}
