@@ -15,6 +15,9 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 /// As many bytes are held at most: what fits into one record of TLS. Larger writes pass, after what is held.
 const MAX_HELD: usize = 16 << 10;
 
+/// Room that is made for the first of them: an answer of a usual size and its event.
+const FIRST_ROOM: usize = 8 << 10;
+
 /// The byte stream of a connection, which holds small writes.
 pub(crate) struct Cork<IO>(Arc<Mutex<Held<IO>>>);
 
@@ -99,6 +102,9 @@ impl<IO: AsyncWrite + Unpin> Held<IO> {
         let size: usize = slices.iter().map(|slice| slice.len()).sum();
         if !self.is_corked || self.bytes.len() + size > MAX_HELD {
             return None;
+        }
+        if self.bytes.capacity() == 0 {
+            self.bytes.reserve(size.max(FIRST_ROOM));
         }
         slices
             .iter()

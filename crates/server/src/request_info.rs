@@ -92,8 +92,7 @@ pub(crate) fn path_parts(path: &str) -> Vec<&str> {
         "" => Vec::new(),
         path => {
             let mut parts = Vec::with_capacity(USUAL_PARTS);
-            // A search for one character is made for long texts, and parts are short.
-            parts.extend(path.split(|char| char == '/'));
+            parts.extend(path.split('/'));
             parts
         }
     }

@@ -10,8 +10,8 @@ use super::{Manager, Managers, Operation, OwnedFields};
 /// The only form of field sets there has ever been.
 const FIELDS_TYPE: &str = "FieldsV1";
 
-/// Room for an entry of a usual size.
-const ENTRY_BYTES: usize = 1024;
+/// Room for what an entry has besides its fields.
+const AROUND_FIELDS: usize = 256;
 
 /// The numbers of an entry's fields.
 mod number {
@@ -70,7 +70,8 @@ impl Manager {
 
     /// Fields by ascending number, and texts even when they are empty, as Go writes them.
     fn to_stored(&self) -> Vec<u8> {
-        let mut out = Vec::with_capacity(ENTRY_BYTES);
+        let fields = self.fields.to_json();
+        let mut out = Vec::with_capacity(fields.len() + AROUND_FIELDS);
         put_bytes(&mut out, number::MANAGER, self.name.as_bytes());
         put_bytes(&mut out, number::OPERATION, self.operation.as_str().as_bytes());
         put_bytes(&mut out, number::API_VERSION, self.api_version.as_bytes());
@@ -78,7 +79,7 @@ impl Manager {
             put_time(&mut out, time);
         }
         put_bytes(&mut out, number::FIELDS_TYPE, FIELDS_TYPE.as_bytes());
-        put_fields(&mut out, &self.fields.to_json());
+        put_fields(&mut out, &fields);
         put_bytes(&mut out, number::SUBRESOURCE, self.subresource.as_bytes());
         out
     }
