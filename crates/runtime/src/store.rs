@@ -4,9 +4,9 @@
 //! those who look. A reader takes the current snapshot with two atomic operations, keeps it as long as it likes and
 //! sees one state; it waits for nobody, and nobody waits for it. The writer changes its own copy and publishes it.
 //!
-//! A list that comes in later is compared with what is there: objects that have not changed keep their place and
-//! tell nothing, vanished ones become deletes with their last known state. Nothing of a list shows before all of it
-//! does.
+//! The first list becomes the store while it comes in. One that comes in later is compared with what is there: objects
+//! that have not changed keep their place and tell nothing, vanished ones become deletes with their last known state.
+//! Nothing of a list shows before all of it does.
 //!
 //! Objects lie in numbered places; the order of keys, the table of keys and the indexes speak of them by number. All of
 //! them are trees or arrays in chunks that are copied when changed. An update copies the way to one place and touches
@@ -40,6 +40,7 @@
 //! ```
 
 mod chunks;
+mod first_list;
 mod index;
 mod order;
 mod relist;
@@ -58,6 +59,7 @@ use tokio::sync::Notify;
 use watchkeeper_meta::{ObjectKey, ResourceVersion};
 use watchkeeper_wire::Object;
 
+use self::first_list::FirstList;
 use self::order::KeyRef;
 use self::relist::Relist;
 use crate::delta::{Cause, Delta};
@@ -112,7 +114,15 @@ struct Shared {
 struct Part {
     namespace: Option<String>,
     version: ResourceVersion,
-    relist: Option<Relist>,
+    list: Option<List>,
+}
+
+/// A list that is coming in.
+#[derive(Debug)]
+enum List {
+    /// There is nothing to compare it with.
+    First(FirstList),
+    Again(Relist),
 }
 
 /// A new store that is fed by one watcher.
@@ -240,18 +250,17 @@ impl Writer {
     /// One event of the watcher of this number. What it changes is appended to `deltas`.
     pub fn apply(&mut self, part: usize, event: Event<Object>, deltas: &mut Vec<Delta>) {
         let mut next = self.shared.next.lock();
+        let is_only = self.sources.len() == 1;
         let source = &mut self.sources[part];
-        match (event, &mut source.relist) {
-            (Event::Init, relist) => *relist = Some(Relist::default()),
-            (Event::InitApply(object), Some(relist)) => relist.add(object, &next, self.transform.as_ref()),
-            (Event::Delete(object), Some(relist)) => relist.remove(object),
-            (Event::InitDone(version), relist) => {
+        match (event, &mut source.list) {
+            (Event::Init, list) => *list = Some(List::begin(&next, is_only)),
+            (Event::InitApply(object), Some(list)) => list.add(object, &next, self.transform.as_ref()),
+            (Event::Delete(object), Some(list)) => list.remove(object),
+            (Event::InitDone(version), list) => {
                 let first = source.version.is_unset();
                 let cause = if first { Cause::Initial } else { Cause::Relist };
-                let relist = relist.take().unwrap_or_default();
-                let changes = relist.finish(&next, source.namespace.as_deref(), cause);
-                changes.iter().for_each(|delta| follow(&mut next, delta));
-                deltas.extend(changes);
+                let list = list.take().unwrap_or_else(|| List::begin(&next, is_only));
+                list.finish(&mut next, source.namespace.as_deref(), cause, deltas);
                 source.version = version;
             }
             (Event::Apply(object) | Event::InitApply(object), _) => {
@@ -276,8 +285,8 @@ impl Writer {
     /// The watcher of this number was sent an object that cannot be read; if not even its key, there is none. What
     /// is known of the object stays, whatever list it is missing from.
     pub fn unread(&mut self, part: usize, key: Option<ObjectKey>) {
-        if let Some(relist) = &mut self.sources[part].relist {
-            relist.unread(key);
+        if let Some(list) = &mut self.sources[part].list {
+            list.unread(key, &self.shared.next.lock());
         }
     }
 
@@ -320,6 +329,53 @@ impl Part {
         if !version.is_unset() {
             self.version = version;
         }
+    }
+}
+
+impl List {
+    /// `is_only`: nobody else changes the store before the list is complete.
+    fn begin(store: &Snapshot, is_only: bool) -> Self {
+        match is_only && store.is_empty() {
+            true => Self::First(FirstList::new(store)),
+            false => Self::Again(Relist::default()),
+        }
+    }
+
+    /// One object, which `transform` changes unless the store has it already.
+    fn add(&mut self, object: Object, store: &Snapshot, transform: Option<&Transform>) {
+        match self {
+            Self::First(list) => list.add(transformed(object, transform)),
+            Self::Again(list) => list.add(object, store, transform),
+        }
+    }
+
+    /// An object that was listed and has gone before the list was complete.
+    fn remove(&mut self, object: Object) {
+        match self {
+            Self::First(list) => list.remove(&object),
+            Self::Again(list) => list.remove(object),
+        }
+    }
+
+    /// An object that was listed and cannot be read.
+    fn unread(&mut self, key: Option<ObjectKey>, store: &Snapshot) {
+        let relist = match self {
+            Self::First(list) => list.to_relist(store),
+            Self::Again(list) => std::mem::take(list),
+        };
+        *self = Self::Again(relist.and_unread(key));
+    }
+
+    /// Changes the store as the complete list says.
+    fn finish(self, next: &mut Snapshot, namespace: Option<&str>, cause: Cause, deltas: &mut Vec<Delta>) {
+        let relist = match self {
+            Self::First(list) if next.is_empty() => return list.become_store(next, cause, deltas),
+            Self::First(list) => list.to_relist(next),
+            Self::Again(list) => list,
+        };
+        let changes = relist.finish(next, namespace, cause);
+        changes.iter().for_each(|delta| follow(next, delta));
+        deltas.extend(changes);
     }
 }
 

@@ -18,6 +18,8 @@ use crate::store::Snapshot;
 /// One subscriber's queue.
 #[derive(Debug)]
 pub(super) struct Mailbox {
+    /// The first list, to be told before what is queued: it is the whole store, so nothing of it need be queued.
+    first_list: Option<Arc<Snapshot>>,
     queue: VecDeque<Notice>,
     capacity: usize,
     /// Every change up to this generation was queued, or is in `behind`'s future.
@@ -33,6 +35,8 @@ pub(super) struct Mailbox {
 /// What a subscriber finds.
 #[derive(Debug)]
 pub(super) enum Taken {
+    /// Every object of this state is to be told, and then that it is complete, if it is.
+    FirstList(Arc<Snapshot>),
     Notice(Notice),
     Empty,
     Closed,
@@ -42,6 +46,7 @@ impl Mailbox {
     /// For a subscriber that has been told the state of `snapshot`.
     pub(super) fn new(capacity: usize, snapshot: &Snapshot) -> Self {
         Self {
+            first_list: None,
             queue: VecDeque::new(),
             capacity: capacity.max(1),
             up_to: snapshot.generation(),
@@ -53,7 +58,7 @@ impl Mailbox {
     }
 
     /// A batch has been published as `after`.
-    pub(super) fn post(&mut self, deltas: &[Delta], before: &Arc<Snapshot>, after: &Snapshot) {
+    pub(super) fn post(&mut self, deltas: &[Delta], before: &Arc<Snapshot>, after: &Arc<Snapshot>) {
         if self.closed || after.generation() <= self.up_to {
             return;
         }
@@ -61,10 +66,17 @@ impl Mailbox {
             self.coalesced += deltas.len() as u64;
             return;
         }
-        // The first list goes in whatever its length: it is shared with the store and known to come.
-        let initial = deltas
-            .first()
-            .is_some_and(|delta| delta.cause() == Cause::Initial);
+        let is_initial = |delta: &Delta| delta.cause() == Cause::Initial;
+        // Lists come before changes, so that all of it is listed if the last one is.
+        let is_listed = deltas.len() == after.len() && deltas.last().is_some_and(is_initial);
+        if is_listed && before.is_empty() && self.queue.is_empty() {
+            self.up_to = after.generation();
+            self.told_synced = after.is_synced();
+            self.first_list = Some(after.clone());
+            return;
+        }
+        // A first list goes in whatever its length: it is shared with the store and known to come.
+        let initial = deltas.first().is_some_and(is_initial);
         if !initial && self.queue.len() + deltas.len() > self.capacity {
             self.behind = Some(before.clone());
             self.coalesced += deltas.len() as u64;
@@ -77,6 +89,9 @@ impl Mailbox {
 
     /// The next notice. `present` is read only when the subscriber has to catch up.
     pub(super) fn take(&mut self, present: impl FnOnce() -> Arc<Snapshot>) -> Taken {
+        if let Some(state) = self.first_list.take() {
+            return Taken::FirstList(state);
+        }
         if self.queue.is_empty()
             && let Some(behind) = self.behind.take()
         {
@@ -100,12 +115,14 @@ impl Mailbox {
 
     /// Whether the subscriber knows this state.
     pub(super) fn has_told(&self, state: &Snapshot) -> bool {
-        self.queue.is_empty() && self.behind.is_none() && self.up_to >= state.generation()
+        let is_empty = self.first_list.is_none() && self.queue.is_empty();
+        is_empty && self.behind.is_none() && self.up_to >= state.generation()
     }
 
     /// How many notices wait.
     pub(super) fn len(&self) -> usize {
-        self.queue.len()
+        let listed = self.first_list.as_ref().map_or(0, |state| state.len());
+        listed + self.queue.len()
     }
 
     /// How many changes were not told one by one because the queue was full.
@@ -155,6 +172,34 @@ mod tests {
             mailbox.post(&deltas, &before, &after);
         }
         assert_eq!((joined_before.len(), joined_after.len()), (1, 0));
+    }
+
+    #[test]
+    fn the_first_list_is_told_from_the_store_before_what_has_changed_since() {
+        let (store, mut writer) = store::new();
+        let (before, mut deltas) = (store.snapshot(), Vec::new());
+        let mut mailbox = Mailbox::new(2, &before);
+        let objects = ["a/x@1", "a/y@2", "a/z@3"].map(|text| Event::InitApply(object(text)));
+        let done = Event::InitDone(ResourceVersion::new("5"));
+        for event in [Event::Init].into_iter().chain(objects).chain([done]) {
+            writer.apply(0, event, &mut deltas);
+        }
+        writer.publish();
+        let listed = store.snapshot();
+        mailbox.post(&deltas, &before, &listed);
+        let (deltas, before, after) = change(&store, &mut writer, "a/x@6");
+        mailbox.post(&deltas, &before, &after);
+        assert_eq!(mailbox.len(), 4);
+        let Taken::FirstList(state) = mailbox.take(|| store.snapshot()) else {
+            panic!("the list comes first");
+        };
+        assert_eq!((state.generation(), state.len()), (listed.generation(), 3));
+        assert!(!mailbox.has_told(&after));
+        let Taken::Notice(Notice::Change(delta)) = mailbox.take(|| store.snapshot()) else {
+            panic!("the list says by itself that it is complete");
+        };
+        assert_eq!(delta, deltas[0]);
+        assert!(mailbox.has_told(&after));
     }
 
     /// The store shows a change before it is posted: a resync at that moment would tell it ahead of its time.

@@ -118,6 +118,10 @@ impl Subscription {
             }
             let taken = self.post.mailbox.lock().take(|| self.informer.store.snapshot());
             match taken {
+                Taken::FirstList(state) => {
+                    self.replay = Some((Walk::new(state), Cause::Initial));
+                    continue;
+                }
                 Taken::Notice(Notice::Synced) => return Some(Notice::Synced),
                 Taken::Notice(Notice::Change(delta)) => {
                     if let Some(delta) = self.prepare(delta) {

@@ -117,6 +117,18 @@ impl<T> Chunks<T> {
         Place { chunk: 0, at: 0 }
     }
 
+    /// The place behind the last element.
+    pub(super) fn end(&self) -> Place {
+        Place {
+            chunk: self.spine.len(),
+            at: 0,
+        }
+    }
+
+    pub(super) fn last(&self) -> Option<&T> {
+        self.spine.last()?.last()
+    }
+
     /// Bytes of the arrays, without what the elements refer to.
     pub(super) fn memory_size(&self) -> usize {
         let chunks = self.spine.iter().map(|chunk| chunk.capacity() * size_of::<T>());

@@ -33,7 +33,7 @@ pub struct IndexExistsError {
 #[derive(Clone)]
 pub(super) struct Index {
     pub(super) name: Arc<str>,
-    function: IndexFn,
+    pub(super) function: IndexFn,
     entries: Chunks<Entry>,
 }
 

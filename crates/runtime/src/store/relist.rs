@@ -60,12 +60,13 @@ impl Relist {
         self.listed.push(Listed::Gone(object));
     }
 
-    /// An object that was listed and cannot be read.
-    pub(super) fn unread(&mut self, key: Option<ObjectKey>) {
+    /// And an object that cannot be read.
+    pub(super) fn and_unread(mut self, key: Option<ObjectKey>) -> Self {
         match key {
             Some(key) => self.listed.push(Listed::Unread(key)),
             None => self.has_unnamed = true,
         }
+        self
     }
 
     /// What the list changes in a store, within a namespace or in all of it: first what is gone, then what is new

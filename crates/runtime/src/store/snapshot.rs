@@ -163,10 +163,9 @@ impl Snapshot {
     pub(super) fn put(&mut self, object: Object) -> Option<Object> {
         self.object_bytes += object.memory_size();
         let key = KeyRef::of(&object);
-        let (slot, old) = match self.table.find(key, &self.slots) {
-            Some(slot) => (slot, self.slots.replace(slot, object.clone())),
-            None => {
-                let place = self.place(key).unwrap_or_else(|place| place);
+        let (slot, old) = match self.find_slot(key) {
+            Ok(slot) => (slot, self.slots.replace(slot, object.clone())),
+            Err(place) => {
                 let slot = self.slots.insert(object.clone());
                 self.order.insert(place, slot);
                 self.table.insert(key, slot);
@@ -193,6 +192,32 @@ impl Snapshot {
         let old = self.slots.remove(slot)?;
         self.object_bytes -= old.memory_size();
         Some(old)
+    }
+
+    /// Takes the objects of a copy of this snapshot, which is empty itself, and the indexes over them.
+    pub(super) fn take_over(&mut self, filled: Self) {
+        let added_since = self.indexes.split_off(filled.indexes.len());
+        self.slots = filled.slots;
+        self.order = filled.order;
+        self.table = filled.table;
+        self.indexes = filled.indexes;
+        self.object_bytes = filled.object_bytes;
+        for index in added_since {
+            self.add_index(&index.name, index.function);
+        }
+    }
+
+    /// The slot of a key, or its place in the order of keys if it has none. Objects that are listed come in that order,
+    /// so that nothing has to be searched.
+    fn find_slot(&self, key: KeyRef<'_>) -> Result<Slot, Place> {
+        let last = self.order.last().and_then(|slot| self.slots.get(*slot));
+        if last.is_none_or(|last| KeyRef::of(last).cmp(key).is_lt()) {
+            return Err(self.order.end());
+        }
+        match self.table.find(key, &self.slots) {
+            Some(slot) => Ok(slot),
+            None => Err(self.place(key).unwrap_or_else(|place| place)),
+        }
     }
 
     /// Where a key is in the order of keys, or would have to be.

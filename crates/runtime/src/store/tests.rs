@@ -97,6 +97,39 @@ fn the_first_list_is_added_as_initial_and_shows_all_at_once() {
 }
 
 #[test]
+fn an_index_that_is_added_while_the_first_list_comes_in_covers_it() {
+    let (store, mut writer) = new();
+    let by_namespace: IndexFn = Arc::new(|object: &Object| vec![object.namespace().to_owned()]);
+    store.add_index("before", by_namespace.clone()).unwrap();
+    feed(&mut writer, 0, "= =a/x@1 =b/y@2");
+    store.add_index("meanwhile", by_namespace).unwrap();
+    feed(&mut writer, 0, "=b/z@3 !5");
+    let snapshot = store.snapshot();
+    for index in ["before", "meanwhile"] {
+        assert_eq!(keys(snapshot.by_index(index, "b").unwrap()), ["b/y@2", "b/z@3"]);
+    }
+}
+
+#[test]
+fn an_object_of_the_first_list_that_cannot_be_read_is_left_out() {
+    let (_, mut writer) = new();
+    assert_eq!(
+        feed(&mut writer, 0, "= =b/y@2 ?a/odd =a/x@1 ? !5"),
+        ["+a/x@1 Initial", "+b/y@2 Initial"]
+    );
+}
+
+#[test]
+fn a_store_that_is_filled_during_its_first_list_is_compared_with_it() {
+    let (store, mut writer) = new();
+    assert_eq!(
+        feed(&mut writer, 0, "= =a/x@1 +a/y@3 !5"),
+        ["+a/y@3 Watch", "-a/y@3? Relist", "+a/x@1 Relist"]
+    );
+    assert_eq!(keys(store.snapshot().iter()), ["a/x@1"]);
+}
+
+#[test]
 fn an_update_of_an_unknown_object_is_an_add_and_an_add_of_a_known_one_an_update() {
     let (_, mut writer) = listed("= =a/x@1 !5");
     assert_eq!(
