@@ -6,7 +6,7 @@
 
 use std::io::{self, IoSlice};
 use std::pin::{Pin, pin};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 
@@ -18,6 +18,10 @@ use watchkeeper_wake::Bell;
 use super::super::connector::Io;
 use super::later::{Later, Waiter};
 
+/// As many bytes are read before those who wait for them get their turn, whether there are more or not: a long answer is
+/// used while it is still in the processor's caches, and in a buffer that is free again for what comes next.
+const READ_AT_ONCE: usize = 256 << 10;
+
 /// A connection that its task and those who ask share.
 pub(super) struct Wire {
     state: Mutex<State>,
@@ -25,8 +29,7 @@ pub(super) struct Wire {
     bell: Arc<Bell>,
     /// Rings the bell.
     waker: Waker,
-    /// Whether reading is closed for the moment.
-    reading_closed: Arc<AtomicBool>,
+    reading: Arc<Reading>,
     /// Whether somebody has written since the task was last at the wire.
     written: AtomicBool,
     later: Arc<Later>,
@@ -42,29 +45,36 @@ enum State {
 /// The byte stream under a connection, with a gate before its reading end.
 pub(super) struct Gate {
     io: Box<dyn Io>,
-    closed: Arc<AtomicBool>,
+    reading: Arc<Reading>,
     /// Wakes the connection's task when there is something to read, whoever has looked last.
     reader: Waker,
+}
+
+/// What passes the gate at present.
+#[derive(Default)]
+struct Reading {
+    /// Nothing: whoever is at the wire only writes.
+    is_closed: AtomicBool,
+    /// So much, until those who wait have been woken.
+    room: AtomicUsize,
 }
 
 /// What a new connection is made of: the gate goes into it, and the wire is made with the rest.
 pub(super) struct Parts {
     bell: Arc<Bell>,
-    reading_closed: Arc<AtomicBool>,
+    reading: Arc<Reading>,
 }
 
 impl Parts {
     pub(super) fn new(io: Box<dyn Io>) -> (Gate, Self) {
-        let (bell, closed) = (Arc::new(Bell::default()), Arc::new(AtomicBool::new(false)));
+        let (bell, reading) = (Arc::new(Bell::default()), Arc::new(Reading::default()));
+        reading.room.store(READ_AT_ONCE, Ordering::Relaxed);
         let gate = Gate {
             io,
-            closed: closed.clone(),
+            reading: reading.clone(),
             reader: Waker::from(Arc::new(Readable(bell.clone()))),
         };
-        let parts = Self {
-            bell,
-            reading_closed: closed,
-        };
+        let parts = Self { bell, reading };
         (gate, parts)
     }
 
@@ -73,7 +83,7 @@ impl Parts {
             state: Mutex::new(State::Open(Box::new(connection))),
             waker: Waker::from(self.bell.clone()),
             bell: self.bell,
-            reading_closed: self.reading_closed,
+            reading: self.reading,
             written: AtomicBool::new(false),
             later: Arc::default(),
         }
@@ -88,6 +98,7 @@ impl Wire {
         note: impl Fn(&Connection<Gate, Bytes>),
     ) -> Poll<Result<(), h2::Error>> {
         self.written.store(false, Ordering::Relaxed);
+        self.reading.room.store(READ_AT_ONCE, Ordering::Relaxed);
         self.later.wake_left();
         // The wire is free again before anybody is woken: they may have something to write.
         let (progress, leaves) = self.later.hold(|| {
@@ -101,7 +112,8 @@ impl Wire {
                 progress
             })
         });
-        if leaves {
+        let may_have_more = self.reading.room.load(Ordering::Relaxed) == 0;
+        if progress.is_pending() && (leaves || may_have_more) {
             come_again(context);
         }
         progress
@@ -138,9 +150,9 @@ impl Wire {
         let State::Open(connection) = state else {
             return true;
         };
-        self.reading_closed.store(true, Ordering::Relaxed);
+        self.reading.is_closed.store(true, Ordering::Relaxed);
         let progress = Pin::new(&mut **connection).poll(&mut Context::from_waker(&self.waker));
-        self.reading_closed.store(false, Ordering::Relaxed);
+        self.reading.is_closed.store(false, Ordering::Relaxed);
         if let Poll::Ready(end) = progress {
             *state = State::Ended(end);
         }
@@ -194,10 +206,20 @@ impl AsyncRead for Gate {
     ) -> Poll<io::Result<()>> {
         let this = &mut *self;
         // The task has read until there was nothing left, and is woken when there is more.
-        if this.closed.load(Ordering::Relaxed) {
+        if this.reading.is_closed.load(Ordering::Relaxed) {
             return Poll::Pending;
         }
-        Pin::new(&mut this.io).poll_read(&mut Context::from_waker(&this.reader), buffer)
+        let room = this.reading.room.load(Ordering::Relaxed);
+        if room == 0 {
+            return Poll::Pending;
+        }
+        let before = buffer.filled().len();
+        let read = Pin::new(&mut this.io).poll_read(&mut Context::from_waker(&this.reader), buffer);
+        let count = buffer.filled().len() - before;
+        this.reading
+            .room
+            .store(room.saturating_sub(count), Ordering::Relaxed);
+        read
     }
 }
 
