@@ -3,8 +3,10 @@
 //! Objects go from their stored form to the wire without a value in between: copied for protobuf, transcoded for
 //! JSON. Custom objects are stored as JSON, and only their metadata has another form.
 
+mod initial_events;
 mod list_pieces;
 
+pub use initial_events::initial_events;
 pub use list_pieces::ListPieces;
 
 use std::sync::Arc;
@@ -23,7 +25,7 @@ use crate::create::recanonicalized;
 use crate::custom::stored;
 use crate::definition::Definition;
 use crate::list::List;
-use crate::object::{MAX_STAMP_BYTES, StoredObject};
+use crate::object::StoredObject;
 use crate::watch::{Event, WatchItem};
 
 /// Marks the bookmark that ends the initial events of a watch.
@@ -31,6 +33,13 @@ pub(crate) const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
 
 /// The version that metadata alone is sent in.
 const META_API_VERSION: &str = "meta.k8s.io/v1";
+
+/// What is sent in pieces ends one with the object that makes it this long: 128 KiB, which is eight full frames of
+/// HTTP/2.
+const PIECE_BYTES: usize = 128 << 10;
+
+/// Room for the names around an object.
+const NAMES: usize = 128;
 
 /// How much of an object is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,12 +76,16 @@ pub fn object(definition: &Definition, object: &StoredObject, form: OutputForm) 
         return stored::object(definition, object);
     }
     let sent = Sent::new(definition, form.view);
-    let raw = sent.message(definition, object)?;
-    let mut out = Vec::with_capacity(expected_len(&raw, form.encoding));
+    let message = object.shown(definition, form.view)?;
+    let mut out = Vec::with_capacity(expected_len(message.len(), form.encoding));
     match form.encoding {
-        Encoding::Protobuf => sent.envelope(&raw).write(&mut out),
+        Encoding::Protobuf => {
+            sent.envelope(&[]).write_beginning(message.len(), &mut out);
+            message.write(&mut out);
+            Envelope::write_end(&mut out);
+        }
         Encoding::Json => {
-            sent.write_json(&raw, &mut out)?;
+            sent.write_json(&message.to_vec(), &mut out)?;
             out.push(b'\n');
         }
     }
@@ -174,9 +187,7 @@ impl<'d> Sent<'d> {
 
     /// The part of an object's message that is sent.
     fn message(&self, definition: &Definition, object: &StoredObject) -> Result<Vec<u8>, Status> {
-        let mut raw = Vec::with_capacity(object.bytes.len() + MAX_STAMP_BYTES);
-        object.write_message(definition, self.view, &mut raw)?;
-        Ok(raw)
+        Ok(object.shown(definition, self.view)?.to_vec())
     }
 
     fn envelope<'a>(&'a self, raw: &'a [u8]) -> Envelope<'a> {
@@ -209,17 +220,15 @@ impl<'d> Sent<'d> {
     ) -> Result<Bytes, Status> {
         let mut failed = None;
         let bytes = event.encoded(form.number(definition), |event| {
-            let frame = match definition.is_custom() && self.view == View::Whole {
-                true => stored::event(definition, event),
-                false => {
-                    let raw = self.message(definition, &event.object);
-                    raw.and_then(|raw| self.frame(event.kind, &raw, form.encoding))
+            let object = &event.object;
+            let mut frame = Vec::with_capacity(expected_len(object.bytes.len(), form.encoding));
+            match self.write_event(definition, event.kind, object, form.encoding, &mut frame) {
+                Ok(()) => frame.into(),
+                Err(status) => {
+                    failed = Some(status);
+                    Bytes::new()
                 }
-            };
-            frame.unwrap_or_else(|status| {
-                failed = Some(status);
-                Bytes::new()
-            })
+            }
         });
         match failed {
             Some(status) => Err(status),
@@ -239,34 +248,73 @@ impl<'d> Sent<'d> {
     }
 
     fn frame(&self, kind: WatchEventKind, raw: &[u8], encoding: Encoding) -> Result<Bytes, Status> {
-        let mut out = Vec::with_capacity(expected_len(raw, encoding));
+        let mut out = Vec::with_capacity(expected_len(raw.len(), encoding));
         match encoding {
-            Encoding::Protobuf => {
-                frame::write(
-                    &WatchFrame {
-                        word: kind.as_str(),
-                        object: self.envelope(raw),
-                    },
-                    &mut out,
-                );
-            }
-            Encoding::Json => {
-                out.extend_from_slice(format!(r#"{{"type":"{kind}","object":"#).as_bytes());
-                self.write_json(raw, &mut out)?;
-                out.extend_from_slice(b"}\n");
-            }
+            Encoding::Protobuf => frame::write(&self.watch_frame(kind, raw), &mut out),
+            Encoding::Json => self.write_line(kind, raw, &mut out)?,
         }
         Ok(out.into())
     }
+
+    /// Appends the frame or the line of an event. On an error `out` has a part of it.
+    fn write_event(
+        &self,
+        definition: &Definition,
+        kind: WatchEventKind,
+        object: &StoredObject,
+        encoding: Encoding,
+        out: &mut Vec<u8>,
+    ) -> Result<(), Status> {
+        if definition.is_custom() && self.view == View::Whole {
+            return stored::write_event(definition, kind, object, out);
+        }
+        let message = object.shown(definition, self.view)?;
+        match encoding {
+            Encoding::Protobuf => {
+                frame::write_beginning(&self.watch_frame(kind, &[]), message.len(), out);
+                message.write(out);
+                frame::write_end(out);
+                Ok(())
+            }
+            Encoding::Json => self.write_line(kind, &message.to_vec(), out),
+        }
+    }
+
+    fn watch_frame<'a>(&'a self, kind: WatchEventKind, raw: &'a [u8]) -> WatchFrame<'a> {
+        WatchFrame {
+            word: kind.as_str(),
+            object: self.envelope(raw),
+        }
+    }
+
+    fn write_line(&self, kind: WatchEventKind, raw: &[u8], out: &mut Vec<u8>) -> Result<(), Status> {
+        out.extend_from_slice(format!(r#"{{"type":"{kind}","object":"#).as_bytes());
+        self.write_json(raw, out)?;
+        out.extend_from_slice(b"}\n");
+        Ok(())
+    }
 }
 
-/// Room for what is sent of a message: a copy with names around it, or JSON, which repeats the names of its fields.
-fn expected_len(raw: &[u8], encoding: Encoding) -> usize {
-    const NAMES: usize = 128;
+/// Room for what is sent of so many bytes: a copy with names around it, or JSON, which repeats the names of its fields.
+fn expected_len(length: usize, encoding: Encoding) -> usize {
     match encoding {
-        Encoding::Protobuf => raw.len() + NAMES,
-        Encoding::Json => raw.len() * 2 + NAMES,
+        Encoding::Protobuf => length + NAMES,
+        Encoding::Json => length * 2 + NAMES,
     }
+}
+
+/// Room for a piece that begins with these objects, which is not much more than it will take.
+fn expected_piece_len<'o>(objects: impl Iterator<Item = &'o StoredObject>, encoding: Encoding) -> usize {
+    let mut length = NAMES;
+    for object in objects {
+        // The one that makes it full may be one further than it seems.
+        let is_full = length >= PIECE_BYTES;
+        length += expected_len(object.bytes.len(), encoding);
+        if is_full {
+            break;
+        }
+    }
+    length
 }
 
 /// The last item of a failed watch.

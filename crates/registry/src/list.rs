@@ -102,7 +102,8 @@ impl Registry {
         self.page(definition, namespace, &selection, state, limit).await
     }
 
-    async fn page(
+    /// The objects of one state that are selected, up to a limit.
+    pub(crate) async fn page(
         &self,
         definition: &Definition,
         namespace: &str,
@@ -134,9 +135,15 @@ impl Registry {
             list.revision = range.revision;
             let (found, more) = (range.items.len(), range.more());
             after = range.items.last().map(|last| last.key.to_string());
+            if selection.is_everything() {
+                list.items.reserve(found);
+            }
             for (index, item) in range.items.into_iter().enumerate() {
-                let key = item.key.clone();
-                let object = StoredObject::from(item);
+                let key = item.key;
+                let object = StoredObject {
+                    bytes: item.value,
+                    revision: Some(item.mod_revision),
+                };
                 if !selection.matches(definition, &object)? {
                     continue;
                 }

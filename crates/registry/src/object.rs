@@ -29,9 +29,6 @@ const RESOURCE_VERSION: u32 = 6;
 /// `metadata.managedFields`, the last field there.
 pub(crate) const MANAGED_FIELDS: u32 = 17;
 
-/// The most that a version adds to a message: twenty digits, and a byte more for each of three lengths.
-pub(crate) const MAX_STAMP_BYTES: usize = 23;
-
 /// An object as it is stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredObject {
@@ -179,42 +176,21 @@ impl StoredObject {
 
     /// The object's message, with its version and without an envelope.
     pub fn message(&self, definition: &Definition) -> Result<Vec<u8>, Status> {
-        let mut raw = Vec::with_capacity(self.bytes.len() + MAX_STAMP_BYTES);
-        self.write_message(definition, View::Whole, &mut raw)?;
-        Ok(raw)
+        Ok(self.shown(definition, View::Whole)?.to_vec())
     }
 
-    /// Appends the part of the object's message that a view shows, with its version and without an envelope.
-    pub(crate) fn write_message(
-        &self,
-        definition: &Definition,
-        view: View,
-        out: &mut Vec<u8>,
-    ) -> Result<(), Status> {
+    /// The part of the object's message that a view shows, with its version and without an envelope.
+    pub(crate) fn shown(&self, definition: &Definition, view: View) -> Result<ShownMessage<'_>, Status> {
         if !definition.stores_messages() {
-            out.extend_from_slice(&self.converted(definition, view)?);
-            return Ok(());
+            return self.converted(definition, view).map(ShownMessage::Converted);
         }
-        let apart = self.apart(definition)?;
-        // Metadata is the first field of every kind, and the only one of that view.
-        apart.write_metadata(&self.version(), &[], out);
-        if view == View::Whole {
-            out.extend_from_slice(apart.rest);
+        let mut apart = self.apart(definition)?;
+        if view == View::Metadata {
+            // Metadata is the first field of every kind, and the only one of that view.
+            apart.rest = &[];
         }
-        Ok(())
-    }
-
-    /// How much [`write_message`](Self::write_message) will append.
-    pub(crate) fn message_len(&self, definition: &Definition, view: View) -> Result<usize, Status> {
-        if !definition.stores_messages() {
-            return Ok(self.converted(definition, view)?.len());
-        }
-        let apart = self.apart(definition)?;
-        let metadata = field_len(apart.metadata_len(&self.version(), &[]));
-        Ok(match view {
-            View::Whole => metadata + apart.rest.len(),
-            View::Metadata => metadata,
-        })
+        let version = self.version();
+        Ok(ShownMessage::Stored { apart, version })
     }
 
     /// The message of an object that is stored in another form than it is served in.
@@ -250,9 +226,43 @@ impl StoredObject {
     }
 }
 
+/// What is sent of an object: its length is known before it is copied to where it is sent from.
+pub(crate) enum ShownMessage<'a> {
+    /// As it is stored, but for its version.
+    Stored { apart: Apart<'a>, version: String },
+    /// In another form than it is stored in.
+    Converted(Vec<u8>),
+}
+
+impl ShownMessage<'_> {
+    /// How much [`write`](Self::write) will append.
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            Self::Stored { apart, version } => field_len(apart.metadata_len(version, &[])) + apart.rest.len(),
+            Self::Converted(message) => message.len(),
+        }
+    }
+
+    pub(crate) fn write(&self, out: &mut Vec<u8>) {
+        match self {
+            Self::Stored { apart, version } => {
+                apart.write_metadata(version, &[], out);
+                out.extend_from_slice(apart.rest);
+            }
+            Self::Converted(message) => out.extend_from_slice(message),
+        }
+    }
+
+    pub(crate) fn to_vec(&self) -> Vec<u8> {
+        let mut message = Vec::with_capacity(self.len());
+        self.write(&mut message);
+        message
+    }
+}
+
 /// An object's message, taken apart where its version goes. Messages have their fields by ascending number, as Go writes
 /// them.
-struct Apart<'a> {
+pub(crate) struct Apart<'a> {
     before: &'a [u8],
     /// The rest of the metadata.
     after: &'a [u8],

@@ -31,7 +31,7 @@ pub(crate) async fn follow_definitions(registry: Weak<Inner>, mut feed: Feed) {
     loop {
         match feed.next().await {
             Ok(_) => {}
-            Err(ReadError::Compacted { .. }) => drop(feed.skip_compacted()),
+            Err(ReadError::Compacted { .. }) => drop(feed.skip_dropped()),
             Err(_) => return,
         }
         while let Some(registry) = Registry::upgrade(&registry) {

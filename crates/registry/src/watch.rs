@@ -11,13 +11,13 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::sync::watch::Receiver;
 use tokio::time::Instant;
-use watchkeeper_meta::{ListOptions, Status, WatchEventKind, WatchOptions};
+use watchkeeper_meta::{Status, WatchEventKind, WatchOptions};
 use watchkeeper_storage::{Change, Revision, Signal};
 
 use crate::Registry;
 use crate::definition::Definition;
 use crate::object::StoredObject;
-use crate::read_version;
+use crate::read_version::{self, ListState};
 use crate::selection::Selection;
 use crate::watch_cache::{CachedChange, Form, TooOld, Watcher};
 
@@ -183,13 +183,11 @@ impl Registry {
         not_older_than: Revision,
     ) -> Result<(), Status> {
         read_version::reached(self.store(), not_older_than).await?;
-        let everything = ListOptions::default();
-        let list = self.list(&watch.definition, namespace, &everything).await?;
-        for object in list.items {
-            if watch.selection.matches(&watch.definition, &object)? {
-                watch.initial.push_back(object);
-            }
-        }
+        let (definition, selection) = (&watch.definition, &watch.selection);
+        let list = self
+            .page(definition, namespace, selection, ListState::Latest, None)
+            .await?;
+        watch.initial = list.items.into();
         watch.position = list.revision;
         if let Some(bookmarks) = &mut watch.bookmarks {
             bookmarks.last = list.revision;
@@ -262,11 +260,16 @@ impl Watch {
         &self.definition
     }
 
+    /// The resource, and the objects the watch begins with that are not yet delivered: nobody has to wait for them.
+    pub(crate) fn definition_and_initial(&mut self) -> (&Definition, &mut VecDeque<StoredObject>) {
+        (&self.definition, &mut self.initial)
+    }
+
     /// Whether the history reaches back to the version the watch should start after.
     fn check_start(&self, version: Revision) -> Result<(), Status> {
         let custom = self.definition.custom.as_ref();
         let begin = custom.map_or(Revision::ZERO, |custom| custom.served_since);
-        let since = self.cache.since().max(begin);
+        let since = self.cache.since(version).max(begin);
         if version >= since {
             return Ok(());
         }

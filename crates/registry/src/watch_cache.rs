@@ -3,8 +3,11 @@
 //! Whoever looks first after a change takes it from the store's feed for the resource's prefix; nobody has to be woken
 //! for that alone. A watcher is a position in that history: it owns no queue, so a slow one costs nothing and holds
 //! nobody back. One that falls so far behind that its next change has been dropped is told so, and its stream ends; it
-//! resumes from its version. Its changes go with the last watcher, because the store has them still, but it remembers
-//! how far back it reaches: whoever comes back has missed nothing if nothing of this resource was compacted.
+//! resumes from its version.
+//!
+//! The history begins when somebody begins to watch, and goes with the last watcher: the store has everything still, and
+//! who comes with an older version makes the history go back. It remembers how far it can: whoever comes back has missed
+//! nothing if nothing of this resource was compacted.
 //!
 //! What is sent for a change is worked out at most once per form (encoding, event kind) and shared by everyone who
 //! wants that form.
@@ -54,8 +57,10 @@ struct History {
     watchers: usize,
     /// Brings what the history does not have yet.
     feed: Feed,
+    /// What happened after `begin`, up to where the feed is.
     changes: VecDeque<Arc<CachedChange>>,
-    /// The history holds every change after this revision.
+    begin: Revision,
+    /// The history can go back to this revision: everything after it is here or in the store.
     since: Revision,
 }
 
@@ -94,6 +99,7 @@ impl WatchCache {
             watchers: 0,
             feed,
             changes,
+            begin: since,
             since,
         });
         Ok(Self { history, signal })
@@ -101,7 +107,7 @@ impl WatchCache {
 
     /// Somebody begins to watch.
     pub(crate) fn enter(self: Arc<Self>) -> Watcher {
-        self.history.lock().watchers += 1;
+        self.history.lock().enter();
         Watcher(self)
     }
 
@@ -109,7 +115,7 @@ impl WatchCache {
     /// revision the watcher has then seen.
     pub(crate) fn after(&self, position: Revision) -> Result<(Vec<Arc<CachedChange>>, Revision), TooOld> {
         let mut history = self.history.lock();
-        history.catch_up();
+        history.reach(position);
         if position < history.since {
             return Err(TooOld);
         }
@@ -134,21 +140,41 @@ impl WatchCache {
         self.signal.clone()
     }
 
-    /// The history holds every change after this revision.
-    pub(crate) fn since(&self) -> Revision {
+    /// Goes back as far as it can if a watcher wants to start after this revision. Returns the revision after which it
+    /// has every change, which may be a later one.
+    pub(crate) fn since(&self, position: Revision) -> Revision {
         let mut history = self.history.lock();
-        history.catch_up();
+        history.reach(position);
         history.since
     }
 }
 
 impl History {
+    fn enter(&mut self) {
+        if self.watchers == 0 {
+            self.changes.clear();
+            self.begin = self.feed.skip_to_now();
+        }
+        self.watchers += 1;
+    }
+
     fn leave(&mut self) {
         self.watchers -= 1;
         if self.watchers == 0 {
             self.changes = VecDeque::new();
+            self.begin = self.feed.position();
+        }
+    }
+
+    /// Takes in what has happened, and what had happened before if the watcher at this position has not seen that.
+    fn reach(&mut self, position: Revision) {
+        if position < self.begin && self.since < self.begin {
+            // All the way: the next one may come with a version that is older still.
+            self.changes.clear();
+            self.begin = self.since;
             self.feed.go_back(self.since);
         }
+        self.catch_up();
     }
 
     /// Takes in what has happened, then lets go of what the store has compacted.
@@ -163,7 +189,7 @@ impl History {
                 break;
             }
         }
-        self.trim(self.feed.compacted_revision());
+        self.trim(self.feed.dropped_revision());
     }
 
     fn append(&mut self, change: Arc<Change>) {
@@ -176,19 +202,22 @@ impl History {
 
     /// The history reaches back to the last change that went, not to the compaction: a quiet resource loses nothing by
     /// it, nor do its watchers.
-    fn trim(&mut self, compacted: Revision) {
+    fn trim(&mut self, dropped: Revision) {
+        self.since = self.since.max(dropped);
         while let Some(oldest) = self.changes.front()
-            && (self.changes.len() > MAX_CHANGES || oldest.change.revision <= compacted)
+            && (self.changes.len() > MAX_CHANGES || oldest.change.revision <= self.since)
         {
-            self.since = oldest.change.revision;
+            self.since = oldest.change.revision.max(self.since);
             self.changes.pop_front();
         }
+        self.begin = self.begin.max(self.since);
     }
 
     /// After a gap: whoever had not seen it all is told.
     fn begin_anew(&mut self) {
         self.changes.clear();
-        self.since = self.feed.skip_compacted();
+        self.since = self.feed.skip_dropped();
+        self.begin = self.since;
     }
 }
 
@@ -301,6 +330,42 @@ mod tests {
         drop(second);
         assert_eq!(cache.history.lock().changes.len(), 0);
         assert_eq!(after(&cache, before), Ok((vec![change], change)));
+    }
+
+    #[tokio::test]
+    async fn the_history_begins_with_who_watches_and_goes_back_for_who_needs_it() {
+        let store = store();
+        let cache = Arc::new(WatchCache::open(&store, "/a/").unwrap());
+        let first = write(&store, "/a/1").await;
+        let second = write(&store, "/a/2").await;
+        let watcher = cache.enter();
+        assert_eq!(after(&watcher, second), Ok((vec![], second)));
+        let third = write(&store, "/a/3").await;
+        assert_eq!(after(&watcher, second), Ok((vec![third], third)));
+        assert_eq!(watcher.history.lock().changes.len(), 1);
+        // Somebody resumes.
+        assert_eq!(watcher.since(first), Revision::ZERO);
+        assert_eq!(after(&watcher, first), Ok((vec![second, third], third)));
+        assert_eq!(after(&watcher, second), Ok((vec![third], third)));
+        // What the history has not taken in can be forgotten as well.
+        store.compact(second).await.unwrap();
+        assert_eq!(after(&watcher, first), Err(TooOld));
+        assert_eq!(watcher.since(second), second);
+    }
+
+    #[tokio::test]
+    async fn what_is_forgotten_before_the_history_begins_is_too_old() {
+        let store = store();
+        let cache = Arc::new(WatchCache::open(&store, "/a/").unwrap());
+        let first = write(&store, "/a/1").await;
+        let second = write(&store, "/a/2").await;
+        let third = write(&store, "/a/3").await;
+        let watcher = cache.enter();
+        assert_eq!(after(&watcher, third), Ok((vec![], third)));
+        store.compact(second).await.unwrap();
+        assert_eq!(watcher.since(first), second);
+        assert_eq!(after(&watcher, first), Err(TooOld));
+        assert_eq!(after(&watcher, second), Ok((vec![third], third)));
     }
 
     #[tokio::test]

@@ -262,6 +262,54 @@ async fn a_watch_begins_with_what_is_there_and_goes_on() {
     assert_eq!(next(&mut watch, 3).await, ["ADDED b", "MODIFIED a", "DELETED b"]);
 }
 
+/// What a watch begins with is sent in pieces: the same bytes as one by one, and what happens meanwhile comes behind.
+#[tokio::test]
+async fn the_first_events_in_pieces_are_those_one_by_one_and_join_with_what_follows() {
+    let cluster = Cluster::start().await;
+    let note = "x".repeat(50_000);
+    for number in 0..5 {
+        cluster
+            .create(config_map(&format!("n{number}"), &note))
+            .await
+            .unwrap();
+    }
+    let options = WatchOptions {
+        send_initial_events: Some(true),
+        allow_bookmarks: true,
+        field_selector: "metadata.name!=n1".parse().unwrap(),
+        ..Default::default()
+    };
+    for (encoding, view, count) in [
+        (Encoding::Protobuf, View::Whole, 2),
+        (Encoding::Json, View::Whole, 2),
+        (Encoding::Protobuf, View::Metadata, 1),
+        (Encoding::Json, View::Metadata, 1),
+    ] {
+        let form = OutputForm { encoding, view };
+        let mut single = cluster.watch(options.clone()).await;
+        let mut one_by_one = Vec::new();
+        for _ in 0..4 {
+            let item = single.next().await.unwrap();
+            one_by_one.extend(encode::watch_item(&cluster.config_maps, &item, form).unwrap());
+        }
+        let mut watch = cluster.watch(options.clone()).await;
+        let mut pieces = vec![encode::initial_events(&mut watch, form).unwrap().unwrap()];
+        // Between two pieces, or behind the only one.
+        cluster.create(config_map("n9", "1")).await.unwrap();
+        cluster.delete("n3").await.unwrap();
+        while let Some(piece) = encode::initial_events(&mut watch, form) {
+            pieces.push(piece.unwrap());
+        }
+        assert_eq!((pieces.len(), pieces.concat()), (count, one_by_one), "{form:?}");
+        assert_eq!(
+            next(&mut watch, 3).await,
+            ["BOOKMARK true", "ADDED n9", "DELETED n3"]
+        );
+        cluster.delete("n9").await.unwrap();
+        cluster.create(config_map("n3", &note)).await.unwrap();
+    }
+}
+
 #[tokio::test]
 async fn a_watch_from_a_version_misses_and_repeats_nothing() {
     let cluster = Cluster::start().await;

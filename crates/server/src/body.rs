@@ -33,7 +33,11 @@ pub(crate) enum ResponseBody {
     /// A large document, of which each piece is made when there is room to send it.
     Pieces(Pieces),
     /// Sent piece by piece, each as soon as it is there.
-    Stream(FrameStream),
+    Stream {
+        frames: FrameStream,
+        /// Whether frames are copied from what is stored, which takes less time than to encrypt them.
+        is_copied: bool,
+    },
 }
 
 impl ResponseBody {
@@ -60,9 +64,9 @@ impl Body for ResponseBody {
         match &mut *self {
             Self::Whole(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
             Self::Pieces(pieces) => Poll::Ready(pieces.next().map(|piece| piece.map(Frame::data))),
-            Self::Stream(frames) => {
+            Self::Stream { frames, is_copied } => {
                 let frame = frames.as_mut().poll_next(context);
-                if frame.is_pending() {
+                if frame.is_pending() || *is_copied {
                     note_quiet();
                 }
                 frame.map(|frame| frame.map(|bytes| bytes.map(Frame::data)))
@@ -77,7 +81,7 @@ impl Body for ResponseBody {
     fn size_hint(&self) -> SizeHint {
         match self {
             Self::Whole(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64)),
-            Self::Pieces(_) | Self::Stream(_) => SizeHint::default(),
+            Self::Pieces(_) | Self::Stream { .. } => SizeHint::default(),
         }
     }
 }

@@ -6,8 +6,10 @@
 //! request that has arrived is begun here, and gets a task of its own only if it has to wait. Those that have arrived
 //! together with it get theirs at once, so that many requests on one connection use many processors.
 //!
-//! A watch is such a task as long as it has much to send, and comes back here when it waits for something to happen:
-//! a write and the event of that write then leave together.
+//! A watch is such a task as long as it has much to make, and comes back here when it waits for something to happen:
+//! a write and the event of that write then leave together. One whose events are mere copies comes back with the first of
+//! them: the many objects it may begin with are encrypted by the thread that has just copied them. They are copied as
+//! there is room for them, so that others are not held up.
 //!
 //! ```text
 //!   socket ▶ connection ─┬▶ GET a   ▶ a task
@@ -37,11 +39,12 @@ use crate::cork::Outlet;
 type Request = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 tokio::task_local! {
-    /// Whether the request that is being polled waits for something to send, and not for anything else.
+    /// Whether the request that is being polled waits for something to send or for room to send it, and not for anything
+    /// else.
     static IS_QUIET: Cell<bool>;
 }
 
-/// Says that the body of the answer that is being sent has nothing to send yet.
+/// Says that the body of the answer that is being sent has nothing to send yet, or no work with it.
 pub(crate) fn note_quiet() {
     // HTTP/1.1 has one request at a time, which nobody moves.
     let _ = IS_QUIET.try_with(|quiet| quiet.set(true));

@@ -8,7 +8,7 @@ use memchr::{memchr3, memmem};
 use serde_json::Value;
 use watchkeeper_meta::{Status, Time};
 use watchkeeper_registry::encode::{self, ListPieces, OutputForm, View};
-use watchkeeper_registry::{Definition, IncludeObject, List, StoredObject, TablePrinter, WatchItem};
+use watchkeeper_registry::{Definition, IncludeObject, List, StoredObject, TablePrinter, Watch, WatchItem};
 use watchkeeper_wire::protobuf::frame::{self, WatchFrame};
 use watchkeeper_wire::protobuf::{Envelope, Message, encode_body, encode_message};
 use watchkeeper_wire::schema::Schema;
@@ -72,6 +72,14 @@ pub(crate) fn list_pieces(definition: &Arc<Definition>, list: List, form: Form) 
         true => Err(list),
         false => Ok(ListPieces::new(definition, list, output(accepted))),
     }
+}
+
+/// The next frames of those a watch begins with in one piece; `None` if there are no more, or if their form is made one
+/// by one.
+pub(crate) fn initial_frames(watch: &mut Watch, form: Form) -> Option<Result<Bytes, Status>> {
+    let Form { accepted, .. } = form;
+    let is_plain = !matches!(accepted.transform, Transform::Table(_)) && !is_old_metadata(accepted);
+    is_plain.then(|| encode::initial_events(watch, output(accepted)))?
 }
 
 /// One frame of a watch. In tables, only the first frame has columns.

@@ -144,7 +144,10 @@ pub(crate) fn plain_text(code: StatusCode, line: impl Into<Bytes>) -> Answer {
 
 /// A stream of events: the head is sent at once, each frame as it comes.
 pub(crate) fn stream(encoding: Encoding, frames: FrameStream) -> Answer {
-    let mut answer = Response::new(ResponseBody::Stream(gathered(frames)));
+    let mut answer = Response::new(ResponseBody::Stream {
+        frames: gathered(frames),
+        is_copied: encoding == Encoding::Protobuf,
+    });
     let media_type = HeaderValue::from_static(encoding.stream_media_type());
     answer.headers_mut().insert(CONTENT_TYPE, media_type);
     answer

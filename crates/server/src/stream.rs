@@ -17,21 +17,40 @@ use crate::body::{FrameStream, StreamCut};
 use crate::faults::{Faults, Flow};
 use crate::request_info::RequestInfo;
 
+/// A stream that faults know of, until it goes.
+pub(crate) struct Opened {
+    flow: watch::Receiver<Flow>,
+    registration: Registration,
+}
+
+impl Opened {
+    /// Makes a stream known.
+    pub(crate) fn new(faults: Arc<Faults>, info: RequestInfo) -> Self {
+        let (id, flow) = faults.open_stream(info);
+        let registration = Registration { id, faults };
+        Self { flow, registration }
+    }
+
+    /// Tells whether frames leave as they come. A fault that holds each of them back must get each by itself.
+    pub(crate) fn is_running(&self) -> impl Fn() -> bool + Send + 'static {
+        let flow = self.flow.clone();
+        move || *flow.borrow() == Flow::Running
+    }
+}
+
 /// Sends a source's frames until it ends, the server drains, or a fault ends it.
 pub(crate) fn guarded(
     source: impl Stream<Item = Bytes> + Send + 'static,
-    info: RequestInfo,
-    faults: Arc<Faults>,
+    opened: Opened,
     drain: CancellationToken,
 ) -> FrameStream {
-    let (id, flow) = faults.open_stream(info);
     Box::pin(Guarded {
         source: source.boxed(),
-        flow: Box::pin(follow(flow)),
+        flow: Box::pin(follow(opened.flow)),
         state: Flow::Running,
         held: None,
         drain: Box::pin(drain.cancelled_owned()),
-        _registration: Registration { id, faults },
+        _registration: opened.registration,
     })
 }
 
@@ -114,8 +133,8 @@ impl<F> Guarded<F> {
 
 /// As many bytes leave together at most, but for a frame that is larger.
 ///
-/// The first objects of a watch are there all at once, and each piece costs a frame of HTTP, a record of TLS and a call
-/// of the system on both sides: more than copying a small event.
+/// Many events may be there at once, and each piece costs a frame of HTTP, a record of TLS and a call of the system on
+/// both sides: more than copying a small event.
 const MAX_GATHERED_BYTES: usize = 64 * 1024;
 
 /// Puts frames together that are there. None waits for another.
@@ -202,7 +221,7 @@ mod tests {
         let source = stream::iter(["1", "2", "3"])
             .map(Bytes::from)
             .chain(stream::pending());
-        let frames = guarded(source, info, faults.clone(), drain.clone());
+        let frames = guarded(source, Opened::new(faults.clone(), info), drain.clone());
         (frames, faults, drain)
     }
 
@@ -218,6 +237,19 @@ mod tests {
         assert!(frames.next().await.is_none());
         drop(frames);
         assert_eq!(faults.open_streams(&pods()), 0);
+    }
+
+    #[test]
+    fn a_stream_whose_frames_are_held_back_takes_each_by_itself() {
+        let faults = Arc::new(Faults::default());
+        let info = RequestInfo::read(&Method::GET, "/api/v1/pods", "watch=1");
+        let opened = Opened::new(faults.clone(), info);
+        let is_running = opened.is_running();
+        assert!(is_running());
+        faults.set_flow(&pods(), Flow::Slow(Duration::from_secs(1)));
+        assert!(!is_running());
+        faults.set_flow(&pods(), Flow::Running);
+        assert!(is_running());
     }
 
     #[tokio::test]

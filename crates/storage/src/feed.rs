@@ -74,20 +74,27 @@ impl Feed {
         Signal(self.signal.clone())
     }
 
-    /// The revision up to which the store has forgotten its history.
-    pub fn compacted_revision(&self) -> Revision {
-        self.state.mvcc.read().compacted()
+    /// The newest change under the prefix that the store has forgotten since this feed or an older one of the prefix
+    /// was started. A reader that has seen it has missed nothing.
+    pub fn dropped_revision(&self) -> Revision {
+        self.signal.borrow().dropped
     }
 
-    /// Goes back to a revision from which everything has been read: what came after it is read again, if it is there.
+    /// Goes back to a revision: what came after it is read again, if it is there.
     pub fn go_back(&mut self, position: Revision) {
         self.position = self.position.min(position);
     }
 
     /// Goes on with the oldest change there is, after a read that said [`ReadError::Compacted`]. Returns the revision
-    /// before it.
-    pub fn skip_compacted(&mut self) -> Revision {
-        self.position = self.position.max(self.compacted_revision());
+    /// from which nothing is missing.
+    pub fn skip_dropped(&mut self) -> Revision {
+        self.position = self.position.max(self.dropped_revision());
+        self.position
+    }
+
+    /// Goes on with what happens from now on. Returns the revision before that.
+    pub fn skip_to_now(&mut self) -> Revision {
+        self.position = self.position.max(self.state.mvcc.read().current());
         self.position
     }
 

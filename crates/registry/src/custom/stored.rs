@@ -18,7 +18,7 @@ use crate::definition::Definition;
 use crate::encode::bookmark;
 use crate::list::List;
 use crate::object::{Live, StoredObject};
-use crate::watch::{Event, WatchItem};
+use crate::watch::WatchItem;
 use crate::{kinds, metadata};
 
 /// What is stored of a value, which has no managed fields, and of its managers.
@@ -93,13 +93,17 @@ pub(crate) fn end_list(definition: &Definition, list: &List, out: &mut Vec<u8>) 
     out.push(b'\n');
 }
 
-/// An event of a watch; ends with a newline.
-pub(crate) fn event(definition: &Definition, event: &Event) -> Result<Bytes, Status> {
-    let mut out = Vec::with_capacity(event.object.bytes.len() + 128);
-    begin_event(event.kind, &mut out);
-    write(definition, &event.object, &mut out)?;
+/// Appends an event of a watch; ends with a newline.
+pub(crate) fn write_event(
+    definition: &Definition,
+    kind: WatchEventKind,
+    object: &StoredObject,
+    out: &mut Vec<u8>,
+) -> Result<(), Status> {
+    begin_event(kind, out);
+    write(definition, object, out)?;
     out.extend_from_slice(b"}\n");
-    Ok(out.into())
+    Ok(())
 }
 
 /// A bookmark of a watch; ends with a newline. Errors are not bookmarks.

@@ -9,17 +9,11 @@ use watchkeeper_wire::Encoding;
 use watchkeeper_wire::protobuf::primitive::{WireType, field_len, put_bytes, put_tag, put_varint};
 use watchkeeper_wire::protobuf::{Envelope, Message, encode_message};
 
-use super::{OutputForm, Sent, View};
+use super::{OutputForm, PIECE_BYTES, Sent, View, expected_piece_len};
 use crate::custom::stored;
 use crate::definition::Definition;
 use crate::list::List;
 use crate::object::StoredObject;
-
-/// A piece ends with the item that makes it this long: 128 KiB, which is eight full frames of HTTP/2.
-const PIECE_BYTES: usize = 128 << 10;
-
-/// Room for what stands around the items.
-const AROUND_ITEMS: usize = 256;
 
 /// The number of the items in every list's message.
 const ITEMS: u32 = 2;
@@ -62,7 +56,8 @@ impl ListPieces {
             Next::Item(index) => index,
             _ => 0,
         };
-        let mut out = Vec::with_capacity(self.expected_len(first));
+        let items = self.list.items[first..].iter();
+        let mut out = Vec::with_capacity(expected_piece_len(items, self.form.encoding));
         if let Next::Beginning = next {
             self.begin(&sent, &mut out)?;
         }
@@ -95,27 +90,13 @@ impl ListPieces {
                 }
             }
             Encoding::Protobuf => {
+                let message = item.shown(definition, sent.view)?;
                 put_tag(out, ITEMS, WireType::Bytes);
-                put_varint(out, item.message_len(definition, sent.view)? as u64);
-                item.write_message(definition, sent.view, out)
+                put_varint(out, message.len() as u64);
+                message.write(out);
+                Ok(())
             }
         }
-    }
-
-    /// How long a piece may become, which is not much more than it will be.
-    fn expected_len(&self, from: usize) -> usize {
-        let factor = match self.form.encoding {
-            Encoding::Protobuf => 1,
-            Encoding::Json => 2,
-        };
-        let mut length = AROUND_ITEMS;
-        for item in &self.list.items[from..] {
-            if length >= PIECE_BYTES {
-                break;
-            }
-            length += item.bytes.len() * factor;
-        }
-        length
     }
 
     fn begin(&self, sent: &Sent<'_>, out: &mut Vec<u8>) -> Result<(), Status> {
@@ -138,7 +119,7 @@ impl ListPieces {
                 let meta = self.protobuf_meta(sent)?;
                 let mut length = field_len(meta.len());
                 for item in &self.list.items {
-                    length += field_len(item.message_len(&self.definition, sent.view)?);
+                    length += field_len(item.shown(&self.definition, sent.view)?.len());
                 }
                 let envelope = Envelope {
                     api_version: sent.api_version,

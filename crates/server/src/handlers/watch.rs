@@ -14,7 +14,7 @@ use crate::forms::{self, Form};
 use crate::negotiate::Offer;
 use crate::respond::{self, Answer, Failure};
 use crate::route::ResourceRoute;
-use crate::stream::guarded;
+use crate::stream::{Opened, guarded};
 
 pub(super) async fn watch(call: &mut Call, route: &ResourceRoute) -> Result<Answer, Failure> {
     let form = form(call, route, Offer::Stream)?;
@@ -29,18 +29,16 @@ pub(super) async fn watch(call: &mut Call, route: &ResourceRoute) -> Result<Answ
         .registry
         .watch(&definition, namespace, &options)
         .await?;
-    let server = call.server.clone();
-    let frames = frames(watch, definition, form);
-    let frames = guarded(
-        frames,
-        call.info.clone(),
-        server.faults.clone(),
-        server.draining.clone(),
-    );
-    if websocket::is_asked_for(call) {
-        return websocket::answer(call, form.accepted.encoding, frames);
+    let opened = Opened::new(call.server.faults.clone(), call.info.clone());
+    let (is_websocket, is_running) = (websocket::is_asked_for(call), opened.is_running());
+    // A WebSocket has a message for each frame.
+    let takes_pieces = move || !is_websocket && is_running();
+    let frames = frames(watch, definition, form, takes_pieces);
+    let frames = guarded(frames, opened, call.server.draining.clone());
+    match is_websocket {
+        true => websocket::answer(call, form.accepted.encoding, frames),
+        false => Ok(respond::stream(form.accepted.encoding, frames)),
     }
-    Ok(respond::stream(form.accepted.encoding, frames))
 }
 
 /// The selector of a watch on one object: the path names it, and the query may not name another.
@@ -52,17 +50,30 @@ fn only(name: &str, selector: &FieldSelector) -> Result<FieldSelector, Status> {
     Ok(FieldSelector::name(name))
 }
 
-/// The items of a watch as frames. An item that cannot be written is the last, and says so.
-fn frames(watch: Watch, definition: Arc<Definition>, form: Form) -> impl Stream<Item = Bytes> + Send {
+/// The items of a watch as frames, or several of them as one piece. An item that cannot be written is the last, and says
+/// so.
+fn frames(
+    watch: Watch,
+    definition: Arc<Definition>,
+    form: Form,
+    takes_pieces: impl Fn() -> bool + Send + 'static,
+) -> impl Stream<Item = Bytes> + Send {
     let first = true;
-    futures_util::stream::unfold(Some((watch, definition, first)), move |state| async move {
-        let (mut watch, definition, first) = state?;
-        let item = watch.next().await?;
-        match forms::frame(&definition, &item, form, first) {
-            Ok(bytes) => Some((bytes, Some((watch, definition, false)))),
-            Err(status) => {
-                let last = forms::frame(&definition, &WatchItem::Error(status), form, first).ok()?;
-                Some((last, None))
+    futures_util::stream::unfold(Some((watch, definition, first)), move |state| {
+        let takes_pieces = takes_pieces();
+        async move {
+            let (mut watch, definition, first) = state?;
+            let piece = takes_pieces.then(|| forms::initial_frames(&mut watch, form));
+            let frames = match piece.flatten() {
+                Some(piece) => piece,
+                None => forms::frame(&definition, &watch.next().await?, form, first),
+            };
+            match frames {
+                Ok(bytes) => Some((bytes, Some((watch, definition, false)))),
+                Err(status) => {
+                    let last = forms::frame(&definition, &WatchItem::Error(status), form, first).ok()?;
+                    Some((last, None))
+                }
             }
         }
     })

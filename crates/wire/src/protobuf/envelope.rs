@@ -80,14 +80,10 @@ impl<'a> Envelope<'a> {
         put_bytes(out, CONTENT_TYPE, b"");
     }
 
-    /// How much [`write`](Self::write) appends.
-    pub(super) fn encoded_len(&self) -> usize {
-        let texts = field_len(self.type_meta_len()) + 2 * field_len(0);
-        MAGIC.len() + texts + field_len(self.raw.len())
-    }
-
-    fn type_meta_len(&self) -> usize {
-        field_len(self.api_version.len()) + field_len(self.kind.len())
+    /// How long the envelope is around a message of this length.
+    pub(super) fn len_around(&self, raw_len: usize) -> usize {
+        let end = 2 * field_len(0);
+        MAGIC.len() + field_len(self.type_meta_len()) + field_len(raw_len) + end
     }
 
     fn put_type_meta(&self, out: &mut Vec<u8>) {
@@ -95,6 +91,10 @@ impl<'a> Envelope<'a> {
         put_varint(out, self.type_meta_len() as u64);
         put_bytes(out, 1, self.api_version.as_bytes());
         put_bytes(out, 2, self.kind.as_bytes());
+    }
+
+    fn type_meta_len(&self) -> usize {
+        field_len(self.api_version.len()) + field_len(self.kind.len())
     }
 }
 

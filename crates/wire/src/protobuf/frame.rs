@@ -112,17 +112,28 @@ fn raw_extension(mut reader: Reader<'_>) -> Result<Option<Envelope<'_>>, Protobu
 
 /// Appends a whole frame: length, event, and the object in its envelope.
 pub fn write(event: &WatchFrame<'_>, out: &mut Vec<u8>) {
-    let object = event.object.encoded_len();
+    write_beginning(event, event.object.raw.len(), out);
+    out.extend_from_slice(event.object.raw);
+    write_end(out);
+}
+
+/// Appends what comes before an object's message of this length, for one that is written where it is sent from.
+pub fn write_beginning(event: &WatchFrame<'_>, raw_len: usize, out: &mut Vec<u8>) {
+    let object = event.object.len_around(raw_len);
     let extension = field_len(object);
     let length = field_len(event.word.len()) + field_len(extension);
-    out.reserve(LENGTH_BYTES + length);
     out.extend_from_slice(&(length as u32).to_be_bytes());
     put_bytes(out, 1, event.word.as_bytes());
     put_tag(out, 2, WireType::Bytes);
     put_varint(out, extension as u64);
     put_tag(out, 1, WireType::Bytes);
     put_varint(out, object as u64);
-    event.object.write(out);
+    event.object.write_beginning(raw_len, out);
+}
+
+/// Appends what comes behind the message.
+pub fn write_end(out: &mut Vec<u8>) {
+    Envelope::write_end(out);
 }
 
 #[cfg(test)]
