@@ -1,4 +1,4 @@
-//! The client beside kube: lists, watches and single requests over TLS against one server in a process of its own.
+//! The client beside its peers: lists, watches and single requests over TLS against one server in a process of its own.
 //!
 //! ```text
 //! cargo run --release -p watchkeeper-bench -- client             # 30,000 objects of a kind, five rounds
@@ -6,7 +6,7 @@
 //! ```
 //!
 //! Each measurement is a fresh process that does one thing, so that its CPU time and its peak memory are those of the
-//! client alone, connection and TLS handshake included. Ours and kube take turns; the medians are printed.
+//! client alone, connection and TLS handshake included. All take turns; the medians are printed.
 
 mod cases;
 mod fill;
@@ -19,23 +19,26 @@ use anyhow::{Context, Result, bail};
 pub(crate) use self::cases::Figures;
 use self::cases::{CASES, Case};
 pub(crate) use self::fill::{client as connect, core};
+use crate::client_go::ClientGo;
 use crate::process::Process;
 
 /// The first argument of the processes that ask.
 pub(crate) const ASK: &str = "--ask";
 
 /// Runs every case whose name has `only` in it, `rounds` times.
-pub(crate) fn compare(objects: usize, rounds: usize, only: &str) -> Result<()> {
+pub(crate) fn compare(objects: usize, rounds: usize, only: &str, client_go: Option<&ClientGo>) -> Result<()> {
     let directory = tempfile::tempdir()?;
     let kubeconfig = directory.path().join("kubeconfig");
     let server = Process::serving(&kubeconfig)?;
     fill::write(objects, &kubeconfig)?;
-    let cases: Vec<&Case> = CASES.iter().filter(|case| case.title().contains(only)).collect();
+    let played =
+        |case: &&Case| case.title().contains(only) && (client_go.is_some() || case.by_client_go().is_none());
+    let cases: Vec<&Case> = CASES.iter().filter(played).collect();
     let mut measured = vec![Vec::new(); cases.len()];
     // The first round warms the server's caches and does not count.
     for round in 0..=rounds {
         for (case, figures) in cases.iter().zip(&mut measured) {
-            let asked = ask(case, &kubeconfig)?;
+            let asked = ask(case, &kubeconfig, client_go)?;
             if round > 0 {
                 figures.push(asked);
             }
@@ -48,9 +51,16 @@ pub(crate) fn compare(objects: usize, rounds: usize, only: &str) -> Result<()> {
 }
 
 /// One case in a process of its own.
-fn ask(case: &Case, kubeconfig: &Path) -> Result<Figures> {
-    let mut child = Command::new(std::env::current_exe()?);
-    let output = child.arg(ASK).arg(case.title()).arg(kubeconfig).output()?;
+fn ask(case: &Case, kubeconfig: &Path, client_go: Option<&ClientGo>) -> Result<Figures> {
+    let mut child = match (client_go, case.by_client_go()) {
+        (Some(client_go), Some(question)) => client_go.asking(question),
+        _ => {
+            let mut child = Command::new(std::env::current_exe()?);
+            child.arg(ASK).arg(case.title());
+            child
+        }
+    };
+    let output = child.arg(kubeconfig).output()?;
     if !output.status.success() {
         bail!("{}: {}", case.title(), String::from_utf8_lossy(&output.stderr));
     }
@@ -67,7 +77,7 @@ pub(crate) fn run_asking(title: &str, kubeconfig: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Cases of one subject stand together, kube's last; ratios are to it.
+/// Cases of one subject stand together, that of the peer last; ratios are to it, and to client-go where it plays.
 fn print(cases: &[&Case], medians: &[Figures]) {
     for subject in cases.chunk_by(|a, b| a.subject == b.subject) {
         let medians = cases
@@ -75,22 +85,44 @@ fn print(cases: &[&Case], medians: &[Figures]) {
             .zip(medians)
             .filter(|(case, _)| case.subject == subject[0].subject);
         let medians: Vec<_> = medians.collect();
-        let Some((_, kube)) = medians.last() else { continue };
+        let Some((_, peer)) = medians.last() else { continue };
+        let client_go = medians.iter().find(|(case, _)| case.by_client_go().is_some());
+        let client_go = client_go.map_or(Figures::NONE, |(_, figures)| **figures);
         println!(
-            "\n{:<44}{:>10}{:>10}{:>10}{:>9}{:>9}{:>8}",
-            subject[0].subject, "wall ms", "CPU ms", "peak MB", "CPU ×", "peak ×", "sockets"
+            "\n{:<44}{:>10}{:>10}{:>10}{:>9}{:>9}{:>9}{:>9}{:>9}{:>8}",
+            subject[0].subject,
+            "wall ms",
+            "CPU ms",
+            "peak MB",
+            "CPU ×",
+            "peak ×",
+            "wall ×go",
+            "CPU ×go",
+            "peak ×go",
+            "sockets"
         );
         for (case, figures) in &medians {
             println!(
-                "{:<44}{:>10.1}{:>10.1}{:>10.1}{:>9.2}{:>9.2}{:>8}",
+                "{:<44}{:>10.1}{:>10.1}{:>10.1}{:>9}{:>9}{:>9}{:>9}{:>9}{:>8}",
                 case.name,
                 figures.wall_ms,
                 figures.cpu_ms,
                 figures.peak_mb,
-                figures.cpu_ms / kube.cpu_ms,
-                figures.peak_mb / kube.peak_mb,
+                ratio(figures.cpu_ms, peer.cpu_ms),
+                ratio(figures.peak_mb, peer.peak_mb),
+                ratio(figures.wall_ms, client_go.wall_ms),
+                ratio(figures.cpu_ms, client_go.cpu_ms),
+                ratio(figures.peak_mb, client_go.peak_mb),
                 figures.sockets,
             );
         }
+    }
+}
+
+/// Who does not play has no number.
+fn ratio(ours: f64, peer: f64) -> String {
+    match ours / peer {
+        ratio if ratio.is_finite() => format!("{ratio:.2}"),
+        _ => "–".to_owned(),
     }
 }

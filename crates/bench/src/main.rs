@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! cargo build --release -p watchkeeper-bench-server             # the server they ask
-//! cargo run --release -p watchkeeper-bench -- client           # the client beside kube, over TLS
-//! cargo run --release -p watchkeeper-bench -- runtime 30000 5  # informers, stores and queues beside kube's
+//! cargo run --release -p watchkeeper-bench -- client           # the client beside its peers, over TLS
+//! cargo run --release -p watchkeeper-bench -- runtime 30000 5  # informers, stores and queues beside theirs
 //! ```
 //!
 //! The codecs have a program of their own, `watchkeeper-bench-codec`, which links neither kube nor the server.
@@ -12,10 +12,12 @@
 #![allow(clippy::print_stdout)]
 
 mod client;
+mod client_go;
 mod process;
 mod runtime;
 
 use anyhow::{Context, Result, bail};
+use client_go::ClientGo;
 use tracing::subscriber::NoSubscriber;
 
 /// Rounds unless told otherwise: the least that gives a median worth its name.
@@ -29,11 +31,10 @@ fn main() -> Result<()> {
     // every span of HTTP/2 prepare a line that nobody reads.
     tracing::subscriber::set_global_default(NoSubscriber::default())?;
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    if let [first, what, kubeconfig] = &arguments[..] {
-        match first.as_str() {
-            client::ASK => return client::run_asking(what, kubeconfig.as_ref()),
-            _ => {}
-        }
+    if let [first, what, kubeconfig] = &arguments[..]
+        && first == client::ASK
+    {
+        return client::run_asking(what, kubeconfig.as_ref());
     }
     let Some((subject, arguments)) = arguments.split_first() else {
         bail!("client or runtime?");
@@ -49,9 +50,10 @@ fn main() -> Result<()> {
     let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
     println!("{pods} pods, {rounds} rounds, load at the start {}", load.trim());
     let only = arguments.get(2).cloned().unwrap_or_default();
+    let client_go = ClientGo::find()?;
     match subject.as_str() {
-        "client" => client::compare(pods, rounds, &only),
-        "runtime" => runtime::compare(pods, rounds, &only),
+        "client" => client::compare(pods, rounds, &only, client_go.as_ref()),
+        "runtime" => runtime::compare(pods, rounds, &only, client_go.as_ref()),
         other => bail!("{other:?} is neither client nor runtime"),
     }
 }

@@ -38,7 +38,8 @@ impl Process {
         Self::start(Command::new(std::env::current_exe()?).arg(CHILD).args(arguments))
     }
 
-    fn start(command: &mut Command) -> Result<Self> {
+    /// Any program that speaks in lines.
+    pub(crate) fn start(command: &mut Command) -> Result<Self> {
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
         let input = child.stdin.take().context("no input")?;
         let output = BufReader::new(child.stdout.take().context("no output")?);
@@ -54,6 +55,17 @@ impl Process {
         let mut line = String::new();
         ensure!(self.output.read_line(&mut line)? > 0, "a child has ended early");
         Ok(line.trim_end().to_owned())
+    }
+
+    /// A line of numbers.
+    pub(crate) fn hear_numbers(&mut self) -> Result<Vec<f64>> {
+        let line = self.hear()?;
+        let numbers = line.split(' ').map(|number| {
+            number
+                .parse::<f64>()
+                .with_context(|| format!("numbers: {line:?}"))
+        });
+        numbers.collect()
     }
 }
 

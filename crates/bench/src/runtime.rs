@@ -1,7 +1,7 @@
-//! The runtime beside kube's: informers on one server in a process of its own, over TLS.
+//! The runtime beside its peers': informers on one server in a process of its own, over TLS.
 //!
 //! ```text
-//!   this process ──"change 300"──▶ server ◀──TLS── client: ours, or kube's, a fresh process each time
+//!   this process ──"change 300"──▶ server ◀──TLS── client: ours or a peer's, a fresh process each time
 //!        └────────── "until 4711" ──────────────────▶ └─▶ seconds, CPU seconds, megabytes
 //! ```
 //!
@@ -23,13 +23,20 @@ use anyhow::{Context, Result, bail, ensure};
 pub(crate) use child::{CHILD, peak_megabytes};
 use curl::Curl;
 
+use crate::client_go::ClientGo;
 use crate::process::Process;
 
-/// Who takes turns; the last one is who the others are compared with.
-const CLIENTS: &[&str] = &["ours", "kube, streaming list", "kube"];
+/// Who takes turns.
+const CLIENTS: [&str; 5] = [BARE_MINIMUM, OURS, CLIENT_GO, "kube, streaming list", KUBE];
 
-/// With one who shows what nobody can do better.
-const CLIENTS_AND_LIMIT: &[&str] = &["the bare minimum", "ours", "kube, streaming list", "kube"];
+/// One who shows what nobody can do better.
+const BARE_MINIMUM: &str = "the bare minimum";
+const OURS: &str = "ours";
+const CLIENT_GO: &str = "client-go";
+const KUBE: &str = "kube";
+
+/// Whom ours is compared with.
+const PEERS: [&str; 2] = [CLIENT_GO, KUBE];
 
 /// One line of the result: what is measured, in which unit.
 type Measure = (&'static str, &'static str);
@@ -87,57 +94,129 @@ const SCENARIOS: [Scenario; 7] = [
 const GROWTH: [usize; 3] = [1_000, 10_000, 100_000];
 
 /// Runs every scenario whose name has this text, and the local ones.
-pub(crate) fn compare(pods: usize, rounds: usize, only: &str) -> Result<()> {
+pub(crate) fn compare(pods: usize, rounds: usize, only: &str, client_go: Option<&ClientGo>) -> Result<()> {
     let directory = tempfile::tempdir()?;
-    let kubeconfig = directory.path().join("kubeconfig");
+    let stage = Stage {
+        kubeconfig: directory.path().join("kubeconfig"),
+        rounds,
+        client_go,
+    };
     let scenarios = SCENARIOS.iter().filter(|scenario| scenario.name.contains(only));
     let mut scenarios = scenarios.peekable();
     if scenarios.peek().is_some() {
-        let mut server = serve(&kubeconfig, pods)?;
+        let mut server = stage.serve(pods)?;
         for scenario in scenarios {
-            scenario.run(&mut server, &kubeconfig, pods, rounds)?;
+            stage.play(scenario, &mut server, pods)?;
         }
     }
     // It takes a while and a gigabyte: only for those who ask.
     if only == "growth" {
-        growth(&kubeconfig, rounds)?;
+        stage.growth()?;
     }
-    local::compare(pods, rounds, only)
+    local::compare(pods, rounds, only, client_go)
 }
 
-fn serve(kubeconfig: &Path, pods: usize) -> Result<Process> {
-    let mut server = Process::serving(kubeconfig)?;
-    server.tell(&format!("load {pods}"))?;
-    server.hear()?;
-    Ok(server)
+/// What every scenario is played with.
+struct Stage<'c> {
+    kubeconfig: PathBuf,
+    rounds: usize,
+    client_go: Option<&'c ClientGo>,
 }
 
-/// Our first sync of ever more pods.
-fn growth(kubeconfig: &Path, rounds: usize) -> Result<()> {
-    let [sync, ..] = &SCENARIOS;
-    for pods in GROWTH {
-        let mut server = serve(kubeconfig, pods)?;
-        let mut results = vec![Vec::new(); sync.measures.len()];
-        for _ in 0..rounds {
-            let numbers = sync.turn("ours", &mut server, kubeconfig, pods)?;
-            results
-                .iter_mut()
-                .zip(numbers)
-                .for_each(|(all, number)| all.push(number));
-        }
-        println!("\nsync of {pods} pods");
-        for ((measure, unit), all) in sync.measures.iter().zip(&mut results) {
-            println!("{:<28}{:>14.3}", format!("{measure}, {unit}"), median(all));
-        }
+impl Stage<'_> {
+    fn serve(&self, pods: usize) -> Result<Process> {
+        let mut server = Process::serving(&self.kubeconfig)?;
+        server.tell(&format!("load {pods}"))?;
+        server.hear()?;
+        Ok(server)
     }
-    Ok(())
+
+    fn play(&self, scenario: &Scenario, server: &mut Process, pods: usize) -> Result<()> {
+        let clients = self.clients(scenario);
+        let mut results = vec![vec![Vec::new(); scenario.measures.len()]; clients.len()];
+        let mut curl = match scenario.name {
+            "sync" => Curl::find(&self.kubeconfig)?,
+            _ => None,
+        };
+        // The first round warms the server up and does not count.
+        for round in 0..=self.rounds {
+            if let Some(curl) = &mut curl {
+                curl.turn(round > 0)?;
+            }
+            for (client, results) in clients.iter().zip(&mut results) {
+                let numbers = self.turn(scenario, client, server, pods)?;
+                ensure!(numbers.len() == results.len(), "{client}: {numbers:?}");
+                if round > 0 {
+                    results
+                        .iter_mut()
+                        .zip(numbers)
+                        .for_each(|(all, number)| all.push(number));
+                }
+            }
+        }
+        let medians = |all: &mut Vec<Vec<f64>>| all.iter_mut().map(|all| median(all)).collect();
+        let medians: Vec<Vec<f64>> = results.iter_mut().map(medians).collect();
+        scenario.print(&clients, &medians);
+        if let Some(curl) = curl {
+            curl.print(medians[0][0]);
+        }
+        Ok(())
+    }
+
+    fn clients(&self, scenario: &Scenario) -> Vec<&'static str> {
+        let limited = [latency::OF_A_POD, latency::OF_A_CONFIG_MAP].contains(&scenario.name);
+        let plays = |client: &&str| match *client {
+            BARE_MINIMUM => limited,
+            CLIENT_GO => self.client_go.is_some(),
+            _ => true,
+        };
+        CLIENTS.into_iter().filter(plays).collect()
+    }
+
+    /// One client from beginning to end; what it has measured.
+    fn turn(&self, scenario: &Scenario, client: &str, server: &mut Process, pods: usize) -> Result<Vec<f64>> {
+        let pod_count = pods.to_string();
+        let arguments = [scenario.name, path_text(&self.kubeconfig)?, &pod_count];
+        let mut client = match self.client_go {
+            Some(client_go) if client == CLIENT_GO => client_go.informer(&arguments)?,
+            _ => Process::client(&[&[client][..], &arguments].concat())?,
+        };
+        if let Some(then) = scenario.then {
+            ensure!(client.hear()? == "synced", "{} did not sync", scenario.name);
+            server.tell(&then(pods))?;
+            let revision = server.hear()?;
+            client.tell(&revision)?;
+        }
+        client.hear_numbers()
+    }
+
+    /// Our first sync of ever more pods.
+    fn growth(&self) -> Result<()> {
+        let [sync, ..] = &SCENARIOS;
+        for pods in GROWTH {
+            let mut server = self.serve(pods)?;
+            let mut results = vec![Vec::new(); sync.measures.len()];
+            for _ in 0..self.rounds {
+                let numbers = self.turn(sync, OURS, &mut server, pods)?;
+                results
+                    .iter_mut()
+                    .zip(numbers)
+                    .for_each(|(all, number)| all.push(number));
+            }
+            println!("\nsync of {pods} pods");
+            for ((measure, unit), all) in sync.measures.iter().zip(&mut results) {
+                println!("{:<28}{:>14.3}", format!("{measure}, {unit}"), median(all));
+            }
+        }
+        Ok(())
+    }
 }
 
 /// Plays the part a child was started for.
 pub(crate) fn run_child(arguments: &[String]) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     match arguments {
-        [who, scenario, kubeconfig, _] if who == CLIENTS_AND_LIMIT[0] => {
+        [who, scenario, kubeconfig, _] if who == BARE_MINIMUM => {
             bare_client::run(scenario, kubeconfig.as_ref())
         }
         [who, scenario, kubeconfig, pods] => {
@@ -146,7 +225,7 @@ pub(crate) fn run_child(arguments: &[String]) -> Result<()> {
             // On a task of its own, where programs do their work: the thread that waits for it is no worker, and
             // would have to be woken for each event.
             let client = match &**who {
-                "ours" => runtime.spawn(async move { our_client::run(&scenario, &kubeconfig, pods).await }),
+                OURS => runtime.spawn(async move { our_client::run(&scenario, &kubeconfig, pods).await }),
                 _ => runtime
                     .spawn(async move { kube_client::run(&scenario, &kubeconfig, pods, streaming).await }),
             };
@@ -157,65 +236,28 @@ pub(crate) fn run_child(arguments: &[String]) -> Result<()> {
 }
 
 impl Scenario {
-    fn run(&self, server: &mut Process, kubeconfig: &Path, pods: usize, rounds: usize) -> Result<()> {
-        let clients = match self.name {
-            latency::OF_A_POD | latency::OF_A_CONFIG_MAP => CLIENTS_AND_LIMIT,
-            _ => CLIENTS,
-        };
-        let mut results = vec![vec![Vec::new(); self.measures.len()]; clients.len()];
-        let mut curl = match self.name {
-            "sync" => Curl::find(kubeconfig)?,
-            _ => None,
-        };
-        // The first round warms the server up and does not count.
-        for round in 0..=rounds {
-            if let Some(curl) = &mut curl {
-                curl.turn(round > 0)?;
-            }
-            for (client, results) in clients.iter().zip(&mut results) {
-                let numbers = self.turn(client, server, kubeconfig, pods)?;
-                ensure!(numbers.len() == results.len(), "{client}: {numbers:?}");
-                if round > 0 {
-                    results
-                        .iter_mut()
-                        .zip(numbers)
-                        .for_each(|(all, number)| all.push(number));
-                }
-            }
-        }
+    /// A column for each client, and one for what part of each peer's number ours is.
+    fn print(&self, clients: &[&str], medians: &[Vec<f64>]) {
+        let column = |name: &str| clients.iter().position(|client| *client == name);
+        let peers: Vec<(&str, usize)> = PEERS
+            .into_iter()
+            .filter_map(|peer| Some((peer, column(peer)?)))
+            .collect();
+        let names = clients.iter().map(|client| format!("{client:>22}"));
+        let ratios = peers
+            .iter()
+            .map(|(peer, _)| format!("{:>18}", format!("ours ÷ {peer}")));
         println!("\n{}", self.name);
-        let names = clients.iter().map(|client| format!("{client:>24}"));
-        println!("{:<28}{}", "", names.collect::<String>());
+        println!("{:<28}{}", "", names.chain(ratios).collect::<String>());
         for (at, (measure, unit)) in self.measures.iter().enumerate() {
-            let medians: Vec<f64> = results.iter_mut().map(|all| median(&mut all[at])).collect();
-            let peer = medians[clients.len() - 1];
-            let cells = medians
+            let ours = column(OURS).map_or(f64::NAN, |ours| medians[ours][at]);
+            let numbers = medians.iter().map(|client| format!("{:>22.3}", client[at]));
+            let ratios = peers
                 .iter()
-                .map(|number| format!("{number:>14.3} ({:>6.3})", number / peer));
-            println!(
-                "{:<28}{}",
-                format!("{measure}, {unit}"),
-                cells.collect::<String>()
-            );
+                .map(|(_, peer)| format!("{:>18.3}", ours / medians[*peer][at]));
+            let cells: String = numbers.chain(ratios).collect();
+            println!("{:<28}{cells}", format!("{measure}, {unit}"));
         }
-        if let Some(curl) = curl {
-            curl.print(median(&mut results[0][0]));
-        }
-        Ok(())
-    }
-
-    /// One client from beginning to end; what it has measured.
-    fn turn(&self, client: &str, server: &mut Process, kubeconfig: &Path, pods: usize) -> Result<Vec<f64>> {
-        let mut client = Process::client(&[client, self.name, path_text(kubeconfig)?, &pods.to_string()])?;
-        if let Some(then) = self.then {
-            ensure!(client.hear()? == "synced", "{} did not sync", self.name);
-            server.tell(&then(pods))?;
-            let revision = server.hear()?;
-            client.tell(&revision)?;
-        }
-        let numbers = client.hear()?;
-        let numbers = numbers.split(' ').map(|number| Ok(number.parse::<f64>()?));
-        numbers.collect()
     }
 }
 

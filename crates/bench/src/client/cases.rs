@@ -88,6 +88,8 @@ enum Ask {
         kind: &'static str,
         plural: &'static str,
     },
+    /// client-go, by the words it knows.
+    ClientGo(&'static str),
     Watches,
     KubeWatches,
     Gets {
@@ -110,12 +112,13 @@ const POD_OBJECTS: &str = "list of pods of any kind";
 const NAMESPACE_STRUCTS: &str = "list of namespaces into structs";
 const NAMESPACE_OBJECTS: &str = "list of namespaces of any kind";
 const NAMESPACES_AND_CURL: &str = "list of namespaces beside curl";
+const NAMESPACE_PAGES: &str = "list of namespaces in pages of 100";
 const ONE_GET: &str = "one get: process, connection, answer";
 const OPEN_WATCHES: &str = "50 watches";
 const GETS_1: &str = "4,000 gets, one after another";
 const GETS_16: &str = "4,000 gets, 16 at once";
 
-/// Those of one subject follow each other, kube's last.
+/// Those of one subject follow each other, the peer's last.
 pub(super) const CASES: &[Case] = &[
     case(POD_BYTES, "ours, HTTP/2", Ask::Bytes),
     case(POD_BYTES, "kube, HTTP/1.1", Ask::KubeBytes),
@@ -132,6 +135,7 @@ pub(super) const CASES: &[Case] = &[
     case(POD_STRUCTS, "ours, protobuf", Ask::Pods { json: false }),
     case(POD_STRUCTS, "ours, JSON", Ask::Pods { json: true }),
     case(POD_STRUCTS, "ours, protobuf, all structs kept", Ask::AllPods),
+    case(POD_STRUCTS, "client-go", Ask::ClientGo("pods")),
     case(POD_STRUCTS, "kube", Ask::KubePods),
     case(
         POD_OBJECTS,
@@ -154,6 +158,7 @@ pub(super) const CASES: &[Case] = &[
             json: true,
         },
     ),
+    case(POD_OBJECTS, "client-go", Ask::ClientGo("pods of any kind")),
     case(
         POD_OBJECTS,
         "kube",
@@ -178,6 +183,7 @@ pub(super) const CASES: &[Case] = &[
         Ask::Namespaces { json: false },
     ),
     case(NAMESPACE_STRUCTS, "ours, JSON", Ask::Namespaces { json: true }),
+    case(NAMESPACE_STRUCTS, "client-go", Ask::ClientGo("namespaces")),
     case(NAMESPACE_STRUCTS, "kube", Ask::KubeNamespaces),
     case(
         NAMESPACE_OBJECTS,
@@ -197,6 +203,11 @@ pub(super) const CASES: &[Case] = &[
     ),
     case(
         NAMESPACE_OBJECTS,
+        "client-go",
+        Ask::ClientGo("namespaces of any kind"),
+    ),
+    case(
+        NAMESPACE_OBJECTS,
         "kube",
         Ask::KubeDynamic {
             kind: "Namespace",
@@ -208,7 +219,6 @@ pub(super) const CASES: &[Case] = &[
         "ours, one struct at a time",
         Ask::Namespaces { json: false },
     ),
-    case(NAMESPACES_AND_CURL, "ours, in pages of 100", Ask::NamespacePages),
     case(
         NAMESPACES_AND_CURL,
         "curl, HTTP/1.1",
@@ -219,9 +229,13 @@ pub(super) const CASES: &[Case] = &[
         "curl, HTTP/2",
         Ask::Curl { version: "--http2" },
     ),
+    case(NAMESPACE_PAGES, "ours", Ask::NamespacePages),
+    case(NAMESPACE_PAGES, "client-go", Ask::ClientGo("namespaces in pages")),
     case(ONE_GET, "ours", Ask::Gets { gets: 1, at_once: 1 }),
+    case(ONE_GET, "client-go", Ask::ClientGo("one get")),
     case(ONE_GET, "kube", Ask::KubeGets { gets: 1, at_once: 1 }),
     case(OPEN_WATCHES, "ours", Ask::Watches),
+    case(OPEN_WATCHES, "client-go", Ask::ClientGo("watches")),
     case(OPEN_WATCHES, "kube", Ask::KubeWatches),
     case(
         GETS_1,
@@ -231,6 +245,7 @@ pub(super) const CASES: &[Case] = &[
             at_once: 1,
         },
     ),
+    case(GETS_1, "client-go", Ask::ClientGo("gets")),
     case(
         GETS_1,
         "kube",
@@ -247,6 +262,7 @@ pub(super) const CASES: &[Case] = &[
             at_once: 16,
         },
     ),
+    case(GETS_16, "client-go", Ask::ClientGo("gets, 16 at once")),
     case(
         GETS_16,
         "kube",
@@ -261,6 +277,14 @@ impl Case {
     pub(super) fn title(&self) -> String {
         format!("{}: {}", self.subject, self.name)
     }
+
+    /// What client-go is to be asked for, if it is the one.
+    pub(super) fn by_client_go(&self) -> Option<&'static str> {
+        match self.ask {
+            Ask::ClientGo(question) => Some(question),
+            _ => None,
+        }
+    }
 }
 
 /// What a case took.
@@ -274,6 +298,14 @@ pub(crate) struct Figures {
 }
 
 impl Figures {
+    /// Of who does not play.
+    pub(super) const NONE: Self = Self {
+        wall_ms: f64::NAN,
+        cpu_ms: f64::NAN,
+        peak_mb: f64::NAN,
+        sockets: 0,
+    };
+
     /// The middle of each.
     pub(super) fn median(all: Vec<Self>) -> Self {
         let middle = |figure: fn(&Self) -> f64| {
@@ -341,6 +373,7 @@ impl Ask {
                 };
                 kube_list::<DynamicObject>(Api::all_with(kube(kubeconfig).await?, &resource)).await
             }
+            Self::ClientGo(_) => bail!("client-go is a program of its own"),
             Self::Watches => watches(client(kubeconfig)?).await,
             Self::KubeWatches => kube_watches(kube(kubeconfig).await?).await,
             Self::Gets { gets, at_once } => get(client(kubeconfig)?, gets, at_once).await,

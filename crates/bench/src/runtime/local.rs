@@ -5,6 +5,7 @@ mod subscribers;
 
 use std::convert::Infallible;
 use std::hint::black_box;
+use std::io::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -24,7 +25,8 @@ use watchkeeper_runtime::watcher::Event;
 use watchkeeper_wire::{Object, ObjectOptions};
 
 use super::child::cpu_time;
-use super::median;
+use super::{median, path_text};
+use crate::client_go::{ClientGo, LocalCase};
 use watchkeeper_bench_codec::pods;
 
 /// Reads per round.
@@ -42,61 +44,66 @@ const CYCLES: u64 = 2_000_000;
 /// Workers of the drain.
 const WORKERS: usize = 16;
 
-/// Two ways to do the same, and how long each took.
+/// Ways to do the same, and how long each took.
 struct Duel {
     name: &'static str,
     unit: &'static str,
     ours: Vec<f64>,
+    client_go: Vec<f64>,
     kube: Vec<f64>,
 }
 
 impl Duel {
     fn new(name: &'static str, unit: &'static str) -> Self {
-        let (ours, kube) = (Vec::new(), Vec::new());
         Self {
             name,
             unit,
-            ours,
-            kube,
+            ours: Vec::new(),
+            client_go: Vec::new(),
+            kube: Vec::new(),
         }
     }
 
     fn print(mut self) {
-        let (ours, kube) = (median(&mut self.ours), median(&mut self.kube));
-        let (name, unit) = (self.name, self.unit);
-        println!(
-            "{:<44}{ours:>14.3}{kube:>14.3}{:>10.3}",
-            format!("{name}, {unit}"),
-            ours / kube
-        );
+        let [ours, client_go, kube] =
+            [&mut self.ours, &mut self.client_go, &mut self.kube].map(|numbers| median(numbers));
+        let name = format!("{}, {}", self.name, self.unit);
+        // Who does not play has no number.
+        let cells = [ours, client_go, kube, ours / client_go, ours / kube].map(|number| {
+            let number = number.is_finite().then(|| format!("{number:.3}"));
+            format!("{:>14}", number.unwrap_or_else(|| "–".to_owned()))
+        });
+        println!("{name:<44}{}", cells.concat());
     }
 }
 
 /// Runs the cases whose name has this text.
-pub(crate) fn compare(pods: usize, rounds: usize, only: &str) -> Result<()> {
-    println!(
-        "\n{:<44}{:>14}{:>14}{:>10}",
-        "in one process", "ours", "kube", "× kube"
-    );
+pub(crate) fn compare(pods: usize, rounds: usize, only: &str, client_go: Option<&ClientGo>) -> Result<()> {
+    let columns = ["ours", "client-go", "kube", "÷ client-go", "÷ kube"];
+    let columns = columns.map(|column| format!("{column:>14}"));
+    println!("\n{:<44}{}", "in one process", columns.concat());
     if "store under a busy writer".contains(only) {
-        reads(pods, rounds)?;
+        reads(pods, rounds, client_go)?;
     }
     if "queue".contains(only) {
-        cycles(rounds)?;
-        queue(rounds)?;
+        cycles(rounds, client_go)?;
+        queue(rounds, client_go)?;
     }
     if "subscribers".contains(only) {
         subscribers::time(rounds)?;
     }
     if "drain".contains(only) {
-        drain(rounds)?;
+        drain(rounds, client_go)?;
     }
     Ok(())
 }
 
 /// One thread reads while another changes the store without pause.
-fn reads(pods: usize, rounds: usize) -> Result<()> {
+fn reads(pods: usize, rounds: usize, client_go: Option<&ClientGo>) -> Result<()> {
     let values: Vec<Value> = pods::values(pods).collect::<Result<_>>()?;
+    let mut client_go = client_go
+        .map(|client_go| reading(client_go, &values))
+        .transpose()?;
     let (our_store, mut our_writer) = our_store(&values)?;
     let (kube_store, mut kube_writer) = kube_store(&values)?;
     let our_keys: Vec<ObjectKey> = our_store.snapshot().keys().collect();
@@ -153,15 +160,45 @@ fn reads(pods: usize, rounds: usize) -> Result<()> {
             (gets, lookups)
         });
         if round > 0 {
-            for (side, (gets, lookups)) in [(true, ours), (false, kube)] {
-                let numbers = [nanos(&gets, 500), nanos(&gets, 999), nanos(&lookups, 500) / 1e3];
-                for (duel, number) in duels.iter_mut().zip(numbers) {
-                    if side { &mut duel.ours } else { &mut duel.kube }.push(number);
-                }
+            let numbers = [ours, kube]
+                .map(|(gets, lookups)| [nanos(&gets, 500), nanos(&gets, 999), nanos(&lookups, 500) / 1e3]);
+            let [ours, kube] = numbers;
+            for (at, duel) in duels.iter_mut().enumerate() {
+                duel.ours.push(ours[at]);
+                duel.kube.push(kube[at]);
             }
         }
+        play(&mut client_go, round, duels.each_mut())?;
     }
     duels.into_iter().for_each(Duel::print);
+    Ok(())
+}
+
+/// client-go with the same pods in its store.
+fn reading(client_go: &ClientGo, values: &[Value]) -> Result<LocalCase> {
+    let mut file = tempfile::NamedTempFile::new()?;
+    for value in values {
+        writeln!(file, "{value}")?;
+    }
+    file.flush()?;
+    client_go.local("reads", path_text(file.path())?)
+}
+
+/// A turn of client-go, if it plays: a number for each duel. As for the others, the first one does not count.
+fn play<const N: usize>(
+    client_go: &mut Option<LocalCase>,
+    round: usize,
+    duels: [&mut Duel; N],
+) -> Result<()> {
+    let Some(client_go) = client_go else { return Ok(()) };
+    let numbers = client_go.turn()?;
+    ensure!(numbers.len() == N, "client-go: {numbers:?}");
+    if round > 0 {
+        duels
+            .into_iter()
+            .zip(numbers)
+            .for_each(|(duel, number)| duel.client_go.push(number));
+    }
     Ok(())
 }
 
@@ -243,13 +280,16 @@ fn pod(value: &Value) -> Result<Pod> {
     serde_json::from_value(value.clone()).context("a pod")
 }
 
-/// Add, get and done of one key after another, one thread, as client-go is measured. kube has nothing of the kind.
-fn cycles(rounds: usize) -> Result<()> {
+/// Add, get and done of one key after another, one thread, as of client-go's queue. kube has nothing of the kind.
+fn cycles(rounds: usize, client_go: Option<&ClientGo>) -> Result<()> {
     for (name, backlog) in [
         ("queue: add + get + done", 0),
         ("… behind 100,000 others", BACKLOG as u64),
     ] {
         let mut duel = Duel::new(name, "M/s of CPU");
+        let mut client_go = client_go
+            .map(|client_go| client_go.local("cycles", &backlog.to_string()))
+            .transpose()?;
         for round in 0..=rounds {
             let queue = Queue::<u64>::new(Default::default());
             for key in 0..backlog {
@@ -265,6 +305,7 @@ fn cycles(rounds: usize) -> Result<()> {
             if round > 0 {
                 duel.ours.push(CYCLES as f64 / milliseconds / 1e3);
             }
+            play(&mut client_go, round, [&mut duel])?;
         }
         duel.print();
     }
@@ -272,7 +313,10 @@ fn cycles(rounds: usize) -> Result<()> {
 }
 
 /// Keys into a queue and out again, one thread. kube's scheduler is the nearest thing it has to a queue.
-fn queue(rounds: usize) -> Result<()> {
+fn queue(rounds: usize, client_go: Option<&ClientGo>) -> Result<()> {
+    let mut client_go = client_go
+        .map(|client_go| client_go.local("through", ""))
+        .transpose()?;
     let mut duel = Duel::new("100,000 keys through a queue", "ms of CPU");
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -306,13 +350,17 @@ fn queue(rounds: usize) -> Result<()> {
             duel.ours.push(ours);
             duel.kube.push(kube);
         }
+        play(&mut client_go, round, [&mut duel])?;
     }
     duel.print();
     Ok(())
 }
 
 /// Sixteen workers and a backlog: each looks its object up, gives way once, and is done.
-fn drain(rounds: usize) -> Result<()> {
+fn drain(rounds: usize, client_go: Option<&ClientGo>) -> Result<()> {
+    let mut client_go = client_go
+        .map(|client_go| client_go.local("drain", ""))
+        .transpose()?;
     let mut duels = [
         Duel::new("drain of 100,000 keys, 16 workers", "ms"),
         Duel::new("drain of 100,000 keys, 16 workers", "ms of CPU"),
@@ -339,6 +387,7 @@ fn drain(rounds: usize) -> Result<()> {
                 duel.kube.push(kube.as_secs_f64() * 1e3);
             }
         }
+        play(&mut client_go, round, duels.each_mut())?;
     }
     duels.into_iter().for_each(Duel::print);
     Ok(())
