@@ -5,10 +5,13 @@ package main
 import (
 	"context"
 	"fmt"
+	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/tools/cache"
@@ -68,6 +71,15 @@ func tells(told <-chan string, wanted ...string) {
 	}
 }
 
+// several are the next words, in whatever order.
+func several(told <-chan string, count int) map[string]bool {
+	words := map[string]bool{}
+	for range count {
+		words[next("another word", told)] = true
+	}
+	return words
+}
+
 func anInformerTellsWhatHappens(t *trial) {
 	t.paint("a", "red")
 	told := t.informer()
@@ -88,17 +100,20 @@ func anInformerGoesOnAfterItsWatchBreaks(t *trial) {
 	t.paint("a", "red")
 	told := t.informer()
 	tells(told, "there is a red")
-	for _, flow := range []string{"cut", "end"} {
-		// Kubernetes' client takes a watch without events for a failure and lists again.
-		last := t.paint("a", flow)
-		tells(told, "update a "+flow)
-		t.parent(flow + " configmaps")
-		t.paint("b", flow)
-		t.remove("b")
-		tells(told, "add b "+flow, "delete b "+flow)
-		check("watches from the last event on", len(t.requests.with("watch=true", "resourceVersion="+last.ResourceVersion+"&")), 1)
-	}
+	// After an orderly end it watches from the last event on; without an event it would take the watch for a failure.
+	last := t.paint("a", "blue")
+	tells(told, "update a blue")
+	t.parent("end configmaps")
+	t.paint("b", "blue")
+	t.remove("b")
+	tells(told, "add b blue", "delete b blue")
+	check("watches from the last event on", len(t.requests.with("watch=true", "resourceVersion="+last.ResourceVersion+"&")), 1)
 	check("streamed lists", len(t.requests.with(streamed)), 1)
+	// A stream that is cut it takes for a failure of the server, and lists again.
+	t.parent("cut configmaps")
+	t.paint("c", "blue")
+	tells(told, "add c blue")
+	check("streamed lists", len(t.requests.with(streamed)), 2)
 }
 
 func anInformerListsAgainWhenItsVersionIsGone(t *trial) {
@@ -106,7 +121,7 @@ func anInformerListsAgainWhenItsVersionIsGone(t *trial) {
 	t.paint("b", "red")
 	t.paint("c", "red")
 	told := t.informer()
-	tells(told, "there is a red", "there is b red", "there is c red")
+	check("told at first", several(told, 3), map[string]bool{"there is a red": true, "there is b red": true, "there is c red": true})
 	t.parent("stall configmaps")
 	t.paint("a", "blue")
 	t.remove("b")
@@ -114,14 +129,129 @@ func anInformerListsAgainWhenItsVersionIsGone(t *trial) {
 	t.parent("compact")
 	t.paint("e", "blue")
 	t.parent("cut configmaps")
-	seen := map[string]bool{}
-	for range 4 {
-		seen[next("what has changed", told)] = true
-	}
-	check("told after the relist", seen, map[string]bool{
+	check("told after the relist", several(told, 4), map[string]bool{
 		"update a blue": true, "missing default/b": true, "add d blue": true, "add e blue": true,
 	})
 	check("streamed lists", len(t.requests.with(streamed)), 2)
+}
+
+// lister is how clients list that know nothing of streamed lists.
+type lister struct{ *cache.ListWatch }
+
+func (lister) IsWatchListSemanticsUnSupported() bool { return true }
+
+func anInformerThatListsInPages(t *trial) {
+	for number := range 600 {
+		t.paint(fmt.Sprintf("map-%d", number), "red")
+	}
+	maps := t.client.CoreV1().ConfigMaps(home)
+	informer := cache.NewSharedIndexInformer(lister{&cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+			// A list of any version would come whole.
+			options.LabelSelector, options.ResourceVersion = ours, ""
+			return maps.List(ctx, options)
+		},
+		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+			options.LabelSelector = ours
+			return maps.Watch(ctx, options)
+		},
+	}}, &corev1.ConfigMap{}, 0, cache.Indexers{})
+	told := make(chan string, 1000)
+	registration := must(informer.AddEventHandler(tellingNames(told)))
+	go informer.RunWithContext(t)
+	cache.WaitFor(t, "the first list", registration.HasSyncedChecker())
+	check("told", len(told), 600)
+	check("pages", len(t.requests.with("limit=500")), 2)
+	for range 600 {
+		<-told
+	}
+	t.paint("z", "red")
+	tells(told, "add z")
+}
+
+// nothingIsLostInAStorm has writers at work while watches break, and compares what a handler knows in the end.
+func nothingIsLostInAStorm(t *trial) {
+	const writers, writes, names = 8, 150, 20
+	known, heard := map[string]string{}, make(chan string, writers*writes+1)
+	factory := informers.NewSharedInformerFactoryWithOptions(t.client, 0, informers.WithNamespace(home))
+	informer := factory.Core().V1().ConfigMaps().Informer()
+	must(informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc: func(object any) {
+			if _, found := known[name(object)]; found {
+				fail("%s was added twice", name(object))
+			}
+			known[name(object)] = version(object)
+			heard <- name(object)
+		},
+		UpdateFunc: func(old, object any) {
+			if known[name(object)] != version(old) || newer(version(old), version(object)) {
+				fail("%s went from %s to %s, known was %s", name(object), version(old), version(object), known[name(object)])
+			}
+			known[name(object)] = version(object)
+			heard <- name(object)
+		},
+		DeleteFunc: func(object any) {
+			if _, found := known[name(object)]; !found {
+				fail("%s was deleted and is not known", name(object))
+			}
+			delete(known, name(object))
+			heard <- name(object)
+		},
+	}))
+	factory.Start(t.Done())
+	factory.WaitForCacheSync(t.Done())
+	var storm sync.WaitGroup
+	for writer := range writers {
+		storm.Go(func() {
+			for turn := range writes {
+				t.change(fmt.Sprintf("map-%d-%d", writer, turn*7%names), turn)
+			}
+		})
+	}
+	// A change that is heard of was brought by a watch: that one is broken.
+	hear := func(name string) {
+		for next(name, heard) != name {
+		}
+	}
+	for round, flow := range []string{"cut", "end", "cut"} {
+		mark := fmt.Sprintf("round-%d", round)
+		t.paint(mark, flow)
+		hear(mark)
+		t.parent(flow + " configmaps")
+	}
+	storm.Wait()
+	t.paint("the-last", "red")
+	hear("the-last")
+	listed := map[string]string{}
+	for _, object := range must(t.client.CoreV1().ConfigMaps(home).List(t, metav1.ListOptions{})).Items {
+		listed[object.Name] = object.ResourceVersion
+	}
+	check("what the handler knows", known, listed)
+	check("what the store has", len(informer.GetStore().ListKeys()), len(listed))
+}
+
+// change creates, updates or deletes, whatever can be done.
+func (t *trial) change(name string, turn int) {
+	maps := t.client.CoreV1().ConfigMaps(home)
+	_, err := maps.Get(t, name, metav1.GetOptions{})
+	switch {
+	case err == nil && turn%3 == 0:
+		t.remove(name)
+	default:
+		t.paint(name, fmt.Sprint(turn))
+	}
+}
+
+func name(object any) string {
+	if unknown, ok := object.(cache.DeletedFinalStateUnknown); ok {
+		object = unknown.Obj
+	}
+	return object.(metav1.Object).GetName()
+}
+
+// newer tells whether the first version is newer than the second.
+func newer(first, second string) bool {
+	return must(resourceversion.CompareResourceVersion(first, second)) > 0
 }
 
 // streamedListsAreWhatListsAre has client-go compare both, which panics if they differ.

@@ -36,6 +36,7 @@ trials! {
     an_informer_goes_on_after_its_watch_breaks
     an_informer_lists_again_when_its_version_is_gone
     an_informer_tells_what_happens
+    an_informer_that_lists_in_pages
     apply_knows_who_wrote_what
     custom_kinds_by_the_dynamic_client
     deletion_waits_for_finalizers
@@ -45,8 +46,10 @@ trials! {
     leadership_changes_hands
     lists_are_of_the_version_asked_for
     metadata_alone
+    nothing_is_lost_in_a_storm
     patches_of_every_kind
     refusals_are_what_they_should_be
+    rights_of_another_user
     stale_writes_are_refused
     streamed_lists_are_what_lists_are
     subresources

@@ -4,6 +4,7 @@
 //! of the documents.
 
 mod paths;
+mod protobuf;
 mod schemas;
 
 use std::collections::BTreeMap;
@@ -79,7 +80,7 @@ pub(crate) fn document_v2(catalog: &Catalog, schema: &Schema) -> Value {
         "swagger": "2.0",
         "info": info(),
         "paths": paths::as_v2(paths),
-        "definitions": definitions.finish(),
+        "definitions": as_v2(definitions.finish()),
         "parameters": {},
         "securityDefinitions": {
             "BearerToken": { "type": "apiKey", "name": "authorization", "in": "header", "description": "Bearer Token authentication" },
@@ -87,6 +88,23 @@ pub(crate) fn document_v2(catalog: &Catalog, schema: &Schema) -> Value {
         "security": [{ "BearerToken": [] }],
     });
     with_references(text, "#/components/schemas/", "#/definitions/")
+}
+
+/// A version 2 document in its protobuf form.
+pub(crate) fn to_protobuf(document: &Value) -> Vec<u8> {
+    protobuf::encode(document)
+}
+
+/// Version 2 does not know that a value may have one of several types: what may be text is text.
+fn as_v2(mut definitions: BTreeMap<String, Value>) -> BTreeMap<String, Value> {
+    for definition in definitions.values_mut() {
+        if let Value::Object(members) = definition
+            && members.remove("oneOf").is_some()
+        {
+            members.insert("type".to_owned(), json!("string"));
+        }
+    }
+    definitions
 }
 
 fn version_document(schema: &Schema, path: &str, group: &str, version: &ApiVersion) -> Value {
@@ -208,6 +226,20 @@ mod tests {
         assert_eq!(patch["x-kubernetes-group-version-kind"]["kind"], "Lease");
         let parameters = patch["parameters"].as_array().unwrap();
         assert!(parameters.iter().any(|it| it["name"] == "fieldValidation"));
+    }
+
+    #[test]
+    fn version_2_knows_one_type_for_a_value() {
+        let document = document_v2(&Catalog::new(built_in()), Schema::builtin());
+        let definition = |name: &str| &document["definitions"][name];
+        assert_eq!(
+            definition("io.k8s.apimachinery.pkg.util.intstr.IntOrString"),
+            &json!({ "format": "int-or-string", "type": "string" })
+        );
+        assert_eq!(
+            definition("io.k8s.apimachinery.pkg.api.resource.Quantity"),
+            &json!({ "type": "string" })
+        );
     }
 
     #[test]

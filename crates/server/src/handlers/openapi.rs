@@ -9,15 +9,19 @@ use super::discovery::{is_known, not_modified};
 use crate::body::ResponseBody;
 use crate::filter::Call;
 use crate::negotiate::JSON;
-use crate::openapi::{document, document_hash, document_v2, index};
+use crate::openapi::{document, document_hash, document_v2, index, to_protobuf};
 use crate::request_info::query_value;
-use crate::respond::{Answer, Failure, plain_text, to_json, with_type};
+use crate::respond::{Answer, Failure, to_json, with_type};
 
 /// The documents are made from the program itself and are as old as it is; nobody relies on the date.
 const MADE: HeaderValue = HeaderValue::from_static("Thu, 01 Jan 1970 00:00:00 GMT");
 
 /// A document that is asked for by its hash never changes: far enough away for every cache.
 const NEVER: HeaderValue = HeaderValue::from_static("Fri, 31 Dec 2100 23:59:59 GMT");
+
+/// The protobuf form of version 2, and the name by which client-go still asks for it.
+const V2_PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
+const V2_PROTOBUF_BEFORE: &str = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
 
 /// `GET /openapi/v3`. A real server states plain text here, and clients do not look.
 pub(super) fn v3_index(call: &Call) -> Answer {
@@ -54,22 +58,20 @@ pub(super) fn v3(call: &Call, path: &str) -> Result<Answer, Failure> {
     Ok(answer)
 }
 
-/// `GET /openapi/v2`: JSON only. Clients that ask for its protobuf form have a way without it.
+/// `GET /openapi/v2`, as JSON or in the protobuf form that Go clients ask for.
 pub(super) fn v2(call: &Call) -> Result<Answer, Failure> {
-    let accept = call.accept();
-    let takes_json = accept.is_empty() || accept.contains("json") || accept.contains("*/*");
-    if !takes_json {
-        return Ok(plain_text(
-            StatusCode::NOT_ACCEPTABLE,
-            "only application/json is served here\n",
-        ));
-    }
-    let catalog = call.server.catalog();
-    let bytes = to_json(&document_v2(&catalog, Schema::builtin()));
+    let Some(media_type) = v2_media_type(&call.accept()) else {
+        return Ok(empty(StatusCode::NOT_ACCEPTABLE));
+    };
+    let document = document_v2(&call.server.catalog(), Schema::builtin());
+    let bytes = match media_type {
+        V2_PROTOBUF => to_protobuf(&document),
+        _ => to_json(&document),
+    };
     let tag = crate::discovery::etag(&bytes);
     let mut answer = match is_known(call, &tag) {
         true => not_modified(),
-        false => with_type(StatusCode::OK, JSON, bytes),
+        false => with_type(StatusCode::OK, media_type, bytes),
     };
     let headers = answer.headers_mut();
     headers.append(VARY, HeaderValue::from_static("Accept-Encoding"));
@@ -77,6 +79,18 @@ pub(super) fn v2(call: &Call) -> Result<Answer, Failure> {
     headers.insert(ETAG, HeaderValue::try_from(tag).expect("hex digits and quotes"));
     headers.insert(LAST_MODIFIED, MADE);
     Ok(answer)
+}
+
+/// The first form in an `Accept` header that there is.
+fn v2_media_type(accept: &str) -> Option<&'static str> {
+    let mut wishes = accept
+        .split(',')
+        .map(|wish| wish.split(';').next().unwrap_or_default().trim());
+    wishes.find_map(|wish| match wish {
+        "" | "*/*" | "application/*" | JSON => Some(JSON),
+        V2_PROTOBUF | V2_PROTOBUF_BEFORE => Some(V2_PROTOBUF),
+        _ => None,
+    })
 }
 
 /// The hash is of another document: the client is sent to the right one.
@@ -93,4 +107,21 @@ fn empty(code: StatusCode) -> Answer {
     let mut answer = Answer::new(ResponseBody::empty());
     *answer.status_mut() = code;
     answer
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_form_that_there_is_counts() {
+        let check = |accept, expected| assert_eq!(v2_media_type(accept), expected, "{accept}");
+        check("", Some(JSON));
+        check("text/html, */*;q=0.8", Some(JSON));
+        check(
+            "application/com.github.proto-openapi.spec.v2@v1.0+protobuf",
+            Some(V2_PROTOBUF),
+        );
+        check("text/html", None);
+    }
 }
