@@ -148,6 +148,11 @@ func must[T any](value T, err error) T {
 	return value
 }
 
+func must2[T, U any](first T, second U, err error) (T, U) {
+	mustDo(err)
+	return first, second
+}
+
 func mustDo(err error) {
 	if err != nil {
 		fail("%v", err)

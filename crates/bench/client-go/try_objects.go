@@ -118,11 +118,6 @@ func aPagerSeesEverythingOnce(t *trial) {
 	check("the whole list, in one piece", len(whole.(*corev1.ConfigMapList).Items), 1000)
 }
 
-func must2[T, U any](first T, second U, err error) (T, U) {
-	mustDo(err)
-	return first, second
-}
-
 func refusalsAreWhatTheyShouldBe(t *trial) {
 	maps := t.client.CoreV1().ConfigMaps(home)
 	refused := func(what string, is func(error) bool) func(*corev1.ConfigMap, error) error {
