@@ -128,6 +128,18 @@ async fn what_is_written_through_one_server_is_seen_through_the_other() {
 }
 
 #[tokio::test]
+async fn servers_may_begin_at_the_same_moment() {
+    let Some(etcd) = Etcd::start() else { return };
+    let (one, two, three) = tokio::join!(start(&etcd), start(&etcd), start(&etcd));
+    for (server, client) in [one, two, three] {
+        let services = api(&client, "", "Service", "services");
+        let found = services.get("kubernetes", &GetOptions::default()).await.unwrap();
+        assert_eq!(found.to_value().unwrap()["spec"]["clusterIP"], "10.0.0.1");
+        server.shutdown().await;
+    }
+}
+
+#[tokio::test]
 async fn custom_kinds_are_served_by_all() {
     let Some(etcd) = Etcd::start() else { return };
     let ((one, client), (other, other_client)) = (start(&etcd).await, start(&etcd).await);

@@ -33,6 +33,8 @@ const NODE_PORTS: std::ops::RangeInclusive<i64> = 30_000..=32_767;
 const CLAIMS: &str = "/registry/watchkeeper/claims/";
 /// How long the claim of a server lasts that has died before it could take it away: longer than any request.
 const CLAIM_TTL: Duration = Duration::from_secs(120);
+/// The pause before another look at what somebody else claims, with jitter: a service is stored in a few milliseconds.
+const CLAIM_PAUSE: Duration = Duration::from_millis(10);
 /// How often something else is picked because others claim it.
 const MAX_CLAIMS: usize = 32;
 /// How often a random pick is tried before the range counts as full.
@@ -185,6 +187,7 @@ impl Registry {
                 *service = picked;
                 return Ok(());
             }
+            tokio::time::sleep(CLAIM_PAUSE.mul_f64(0.5 + fastrand::f64())).await;
         }
         Err(Status::server_timeout(
             &definition.group_resource(),

@@ -51,17 +51,20 @@ impl Registry {
             manager: MANAGER.to_owned(),
             ..Default::default()
         };
+        let name = metadata::text(&object, "name").to_owned();
         // Data of an earlier run has it, and its address with it.
-        if self
-            .find(&definition, namespace, metadata::text(&object, "name"))
-            .await?
-            .is_some()
-        {
+        if self.find(&definition, namespace, &name).await?.is_some() {
             return Ok(());
         }
-        self.create_object(&definition, namespace, object, &context)
-            .await
-            .map(drop)
+        let created = self.create_object(&definition, namespace, object, &context).await;
+        match created {
+            Ok(_) => Ok(()),
+            // Another server that shares the store may have begun at the same moment.
+            Err(status) => match self.find(&definition, namespace, &name).await? {
+                Some(_) => Ok(()),
+                None => Err(status),
+            },
+        }
     }
 }
 

@@ -130,7 +130,7 @@ impl Etcd {
     }
 
     /// Stops following.
-    pub(crate) fn stop(&self) {
+    fn stop(&self) {
         for task in self.tasks.lock().drain(..) {
             task.abort();
         }
@@ -141,5 +141,11 @@ impl Etcd {
             Some(why) => WriteError::Engine(EngineError::new(why)),
             None => WriteError::Closed,
         }
+    }
+}
+
+impl Drop for Etcd {
+    fn drop(&mut self) {
+        self.stop();
     }
 }

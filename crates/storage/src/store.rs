@@ -332,7 +332,7 @@ impl Drop for Inner {
                 }
             }
             #[cfg(feature = "etcd")]
-            Writes::Etcd(etcd) => etcd.stop(),
+            Writes::Etcd(_) => {}
         }
         self.state.close();
     }

@@ -138,13 +138,7 @@ impl Client {
     }
 
     /// Gives a connection up: the next call tries the next member.
-    pub(crate) async fn leave_current(&self) {
-        let mut current = self.inner.current.lock().await;
-        current.connection = None;
-        current.next += 1;
-    }
-
-    async fn leave(&self, connection: &Connection) {
+    pub(crate) async fn leave(&self, connection: &Connection) {
         let mut current = self.inner.current.lock().await;
         let is_current = current
             .connection

@@ -17,7 +17,7 @@ use super::messages::{
 };
 use super::shared::Shared;
 use crate::maintenance::sleep_until;
-use crate::{Revision, WriteError};
+use crate::{EngineError, Revision, WriteError};
 
 /// The key whose version counts compactions. It is outside of any prefix, as history is.
 const KEY: &[u8] = b"compact_rev_key";
@@ -86,10 +86,7 @@ async fn compact_once(shared: &Shared, last: Round) -> Result<Round, CallError> 
         });
     }
     if last.revision > 0 {
-        match compact(shared, revision(last.revision)).await {
-            Err(error) if !error.is_compacted() => return Err(error),
-            _ => {}
-        }
+        compact(shared, revision(last.revision)).await?;
     }
     Ok(Round {
         version: last.version + 1,
@@ -131,11 +128,13 @@ async fn compact(shared: &Shared, at: Revision) -> Result<(), CallError> {
     let request = CompactionRequest {
         revision: at.get() as i64,
     };
-    let compacted = shared.client.compact(&request).await;
-    if compacted.is_ok() {
-        shared.state.compact(at);
+    match shared.client.compact(&request).await {
+        // It may be this call that has done so, if its answer was lost and it was sent again.
+        Err(error) if error.is_compacted() => {}
+        done => done?,
     }
-    compacted
+    shared.state.compact(at);
+    Ok(())
 }
 
 /// Compacts because a user says so.
@@ -145,7 +144,7 @@ pub(crate) async fn compact_now(shared: &Shared, at: Revision) -> Result<Revisio
             requested: at,
             current: shared.state.mvcc.read().current(),
         }),
-        Err(error) if !error.is_compacted() => Err(WriteError::Engine(crate::EngineError::new(error))),
-        _ => Ok(at),
+        Err(error) => Err(WriteError::Engine(EngineError::new(error))),
+        Ok(()) => Ok(at),
     }
 }

@@ -8,10 +8,12 @@
 //! ```
 
 use std::collections::HashMap;
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::error::CallError;
+use super::grpc::Answers;
 use super::keys::Meaning;
 use super::load::{load, newest_revision, revision};
 use super::messages::{Event, EventType, KeyValue, WatchCreateRequest, WatchResponse};
@@ -66,7 +68,6 @@ pub(crate) async fn run(shared: Arc<Shared>) {
             }
             Broken::Call(_) | Broken::Canceled(_) => {
                 tracing::warn!("the watch of etcd is begun anew: {broken}");
-                shared.client.leave_current().await;
             }
         }
         tokio::time::sleep(PAUSE.mul_f64(0.5 + fastrand::f64())).await;
@@ -81,7 +82,7 @@ async fn read_anew(shared: &Shared) -> Result<(), CallError> {
 }
 
 /// Follows until something breaks.
-async fn follow(shared: &Shared) -> Result<std::convert::Infallible, Broken> {
+async fn follow(shared: &Shared) -> Result<Infallible, Broken> {
     let known = shared.state.mvcc.read().current();
     let (cluster, found) = newest_revision(&shared.client, &shared.keys).await?;
     if cluster != shared.cluster || found < known {
@@ -102,6 +103,13 @@ async fn follow(shared: &Shared) -> Result<std::convert::Infallible, Broken> {
     };
     let mut answers = shared.client.watch(create).await?;
     shared.note_watch();
+    let broken = take_all(shared, &mut answers).await;
+    // Another member may do better.
+    shared.client.leave(&answers.connection).await;
+    broken
+}
+
+async fn take_all(shared: &Shared, answers: &mut Answers) -> Result<Infallible, Broken> {
     let mut pieces = Vec::new();
     loop {
         let Some(response) = answers.next::<WatchResponse>().await? else {

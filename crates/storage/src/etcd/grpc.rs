@@ -182,7 +182,7 @@ pub(crate) fn chain(error: &(dyn Error + Sync)) -> String {
 /// What etcd says to one request.
 #[derive(Debug)]
 pub(crate) struct Answers {
-    connection: Connection,
+    pub(crate) connection: Connection,
     body: Incoming,
     /// What has come and is not a whole message yet.
     buffer: BytesMut,
