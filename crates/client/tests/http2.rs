@@ -8,7 +8,8 @@ use bytes::Bytes;
 use futures_util::future::join_all;
 use h2::server::{Connection, SendResponse};
 use h2::{Reason, RecvStream};
-use http::{Method, Request, Response};
+use http::header::AUTHORIZATION;
+use http::{HeaderValue, Method, Request, Response};
 use tokio::io::DuplexStream;
 use tokio::sync::Notify;
 use tokio_util::io::InspectWriter;
@@ -78,6 +79,23 @@ async fn a_refused_stream_is_repeated_whatever_its_verb() {
     });
     assert_eq!(send(&client, Method::POST, b"{}".to_vec()).await.unwrap(), "done");
     assert_eq!(connections.load(Ordering::SeqCst), 1);
+}
+
+#[tokio::test]
+async fn a_credential_is_sent_in_full_once() {
+    let (client, _) = client(|_, mut server| async move {
+        let (request, mut to) = next(&mut server).await;
+        let credential = &request.headers()[AUTHORIZATION];
+        let remembered = !credential.is_sensitive() && credential == "Bearer long";
+        answer(&mut to, 200, if remembered { "remembered" } else { "forgotten" });
+        finish(server).await;
+    });
+    let mut request = Request::new(Bytes::new());
+    let mut credential = HeaderValue::from_static("Bearer long");
+    credential.set_sensitive(true);
+    request.headers_mut().insert(AUTHORIZATION, credential);
+    let answer = client.send(request, &SendOptions::default()).await.unwrap();
+    assert_eq!(answer.into_body().collect(64).await.unwrap(), "remembered");
 }
 
 #[tokio::test]

@@ -144,6 +144,7 @@ impl StreamLease {
         if !body.is_empty() {
             set_length(&mut head.headers, body.len());
         }
+        let_credential_be_remembered(&mut head.headers);
         let head = Request::from_parts(head, ());
         let mut response = self.connection.wire.write(|| self.lay_down(head, body))?;
         poll_fn(|context| self.poll(context, |context| response.poll_unpin(context)))
@@ -212,6 +213,15 @@ fn set_length(headers: &mut HeaderMap, length: usize) {
     headers
         .entry(header::CONTENT_LENGTH)
         .or_insert_with(|| HeaderValue::from(length));
+}
+
+/// Lets both ends remember the credential for the requests to come, as Go does: a token may be a kilobyte, and is the
+/// same each time. Otherwise it would be sent in full with each, because a mark that it must not print also says so.
+/// What that guards against is guessing a secret by adding headers to its connection, and nobody else adds any here.
+fn let_credential_be_remembered(headers: &mut HeaderMap) {
+    if let Some(credential) = headers.get_mut(header::AUTHORIZATION) {
+        credential.set_sensitive(false);
+    }
 }
 
 fn settings() -> Builder {
