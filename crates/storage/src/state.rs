@@ -105,15 +105,19 @@ impl State {
     #[cfg(feature = "etcd")]
     pub(crate) fn replace(&self, mvcc: Mvcc) {
         let floor = mvcc.history().floor();
-        *self.mvcc.write() = mvcc;
-        self.signals.lock().lost(floor);
+        {
+            let mut replaced = self.mvcc.write();
+            *replaced = mvcc;
+            // Under both locks, as in `compact_step`.
+            self.signals.lock().lost(floor);
+        }
         self.reschedule();
     }
 
     /// Forgets the history up to a revision. Returns the versions that are gone, oldest first.
     pub(crate) fn compact(&self, revision: Revision) -> Vec<Revision> {
         let mut gone = Vec::new();
-        while self.compact_step(revision, &mut gone) == APPLY_STEP {}
+        while self.compact_step(revision, &mut gone) >= APPLY_STEP {}
         gone.sort_unstable();
         self.reschedule();
         gone
@@ -123,7 +127,8 @@ impl State {
         let mut mvcc = self.mvcc.write();
         let signals = self.signals.lock();
         let mut steps = 0;
-        while steps < APPLY_STEP
+        // The changes of one revision go together: a feed that has read up to it would take the rest of them for read.
+        while (steps < APPLY_STEP || mvcc.history().is_within_revision())
             && let Some(change) = mvcc.compact_one(revision, |version| gone.push(version))
         {
             // Under both locks, so that no feed can read between the loss and the note of it.
@@ -145,3 +150,31 @@ impl State {
 
 /// Shared by a store, its feeds and its writer.
 pub(crate) type SharedState = Arc<State>;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Key;
+    use crate::feed::Feed;
+
+    fn record(revision: u64, key: String) -> Record {
+        Record {
+            revision: Revision::new(revision),
+            key: Key::from(key),
+            value: Some("".into()),
+            create_revision: Revision::new(revision),
+            written_at: 0,
+            expires_at: None,
+        }
+    }
+
+    #[test]
+    fn a_revision_is_not_forgotten_by_half() {
+        let state = Arc::new(State::new(Mvcc::new(), Clock::start(), Retention::default()));
+        let others = (0..APPLY_STEP).map(|number| record(5, format!("/a/{number}")));
+        state.publish(others.chain([record(5, "/b/1".to_owned())]).collect());
+        let mut feed = Feed::start(state.clone(), "/b/", Revision::new(4)).unwrap();
+        state.compact_step(Revision::new(5), &mut Vec::new());
+        assert!(matches!(feed.read(), Err(ReadError::Compacted { .. })));
+    }
+}

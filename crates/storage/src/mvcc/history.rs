@@ -93,6 +93,12 @@ impl History {
         last.map_or(self.floor, |change| change.revision)
     }
 
+    /// Whether the oldest change is of the same revision as the last one that was taken out.
+    pub(crate) fn is_within_revision(&self) -> bool {
+        let oldest = self.entries.front();
+        oldest.is_some_and(|entry| entry.change.revision == self.floor)
+    }
+
     /// When the oldest change was written.
     pub(crate) fn oldest_written_at(&self) -> Option<UnixMillis> {
         self.entries.front().map(|entry| entry.written_at)
