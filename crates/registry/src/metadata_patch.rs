@@ -13,11 +13,12 @@
 //! ```
 //!
 //! Behind this stands [`patch_whole`](Registry::patch_whole), whose answer counts: it does all that is not usual, and
-//! every failure. This way knows no errors.
+//! every refusal. This way knows no errors but the store's: what the store may have done is not done a second time.
 
 use std::sync::Arc;
 
 use serde_json::Value;
+use watchkeeper_meta::Status;
 use watchkeeper_patch::endpoint::Endpoint;
 use watchkeeper_patch::managed_fields::Managers;
 use watchkeeper_wire::difference::Difference;
@@ -26,7 +27,7 @@ use crate::definition::Definition;
 use crate::object::{METADATA_ALONE, StoredObject};
 use crate::open_metadata::OpenMetadata;
 use crate::patch::{PatchKind, patched};
-use crate::update::Part;
+use crate::update::{Failed, Part};
 use crate::write::WriteContext;
 use crate::{Registry, kinds, metadata};
 
@@ -34,7 +35,8 @@ use crate::{Registry, kinds, metadata};
 const FIELDS: [&str; 3] = ["annotations", "finalizers", "labels"];
 
 impl Registry {
-    /// Patches an object's metadata, if the patch is about nothing else and nothing is unusual about it.
+    /// Patches an object's metadata, if the patch is about nothing else and nothing is unusual about it. An error is the
+    /// store's.
     #[expect(clippy::too_many_arguments, reason = "the parts of one request")]
     pub(crate) async fn patch_metadata(
         &self,
@@ -45,7 +47,7 @@ impl Registry {
         kind: PatchKind,
         patch: &Value,
         context: &WriteContext,
-    ) -> Option<StoredObject> {
+    ) -> Option<Result<StoredObject, Status>> {
         let is_usual = part == Part::Object && !self.has_policy() && !definition.is_custom();
         if !is_usual || !is_about_metadata(kind, patch) {
             return None;
@@ -56,11 +58,14 @@ impl Registry {
         let (value, managers) = self.patched_metadata(definition, &open, kind, patch, context)?;
         // The times of managed fields alone are not worth a version.
         if value == open.value && managers.is_same_but_for_times(&open.managers) {
-            return Some(stored);
+            return Some(Ok(stored));
         }
         let bytes = open.with(&value, &managers);
-        let replaced = self.replace(definition, &key, &stored, bytes, context);
-        replaced.await.ok()
+        match self.replace(definition, &key, &stored, bytes, context).await {
+            Ok(replaced) => Some(Ok(replaced)),
+            Err(Failed::Overtaken) => None,
+            Err(Failed::For(status)) => Some(Err(status)),
+        }
     }
 
     /// The patched metadata and its managers as they would be stored.
@@ -218,16 +223,14 @@ mod tests {
             let mut all = Vec::new();
             for definition in Definition::builtin() {
                 if kinds::heeds(&definition).is_some() {
-                    all.push(Self::start(definition).await);
+                    all.push(Self::start(definition, StoreOptions::default()).await);
                 }
             }
             all
         }
 
-        async fn start(definition: Arc<Definition>) -> Self {
-            let registry = Registry::open(Store::memory(StoreOptions::default()))
-                .await
-                .unwrap();
+        async fn start(definition: Arc<Definition>, options: StoreOptions) -> Self {
+            let registry = Registry::open(Store::memory(options)).await.unwrap();
             let mut object = rest(&definition.resource.kind);
             let owner = json!({"apiVersion": "v1", "kind": "Pod", "name": "owner", "uid": "o"});
             object["metadata"] = json!({"name": NAME, "labels": {"app": "x"}, "ownerReferences": [owner]});
@@ -259,6 +262,7 @@ mod tests {
                 .registry
                 .patch_metadata(definition, namespace, NAME, part, kind, patch, &context);
             let Some(quick) = quick.await else { return false };
+            let quick = quick.unwrap();
             let whole = self.registry.patch_whole(
                 definition,
                 namespace,
@@ -389,6 +393,33 @@ mod tests {
             for bench in all {
                 assert!(bench.compare(PatchKind::Merge, &patch).await);
             }
+        });
+    }
+
+    /// A store that has failed may have done it all the same, and then a second try would do it twice.
+    #[test]
+    fn what_the_store_has_failed_to_do_is_not_tried_again() {
+        const LIMIT: usize = 64 << 10;
+        let patch = json!({"metadata": {"annotations": {"example.com/seen": "x".repeat(LIMIT)}}});
+        stopped().block_on(async {
+            let mut definitions = Definition::builtin().into_iter();
+            let pods = definitions.find(|known| known.resource.plural == "pods").unwrap();
+            let options = StoreOptions {
+                max_value_bytes: LIMIT,
+                ..StoreOptions::default()
+            };
+            let bench = Bench::start(pods, options).await;
+            let (part, kind, context) = (Part::Object, PatchKind::Merge, writer(false));
+            let patched = bench.registry.patch_metadata(
+                &bench.definition,
+                bench.namespace(),
+                NAME,
+                part,
+                kind,
+                &patch,
+                &context,
+            );
+            assert!(matches!(patched.await, Some(Err(_))));
         });
     }
 

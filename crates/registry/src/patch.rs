@@ -68,11 +68,11 @@ impl Registry {
         check_shape(kind, &patch.value)?;
         let (patch, complaints) = (&patch.value, complaints(kind, &patch));
         if complaints.is_empty()
-            && let Some(object) = self
+            && let Some(patched) = self
                 .patch_metadata(definition, namespace, name, part, kind, patch, context)
                 .await
         {
-            return Ok(Written {
+            return patched.map(|object| Written {
                 object,
                 created: false,
             });
