@@ -93,8 +93,22 @@ impl Etcd {
             is_refusing: AtomicBool::new(false),
             tasks: Mutex::new(tasks),
         };
-        etcd.refresh().await.map_err(OpenError::etcd)?;
+        etcd.catch_up().await.map_err(OpenError::etcd)?;
         Ok((state, etcd))
+    }
+
+    /// The first refresh. A long history may take longer to come in than a reader should wait; it is waited for as long as
+    /// there is more of it each time.
+    async fn catch_up(&self) -> Result<(), ReadError> {
+        loop {
+            let before = self.shared.state.mvcc.read().current();
+            let refreshed = self.refresh().await;
+            let moved_on = self.shared.state.mvcc.read().current() > before;
+            match refreshed {
+                Err(ReadError::Unavailable { .. }) if moved_on => {}
+                done => return done,
+            }
+        }
     }
 
     /// Does a command. If the future is dropped, the command may be done all the same.
