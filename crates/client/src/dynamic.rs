@@ -17,7 +17,7 @@ use watchkeeper_meta::{
     ListOptions, LogOptions, ObjectRequests, PatchKind, PatchOptions, Payload, RequestError, Resource, Scope,
     Status, UpdateOptions, WatchOptions, accept,
 };
-use watchkeeper_wire::schema::Schema;
+use watchkeeper_wire::schema::{Schema, resources};
 use watchkeeper_wire::{Object, ObjectOptions, WireError};
 
 pub(crate) use answer::{Answer, Asked, encoding, read_status};
@@ -104,17 +104,27 @@ impl IntoPayload for &Object {
     }
 }
 
+/// Whether objects of a resource have a protobuf form. The table of resources knows most of them, and is read in a quarter
+/// of the time that the schema takes, which a program may never need.
+fn is_builtin(resource: &Resource) -> bool {
+    let kind = resource.group_version_kind();
+    resources::by_kind(&kind.group, &kind.version, &kind.kind).is_some()
+        || Schema::builtin().kind(&kind.api_version(), &kind.kind).is_some()
+}
+
 /// Which objects.
 impl DynamicApi {
     pub(crate) fn new(client: Client, resource: Resource) -> Self {
-        let kind = resource.group_version_kind();
-        let builtin = Schema::builtin().kind(&kind.api_version(), &kind.kind).is_some();
+        let form = match is_builtin(&resource) {
+            true => Form::Protobuf,
+            false => Form::Json,
+        };
         Self {
             client,
             resource: Arc::new(resource),
             namespace: String::new(),
             subresource: None,
-            form: if builtin { Form::Protobuf } else { Form::Json },
+            form,
             kept: ObjectOptions::default(),
             timeout: None,
         }
