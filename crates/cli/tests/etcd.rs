@@ -6,6 +6,8 @@
 mod etcd;
 #[path = "support/process.rs"]
 mod process;
+#[path = "../../storage/tests/support/proxy.rs"]
+mod proxy;
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -15,12 +17,13 @@ use std::time::Duration;
 use etcd::Etcd;
 use http::Request;
 use process::{PROGRAM, Running};
+use proxy::Proxy;
 use serde_json::{Value, json};
 use tokio::time::timeout;
 use watchkeeper_client::{Client, DynamicApi, WatchEvent, WatchStream};
 use watchkeeper_meta::{
-    CreateOptions, DeleteOptions, GetOptions, ListOptions, Resource, ResourceVersion, Scope, UpdateOptions,
-    WatchOptions,
+    CreateOptions, DeleteOptions, GetOptions, GroupVersionResource, ListOptions, Resource, ResourceVersion,
+    Scope, UpdateOptions, WatchOptions,
 };
 use watchkeeper_server::{EtcdOptions, Handle, Server};
 
@@ -28,7 +31,11 @@ use watchkeeper_server::{EtcdOptions, Handle, Server};
 const PATIENCE: Duration = Duration::from_secs(30);
 
 async fn start(etcd: &Etcd) -> (Handle, Client) {
-    let server = Server::builder().etcd(EtcdOptions::at([etcd.url()])).start();
+    start_at(etcd.url()).await
+}
+
+async fn start_at(url: String) -> (Handle, Client) {
+    let server = Server::builder().etcd(EtcdOptions::at([url])).start();
     let server = server.await.unwrap();
     let client = watchkeeper_testing::client_of(&server, watchkeeper_testing::unlimited()).unwrap();
     (server, client)
@@ -123,6 +130,39 @@ async fn what_is_written_through_one_server_is_seen_through_the_other() {
         },
     };
     assert!(expired);
+    one.shutdown().await;
+    other.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_list_goes_on_with_a_server_that_has_seen_less() {
+    let Some(etcd) = Etcd::start() else { return };
+    let proxy = Proxy::start(etcd.port()).await;
+    let ((one, client), (other, _)) = (start(&etcd).await, start_at(proxy.url()).await);
+    let here = config_maps(&client);
+    proxy.refuse(true);
+    proxy.cut();
+    for name in ["a", "b"] {
+        here.create(&config_map(name, "1"), &CreateOptions::default())
+            .await
+            .unwrap();
+    }
+    let mut options = ListOptions {
+        limit: Some(1),
+        ..Default::default()
+    };
+    let first = here.list(&options).await.unwrap();
+    options.continue_token = first.head.continue_token.clone();
+    let reconnected = async {
+        tokio::task::yield_now().await;
+        proxy.refuse(false);
+    };
+    // Not through a client, which would ask again.
+    let resource = GroupVersionResource::new("", "v1", "configmaps");
+    let definition = other.registry().definition(&resource).unwrap();
+    let second = other.registry().list(&definition, "default", &options);
+    let (second, ()) = tokio::join!(second, reconnected);
+    assert_eq!(second.unwrap().items.len(), 1);
     one.shutdown().await;
     other.shutdown().await;
 }

@@ -92,6 +92,12 @@ impl Registry {
         if let Some(revision) = state.awaited() {
             read_version::reached(self.store(), revision).await?;
         }
+        if let ListState::Continued(token) = &state
+            && token.revision > Some(self.store().current_revision())
+        {
+            // The page before may be from another server that shares the store and has seen more.
+            self.store().refresh().await.map_err(Status::internal_error)?;
+        }
         let limit = match state {
             ListState::Any => None,
             _ => options
