@@ -180,12 +180,17 @@ impl Registry {
         for _ in 0..MAX_CLAIMS {
             let mut picked = service.clone();
             self.pick(definition, &mut picked, own, &kind).await?;
-            if self.claim(&Taken::of(&picked), own).await?
-                // Everything stored before the claim is visible by now.
-                && self.pick(definition, &mut picked.clone(), own, &kind).await.is_ok()
-            {
-                *service = picked;
-                return Ok(());
+            if self.claim(&Taken::of(&picked), own).await? {
+                // Whatever was stored before the claim, by whomever, is visible after this.
+                self.store().refresh().await.map_err(Status::internal_error)?;
+                if self
+                    .pick(definition, &mut picked.clone(), own, &kind)
+                    .await
+                    .is_ok()
+                {
+                    *service = picked;
+                    return Ok(());
+                }
             }
             tokio::time::sleep(CLAIM_PAUSE.mul_f64(0.5 + fastrand::f64())).await;
         }
