@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -17,8 +17,11 @@ use crate::proxy::Proxy;
 /// Writers per store, each with keys of its own.
 const WRITERS: usize = 6;
 const KEYS: usize = 3;
-/// Cuts of all connections, and what passes between two.
+/// Cuts of all connections, which are the least that are made and that acknowledged writes have to outlive, and what
+/// passes between two.
 const CUTS: usize = 40;
+/// A machine on which so many cuts let nothing through is not slow.
+const MAX_CUTS: usize = 100 * CUTS;
 const PAUSE_MILLIS: std::ops::Range<u64> = 5..60;
 
 /// What a writer knows of what it wrote.
@@ -31,10 +34,17 @@ struct Log {
     unknown: usize,
 }
 
-async fn write(store: Store, writer: String, stop: Arc<AtomicBool>) -> Log {
+/// What all writers share.
+#[derive(Clone, Default)]
+struct Progress {
+    acknowledged: Arc<AtomicUsize>,
+    stop: Arc<AtomicBool>,
+}
+
+async fn write(store: Store, writer: String, progress: Progress) -> Log {
     let mut log = Log::default();
     for number in 0.. {
-        if stop.load(Ordering::SeqCst) {
+        if progress.stop.load(Ordering::SeqCst) {
             break;
         }
         let key = format!("/{writer}/{}", number % KEYS);
@@ -54,6 +64,7 @@ async fn write(store: Store, writer: String, stop: Arc<AtomicBool>) -> Log {
             Ok(revision) => {
                 let before = log.acknowledged.insert(revision, (key, value));
                 assert!(before.is_none(), "one revision for two writes");
+                progress.acknowledged.fetch_add(1, Ordering::SeqCst);
             }
             Err(WriteError::Unknown(_)) => log.unknown += 1,
             // An unknown write of this writer's own has arrived late, or nothing was sent.
@@ -86,23 +97,26 @@ async fn follow(store: Store, mut end: watch::Receiver<Option<Revision>>) -> Vec
 async fn nothing_is_lost_or_invented_when_connections_are_cut() {
     let Some(etcd) = Etcd::start() else { return };
     let proxies = [Proxy::start(etcd.port()).await, Proxy::start(etcd.port()).await];
-    let stop = Arc::new(AtomicBool::new(false));
+    let progress = Progress::default();
     let (end, ends) = watch::channel(None);
     let (mut stores, mut writers, mut followers) = (Vec::new(), Vec::new(), Vec::new());
     for (number, proxy) in proxies.iter().enumerate() {
         let store = open(proxy.url()).await;
         followers.push(tokio::spawn(follow(store.clone(), ends.clone())));
         for writer in 0..WRITERS {
-            let writer = write(store.clone(), format!("{number}-{writer}"), stop.clone());
+            let writer = write(store.clone(), format!("{number}-{writer}"), progress.clone());
             writers.push(tokio::spawn(writer));
         }
         stores.push(store);
     }
-    for cut in 0..CUTS {
+    for cut in 0..MAX_CUTS {
+        if cut >= CUTS && progress.acknowledged.load(Ordering::SeqCst) > CUTS {
+            break;
+        }
         tokio::time::sleep(Duration::from_millis(fastrand::u64(PAUSE_MILLIS))).await;
         proxies[cut % 2].cut();
     }
-    stop.store(true, Ordering::SeqCst);
+    progress.stop.store(true, Ordering::SeqCst);
     let mut log = Log::default();
     for writer in writers {
         let Log {
