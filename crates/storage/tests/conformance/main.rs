@@ -187,9 +187,16 @@ async fn check_reopened(store: Store, open: impl AsyncFn() -> Store) {
     let before = Everything::of(&store).await;
     store.close().await;
     let again = open().await;
-    let after = Everything::of(&again).await;
+    let mut after = Everything::of(&again).await;
+    match (&before, &mut after) {
+        // Whoever opens a store that others share may have to write something to see how far it is.
+        (Some(before), Some(after)) if again.is_shared() => {
+            assert!(after.current.revision >= before.current.revision);
+            after.current.revision = before.current.revision;
+        }
+        _ => assert_eq!(again.current_revision(), store.current_revision()),
+    }
     assert!(before.is_none() || before == after, "{before:#?} {after:#?}");
-    assert_eq!(again.current_revision(), store.current_revision());
     again.close().await;
 }
 
