@@ -30,6 +30,17 @@ async fn keys(store: &Store) -> Vec<String> {
     range.items.iter().map(|item| item.key.to_string()).collect()
 }
 
+/// What a feed tells until it has reached a revision.
+async fn seen_until(feed: &mut Feed, last: Revision) -> Vec<(Revision, String)> {
+    let mut seen = Vec::new();
+    while feed.position() < last {
+        let batch = timeout(PATIENCE, feed.next()).await.unwrap().unwrap();
+        let changes = batch.changes.iter();
+        seen.extend(changes.map(|change| (change.revision, change.key.to_string())));
+    }
+    seen
+}
+
 #[tokio::test]
 async fn what_one_writes_all_see_at_the_same_revision() {
     let Some(etcd) = Etcd::start() else { return };
@@ -279,16 +290,7 @@ async fn acknowledged_writes_outlive_a_killed_etcd() {
         }
     }
     let last = store.create("/last", "x".into(), None).await.unwrap();
-    let mut seen = Vec::new();
-    while feed.position() < last {
-        let batch = timeout(PATIENCE, feed.next()).await.unwrap().unwrap();
-        seen.extend(
-            batch
-                .changes
-                .iter()
-                .map(|change| (change.revision, change.key.to_string())),
-        );
-    }
+    let seen = seen_until(&mut feed, last).await;
     assert!(
         acknowledged.len() > 50,
         "{} of 200 were acknowledged",
@@ -330,16 +332,7 @@ async fn a_cluster_goes_on_when_any_member_is_killed() {
         member.restart();
     }
     let last = store.create("/last", "x".into(), None).await.unwrap();
-    let mut seen = Vec::new();
-    while feed.position() < last {
-        let batch = timeout(PATIENCE, feed.next()).await.unwrap().unwrap();
-        seen.extend(
-            batch
-                .changes
-                .iter()
-                .map(|change| (change.revision, change.key.to_string())),
-        );
-    }
+    let seen = seen_until(&mut feed, last).await;
     assert!(
         acknowledged.len() > 80,
         "{} of 90 were acknowledged",
