@@ -1,7 +1,7 @@
 //! Reading one object, and reading many on one snapshot, in pages.
 
 use watchkeeper_meta::{GetOptions, ListOptions, Status};
-use watchkeeper_storage::{RangeRequest, ReadError, Revision};
+use watchkeeper_storage::{RangeRequest, ReadAt, ReadError, Revision};
 
 use crate::Registry;
 use crate::continue_token::ContinueToken;
@@ -12,6 +12,9 @@ use crate::selection::Selection;
 
 /// How many stored objects are looked at in one step when a selector filters a page.
 const FILTER_STEP: usize = 1_000;
+
+/// How often a page begins again because what it had begun with was forgotten. Then the client has to.
+const MAX_BEGINNINGS: usize = 8;
 
 /// One page of a list; all of it when no limit was asked for.
 #[derive(Clone, Debug, Default)]
@@ -40,19 +43,12 @@ impl Registry {
         read_version::reached(self.store(), awaited).await?;
         // Whoever names a version wants that or a later one, not the latest.
         let at = match options.resource_version.is_unset() {
-            true => None,
-            false => self.visible(),
+            true => ReadAt::Latest,
+            false => ReadAt::Visible,
         };
         self.find_at(definition, namespace, name, at)
             .await?
             .ok_or_else(|| Status::not_found(&definition.group_resource(), name))
-    }
-
-    /// What can be read without asking whether others have written more by now; `None` if nobody else writes, and the
-    /// latest is at hand anyway.
-    fn visible(&self) -> Option<Revision> {
-        let store = self.store();
-        store.is_shared().then(|| store.current_revision())
     }
 
     /// Reads one object, if it is there.
@@ -62,7 +58,7 @@ impl Registry {
         namespace: &str,
         name: &str,
     ) -> Result<Option<StoredObject>, Status> {
-        self.find_at(definition, namespace, name, None).await
+        self.find_at(definition, namespace, name, ReadAt::Latest).await
     }
 
     async fn find_at(
@@ -70,7 +66,7 @@ impl Registry {
         definition: &Definition,
         namespace: &str,
         name: &str,
-        at: Option<Revision>,
+        at: ReadAt,
     ) -> Result<Option<StoredObject>, Status> {
         let found = self.store().get(&definition.key(namespace, name), at).await;
         Ok(found.map_err(Status::internal_error)?.map(StoredObject::from))
@@ -118,12 +114,14 @@ impl Registry {
         limit: Option<usize>,
     ) -> Result<List, Status> {
         let prefix = definition.prefix(namespace);
-        let (mut at, mut after) = match &state {
-            ListState::Exactly(revision) => (Some(*revision), None),
-            ListState::Continued(token) => (token.revision, Some(format!("{prefix}{}", token.after))),
-            ListState::Any | ListState::NotOlderThan(_) => (self.visible(), None),
-            ListState::Latest => (None, None),
+        let begin = || match &state {
+            ListState::Exactly(revision) => (ReadAt::Revision(*revision), None),
+            ListState::Continued(token) => (token.revision.into(), Some(format!("{prefix}{}", token.after))),
+            ListState::Any | ListState::NotOlderThan(_) => (ReadAt::Visible, None),
+            ListState::Latest => (ReadAt::Latest, None),
         };
+        let (mut at, mut after) = begin();
+        let mut beginnings = 1;
         let wanted = limit.unwrap_or(usize::MAX);
         let mut list = List::default();
         loop {
@@ -133,11 +131,18 @@ impl Registry {
                 limit: step(limit, selection),
                 at,
             };
-            let range = self
-                .store()
-                .range(&request)
-                .await
-                .map_err(|error| expired(error, &state))?;
+            let range = match self.store().range(&request).await {
+                // Compacted between two steps, and the client has named no state: the page begins again at a later one.
+                Err(ReadError::Compacted { .. })
+                    if beginnings < MAX_BEGINNINGS && !matches!(begin().0, ReadAt::Revision(_)) =>
+                {
+                    beginnings += 1;
+                    (at, after) = begin();
+                    list = List::default();
+                    continue;
+                }
+                range => range.map_err(|error| expired(error, &state))?,
+            };
             list.revision = range.revision;
             let (found, more) = (range.items.len(), range.more());
             after = range.items.last().map(|last| last.key.to_string());
@@ -163,7 +168,7 @@ impl Registry {
             if !more {
                 return Ok(list);
             }
-            at = Some(range.revision);
+            at = ReadAt::Revision(range.revision);
         }
     }
 }
@@ -206,5 +211,42 @@ fn expired(error: ReadError, state: &ListState) -> Status {
             Status::too_large_resource_version(requested.get(), current.get(), 1)
         }
         (error, _) => Status::internal_error(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+
+    use bytes::Bytes;
+    use futures_util::FutureExt;
+    use watchkeeper_storage::{Store, StoreOptions};
+
+    use super::*;
+
+    /// More objects than are read without letting others run in between.
+    const MANY: usize = 20 * FILTER_STEP;
+
+    #[tokio::test]
+    async fn a_list_that_names_no_version_does_not_expire() {
+        let store = Store::memory(StoreOptions::default());
+        let registry = Registry::open(store.clone()).await.unwrap();
+        let namespaces = registry.builtin("", "namespaces").unwrap();
+        let default = registry.find(&namespaces, "", "default").await.unwrap().unwrap();
+        for number in 0..MANY {
+            let key = namespaces.key("", &format!("copy-{number}"));
+            store.create(&key, default.bytes.clone(), None).await.unwrap();
+        }
+        let options = ListOptions {
+            limit: Some(10),
+            label_selector: "kubernetes.io/metadata.name=kube-system".parse().unwrap(),
+            ..ListOptions::default()
+        };
+        let mut list = pin!(registry.list(&namespaces, "", &options));
+        assert!(list.as_mut().now_or_never().is_none(), "it was read in one go");
+        let written = store.create("/other", Bytes::new(), None).await.unwrap();
+        store.compact(written).await.unwrap();
+        let list = list.await.unwrap();
+        assert_eq!((list.items.len(), list.revision), (1, written));
     }
 }

@@ -37,5 +37,5 @@ pub use feed::{Batch, Feed, Signal};
 pub use model::{Change, Key, KeyValue};
 pub use range::{Range, RangeRequest};
 pub use retention::Retention;
-pub use revision::Revision;
+pub use revision::{ReadAt, Revision};
 pub use store::{MAX_KEY_BYTES, MAX_VALUE_BYTES, Store, StoreOptions};

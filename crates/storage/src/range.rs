@@ -7,7 +7,7 @@ use std::ops::Bound;
 
 use crate::mvcc::key_value;
 use crate::state::State;
-use crate::{Key, KeyValue, ReadError, Revision};
+use crate::{Key, KeyValue, ReadAt, ReadError, Revision};
 
 /// Keys looked at under one hold of the lock.
 const STEP: usize = 512;
@@ -21,8 +21,8 @@ pub struct RangeRequest<'a> {
     pub start_after: Option<&'a str>,
     /// At most so many items; `None` for all.
     pub limit: Option<usize>,
-    /// The state of a past revision; `None` for the current one.
-    pub at: Option<Revision>,
+    /// Which moment it shows.
+    pub at: ReadAt,
 }
 
 /// What a range found.
@@ -48,7 +48,7 @@ pub(crate) async fn read(state: &State, request: &RangeRequest<'_>) -> Result<Ra
     loop {
         match read_at(state, request).await {
             // Compacted between two steps, but the reader asked for "now": begin again at the new now.
-            Err(ReadError::Compacted { .. }) if request.at.is_none() => {}
+            Err(ReadError::Compacted { .. }) if request.at.named().is_none() => {}
             result => return result,
         }
     }
@@ -58,7 +58,7 @@ async fn read_at(state: &State, request: &RangeRequest<'_>) -> Result<Range, Rea
     let mut range = Range {
         items: Vec::new(),
         remaining: 0,
-        revision: state.mvcc.read().readable(request.at)?,
+        revision: state.mvcc.read().readable(request.at.named())?,
     };
     let limit = request.limit.unwrap_or(usize::MAX);
     let mut next = Span::new(request.prefix, request.start_after);

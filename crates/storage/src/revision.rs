@@ -60,3 +60,32 @@ impl fmt::Display for Revision {
         fmt::Display::fmt(&self.0, f)
     }
 }
+
+/// Which moment of a store a read shows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ReadAt {
+    /// Everything that was acknowledged before the read began, by whomever.
+    #[default]
+    Latest,
+    /// What is visible here. To a shared store others may have written more, and nobody is asked.
+    Visible,
+    /// A revision.
+    Revision(Revision),
+}
+
+impl ReadAt {
+    /// The revision, if it is named.
+    pub(crate) fn named(self) -> Option<Revision> {
+        match self {
+            Self::Revision(revision) => Some(revision),
+            Self::Latest | Self::Visible => None,
+        }
+    }
+}
+
+impl From<Option<Revision>> for ReadAt {
+    /// The latest, unless a revision is named.
+    fn from(named: Option<Revision>) -> Self {
+        named.map_or(Self::Latest, Self::Revision)
+    }
+}

@@ -17,7 +17,9 @@ use crate::mvcc::Mvcc;
 use crate::recovery::Recovered;
 use crate::state::{SharedState, State};
 use crate::transaction::Command;
-use crate::{Feed, KeyValue, OpenError, Range, RangeRequest, ReadError, Retention, Revision, WriteError};
+use crate::{
+    Feed, KeyValue, OpenError, Range, RangeRequest, ReadAt, ReadError, Retention, Revision, WriteError,
+};
 use crate::{maintenance, range};
 
 /// The largest value by default: 1.5 MiB, as etcd.
@@ -187,17 +189,18 @@ impl Store {
     }
 
     /// What a key holds, now or at a past revision.
-    pub async fn get(&self, key: &str, at: Option<Revision>) -> Result<Option<KeyValue>, ReadError> {
-        if at.is_none() {
+    pub async fn get(&self, key: &str, at: impl Into<ReadAt>) -> Result<Option<KeyValue>, ReadError> {
+        let at = at.into();
+        if at == ReadAt::Latest {
             self.refresh().await?;
         }
         self.inner.state.open()?;
-        self.inner.state.mvcc.read().get(key, at)
+        self.inner.state.mvcc.read().get(key, at.named())
     }
 
     /// The keys under a prefix, with one page of their values, as they were at one moment.
     pub async fn range(&self, request: &RangeRequest<'_>) -> Result<Range, ReadError> {
-        if request.at.is_none() {
+        if request.at == ReadAt::Latest {
             self.refresh().await?;
         }
         range::read(&self.inner.state, request).await

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use watchkeeper_storage::{Batch, Key, RangeRequest, ReadError, Revision, Store, WriteError};
+use watchkeeper_storage::{Batch, Key, RangeRequest, ReadAt, ReadError, Revision, Store, WriteError};
 
 const WRITERS: u64 = 8;
 const WRITES: u64 = 300;
@@ -126,7 +126,7 @@ async fn check(store: Store) {
         let (copy, restarts) = task.await.unwrap();
         let request = RangeRequest {
             prefix: PREFIXES[reader % PREFIXES.len()],
-            at: Some(end),
+            at: ReadAt::Revision(end),
             ..Default::default()
         };
         let found = store.range(&request).await.unwrap().items;

@@ -13,7 +13,9 @@ mod writes;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use watchkeeper_storage::{Batch, Change, Feed, KeyValue, Range, RangeRequest, Revision, Store, WriteError};
+use watchkeeper_storage::{
+    Batch, Change, Feed, KeyValue, Range, RangeRequest, ReadAt, Revision, Store, WriteError,
+};
 
 fn text(bytes: &Bytes) -> &str {
     std::str::from_utf8(bytes).unwrap()
@@ -103,7 +105,7 @@ impl Everything {
     async fn of(store: &Store) -> Option<Self> {
         let at = store.compacted_revision();
         let compacted = RangeRequest {
-            at: Some(at),
+            at: ReadAt::Revision(at),
             ..Default::default()
         };
         let mut feed = store.watch("", at).ok()?;

@@ -1,6 +1,6 @@
 //! Reading the present and the past.
 
-use watchkeeper_storage::{RangeRequest, ReadError, Revision, Store, WriteError};
+use watchkeeper_storage::{RangeRequest, ReadAt, ReadError, Revision, Store, WriteError};
 
 use crate::{create, delete, items, update, value};
 
@@ -37,7 +37,7 @@ pub(crate) async fn get_in_the_future_is_refused(store: Store) {
     let expected = ReadError::Future { requested, current };
     assert_eq!(store.get("/a", Some(requested)).await, Err(expected.clone()));
     let request = RangeRequest {
-        at: Some(requested),
+        at: ReadAt::Revision(requested),
         ..under("/")
     };
     assert_eq!(store.range(&request).await, Err(expected));
@@ -74,7 +74,7 @@ pub(crate) async fn range_pages_show_one_moment(store: Store) {
     create(&store, "/e", "new").await;
     let second = RangeRequest {
         start_after: Some(&page.items[1].key),
-        at: Some(page.revision),
+        at: ReadAt::Revision(page.revision),
         ..first
     };
     assert_eq!(
@@ -120,7 +120,7 @@ pub(crate) async fn range_at_a_past_revision(store: Store) {
     update(&store, "/a", "y", a).await;
     delete(&store, "/b", b).await;
     let at = |at| RangeRequest {
-        at: Some(Revision::new(at)),
+        at: ReadAt::Revision(Revision::new(at)),
         ..under("/")
     };
     assert_eq!(items(&store, &at(1)).await, [""; 0]);
@@ -178,7 +178,7 @@ pub(crate) async fn reads_below_the_compacted_revision_are_refused(store: Store)
     };
     assert_eq!(store.get("/a", Some(requested)).await, Err(expected.clone()));
     let request = RangeRequest {
-        at: Some(requested),
+        at: ReadAt::Revision(requested),
         ..under("/")
     };
     assert_eq!(store.range(&request).await, Err(expected));

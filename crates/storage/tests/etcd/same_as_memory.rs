@@ -109,7 +109,7 @@ async fn outcome(store: &Store, call: &Call) -> String {
             let request = RangeRequest {
                 prefix: &prefix(*number),
                 limit: *limit,
-                at: (*back > 0).then(|| ago(*back - 1)),
+                at: (*back > 0).then(|| ago(*back - 1)).into(),
                 ..Default::default()
             };
             format!("{:?}", store.range(&request).await)

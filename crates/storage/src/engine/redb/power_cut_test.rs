@@ -14,7 +14,7 @@ use redb::backends::FileBackend;
 
 use super::{OpenFile, open_with};
 use crate::clock::Clock;
-use crate::{RangeRequest, Retention, Revision, Store, StoreOptions};
+use crate::{RangeRequest, ReadAt, Retention, Revision, Store, StoreOptions};
 
 /// What a disk writes at once.
 const SECTOR: usize = 512;
@@ -94,7 +94,7 @@ fn open(path: &Path, journal: &Journal) -> Store {
 
 async fn keys(store: &Store, at: Revision) -> Keys {
     let request = RangeRequest {
-        at: Some(at),
+        at: ReadAt::Revision(at),
         ..Default::default()
     };
     let items = store.range(&request).await.unwrap().items;
