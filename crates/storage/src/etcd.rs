@@ -39,6 +39,7 @@ use tokio::time::timeout;
 use client::{CALL_TIMEOUT, Client};
 use fresh::Freshness;
 use keys::Keys;
+use load::Origin;
 pub use options::EtcdOptions;
 use shared::Shared;
 use write::Write;
@@ -47,7 +48,7 @@ use crate::clock::Clock;
 use crate::group_commit::Answer;
 use crate::state::{SharedState, State};
 use crate::transaction::Command;
-use crate::{EngineError, OpenError, ReadError, Retention, WriteError};
+use crate::{EngineError, OpenError, ReadError, Retention, Revision, WriteError};
 
 /// Writes under way at a time. Further ones wait for a place: nothing is refused or lost.
 const MAX_WRITES: u32 = 512;
@@ -69,14 +70,12 @@ impl Etcd {
     ) -> Result<(SharedState, Self), OpenError> {
         let (keys, interval) = (Keys::of(&options), options.compaction_interval);
         let client = Client::new(options)?;
-        let (cluster, _) = load::newest_revision(&client, &keys)
-            .await
-            .map_err(OpenError::etcd)?;
-        let mvcc = load::load(&client, &keys, retention.revisions)
+        let origin = Origin::of(&client, &keys).await.map_err(OpenError::etcd)?;
+        let mvcc = load::load(&client, &keys, origin, retention.revisions)
             .await
             .map_err(OpenError::etcd)?;
         let state = Arc::new(State::new(mvcc, Clock::start(), retention));
-        let shared = Arc::new(Shared::new(client, cluster, keys, state.clone()));
+        let shared = Arc::new(Shared::new(client, origin, keys, state.clone()));
         let freshness = Arc::new(Freshness::default());
         let mut tasks = vec![
             tokio::spawn(follow::run(shared.clone())),
@@ -93,22 +92,10 @@ impl Etcd {
             is_refusing: AtomicBool::new(false),
             tasks: Mutex::new(tasks),
         };
-        etcd.catch_up().await.map_err(OpenError::etcd)?;
+        let current = || state.mvcc.read().current();
+        let caught_up = refreshed_at_last(current, async || etcd.refresh().await);
+        caught_up.await.map_err(OpenError::etcd)?;
         Ok((state, etcd))
-    }
-
-    /// The first refresh. A long history may take longer to come in than a reader should wait; it is waited for as long as
-    /// there is more of it each time.
-    async fn catch_up(&self) -> Result<(), ReadError> {
-        loop {
-            let before = self.shared.state.mvcc.read().current();
-            let refreshed = self.refresh().await;
-            let moved_on = self.shared.state.mvcc.read().current() > before;
-            match refreshed {
-                Err(ReadError::Unavailable { .. }) if moved_on => {}
-                done => return done,
-            }
-        }
     }
 
     /// Does a command. If the future is dropped, the command may be done all the same.
@@ -161,5 +148,49 @@ impl Etcd {
 impl Drop for Etcd {
     fn drop(&mut self) {
         self.stop();
+    }
+}
+
+/// The first refresh. A long history may take longer to come in than a reader should wait; it is waited for as long as
+/// there is more of it each time.
+async fn refreshed_at_last(
+    current: impl Fn() -> Revision,
+    refresh: impl AsyncFn() -> Result<(), ReadError>,
+) -> Result<(), ReadError> {
+    loop {
+        let before = current();
+        match refresh().await {
+            Err(ReadError::Unavailable { .. }) if current() > before => {}
+            done => return done,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    /// Opens a store that has so much history, of which a reader's patience lasts for 10 revisions, until it stands still.
+    async fn open(newest: u64, stands_still_at: u64) -> Result<(), ReadError> {
+        let current = Cell::new(1);
+        let refresh = async || {
+            current.set((current.get() + 10).min(newest).min(stands_still_at));
+            match current.get() >= newest {
+                true => Ok(()),
+                false => Err(ReadError::Unavailable {
+                    why: "the watch is behind".to_owned(),
+                }),
+            }
+        };
+        refreshed_at_last(|| Revision::new(current.get()), refresh).await
+    }
+
+    #[tokio::test]
+    async fn a_long_history_is_waited_for_as_long_as_it_comes_in() {
+        assert_eq!(open(5, u64::MAX).await, Ok(()));
+        assert_eq!(open(95, u64::MAX).await, Ok(()));
+        assert!(matches!(open(95, 50).await, Err(ReadError::Unavailable { .. })));
     }
 }

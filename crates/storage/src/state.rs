@@ -168,6 +168,29 @@ mod tests {
         }
     }
 
+    /// Between the loss and the note of it a feed would take what it cannot see for nothing.
+    #[cfg(feature = "etcd")]
+    #[test]
+    fn nobody_reads_another_state_before_it_is_noted_what_was_lost() {
+        let state = Arc::new(State::new(Mvcc::new(), Clock::start(), Retention::default()));
+        let mut feed = Feed::start(state.clone(), "", Revision::FIRST).unwrap();
+        let noting = state.signals.lock();
+        let replacing = std::thread::spawn({
+            let (state, other) = (state.clone(), Mvcc::recovering(Revision::new(9)));
+            move || state.replace(other)
+        });
+        // It waits for the signals now, or is about to. Whenever the state can be read, it is the old one.
+        for _ in 0..10_000 {
+            if let Some(mvcc) = state.mvcc.try_read() {
+                assert_eq!(mvcc.current(), Revision::FIRST);
+            }
+            std::thread::yield_now();
+        }
+        drop(noting);
+        replacing.join().unwrap();
+        assert!(feed.read().unwrap_err().is_compacted());
+    }
+
     #[test]
     fn a_revision_is_not_forgotten_by_half() {
         let state = Arc::new(State::new(Mvcc::new(), Clock::start(), Retention::default()));

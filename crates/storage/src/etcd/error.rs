@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use crate::Revision;
+
 /// Why a call has no answer. Every text names the member.
 #[derive(Clone, Debug, thiserror::Error)]
 pub(crate) enum CallError {
@@ -17,6 +19,17 @@ pub(crate) enum CallError {
         endpoint: Arc<str>,
         code: Code,
         message: String,
+    },
+    /// What answers is not the etcd that is followed. It may have done what it was asked.
+    #[error(
+        "etcd is at revision {found} of cluster {found_cluster:x}, not at {known} of cluster {known_cluster:x} or later: \
+         it was put back to an earlier state, or is another one; start this server anew"
+    )]
+    OtherEtcd {
+        known_cluster: u64,
+        known: Revision,
+        found_cluster: u64,
+        found: Revision,
     },
 }
 
@@ -61,7 +74,7 @@ impl CallError {
     pub(crate) fn is_untried(&self) -> bool {
         match self {
             Self::NotSent { .. } => true,
-            Self::Lost { .. } => false,
+            Self::Lost { .. } | Self::OtherEtcd { .. } => false,
             Self::Status { message, .. } => message == "etcdserver: no leader",
         }
     }
@@ -71,6 +84,7 @@ impl CallError {
         match self {
             Self::NotSent { .. } | Self::Lost { .. } => true,
             Self::Status { code, .. } => *code == Code::Unavailable,
+            Self::OtherEtcd { .. } => false,
         }
     }
 

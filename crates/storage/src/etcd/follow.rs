@@ -15,15 +15,18 @@ use std::time::Duration;
 use super::error::CallError;
 use super::grpc::Answers;
 use super::keys::Meaning;
-use super::load::{load, newest_revision, revision};
+use super::load::{load, revision};
 use super::messages::{Event, EventType, KeyValue, WatchCreateRequest, WatchResponse};
 use super::shared::Shared;
 use crate::model::Record;
 use crate::mvcc::Mvcc;
 use crate::{Key, Revision};
 
-/// The pause before a broken watch is begun anew, with jitter. Finding another member has pauses of its own.
-const PAUSE: Duration = Duration::from_millis(20);
+/// The pause before a broken watch is begun anew: doubled until one tells something, with jitter. Finding another member
+/// has pauses of its own.
+const FIRST_PAUSE: Duration = Duration::from_millis(20);
+/// A fraction of what a reader waits for the watch.
+const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
 /// Why a watch cannot go on.
 #[derive(Debug, thiserror::Error)]
@@ -36,63 +39,87 @@ enum Broken {
     Compacted,
     #[error("what the watch tells of {key} contradicts what it told before")]
     Contradiction { key: Key },
-    #[error(
-        "etcd is at revision {found} of cluster {found_cluster:x}, not at {known} of cluster {known_cluster:x} or later: \
-         it was put back to an earlier state, or is another one; start this server anew"
-    )]
-    WentBack {
-        known_cluster: u64,
-        known: Revision,
-        found_cluster: u64,
-        found: Revision,
+}
+
+/// What is known of how the watch does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Health {
+    /// It tells what happens, or has only just begun.
+    Well,
+    /// It has told nothing since it broke.
+    Broken {
+        /// The pause before it is begun anew.
+        pause: Duration,
     },
+}
+
+impl Health {
+    /// The watch tells something.
+    fn tells(&mut self) {
+        if *self != Self::Well {
+            tracing::info!("the watch of etcd goes on");
+            *self = Self::Well;
+        }
+    }
+
+    /// The watch is broken. Whether that is news; if it goes on like this, a log need not say so each time.
+    fn breaks(&mut self) -> bool {
+        let (is_news, pause) = match *self {
+            Self::Well => (true, FIRST_PAUSE),
+            Self::Broken { pause } => (false, (2 * pause).min(LONGEST_PAUSE)),
+        };
+        *self = Self::Broken { pause };
+        is_news
+    }
+
+    /// Waits before the watch is begun anew.
+    async fn pause(&self) {
+        if let Self::Broken { pause } = self {
+            tokio::time::sleep(pause.mul_f64(0.5 + fastrand::f64())).await;
+        }
+    }
 }
 
 /// Follows until the store is closed.
 pub(crate) async fn run(shared: Arc<Shared>) {
+    let mut health = Health::Well;
     loop {
-        let broken = match follow(&shared).await {
+        let broken = match follow(&shared, &mut health).await {
             Ok(never) => match never {},
             Err(broken) => broken,
         };
-        match broken {
-            Broken::WentBack { .. } => {
+        let is_news = health.breaks();
+        let mended = match &broken {
+            Broken::Compacted | Broken::Contradiction { .. } => {
+                tracing::error!("{broken}: reading everything anew");
+                read_anew(&shared).await.map_err(Broken::Call)
+            }
+            Broken::Call(_) | Broken::Canceled(_) => Err(broken),
+        };
+        match mended {
+            Ok(()) => {}
+            Err(broken @ Broken::Call(CallError::OtherEtcd { .. })) => {
                 tracing::error!("{broken}");
                 return shared.fail(broken.to_string());
             }
-            Broken::Compacted | Broken::Contradiction { .. } => {
-                tracing::error!("{broken}: reading everything anew");
-                if let Err(error) = read_anew(&shared).await {
-                    tracing::warn!("cannot read everything anew: {error}");
-                }
-            }
-            Broken::Call(_) | Broken::Canceled(_) => {
-                tracing::warn!("the watch of etcd is begun anew: {broken}");
-            }
+            Err(broken) if is_news => tracing::warn!("the watch of etcd is begun anew: {broken}"),
+            Err(broken) => tracing::debug!("the watch of etcd is begun anew: {broken}"),
         }
-        tokio::time::sleep(PAUSE.mul_f64(0.5 + fastrand::f64())).await;
+        health.pause().await;
     }
 }
 
 async fn read_anew(shared: &Shared) -> Result<(), CallError> {
-    let mvcc = load(&shared.client, &shared.keys, 0).await?;
+    let mvcc = load(&shared.client, &shared.keys, shared.origin(), 0).await?;
     shared.state.replace(mvcc);
     shared.arrivals.tell(&shared.state);
     Ok(())
 }
 
 /// Follows until something breaks.
-async fn follow(shared: &Shared) -> Result<Infallible, Broken> {
-    let known = shared.state.mvcc.read().current();
-    let (cluster, found) = newest_revision(&shared.client, &shared.keys).await?;
-    if cluster != shared.cluster || found < known {
-        return Err(Broken::WentBack {
-            known_cluster: shared.cluster,
-            known,
-            found_cluster: cluster,
-            found,
-        });
-    }
+async fn follow(shared: &Shared, health: &mut Health) -> Result<Infallible, Broken> {
+    let known = shared.origin().revision;
+    shared.newest_revision().await?;
     let (key, range_end) = shared.keys.bounds();
     let create = WatchCreateRequest {
         key,
@@ -103,19 +130,28 @@ async fn follow(shared: &Shared) -> Result<Infallible, Broken> {
     };
     let mut answers = shared.client.watch(create).await?;
     shared.note_watch();
-    let broken = take_all(shared, &mut answers).await;
+    let broken = take_all(shared, &mut answers, health).await;
+    if shared.watched_for() >= LONGEST_PAUSE {
+        // It was well, and there was nothing to tell.
+        *health = Health::Well;
+    }
     // Another member may do better.
     shared.client.leave(&answers.connection).await;
     broken
 }
 
-async fn take_all(shared: &Shared, answers: &mut Answers) -> Result<Infallible, Broken> {
+async fn take_all(shared: &Shared, answers: &mut Answers, health: &mut Health) -> Result<Infallible, Broken> {
     let mut pieces = Vec::new();
     loop {
         let Some(response) = answers.next::<WatchResponse>().await? else {
             return Err(Broken::Canceled("the stream ended".to_owned()));
         };
+        // That a watch was created says nothing of whether it will last.
+        let tells = !response.created;
         take(shared, response, &mut pieces)?;
+        if tells {
+            health.tells();
+        }
     }
 }
 
@@ -217,6 +253,23 @@ fn complete(mvcc: &Mvcc, records: &mut [Record]) -> Result<(), Broken> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn pauses_grow_until_the_watch_tells_something_and_only_the_first_is_news() {
+        let mut health = Health::Well;
+        let mut breaks = || {
+            let is_news = health.breaks();
+            (is_news, health)
+        };
+        let pause = |pause| Health::Broken { pause };
+        assert_eq!(breaks(), (true, pause(FIRST_PAUSE)));
+        assert_eq!(breaks(), (false, pause(2 * FIRST_PAUSE)));
+        let last = (0..20).map(|_| breaks()).last();
+        assert_eq!(last, Some((false, pause(LONGEST_PAUSE))));
+        health.tells();
+        assert!(health.breaks());
+        assert_eq!(health, pause(FIRST_PAUSE));
+    }
 
     fn event(revision: i64) -> Event {
         Event {

@@ -17,7 +17,7 @@ use tokio::time::timeout;
 
 use super::client::{CALL_TIMEOUT, Repeat};
 use super::error::CallError;
-use super::load::{newest_revision, revision};
+use super::load::revision;
 use super::messages::{PutRequest, Request, RequestOp, TxnRequest};
 use super::shared::Shared;
 use crate::{ReadError, Revision};
@@ -72,8 +72,7 @@ impl Freshness {
 }
 
 async fn catch_up(shared: &Shared) -> Result<(), ReadError> {
-    let newest = newest_revision(&shared.client, &shared.keys).await;
-    let (_, newest) = newest.map_err(unavailable)?;
+    let newest = shared.newest_revision().await.map_err(unavailable)?;
     let arrival = shared.arrivals.wait_for(&shared.state, newest);
     let patience = FENCE_AFTER.max(LATE_START.saturating_sub(shared.watched_for()));
     if timeout(patience, arrival).await.is_ok() {

@@ -7,13 +7,15 @@ use tokio::time::Instant;
 
 use super::arrivals::Arrivals;
 use super::client::Client;
+use super::error::CallError;
 use super::keys::Keys;
+use super::load::Origin;
+use crate::Revision;
 use crate::state::SharedState;
 
 pub(crate) struct Shared {
     pub(crate) client: Client,
-    /// Which etcd this is: the only one whose revisions mean something here.
-    pub(crate) cluster: u64,
+    cluster: u64,
     pub(crate) keys: Keys,
     /// The copy in memory, which only `follow` changes.
     pub(crate) state: SharedState,
@@ -23,16 +25,30 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    pub(crate) fn new(client: Client, cluster: u64, keys: Keys, state: SharedState) -> Self {
+    pub(crate) fn new(client: Client, origin: Origin, keys: Keys, state: SharedState) -> Self {
         Self {
             client,
-            cluster,
+            cluster: origin.cluster,
             keys,
             state,
             arrivals: Arrivals::default(),
             watched_since: Mutex::new(Instant::now()),
             failure: Mutex::default(),
         }
+    }
+
+    /// The etcd that is followed, as far as it is visible here.
+    pub(crate) fn origin(&self) -> Origin {
+        Origin {
+            cluster: self.cluster,
+            revision: self.state.mvcc.read().current(),
+        }
+    }
+
+    /// How far etcd was when this was asked, or later.
+    pub(crate) async fn newest_revision(&self) -> Result<Revision, CallError> {
+        let known = self.origin();
+        known.check(Origin::of(&self.client, &self.keys).await?)
     }
 
     /// A watch has begun.

@@ -6,7 +6,8 @@
 //! If the answer is lost on the way, what the watch tells decides. A change of the key from exactly the revision that was
 //! named to exactly the value that was sent is ours. A key that has moved on from that revision otherwise will never
 //! again compare equal, so the write has failed. Anything else is reported as unknown: it is neither repeated, because a
-//! create could then happen twice, nor called a failure, because it may be on its way yet.
+//! create could then happen twice, nor called a failure, because it may be on its way yet. So is a write that another etcd
+//! has answered, which had no business to do so.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +18,7 @@ use tokio::time::timeout;
 use super::client::Repeat;
 use super::error::CallError;
 use super::fresh::Freshness;
-use super::load::revision;
+use super::load::{Origin, revision};
 use super::messages::{
     Compare, CompareTarget, CompareValue, DeleteRangeRequest, KeyValue as Found, LeaseGrantRequest,
     PutRequest, RangeRequest, Request, RequestOp, Response, TxnRequest, TxnResponse,
@@ -72,16 +73,21 @@ impl Write {
         shared: &Arc<Shared>,
         freshness: &Arc<Freshness>,
     ) -> Result<Revision, WriteError> {
-        let before = shared.state.mvcc.read().current();
+        let known = shared.origin();
         let request = self.transaction(shared).await?;
-        match shared.client.txn(&request, Repeat::IfUntried).await {
+        let response = shared.client.txn(&request, Repeat::IfUntried).await;
+        let response = response.and_then(|response| {
+            known.check(Origin::stated(response.header.clone()))?;
+            Ok(response)
+        });
+        match response {
             Ok(response) => self.answer(shared, response).await,
+            Err(error @ CallError::OtherEtcd { .. }) => Err(WriteError::Unknown(EngineError::new(error))),
             Err(error) if error.is_certain() => Err(self.refused(error)),
             Err(error) => {
                 // Whatever the outcome of this, the heart then knows more than before.
-                let known = freshness.refresh(shared).await;
-                match known {
-                    Ok(()) => self.resolve(shared, before, error),
+                match freshness.refresh(shared).await {
+                    Ok(()) => self.resolve(shared, known.revision, error),
                     Err(_) => Err(WriteError::Unknown(EngineError::new(error))),
                 }
             }

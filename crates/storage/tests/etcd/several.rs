@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::time::timeout;
-use watchkeeper_storage::{EtcdOptions, Feed, RangeRequest, Revision, Store, StoreOptions, WriteError};
+use watchkeeper_storage::{
+    EtcdOptions, Feed, RangeRequest, ReadAt, ReadError, Revision, Store, StoreOptions, WriteError,
+};
 
 use crate::etcd::Etcd;
 use crate::proxy::Proxy;
@@ -211,6 +213,67 @@ async fn a_watch_that_was_overtaken_by_compaction_tells_its_readers() {
     let mut feed = far.watch("", last).unwrap();
     near.create("/c", "x".into(), None).await.unwrap();
     assert_eq!(next(&mut feed).await, [format!("{} /c = x", last.get() + 1)]);
+}
+
+/// Puts another etcd, which holds so many keys, in the place of the one that a store knows.
+async fn replace_etcd(flags: &[&str], keys: usize) {
+    let Some(known) = Etcd::start() else { return };
+    let flags = flags.iter().map(|&flag| flag.to_owned()).collect();
+    let Some(other) = Etcd::start_with(|_| flags) else {
+        return;
+    };
+    let proxy = Proxy::start(known.port()).await;
+    let (store, theirs) = (open(proxy.url()).await, open(other.url()).await);
+    let last = store.create("/a", "x".into(), None).await.unwrap();
+    for number in 0..keys {
+        theirs
+            .create(&format!("/{number}"), "y".into(), None)
+            .await
+            .unwrap();
+    }
+    let mut feed = store.watch("", last).unwrap();
+    proxy.redirect(other.port());
+    proxy.cut();
+    // Whoever asks first is told; nobody is answered from memory as if it were the latest.
+    let (read, written) = tokio::join!(store.get("/a", None), store.create("/b", "x".into(), None));
+    assert!(read.is_err(), "{read:?}");
+    assert!(
+        matches!(written, Err(WriteError::Unknown(_) | WriteError::Engine(_))),
+        "{written:?}"
+    );
+    let told = timeout(PATIENCE, feed.next()).await.unwrap();
+    assert_eq!(told, Err(ReadError::Closed));
+    assert!(!store.is_writable());
+    let error = store.create("/c", "x".into(), None).await.unwrap_err();
+    let why = std::error::Error::source(&error).unwrap().to_string();
+    assert!(why.contains("start this server anew"), "{why}");
+}
+
+#[tokio::test]
+async fn another_etcd_in_the_place_of_the_known_one_is_reported() {
+    replace_etcd(&["--initial-cluster-token=other"], 5).await;
+}
+
+#[tokio::test]
+async fn an_etcd_that_was_put_back_is_reported() {
+    replace_etcd(&[], 0).await;
+}
+
+#[tokio::test]
+async fn what_is_visible_is_read_without_asking() {
+    let Some(etcd) = Etcd::start() else { return };
+    let proxy = Proxy::start(etcd.port()).await;
+    let store = open(proxy.url()).await;
+    store.create("/a", "x".into(), None).await.unwrap();
+    proxy.refuse(true);
+    proxy.cut();
+    let found = store.get("/a", ReadAt::Visible).await.unwrap();
+    assert_eq!(found.unwrap().value, "x");
+    let request = RangeRequest {
+        at: ReadAt::Visible,
+        ..Default::default()
+    };
+    assert_eq!(store.range(&request).await.unwrap().items.len(), 1);
 }
 
 #[tokio::test]

@@ -3,7 +3,7 @@
 #![allow(dead_code, unreachable_pub)]
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
 
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
@@ -14,6 +14,7 @@ pub struct Proxy {
     port: u16,
     cuts: Arc<watch::Sender<u64>>,
     refuses: Arc<AtomicBool>,
+    to: Arc<AtomicU16>,
 }
 
 impl Proxy {
@@ -24,8 +25,9 @@ impl Proxy {
             port: listener.local_addr().unwrap().port(),
             cuts: Arc::new(watch::Sender::new(0)),
             refuses: Arc::default(),
+            to: Arc::new(to.into()),
         };
-        tokio::spawn(proxy.clone().run(listener, to));
+        tokio::spawn(proxy.clone().run(listener));
         proxy
     }
 
@@ -43,12 +45,17 @@ impl Proxy {
         self.refuses.store(refuse, Ordering::SeqCst);
     }
 
-    async fn run(self, listener: TcpListener, to: u16) {
+    /// Leads new connections to another port.
+    pub fn redirect(&self, to: u16) {
+        self.to.store(to, Ordering::SeqCst);
+    }
+
+    async fn run(self, listener: TcpListener) {
         while let Ok((mut from, _)) = listener.accept().await {
             if self.refuses.load(Ordering::SeqCst) {
                 continue;
             }
-            let mut cuts = self.cuts.subscribe();
+            let (mut cuts, to) = (self.cuts.subscribe(), self.to.load(Ordering::SeqCst));
             tokio::spawn(async move {
                 let Ok(mut onward) = TcpStream::connect(("127.0.0.1", to)).await else {
                     return;
