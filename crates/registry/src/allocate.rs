@@ -6,7 +6,8 @@
 //!
 //! That lock is of one process. If several servers share the store, whoever has picked an address creates a key for it,
 //! its *claim*, then looks once more whether anybody has got the address meanwhile, and takes the claim away when the
-//! service is stored. Of two who pick the same at the same moment one finds the claim of the other, and picks again.
+//! service is stored. Of two who pick the same at the same moment one finds the claim of the other, and picks again. The
+//! claim for a service of which nobody knows whether it was stored stays until it cannot be stored any more.
 
 use std::collections::{HashMap, HashSet};
 use std::net::Ipv4Addr;
@@ -31,7 +32,8 @@ const NETWORK: [u8; 2] = [10, 0];
 const NODE_PORTS: std::ops::RangeInclusive<i64> = 30_000..=32_767;
 /// Where claims are stored, each under the address or port itself.
 const CLAIMS: &str = "/registry/watchkeeper/claims/";
-/// How long the claim of a server lasts that has died before it could take it away: longer than any request.
+/// How long a claim lasts that nobody takes away, because its server has died or does not know what became of the
+/// service: longer than any request.
 const CLAIM_TTL: Duration = Duration::from_secs(120);
 /// The pause before another look at what somebody else claims, with jitter: a service is stored in a few milliseconds.
 const CLAIM_PAUSE: Duration = Duration::from_millis(10);
@@ -51,6 +53,8 @@ pub(crate) struct Allocations {
 /// The lock, held from picking a service's address until the service is stored.
 pub(crate) struct Allocating<'a> {
     registry: &'a Registry,
+    /// The service may have been stored, or be stored yet.
+    is_in_doubt: bool,
     _lock: MutexGuard<'a, ()>,
 }
 
@@ -58,15 +62,32 @@ impl<'a> Allocating<'a> {
     pub(crate) fn new(registry: &'a Registry, lock: MutexGuard<'a, ()>) -> Self {
         Self {
             registry,
+            is_in_doubt: false,
             _lock: lock,
         }
     }
 }
 
+/// Stores an object, which something may have been picked for. It is in doubt while this is under way, or if it is given
+/// up, and afterwards if the store does not know either.
+pub(crate) async fn store<T, E>(
+    allocating: &mut Option<Allocating<'_>>,
+    write: impl Future<Output = Result<T, E>>,
+    is_unknown: impl FnOnce(&E) -> bool,
+) -> Result<T, E> {
+    let Some(allocating) = allocating else {
+        return write.await;
+    };
+    allocating.is_in_doubt = true;
+    let stored = write.await;
+    allocating.is_in_doubt = stored.as_ref().is_err_and(is_unknown);
+    stored
+}
+
 impl Drop for Allocating<'_> {
     fn drop(&mut self) {
         let claims = std::mem::take(&mut *self.registry.allocations().claims.lock());
-        if claims.is_empty() {
+        if claims.is_empty() || self.is_in_doubt {
             return;
         }
         let store = self.registry.store().clone();
@@ -180,17 +201,9 @@ impl Registry {
         for _ in 0..MAX_CLAIMS {
             let mut picked = service.clone();
             self.pick(definition, &mut picked, own, &kind).await?;
-            if self.claim(&Taken::of(&picked), own).await? {
-                // Whatever was stored before the claim, by whomever, is visible after this.
-                self.store().refresh().await.map_err(Status::internal_error)?;
-                if self
-                    .pick(definition, &mut picked.clone(), own, &kind)
-                    .await
-                    .is_ok()
-                {
-                    *service = picked;
-                    return Ok(());
-                }
+            if self.secure(definition, &picked, own, &kind).await? {
+                *service = picked;
+                return Ok(());
             }
             tokio::time::sleep(CLAIM_PAUSE.mul_f64(0.5 + fastrand::f64())).await;
         }
@@ -225,6 +238,23 @@ impl Registry {
             allocate_ports(definition, service, &taken)?;
         }
         Ok(())
+    }
+
+    /// Claims what was picked for a service; false if somebody else has a claim on it, or has got it before the claim.
+    async fn secure(
+        &self,
+        definition: &Arc<Definition>,
+        picked: &Value,
+        own: Option<&Value>,
+        kind: &str,
+    ) -> Result<bool, Status> {
+        if !self.claim(&Taken::of(picked), own).await? {
+            return Ok(false);
+        }
+        // Whatever was stored before the claim, by whomever, is visible after this.
+        self.store().refresh().await.map_err(Status::internal_error)?;
+        let again = self.pick(definition, &mut picked.clone(), own, kind).await;
+        Ok(again.is_ok())
     }
 
     /// Claims what a service gets; false if somebody else has a claim on it.
@@ -486,4 +516,92 @@ fn free_port(taken: &Others<'_>, given_here: &HashSet<i64>) -> Option<i64> {
     (0..MAX_TRIES)
         .map(|_| fastrand::i64(NODE_PORTS))
         .find(|port| !taken.have_port(*port) && !given_here.contains(port))
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt;
+    use watchkeeper_storage::{Store, StoreOptions};
+
+    use super::*;
+    use crate::{Body, Format, WriteContext};
+
+    const PORT: i64 = 30_007;
+
+    fn service(name: &str) -> Value {
+        let ports = json!([{"port": 80, "nodePort": PORT}]);
+        json!({"metadata": {"name": name}, "spec": {"type": "NodePort", "ports": ports}})
+    }
+
+    async fn registry() -> (Registry, Arc<Definition>) {
+        let registry = Registry::open(Store::memory(StoreOptions::default()))
+            .await
+            .unwrap();
+        let services = registry.builtin("", "services").unwrap();
+        (registry, services)
+    }
+
+    #[tokio::test]
+    async fn what_somebody_has_got_before_the_claim_is_not_given_again() {
+        let (registry, services) = registry().await;
+        let mut picked = service("a");
+        registry
+            .pick(&services, &mut picked, None, "NodePort")
+            .await
+            .unwrap();
+        let other = service("b").to_string();
+        let body = Body {
+            format: Format::Json,
+            bytes: other.as_bytes(),
+        };
+        let context = WriteContext::default();
+        let stored = registry.create(&services, "default", body, &context);
+        stored.await.unwrap();
+        assert!(
+            !registry
+                .secure(&services, &picked, None, "NodePort")
+                .await
+                .unwrap()
+        );
+    }
+
+    /// What becomes of a write.
+    #[derive(Clone, Copy, Debug, PartialEq)]
+    enum Outcome {
+        Stored,
+        Refused,
+        Unknown,
+        GivenUp,
+    }
+
+    /// Whether a claim is still there when its service was written.
+    async fn is_kept(outcome: Outcome) -> bool {
+        let (registry, services) = registry().await;
+        let mut allocating = registry.allocation_lock(&services).await;
+        assert!(registry.claim(&Taken::of(&service("a")), None).await.unwrap());
+        let write = async {
+            match outcome {
+                Outcome::Stored => Ok(()),
+                Outcome::Refused | Outcome::Unknown => Err(outcome),
+                Outcome::GivenUp => std::future::pending().await,
+            }
+        };
+        let written = store(&mut allocating, write, |error| *error == Outcome::Unknown);
+        // Polled once: it is done, or is given up.
+        let _ = written.now_or_never();
+        drop(allocating);
+        // The claim is given back by a task, which is done by the time that another one has run.
+        tokio::spawn(async {}).await.unwrap();
+        let key = format!("{CLAIMS}{PORT}");
+        registry.store().get(&key, None).await.unwrap().is_some()
+    }
+
+    #[tokio::test]
+    async fn a_claim_is_given_back_only_when_it_is_known_what_became_of_the_service() {
+        let check = async |outcome, kept| assert_eq!(is_kept(outcome).await, kept, "{outcome:?}");
+        check(Outcome::Stored, false).await;
+        check(Outcome::Refused, false).await;
+        check(Outcome::Unknown, true).await;
+        check(Outcome::GivenUp, true).await;
+    }
 }

@@ -17,7 +17,7 @@ use crate::metadata::Repeated;
 use crate::object::StoredObject;
 use crate::update::Part;
 use crate::write::{WriteContext, accept, not_stored, timestamp};
-use crate::{Registry, kinds, metadata, names};
+use crate::{Registry, allocate, kinds, metadata, names};
 
 impl Registry {
     /// Creates an object.
@@ -102,7 +102,7 @@ impl Registry {
         managers: Managers,
         context: &WriteContext,
     ) -> Result<StoredObject, Status> {
-        let _allocating = self.allocation_lock(definition).await;
+        let mut allocating = self.allocation_lock(definition).await;
         let _creating = self.creation_lock(definition).await?;
         self.admit_create(definition, namespace, &mut object, context)
             .await?;
@@ -123,11 +123,9 @@ impl Registry {
             .await?;
         kinds::warn(definition, &object, None, &context.warnings);
         for _ in 0..names::MAX_TRIES {
-            match (
-                self.try_create(definition, namespace, &object, &managers, context)
-                    .await?,
-                &prefix,
-            ) {
+            let attempt = self.try_create(definition, namespace, &object, &managers, context);
+            let created = allocate::store(&mut allocating, attempt, Status::is_timeout).await?;
+            match (created, &prefix) {
                 (Created::Stored(stored), _) => return Ok(stored),
                 (Created::Taken, Some(prefix)) => {
                     metadata::of(&mut object).insert("name".to_owned(), json!(names::generate(prefix)));

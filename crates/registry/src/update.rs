@@ -14,7 +14,7 @@ use watchkeeper_patch::managed_fields::Managers;
 use watchkeeper_storage::WriteError;
 use watchkeeper_wire::difference::Difference;
 
-use crate::allocate::is_service;
+use crate::allocate::{self, is_service};
 use crate::body::Body;
 use crate::create::recanonicalized_changed;
 use crate::definition::Definition;
@@ -173,7 +173,7 @@ impl Registry {
         mut propose: impl FnMut(&Live) -> Result<Proposal, Status>,
     ) -> Result<StoredObject, Status> {
         let resource = definition.group_resource();
-        let _allocating = self.allocation_lock(definition).await;
+        let mut allocating = self.allocation_lock(definition).await;
         for _ in 0..MAX_TRIES {
             let stored = self.find(definition, namespace, name).await?;
             let stored = stored.ok_or_else(|| Status::not_found(&resource, name))?;
@@ -181,7 +181,9 @@ impl Registry {
             let proposal = propose(&live)?;
             check_identity(definition, &live.value, &proposal.object)?;
             let new = self.completed(definition, part, &live, proposal, context).await?;
-            match self.store_changed(definition, &stored, &live, new, context).await {
+            let attempt = self.store_changed(definition, &stored, &live, new, context);
+            let is_unknown = |failed: &Failed| matches!(failed, Failed::For(status) if status.is_timeout());
+            match allocate::store(&mut allocating, attempt, is_unknown).await {
                 Ok(stored) => return Ok(stored),
                 // A proposal that names a version no longer fits what is there now; one made of the live object does.
                 Err(Failed::Overtaken) => {}
