@@ -28,9 +28,13 @@ impl Registry {
         body: Body<'_>,
         context: &WriteContext,
     ) -> Result<StoredObject, Status> {
-        let object = body.read(definition, context)?;
-        let created = self.create_object(definition, namespace, object, context).await?;
-        self.settle_after(definition).await?;
+        let (definition, writing) = self.begin_write(definition).await?;
+        let object = body.read(&definition, context)?;
+        let created = self
+            .create_object(&definition, namespace, object, context)
+            .await?;
+        drop(writing);
+        self.settle_after(&definition).await?;
         Ok(created)
     }
 
@@ -103,7 +107,7 @@ impl Registry {
         context: &WriteContext,
     ) -> Result<StoredObject, Status> {
         let mut allocating = self.allocation_lock(definition).await;
-        let _creating = self.creation_lock(definition).await?;
+        self.check_kind_stays(definition, &object)?;
         self.admit_create(definition, namespace, &mut object, context)
             .await?;
         let prefix = metadata::begin(&mut object, &timestamp(self.clock().now()));

@@ -19,6 +19,7 @@ mod settle;
 pub(crate) mod stored;
 pub(crate) mod table;
 mod versions;
+mod writing;
 
 use serde_json::Value;
 use tokio::sync::watch;
@@ -43,7 +44,7 @@ pub(crate) struct CustomVersion {
     pub(crate) stored_api_version: String,
     /// Objects that were written after this have passed this schema; older ones are pruned and defaulted when read.
     pub(crate) schema_since: Revision,
-    /// Nothing that happened to the kind before this can be watched.
+    /// Nothing that happened to the kind before this, which is when it was defined, can be watched.
     pub(crate) served_since: Revision,
     /// What values may be.
     pub(crate) rules: Rules,

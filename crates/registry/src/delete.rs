@@ -49,10 +49,12 @@ impl Registry {
         options: &DeleteOptions,
         context: &WriteContext,
     ) -> Result<Deletion, Status> {
+        let (definition, writing) = self.begin_write(definition).await?;
         let deleted = self
-            .delete_object(definition, namespace, name, options, context)
+            .delete_object(&definition, namespace, name, options, context)
             .await?;
-        self.settle_after(definition).await?;
+        drop(writing);
+        self.settle_after(&definition).await?;
         Ok(deleted)
     }
 

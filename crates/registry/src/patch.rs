@@ -18,7 +18,7 @@ use watchkeeper_wire::yaml::{self, YamlError};
 
 use crate::body::{unknown_conversion, unknown_kind};
 use crate::definition::Definition;
-use crate::object::Live;
+use crate::object::{Live, StoredObject};
 use crate::update::{Managed, Part, Proposal, Written};
 use crate::write::{WriteContext, accept};
 use crate::{Registry, kinds, metadata};
@@ -52,12 +52,15 @@ impl Registry {
         patch: &[u8],
         context: &WriteContext,
     ) -> Result<Written, Status> {
+        let (definition, writing) = self.begin_write(definition).await?;
+        let definition = &definition;
         if let PatchKind::Apply { force } = kind {
             let config = read_configuration(patch)?;
             check_configuration(definition, &config.value)?;
             let applied =
                 Box::pin(self.apply(definition, namespace, name, part, config.value, force, context));
             let applied = applied.await?;
+            drop(writing);
             self.settle_after(definition).await?;
             if !config.is_tidy {
                 complain_of_repeated_keys(patch, context)?;
@@ -78,7 +81,7 @@ impl Registry {
             });
         }
         // In a box, as an apply: the small patch does not carry the room that they take.
-        Box::pin(self.patch_whole(
+        let object = Box::pin(self.patch_whole(
             definition,
             namespace,
             name,
@@ -88,7 +91,13 @@ impl Registry {
             &complaints,
             context,
         ))
-        .await
+        .await?;
+        drop(writing);
+        self.settle_after(definition).await?;
+        Ok(Written {
+            object,
+            created: false,
+        })
     }
 
     /// Patches an object in a way that is right for every patch but an apply.
@@ -103,7 +112,7 @@ impl Registry {
         patch: &Value,
         complaints: &[String],
         context: &WriteContext,
-    ) -> Result<Written, Status> {
+    ) -> Result<StoredObject, Status> {
         let changed = self.change(definition, namespace, name, part, context, |live| {
             let start = match speaks_of_managed_fields(kind, patch) {
                 true => live.whole(),
@@ -128,12 +137,7 @@ impl Registry {
                 managed: Managed::ByChange,
             })
         });
-        let object = changed.await?;
-        self.settle_after(definition).await?;
-        Ok(Written {
-            object,
-            created: false,
-        })
+        changed.await
     }
 
     /// Takes what a patch has made for an object again. Where it differs from the live object may be known.

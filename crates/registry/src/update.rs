@@ -124,6 +124,8 @@ impl Registry {
         body: Body<'_>,
         context: &WriteContext,
     ) -> Result<Written, Status> {
+        let (definition, writing) = self.begin_write(definition).await?;
+        let definition = &definition;
         let read = || -> Result<Value, Status> {
             let mut object = body.read(definition, context)?;
             metadata::match_namespace(definition, &mut object, namespace)?;
@@ -155,6 +157,7 @@ impl Registry {
         let changed = self
             .change(definition, namespace, name, part, context, propose)
             .await?;
+        drop(writing);
         self.settle_after(definition).await?;
         Ok(Written {
             object: changed,

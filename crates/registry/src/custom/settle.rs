@@ -15,11 +15,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::RwLock;
 use serde_json::{Value, json};
-use tokio::sync::RwLockReadGuard;
 use watchkeeper_meta::{DeleteOptions, GroupVersionResource, ListOptions, Status};
-use watchkeeper_storage::Revision;
+use watchkeeper_storage::{RangeRequest, ReadAt, Revision};
 
 use super::compile::{Since, compile};
+use super::writing::InForce;
 use crate::definition::Definition;
 use crate::delete::Deletion;
 use crate::object::Live;
@@ -43,9 +43,7 @@ pub(crate) struct CustomKinds {
     table: RwLock<Arc<Table>>,
     /// That of the table, which every request asks for.
     generation: AtomicU64,
-    /// Held by whoever creates an object, from seeing that its kind stays until the object is stored; and for a moment by
-    /// whoever has said that a kind goes, so that no object comes after its last look.
-    creating: tokio::sync::RwLock<()>,
+    pub(super) in_force: InForce,
     /// Held while definitions are looked at and acted upon.
     settling: tokio::sync::Mutex<HashMap<String, Known>>,
 }
@@ -67,6 +65,19 @@ struct Known {
     source: Value,
     served_since: Revision,
     definitions: Vec<Arc<Definition>>,
+}
+
+/// When definitions were created, by name.
+struct Defined {
+    since: HashMap<String, Revision>,
+    now: Revision,
+}
+
+impl Defined {
+    /// What was stored under the prefix of a kind before this belonged to another of that name.
+    fn since(&self, name: &str) -> Revision {
+        self.since.get(name).copied().unwrap_or(self.now)
+    }
 }
 
 impl CustomKinds {
@@ -101,30 +112,6 @@ impl CustomKinds {
 }
 
 impl Registry {
-    /// Sees that a kind stays, and keeps it from being taken for empty until the guard goes. Built-in kinds stay anyway.
-    pub(crate) async fn creation_lock(
-        &self,
-        definition: &Definition,
-    ) -> Result<Option<RwLockReadGuard<'_, ()>>, Status> {
-        if !definition.is_custom() {
-            return Ok(None);
-        }
-        let guard = self.custom_kinds().creating.read().await;
-        let served = self
-            .custom_kinds()
-            .find(&definition.resource.group_version_resource());
-        match served.as_ref().and_then(|served| served.custom.as_ref()) {
-            None => Err(Status::path_not_found()),
-            Some(custom) if custom.is_terminating => {
-                let mut status = Status::method_not_supported(&definition.group_resource(), "create");
-                status.message =
-                    "create not allowed while custom resource definition is terminating".to_owned();
-                Err(status)
-            }
-            Some(_) => Ok(Some(guard)),
-        }
-    }
-
     /// Acts upon a write, if it was one that what is served depends on: of a definition, or of the last objects of a
     /// kind that is going.
     pub(crate) async fn settle_after(&self, definition: &Definition) -> Result<(), Status> {
@@ -166,7 +153,7 @@ impl Registry {
                 break;
             }
         }
-        self.serve_definitions(&definitions, known);
+        self.serve_definitions(&defining, &definitions, known).await;
         for definition in definitions.iter().filter(|it| is_deleting(it)) {
             changed |= self.clean_up(&defining, definition, known).await?;
         }
@@ -199,7 +186,15 @@ impl Registry {
     }
 
     /// Compiles what is new and serves what is established. Watches on what is served no longer, or otherwise, end.
-    fn serve_definitions(&self, definitions: &[Value], known: &mut HashMap<String, Known>) {
+    async fn serve_definitions(
+        &self,
+        defining: &Definition,
+        definitions: &[Value],
+        known: &mut HashMap<String, Known>,
+    ) {
+        let _no_writes = self.custom_kinds().in_force.change().await;
+        let defined = self.defined(defining).await;
+        // Nothing waits from here on: who settles and is given up has served all of it or nothing.
         let mut served = Vec::new();
         let (mut next, mut is_same) = (HashMap::new(), true);
         for definition in definitions.iter().filter(|it| is_true(it, "Established")) {
@@ -210,7 +205,7 @@ impl Registry {
                 Some(same) if same.uid == uid && same.source == source => same,
                 before => {
                     is_same = false;
-                    self.compiled(definition, uid, source, before)
+                    self.compiled(definition, uid, source, before, &defined)
                 }
             };
             let is_served = |it: &&Arc<Definition>| it.custom.as_ref().is_some_and(|it| it.is_served);
@@ -229,14 +224,29 @@ impl Registry {
         }
     }
 
-    fn compiled(&self, definition: &Value, uid: &str, source: Value, before: Option<Known>) -> Known {
-        let now = self.store().current_revision();
+    fn compiled(
+        &self,
+        definition: &Value,
+        uid: &str,
+        source: Value,
+        before: Option<Known>,
+        defined: &Defined,
+    ) -> Known {
         let before = before.filter(|before| before.uid == uid);
+        let name = metadata::text(definition, "name");
         let has_changed = definition["metadata"]["generation"].as_i64().unwrap_or(1) > 1;
         let since = Since {
-            // Nothing can have been stored before the first schema.
-            schema: if has_changed { now } else { Revision::ZERO },
-            served: before.as_ref().map_or(now, |before| before.served_since),
+            schema: match (has_changed, self.store().is_shared()) {
+                // Nothing can have been stored before the first schema.
+                (false, _) => Revision::ZERO,
+                (true, false) => defined.now,
+                // Other servers may go by the older one for a while yet, so nothing is taken for granted.
+                (true, true) => Revision::new(u64::MAX),
+            },
+            served: match &before {
+                Some(before) => before.served_since,
+                None => defined.since(name),
+            },
         };
         // A kind that is to go is what it was: whoever watches it hears of the end of its objects.
         let (ended, watched) = match &before {
@@ -249,7 +259,6 @@ impl Registry {
         ended.iter().for_each(|it| self.end_watches(it));
         let compiled = compile(definition, since, is_deleting(definition), watched);
         let definitions = compiled.unwrap_or_else(|error| {
-            let name = metadata::text(definition, "name");
             tracing::error!(name, %error, "custom resource definition cannot be served");
             Vec::new()
         });
@@ -258,6 +267,28 @@ impl Registry {
             source,
             served_since: since.served,
             definitions,
+        }
+    }
+
+    /// Sees when definitions were created, while there are no writes of custom objects.
+    async fn defined(&self, defining: &Definition) -> Defined {
+        // A writer who was given up may have left something in the queue, which this comes behind. It asks for nothing, so
+        // what becomes of it does not matter. What others have sent to a shared store cannot be waited for.
+        if !self.store().is_shared() {
+            let _ = self.store().compact(Revision::ZERO).await;
+        }
+        let prefix = defining.prefix("");
+        let request = RangeRequest {
+            prefix: &prefix,
+            at: ReadAt::Visible,
+            ..RangeRequest::default()
+        };
+        let found = self.store().range(&request).await;
+        let found = found.into_iter().flat_map(|range| range.items);
+        let since = found.map(|item| (item.key[prefix.len()..].to_owned(), item.create_revision));
+        Defined {
+            since: since.collect(),
+            now: self.store().current_revision(),
         }
     }
 
@@ -277,7 +308,6 @@ impl Registry {
             .get(name)
             .and_then(|known| known.definitions.first().cloned());
         if let Some(served) = served {
-            drop(self.custom_kinds().creating.write().await);
             let left = self.delete_all(&served).await?;
             if left > 0 {
                 let status = with_condition(

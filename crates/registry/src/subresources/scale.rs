@@ -37,6 +37,8 @@ impl Registry {
         body: Body<'_>,
         context: &WriteContext,
     ) -> Result<Value, Status> {
+        let (definition, _writing) = self.begin_write(definition).await?;
+        let definition = &definition;
         let scale = body.read_as(API_VERSION, KIND)?;
         metadata::match_name(&scale, name)?;
         let propose = |live: &Live| scaled(definition, name, &live.value, &scale);
@@ -54,6 +56,8 @@ impl Registry {
         patch: &[u8],
         context: &WriteContext,
     ) -> Result<Value, Status> {
+        let (definition, _writing) = self.begin_write(definition).await?;
+        let definition = &definition;
         if let PatchKind::Apply { force } = kind {
             let scale = read_configuration(patch)?;
             let config = configuration(definition, name, &scale.value)?;

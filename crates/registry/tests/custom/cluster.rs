@@ -11,7 +11,7 @@ use watchkeeper_registry::encode::{self, OutputForm, View};
 use watchkeeper_registry::{
     Body, Definition, Format, Part, PatchKind, Registry, StoredObject, Watch, WatchItem, WriteContext,
 };
-use watchkeeper_storage::{Store, StoreOptions};
+use watchkeeper_storage::{Revision, Store, StoreOptions};
 use watchkeeper_wire::Encoding;
 
 pub(super) struct Cluster {
@@ -66,6 +66,13 @@ impl Cluster {
     /// The definition as it is now.
     pub(super) async fn definition(&self) -> Result<Value, Status> {
         self.get_in(&self.definitions(), "", "widgets.example.com").await
+    }
+
+    /// Gives widgets another schema.
+    pub(super) async fn redefine(&self, spec: Value) {
+        let patch = json!({"spec": {"versions": definition(spec)["spec"]["versions"]}});
+        let crds = self.definitions();
+        self.patch(&crds, "", "widgets.example.com", patch).await.unwrap();
     }
 
     pub(super) async fn create(&self, object: Value) -> Result<Value, Status> {
@@ -143,8 +150,12 @@ impl Cluster {
     }
 
     pub(super) async fn watch(&self) -> Watch {
+        self.watch_after(self.store.current_revision()).await
+    }
+
+    pub(super) async fn watch_after(&self, revision: Revision) -> Watch {
         let options = WatchOptions {
-            resource_version: ResourceVersion::new(self.store.current_revision().to_string()),
+            resource_version: ResourceVersion::new(revision.to_string()),
             ..Default::default()
         };
         self.registry.watch(&self.widgets(), "", &options).await.unwrap()

@@ -69,15 +69,35 @@ async fn a_kind_stays_until_the_last_finalizer_goes() {
         "Terminating True InstanceDeletionInProgress"
     );
     let refused = cluster.create(widget("b", json!({}))).await.unwrap_err();
+    assert!(refused.is_forbidden());
     assert_eq!(
         refused.message,
-        "create not allowed while custom resource definition is terminating"
+        "widgets.example.com \"b\" is forbidden: create not allowed while custom resource definition is terminating"
     );
     let widgets = cluster.widgets();
     let released = json!({"metadata": {"finalizers": []}});
     cluster.patch(&widgets, "default", "a", released).await.unwrap();
     assert!(cluster.resource("v1").is_none());
     assert!(cluster.definition().await.unwrap_err().is_not_found());
+}
+
+#[tokio::test]
+async fn a_watch_goes_on_where_it_was_after_a_restart() {
+    let cluster = Cluster::with_widgets(free()).await;
+    let first = cluster.store.current_revision();
+    cluster.create(widget("a", json!({}))).await.unwrap();
+    let restarted = Cluster::over(cluster.store.clone()).await;
+    let mut watch = restarted.watch_after(first).await;
+    assert_eq!(next_event(&mut watch).await.as_deref(), Some("ADDED a"));
+    // What happened to another kind of that name is not told.
+    cluster.undefine().await.unwrap();
+    cluster.define(definition(free())).await.unwrap();
+    let restarted = Cluster::over(cluster.store.clone()).await;
+    let told = next_event(&mut restarted.watch_after(first).await).await;
+    assert!(
+        told.unwrap().starts_with("too old resource version: "),
+        "it was told"
+    );
 }
 
 #[tokio::test]

@@ -3,8 +3,9 @@
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use watchkeeper_meta::Status;
+use watchkeeper_registry::{Body, Format, WriteContext};
 
-use super::cluster::{Cluster, definition, free, next_event, widget};
+use super::cluster::{Cluster, free, next_event, widget};
 
 fn spec(properties: Value) -> Value {
     json!({"type": "object", "properties": properties})
@@ -43,17 +44,7 @@ async fn an_older_object_is_shown_as_the_newer_schema_has_it() {
         "new": {"type": "string", "default": "d"},
         "free": {"type": "string"},
     }));
-    let version = definition(newer)["spec"]["versions"].clone();
-    let crds = cluster.definitions();
-    cluster
-        .patch(
-            &crds,
-            "",
-            "widgets.example.com",
-            json!({"spec": {"versions": version}}),
-        )
-        .await
-        .unwrap();
+    cluster.redefine(newer).await;
     // Whoever watched under the older schema begins again.
     assert_eq!(next_event(&mut watch).await, None);
     let widgets = cluster.widgets();
@@ -64,6 +55,36 @@ async fn an_older_object_is_shown_as_the_newer_schema_has_it() {
     let patched = patch(json!({"free": "y"})).await.unwrap();
     assert_eq!(patched["spec"], json!({"kept": 1, "new": "d", "free": "y"}));
     assert!(patch(json!({"kept": 2})).await.unwrap_err().is_invalid());
+}
+
+/// A request is understood by the schema there is when it comes, and may be done when there is another.
+#[tokio::test]
+async fn a_write_goes_by_the_schema_in_force_when_it_is_done() {
+    let cluster = Cluster::with_widgets(spec(json!({"old": {"type": "string"}}))).await;
+    cluster.create(widget("a", json!({"old": "x"}))).await.unwrap();
+    let understood = cluster.widgets();
+    cluster
+        .redefine(spec(json!({"new": {"type": "string", "default": "d"}})))
+        .await;
+    let check = |refused: Result<Value, Status>| {
+        let refused = refused.unwrap_err().message;
+        assert!(refused.contains(r#"unknown field "spec.old""#), "{refused}");
+    };
+    let old = json!({"old": "y"});
+    check(
+        cluster
+            .create_in(&understood, "default", widget("b", old.clone()))
+            .await,
+    );
+    check(
+        cluster
+            .patch(&understood, "default", "a", json!({"spec": old}))
+            .await,
+    );
+    let labels = json!({"metadata": {"labels": {"seen": "1"}}});
+    cluster.patch(&understood, "default", "a", labels).await.unwrap();
+    let shown = cluster.get_in(&cluster.widgets(), "default", "a").await.unwrap();
+    assert_eq!(shown["spec"], json!({"new": "d"}));
 }
 
 #[tokio::test]
@@ -118,10 +139,10 @@ proptest! {
                 "more": {"type": "object", "x-kubernetes-preserve-unknown-fields": true},
             }))).await;
             let mut sent = widget("x", value.clone());
-            let context = watchkeeper_registry::WriteContext::default();
+            let context = WriteContext::default();
             let body = sent.to_string();
-            let body = watchkeeper_registry::Body {
-                format: watchkeeper_registry::Format::Json,
+            let body = Body {
+                format: Format::Json,
                 bytes: body.as_bytes(),
             };
             let widgets = cluster.widgets();
