@@ -14,6 +14,7 @@ pub(crate) mod body;
 mod compile;
 mod formats;
 pub(crate) mod json_path;
+pub(crate) mod nulls;
 pub(crate) mod rules;
 mod settle;
 pub(crate) mod stored;

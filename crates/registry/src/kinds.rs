@@ -44,8 +44,10 @@ use watchkeeper_patch::field_set::{FieldSet, PathElement};
 use watchkeeper_wire::difference::Difference;
 
 pub(crate) use self::claims::CLASS_ANNOTATION;
+pub(crate) use self::custom_resource_definition::approval::Approval;
 pub(crate) use self::defaulting::fill_from_schema;
 use self::place::{Faults, Place, Rule};
+use crate::custom::nulls;
 use crate::definition::Definition;
 use crate::update::Part;
 use crate::write::{Warnings, WriteContext};
@@ -162,10 +164,10 @@ fn own_hooks(definition: &Definition) -> Option<&'static Hooks> {
 /// its defaults.
 pub(crate) fn default(definition: &Definition, object: &mut Value, difference: &Difference) {
     fill_from_schema(&definition.schema, definition.type_id, object, difference);
-    match own_hooks(definition) {
-        Some(hooks) => (hooks.default)(object),
-        None if definition.is_custom() => {}
-        None => plain_defaults::fill(definition, object),
+    match (own_hooks(definition), definition.open_api()) {
+        (_, Some(schema)) => nulls::drop_entries(schema, object),
+        (Some(hooks), None) => (hooks.default)(object),
+        (None, None) => plain_defaults::fill(definition, object),
     }
 }
 

@@ -18,6 +18,8 @@ pub struct Strategy {
     pub updates_unconditionally: bool,
     /// `metadata.generation` counts the states of the spec.
     pub counts_generations: bool,
+    /// Labels are part of what generations count.
+    pub generations_count_labels: bool,
     /// DELETE answers with the object instead of a Status.
     pub delete_returns_object: bool,
     /// Dependents stay when the deletion does not say otherwise.
@@ -122,6 +124,7 @@ impl Strategy {
         creates_on_update: false,
         updates_unconditionally: false,
         counts_generations: true,
+        generations_count_labels: false,
         delete_returns_object: false,
         orphans_by_default: false,
         garbage_collected: true,
@@ -136,6 +139,7 @@ impl Strategy {
             creates_on_update: CREATED_ON_UPDATE.contains(&plural),
             updates_unconditionally: !NEEDS_VERSION.contains(&plural),
             counts_generations: COUNTS_GENERATIONS.contains(&plural),
+            generations_count_labels: plural == "endpointslices",
             delete_returns_object: DELETE_RETURNS_OBJECT.contains(&plural),
             orphans_by_default: matches!(plural, "jobs" | "replicationcontrollers"),
             garbage_collected: !is_event,

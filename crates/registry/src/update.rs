@@ -470,7 +470,7 @@ fn take_resources(new: &mut Value, live: &Value) {
     }
 }
 
-/// One more if anything but metadata and status changed.
+/// One more if anything but metadata and status changed, or a label that means as much.
 fn count_generation(definition: &Definition, new: &mut Value, live: &Value, difference: &Difference) {
     if !definition.strategy.counts_generations {
         return;
@@ -478,7 +478,9 @@ fn count_generation(definition: &Definition, new: &mut Value, live: &Value, diff
     // A custom kind without a status of its own may have a field of that name.
     let has_status = !definition.is_custom() || definition.has_status();
     let is_spec = |name: &str| name != "metadata" && !(name == "status" && has_status);
-    if !is_same_but_for(difference, live, new, is_spec) {
+    let counts_labels = definition.strategy.generations_count_labels;
+    let is_relabeled = || live["metadata"].get("labels") != new["metadata"].get("labels");
+    if !is_same_but_for(difference, live, new, is_spec) || (counts_labels && is_relabeled()) {
         let generation = live["metadata"]["generation"].as_i64().unwrap_or_default();
         metadata::of(new).insert("generation".to_owned(), json!(generation + 1));
     }

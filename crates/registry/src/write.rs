@@ -10,6 +10,9 @@ use crate::definition::Definition;
 use crate::update::Part;
 use crate::user::User;
 
+/// Whom managed fields name for a writer that says nothing of itself, as Kubernetes.
+const UNNAMED: &str = "unknown";
+
 /// Who writes, and how.
 #[derive(Debug)]
 pub struct WriteContext {
@@ -69,7 +72,10 @@ impl WriteContext {
         now: Time,
     ) -> Writer<'a> {
         Writer {
-            manager: &self.manager,
+            manager: match self.manager.as_str() {
+                "" => UNNAMED,
+                manager => manager,
+            },
             api_version: &definition.api_version,
             subresource,
             // Kubernetes keeps a scale's managers by another way, on which the time is lost.

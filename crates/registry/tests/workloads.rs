@@ -364,3 +364,20 @@ async fn annotations_of_a_deployment_count_as_what_is_wanted() {
     check(json!({"annotations": {"a": "b"}}), 2).await;
     check(json!({"annotations": null}), 3).await;
 }
+
+#[tokio::test]
+async fn labels_of_a_slice_count_as_what_is_wanted() {
+    const SLICES: &str = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices";
+    let registry = registry().await;
+    let slice = json!({"metadata": {"name": "s"}, "addressType": "IPv4", "endpoints": []});
+    send(&registry, "POST", SLICES, slice).await.unwrap();
+    let path = format!("{SLICES}/s");
+    let check = async |patch: Value, expected: u64| {
+        let patched = send(&registry, "PATCH", &path, patch.clone()).await;
+        assert_eq!(patched.unwrap()["metadata"]["generation"], expected, "{patch}");
+    };
+    check(json!({"metadata": {"annotations": {"a": "b"}}}), 1).await;
+    check(json!({"metadata": {"labels": {"a": "b"}}}), 2).await;
+    check(json!({"metadata": {"labels": {"a": "b"}}}), 2).await;
+    check(json!({"endpoints": [{"addresses": ["10.1.0.1"]}]}), 3).await;
+}

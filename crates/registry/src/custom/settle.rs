@@ -22,6 +22,7 @@ use super::compile::{Since, compile};
 use super::writing::InForce;
 use crate::definition::Definition;
 use crate::delete::Deletion;
+use crate::kinds::Approval;
 use crate::object::Live;
 use crate::update::{Managed, Part, Proposal};
 use crate::write::{WriteContext, timestamp};
@@ -423,6 +424,11 @@ fn settled_status(definitions: &[Value], index: usize, now: &str) -> Option<Valu
         accepted_names(&definition["spec"]["names"], &status["acceptedNames"], &others);
     let mut new = status.clone();
     new["acceptedNames"] = accepted;
+    if let Some(approval) = Approval::of(definition) {
+        let (state, reason, message) = approval.condition();
+        let kind = "KubernetesAPIApprovalPolicyConformant";
+        new = with_condition(&new, kind, state, reason, &message, now);
+    }
     let (state, reason, message) = match &conflict {
         None => ("True", "NoConflicts", "no conflicts found".to_owned()),
         Some((reason, name)) => ("False", *reason, format!("{name:?} is already in use")),

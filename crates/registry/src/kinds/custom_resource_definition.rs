@@ -1,20 +1,17 @@
 //! Definitions of custom kinds: what they may say, and what the server adds to them. What comes of a definition that is
 //! in order is in [`custom`](crate::custom).
 
+pub(crate) mod approval;
 mod schema;
 mod versions;
 
 use serde_json::{Value, json};
 use watchkeeper_meta::validation::{dns1035_label, dns1123_subdomain};
-use watchkeeper_meta::{FieldError, FieldPath};
 
 use super::defaulting::{fill, fill_empty, object_mut};
 use super::place::{Faults, Place};
 use super::{Change, Hooks, PLAIN};
 use crate::update::Part;
-
-/// Says that somebody at Kubernetes knows of a kind in one of its groups.
-const APPROVAL: &str = "api-approved.kubernetes.io";
 
 pub(super) const HOOKS: Hooks = Hooks {
     default,
@@ -79,7 +76,7 @@ fn check(definition: &Place<'_, '_>, faults: &mut Faults) {
     check_names(&spec.field("names"), faults);
     check_conversion(&spec.field("conversion"), faults);
     check_stored_versions(definition, faults);
-    check_approval(definition, faults);
+    approval::check(definition, faults);
 }
 
 /// Of a definition that is there, neither the name nor what it is made of can change.
@@ -209,31 +206,6 @@ fn check_stored_versions(definition: &Place<'_, '_>, faults: &mut Faults) {
         && !texts.contains(&name)
     {
         faults.push(stored.invalid(format!("must have the storage version {name}")));
-    }
-}
-
-/// Groups of Kubernetes itself are for kinds that it has agreed to.
-fn check_approval(definition: &Place<'_, '_>, faults: &mut Faults) {
-    let group = definition.value()["spec"]["group"].as_str().unwrap_or_default();
-    let is_within = |domain: &str| group == domain || group.ends_with(&format!(".{domain}"));
-    if !is_within("k8s.io") && !is_within("kubernetes.io") {
-        return;
-    }
-    let path = FieldPath::new("metadata").child("annotations").key(APPROVAL);
-    let approval = &definition.value()["metadata"]["annotations"][APPROVAL];
-    match approval.as_str().unwrap_or_default() {
-        "" => faults.push(FieldError::required(
-            &path,
-            "protected groups must have approval annotation \"api-approved.kubernetes.io\", see \
-             https://github.com/kubernetes/enhancements/pull/1111",
-        )),
-        text if text.starts_with("unapproved") || text.starts_with("https://") => {}
-        text => faults.push(FieldError::invalid(
-            &path,
-            text,
-            "protected groups must have approval annotation \"api-approved.kubernetes.io\" with either a URL or a \
-             reason starting with \"unapproved\", see https://github.com/kubernetes/enhancements/pull/1111",
-        )),
     }
 }
 

@@ -144,6 +144,31 @@ async fn names_of_another_kind_are_given_when_that_is_gone() {
     );
 }
 
+#[tokio::test]
+async fn a_kind_in_a_group_of_kubernetes_says_whether_that_is_approved() {
+    let cluster = Cluster::start().await;
+    let name = "widgets.example.k8s.io";
+    let mut protected = definition(free());
+    protected["metadata"] = json!({
+        "name": name,
+        "annotations": {"api-approved.kubernetes.io": "https://example.com/1"},
+    });
+    protected["spec"]["group"] = json!("example.k8s.io");
+    cluster.define(protected).await.unwrap();
+    let approval = async || conditions(&cluster.get_in_definitions(name).await)[0].clone();
+    assert_eq!(
+        approval().await,
+        "KubernetesAPIApprovalPolicyConformant True ApprovedAnnotation"
+    );
+    let patch = json!({"metadata": {"annotations": {"api-approved.kubernetes.io": "unapproved, a test"}}});
+    let crds = cluster.definitions();
+    cluster.patch(&crds, "", name, patch).await.unwrap();
+    assert_eq!(
+        approval().await,
+        "KubernetesAPIApprovalPolicyConformant False UnapprovedAnnotation"
+    );
+}
+
 impl Cluster {
     async fn get_in_definitions(&self, name: &str) -> Value {
         self.get_in(&self.definitions(), "", name).await.unwrap()

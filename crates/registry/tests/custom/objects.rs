@@ -16,10 +16,12 @@ async fn objects_are_defaulted_and_checked() {
     let cluster = Cluster::with_widgets(spec(json!({
         "size": {"type": "integer", "default": 3, "maximum": 5},
         "color": {"type": "string"},
+        "tags": {"type": "object", "additionalProperties": {"type": "string"}},
     })))
     .await;
-    let created = cluster.create(widget("a", json!({"color": null}))).await.unwrap();
-    assert_eq!(created["spec"], json!({"size": 3}));
+    let nothing = json!({"color": null, "tags": {"a": null, "b": "c"}});
+    let created = cluster.create(widget("a", nothing)).await.unwrap();
+    assert_eq!(created["spec"], json!({"size": 3, "tags": {"b": "c"}}));
     let refused = cluster.create(widget("b", json!({"size": 9, "color": 1}))).await;
     assert_eq!(
         refused.unwrap_err().message,
@@ -85,6 +87,18 @@ async fn a_write_goes_by_the_schema_in_force_when_it_is_done() {
     cluster.patch(&understood, "default", "a", labels).await.unwrap();
     let shown = cluster.get_in(&cluster.widgets(), "default", "a").await.unwrap();
     assert_eq!(shown["spec"], json!({"new": "d"}));
+}
+
+#[tokio::test]
+async fn whoever_says_nothing_of_themselves_is_unknown() {
+    let cluster = Cluster::with_widgets(free()).await;
+    let (widgets, object) = (cluster.widgets(), widget("a", json!({"x": 1})).to_string());
+    let (format, bytes) = (Format::Json, object.as_bytes());
+    let context = WriteContext::default();
+    let body = Body { format, bytes };
+    let created = cluster.registry.create(&widgets, "default", body, &context).await;
+    let created = created.unwrap().to_value(&widgets).unwrap();
+    assert_eq!(created["metadata"]["managedFields"][0]["manager"], "unknown");
 }
 
 #[tokio::test]
