@@ -1,0 +1,209 @@
+//! The functions that expressions can call: the standard library of the language and Kubernetes' own.
+//!
+//! A function is a row of a table: its name, the signatures that the checker knows it by, what a call costs by the
+//! sizes of what it takes, and what it does. Sizes are those of the values when it is called, and the largest they can
+//! be when a definition is written, so that one reckoning serves the budget and the estimate.
+
+pub(crate) mod conversions;
+mod format;
+mod lists;
+pub(crate) mod named_formats;
+mod net;
+mod operators;
+mod optional;
+mod quantity;
+mod regex;
+pub(crate) mod semver;
+mod sets;
+mod strings;
+pub(crate) mod time;
+pub(crate) mod url;
+
+use std::cell::Cell;
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
+use ::regex::Regex;
+
+use crate::error::EvalError;
+use crate::limits::MAX_MADE_SIZE;
+use crate::types::Signature;
+use crate::value::Value;
+
+pub(crate) use self::regex::compile as compile_regex;
+
+pub(crate) type Evaluated<'a> = Result<Value<'a>, EvalError>;
+
+/// A row of a table.
+pub(crate) struct Function {
+    pub(crate) name: &'static str,
+    /// `string.(int) -> string` is called on a text, `(string) -> int` is not called on anything.
+    signatures: &'static [&'static str],
+    pub(crate) cost: fn(&Sizes<'_>) -> u64,
+    /// The largest a result can be; `None` leaves it to its type.
+    pub(crate) growth: Option<fn(&[u64]) -> u64>,
+    pub(crate) call: Call,
+}
+
+/// A call: its values, of which the first is what it is called on, and what it has to work with.
+pub(crate) type Call = for<'a> fn(&[Value<'a>], &Work<'_>) -> Evaluated<'a>;
+
+/// What a call has to work with, and how much work it has done beyond what the sizes of its values tell.
+pub(crate) struct Work<'p> {
+    /// The pattern, if it could be compiled before.
+    pub(crate) pattern: Option<&'p Regex>,
+    done: Cell<u64>,
+    most: u64,
+}
+
+impl<'p> Work<'p> {
+    /// Work that a budget allows.
+    pub(crate) fn within(budget: u64, pattern: Option<&'p Regex>) -> Self {
+        Self {
+            pattern,
+            done: Cell::new(0),
+            most: budget.saturating_mul(STEPS_PER_COST),
+        }
+    }
+
+    /// Counts one step.
+    pub(crate) fn step(&self) -> Result<(), EvalError> {
+        self.done.set(self.done.get() + 1);
+        match self.done.get() > self.most {
+            true => Err(EvalError::CostExceeded),
+            false => Ok(()),
+        }
+    }
+
+    /// What the steps cost. The first few are paid for with the call.
+    pub(crate) fn cost(&self) -> u64 {
+        self.done.get() / STEPS_PER_COST
+    }
+}
+
+/// How many steps cost as much as a call.
+const STEPS_PER_COST: u64 = 10;
+
+/// How large what a call takes and gives is.
+pub(crate) struct Sizes<'s> {
+    pub(crate) taken: &'s [u64],
+    pub(crate) given: u64,
+}
+
+impl Sizes<'_> {
+    /// The size of what stands there, or nothing.
+    fn of(&self, index: usize) -> u64 {
+        self.taken.get(index).copied().unwrap_or(0)
+    }
+}
+
+impl Function {
+    const fn new(name: &'static str, signatures: &'static [&'static str], call: Call) -> Self {
+        Self {
+            name,
+            signatures,
+            cost: |_| 1,
+            growth: None,
+            call,
+        }
+    }
+
+    const fn costing(mut self, cost: fn(&Sizes<'_>) -> u64) -> Self {
+        self.cost = cost;
+        self
+    }
+
+    const fn growing(mut self, growth: fn(&[u64]) -> u64) -> Self {
+        self.growth = Some(growth);
+        self
+    }
+}
+
+/// A function with its signatures read.
+pub(crate) struct Declaration {
+    pub(crate) signatures: Vec<Signature>,
+    pub(crate) function: &'static Function,
+}
+
+/// The function of a name.
+pub(crate) fn find(name: &str) -> Option<&'static Declaration> {
+    DECLARATIONS.get(name)
+}
+
+static DECLARATIONS: LazyLock<HashMap<&'static str, Declaration>> = LazyLock::new(|| {
+    let tables: [&'static [Function]; 14] = [
+        operators::FUNCTIONS,
+        conversions::FUNCTIONS,
+        time::FUNCTIONS,
+        strings::FUNCTIONS,
+        format::FUNCTIONS,
+        lists::FUNCTIONS,
+        self::regex::FUNCTIONS,
+        sets::FUNCTIONS,
+        quantity::FUNCTIONS,
+        net::FUNCTIONS,
+        url::FUNCTIONS,
+        named_formats::FUNCTIONS,
+        semver::FUNCTIONS,
+        optional::FUNCTIONS,
+    ];
+    let rows = tables.into_iter().flatten();
+    let declared = rows.map(|function| {
+        let signatures = function.signatures.iter().map(|text| Signature::read(text));
+        let declaration = Declaration {
+            signatures: signatures.collect(),
+            function,
+        };
+        (function.name, declaration)
+    });
+    declared.collect()
+});
+
+/// What going over a text of a size costs.
+pub(crate) fn tenth(size: u64) -> u64 {
+    size.div_ceil(10)
+}
+
+/// Where a number has no value for the types it was asked of.
+fn no_overload<'a>() -> Evaluated<'a> {
+    Err(EvalError::NoSuchOverload)
+}
+
+/// Refuses to make what would be too large, before the memory is taken.
+fn must_fit(size: usize) -> Result<(), EvalError> {
+    match size > MAX_MADE_SIZE {
+        true => Err(EvalError::failed(format!(
+            "result is larger than {MAX_MADE_SIZE} bytes or items"
+        ))),
+        false => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_function_stands_in_two_tables() {
+        let rows: usize = [
+            operators::FUNCTIONS,
+            conversions::FUNCTIONS,
+            time::FUNCTIONS,
+            strings::FUNCTIONS,
+            format::FUNCTIONS,
+            lists::FUNCTIONS,
+            super::regex::FUNCTIONS,
+            sets::FUNCTIONS,
+            quantity::FUNCTIONS,
+            net::FUNCTIONS,
+            url::FUNCTIONS,
+            named_formats::FUNCTIONS,
+            semver::FUNCTIONS,
+            optional::FUNCTIONS,
+        ]
+        .iter()
+        .map(|table| table.len())
+        .sum();
+        assert_eq!(rows, DECLARATIONS.len());
+    }
+}

@@ -1,0 +1,85 @@
+//! Patterns. They take time in proportion to the text, whatever they are; a pattern that is written out is compiled
+//! with its expression, and then stands ready.
+
+use regex::{Regex, RegexBuilder};
+
+use super::strings::text;
+use super::{Evaluated, Function, Sizes, Work, no_overload, tenth};
+use crate::error::EvalError;
+use crate::limits::MAX_REGEX_BYTES;
+use crate::value::Value;
+
+pub(super) const FUNCTIONS: &[Function] = &[
+    Function::new(
+        "matches",
+        &["string.(string) -> bool", "(string, string) -> bool"],
+        |v, work| with(v, work, |pattern, text| Ok(Value::Bool(pattern.is_match(text)))),
+    )
+    .costing(searching),
+    Function::new("find", &["string.(string) -> string"], |v, work| {
+        with(v, work, |pattern, text| {
+            let found = pattern.find(text);
+            Ok(Value::text(found.map_or("", |found| found.as_str())))
+        })
+    })
+    .costing(searching)
+    .growing(|n| n[0]),
+    Function::new(
+        "findAll",
+        &[
+            "string.(string) -> list(string)",
+            "string.(string, int) -> list(string)",
+        ],
+        |v, work| {
+            let most = match v.get(2) {
+                None => usize::MAX,
+                Some(Value::Int(count)) => usize::try_from(*count).unwrap_or(usize::MAX),
+                Some(_) => return no_overload(),
+            };
+            with(v, work, |pattern, text| {
+                let found = pattern.find_iter(text).take(most);
+                Ok(Value::list(found.map(|it| Value::text(it.as_str())).collect()))
+            })
+        },
+    )
+    .costing(searching)
+    .growing(|n| n[0]),
+];
+
+/// The length of the text times what a pattern of that length might do at each place.
+fn searching(sizes: &Sizes<'_>) -> u64 {
+    let text = tenth(sizes.of(0).saturating_add(1));
+    text.saturating_mul(sizes.of(1).div_ceil(4)).max(1)
+}
+
+fn with<'a>(
+    v: &[Value<'a>],
+    work: &Work<'_>,
+    search: impl Fn(&Regex, &str) -> Evaluated<'a>,
+) -> Evaluated<'a> {
+    let text = text(&v[0])?;
+    match work.pattern {
+        Some(pattern) => search(pattern, text),
+        None => {
+            let pattern = compile(self::text(&v[1])?).map_err(EvalError::Failed)?;
+            search(&pattern, text)
+        }
+    }
+}
+
+/// Compiles a pattern; the error is in Go's words where we know them.
+pub(crate) fn compile(pattern: &str) -> Result<Regex, String> {
+    let built = RegexBuilder::new(pattern).size_limit(MAX_REGEX_BYTES).build();
+    built.map_err(|error| {
+        let problem = match error.to_string() {
+            text if text.contains("unclosed character class") => "missing closing ]".to_owned(),
+            text if text.contains("unclosed group") => "missing closing )".to_owned(),
+            text if text.contains("unopened group") => "unexpected )".to_owned(),
+            text if text.contains("repetition operator missing expression") => {
+                "missing argument to repetition operator".to_owned()
+            }
+            text => text.lines().last().unwrap_or_default().to_owned(),
+        };
+        format!("error parsing regexp: {problem}: `{pattern}`")
+    })
+}

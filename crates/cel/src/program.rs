@@ -1,0 +1,87 @@
+//! An expression that is parsed and checked: compiled once, evaluated often, from any thread.
+
+use crate::ast::{Ast, Id};
+use crate::check::{Checked, check};
+use crate::declared::Declared;
+use crate::error::CompileError;
+use crate::estimate::estimate;
+use crate::eval::{Evaluation, evaluate};
+use crate::parser::parse;
+use crate::types::Type;
+use crate::value::Value;
+
+/// The variables that expressions may name, and what they are.
+#[derive(Clone, Debug, Default)]
+pub struct Environment {
+    variables: Vec<(String, Declared)>,
+}
+
+/// A compiled expression.
+#[derive(Debug)]
+pub struct Program {
+    ast: Ast,
+    root: Id,
+    checked: Checked,
+    max_cost: u64,
+}
+
+impl Environment {
+    /// One in which only functions have names.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Declares a variable. Values are given to an evaluation in the order of declarations.
+    pub fn declare(mut self, name: &str, declared: Declared) -> Self {
+        self.variables.push((name.to_owned(), declared));
+        self
+    }
+
+    /// Compiles an expression, or says all that is wrong with it.
+    pub fn compile(&self, source: &str) -> Result<Program, CompileError> {
+        let (ast, root) = parse(source).map_err(|issue| CompileError::new(source, vec![issue]))?;
+        let checked =
+            check(&ast, root, &self.variables).map_err(|issues| CompileError::new(source, issues))?;
+        let max_cost = estimate(&ast, root, &checked, &self.variables);
+        Ok(Program {
+            ast,
+            root,
+            checked,
+            max_cost,
+        })
+    }
+}
+
+impl Program {
+    /// The type of what it evaluates to.
+    pub fn result_type(&self) -> &Type {
+        &self.checked.result
+    }
+
+    /// Whether it names the variable that was declared there.
+    pub fn uses(&self, variable: usize) -> bool {
+        self.checked.used.get(variable).copied().unwrap_or(false)
+    }
+
+    /// The most that an evaluation can cost, as far as the sizes of its variables are declared.
+    pub fn max_cost(&self) -> u64 {
+        self.max_cost
+    }
+
+    /// Evaluates it with a value for each variable, in the order in which they were declared.
+    pub fn evaluate<'a>(&'a self, variables: &[Value<'a>], budget: u64) -> Evaluation<'a> {
+        evaluate(self, variables, budget)
+    }
+
+    pub(crate) fn ast(&self) -> &Ast {
+        &self.ast
+    }
+
+    pub(crate) fn root(&self) -> Id {
+        self.root
+    }
+
+    pub(crate) fn checked(&self) -> &Checked {
+        &self.checked
+    }
+}

@@ -1,0 +1,212 @@
+//! What an expression evaluates to. What came from JSON is borrowed and looked into when somebody asks; what was made
+//! on the way is shared.
+
+mod compare;
+mod list;
+mod map;
+mod text;
+
+use std::net::IpAddr;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use jiff::{SignedDuration, Timestamp};
+use serde_json::Value as Json;
+use watchkeeper_wire::values::Quantity;
+
+pub(crate) use self::compare::{compare, contains, equal};
+pub(crate) use self::list::List;
+pub(crate) use self::map::Map;
+pub use self::text::Text;
+use crate::ast::Literal;
+use crate::declared::{DYN, Declared, Shape};
+use crate::error::EvalError;
+use crate::functions::named_formats::NamedFormat;
+use crate::functions::semver::Semver;
+use crate::functions::time::{parse_duration, parse_timestamp};
+use crate::functions::url::Url;
+use crate::types::Type;
+
+/// A value.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Value<'a> {
+    /// `null`.
+    Null,
+    /// A boolean.
+    Bool(bool),
+    /// A signed number.
+    Int(i64),
+    /// An unsigned number.
+    Uint(u64),
+    /// A number with a fraction.
+    Double(f64),
+    /// A text.
+    String(Text<'a>),
+    /// Bytes.
+    Bytes(Rc<[u8]>),
+    /// A point in time.
+    Timestamp(Timestamp),
+    /// A span of time.
+    Duration(SignedDuration),
+    /// A list.
+    #[doc(hidden)]
+    List(List<'a>),
+    /// A map or an object.
+    #[doc(hidden)]
+    Map(Map<'a>),
+    /// A type.
+    Type(Type),
+    /// A value that may be absent.
+    Optional(Option<Rc<Value<'a>>>),
+    /// A value of one of Kubernetes' libraries.
+    #[doc(hidden)]
+    Opaque(Opaque),
+}
+
+/// Values that only functions look into.
+#[derive(Clone, Debug)]
+#[doc(hidden)]
+pub enum Opaque {
+    Quantity(Rc<Quantity>),
+    Ip(IpAddr),
+    Cidr(IpAddr, u8),
+    Url(Rc<Url>),
+    Format(&'static NamedFormat),
+    Semver(Rc<Semver>),
+}
+
+impl<'a> Value<'a> {
+    /// JSON that is not declared.
+    pub fn dynamic(json: &'a Json) -> Self {
+        // What is not declared cannot be malformed.
+        Self::from_json(json, &DYN).unwrap_or(Self::Null)
+    }
+
+    /// JSON, as it is declared. What does not fit its declaration is what it looks like, or an error where a text means
+    /// something else and does not.
+    pub fn from_json(json: &'a Json, declared: &'a Declared) -> Result<Self, EvalError> {
+        Ok(match (json, &declared.shape) {
+            (Json::Null, _) => Self::Null,
+            (json, Shape::Optional(of)) => Self::Optional(Some(Rc::new(Self::from_json(json, of)?))),
+            (Json::Bool(value), _) => Self::Bool(*value),
+            (Json::Number(number), Shape::Double) => Self::Double(number.as_f64().unwrap_or_default()),
+            (Json::Number(number), shape) => match (number.as_i64(), number.as_f64().unwrap_or_default()) {
+                (Some(value), _) => Self::Int(value),
+                (None, value) if matches!(shape, Shape::Int) && value.fract() == 0.0 => {
+                    Self::Int(value as i64)
+                }
+                (None, value) => Self::Double(value),
+            },
+            (Json::String(text), shape) => Self::from_text(text, shape)?,
+            (Json::Array(items), _) => Self::List(List::Json { items, declared }),
+            (Json::Object(members), Shape::Object(object)) => Self::Map(Map::Object { members, object }),
+            (Json::Object(members), _) => Self::Map(Map::Json { members, declared }),
+        })
+    }
+
+    fn from_text(text: &'a str, shape: &Shape) -> Result<Self, EvalError> {
+        Ok(match shape {
+            Shape::Bytes => {
+                let bytes = STANDARD.decode(text);
+                Self::Bytes(
+                    bytes
+                        .map_err(|error| EvalError::failed(error.to_string()))?
+                        .into(),
+                )
+            }
+            Shape::Timestamp => Self::Timestamp(parse_timestamp(text)?),
+            Shape::Date => Self::Timestamp(parse_timestamp(&format!("{text}T00:00:00Z"))?),
+            Shape::Duration => Self::Duration(parse_duration(text)?),
+            _ => Self::String(Text::Borrowed(text)),
+        })
+    }
+
+    pub(crate) fn literal(literal: &'a Literal) -> Self {
+        match literal {
+            Literal::Null => Self::Null,
+            Literal::Bool(value) => Self::Bool(*value),
+            Literal::Int(value) => Self::Int(*value),
+            Literal::Uint(value) => Self::Uint(*value),
+            Literal::Double(value) => Self::Double(*value),
+            Literal::String(text) => Self::String(Text::Borrowed(text)),
+            Literal::Bytes(bytes) => Self::Bytes(bytes.as_ref().into()),
+        }
+    }
+
+    /// A text that was made.
+    pub fn text(text: impl Into<Rc<str>>) -> Self {
+        Self::String(Text::Made(text.into()))
+    }
+
+    pub(crate) fn list(items: Vec<Self>) -> Self {
+        Self::List(List::Made(items.into()))
+    }
+
+    /// The text, if it is one.
+    pub fn as_str(&self) -> Option<&str> {
+        match self {
+            Self::String(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// The boolean, if it is one.
+    pub fn as_bool(&self) -> Option<bool> {
+        match self {
+            Self::Bool(value) => Some(*value),
+            _ => None,
+        }
+    }
+
+    /// How much work it is to go over it: what costs are reckoned by.
+    pub(crate) fn size(&self) -> u64 {
+        match self {
+            Self::String(text) => text.len() as u64,
+            Self::Bytes(bytes) => bytes.len() as u64,
+            Self::List(list) => list.len() as u64,
+            Self::Map(map) => map.len() as u64,
+            Self::Opaque(Opaque::Ip(address) | Opaque::Cidr(address, _)) => match address {
+                IpAddr::V4(_) => 4,
+                IpAddr::V6(_) => 16,
+            },
+            _ => 1,
+        }
+    }
+
+    /// The type, as `type(x)` gives it: containers do not say what they contain.
+    pub(crate) fn type_of(&self) -> Type {
+        match self {
+            Self::Null => Type::Null,
+            Self::Bool(_) => Type::Bool,
+            Self::Int(_) => Type::Int,
+            Self::Uint(_) => Type::Uint,
+            Self::Double(_) => Type::Double,
+            Self::String(_) => Type::String,
+            Self::Bytes(_) => Type::Bytes,
+            Self::Timestamp(_) => Type::Timestamp,
+            Self::Duration(_) => Type::Duration,
+            Self::List(_) => Type::list(Type::Dyn),
+            Self::Map(Map::Object { object, .. }) => Type::Object((*object).clone()),
+            Self::Map(_) => Type::map(Type::Dyn, Type::Dyn),
+            Self::Type(_) => Type::Type(Arc::new(Type::Dyn)),
+            Self::Optional(_) => Type::optional(Type::Dyn),
+            Self::Opaque(opaque) => Type::Opaque(opaque.type_name()),
+        }
+    }
+}
+
+impl Opaque {
+    pub(crate) fn type_name(&self) -> &'static str {
+        match self {
+            Self::Quantity(_) => "kubernetes.Quantity",
+            Self::Ip(_) => "net.IP",
+            Self::Cidr(..) => "net.CIDR",
+            Self::Url(_) => "kubernetes.URL",
+            Self::Format(_) => "kubernetes.NamedFormat",
+            Self::Semver(_) => "kubernetes.Semver",
+        }
+    }
+}

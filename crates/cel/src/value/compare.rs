@@ -1,0 +1,121 @@
+//! When values are equal, and which of two comes first. Numbers are compared by what they are worth, whatever their
+//! types; values of other types are never equal to each other.
+
+use std::cmp::Ordering;
+
+use super::{List, Map, Opaque, Value};
+use crate::declared::Identity;
+use crate::error::EvalError;
+use crate::functions::Work;
+
+/// Whether two values are equal. Every pair that is looked at is work: values can be much larger than they look.
+pub(crate) fn equal(a: &Value<'_>, b: &Value<'_>, work: &Work<'_>) -> Result<bool, EvalError> {
+    work.step()?;
+    Ok(match (a, b) {
+        (Value::List(a), Value::List(b)) => return lists_equal(a, b, work),
+        (Value::Map(a), Value::Map(b)) => return maps_equal(a, b, work),
+        (Value::Optional(Some(a)), Value::Optional(Some(b))) => return equal(a, b, work),
+        (Value::Optional(a), Value::Optional(b)) => a.is_none() && b.is_none(),
+        (Value::Null, Value::Null) => true,
+        (Value::Bytes(a), Value::Bytes(b)) => a == b,
+        (Value::Type(a), Value::Type(b)) => a.plain_name() == b.plain_name(),
+        (Value::Opaque(a), Value::Opaque(b)) => opaques_equal(a, b),
+        _ => compare(a, b).is_some_and(Ordering::is_eq),
+    })
+}
+
+/// Which of two values comes first; `None` if they cannot be compared.
+pub(crate) fn compare(a: &Value<'_>, b: &Value<'_>) -> Option<Ordering> {
+    match (a, b) {
+        (Value::Bool(a), Value::Bool(b)) => Some(a.cmp(b)),
+        (Value::String(a), Value::String(b)) => Some(a.cmp(b)),
+        (Value::Bytes(a), Value::Bytes(b)) => Some(a.cmp(b)),
+        (Value::Timestamp(a), Value::Timestamp(b)) => Some(a.cmp(b)),
+        (Value::Duration(a), Value::Duration(b)) => Some(a.cmp(b)),
+        (Value::Double(a), Value::Double(b)) => a.partial_cmp(b),
+        (Value::Double(a), b) => compare_double(*a, whole(b)?),
+        (a, Value::Double(b)) => compare_double(*b, whole(a)?).map(Ordering::reverse),
+        (a, b) => Some(whole(a)?.cmp(&whole(b)?)),
+    }
+}
+
+fn whole(value: &Value<'_>) -> Option<i128> {
+    match value {
+        Value::Int(value) => Some(i128::from(*value)),
+        Value::Uint(value) => Some(i128::from(*value)),
+        _ => None,
+    }
+}
+
+fn compare_double(a: f64, b: i128) -> Option<Ordering> {
+    if a.is_nan() {
+        return None;
+    }
+    // The conversion saturates, far beyond what an integer can be.
+    let floor = a.floor();
+    Some((floor as i128).cmp(&b).then(match a > floor {
+        true => Ordering::Greater,
+        false => Ordering::Equal,
+    }))
+}
+
+fn lists_equal(a: &List<'_>, b: &List<'_>, work: &Work<'_>) -> Result<bool, EvalError> {
+    if a.len() != b.len() {
+        return Ok(false);
+    }
+    if *a.identity() != Identity::Place && a.identity() == b.identity() {
+        return unordered_equal(&a.to_vec()?, &b.to_vec()?, work);
+    }
+    for (a, b) in a.iter().zip(b.iter()) {
+        if !equal(&a?, &b?, work)? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// Whether each item is in the other list. Items of such lists differ from each other.
+fn unordered_equal(a: &[Value<'_>], b: &[Value<'_>], work: &Work<'_>) -> Result<bool, EvalError> {
+    for (index, item) in a.iter().enumerate() {
+        // Lists that are alike are mostly in the same order.
+        if !equal(item, &b[index], work)? && !contains(b, item, work)? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+pub(crate) fn contains(list: &[Value<'_>], wanted: &Value<'_>, work: &Work<'_>) -> Result<bool, EvalError> {
+    for item in list {
+        if equal(item, wanted, work)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+fn maps_equal(a: &Map<'_>, b: &Map<'_>, work: &Work<'_>) -> Result<bool, EvalError> {
+    let entries = a.entries()?;
+    if entries.len() != b.entries()?.len() {
+        return Ok(false);
+    }
+    for (key, value) in &entries {
+        let other = b.get(key).transpose()?;
+        if !other.map_or(Ok(false), |other| equal(value, &other, work))? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+fn opaques_equal(a: &Opaque, b: &Opaque) -> bool {
+    match (a, b) {
+        (Opaque::Quantity(a), Opaque::Quantity(b)) => a == b,
+        (Opaque::Ip(a), Opaque::Ip(b)) => a.to_canonical() == b.to_canonical(),
+        (Opaque::Cidr(a, x), Opaque::Cidr(b, y)) => a == b && x == y,
+        (Opaque::Url(a), Opaque::Url(b)) => a == b,
+        (Opaque::Format(a), Opaque::Format(b)) => std::ptr::eq(*a, *b),
+        (Opaque::Semver(a), Opaque::Semver(b)) => a == b,
+        _ => false,
+    }
+}

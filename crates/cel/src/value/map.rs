@@ -1,0 +1,130 @@
+//! Maps and objects: those of JSON, looked into when somebody asks, and those that an evaluation makes.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use serde_json::{Map as JsonMap, Value as Json};
+
+use super::{Text, Value};
+use crate::declared::{Declared, Object};
+use crate::error::EvalError;
+use crate::functions::conversions::plain_text;
+
+#[derive(Clone, Debug)]
+#[doc(hidden)]
+pub enum Map<'a> {
+    Json {
+        members: &'a JsonMap<String, Json>,
+        /// What the map is.
+        declared: &'a Declared,
+    },
+    Object {
+        members: &'a JsonMap<String, Json>,
+        object: &'a Arc<Object>,
+    },
+    Made(Rc<BTreeMap<Key<'a>, (Value<'a>, Value<'a>)>>),
+}
+
+/// What may be a key. Numbers that are equal are one key, whatever their types.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[doc(hidden)]
+pub enum Key<'a> {
+    Bool(bool),
+    Number(i128),
+    String(Text<'a>),
+}
+
+impl<'a> Key<'a> {
+    pub(crate) fn new(value: &Value<'a>) -> Result<Self, EvalError> {
+        Ok(match value {
+            Value::Bool(value) => Self::Bool(*value),
+            Value::Int(value) => Self::Number(i128::from(*value)),
+            Value::Uint(value) => Self::Number(i128::from(*value)),
+            Value::Double(value) if value.fract() == 0.0 => Self::Number(*value as i128),
+            Value::String(text) => Self::String(text.clone()),
+            other => {
+                let name = other.type_of().plain_name();
+                return Err(EvalError::failed(format!("unsupported key type: {name}")));
+            }
+        })
+    }
+}
+
+impl<'a> Map<'a> {
+    /// A map of what an evaluation made, in which no key may stand twice.
+    pub(crate) fn of_entries(entries: Vec<(Value<'a>, Value<'a>)>) -> Result<Self, EvalError> {
+        let mut made = BTreeMap::new();
+        for (key, value) in entries {
+            let found = Key::new(&key)?;
+            if made.insert(found, (key.clone(), value)).is_some() {
+                let key = plain_text(&key)?;
+                return Err(EvalError::failed(format!(
+                    "insert failed: key {key} already exists"
+                )));
+            }
+        }
+        Ok(Self::Made(made.into()))
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            Self::Json { members, .. } | Self::Object { members, .. } => members.len(),
+            Self::Made(entries) => entries.len(),
+        }
+    }
+
+    /// A member by the name that expressions have for it.
+    pub(crate) fn member(&self, name: &str) -> Option<Result<Value<'a>, EvalError>> {
+        match self {
+            Self::Json { members, declared } => {
+                let member = members.get(name)?;
+                Some(Value::from_json(member, declared.element()))
+            }
+            Self::Object { members, object } => {
+                let field = object.fields.get(name)?;
+                let member = members.get(&field.name)?;
+                Some(Value::from_json(member, &field.declared))
+            }
+            Self::Made(entries) => {
+                let key = Key::String(Text::Made(name.into()));
+                entries.get(&key).map(|(_, value)| Ok(value.clone()))
+            }
+        }
+    }
+
+    pub(crate) fn get(&self, key: &Value<'a>) -> Option<Result<Value<'a>, EvalError>> {
+        match (self, key) {
+            (Self::Made(entries), key) => match Key::new(key) {
+                Ok(key) => entries.get(&key).map(|(_, value)| Ok(value.clone())),
+                Err(error) => Some(Err(error)),
+            },
+            (_, Value::String(name)) => self.member(name),
+            _ => None,
+        }
+    }
+
+    /// Keys and values. An object has those fields that are declared.
+    pub(crate) fn entries(&self) -> Result<Vec<(Value<'a>, Value<'a>)>, EvalError> {
+        match self {
+            Self::Json { members, declared } => {
+                let members = members.iter();
+                let read = members.map(|(name, value)| {
+                    let value = Value::from_json(value, declared.element())?;
+                    Ok((Value::String(Text::Borrowed(name)), value))
+                });
+                read.collect()
+            }
+            Self::Object { members, object } => {
+                let fields = object.fields.iter();
+                let present = fields.filter_map(|(name, field)| {
+                    let value = members.get(&field.name)?;
+                    let value = Value::from_json(value, &field.declared);
+                    Some(value.map(|value| (Value::String(Text::Borrowed(name)), value)))
+                });
+                present.collect()
+            }
+            Self::Made(entries) => Ok(entries.values().cloned().collect()),
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! What keeps expressions small: their text, their depth, what they cost, and what they make.
+
+use std::sync::Arc;
+
+use serde_json::json;
+use watchkeeper_cel::limits::{CALL_BUDGET, MAX_DEPTH, MAX_EXPRESSION_CHARS};
+use watchkeeper_cel::{Declared, Environment, EvalError, Identity, List, Shape, Value};
+
+const BUDGET: u64 = CALL_BUDGET / 10;
+
+fn numbers(max: u64) -> Declared {
+    Declared {
+        shape: Shape::List(Arc::new(List {
+            items: Declared::plain(Shape::Int),
+            identity: Identity::Place,
+        })),
+        max_size: max,
+    }
+}
+
+fn error_of(expression: &str) -> EvalError {
+    let environment = Environment::new().declare("self", Declared::dynamic());
+    let (program, object) = (environment.compile(expression).expect("it compiles"), json!(null));
+    let evaluation = program.evaluate(&[Value::dynamic(&object)], BUDGET);
+    assert!(evaluation.cost <= BUDGET * 2, "{}", evaluation.cost);
+    evaluation.result.expect_err("it must not come to an end")
+}
+
+#[test]
+fn deep_and_long_expressions_are_refused() {
+    let environment = Environment::new();
+    let compile = |source: &str| {
+        environment
+            .compile(source)
+            .map(drop)
+            .map_err(|error| error.to_string())
+    };
+    let deep = format!("{}1{}", "(".repeat(1000), ")".repeat(1000));
+    let wanted = format!("ERROR: <input>:-1:0: expression recursion limit exceeded: {MAX_DEPTH}");
+    assert_eq!(compile(&deep), Err(wanted.clone()));
+    assert_eq!(compile(&format!("1{}", " + 1".repeat(1000))), Err(wanted.clone()));
+    assert_eq!(compile(&format!("{}true", "true && ".repeat(1000))), Ok(()));
+    assert_eq!(compile(&"[".repeat(100_000)), Err(wanted));
+    // What is just within the limit needs little stack.
+    for (open, close) in [
+        ("[", "]"),
+        ("dyn(", ")"),
+        ("-(", ")"),
+        ("true ? 1 : ", ""),
+        ("[1].map(x, ", ")"),
+    ] {
+        let levels = usize::from(MAX_DEPTH) - 2;
+        let within = format!("{}1{}", open.repeat(levels), close.repeat(levels));
+        assert_eq!(compile(&within), Ok(()), "{open}");
+    }
+    let long = "1".repeat(MAX_EXPRESSION_CHARS + 1);
+    assert!(compile(&long).is_err_and(|error| error.contains("code point size exceeds limit")));
+}
+
+#[test]
+fn a_budget_ends_an_evaluation() {
+    let hundred = format!("[{}]", vec!["1"; 100].join(","));
+    let nested = format!("{hundred}.all(a, {hundred}.all(b, {hundred}.all(c, {hundred}.all(d, a == d))))");
+    assert_eq!(error_of(&nested), EvalError::CostExceeded);
+    // Nothing absorbs it.
+    assert_eq!(error_of(&format!("{nested} || true")), EvalError::CostExceeded);
+}
+
+#[test]
+fn values_that_are_larger_than_they_look_are_paid_for() {
+    // Each level holds the one before twice: compared, that is 2^40 items.
+    let doubled = (0..40).fold("[1]".to_owned(), |inner, level| {
+        format!("{inner}.map(v{level}, [v{level}, v{level}])")
+    });
+    assert_eq!(
+        error_of(&format!("{doubled} == {doubled}")),
+        EvalError::CostExceeded
+    );
+    assert!(matches!(
+        error_of(&format!("'%s'.format([{doubled}])")),
+        EvalError::Failed(_)
+    ));
+}
+
+#[test]
+fn texts_that_grow_are_paid_for() {
+    let grown = (0..40).fold("['aaaaaaaaaa']".to_owned(), |inner, level| {
+        format!("{inner}.map(v{level}, v{level} + v{level})")
+    });
+    assert!(matches!(
+        error_of(&grown),
+        EvalError::CostExceeded | EvalError::Failed(_)
+    ));
+    let replaced = (0..20).fold("['aaaaaaaaaa']".to_owned(), |inner, level| {
+        format!("{inner}.map(v{level}, v{level}.replace('a', v{level}))")
+    });
+    assert!(matches!(
+        error_of(&replaced),
+        EvalError::CostExceeded | EvalError::Failed(_)
+    ));
+}
+
+#[test]
+fn estimates_follow_the_declared_sizes() {
+    let cost = |max: u64, expression: &str| {
+        let environment = Environment::new().declare("self", numbers(max));
+        environment.compile(expression).expect("it compiles").max_cost()
+    };
+    assert_eq!(cost(10, "self.size() > 1"), 3);
+    assert_eq!(cost(10, "self.all(x, x > 1)"), 2 + 10 * 5);
+    assert_eq!(
+        cost(10, "self.all(x, self.all(y, x == y))"),
+        2 + 10 * (2 + 10 * 6 + 3)
+    );
+    assert_eq!(cost(u64::MAX, "self.all(x, self.exists(y, x == y))"), u64::MAX);
+}
+
+/// What an evaluation costs is never more than was estimated.
+#[test]
+fn estimates_are_not_exceeded() {
+    let environment = Environment::new().declare("self", numbers(5));
+    let object = json!([1, 2, 3, 4, 5]);
+    for expression in [
+        "self.all(x, x > 0)",
+        "self.exists(x, x > 9)",
+        "self.exists_one(x, x == 2)",
+        "self.map(x, x + 1).filter(x, x > 1).size() == 5",
+        "self == self",
+        "3 in self && self.isSorted() && self.sum() == 15",
+        "self.all(x, self.exists(y, x == y))",
+        "self[0] == 1 ? 'a' + 'b' == 'ab' : 'c'.matches('[a-z]+')",
+        "[1, 2].all(x, {x: 'a'}[x] == 'a')",
+        "self.map(x, string(x)).join(',').size() > 3",
+    ] {
+        let program = environment.compile(expression).expect("it compiles");
+        let value = Value::dynamic(&object);
+        let evaluation = program.evaluate(&[value], CALL_BUDGET);
+        assert!(evaluation.result.is_ok(), "{expression}");
+        let (cost, most) = (evaluation.cost, program.max_cost());
+        assert!(cost <= most, "{expression}: {cost} > {most}");
+    }
+}
