@@ -24,6 +24,9 @@ mod keys;
 mod load;
 mod messages;
 mod options;
+#[cfg(test)]
+#[path = "../tests/support/etcd.rs"]
+mod real_etcd;
 mod shared;
 mod tls;
 mod write;
@@ -170,7 +173,38 @@ async fn refreshed_at_last(
 mod tests {
     use std::cell::Cell;
 
+    use super::error::CallError;
     use super::*;
+    use crate::mvcc::Mvcc;
+
+    /// Whoever follows notices sooner or later; until then nothing may be taken from another etcd, or be said of it.
+    #[tokio::test]
+    async fn nothing_is_believed_that_another_etcd_says() {
+        let Some(other) = real_etcd::Etcd::start() else {
+            return;
+        };
+        let options = EtcdOptions::at([other.url()]);
+        let (keys, client) = (Keys::of(&options), Client::new(options).unwrap());
+        let found = Origin::of(&client, &keys).await.unwrap();
+        let cluster = found.cluster + 1;
+        let known = Origin { cluster, ..found };
+        let loaded = load::load(&client, &keys, known, 0).await;
+        assert!(matches!(loaded, Err(CallError::OtherEtcd { .. })), "{loaded:?}");
+
+        let state = State::new(Mvcc::new(), Clock::start(), Retention::default());
+        let shared = Arc::new(Shared::new(client, known, keys, Arc::new(state)));
+        let freshness = Arc::new(Freshness::default());
+        let read = freshness.refresh(&shared).await;
+        assert!(matches!(read, Err(ReadError::Unavailable { .. })), "{read:?}");
+        let write = Write::of(Command::Put {
+            key: "/a".into(),
+            value: "x".into(),
+            expected: None,
+            ttl: None,
+        });
+        let written = write.unwrap().run(&shared, &freshness).await;
+        assert!(matches!(written, Err(WriteError::Unknown(_))), "{written:?}");
+    }
 
     /// Opens a store that has so much history, of which a reader's patience lasts for 10 revisions, until it stands still.
     async fn open(newest: u64, stands_still_at: u64) -> Result<(), ReadError> {
