@@ -2,7 +2,7 @@
 //! from the cluster around them, their priority and their limits, they get here too.
 
 mod classes;
-mod limit_range;
+pub(crate) mod limit_range;
 mod pod_priority;
 mod pod_security;
 mod quota;

@@ -47,6 +47,7 @@ mod names;
 mod object;
 mod open_metadata;
 mod patch;
+pub mod quota;
 mod rbac;
 mod read_version;
 mod registry;

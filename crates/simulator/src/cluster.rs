@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use watchkeeper_client::{Client, DynamicApi, Error};
 use watchkeeper_meta::{
     CreateOptions, DeleteOptions, LabelSelector, ObjectKey, PatchKind, PatchOptions, Preconditions,
-    PropagationPolicy, Resource,
+    PropagationPolicy, Resource, UpdateOptions,
 };
 use watchkeeper_runtime::controller::{Action, Controller, ControllerOptions, Mapping, Reconciler, Request};
 use watchkeeper_runtime::factory::{Factory, FactoryOptions, Selection};
@@ -201,6 +201,28 @@ impl Cluster {
             self.catch_up(resource, patched).await;
         }
         ignore_gone(patched.map(drop))
+    }
+
+    /// Puts another status in the place of the one that was seen. If somebody has changed the object meanwhile, it is to be
+    /// looked at again.
+    pub(crate) async fn replace_status(
+        &self,
+        resource: &Resource,
+        item: &Item,
+        status: Value,
+    ) -> Result<(), Error> {
+        let mut object = item.value().clone();
+        object["status"] = status;
+        let options = UpdateOptions {
+            field_manager: Some(MANAGER.to_owned()),
+            ..Default::default()
+        };
+        let api = self.api(resource, item.namespace()).subresource("status");
+        let updated = api.update(item.name(), &object, &options).await;
+        if let Ok(updated) = &updated {
+            self.catch_up(resource, updated).await;
+        }
+        ignore_gone(updated.map(drop))
     }
 
     /// Deletes exactly the object that was seen; one that is gone is no error.

@@ -58,7 +58,7 @@ pub(crate) fn run(cluster: &Cluster) -> Task {
 }
 
 /// All kinds that can be deleted and watched, each in one version.
-fn collectable() -> Vec<Resource> {
+pub(crate) fn collectable() -> Vec<Resource> {
     let mut found: Vec<Resource> = Vec::new();
     for known in resources::all() {
         let is_stored = known.has_verb("delete") && known.has_verb("watch");
@@ -83,7 +83,7 @@ fn leaving(change: &Delta) -> Option<&Object> {
 }
 
 /// The resource of a definition that is served.
-fn established(definition: &Object) -> Option<Resource> {
+pub(crate) fn established(definition: &Object) -> Option<Resource> {
     let definition = definition.to_value().ok()?;
     let mut conditions = definition["status"]["conditions"].as_array()?.iter();
     conditions.find(|it| it["type"] == "Established" && it["status"] == "True")?;

@@ -32,6 +32,11 @@ impl Item {
         (!object.is_deleting()).then(|| Self::read(object))
     }
 
+    /// All that it says.
+    pub(crate) fn value(&self) -> &Value {
+        &self.value
+    }
+
     /// A field by its path.
     pub(crate) fn at(&self, pointer: &str) -> &Value {
         self.value.pointer(pointer).unwrap_or(&Value::Null)

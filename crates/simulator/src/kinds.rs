@@ -40,6 +40,7 @@ kinds! {
     namespaces: "" "namespaces",
     nodes: "" "nodes",
     pods: "" "pods",
+    quotas: "" "resourcequotas",
     replica_sets: "apps" "replicasets",
     replication_controllers: "" "replicationcontrollers",
     service_accounts: "" "serviceaccounts",

@@ -17,6 +17,7 @@
 //! | jobs | pods that run to their end, so many times, and are counted once |
 //! | cron jobs | a job whenever the schedule says, in its time zone |
 //! | endpoints | where the pods of a service are, as slices and in the older form |
+//! | quotas | what a namespace has taken of what it is given |
 //! | disruption budgets | how many pods can be spared, so that evictions are let through or not |
 //! | namespaces | empties and removes those that are deleted |
 //! | garbage | removes what nobody owns any longer, in the background, in the foreground or not at all |
@@ -49,6 +50,7 @@ mod namespaces;
 mod nodes;
 mod placement;
 mod pods;
+mod quotas;
 mod replica_sets;
 mod revisions;
 mod rollout;
@@ -116,6 +118,7 @@ impl Simulator {
             cron_jobs::run(&cluster),
             endpoints::run(&cluster),
             disruption_budgets::run(&cluster),
+            quotas::run(&cluster),
             accounts::run(&cluster),
             cluster_roles::run(&cluster),
             namespaces::run(&cluster),

@@ -164,7 +164,7 @@ fn check(what: &str, limit: &Value, resources: &Value, reasons: &mut Vec<String>
 }
 
 /// What a pod asks for as a whole: the sum of its containers, or the most that one of those before them asks for.
-pub(super) fn total(pod: &Value) -> Value {
+pub(crate) fn total(pod: &Value) -> Value {
     let mut total = json!({});
     let spec = &pod["spec"];
     for list in ["requests", "limits"] {

@@ -3,37 +3,19 @@
 //! A quota's status says what there is and what is used; it is written by whoever counts, a controller, and by this
 //! admission, which adds what a write takes before the write is stored. A quota without a status limits nothing yet,
 //! as in Kubernetes. What is given back when objects go is counted by the controller alone.
-//!
-//! Not counted: device and volume attributes classes, and pod-level resources.
-
-use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 use watchkeeper_meta::{GroupVersionResource, ListOptions, Status};
-use watchkeeper_wire::values::{Quantity, QuantityFormat};
 
-use super::limit_range;
 use crate::definition::Definition;
-use crate::kinds::resource_names::is_counted_kind;
 use crate::object::Live;
+use crate::quota::{STATED, Usage, amounts, is_about, usage};
 use crate::update::{Managed, Part, Proposal};
 use crate::write::WriteContext;
 use crate::{Registry, metadata};
 
 /// Who is said to have counted.
 const MANAGER: &str = "kube-apiserver";
-
-/// What every container must ask for by itself if it is limited.
-const STATED: &[&str] = &[
-    "cpu",
-    "limits.cpu",
-    "limits.memory",
-    "memory",
-    "requests.cpu",
-    "requests.memory",
-];
-
-type Usage = BTreeMap<String, Quantity>;
 
 impl Registry {
     /// Charges what a write takes to the quotas of its namespace, or says which one has not enough left.
@@ -104,11 +86,12 @@ fn bill(
     live: Option<&Value>,
     object: &Value,
 ) -> Result<Usage, String> {
-    let taken = usage(definition, object);
+    let resource = definition.group_resource();
+    let taken = usage(&resource, object);
     let limited = amounts(&quota["status"]["hard"]);
     let restricted: Vec<&String> = limited.keys().filter(|name| taken.contains_key(*name)).collect();
     let is_pod = super::is_pod(definition);
-    if restricted.is_empty() || !in_scopes(quota, object, is_pod) {
+    if restricted.is_empty() || !is_about(quota, &resource, object) {
         return Ok(Usage::new());
     }
     let name = metadata::text(quota, "name");
@@ -122,18 +105,18 @@ fn bill(
         return Err(format!("status unknown for quota: {name}, resources: {names}"));
     }
     let before = match live {
-        Some(live) if in_scopes(quota, live, is_pod) => usage(definition, live),
+        Some(live) if is_about(quota, &resource, live) => usage(&resource, live),
         _ => Usage::new(),
     };
     let mut bill = Usage::new();
-    for resource in restricted {
-        let more = match before.get(resource) {
-            Some(before) => taken[resource].checked_sub(before),
-            None => Some(taken[resource].clone()),
+    for name in restricted {
+        let more = match before.get(name) {
+            Some(before) => taken[name].checked_sub(before),
+            None => Some(taken[name].clone()),
         };
         bill.extend(
             more.filter(|more| !more.is_zero() && !more.is_negative())
-                .map(|more| (resource.clone(), more)),
+                .map(|more| (name.clone(), more)),
         );
     }
     Ok(bill)
@@ -179,95 +162,6 @@ fn charge(quota: &Value, bill: &Usage) -> Result<Value, String> {
     ))
 }
 
-fn amounts(list: &Value) -> Usage {
-    let entries = list.as_object().into_iter().flatten();
-    let amounts = entries.filter_map(|(name, amount)| Some((name.clone(), amount.as_str()?.parse().ok()?)));
-    amounts.collect()
-}
-
-fn number(count: usize) -> Quantity {
-    Quantity::new(
-        i64::try_from(count).unwrap_or(i64::MAX),
-        QuantityFormat::DecimalSi,
-    )
-}
-
-/// Everything an object takes that a quota can limit.
-fn usage(definition: &Definition, object: &Value) -> Usage {
-    let resource = definition.group_resource();
-    let mut usage = Usage::from([(format!("count/{resource}"), number(1))]);
-    let core = if definition.resource.group.is_empty() {
-        &*definition.resource.plural
-    } else {
-        ""
-    };
-    if is_counted_kind(core) {
-        usage.insert(core.to_owned(), number(1));
-    }
-    match core {
-        "pods" => pod_usage(object, &mut usage),
-        "services" => service_usage(object, &mut usage),
-        "persistentvolumeclaims" => claim_usage(object, &mut usage),
-        _ => {}
-    }
-    usage
-}
-
-/// A pod that has ended takes nothing but its place in the store.
-fn pod_usage(pod: &Value, usage: &mut Usage) {
-    if matches!(pod["status"]["phase"].as_str(), Some("Succeeded" | "Failed")) {
-        usage.remove("pods");
-        return;
-    }
-    let total = limit_range::total(pod);
-    for (list, is_request) in [("requests", true), ("limits", false)] {
-        for (name, amount) in amounts(&total[list]) {
-            let is_native = !name.contains('/');
-            if is_native || is_request {
-                usage.insert(format!("{list}.{name}"), amount.clone());
-            }
-            if is_native && is_request {
-                usage.insert(name, amount);
-            }
-        }
-    }
-    // What is limited and not asked for counts as nothing, and has to be asked for.
-    for name in STATED {
-        usage.entry((*name).to_owned()).or_insert_with(|| number(0));
-    }
-}
-
-fn service_usage(service: &Value, usage: &mut Usage) {
-    let ports = service["spec"]["ports"].as_array().map_or(0, Vec::len);
-    let (balancers, node_ports) = match service["spec"]["type"].as_str() {
-        Some("NodePort") => (0, ports),
-        Some("LoadBalancer") => {
-            let given = |port: &&Value| port["nodePort"].as_i64().unwrap_or_default() != 0;
-            let ports = service["spec"]["ports"].as_array().into_iter().flatten();
-            (1, ports.filter(given).count())
-        }
-        _ => (0, 0),
-    };
-    usage.insert("services.loadbalancers".to_owned(), number(balancers));
-    usage.insert("services.nodeports".to_owned(), number(node_ports));
-}
-
-fn claim_usage(claim: &Value, usage: &mut Usage) {
-    let size = claim["spec"]["resources"]["requests"]["storage"].as_str();
-    let size: Option<Quantity> = size.and_then(|size| size.parse().ok());
-    let class = claim["spec"]["storageClassName"].as_str().unwrap_or_default();
-    let of_class = |what: &str| format!("{class}.storageclass.storage.k8s.io/{what}");
-    if !class.is_empty() {
-        usage.insert(of_class("persistentvolumeclaims"), number(1));
-    }
-    if let Some(size) = size {
-        if !class.is_empty() {
-            usage.insert(of_class("requests.storage"), size.clone());
-        }
-        usage.insert("requests.storage".to_owned(), size);
-    }
-}
-
 /// What is limited and some containers do not ask for: `cpu for: a,b; memory for: a`.
 fn unstated(restricted: &[&String], pod: &Value) -> Option<String> {
     let lists = ["containers", "initContainers"].map(|list| pod["spec"][list].as_array());
@@ -288,69 +182,6 @@ fn unstated(restricted: &[&String], pod: &Value) -> Option<String> {
         }
     }
     (!missing.is_empty()).then(|| missing.join("; "))
-}
-
-/// Whether a quota means an object. Scopes are about pods.
-fn in_scopes(quota: &Value, object: &Value, is_pod: bool) -> bool {
-    let scopes = quota["spec"]["scopes"].as_array().into_iter().flatten();
-    let scopes: Vec<Value> = scopes
-        .map(|scope| json!({"scopeName": scope, "operator": "Exists"}))
-        .collect();
-    let selectors = quota["spec"]["scopeSelector"]["matchExpressions"]
-        .as_array()
-        .into_iter()
-        .flatten();
-    scopes
-        .iter()
-        .chain(selectors)
-        .all(|selector| is_pod && in_scope(selector, object))
-}
-
-fn in_scope(selector: &Value, pod: &Value) -> bool {
-    let ends = pod["spec"]["activeDeadlineSeconds"]
-        .as_i64()
-        .is_some_and(|seconds| seconds >= 0);
-    let is_best_effort = || pod["status"]["qosClass"] == "BestEffort";
-    match selector["scopeName"].as_str().unwrap_or_default() {
-        "Terminating" => ends,
-        "NotTerminating" => !ends,
-        "BestEffort" => is_best_effort(),
-        "NotBestEffort" => !is_best_effort(),
-        "CrossNamespacePodAffinity" => reaches_out(pod),
-        "PriorityClass" => {
-            let class = pod["spec"]["priorityClassName"].as_str().unwrap_or_default();
-            let values = || selector["values"].as_array().into_iter().flatten();
-            match selector["operator"].as_str().unwrap_or_default() {
-                "Exists" => !class.is_empty(),
-                "DoesNotExist" => class.is_empty(),
-                "In" => values().any(|value| value == class),
-                "NotIn" => values().all(|value| value != class),
-                _ => false,
-            }
-        }
-        _ => false,
-    }
-}
-
-/// Whether a pod wants to be near, or far from, pods of other namespaces.
-fn reaches_out(pod: &Value) -> bool {
-    let affinity = &pod["spec"]["affinity"];
-    let terms = ["podAffinity", "podAntiAffinity"].into_iter().flat_map(|kind| {
-        let required = affinity[kind]["requiredDuringSchedulingIgnoredDuringExecution"].as_array();
-        let preferred = affinity[kind]["preferredDuringSchedulingIgnoredDuringExecution"].as_array();
-        let preferred = preferred
-            .into_iter()
-            .flatten()
-            .map(|weighted| &weighted["podAffinityTerm"]);
-        required.into_iter().flatten().chain(preferred)
-    });
-    let mut terms = terms;
-    terms.any(|term| {
-        term["namespaces"]
-            .as_array()
-            .is_some_and(|names| !names.is_empty())
-            || !term["namespaceSelector"].is_null()
-    })
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ mod disruption_budgets;
 mod endpoints;
 mod housekeeping;
 mod jobs;
+mod quotas;
 mod simulation;
 mod stateful_sets;
 mod support;

@@ -1,0 +1,180 @@
+//! Quotas: what the objects of a namespace take of what it is given.
+//!
+//! ```text
+//! a quota is new, or limits something else ─┐
+//! an object goes, or takes another amount ──┼─▶ count the objects that the quota is about ─▶ its status
+//! now and then ─────────────────────────────┘
+//! ```
+//!
+//! The server charges what a write takes before it is stored, so objects that come are counted already, and to count
+//! them before they are there would undo that. What they give back is counted here alone. A count may miss an object
+//! that was charged and is not there yet; so a count that changed something is done once more, soon.
+//!
+//! Objects of custom kinds are counted when a quota is looked at; that they go is not watched.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use watchkeeper_client::Error;
+use watchkeeper_meta::{GroupResource, ListOptions, Resource, Scope};
+use watchkeeper_registry::quota::{Usage, amounts, is_about, resource_of, usage};
+use watchkeeper_runtime::controller::{Action, Controller, ControllerOptions, Predicate, Request};
+use watchkeeper_runtime::delta::Delta;
+use watchkeeper_wire::Object;
+use watchkeeper_wire::values::{Quantity, QuantityFormat};
+
+use crate::cluster::{Cluster, Task};
+use crate::garbage::{collectable, established};
+use crate::item::Item;
+use crate::kinds::{custom_resource_definitions, quotas};
+
+/// 5 min, as Kubernetes: how often a quota is counted if nothing is known to have happened.
+const RECOUNT: Duration = Duration::from_secs(5 * 60);
+/// Longer than a charged object takes to be stored and seen.
+const SECOND_LOOK: Duration = Duration::from_secs(1);
+
+/// Keeps count for quotas.
+pub(crate) fn run(cluster: &Cluster) -> Task {
+    let options = ControllerOptions {
+        predicate: Some(Arc::new(limits_anew)),
+        ..ControllerOptions::default()
+    };
+    let mut controller = Controller::new("quotas", cluster.informer(&quotas()), options);
+    for resource in collectable() {
+        if resource.scope == Scope::Namespaced {
+            let informer = cluster.informer(&resource);
+            let predicate = takes_anew(cluster, resource.group_resource());
+            controller = controller.watches(informer, cluster.all_of(&quotas()), Some(predicate));
+        }
+    }
+    cluster.run(controller, reconcile)
+}
+
+/// Whether a change of a quota is one of what it limits, not of what is used.
+fn limits_anew(change: &Delta) -> bool {
+    match change {
+        Delta::Added { .. } => true,
+        Delta::Updated { old, new, .. } => old.uid() != new.uid() || spec(old) != spec(new),
+        Delta::Deleted { .. } => false,
+    }
+}
+
+fn spec(object: &Object) -> Value {
+    Item::read(object)["spec"].clone()
+}
+
+/// Whether an object takes another amount than before, where somebody counts.
+fn takes_anew(cluster: &Cluster, resource: GroupResource) -> Predicate {
+    let store = cluster.informer(&quotas()).store().clone();
+    let is_measured = is_measured(&resource);
+    Arc::new(move |change| {
+        if store
+            .snapshot()
+            .in_namespace(change.object().namespace())
+            .next()
+            .is_none()
+        {
+            return false;
+        }
+        let taken = |object: &Object| {
+            let object = object.to_value().unwrap_or_default();
+            usage(&resource, &object)
+        };
+        match change {
+            Delta::Added { .. } => false,
+            Delta::Updated { old, new, .. } => is_measured && taken(old) != taken(new),
+            Delta::Deleted { .. } => true,
+        }
+    })
+}
+
+/// Whether what an object takes depends on what it says. All others are counted.
+fn is_measured(resource: &GroupResource) -> bool {
+    let measured = ["persistentvolumeclaims", "pods", "services"];
+    resource.group.is_empty() && measured.contains(&&*resource.resource)
+}
+
+async fn reconcile(cluster: Cluster, request: Request) -> Result<Action, Error> {
+    let Some(quota) = Item::living(&request) else {
+        return Ok(Action::Done);
+    };
+    let hard = quota.at("/spec/hard");
+    let used = used(&cluster, &quota, &amounts(hard)).await?;
+    let used = used
+        .into_iter()
+        .map(|(name, amount)| (name, json!(amount.to_string())));
+    let status = json!({"hard": hard, "used": Value::Object(used.collect())});
+    if quota["status"] == status {
+        return Ok(Action::After(RECOUNT));
+    }
+    cluster.replace_status(&quotas(), &quota, status).await?;
+    Ok(Action::After(SECOND_LOOK))
+}
+
+/// What is taken of everything that a quota limits.
+async fn used(cluster: &Cluster, quota: &Item, hard: &Usage) -> Result<Usage, Error> {
+    let mut used: Usage = hard.keys().map(|name| (name.clone(), number(0))).collect();
+    let resources: BTreeSet<GroupResource> = hard.keys().map(|name| resource_of(name)).collect();
+    let builtin = collectable();
+    for resource in resources {
+        match builtin.iter().find(|known| known.group_resource() == resource) {
+            Some(known) => measure(cluster, quota, known, &mut used),
+            None => count(cluster, quota.namespace(), &resource, &mut used).await?,
+        }
+    }
+    Ok(used)
+}
+
+/// Adds what the objects of a resource take.
+fn measure(cluster: &Cluster, quota: &Item, resource: &Resource, used: &mut Usage) {
+    let (known, name) = (cluster.snapshot(resource), resource.group_resource());
+    let objects = known.in_namespace(quota.namespace());
+    if !is_measured(&name) {
+        let each = usage(&name, &Value::Null).into_keys();
+        let all = number(objects.count() as i64);
+        let all: Usage = each.map(|under| (under, all.clone())).collect();
+        return add(used, &all);
+    }
+    for object in objects.map(Item::read) {
+        if is_about(quota.value(), &name, object.value()) {
+            add(used, &usage(&name, object.value()));
+        }
+    }
+}
+
+/// Adds how many objects of a custom kind there are. Of one that is not defined there are none.
+async fn count(
+    cluster: &Cluster,
+    namespace: &str,
+    resource: &GroupResource,
+    used: &mut Usage,
+) -> Result<(), Error> {
+    let definitions = cluster.snapshot(&custom_resource_definitions());
+    let Some(kind) = definitions.find("", &resource.to_string()).and_then(established) else {
+        return Ok(());
+    };
+    let options = ListOptions {
+        limit: Some(1),
+        ..ListOptions::default()
+    };
+    let list = cluster.api(&kind, namespace).list(&options).await?;
+    let count = list.items.len() as i64 + list.head.remaining_item_count.unwrap_or_default();
+    let name = format!("count/{resource}");
+    add(used, &Usage::from([(name, number(count))]));
+    Ok(())
+}
+
+/// Adds amounts to those that are asked for.
+fn add(used: &mut Usage, taken: &Usage) {
+    for (name, amount) in used {
+        if let Some(sum) = taken.get(name).and_then(|more| amount.checked_add(more)) {
+            *amount = sum;
+        }
+    }
+}
+
+fn number(count: i64) -> Quantity {
+    Quantity::new(count, QuantityFormat::DecimalSi)
+}
