@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use watchkeeper_meta::Status;
+use watchkeeper_meta::{ListOptions, Status};
 use watchkeeper_registry::{Body, Format, WriteContext};
 
 use super::cluster::{Cluster, free, next_event, widget};
@@ -87,6 +87,40 @@ async fn a_write_goes_by_the_schema_in_force_when_it_is_done() {
     cluster.patch(&understood, "default", "a", labels).await.unwrap();
     let shown = cluster.get_in(&cluster.widgets(), "default", "a").await.unwrap();
     assert_eq!(shown["spec"], json!({"new": "d"}));
+}
+
+/// Writes and changes of the schema at the same time: whatever was written when, it is shown as the newest schema has it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_is_shown_by_a_schema_that_was_in_force_before() {
+    const OBJECTS: usize = 300;
+    let of = |field: &str| spec(json!({field: {"type": "string"}}));
+    let cluster = Cluster::with_widgets(of("a")).await;
+    let (registry, understood) = (cluster.registry.clone(), cluster.widgets());
+    let writing = tokio::spawn(async move {
+        let context = WriteContext::default();
+        for number in 0..OBJECTS {
+            let object = widget(&format!("w{number}"), json!({"a": "x", "b": "y"})).to_string();
+            let (format, bytes) = (Format::Json, object.as_bytes());
+            let created = registry.create(&understood, "default", Body { format, bytes }, &context);
+            created.await.unwrap();
+            tokio::task::yield_now().await;
+        }
+    });
+    for (field, other) in [("b", "a"), ("a", "b")].iter().cycle() {
+        let is_last = writing.is_finished();
+        cluster.redefine(of(field)).await;
+        let (widgets, options) = (cluster.widgets(), ListOptions::default());
+        let list = cluster.registry.list(&widgets, "", &options).await.unwrap();
+        for item in &list.items {
+            let spec = item.to_value(&widgets).unwrap()["spec"].clone();
+            assert!(spec.get(other).is_none(), "{spec}");
+        }
+        if is_last {
+            assert_eq!(list.items.len(), OBJECTS);
+            break;
+        }
+    }
+    writing.await.unwrap();
 }
 
 #[tokio::test]
