@@ -8,10 +8,11 @@
 //! A [`Definition`](crate::definition::Definition) that came of a definition has a [`CustomVersion`], which is what it
 //! has beyond the built-in ones. Its schema is the same structure, so bodies, patches, apply, defaults and managed
 //! fields have one implementation. What differs is here: objects are stored as JSON ([`stored`]), values are held to
-//! the [`rules`] of the kind, and Tables have the columns that the definition asks for ([`table`]).
+//! the [`rules`] of the kind and to its [`expressions`], and Tables have the columns that the definition asks for ([`table`]).
 
 pub(crate) mod body;
 mod compile;
+pub(crate) mod expressions;
 mod formats;
 pub(crate) mod json_path;
 pub(crate) mod nulls;
@@ -28,6 +29,7 @@ use watchkeeper_patch::endpoint;
 use watchkeeper_storage::Revision;
 use watchkeeper_wire::schema::TypeId;
 
+use self::expressions::Expressions;
 use self::json_path::JsonPath;
 use self::rules::Rules;
 pub(crate) use self::settle::{CustomKinds, FINALIZER, with_condition};
@@ -49,6 +51,8 @@ pub(crate) struct CustomVersion {
     pub(crate) served_since: Revision,
     /// What values may be.
     pub(crate) rules: Rules,
+    /// What else must hold, as expressions; `None` if nothing does.
+    pub(crate) expressions: Option<Expressions>,
     /// The schema as it was written.
     pub(crate) open_api: Value,
     /// The columns of a Table besides the name.

@@ -47,7 +47,7 @@ pub(crate) use self::claims::CLASS_ANNOTATION;
 pub(crate) use self::custom_resource_definition::approval::Approval;
 pub(crate) use self::defaulting::fill_from_schema;
 use self::place::{Faults, Place, Rule};
-use crate::custom::nulls;
+use crate::custom::{CustomVersion, expressions, nulls};
 use crate::definition::Definition;
 use crate::update::Part;
 use crate::write::{Warnings, WriteContext};
@@ -247,19 +247,41 @@ pub(crate) fn prepare_for_update(
 /// What is wrong with a new object beyond its metadata.
 pub(crate) fn faults(definition: &Definition, object: &Value) -> Vec<FieldError> {
     let mut faults = Vec::new();
-    check(definition, object, None, &mut faults);
+    check(definition, object, None, &Warnings::default(), &mut faults);
     (hooks(definition).check_new)(&Place::object(object), &mut faults);
     faults
 }
 
 /// Checks an object's own fields: its kind knows, or else its schema.
-fn check(definition: &Definition, object: &Value, live: Option<&Value>, faults: &mut Faults) {
+fn check(
+    definition: &Definition,
+    object: &Value,
+    live: Option<&Value>,
+    warnings: &Warnings,
+    faults: &mut Faults,
+) {
     if let Some(custom) = &definition.custom {
-        return faults.extend(custom.rules.faults(object, live));
+        faults.extend(custom.rules.faults(object, live));
+        return check_expressions(custom, object, live, warnings, faults);
     }
     match own_hooks(definition) {
         Some(hooks) => (hooks.check)(&Place::object(object), faults),
         None => faults.extend(schema_rules::faults(definition, object)),
+    }
+}
+
+/// Holds an object to the expressions of its kind, unless it is not even what they speak of.
+fn check_expressions(
+    custom: &CustomVersion,
+    object: &Value,
+    live: Option<&Value>,
+    warnings: &Warnings,
+    faults: &mut Faults,
+) {
+    let Some(rules) = &custom.expressions else { return };
+    match expressions::unchecked(faults) {
+        Some(unchecked) => faults.push(unchecked),
+        None => faults.extend(rules.faults(object, live, warnings)),
     }
 }
 
@@ -292,6 +314,7 @@ pub(crate) fn update_faults(
     part: Part,
     object: &Value,
     live: &Value,
+    warnings: &Warnings,
 ) -> Vec<FieldError> {
     let mut faults = Vec::new();
     let hooks = hooks(definition);
@@ -307,8 +330,10 @@ pub(crate) fn update_faults(
     match &definition.custom {
         Some(custom) if !is_whole => {
             faults.extend(custom.rules.faults_of_part("status", object, Some(live)));
+            // These speak of the whole object, and of how its parts fit together.
+            check_expressions(custom, object, Some(live), warnings, &mut faults);
         }
-        _ if is_whole => check(definition, object, Some(live), &mut faults),
+        _ if is_whole => check(definition, object, Some(live), warnings, &mut faults),
         _ => {}
     }
     if !is_first {

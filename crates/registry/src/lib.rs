@@ -16,8 +16,9 @@
 //!   containers';
 //! - how far the affinity of a gated pod may change: all of it may;
 //! - what a request for a certificate asks for: none is refused because it would make its owner an administrator;
-//! - expressions (CEL): those of admission policies are stored and not evaluated, those of dynamic resource allocation
-//!   are not compiled, and a definition of a custom kind that has any is refused, as is one with conversion by webhook;
+//! - expressions (CEL) other than those of custom kinds: those of admission policies are stored and not evaluated, those
+//!   of dynamic resource allocation are not compiled;
+//! - conversion of a custom kind by webhook: its definition is refused;
 //! - how a list or map is merged that stands directly in another list or map of a custom kind: as a whole;
 //! - the metadata of objects within custom objects, beyond the types of its fields;
 //! - kinds nobody writes by hand: alpha kinds, and internal ones such as storage versions, have the rules of their

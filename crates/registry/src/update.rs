@@ -259,7 +259,13 @@ impl Registry {
         if given.is_some() {
             faults.extend(metadata::manager_faults(&managers));
         }
-        faults.extend(kinds::update_faults(definition, part, &new, live));
+        faults.extend(kinds::update_faults(
+            definition,
+            part,
+            &new,
+            live,
+            &context.warnings,
+        ));
         faults.extend(self.policy_faults(definition, &new));
         accept(definition, &new, &faults)?;
         self.admit_updated(definition, part, live, &new, context).await?;

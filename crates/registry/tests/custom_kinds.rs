@@ -3,6 +3,7 @@
 mod custom {
     mod cluster;
     mod definitions;
+    mod expressions;
     mod objects;
     mod scale;
     mod versions;

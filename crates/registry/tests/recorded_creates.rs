@@ -6,10 +6,7 @@ mod recording;
 use recording::{accepted_creates, put_back};
 
 /// What this registry does not accept, and why.
-const REFUSED: &[(&str, &str)] = &[(
-    "crd/cel-rules.json crd",
-    "validation rules (CEL) are not evaluated",
-)];
+const REFUSED: &[(&str, &str)] = &[];
 
 #[tokio::test]
 async fn what_kubernetes_creates_is_created_and_can_be_put_back() {

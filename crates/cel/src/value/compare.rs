@@ -63,7 +63,7 @@ fn lists_equal(a: &List<'_>, b: &List<'_>, work: &Work<'_>) -> Result<bool, Eval
     if a.len() != b.len() {
         return Ok(false);
     }
-    if *a.identity() != Identity::Place && a.identity() == b.identity() {
+    if *a.identity() != Identity::Place {
         return unordered_equal(&a.to_vec()?, &b.to_vec()?, work);
     }
     for (a, b) in a.iter().zip(b.iter()) {

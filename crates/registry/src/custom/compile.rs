@@ -11,6 +11,7 @@ use watchkeeper_wire::schema::resources::{BuiltinResource, Subresource};
 use watchkeeper_wire::schema::structural::Compiler;
 use watchkeeper_wire::schema::{SchemaError, Text};
 
+use super::expressions::Expressions;
 use super::json_path::JsonPath;
 use super::rules::Rules;
 use super::table::Column;
@@ -121,6 +122,7 @@ impl<'d> Kind<'d> {
             schema_since: Revision::ZERO,
             served_since: Revision::ZERO,
             rules: Rules::compile(open_api(version)),
+            expressions: Expressions::compile(open_api(version)),
             open_api: open_api(version).clone(),
             columns: columns(version),
             selectable: selectable(version),

@@ -186,15 +186,6 @@ async fn what_is_not_supported_is_refused_by_name() {
     };
     check(
         |it| {
-            it["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["x-kubernetes-validations"] =
-                json!([{"rule": "self.a == 1"}]);
-        },
-        "spec.validation.openAPIV3Schema.x-kubernetes-validations[0].rule: Forbidden: validation rules (CEL) are not \
-         supported by this server",
-    )
-    .await;
-    check(
-        |it| {
             it["spec"]["conversion"] = json!({"strategy": "Webhook", "webhook": {
                 "conversionReviewVersions": ["v1"], "clientConfig": {"url": "https://example.com"}}});
         },

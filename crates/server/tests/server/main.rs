@@ -2,6 +2,7 @@
 
 mod client;
 mod crash;
+mod expressions;
 mod hostile;
 mod http;
 mod lines;

@@ -6,6 +6,7 @@ use serde_json::Value;
 use watchkeeper_meta::{FieldError, FieldPath};
 use watchkeeper_wire::limits::NESTING_LIMIT;
 
+use crate::custom::expressions::{definition_faults, rule_faults};
 use crate::custom::rules::Rules;
 
 const TYPES: [&str; 6] = ["array", "boolean", "integer", "number", "object", "string"];
@@ -44,10 +45,14 @@ enum Level {
     Item,
 }
 
-/// What is wrong with the schema at a path.
+/// What is wrong with the schema at a path. Rules that are expressions are compiled if nothing else is: they take their
+/// types from it.
 pub(super) fn faults(path: &FieldPath, schema: &Value) -> Vec<FieldError> {
     let mut faults = Vec::new();
     check(path, schema, Level::Root, 0, &mut faults);
+    if faults.is_empty() {
+        faults = definition_faults(path, schema);
+    }
     faults
 }
 
@@ -80,7 +85,7 @@ fn check(path: &FieldPath, schema: &Value, level: Level, depth: u32, faults: &mu
     check_list(path, schema, faults);
     check_pattern(path, schema, faults);
     check_default(path, schema, level, faults);
-    check_expressions(path, schema, faults);
+    rule_faults(path, schema, faults);
     check_junctors(path, schema, depth, faults);
 }
 
@@ -320,25 +325,13 @@ fn check_default(path: &FieldPath, schema: &Value, level: Level, faults: &mut Ve
     }));
 }
 
-/// Rules that are expressions: this server has nobody to evaluate them, and will not pretend.
-fn check_expressions(path: &FieldPath, schema: &Value, faults: &mut Vec<FieldError>) {
-    let rules = schema["x-kubernetes-validations"]
-        .as_array()
-        .into_iter()
-        .flatten();
-    for (index, rule) in rules.enumerate() {
-        let at = path.child("x-kubernetes-validations").index(index).child("rule");
-        faults.push(match rule["rule"].as_str().unwrap_or_default().trim() {
-            "" => FieldError::required(&at, "rule is not specified"),
-            _ => FieldError::forbidden(&at, "validation rules (CEL) are not supported by this server"),
-        });
-    }
-}
-
 fn check_junctors(path: &FieldPath, schema: &Value, depth: u32, faults: &mut Vec<FieldError>) {
     for word in ["allOf", "anyOf", "oneOf"] {
         for (index, inner) in schema[word].as_array().into_iter().flatten().enumerate() {
             let is_pattern = word == "anyOf" && is_int_or_string_pattern(schema);
+            if word != "allOf" {
+                forbid_rules(&path.child(word).index(index), inner, depth + 1, faults);
+            }
             check_nested(
                 &path.child(word).index(index),
                 inner,
@@ -349,7 +342,33 @@ fn check_junctors(path: &FieldPath, schema: &Value, depth: u32, faults: &mut Vec
         }
     }
     if let Some(inner) = schema.get("not") {
+        forbid_rules(&path.child("not"), inner, depth + 1, faults);
         check_nested(&path.child("not"), inner, false, depth + 1, faults);
+    }
+}
+
+/// Rules that are expressions hold always; there are none for what need not hold.
+fn forbid_rules(path: &FieldPath, schema: &Value, depth: u32, faults: &mut Vec<FieldError>) {
+    if depth > NESTING_LIMIT {
+        return;
+    }
+    let word = "x-kubernetes-validations";
+    if schema[word].as_array().is_some_and(|rules| !rules.is_empty()) {
+        faults.push(FieldError::forbidden(
+            &path.child(word),
+            "must be empty to be structural",
+        ));
+    }
+    for (name, inner) in schema["properties"].as_object().into_iter().flatten() {
+        forbid_rules(&path.child("properties").key(name), inner, depth + 1, faults);
+    }
+    for word in ["items", "additionalProperties"] {
+        if let Some(inner) = schema.get(word) {
+            forbid_rules(&path.child(word), inner, depth + 1, faults);
+        }
+    }
+    for (index, inner) in schema["allOf"].as_array().into_iter().flatten().enumerate() {
+        forbid_rules(&path.child("allOf").index(index), inner, depth + 1, faults);
     }
 }
 
@@ -365,7 +384,7 @@ fn check_nested(path: &FieldPath, schema: &Value, may_type: bool, depth: u32, fa
         }
     }
     check_pattern(path, schema, faults);
-    check_expressions(path, schema, faults);
+    rule_faults(path, schema, faults);
     for (name, inner) in schema["properties"].as_object().into_iter().flatten() {
         check_nested(
             &path.child("properties").key(name),

@@ -1,0 +1,279 @@
+//! Rules, held against an object. They are looked at from the outside in; what all of them cost together is limited,
+//! and beyond the limit none is looked at any more.
+
+use serde_json::Value;
+use watchkeeper_cel::limits::{CALL_BUDGET, OBJECT_BUDGET};
+use watchkeeper_cel::{EvalError, Program, Value as Evaluated};
+use watchkeeper_meta::{BadValue, FieldError, FieldErrorKind, FieldPath};
+
+use super::{Correlation, Node, Rule};
+use crate::write::Warnings;
+
+/// The longest message that an expression may make.
+const MAX_MESSAGE_BYTES: usize = 5 * 1024;
+
+const OUT_OF_BUDGET: &str =
+    "validation failed due to running out of cost budget, no further validation rules will be run";
+
+/// What rules find wrong with an object.
+pub(super) fn faults(
+    root: &Node,
+    object: &Value,
+    live: Option<&Value>,
+    warnings: &Warnings,
+) -> Vec<FieldError> {
+    let mut check = Check {
+        warnings,
+        faults: Vec::new(),
+        budget: OBJECT_BUDGET,
+    };
+    let before = Before {
+        own: live,
+        nearest: live.map(|live| (object, live)),
+    };
+    // What ends the check is among the faults.
+    let _ = check.node(root, object, before, &FieldPath::default());
+    check.faults
+}
+
+/// What stood here before the write.
+#[derive(Clone, Copy)]
+struct Before<'v> {
+    /// The value itself, if it can be told which it was.
+    own: Option<&'v Value>,
+    /// The nearest value around it of which that can be told, now and then.
+    nearest: Option<(&'v Value, &'v Value)>,
+}
+
+impl<'v> Before<'v> {
+    /// What stood there of something within, which may not be findable.
+    fn within(self, now: &'v Value, then: Option<&'v Value>, is_correlatable: bool) -> Self {
+        match (is_correlatable, then) {
+            (true, Some(then)) => Self {
+                own: Some(then),
+                nearest: Some((now, then)),
+            },
+            // It is new: nothing about it was so before.
+            (true, None) => Self {
+                own: None,
+                nearest: None,
+            },
+            (false, _) => Self { own: None, ..self },
+        }
+    }
+
+    fn is_same(self) -> bool {
+        self.nearest.is_some_and(|(now, then)| now == then)
+    }
+}
+
+/// Nothing more is looked at.
+struct Ended;
+
+struct Check<'w> {
+    warnings: &'w Warnings,
+    faults: Vec<FieldError>,
+    budget: u64,
+}
+
+impl Check<'_> {
+    fn node(
+        &mut self,
+        node: &Node,
+        value: &Value,
+        before: Before<'_>,
+        path: &FieldPath,
+    ) -> Result<(), Ended> {
+        if value.is_null() {
+            return Ok(());
+        }
+        self.rules(node, value, before, path)?;
+        for nested in &node.all_of {
+            self.node(nested, value, before, path)?;
+        }
+        match value {
+            Value::Array(items) => self.items(node, items, before, path),
+            Value::Object(members) => {
+                for (name, member) in members {
+                    let known = node.properties.get(name);
+                    let (inner, path) = match (known, &node.additional) {
+                        (Some(inner), _) => (inner, path.child(name)),
+                        (None, Some(inner)) => (&**inner, path.key(name)),
+                        (None, None) => continue,
+                    };
+                    let then = before.own.and_then(|before| before.get(name));
+                    let before = before.within(member, then, node.correlation == Correlation::Names);
+                    self.node(inner, member, before, &path)?;
+                }
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn items(
+        &mut self,
+        node: &Node,
+        items: &[Value],
+        before: Before<'_>,
+        path: &FieldPath,
+    ) -> Result<(), Ended> {
+        let Some(inner) = &node.items else { return Ok(()) };
+        let old = before.own.and_then(Value::as_array);
+        for (index, item) in items.iter().enumerate() {
+            let then = match &node.correlation {
+                Correlation::Keys(keys) => old.and_then(|old| {
+                    let is_same = |it: &&Value| keys.iter().all(|key| it.get(key) == item.get(key));
+                    old.iter().find(is_same)
+                }),
+                _ => None,
+            };
+            let before = before.within(item, then, matches!(node.correlation, Correlation::Keys(_)));
+            self.node(inner, item, before, &path.index(index))?;
+        }
+        Ok(())
+    }
+
+    fn rules(
+        &mut self,
+        node: &Node,
+        value: &Value,
+        before: Before<'_>,
+        path: &FieldPath,
+    ) -> Result<(), Ended> {
+        if node.rules.is_empty() {
+            return Ok(());
+        }
+        let old = before.own.filter(|old| !old.is_null());
+        let read = |json| Evaluated::from_json(json, &node.declared);
+        let (now, then) = match (read(value), old.map(read).transpose()) {
+            (Ok(now), Ok(then)) => (now, then),
+            (Err(error), _) | (_, Err(error)) => {
+                self.faults.push(invalid(path, value, error.to_string()));
+                return Ok(());
+            }
+        };
+        for rule in &node.rules {
+            if rule.uses_old && then.is_none() && !rule.has_optional_old {
+                continue;
+            }
+            let then = match rule.has_optional_old {
+                true => Evaluated::Optional(then.clone().map(Into::into)),
+                false => then.clone().unwrap_or(Evaluated::Null),
+            };
+            self.rule(rule, value, &[now.clone(), then], before, path)?;
+        }
+        Ok(())
+    }
+
+    fn rule(
+        &mut self,
+        rule: &Rule,
+        value: &Value,
+        variables: &[Evaluated<'_>],
+        before: Before<'_>,
+        path: &FieldPath,
+    ) -> Result<(), Ended> {
+        let shown = &rule.shown;
+        let why = match self.run(&rule.program, variables, value, path)? {
+            Ok(Evaluated::Bool(true)) => return Ok(()),
+            Ok(_) => return self.fails(rule, value, variables, before, path),
+            Err(error @ EvalError::NoSuchOverload) => format!(
+                "'{error}': call arguments did not match a supported operator, function or macro signature for rule: \
+                 {shown}"
+            ),
+            Err(error @ EvalError::CostExceeded) => {
+                let why = format!(
+                    "'{error}': no further validation rules will be run due to call cost exceeds limit for rule: {shown}"
+                );
+                self.faults.push(invalid(path, value, why));
+                return Err(Ended);
+            }
+            Err(error) => format!("{error} evaluating rule: {shown}"),
+        };
+        self.faults.push(invalid(path, value, why));
+        Ok(())
+    }
+
+    /// Evaluates, and pays for it.
+    fn run<'a>(
+        &mut self,
+        program: &'a Program,
+        variables: &[Evaluated<'a>],
+        value: &Value,
+        path: &FieldPath,
+    ) -> Result<Result<Evaluated<'a>, EvalError>, Ended> {
+        let evaluation = program.evaluate(variables, CALL_BUDGET);
+        match self.budget.checked_sub(evaluation.cost) {
+            Some(rest) => self.budget = rest,
+            None => {
+                self.faults.push(invalid(path, value, OUT_OF_BUDGET.to_owned()));
+                return Err(Ended);
+            }
+        }
+        Ok(evaluation.result)
+    }
+
+    /// Says that a rule does not hold. One that would not have held before either, because nothing has changed, is
+    /// let pass with a warning, unless it is about the change.
+    fn fails(
+        &mut self,
+        rule: &Rule,
+        value: &Value,
+        variables: &[Evaluated<'_>],
+        before: Before<'_>,
+        path: &FieldPath,
+    ) -> Result<(), Ended> {
+        let at = match &rule.field_path {
+            Some(below) => path.child(below),
+            None => path.clone(),
+        };
+        let made = match &rule.message_expression {
+            Some(program) => self.run(program, variables, value, path)?.ok().and_then(message),
+            None => None,
+        };
+        let detail = made
+            .or_else(|| rule.message.clone())
+            .unwrap_or_else(|| format!("failed rule: {}", rule.shown));
+        let fault = fault(rule.reason, &at, value, detail);
+        match !rule.uses_old && before.is_same() {
+            true => self.warnings.add(fault.to_string()),
+            false => self.faults.push(fault),
+        }
+        Ok(())
+    }
+}
+
+/// What an expression has to say, if it is one line of a reasonable length.
+fn message(made: Evaluated<'_>) -> Option<String> {
+    let text = made.as_str()?.trim();
+    let is_fit = !text.is_empty() && text.len() <= MAX_MESSAGE_BYTES && !text.contains(['\n', '\r']);
+    is_fit.then(|| text.to_owned())
+}
+
+fn fault(reason: FieldErrorKind, path: &FieldPath, value: &Value, detail: String) -> FieldError {
+    match reason {
+        FieldErrorKind::Forbidden => FieldError::forbidden(path, detail),
+        FieldErrorKind::Required => FieldError::required(path, detail),
+        FieldErrorKind::Duplicate => FieldError {
+            value: shown(value),
+            ..FieldError::duplicate(path, Value::Null)
+        },
+        _ => invalid(path, value, detail),
+    }
+}
+
+fn invalid(path: &FieldPath, value: &Value, detail: String) -> FieldError {
+    FieldError {
+        value: shown(value),
+        ..FieldError::invalid(path, Value::Null, detail)
+    }
+}
+
+/// Plain values are shown, objects and lists are not.
+fn shown(value: &Value) -> BadValue {
+    match value {
+        Value::Object(_) | Value::Array(_) => BadValue::Omitted,
+        value => BadValue::Json(value.clone()),
+    }
+}
