@@ -49,6 +49,9 @@ struct Inner {
     options: ClientOptions,
 }
 
+/// Enough for a program that asks now and then, or from a few tasks. What comes in crowds is better off together.
+const NEAR_CONNECTIONS: usize = 4;
+
 /// Receives the warnings of every response.
 pub type WarningHandler = Arc<dyn Fn(&Warning) + Send + Sync>;
 
@@ -65,6 +68,9 @@ pub struct ClientOptions {
     pub warnings: WarningHandler,
     /// Where requests are counted; nowhere by default.
     pub metrics: Option<Arc<RequestMetrics>>,
+    /// The most HTTP/1.1 connections that requests other than watches have for themselves where the server is on this
+    /// machine: there it takes less time than sharing HTTP/2 does, which is used when all of them are busy. 0: always.
+    pub near_connections: usize,
     /// How much of each request is logged, as client-go's `-v`: 6 status and time, 7 request headers, 8 response
     /// headers and the start of bodies, 9 a curl line and timings, 10 whole bodies. Secrets are masked.
     pub verbosity: u8,
@@ -78,6 +84,7 @@ impl Default for ClientOptions {
             rate_limit: Some(RateLimit::default()),
             warnings: Arc::new(Warning::log),
             metrics: None,
+            near_connections: NEAR_CONNECTIONS,
             verbosity: 0,
         }
     }
@@ -89,6 +96,7 @@ impl fmt::Debug for ClientOptions {
             .field("user_agent", &self.user_agent)
             .field("timeout", &self.timeout)
             .field("rate_limit", &self.rate_limit)
+            .field("near_connections", &self.near_connections)
             .field("verbosity", &self.verbosity)
             .finish_non_exhaustive()
     }
@@ -155,7 +163,7 @@ impl Client {
             user_agent: HeaderValue::from_str(&options.user_agent).ok(),
             gzip: config.compression && !near,
             learnt: Learnt::default(),
-            pool: Pool::new(connector, config.server.clone()),
+            pool: Pool::new(connector, config.server.clone(), options.near_connections),
             options,
         }))
     }

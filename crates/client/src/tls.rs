@@ -39,7 +39,7 @@ struct Loaded {
     inputs: Inputs,
     checked: Instant,
     multiplexed: Arc<ClientConfig>,
-    upgrade: Arc<ClientConfig>,
+    http1: Arc<ClientConfig>,
 }
 
 /// The bytes a configuration is built from; equal bytes mean an equal configuration.
@@ -62,7 +62,7 @@ pub(crate) struct Current {
     /// Offers HTTP/2 and HTTP/1.1.
     pub(crate) multiplexed: Arc<ClientConfig>,
     /// Offers HTTP/1.1 alone.
-    pub(crate) upgrade: Arc<ClientConfig>,
+    pub(crate) http1: Arc<ClientConfig>,
 }
 
 impl Tls {
@@ -95,7 +95,7 @@ impl Tls {
         Current {
             generation: loaded.generation,
             multiplexed: loaded.multiplexed.clone(),
-            upgrade: loaded.upgrade.clone(),
+            http1: loaded.http1.clone(),
         }
     }
 
@@ -155,22 +155,22 @@ impl Loaded {
             Some(pem) => certificates(pem, AUTHORITY),
             None => Ok(system_authorities()),
         })?;
-        let mut upgrade = match &inputs.identity {
+        let mut http1 = match &inputs.identity {
             Some(identity) => {
                 let resolver = identity.resolver(builder.crypto_provider())?;
                 builder.with_client_cert_resolver(resolver)
             }
             None => builder.with_no_client_auth(),
         };
-        let mut multiplexed = upgrade.clone();
+        let mut multiplexed = http1.clone();
         multiplexed.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-        upgrade.alpn_protocols = vec![b"http/1.1".to_vec()];
+        http1.alpn_protocols = vec![b"http/1.1".to_vec()];
         Ok(Self {
             generation,
             inputs,
             checked: Instant::now(),
             multiplexed: Arc::new(multiplexed),
-            upgrade: Arc::new(upgrade),
+            http1: Arc::new(http1),
         })
     }
 }

@@ -4,8 +4,8 @@
 //! send ▶ pool: a connection with room ▶ connector: dial ▶ proxy ▶ TLS ▶ HTTP/2 (or HTTP/1.1) ▶ body ▶ gunzip
 //! ```
 //! HTTP/2 carries up to a hundred streams on one connection; more connections are opened when those run out. A
-//! lane of HTTP/1.1 connections serves upgrades and servers without HTTP/2. Nothing here knows Kubernetes,
-//! retries a request that a server may have seen, or waits longer than its named limits.
+//! lane of HTTP/1.1 connections serves upgrades, servers without HTTP/2, and short requests to a server on this machine.
+//! Nothing here knows Kubernetes, retries a request that a server may have seen, or waits longer than its named limits.
 
 mod body;
 mod connector;
@@ -41,6 +41,8 @@ pub(crate) const TLS_TIMEOUT: Duration = Duration::from_secs(10);
 pub(crate) enum Lane {
     /// HTTP/2 where the server has it.
     Multiplexed,
+    /// As [`Lane::Multiplexed`], unless the server is near and an HTTP/1.1 connection is free, or can be opened.
+    Short,
     /// HTTP/1.1 only: the connection will leave HTTP after the request.
     Upgrade,
 }

@@ -12,14 +12,14 @@ use http::Request;
 use rcgen::{BasicConstraints, Certificate, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 use rustls::server::WebPkiClientVerifier;
 use rustls::{RootCertStore, ServerConfig};
-use support::{Server, answer, unlimited};
+use support::{Answer, Server, answer, unlimited};
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 use watchkeeper_client::config::{
     Credentials, ExecConfig, ExecCredentials, IdentityConfig, InteractiveMode, Material,
 };
-use watchkeeper_client::{Body, Client, Config, Error, SendOptions};
+use watchkeeper_client::{Body, Client, ClientOptions, Config, Error, SendOptions};
 
 /// A certificate authority.
 struct Authority {
@@ -207,6 +207,94 @@ async fn http2_is_spoken_where_the_server_has_it() {
         assert!(server.seen().iter().all(|seen| seen.version == version));
         assert_eq!(handshakes.load(Ordering::SeqCst), 1, "one connection serves all");
     }
+}
+
+/// A client whose short requests have this many connections for themselves.
+fn near_client(port: u16, authority: &Authority, near_connections: usize) -> Client {
+    let options = ClientOptions {
+        near_connections,
+        ..unlimited()
+    };
+    Client::new(&config(port, Some(authority)), options).unwrap()
+}
+
+#[tokio::test]
+async fn short_requests_to_this_machine_have_connections_of_their_own_while_one_is_free() {
+    let authority = Authority::new("ca");
+    let (watched, _events) = support::streamed("application/json");
+    let (first, first_end) = support::streamed("application/json");
+    let (second, second_end) = support::streamed("application/json");
+    let ok = || answer(200, &[], "ok");
+    let server = Server::new([ok(), ok(), watched, first, second, ok(), ok()]);
+    let (port, handshakes) = Tls::new(authority.server()).serve(&server).await;
+    let client = near_client(port, &authority, 2);
+    for _ in 0..2 {
+        get(&client).await.unwrap();
+    }
+    let watch = watch(&client).await;
+    let ask = async || {
+        let request = Request::get("/long").body(Bytes::new()).unwrap();
+        let answer = client.send(request, &SendOptions::default()).await;
+        answer.unwrap().into_body()
+    };
+    let (mut first, mut second) = (ask().await, ask().await);
+    get(&client).await.unwrap();
+    drop((first_end, second_end));
+    first.collect(1).await.unwrap();
+    second.collect(1).await.unwrap();
+    get(&client).await.unwrap();
+    drop(watch);
+    let spoken: Vec<_> = server.seen().iter().map(|seen| seen.version).collect();
+    let (own, shared) = (http::Version::HTTP_11, http::Version::HTTP_2);
+    assert_eq!(spoken, [own, own, shared, own, own, shared, own]);
+    assert_eq!(
+        handshakes.load(Ordering::SeqCst),
+        3,
+        "two of their own, and one that is shared"
+    );
+}
+
+#[tokio::test]
+async fn a_server_on_this_machine_without_http1_is_asked_for_it_once() {
+    let authority = Authority::new("ca");
+    let server = Server::new((0..3).map(|_| answer(200, &[], "ok")));
+    let tls = Tls {
+        protocols: vec!["h2"],
+        ..Tls::new(authority.server())
+    };
+    let (port, handshakes) = tls.serve(&server).await;
+    let client = near_client(port, &authority, 2);
+    for _ in 0..3 {
+        assert_eq!(get(&client).await.unwrap(), "ok");
+    }
+    assert!(
+        server
+            .seen()
+            .iter()
+            .all(|seen| seen.version == http::Version::HTTP_2)
+    );
+    assert_eq!(handshakes.load(Ordering::SeqCst), 1);
+}
+
+#[tokio::test]
+async fn a_connection_of_their_own_that_was_cut_makes_room_for_another() {
+    let authority = Authority::new("ca");
+    let server = Server::new([Answer::Cut, answer(200, &[], "ok"), answer(200, &[], "ok")]);
+    let (port, handshakes) = Tls::new(authority.server()).serve(&server).await;
+    let client = near_client(port, &authority, 1);
+    let post = Request::post("/x").body(Bytes::new()).unwrap();
+    let lost = client.send(post, &SendOptions::default()).await.unwrap_err();
+    assert!(
+        chain(&lost).contains("the connection was lost before the answer came"),
+        "{}",
+        chain(&lost)
+    );
+    for _ in 0..2 {
+        assert_eq!(get(&client).await.unwrap(), "ok");
+    }
+    let spoken: Vec<_> = server.seen().iter().map(|seen| seen.version).collect();
+    assert_eq!(spoken, [http::Version::HTTP_11; 3]);
+    assert_eq!(handshakes.load(Ordering::SeqCst), 2);
 }
 
 /// Once a server is known to have HTTP/1.1 alone, every request needs a connection of its own and waits for no other:

@@ -76,7 +76,10 @@ impl<'a> Call<'a> {
         Ok(Self {
             client,
             request,
-            lane: Lane::Multiplexed,
+            lane: match options.watch {
+                true => Lane::Multiplexed,
+                false => Lane::Short,
+            },
             watch: options.watch,
             throttled: !options.watch && !options.unthrottled,
             previous: None,
@@ -201,7 +204,7 @@ impl<'a> Call<'a> {
         loop {
             let sending = self.send(&proof);
             let sent = match self.lane {
-                Lane::Multiplexed => sending.await,
+                Lane::Multiplexed | Lane::Short => sending.await,
                 Lane::Upgrade => timeout(UPGRADE_TIMEOUT, sending)
                     .await
                     .map_err(|_| self.error(ErrorKind::Deadline(UPGRADE_TIMEOUT)))?,

@@ -15,8 +15,8 @@ use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout};
 use tokio_rustls::TlsConnector;
 
-use super::{CONNECT_TIMEOUT, Lane, TLS_TIMEOUT, TransportError, dial, proxy};
-use crate::config::{Config, ConfigError, Proxy};
+use super::{CONNECT_TIMEOUT, TLS_TIMEOUT, TransportError, dial, proxy};
+use crate::config::{Config, ConfigError, Proxy, is_this_machine};
 use crate::tls::{Current, Identity, Tls, for_proxy};
 
 /// As many encrypted bytes are taken from the system at once. TLS by itself asks for 4 KiB at a time, which makes
@@ -142,19 +142,26 @@ impl Connector {
         }
     }
 
-    /// Opens one byte stream.
-    pub(crate) async fn connect(&self, lane: Lane, target: &Target) -> Result<Connected, TransportError> {
+    /// Whether the server is on this machine, behind nothing but TLS.
+    pub(crate) fn is_near(&self) -> bool {
         match self {
-            Self::Network(network) => network.connect(lane, target).await,
+            Self::Network(network) => {
+                network.tls.is_some() && network.proxy.is_none() && is_this_machine(&network.host)
+            }
+            Self::InProcess(_) => false,
+        }
+    }
+
+    /// Opens one byte stream, on which `best` is spoken, or HTTP/1.1 if the server has nothing better.
+    pub(crate) async fn connect(&self, best: Protocol, target: &Target) -> Result<Connected, TransportError> {
+        match self {
+            Self::Network(network) => network.connect(best, target).await,
             Self::InProcess(InProcess(connect)) => Ok(Connected {
                 io: connect().await.map_err(|source| TransportError::Dial {
                     address: self.address(),
                     source: source.into(),
                 })?,
-                protocol: match lane {
-                    Lane::Multiplexed => Protocol::Http2,
-                    Lane::Upgrade => Protocol::Http1,
-                },
+                protocol: best,
                 opening: Opening::default(),
             }),
         }
@@ -166,7 +173,7 @@ impl Network {
         format!("{}:{}", self.host, self.port)
     }
 
-    async fn connect(&self, lane: Lane, target: &Target) -> Result<Connected, TransportError> {
+    async fn connect(&self, best: Protocol, target: &Target) -> Result<Connected, TransportError> {
         let mut opening = Opening::default();
         let io = self
             .limit("connect", CONNECT_TIMEOUT, self.reach(&mut opening))
@@ -180,9 +187,9 @@ impl Network {
             });
         };
         let begun = Instant::now();
-        let config = match lane {
-            Lane::Multiplexed => &current.multiplexed,
-            Lane::Upgrade => &current.upgrade,
+        let config = match best {
+            Protocol::Http2 => &current.multiplexed,
+            Protocol::Http1 => &current.http1,
         };
         let io = BufReader::with_capacity(READ_AHEAD, io);
         let handshake = TlsConnector::from(config.clone()).connect(name.clone(), io);

@@ -3,6 +3,10 @@
 //! An HTTP/2 connection takes a hundred streams; when all are full, another is opened. An HTTP/1.1 connection takes
 //! one request at a time and waits in the idle list afterwards. Connections made with outdated certificates take
 //! no new requests and close when their last stream ends.
+//!
+//! Short requests to a server on this machine go on a few HTTP/1.1 connections of their own while one is free. On a way
+//! of microseconds frames, windows and shared locks are a good part of the time. On longer ways they are not, and what
+//! HTTP/2 alone has counts: a server that shuts down says which requests it has not looked at.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
@@ -12,6 +16,7 @@ use http::{Request, Response, Uri, header};
 use http_body_util::Full;
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::body::Body;
 use super::connector::{Connected, Connector, Opening, Protocol, Target};
@@ -28,6 +33,9 @@ pub(crate) struct Pool {
     connector: Connector,
     base: Uri,
     connections: Arc<Mutex<Connections>>,
+    /// A place for each connection that short requests to a near server have for themselves. Closed if it does not speak
+    /// HTTP/1.1.
+    near: Option<Arc<Semaphore>>,
     /// Held while a shared connection is opened: those who wait for it may find room on it, or share what became of
     /// it. How the last attempt failed, if it did.
     opening: tokio::sync::Mutex<Option<TransportError>>,
@@ -49,6 +57,8 @@ struct Single {
     /// What TLS said if it ended the connection.
     refusal: Arc<OnceLock<String>>,
     generation: u64,
+    /// Given back when the connection goes.
+    _place: Option<OwnedSemaphorePermit>,
 }
 
 /// A place for one request.
@@ -73,12 +83,16 @@ pub(super) struct SingleLease {
 }
 
 impl Pool {
-    /// A pool with no connections; `base` supplies scheme and host of every request.
-    pub(crate) fn new(connector: Connector, base: Uri) -> Self {
+    /// A pool with no connections; `base` supplies scheme and host of every request. Short requests to a server that
+    /// is near have so many connections for themselves.
+    pub(crate) fn new(connector: Connector, base: Uri, near_connections: usize) -> Self {
+        let near = (near_connections > 0 && connector.is_near())
+            .then(|| Arc::new(Semaphore::new(near_connections.min(Semaphore::MAX_PERMITS))));
         Self {
             connector,
             base,
             connections: Arc::default(),
+            near,
             opening: tokio::sync::Mutex::default(),
             attempts: AtomicUsize::new(0),
         }
@@ -129,20 +143,52 @@ impl Pool {
         target: &Target,
         opened: &mut Option<Opening>,
     ) -> Result<Lease, TransportError> {
-        if let Some(lease) = self.find(lane, target.generation()) {
+        match lane {
+            Lane::Multiplexed => self.lease_shared(target, opened).await,
+            Lane::Short => match self.lease_near(target, opened).await {
+                Some(lease) => Ok(lease),
+                None => self.lease_shared(target, opened).await,
+            },
+            Lane::Upgrade => match self.find_single(target.generation()) {
+                Some(lease) => Ok(lease),
+                None => Box::pin(self.open(Protocol::Http1, None, target, opened)).await,
+            },
+        }
+    }
+
+    /// A connection for this request alone. If none can be opened, the shared one says why, or serves as well.
+    async fn lease_near(&self, target: &Target, opened: &mut Option<Opening>) -> Option<Lease> {
+        let places = self.near.as_ref()?;
+        if let Some(lease) = self.find_single(target.generation()) {
+            return Some(lease);
+        }
+        let place = places.clone().try_acquire_owned().ok()?;
+        let lease = Box::pin(self.open(Protocol::Http1, Some(place), target, opened)).await;
+        if let Err(TransportError::Tls { .. }) = lease {
+            places.close();
+        }
+        lease.ok()
+    }
+
+    async fn lease_shared(
+        &self,
+        target: &Target,
+        opened: &mut Option<Opening>,
+    ) -> Result<Lease, TransportError> {
+        if let Some(lease) = self.find_shared(target.generation()) {
             return Ok(lease);
         }
-        if lane == Lane::Upgrade || self.lock().http1_only {
-            return Box::pin(self.open(lane, target, opened)).await;
+        if self.lock().http1_only {
+            return Box::pin(self.open(Protocol::Http2, None, target, opened)).await;
         }
         let attempts = self.attempts.load(Ordering::Relaxed);
         let mut failure = self.opening.lock().await;
-        if let Some(lease) = self.find(lane, target.generation()) {
+        if let Some(lease) = self.find_shared(target.generation()) {
             return Ok(lease);
         }
         if self.lock().http1_only {
             drop(failure);
-            return Box::pin(self.open(lane, target, opened)).await;
+            return Box::pin(self.open(Protocol::Http2, None, target, opened)).await;
         }
         // Another request has just tried in vain: to a host that is silent for ten seconds, a hundred requests would
         // otherwise wait in line for a quarter of an hour.
@@ -152,35 +198,35 @@ impl Pool {
             return Err(failure.clone());
         }
         // Boxed: opening takes kilobytes of state, which no other request should carry around.
-        let lease = Box::pin(self.open(lane, target, opened)).await;
+        let lease = Box::pin(self.open(Protocol::Http2, None, target, opened)).await;
         *failure = lease.as_ref().err().cloned();
         self.attempts.fetch_add(1, Ordering::Relaxed);
         lease
     }
 
-    /// A connection with room.
-    fn find(&self, lane: Lane, generation: u64) -> Option<Lease> {
+    /// A place on a connection that others use as well, or one that is as good.
+    fn find_shared(&self, generation: u64) -> Option<Lease> {
         let mut connections = self.lock();
-        connections
-            .http2
-            .retain(|connection| connection.generation >= generation && !connection.is_closed());
-        connections
-            .idle
-            .retain(|single| single.generation >= generation && !single.sender.is_closed());
-        if lane == Lane::Multiplexed
-            && let Some(stream) = connections.http2.iter().find_map(Http2::lease)
-        {
+        connections.forget_useless(generation);
+        if let Some(stream) = connections.http2.iter().find_map(Http2::lease) {
             return Some(Lease::Shared(stream));
         }
-        if lane == Lane::Upgrade || connections.http1_only {
-            return connections.idle.pop().map(Lease::Single);
+        match connections.http1_only {
+            true => connections.idle.pop().map(Lease::Single),
+            false => None,
         }
-        None
+    }
+
+    fn find_single(&self, generation: u64) -> Option<Lease> {
+        let mut connections = self.lock();
+        connections.forget_useless(generation);
+        connections.idle.pop().map(Lease::Single)
     }
 
     async fn open(
         &self,
-        lane: Lane,
+        best: Protocol,
+        place: Option<OwnedSemaphorePermit>,
         target: &Target,
         opened: &mut Option<Opening>,
     ) -> Result<Lease, TransportError> {
@@ -188,7 +234,7 @@ impl Pool {
             io,
             protocol,
             opening,
-        } = self.connector.connect(lane, target).await?;
+        } = self.connector.connect(best, target).await?;
         *opened = Some(opening);
         let fail = |source: BoxError| TransportError::Http {
             address: self.connector.address(),
@@ -208,13 +254,14 @@ impl Pool {
                 let (sender, connection) = begun.map_err(|error| fail(error.into()))?;
                 let refusal = Arc::new(OnceLock::new());
                 tokio::spawn(drive(connection.with_upgrades(), refusal.clone()));
-                if lane == Lane::Multiplexed {
+                if best == Protocol::Http2 {
                     self.lock().http1_only = true;
                 }
                 Ok(Lease::Single(Single {
                     sender,
                     refusal,
                     generation,
+                    _place: place,
                 }))
             }
         }
@@ -280,6 +327,16 @@ impl Pool {
         self.connections
             .lock()
             .unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+impl Connections {
+    /// Lets go of connections that have closed, or were made with outdated certificates.
+    fn forget_useless(&mut self, generation: u64) {
+        self.http2
+            .retain(|connection| connection.generation >= generation && !connection.is_closed());
+        self.idle
+            .retain(|single| single.generation >= generation && !single.sender.is_closed());
     }
 }
 

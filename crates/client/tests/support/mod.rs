@@ -204,10 +204,12 @@ impl Body for Outgoing {
     }
 }
 
-/// Options without a rate limit, for tests about something else.
+/// Options without a rate limit, for tests about something else. Where the server is makes no difference: all requests
+/// share connections.
 pub(crate) fn unlimited() -> ClientOptions {
     ClientOptions {
         rate_limit: None,
+        near_connections: 0,
         user_agent: "test/1.0".to_owned(),
         ..Default::default()
     }
