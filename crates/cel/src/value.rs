@@ -145,6 +145,14 @@ impl<'a> Value<'a> {
         Self::List(List::Made(items.into()))
     }
 
+    /// A map of names, of which each stands once.
+    pub fn members<'n>(members: impl IntoIterator<Item = (&'n str, Self)>) -> Self {
+        let members = members.into_iter();
+        let entries = members.map(|(name, value)| (Self::text(name), value));
+        // Names are keys; of two that are the same there is nothing.
+        Map::of_entries(entries.collect()).map_or(Self::Null, Self::Map)
+    }
+
     /// The text, if it is one.
     pub fn as_str(&self) -> Option<&str> {
         match self {

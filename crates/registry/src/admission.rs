@@ -5,6 +5,7 @@ mod classes;
 pub(crate) mod limit_range;
 mod pod_priority;
 mod pod_security;
+pub(crate) mod policies;
 mod quota;
 mod runtime_class;
 mod service_account;
@@ -15,6 +16,7 @@ use std::sync::Arc;
 use serde_json::Value;
 use watchkeeper_meta::{GroupResource, GroupVersionResource, Status, StatusCause};
 
+use self::policies::{Operation, Write};
 use crate::allocate::is_service;
 use crate::definition::Definition;
 use crate::kinds::priority_class::is_system_class;
@@ -81,6 +83,15 @@ impl Registry {
                 warn_of_pod_security(&found, &template["spec"], context);
             }
         }
+        self.check_policies(Write {
+            definition,
+            part: Part::Object,
+            operation: Operation::Create,
+            object: Some(object),
+            old: None,
+            context,
+        })
+        .await?;
         self.charge(definition, None, object, context).await
     }
 
@@ -133,6 +144,15 @@ impl Registry {
         self.check_signer(definition, part, Some(live), new, context)
             .await?;
         self.check_growth(definition, part, live, new).await?;
+        self.check_policies(Write {
+            definition,
+            part,
+            operation: Operation::Update,
+            object: Some(new),
+            old: Some(live),
+            context,
+        })
+        .await?;
         if quota::can_grow(definition, part) {
             self.charge(definition, Some(live), new, context).await?;
         }

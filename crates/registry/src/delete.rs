@@ -50,6 +50,7 @@ impl Registry {
         context: &WriteContext,
     ) -> Result<Deletion, Status> {
         let (definition, writing) = self.begin_write(definition).await?;
+        self.check_deletion(&definition, namespace, name, context).await?;
         let deleted = self
             .delete_object(&definition, namespace, name, options, context)
             .await?;

@@ -16,8 +16,8 @@
 //!   containers';
 //! - how far the affinity of a gated pod may change: all of it may;
 //! - what a request for a certificate asks for: none is refused because it would make its owner an administrator;
-//! - expressions (CEL) other than those of custom kinds: those of admission policies are stored and not evaluated, those
-//!   of dynamic resource allocation are not compiled;
+//! - expressions (CEL) of mutating admission policies and of dynamic resource allocation, which are stored and not
+//!   compiled; what validating policies leave out is said in `admission::policies`;
 //! - conversion of a custom kind by webhook: its definition is refused;
 //! - how a list or map is merged that stands directly in another list or map of a custom kind: as a whole;
 //! - the metadata of objects within custom objects, beyond the types of its fields;

@@ -161,14 +161,14 @@ impl Registry {
         })
     }
 
-    async fn all_values(&self, definition: &Definition) -> Result<Vec<Value>, Status> {
+    pub(crate) async fn all_values(&self, definition: &Definition) -> Result<Vec<Value>, Status> {
         let list = self.list(definition, "", &ListOptions::default()).await?;
         list.items.iter().map(|item| item.to_value(definition)).collect()
     }
 }
 
 /// Whether nothing has come since the last look.
-fn is_unchanged(feed: &mut Feed) -> bool {
+pub(crate) fn is_unchanged(feed: &mut Feed) -> bool {
     loop {
         let before = feed.position();
         match feed.read() {

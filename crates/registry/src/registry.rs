@@ -8,6 +8,7 @@ use serde_json::Value;
 use watchkeeper_meta::{FieldError, GroupVersionResource, Status};
 use watchkeeper_storage::{ReadError, Store};
 
+use crate::admission::policies::PolicyBook;
 use crate::allocate::{Allocating, Allocations, is_service};
 use crate::clock::Clock;
 use crate::custom::CustomKinds;
@@ -60,6 +61,7 @@ impl RegistryOptions {
                 custom_kinds: CustomKinds::default(),
                 watch_caches: Mutex::new(HashMap::new()),
                 policy_cache: PolicyCache::default(),
+                policy_book: PolicyBook::default(),
                 allocation: tokio::sync::Mutex::new(()),
                 allocations: Allocations::default(),
             }),
@@ -84,6 +86,7 @@ pub(crate) struct Inner {
     /// One history per resource that has ever been watched, by its prefix in the store.
     watch_caches: Mutex<HashMap<String, Arc<WatchCache>>>,
     policy_cache: PolicyCache,
+    policy_book: PolicyBook,
     /// Held from picking a service's address until the service is stored.
     allocation: tokio::sync::Mutex<()>,
     allocations: Allocations,
@@ -159,6 +162,18 @@ impl Registry {
     /// The rules as last read.
     pub(crate) fn policy_cache(&self) -> &PolicyCache {
         &self.inner.policy_cache
+    }
+
+    /// The policies in force, as last read.
+    pub(crate) fn policy_book(&self) -> &PolicyBook {
+        &self.inner.policy_book
+    }
+
+    /// The resource of a kind, wherever it is defined.
+    pub(crate) fn definition_of_kind(&self, api_version: &str, kind: &str) -> Option<Arc<Definition>> {
+        let is_wanted = |it: &&Arc<Definition>| it.api_version == api_version && it.resource.kind == kind;
+        let builtin = self.inner.definitions.values().find(is_wanted).cloned();
+        builtin.or_else(|| self.custom_definitions().1.iter().find(is_wanted).cloned())
     }
 
     /// What is given out, as last seen.

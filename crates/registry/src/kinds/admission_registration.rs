@@ -1,5 +1,5 @@
 //! Webhooks and policies that look at writes. They are stored and checked; whether they are called is not decided
-//! here. Expressions are not compiled.
+//! here: webhooks are not, policies in [`policies`](crate::admission::policies).
 
 use std::collections::HashSet;
 
@@ -9,6 +9,7 @@ use watchkeeper_meta::validation::dns1123_subdomain;
 use super::defaulting::{fill_empty, items_mut};
 use super::place::{Faults, Place};
 use super::{Hooks, PLAIN};
+use crate::admission::policies;
 
 const HTTPS: i64 = 443;
 /// How long a webhook may take, in seconds, if it does not say.
@@ -191,10 +192,5 @@ fn check_policy(spec: &Place<'_, '_>, faults: &mut Faults) {
         let why = "validations or auditAnnotations must contain at least one item";
         faults.extend(lists.map(|list| list.required(why)));
     }
-    for validation in spec.field("validations").items() {
-        let expression = validation.field("expression");
-        if expression.text().trim().is_empty() {
-            faults.push(expression.required("expression is not specified"));
-        }
-    }
+    faults.extend(policies::faults(&spec.path(), spec.value()));
 }
