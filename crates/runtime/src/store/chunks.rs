@@ -176,6 +176,13 @@ impl<T: Clone> Chunks<T> {
         }
         Some(element)
     }
+
+    /// Takes the last element out.
+    pub(super) fn pop(&mut self) -> Option<T> {
+        let chunk = self.spine.len().checked_sub(1)?;
+        let at = self.spine[chunk].len() - 1;
+        self.remove(Place { chunk, at })
+    }
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Objects by number: a tree that is cheap to copy, in which an object keeps its place for as long as it lives.
 //!
 //! ```text
-//!   root ─▶ [ 16 children ] ─▶ [ 16 children ] ─▶ … ─▶ leaf: 16 places, each an object or free
+//!   root ─▶ [ 16 children ] ─▶ [ 16 children ] ─▶ … ─▶ leaf: 16 places, each an object or nothing
 //! ```
 //!
 //! A copy is one reference. A change to a tree that is shared with a copy copies one array per level; nothing else
@@ -11,6 +11,8 @@
 use std::sync::Arc;
 
 use watchkeeper_wire::Object;
+
+use super::chunks::Chunks;
 
 /// An object's place.
 pub(super) type Slot = u32;
@@ -27,8 +29,8 @@ pub(super) struct Slots {
     depth: u32,
     /// As many slots were ever given out.
     given: Slot,
-    /// The slot that was freed last; it knows the one before.
-    free: Option<Slot>,
+    /// Those of them that have no object any more, the last freed last.
+    free: Chunks<Slot>,
     len: usize,
 }
 
@@ -36,20 +38,8 @@ pub(super) struct Slots {
 enum Node {
     #[default]
     Empty,
-    Leaf(Arc<[Place; FAN_OUT]>),
+    Leaf(Arc<[Option<Object>; FAN_OUT]>),
     Inner(Arc<[Node; FAN_OUT]>),
-}
-
-#[derive(Clone, Debug)]
-enum Place {
-    Taken(Object),
-    Free { next: Option<Slot> },
-}
-
-impl Default for Place {
-    fn default() -> Self {
-        Self::Free { next: None }
-    }
 }
 
 impl Slots {
@@ -64,7 +54,7 @@ impl Slots {
             match node {
                 Node::Empty => return None,
                 Node::Inner(children) => node = &children[position(slot, level)],
-                Node::Leaf(places) => return places[position(slot, 0)].object(),
+                Node::Leaf(places) => return places[position(slot, 0)].as_ref(),
             }
             level = level.saturating_sub(1);
         }
@@ -73,28 +63,25 @@ impl Slots {
     /// Finds a place for an object.
     pub(super) fn insert(&mut self, object: Object) -> Slot {
         self.len += 1;
-        let slot = self.free.unwrap_or(self.given);
+        let slot = self.free.pop().unwrap_or(self.given);
         if slot == self.given {
             self.make_room();
             self.given += 1;
         }
-        let place = std::mem::replace(self.place(slot), Place::Taken(object));
-        if let Place::Free { next } = place {
-            self.free = next;
-        }
+        *self.place(slot) = Some(object);
         slot
     }
 
     /// Puts another object into a slot that is taken.
     pub(super) fn replace(&mut self, slot: Slot, object: Object) -> Option<Object> {
-        std::mem::replace(self.place(slot), Place::Taken(object)).into_object()
+        self.place(slot).replace(object)
     }
 
-    /// Frees a slot.
+    /// Frees a slot that is taken.
     pub(super) fn remove(&mut self, slot: Slot) -> Option<Object> {
-        let next = self.free.replace(slot);
         self.len -= 1;
-        std::mem::replace(self.place(slot), Place::Free { next }).into_object()
+        self.free.insert(self.free.end(), slot);
+        self.place(slot).take()
     }
 
     /// Visits the slots in which two copies differ: what each has there. What both share is skipped, so that the
@@ -106,10 +93,10 @@ impl Slots {
 
     /// Bytes of the arrays, without the objects.
     pub(super) fn memory_size(&self) -> usize {
-        self.root.memory_size()
+        self.root.memory_size() + self.free.memory_size()
     }
 
-    fn place(&mut self, slot: Slot) -> &mut Place {
+    fn place(&mut self, slot: Slot) -> &mut Option<Object> {
         let (mut node, mut level) = (&mut self.root, self.depth);
         loop {
             if let Node::Empty = node {
@@ -149,7 +136,7 @@ impl Node {
         match (old, new) {
             (Self::Leaf(old), Self::Leaf(new)) if !Arc::ptr_eq(old, new) => {
                 let places = old.iter().zip(new.iter());
-                places.for_each(|(old, new)| visit(old.object(), new.object()));
+                places.for_each(|(old, new)| visit(old.as_ref(), new.as_ref()));
             }
             (Self::Inner(old), Self::Inner(new)) if !Arc::ptr_eq(old, new) => {
                 let children = old.iter().zip(new.iter());
@@ -165,7 +152,7 @@ impl Node {
     fn each(&self, visit: &mut impl FnMut(&Object)) {
         match self {
             Self::Empty => {}
-            Self::Leaf(places) => places.iter().filter_map(Place::object).for_each(visit),
+            Self::Leaf(places) => places.iter().flatten().for_each(visit),
             Self::Inner(children) => children.iter().for_each(|child| child.each(visit)),
         }
     }
@@ -173,26 +160,10 @@ impl Node {
     fn memory_size(&self) -> usize {
         match self {
             Self::Empty => 0,
-            Self::Leaf(_) => size_of::<[Place; FAN_OUT]>(),
+            Self::Leaf(_) => size_of::<[Option<Object>; FAN_OUT]>(),
             Self::Inner(children) => {
                 size_of::<[Self; FAN_OUT]>() + children.iter().map(Self::memory_size).sum::<usize>()
             }
-        }
-    }
-}
-
-impl Place {
-    fn object(&self) -> Option<&Object> {
-        match self {
-            Self::Taken(object) => Some(object),
-            Self::Free { .. } => None,
-        }
-    }
-
-    fn into_object(self) -> Option<Object> {
-        match self {
-            Self::Taken(object) => Some(object),
-            Self::Free { .. } => None,
         }
     }
 }

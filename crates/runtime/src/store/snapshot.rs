@@ -65,8 +65,8 @@ impl Snapshot {
     }
 
     pub(super) fn find_key(&self, key: KeyRef<'_>) -> Option<&Object> {
-        let slot = self.table.find(key, &self.slots)?;
-        self.slots.get(slot)
+        let (_, object) = self.table.find(key, &self.slots)?;
+        Some(object)
     }
 
     /// All objects.
@@ -181,7 +181,7 @@ impl Snapshot {
 
     /// Takes an object out.
     pub(super) fn take(&mut self, key: KeyRef<'_>) -> Option<Object> {
-        let slot = self.table.find(key, &self.slots)?;
+        let (slot, _) = self.table.find(key, &self.slots)?;
         if let Ok(place) = self.place(key) {
             self.order.remove(place);
         }
@@ -215,7 +215,7 @@ impl Snapshot {
             return Err(self.order.end());
         }
         match self.table.find(key, &self.slots) {
-            Some(slot) => Ok(slot),
+            Some((slot, _)) => Ok(slot),
             None => Err(self.place(key).unwrap_or_else(|place| place)),
         }
     }
