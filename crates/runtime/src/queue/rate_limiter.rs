@@ -83,7 +83,7 @@ impl<K: Hash + Eq + Clone + Send> RateLimiter<K> for PerKeyExponential<K> {
     }
 
     fn forget(&mut self, key: &K) {
-        self.failures.remove(key);
+        forget(&mut self.failures, key);
     }
 
     fn num_requeues(&self, key: &K) -> u32 {
@@ -122,7 +122,7 @@ impl<K: Hash + Eq + Clone + Send> RateLimiter<K> for FastSlow<K> {
     }
 
     fn forget(&mut self, key: &K) {
-        self.failures.remove(key);
+        forget(&mut self.failures, key);
     }
 
     fn num_requeues(&self, key: &K) -> u32 {
@@ -240,6 +240,13 @@ impl<K, L: RateLimiter<K>> RateLimiter<K> for WithMaxWait<L> {
 
     fn num_requeues(&self, key: &K) -> u32 {
         self.limiter.num_requeues(key)
+    }
+}
+
+/// Nearly every key succeeds while none has failed: then it is not even hashed.
+fn forget<K: Hash + Eq>(failures: &mut HashMap<K, u32, RandomState>, key: &K) {
+    if !failures.is_empty() {
+        failures.remove(key);
     }
 }
 
