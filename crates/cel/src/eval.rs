@@ -7,7 +7,7 @@ use crate::ast::{Entry, Expr, Fold, FoldKind, Id, Item, Select};
 use crate::check::{Checked, Meaning};
 use crate::error::EvalError;
 use crate::functions::{Evaluated, Function, Sizes, Work};
-use crate::limits::MAX_MADE_SIZE;
+use crate::limits::MAX_MADE_ITEMS;
 use crate::program::Program;
 use crate::value::{Map, Value};
 
@@ -254,7 +254,8 @@ impl<'a> Evaluator<'a, '_> {
                 }
             }
             Value::Map(map) => {
-                for (key, value) in map.entries()? {
+                for entry in map.entries() {
+                    let (key, value) = entry?;
                     if self.step(fold, &mut state, key.clone(), value, key)? {
                         break;
                     }
@@ -338,11 +339,15 @@ impl<'a> Evaluator<'a, '_> {
         };
         match (fold.kind, made) {
             (FoldKind::TransformMap, made) => state.entries.push((key, made)),
-            (FoldKind::TransformMapEntry, Value::Map(map)) => state.entries.extend(map.entries()?),
+            (FoldKind::TransformMapEntry, Value::Map(map)) => {
+                for entry in map.entries() {
+                    state.entries.push(entry?);
+                }
+            }
             (FoldKind::TransformMapEntry, _) => return Err(EvalError::NoSuchOverload),
             (_, made) => state.items.push(made),
         }
-        match state.items.len() + state.entries.len() > MAX_MADE_SIZE {
+        match state.items.len() + state.entries.len() > MAX_MADE_ITEMS {
             true => Err(EvalError::CostExceeded),
             false => Ok(()),
         }

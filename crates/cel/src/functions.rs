@@ -26,7 +26,6 @@ use std::sync::LazyLock;
 use ::regex::Regex;
 
 use crate::error::EvalError;
-use crate::limits::MAX_MADE_SIZE;
 use crate::types::Signature;
 use crate::value::Value;
 
@@ -68,7 +67,12 @@ impl<'p> Work<'p> {
 
     /// Counts one step.
     pub(crate) fn step(&self) -> Result<(), EvalError> {
-        self.done.set(self.done.get() + 1);
+        self.steps(1)
+    }
+
+    /// Counts several steps at once.
+    fn steps(&self, count: u64) -> Result<(), EvalError> {
+        self.done.set(self.done.get() + count);
         match self.done.get() > self.most {
             true => Err(EvalError::CostExceeded),
             false => Ok(()),
@@ -169,12 +173,11 @@ fn no_overload<'a>() -> Evaluated<'a> {
     Err(EvalError::NoSuchOverload)
 }
 
-/// Refuses to make what would be too large, before the memory is taken.
-fn must_fit(size: usize) -> Result<(), EvalError> {
-    match size > MAX_MADE_SIZE {
-        true => Err(EvalError::failed(format!(
-            "result is larger than {MAX_MADE_SIZE} bytes or items"
-        ))),
+/// Refuses to make what would be too large, before the memory is taken. That ends the evaluation: it was work that has
+/// not been paid for.
+fn must_fit(size: usize, most: usize) -> Result<(), EvalError> {
+    match size > most {
+        true => Err(EvalError::CostExceeded),
         false => Ok(()),
     }
 }

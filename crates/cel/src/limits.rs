@@ -17,9 +17,13 @@ pub const MAX_ISSUES: usize = 16;
 /// The most bytes that a compiled regular expression may take.
 pub const MAX_REGEX_BYTES: usize = 1 << 20;
 
-/// The most bytes of one text, or items of one list, that an evaluation makes. The budget would end it as well, but
-/// only after the memory is taken.
-pub const MAX_MADE_SIZE: usize = 10 << 20;
+/// The most bytes of one text that an evaluation makes. A call's budget would end it as well, but only after the memory
+/// is taken.
+pub const MAX_MADE_BYTES: usize = 10 << 20;
+
+/// The most items of one list that an evaluation makes: as many as a request has room for. An item takes more memory
+/// than it costs.
+pub const MAX_MADE_ITEMS: usize = 1 << 20;
 
 /// The most digits behind the point that `format` writes.
 pub const MAX_PRECISION: usize = 100;

@@ -157,6 +157,18 @@ fn literals_and_arithmetic() {
         ("-9223372036854775808", "-9223372036854775808"),
         ("9223372036854775808", "1:1: invalid int literal"),
         ("9223372036854775807 + 1", "error: integer overflow"),
+        (
+            "duration('2562047h') + duration('2562047h')",
+            "error: duration overflow",
+        ),
+        (
+            "[duration('2562047h'), duration('2562047h')].sum()",
+            "error: duration overflow",
+        ),
+        (
+            "timestamp('2999-01-01T00:00:00Z') - timestamp('1999-01-01T00:00:00Z')",
+            "error: duration overflow",
+        ),
         ("1 / 0", "error: division by zero"),
         ("1 % 0", "error: modulus by zero"),
         ("1.0 / 0.0 > 1.0", "true"),

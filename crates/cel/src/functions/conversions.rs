@@ -5,6 +5,7 @@ use watchkeeper_wire::values::Quantity;
 use super::time::{parse_duration, parse_timestamp, print_duration, print_timestamp};
 use super::{Evaluated, Function, must_fit, no_overload, tenth};
 use crate::error::EvalError;
+use crate::limits::MAX_MADE_BYTES;
 use crate::value::{Opaque, Value};
 
 pub(super) const FUNCTIONS: &[Function] = &[
@@ -227,11 +228,12 @@ fn write_text(value: &Value<'_>, out: &mut String) -> Result<(), EvalError> {
         }
         Value::Map(map) => {
             out.push('{');
-            for (index, (key, value)) in map.entries()?.iter().enumerate() {
+            for (index, entry) in map.entries().enumerate() {
+                let (key, value) = entry?;
                 out.push_str(if index > 0 { ", " } else { "" });
-                write_text(key, out)?;
+                write_text(&key, out)?;
                 out.push_str(": ");
-                write_text(value, out)?;
+                write_text(&value, out)?;
             }
             out.push('}');
         }
@@ -253,7 +255,7 @@ fn write_text(value: &Value<'_>, out: &mut String) -> Result<(), EvalError> {
         Value::Optional(None) => out.push_str("optional.none()"),
         Value::Opaque(opaque) => out.push_str(&opaque_text(opaque)),
     }
-    must_fit(out.len())
+    must_fit(out.len(), MAX_MADE_BYTES)
 }
 
 fn opaque_text(opaque: &Opaque) -> String {

@@ -3,16 +3,14 @@
 use super::conversions::plain_text;
 use super::{Function, must_fit, no_overload, tenth};
 use crate::error::EvalError;
-use crate::limits::MAX_PRECISION;
-use crate::value::Value;
+use crate::limits::{MAX_MADE_BYTES, MAX_PRECISION};
+use crate::value::{List, Value};
 
 pub(super) const FUNCTIONS: &[Function] =
     &[
         Function::new("format", &["string.(list(dyn)) -> string"], |v, _| {
             match (&v[0], &v[1]) {
-                (Value::String(template), Value::List(list)) => {
-                    format(template, &list.to_vec()?).map(Value::text)
-                }
+                (Value::String(template), Value::List(list)) => format(template, list).map(Value::text),
                 _ => no_overload(),
             }
         })
@@ -20,7 +18,7 @@ pub(super) const FUNCTIONS: &[Function] =
         .growing(|n| n[0].saturating_add(n[1].saturating_mul(64))),
     ];
 
-fn format(template: &str, values: &[Value<'_>]) -> Result<String, EvalError> {
+fn format(template: &str, values: &List<'_>) -> Result<String, EvalError> {
     let (mut out, mut taken) = (String::new(), 0);
     let mut rest = template;
     while let Some(at) = rest.find('%') {
@@ -36,12 +34,12 @@ fn format(template: &str, values: &[Value<'_>]) -> Result<String, EvalError> {
             return Err(EvalError::failed("unexpected end of string"));
         };
         rest = &behind[clause.len_utf8()..];
-        let Some(value) = values.get(taken) else {
+        let Some(value) = values.get(taken).transpose()? else {
             return Err(EvalError::failed(format!("index {taken} out of range")));
         };
         taken += 1;
-        let text = write(clause, precision, value)?;
-        must_fit(out.len() + text.len())?;
+        let text = write(clause, precision, &value)?;
+        must_fit(out.len() + text.len(), MAX_MADE_BYTES)?;
         out.push_str(&text);
     }
     out.push_str(rest);

@@ -4,6 +4,7 @@ use std::cmp::Ordering;
 
 use jiff::SignedDuration;
 
+use super::operators::duration;
 use super::{Evaluated, Function, Work, no_overload};
 use crate::error::EvalError;
 use crate::value::{List, Value, compare, equal};
@@ -91,9 +92,7 @@ fn sum<'a>(items: &[Value<'a>]) -> Evaluated<'a> {
                 Value::Uint(sum.ok_or(EvalError::Overflow("unsigned integer"))?)
             }
             (Value::Double(a), Value::Double(b)) => Value::Double(a + b),
-            (Value::Duration(a), Value::Duration(b)) => {
-                Value::Duration(a.checked_add(*b).ok_or(EvalError::Overflow("duration"))?)
-            }
+            (Value::Duration(a), Value::Duration(b)) => duration(a.checked_add(*b))?,
             _ => return no_overload(),
         };
     }

@@ -9,6 +9,7 @@ use super::conversions::plain_text;
 use super::{Evaluated, Function, Work, must_fit, no_overload, tenth};
 use crate::declared::Identity;
 use crate::error::EvalError;
+use crate::limits::{MAX_MADE_BYTES, MAX_MADE_ITEMS};
 use crate::value::{List, Value, compare, contains, equal};
 
 const ORDERED: &[&str] = &[
@@ -185,8 +186,12 @@ fn uint<'a>(value: Option<u64>) -> Evaluated<'a> {
         .ok_or(EvalError::Overflow("unsigned integer"))
 }
 
-fn duration<'a>(value: Option<SignedDuration>) -> Evaluated<'a> {
-    value.map(Value::Duration).ok_or(EvalError::Overflow("duration"))
+/// A span must have its number of nanoseconds, as in Go.
+pub(super) fn duration<'a>(value: Option<SignedDuration>) -> Evaluated<'a> {
+    value
+        .filter(|span| i64::try_from(span.as_nanos()).is_ok())
+        .map(Value::Duration)
+        .ok_or(EvalError::Overflow("duration"))
 }
 
 fn add<'a>(a: &Value<'a>, b: &Value<'a>, work: &Work<'_>) -> Evaluated<'a> {
@@ -195,11 +200,11 @@ fn add<'a>(a: &Value<'a>, b: &Value<'a>, work: &Work<'_>) -> Evaluated<'a> {
         (Value::Uint(a), Value::Uint(b)) => uint(a.checked_add(*b)),
         (Value::Double(a), Value::Double(b)) => Ok(Value::Double(a + b)),
         (Value::String(a), Value::String(b)) => {
-            must_fit(a.len() + b.len())?;
+            must_fit(a.len() + b.len(), MAX_MADE_BYTES)?;
             Ok(Value::text([&**a, &**b].concat()))
         }
         (Value::Bytes(a), Value::Bytes(b)) => {
-            must_fit(a.len() + b.len())?;
+            must_fit(a.len() + b.len(), MAX_MADE_BYTES)?;
             Ok(Value::Bytes([&**a, &**b].concat().into()))
         }
         (Value::List(a), Value::List(b)) => join_lists(a, b, work),
@@ -218,7 +223,7 @@ fn subtract<'a>(a: &Value<'a>, b: &Value<'a>) -> Evaluated<'a> {
         (Value::Int(a), Value::Int(b)) => int(a.checked_sub(*b)),
         (Value::Uint(a), Value::Uint(b)) => uint(a.checked_sub(*b)),
         (Value::Double(a), Value::Double(b)) => Ok(Value::Double(a - b)),
-        (Value::Timestamp(a), Value::Timestamp(b)) => Ok(Value::Duration(a.duration_since(*b))),
+        (Value::Timestamp(a), Value::Timestamp(b)) => duration(Some(a.duration_since(*b))),
         (Value::Timestamp(at), Value::Duration(span)) => {
             let rest = at.checked_sub(*span);
             rest.map(Value::Timestamp)
@@ -231,7 +236,7 @@ fn subtract<'a>(a: &Value<'a>, b: &Value<'a>) -> Evaluated<'a> {
 
 /// Lists that tell their items apart are merged: what is in both stands once, as the second has it.
 fn join_lists<'a>(a: &List<'a>, b: &List<'a>, work: &Work<'_>) -> Evaluated<'a> {
-    must_fit(a.len() + b.len())?;
+    must_fit(a.len() + b.len(), MAX_MADE_ITEMS)?;
     let (mut items, added) = (a.to_vec()?, b.to_vec()?);
     match a.identity() {
         Identity::Place => items.extend(added),

@@ -9,6 +9,12 @@ use crate::error::EvalError;
 use crate::limits::MAX_REGEX_BYTES;
 use crate::value::Value;
 
+/// What a pattern may take that costs no more than its length tells.
+const SMALL_REGEX_BYTES: usize = MAX_REGEX_BYTES / 32;
+
+/// The work of compiling a pattern that takes more: milliseconds.
+const LARGE_REGEX_STEPS: u64 = 50_000;
+
 pub(super) const FUNCTIONS: &[Function] = &[
     Function::new(
         "matches",
@@ -61,10 +67,19 @@ fn with<'a>(
     match work.pattern {
         Some(pattern) => search(pattern, text),
         None => {
-            let pattern = compile(self::text(&v[1])?).map_err(EvalError::Failed)?;
+            let pattern = compile_now(self::text(&v[1])?, work)?;
             search(&pattern, text)
         }
     }
+}
+
+/// Compiles a pattern that is a value. A short one may stand for a long program, which is work.
+fn compile_now(pattern: &str, work: &Work<'_>) -> Result<Regex, EvalError> {
+    let built = RegexBuilder::new(pattern).size_limit(SMALL_REGEX_BYTES).build();
+    if let Err(regex::Error::CompiledTooBig(_)) = built {
+        work.steps(LARGE_REGEX_STEPS)?;
+    }
+    built.or_else(|_| compile(pattern).map_err(EvalError::Failed))
 }
 
 /// Compiles a pattern; the error is in Go's words where we know them.

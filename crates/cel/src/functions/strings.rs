@@ -2,6 +2,7 @@
 
 use super::{Evaluated, Function, lists, must_fit, no_overload, tenth};
 use crate::error::EvalError;
+use crate::limits::MAX_MADE_BYTES;
 use crate::value::Value;
 
 const TEST: &[&str] = &["string.(string) -> bool"];
@@ -56,7 +57,10 @@ pub(super) const FUNCTIONS: &[Function] = &[
             let items = list.to_vec()?;
             let texts: Result<Vec<&str>, EvalError> = items.iter().map(text).collect();
             let texts = texts?;
-            must_fit(texts.iter().map(|it| it.len() + separator.len()).sum())?;
+            must_fit(
+                texts.iter().map(|it| it.len() + separator.len()).sum(),
+                MAX_MADE_BYTES,
+            )?;
             Ok(Value::text(texts.join(separator)))
         },
     )
@@ -173,7 +177,8 @@ fn replace<'a>(v: &[Value<'a>]) -> Evaluated<'a> {
         Some(_) => return no_overload(),
     };
     let count = whole.matches(old).take(most).count();
-    must_fit(whole.len().saturating_add(count.saturating_mul(new.len())))?;
+    let most_made = whole.len().saturating_add(count.saturating_mul(new.len()));
+    must_fit(most_made, MAX_MADE_BYTES)?;
     Ok(Value::text(whole.replacen(old, new, most)))
 }
 

@@ -95,13 +95,13 @@ pub(crate) fn contains(list: &[Value<'_>], wanted: &Value<'_>, work: &Work<'_>) 
 }
 
 fn maps_equal(a: &Map<'_>, b: &Map<'_>, work: &Work<'_>) -> Result<bool, EvalError> {
-    let entries = a.entries()?;
-    if entries.len() != b.entries()?.len() {
+    if a.count(work)? != b.count(work)? {
         return Ok(false);
     }
-    for (key, value) in &entries {
-        let other = b.get(key).transpose()?;
-        if !other.map_or(Ok(false), |other| equal(value, &other, work))? {
+    for entry in a.entries() {
+        let (key, value) = entry?;
+        let other = b.get(&key).transpose()?;
+        if !other.map_or(Ok(false), |other| equal(&value, &other, work))? {
             return Ok(false);
         }
     }

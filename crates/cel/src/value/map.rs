@@ -9,6 +9,7 @@ use serde_json::{Map as JsonMap, Value as Json};
 use super::{Text, Value};
 use crate::declared::{Declared, Object};
 use crate::error::EvalError;
+use crate::functions::Work;
 use crate::functions::conversions::plain_text;
 
 #[derive(Clone, Debug)]
@@ -67,6 +68,7 @@ impl<'a> Map<'a> {
         Ok(Self::Made(made.into()))
     }
 
+    /// How many members there are, whether they are declared or not.
     pub(crate) fn len(&self) -> usize {
         match self {
             Self::Json { members, .. } | Self::Object { members, .. } => members.len(),
@@ -104,27 +106,58 @@ impl<'a> Map<'a> {
         }
     }
 
-    /// Keys and values. An object has those fields that are declared.
-    pub(crate) fn entries(&self) -> Result<Vec<(Value<'a>, Value<'a>)>, EvalError> {
+    /// Keys and values, read one by one. An object has those fields that are declared.
+    pub(crate) fn entries(&self) -> Box<dyn Iterator<Item = Entry<'a>> + '_> {
         match self {
-            Self::Json { members, declared } => {
-                let members = members.iter();
-                let read = members.map(|(name, value)| {
-                    let value = Value::from_json(value, declared.element())?;
-                    Ok((Value::String(Text::Borrowed(name)), value))
-                });
-                read.collect()
-            }
+            Self::Json { members, declared } => Box::new(members.iter().map(|(name, value)| {
+                let value = Value::from_json(value, declared.element())?;
+                Ok((Value::String(Text::Borrowed(name)), value))
+            })),
             Self::Object { members, object } => {
                 let fields = object.fields.iter();
-                let present = fields.filter_map(|(name, field)| {
-                    let value = members.get(&field.name)?;
-                    let value = Value::from_json(value, &field.declared);
+                Box::new(fields.filter_map(|(name, field)| {
+                    let value = Value::from_json(members.get(&field.name)?, &field.declared);
                     Some(value.map(|value| (Value::String(Text::Borrowed(name)), value)))
-                });
-                present.collect()
+                }))
             }
-            Self::Made(entries) => Ok(entries.values().cloned().collect()),
+            Self::Made(entries) => Box::new(entries.values().cloned().map(Ok)),
         }
+    }
+
+    /// How many entries there are.
+    pub(crate) fn count(&self, work: &Work<'_>) -> Result<usize, EvalError> {
+        let Self::Object { members, object } = self else {
+            return Ok(self.len());
+        };
+        let mut count = 0;
+        for field in object.fields.values() {
+            work.step()?;
+            count += usize::from(members.contains_key(&field.name));
+        }
+        Ok(count)
+    }
+}
+
+/// A key with its value, if that can be read.
+type Entry<'a> = Result<(Value<'a>, Value<'a>), EvalError>;
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::declared::Shape;
+
+    #[test]
+    fn entries_are_read_when_somebody_asks() {
+        let (json, times) = (
+            json!({"a": "2024-01-01T00:00:00Z", "b": "never"}),
+            Declared::plain(Shape::Map(Declared::plain(Shape::Timestamp).into())),
+        );
+        let Ok(Value::Map(map)) = Value::from_json(&json, &times) else {
+            panic!("no map")
+        };
+        let read: Vec<bool> = map.entries().map(|entry| entry.is_ok()).collect();
+        assert_eq!(read, [true, false]);
     }
 }
