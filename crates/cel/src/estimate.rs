@@ -127,15 +127,23 @@ impl<'d> Estimator<'d> {
             }
             _ => {}
         }
-        let sizes: Vec<u64> = taken.iter().map(|it| it.size).collect();
+        let mut sizes: Vec<u64> = taken.iter().map(|it| it.size).collect();
+        if let (true, Some(container)) = (called.name == "@in", arguments.last())
+            && matches!(self.checked.types[*container as usize], Type::Map(..))
+        {
+            sizes[1] = 1;
+        }
         let given = match called.growth {
             Some(growth) => growth(&sizes),
             None => unknown_size(&self.checked.types[id as usize]),
         };
-        let cost = (called.cost)(&Sizes {
-            taken: &sizes,
-            given: join_size(called.name, &taken).unwrap_or(given),
-        });
+        let cost = match called.is_estimated_plain {
+            true => 1,
+            false => (called.cost)(&Sizes {
+                taken: &sizes,
+                given: join_size(called.name, &taken).unwrap_or(given),
+            }),
+        };
         Estimate {
             item_size: sizes.first().copied().unwrap_or(u64::MAX),
             ..made(total.saturating_add(cost), given)
@@ -150,7 +158,8 @@ impl<'d> Estimator<'d> {
             cost: 1,
             ..element(&range)
         };
-        let key = made(1, if is_map { u64::MAX } else { 1 });
+        // Of keys nobody says how long they are; Kubernetes leaves them out.
+        let key = made(1, if is_map { 0 } else { 1 });
         match (&fold.second, is_map) {
             (Some(_), _) => self.locals.extend([key, value]),
             (None, true) => self.locals.push(key),
@@ -193,10 +202,12 @@ fn made<'d>(cost: u64, size: u64) -> Estimate<'d> {
     }
 }
 
+/// Something that is declared. Plain values have no size: comparing them is not reckoned, as in Kubernetes.
 fn of(declared: &Declared, cost: u64) -> Estimate<'_> {
+    let is_plain = matches!(declared.shape, Shape::Bool | Shape::Int | Shape::Double);
     Estimate {
         cost,
-        size: declared.max_size,
+        size: if is_plain { 0 } else { declared.max_size },
         declared,
         item_size: declared.element().max_size,
     }

@@ -174,7 +174,11 @@ impl<'a> Evaluator<'a, '_> {
         let pattern = self.checked.patterns.get(&id);
         let work = Work::within(self.budget - self.cost, pattern);
         let result = (function.call)(values, &work);
-        let taken: Vec<u64> = values.iter().map(Value::size).collect();
+        let size = |value: &Value<'a>| match value {
+            Value::Map(_) if function.name == "@in" => 1,
+            value => value.size(),
+        };
+        let taken: Vec<u64> = values.iter().map(size).collect();
         let given = result.as_ref().map_or(1, Value::size);
         let cost = (function.cost)(&Sizes { taken: &taken, given });
         self.charge(cost.saturating_add(work.cost()))?;

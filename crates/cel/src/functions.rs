@@ -39,6 +39,8 @@ pub(crate) struct Function {
     /// `string.(int) -> string` is called on a text, `(string) -> int` is not called on anything.
     signatures: &'static [&'static str],
     pub(crate) cost: fn(&Sizes<'_>) -> u64,
+    /// Whether estimates take it for a plain call: Kubernetes' do where they overlook what is read.
+    pub(crate) is_estimated_plain: bool,
     /// The largest a result can be; `None` leaves it to its type.
     pub(crate) growth: Option<fn(&[u64]) -> u64>,
     pub(crate) call: Call,
@@ -107,6 +109,7 @@ impl Function {
             name,
             signatures,
             cost: |_| 1,
+            is_estimated_plain: false,
             growth: None,
             call,
         }
@@ -114,6 +117,13 @@ impl Function {
 
     const fn costing(mut self, cost: fn(&Sizes<'_>) -> u64) -> Self {
         self.cost = cost;
+        self
+    }
+
+    /// Reads a text; see `is_estimated_plain`.
+    const fn reading(mut self) -> Self {
+        self.cost = |sizes| tenth(sizes.of(0)).max(1);
+        self.is_estimated_plain = true;
         self
     }
 

@@ -119,7 +119,7 @@ fn write_call(ast: &Ast, function: &str, target: Option<Id>, arguments: &[Id], o
             write_expr(ast, *operand, out);
             out.push_str("))");
         }
-        (_, [left, right]) if target.is_none() && function.starts_with(['_', '@']) => {
+        (_, [left, right]) if target.is_none() && is_operator(function) => {
             let operator = function.trim_matches(['_', '@']);
             out.push('(');
             write_expr(ast, *left, out);
@@ -138,6 +138,13 @@ fn write_call(ast: &Ast, function: &str, target: Option<Id>, arguments: &[Id], o
             });
         }
     }
+}
+
+/// `_+_` and `@in`, not `_name`, which anybody may call.
+fn is_operator(function: &str) -> bool {
+    let symbol = function.trim_matches('_');
+    let is_symbol = !symbol.is_empty() && symbol.chars().all(|c| c.is_ascii_punctuation() && c != '_');
+    function == "@in" || (function.starts_with('_') && is_symbol)
 }
 
 fn write_all<T>(

@@ -18,16 +18,16 @@ pub(super) const FUNCTIONS: &[Function] = &[
             other => Ok(Value::Opaque(Opaque::Ip(read_ip(text(other)?)?))),
         },
     )
-    .costing(|n| tenth(n.of(0)).max(1)),
+    .reading(),
     Function::new("isIP", &["(string) -> bool"], |v, _| {
         Ok(Value::Bool(read_ip(text(&v[0])?).is_ok()))
     })
-    .costing(|n| tenth(n.of(0)).max(1)),
+    .reading(),
     Function::new("ip.isCanonical", &["(string) -> bool"], |v, _| {
         let text = text(&v[0])?;
         Ok(Value::Bool(read_ip(text)?.to_string() == text))
     })
-    .costing(|n| tenth(n.of(0).saturating_mul(2)).max(1)),
+    .reading(),
     Function::new("family", &["net.IP.() -> int"], |v, _| match address(&v[0])? {
         IpAddr::V4(_) => Ok(Value::Int(4)),
         IpAddr::V6(_) => Ok(Value::Int(6)),
@@ -49,11 +49,11 @@ pub(super) const FUNCTIONS: &[Function] = &[
         let (address, bits) = read_cidr(text(&v[0])?)?;
         Ok(Value::Opaque(Opaque::Cidr(address, bits)))
     })
-    .costing(|n| tenth(n.of(0)).max(1)),
+    .reading(),
     Function::new("isCIDR", &["(string) -> bool"], |v, _| {
         Ok(Value::Bool(read_cidr(text(&v[0])?).is_ok()))
     })
-    .costing(|n| tenth(n.of(0)).max(1)),
+    .reading(),
     Function::new(
         "containsIP",
         &["net.CIDR.(string) -> bool", "net.CIDR.(net.IP) -> bool"],

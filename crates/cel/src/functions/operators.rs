@@ -6,7 +6,7 @@ use std::cmp::Ordering;
 use jiff::SignedDuration;
 
 use super::conversions::plain_text;
-use super::{Evaluated, Function, Work, must_fit, no_overload, tenth};
+use super::{Evaluated, Function, Sizes, Work, must_fit, no_overload, tenth};
 use crate::declared::Identity;
 use crate::error::EvalError;
 use crate::limits::{MAX_MADE_BYTES, MAX_MADE_ITEMS};
@@ -40,15 +40,15 @@ pub(super) const FUNCTIONS: &[Function] = &[
     Function::new("_==_", EQUALITY, |v, work| {
         Ok(Value::Bool(equal(&v[0], &v[1], work)?))
     })
-    .costing(shorter),
+    .costing(compared),
     Function::new("_!=_", EQUALITY, |v, work| {
         Ok(Value::Bool(!equal(&v[0], &v[1], work)?))
     })
-    .costing(shorter),
-    Function::new("_<_", ORDERED, |v, _| ordered(v, Ordering::is_lt)).costing(shorter),
-    Function::new("_<=_", ORDERED, |v, _| ordered(v, Ordering::is_le)).costing(shorter),
-    Function::new("_>_", ORDERED, |v, _| ordered(v, Ordering::is_gt)).costing(shorter),
-    Function::new("_>=_", ORDERED, |v, _| ordered(v, Ordering::is_ge)).costing(shorter),
+    .costing(compared),
+    Function::new("_<_", ORDERED, |v, _| ordered(v, Ordering::is_lt)).costing(ordering),
+    Function::new("_<=_", ORDERED, |v, _| ordered(v, Ordering::is_le)).costing(ordering),
+    Function::new("_>_", ORDERED, |v, _| ordered(v, Ordering::is_gt)).costing(ordering),
+    Function::new("_>=_", ORDERED, |v, _| ordered(v, Ordering::is_ge)).costing(ordering),
     Function::new("_&&_", LOGIC, |_, _| no_overload()),
     Function::new("_||_", LOGIC, |_, _| no_overload()),
     Function::new("_?_:_", &["(bool, A, A) -> A"], |_, _| no_overload()),
@@ -129,6 +129,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
             _ => no_overload(),
         },
     )
+    // A map is not gone through, and counts as one.
     .costing(|n| n.of(1).max(1)),
     Function::new(
         "_[_]",
@@ -161,8 +162,13 @@ pub(super) const FUNCTIONS: &[Function] = &[
 ];
 
 /// Two texts are compared as far as the shorter one goes.
-fn shorter(sizes: &super::Sizes<'_>) -> u64 {
-    tenth(sizes.of(0).min(sizes.of(1))).max(1)
+fn compared(sizes: &Sizes<'_>) -> u64 {
+    tenth(sizes.of(0).min(sizes.of(1)))
+}
+
+/// To tell which is greater costs something, however little there is to compare.
+fn ordering(sizes: &Sizes<'_>) -> u64 {
+    compared(sizes).max(1)
 }
 
 fn ordered<'a>(v: &[Value<'a>], fits: fn(Ordering) -> bool) -> Evaluated<'a> {

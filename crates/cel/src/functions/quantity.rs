@@ -29,11 +29,11 @@ pub(super) const FUNCTIONS: &[Function] = &[
             Err(error) => Err(EvalError::failed(error.to_string())),
         },
     )
-    .costing(|n| tenth(n.of(0)).max(1)),
+    .reading(),
     Function::new("isQuantity", &["(string) -> bool"], |v, _| {
         Ok(Value::Bool(text(&v[0])?.parse::<Quantity>().is_ok()))
     })
-    .costing(|n| tenth(n.of(0)).max(1)),
+    .reading(),
     Function::new("sign", &["kubernetes.Quantity.() -> int"], |v, _| {
         let quantity = of(&v[0])?;
         Ok(Value::Int(match (quantity.is_zero(), quantity.is_negative()) {

@@ -23,13 +23,13 @@ pub(super) const FUNCTIONS: &[Function] = &[
             None => Err(EvalError::failed("invalid semantic version")),
         },
     )
-    .costing(|n| tenth(n.of(0)).max(1)),
+    .reading(),
     Function::new(
         "isSemver",
         &["(string) -> bool", "(string, bool) -> bool"],
         |v, _| Ok(Value::Bool(read(v)?.is_some())),
     )
-    .costing(|n| tenth(n.of(0)).max(1)),
+    .reading(),
     Function::new("major", NUMBER, |v, _| number(v, |it| it.major)),
     Function::new("minor", NUMBER, |v, _| number(v, |it| it.minor)),
     Function::new("patch", NUMBER, |v, _| number(v, |it| it.patch)),

@@ -27,7 +27,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
     Function::new("isURL", &["(string) -> bool"], |v, _| {
         Ok(Value::Bool(Url::read(text(&v[0])?).is_ok()))
     })
-    .costing(|n| tenth(n.of(0)).max(1)),
+    .reading(),
     Function::new("getScheme", PART, |v, _| part(v, |url| url.scheme.clone())),
     Function::new("getHost", PART, |v, _| part(v, |url| url.host.clone())),
     Function::new("getHostname", PART, |v, _| {

@@ -34,6 +34,8 @@ pub(crate) struct Expressions {
 struct Node {
     /// What `self` is here.
     declared: Declared,
+    /// The same, as the schema calls it.
+    type_name: String,
     rules: Vec<Rule>,
     properties: BTreeMap<String, Node>,
     additional: Option<Box<Node>>,
@@ -84,7 +86,7 @@ impl Expressions {
         live: Option<&Value>,
         warnings: &Warnings,
     ) -> Vec<FieldError> {
-        evaluate::faults(&self.root, object, live, warnings)
+        evaluate::faults(&self.root, &FieldPath::default(), object, live, warnings)
     }
 }
 

@@ -194,6 +194,23 @@ async fn the_past_must_be_findable() {
 }
 
 #[tokio::test]
+async fn a_default_is_held_to_the_rules() {
+    let spec = |default: i64| {
+        json!({"type": "object", "properties": {"n": {"type": "integer", "default": default,
+            "x-kubernetes-validations": [{"rule": "self > 1"}]}}})
+    };
+    check_definition(spec(2), &[]).await;
+    check_definition(
+        spec(1),
+        &[(
+            ".properties[n].default",
+            "Invalid value: 1: failed rule: self > 1",
+        )],
+    )
+    .await;
+}
+
+#[tokio::test]
 async fn rules_stand_only_where_they_always_hold() {
     let spec = json!({"type": "object", "properties": {"a": {"type": "string"}},
         "anyOf": [{"properties": {"a": {"x-kubernetes-validations": [{"rule": "true"}]}}}]});
@@ -315,22 +332,22 @@ async fn what_cannot_be_evaluated_is_a_fault() {
         (
             "self.n == 1",
             json!({}),
-            "Invalid value: no such key: n evaluating rule: self.n == 1",
+            "Invalid value: \"object\": no such key: n evaluating rule: self.n == 1",
         ),
         (
             "1 / self.n == 1",
             json!({"n": 0}),
-            "Invalid value: division by zero evaluating rule: 1 / self.n == 1",
+            "Invalid value: \"object\": division by zero evaluating rule: 1 / self.n == 1",
         ),
         (
             "self.list[1] == 1",
             json!({"list": []}),
-            "Invalid value: index out of bounds: 1 evaluating rule: self.list[1] == 1",
+            "Invalid value: \"object\": index out of bounds: 1 evaluating rule: self.list[1] == 1",
         ),
         (
             "self.a + 1 == 2",
             json!({"a": "x"}),
-            "Invalid value: 'no such overload': call arguments did not match a supported operator, function or macro \
+            "Invalid value: \"object\": 'no such overload': call arguments did not match a supported operator, function or macro \
              signature for rule: self.a + 1 == 2",
         ),
     ] {
@@ -350,7 +367,7 @@ async fn budgets_end_the_check() {
     let text = json!({"text": "a".repeat(19000)});
     check_create(&schema(json!(many)), text, &[(
         "spec",
-        "Invalid value: validation failed due to running out of cost budget, no further validation rules will be run",
+        "Invalid value: \"object\": validation failed due to running out of cost budget, no further validation rules will be run",
     )])
     .await;
     let nested = "[1,2,3,4,5,6,7,8,9,10]";
@@ -362,7 +379,7 @@ async fn budgets_end_the_check() {
         found,
         [(
             "spec".to_owned(),
-            "Invalid value: 'operation cancelled: actual cost limit exceeded': no further validation rules will be run \
+            "Invalid value: \"object\": 'operation cancelled: actual cost limit exceeded': no further validation rules will be run \
              due to call cost exceeds limit for rule: never"
                 .to_owned()
         )]
@@ -514,6 +531,28 @@ async fn a_write_of_the_status_is_held_to_all_rules() {
     assert_eq!(used(5).await, Ok(()));
     let wanted = ("<nil>".to_owned(), "Invalid value: too much is used".to_owned());
     assert_eq!(used(6).await, Err(vec![wanted]));
+}
+
+/// Rules over things that nothing limits are accepted where Kubernetes accepts them.
+#[tokio::test]
+async fn rules_that_kubernetes_finds_cheap_enough_are_accepted() {
+    let unlimited = json!({"type": "object", "properties": {
+        "labels": {"type": "object", "maxProperties": 100, "additionalProperties": {"type": "string", "maxLength": 63},
+            "x-kubernetes-validations": [
+                {"rule": "self.all(x, x in ['example.com/a'] || !x.find('^([^/]+)').endsWith('example.com'))"},
+                {"rule": "!('example.com/b' in self)"}]},
+        "numbers": {"type": "array", "items": {"type": "integer"},
+            "x-kubernetes-validations": [{"rule": "self.all(x, x == 1 || x == 2)"}]},
+        "limits": {"type": "object", "additionalProperties": {"x-kubernetes-int-or-string": true},
+            "x-kubernetes-validations": [{"rule": "self.all(k, isQuantity(dyn(self[k])) || type(self[k]) == int)"}]},
+        "requirements": {"type": "array", "maxItems": 100, "items": {"type": "object", "required": ["operator"],
+            "properties": {"operator": {"type": "string", "enum": ["In", "Gt"]},
+                "values": {"type": "array", "items": {"type": "string"}}}},
+            "x-kubernetes-validations": [
+                {"rule": "self.all(x, x.operator == 'In' ? x.values.size() != 0 : true)"},
+                {"rule": "self.all(x, x.operator == 'Gt' ? (x.values.size() == 1 && int(x.values[0]) >= 0) : true)"}]},
+    }});
+    check_definition(unlimited, &[]).await;
 }
 
 /// Rules as routes of the Gateway API have them.

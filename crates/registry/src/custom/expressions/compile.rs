@@ -10,7 +10,8 @@ use watchkeeper_meta::{BadValue, FieldError, FieldErrorKind, FieldPath, go_json}
 
 use super::declare::{Typed, declare, map_keys};
 use super::field_path::normalize;
-use super::{Correlation, Node, Rule};
+use super::{Correlation, Node, Rule, evaluate};
+use crate::write::Warnings;
 
 /// What one rule may be estimated to cost for an object.
 const RULE_LIMIT: u64 = OBJECT_BUDGET;
@@ -95,6 +96,7 @@ impl Compiler {
         let (declared, rules) = self.rules(schema, types, place);
         let node = Node {
             declared,
+            type_name: types["type"].as_str().unwrap_or_default().to_owned(),
             rules,
             properties,
             additional: additional.map(Box::new),
@@ -103,7 +105,21 @@ impl Compiler {
             correlation,
         };
         let is_empty = node.rules.is_empty() && node.properties.is_empty() && node.all_of.is_empty();
-        (!is_empty || node.additional.is_some() || node.items.is_some()).then_some(node)
+        if is_empty && node.additional.is_none() && node.items.is_none() {
+            return None;
+        }
+        self.check_default(&node, schema, place);
+        Some(node)
+    }
+
+    /// A default must be in order itself.
+    fn check_default(&mut self, node: &Node, schema: &Value, place: &Place) {
+        let Some(default) = schema.get("default").filter(|default| !default.is_null()) else {
+            return;
+        };
+        let path = place.path.child("default");
+        let found = evaluate::faults(node, &path, default, None, &Warnings::default());
+        self.faults.extend(found);
     }
 
     fn properties(&mut self, schema: &Value, types: &Value, place: &Place) -> BTreeMap<String, Node> {

@@ -15,9 +15,10 @@ const MAX_MESSAGE_BYTES: usize = 5 * 1024;
 const OUT_OF_BUDGET: &str =
     "validation failed due to running out of cost budget, no further validation rules will be run";
 
-/// What rules find wrong with an object.
+/// What rules find wrong with what stands at a path.
 pub(super) fn faults(
     root: &Node,
+    path: &FieldPath,
     object: &Value,
     live: Option<&Value>,
     warnings: &Warnings,
@@ -32,7 +33,7 @@ pub(super) fn faults(
         nearest: live.map(|live| (object, live)),
     };
     // What ends the check is among the faults.
-    let _ = check.node(root, object, before, &FieldPath::default());
+    let _ = check.node(root, object, before, path);
     check.faults
 }
 
@@ -67,6 +68,22 @@ impl<'v> Before<'v> {
     }
 }
 
+/// A value, its rules, and where it stands.
+#[derive(Clone, Copy)]
+struct Site<'v> {
+    node: &'v Node,
+    value: &'v Value,
+    before: Before<'v>,
+    path: &'v FieldPath,
+}
+
+impl Site<'_> {
+    /// A rule that cannot be told of: not the value is shown, but what it is.
+    fn untold(self, why: String) -> FieldError {
+        FieldError::invalid(self.path, &*self.node.type_name, why)
+    }
+}
+
 /// Nothing more is looked at.
 struct Ended;
 
@@ -87,7 +104,12 @@ impl Check<'_> {
         if value.is_null() {
             return Ok(());
         }
-        self.rules(node, value, before, path)?;
+        self.rules(Site {
+            node,
+            value,
+            before,
+            path,
+        })?;
         for nested in &node.all_of {
             self.node(nested, value, before, path)?;
         }
@@ -134,22 +156,17 @@ impl Check<'_> {
         Ok(())
     }
 
-    fn rules(
-        &mut self,
-        node: &Node,
-        value: &Value,
-        before: Before<'_>,
-        path: &FieldPath,
-    ) -> Result<(), Ended> {
+    fn rules(&mut self, site: Site<'_>) -> Result<(), Ended> {
+        let node = site.node;
         if node.rules.is_empty() {
             return Ok(());
         }
-        let old = before.own.filter(|old| !old.is_null());
+        let old = site.before.own.filter(|old| !old.is_null());
         let read = |json| Evaluated::from_json(json, &node.declared);
-        let (now, then) = match (read(value), old.map(read).transpose()) {
+        let (now, then) = match (read(site.value), old.map(read).transpose()) {
             (Ok(now), Ok(then)) => (now, then),
             (Err(error), _) | (_, Err(error)) => {
-                self.faults.push(invalid(path, value, error.to_string()));
+                self.faults.push(site.untold(error.to_string()));
                 return Ok(());
             }
         };
@@ -161,53 +178,44 @@ impl Check<'_> {
                 true => Evaluated::Optional(then.clone().map(Into::into)),
                 false => then.clone().unwrap_or(Evaluated::Null),
             };
-            self.rule(rule, value, &[now.clone(), then], before, path)?;
+            self.rule(site, rule, &[now.clone(), then])?;
         }
         Ok(())
     }
 
-    fn rule(
-        &mut self,
-        rule: &Rule,
-        value: &Value,
-        variables: &[Evaluated<'_>],
-        before: Before<'_>,
-        path: &FieldPath,
-    ) -> Result<(), Ended> {
+    fn rule(&mut self, site: Site<'_>, rule: &Rule, variables: &[Evaluated<'_>]) -> Result<(), Ended> {
         let shown = &rule.shown;
-        let why = match self.run(&rule.program, variables, value, path)? {
+        let why = match self.run(site, &rule.program, variables)? {
             Ok(Evaluated::Bool(true)) => return Ok(()),
-            Ok(_) => return self.fails(rule, value, variables, before, path),
+            Ok(_) => return self.fails(site, rule, variables),
             Err(error @ EvalError::NoSuchOverload) => format!(
                 "'{error}': call arguments did not match a supported operator, function or macro signature for rule: \
                  {shown}"
             ),
             Err(error @ EvalError::CostExceeded) => {
-                let why = format!(
+                self.faults.push(site.untold(format!(
                     "'{error}': no further validation rules will be run due to call cost exceeds limit for rule: {shown}"
-                );
-                self.faults.push(invalid(path, value, why));
+                )));
                 return Err(Ended);
             }
             Err(error) => format!("{error} evaluating rule: {shown}"),
         };
-        self.faults.push(invalid(path, value, why));
+        self.faults.push(site.untold(why));
         Ok(())
     }
 
     /// Evaluates, and pays for it.
     fn run<'a>(
         &mut self,
+        site: Site<'_>,
         program: &'a Program,
         variables: &[Evaluated<'a>],
-        value: &Value,
-        path: &FieldPath,
     ) -> Result<Result<Evaluated<'a>, EvalError>, Ended> {
         let evaluation = program.evaluate(variables, CALL_BUDGET);
         match self.budget.checked_sub(evaluation.cost) {
             Some(rest) => self.budget = rest,
             None => {
-                self.faults.push(invalid(path, value, OUT_OF_BUDGET.to_owned()));
+                self.faults.push(site.untold(OUT_OF_BUDGET.to_owned()));
                 return Err(Ended);
             }
         }
@@ -216,27 +224,20 @@ impl Check<'_> {
 
     /// Says that a rule does not hold. One that would not have held before either, because nothing has changed, is
     /// let pass with a warning, unless it is about the change.
-    fn fails(
-        &mut self,
-        rule: &Rule,
-        value: &Value,
-        variables: &[Evaluated<'_>],
-        before: Before<'_>,
-        path: &FieldPath,
-    ) -> Result<(), Ended> {
+    fn fails(&mut self, site: Site<'_>, rule: &Rule, variables: &[Evaluated<'_>]) -> Result<(), Ended> {
         let at = match &rule.field_path {
-            Some(below) => path.child(below),
-            None => path.clone(),
+            Some(below) => site.path.child(below),
+            None => site.path.clone(),
         };
         let made = match &rule.message_expression {
-            Some(program) => self.run(program, variables, value, path)?.ok().and_then(message),
+            Some(program) => self.run(site, program, variables)?.ok().and_then(message),
             None => None,
         };
         let detail = made
             .or_else(|| rule.message.clone())
             .unwrap_or_else(|| format!("failed rule: {}", rule.shown));
-        let fault = fault(rule.reason, &at, value, detail);
-        match !rule.uses_old && before.is_same() {
+        let fault = fault(rule.reason, &at, site.value, detail);
+        match !rule.uses_old && site.before.is_same() {
             true => self.warnings.add(fault.to_string()),
             false => self.faults.push(fault),
         }
@@ -259,14 +260,10 @@ fn fault(reason: FieldErrorKind, path: &FieldPath, value: &Value, detail: String
             value: shown(value),
             ..FieldError::duplicate(path, Value::Null)
         },
-        _ => invalid(path, value, detail),
-    }
-}
-
-fn invalid(path: &FieldPath, value: &Value, detail: String) -> FieldError {
-    FieldError {
-        value: shown(value),
-        ..FieldError::invalid(path, Value::Null, detail)
+        _ => FieldError {
+            value: shown(value),
+            ..FieldError::invalid(path, Value::Null, detail)
+        },
     }
 }
 
