@@ -7,7 +7,7 @@ use std::rc::Rc;
 use watchkeeper_wire::values::{Quantity, QuantityFormat};
 
 use super::strings::text;
-use super::{Evaluated, Function, no_overload, tenth};
+use super::{Evaluated, Function, no_overload};
 use crate::error::EvalError;
 use crate::value::{Opaque, Value};
 

@@ -5,7 +5,7 @@ use std::fmt;
 use std::rc::Rc;
 
 use super::strings::text;
-use super::{Evaluated, Function, no_overload, tenth};
+use super::{Evaluated, Function, no_overload};
 use crate::error::EvalError;
 use crate::value::{Opaque, Value};
 
