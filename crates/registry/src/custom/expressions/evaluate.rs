@@ -1,7 +1,9 @@
 //! Rules, held against an object. They are looked at from the outside in; what all of them cost together is limited,
 //! and beyond the limit none is looked at any more.
 
-use serde_json::Value;
+use std::collections::HashMap;
+
+use serde_json::{Map, Value};
 use watchkeeper_cel::limits::{CALL_BUDGET, OBJECT_BUDGET};
 use watchkeeper_cel::{EvalError, Program, Value as Evaluated};
 use watchkeeper_meta::{BadValue, FieldError, FieldErrorKind, FieldPath};
@@ -28,10 +30,7 @@ pub(super) fn faults(
         faults: Vec::new(),
         budget: OBJECT_BUDGET,
     };
-    let before = Before {
-        own: live,
-        nearest: live.map(|live| (object, live)),
-    };
+    let before = Before::found(object, live);
     // What ends the check is among the faults.
     let _ = check.node(root, object, before, path);
     check.faults
@@ -42,29 +41,41 @@ pub(super) fn faults(
 struct Before<'v> {
     /// The value itself, if it can be told which it was.
     own: Option<&'v Value>,
-    /// The nearest value around it of which that can be told, now and then.
-    nearest: Option<(&'v Value, &'v Value)>,
+    nearest: Nearest<'v>,
+}
+
+/// The nearest value around something of which it can be told which it was.
+#[derive(Clone, Copy)]
+enum Nearest<'v> {
+    /// What it is, and what it was.
+    Values(&'v Value, &'v Value),
+    /// Whether it is what it was, looked at once for all that is within.
+    Same(bool),
 }
 
 impl<'v> Before<'v> {
-    /// What stood there of something within, which may not be findable.
-    fn within(self, now: &'v Value, then: Option<&'v Value>, is_correlatable: bool) -> Self {
-        match (is_correlatable, then) {
-            (true, Some(then)) => Self {
-                own: Some(then),
-                nearest: Some((now, then)),
-            },
-            // It is new: nothing about it was so before.
-            (true, None) => Self {
-                own: None,
-                nearest: None,
-            },
-            (false, _) => Self { own: None, ..self },
+    /// Of a value that is looked for by something that stays. One that is not found is new: nothing about it was so
+    /// before.
+    fn found(now: &'v Value, then: Option<&'v Value>) -> Self {
+        Self {
+            own: then,
+            nearest: then.map_or(Nearest::Same(false), |then| Nearest::Values(now, then)),
+        }
+    }
+
+    /// Of everything within a value in which nothing can be found again.
+    fn lost(self) -> Self {
+        Self {
+            own: None,
+            nearest: Nearest::Same(self.is_same()),
         }
     }
 
     fn is_same(self) -> bool {
-        self.nearest.is_some_and(|(now, then)| now == then)
+        match self.nearest {
+            Nearest::Values(now, then) => now == then,
+            Nearest::Same(is_same) => is_same,
+        }
     }
 }
 
@@ -115,22 +126,34 @@ impl Check<'_> {
         }
         match value {
             Value::Array(items) => self.items(node, items, before, path),
-            Value::Object(members) => {
-                for (name, member) in members {
-                    let known = node.properties.get(name);
-                    let (inner, path) = match (known, &node.additional) {
-                        (Some(inner), _) => (inner, path.child(name)),
-                        (None, Some(inner)) => (&**inner, path.key(name)),
-                        (None, None) => continue,
-                    };
-                    let then = before.own.and_then(|before| before.get(name));
-                    let before = before.within(member, then, node.correlation == Correlation::Names);
-                    self.node(inner, member, before, &path)?;
-                }
-                Ok(())
-            }
+            Value::Object(members) => self.members(node, members, before, path),
             _ => Ok(()),
         }
+    }
+
+    fn members(
+        &mut self,
+        node: &Node,
+        members: &Map<String, Value>,
+        before: Before<'_>,
+        path: &FieldPath,
+    ) -> Result<(), Ended> {
+        if node.properties.is_empty() && node.additional.is_none() {
+            return Ok(());
+        }
+        let lost = (node.correlation != Correlation::Names).then(|| before.lost());
+        for (name, member) in members {
+            let known = node.properties.get(name);
+            let (inner, path) = match (known, &node.additional) {
+                (Some(inner), _) => (inner, path.child(name)),
+                (None, Some(inner)) => (&**inner, path.key(name)),
+                (None, None) => continue,
+            };
+            let then = || before.own.and_then(|before| before.get(name));
+            let before = lost.unwrap_or_else(|| Before::found(member, then()));
+            self.node(inner, member, before, &path)?;
+        }
+        Ok(())
     }
 
     fn items(
@@ -141,17 +164,16 @@ impl Check<'_> {
         path: &FieldPath,
     ) -> Result<(), Ended> {
         let Some(inner) = &node.items else { return Ok(()) };
-        let old = before.own.and_then(Value::as_array);
+        let Correlation::Keys(keys) = &node.correlation else {
+            let before = before.lost();
+            let mut items = items.iter().enumerate();
+            return items.try_for_each(|(index, item)| self.node(inner, item, before, &path.index(index)));
+        };
+        let old = before.own.and_then(Value::as_array).into_iter().flatten();
+        let old: HashMap<String, &Value> = old.map(|item| (identity(keys, item), item)).collect();
         for (index, item) in items.iter().enumerate() {
-            let then = match &node.correlation {
-                Correlation::Keys(keys) => old.and_then(|old| {
-                    let is_same = |it: &&Value| keys.iter().all(|key| it.get(key) == item.get(key));
-                    old.iter().find(is_same)
-                }),
-                _ => None,
-            };
-            let before = before.within(item, then, matches!(node.correlation, Correlation::Keys(_)));
-            self.node(inner, item, before, &path.index(index))?;
+            let then = old.get(&identity(keys, item)).copied();
+            self.node(inner, item, Before::found(item, then), &path.index(index))?;
         }
         Ok(())
     }
@@ -243,6 +265,12 @@ impl Check<'_> {
         }
         Ok(())
     }
+}
+
+/// What tells an item from others by its keys.
+fn identity(keys: &[String], item: &Value) -> String {
+    let parts = keys.iter().map(|key| item.get(key).map(Value::to_string));
+    parts.map(|part| part.unwrap_or_default() + ",").collect()
 }
 
 /// What an expression has to say, if it is one line of a reasonable length.
