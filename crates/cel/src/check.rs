@@ -13,7 +13,8 @@ use crate::ast::{Ast, Expr, Fold, FoldKind, Id, Literal, Select};
 use crate::declared::Declared;
 use crate::error::Issue;
 use crate::functions::time::{parse_duration, parse_timestamp};
-use crate::functions::{self, Declaration, Function, compile_regex};
+use crate::functions::{self, Declaration, Function};
+use crate::pattern;
 use crate::types::{Signature, Type};
 
 /// What is known about a tree.
@@ -336,7 +337,7 @@ impl<'c> Checker<'c> {
         let is_valid = match function {
             "duration" => parse_duration(text).is_ok(),
             "timestamp" => parse_timestamp(text).is_ok(),
-            _ => match compile_regex(text) {
+            _ => match pattern::compile(text) {
                 Ok(compiled) => {
                     self.checked.patterns.insert(id, compiled);
                     true

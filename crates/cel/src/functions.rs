@@ -29,8 +29,6 @@ use crate::error::EvalError;
 use crate::types::Signature;
 use crate::value::Value;
 
-pub(crate) use self::regex::compile as compile_regex;
-
 pub(crate) type Evaluated<'a> = Result<Value<'a>, EvalError>;
 
 /// A row of a table.

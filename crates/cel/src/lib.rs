@@ -39,6 +39,7 @@ mod functions;
 mod lexer;
 pub mod limits;
 mod parser;
+pub mod pattern;
 mod print;
 mod program;
 mod types;

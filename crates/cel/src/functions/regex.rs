@@ -1,12 +1,13 @@
 //! Patterns. They take time in proportion to the text, whatever they are; a pattern that is written out is compiled
 //! with its expression, and then stands ready.
 
-use regex::{Regex, RegexBuilder};
+use regex::Regex;
 
 use super::strings::text;
 use super::{Evaluated, Function, Sizes, Work, no_overload, tenth};
 use crate::error::EvalError;
 use crate::limits::MAX_REGEX_BYTES;
+use crate::pattern::{compile, compile_within};
 use crate::value::Value;
 
 /// What a pattern may take that costs no more than its length tells.
@@ -75,26 +76,9 @@ fn with<'a>(
 
 /// Compiles a pattern that is a value. A short one may stand for a long program, which is work.
 fn compile_now(pattern: &str, work: &Work<'_>) -> Result<Regex, EvalError> {
-    let built = RegexBuilder::new(pattern).size_limit(SMALL_REGEX_BYTES).build();
+    let built = compile_within(pattern, SMALL_REGEX_BYTES);
     if let Err(regex::Error::CompiledTooBig(_)) = built {
         work.steps(LARGE_REGEX_STEPS)?;
     }
     built.or_else(|_| compile(pattern).map_err(EvalError::Failed))
-}
-
-/// Compiles a pattern; the error is in Go's words where we know them.
-pub(crate) fn compile(pattern: &str) -> Result<Regex, String> {
-    let built = RegexBuilder::new(pattern).size_limit(MAX_REGEX_BYTES).build();
-    built.map_err(|error| {
-        let problem = match error.to_string() {
-            text if text.contains("unclosed character class") => "missing closing ]".to_owned(),
-            text if text.contains("unclosed group") => "missing closing )".to_owned(),
-            text if text.contains("unopened group") => "unexpected )".to_owned(),
-            text if text.contains("repetition operator missing expression") => {
-                "missing argument to repetition operator".to_owned()
-            }
-            text => text.lines().last().unwrap_or_default().to_owned(),
-        };
-        format!("error parsing regexp: {problem}: `{pattern}`")
-    })
 }

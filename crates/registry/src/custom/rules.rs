@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use regex::Regex;
 use serde_json::{Map, Value};
+use watchkeeper_cel::pattern;
 use watchkeeper_meta::{FieldError, FieldPath};
 
 use super::formats;
@@ -147,7 +148,9 @@ impl Rules {
             int_or_string: is_set("x-kubernetes-int-or-string"),
             nullable: is_set("nullable"),
             format: schema["format"].as_str().unwrap_or_default().to_owned(),
-            pattern: schema["pattern"].as_str().and_then(|text| Regex::new(text).ok()),
+            pattern: schema["pattern"]
+                .as_str()
+                .and_then(|text| pattern::compile(text).ok()),
             values: schema["enum"].as_array().cloned(),
             minimum: bound("minimum", "exclusiveMinimum"),
             maximum: bound("maximum", "exclusiveMaximum"),

@@ -1,8 +1,8 @@
 //! Which OpenAPI schemas a custom kind may have: structural ones, in which every field has one type wherever it is
 //! spoken of, and nothing that would make pruning or merging ambiguous.
 
-use regex::Regex;
 use serde_json::Value;
+use watchkeeper_cel::pattern::compile;
 use watchkeeper_meta::{FieldError, FieldPath};
 use watchkeeper_wire::limits::NESTING_LIMIT;
 
@@ -285,19 +285,8 @@ fn check_pattern(path: &FieldPath, schema: &Value, faults: &mut Vec<FieldError>)
     let Some(pattern) = schema["pattern"].as_str() else {
         return;
     };
-    if let Err(error) = Regex::new(pattern) {
-        let problem = match error.to_string() {
-            text if text.contains("unclosed character class") => "missing closing ]".to_owned(),
-            text if text.contains("unclosed group") => "missing closing )".to_owned(),
-            text if text.contains("unopened group") => "unexpected )".to_owned(),
-            text if text.contains("repetition operator missing expression") => {
-                "missing argument to repetition operator".to_owned()
-            }
-            text => text.lines().last().unwrap_or_default().to_owned(),
-        };
-        let why = format!(
-            "must be a valid regular expression, but isn't: error parsing regexp: {problem}: `{pattern}`"
-        );
+    if let Err(error) = compile(pattern) {
+        let why = format!("must be a valid regular expression, but isn't: {error}");
         faults.push(FieldError::invalid(&path.child("pattern"), pattern, why));
     }
 }
