@@ -13,6 +13,8 @@ use crate::value::{Map, Value};
 
 /// What following a name costs.
 const NAME: u64 = 1;
+/// The most values a call has, with what it is called on.
+pub(crate) const MAX_ARGUMENTS: usize = 4;
 /// What making a list costs, whatever is in it.
 const LIST: u64 = 10;
 /// What making a map costs, whatever is in it.
@@ -163,24 +165,35 @@ impl<'a> Evaluator<'a, '_> {
             return Err(EvalError::NoSuchOverload);
         };
         let target = target.filter(|_| is_member);
-        let mut values = Vec::with_capacity(arguments.len() + 1);
+        // On the stack: most of what an expression does is calls.
+        let mut values = [const { Value::Null }; MAX_ARGUMENTS];
+        let mut count = 0;
         for argument in target.iter().chain(arguments) {
-            values.push(self.expr(*argument)?);
+            *values.get_mut(count).ok_or(EvalError::NoSuchOverload)? = self.expr(*argument)?;
+            count += 1;
         }
-        self.apply(function, id, &values)
+        self.apply(function, id, &values[..count])
     }
 
     fn apply(&mut self, function: &Function, id: Id, values: &[Value<'a>]) -> Evaluated<'a> {
-        let pattern = self.checked.patterns.get(&id);
+        let pattern = match self.checked.patterns.is_empty() {
+            true => None,
+            false => self.checked.patterns.get(&id),
+        };
         let work = Work::within(self.budget - self.cost, pattern);
         let result = (function.call)(values, &work);
-        let size = |value: &Value<'a>| match value {
-            Value::Map(_) if function.name == "@in" => 1,
-            value => value.size(),
+        let mut taken = [0; MAX_ARGUMENTS];
+        for (size, value) in taken.iter_mut().zip(values) {
+            *size = match value {
+                Value::Map(_) if function.name == "@in" => 1,
+                value => value.size(),
+            };
+        }
+        let sizes = Sizes {
+            taken: &taken[..values.len()],
+            given: result.as_ref().map_or(1, Value::size),
         };
-        let taken: Vec<u64> = values.iter().map(size).collect();
-        let given = result.as_ref().map_or(1, Value::size);
-        let cost = (function.cost)(&Sizes { taken: &taken, given });
+        let cost = (function.cost)(&sizes);
         self.charge(cost.saturating_add(work.cost()))?;
         result
     }

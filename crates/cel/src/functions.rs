@@ -195,6 +195,13 @@ mod tests {
     use super::*;
 
     #[test]
+    fn no_call_has_more_values_than_there_is_room_for() {
+        let signatures = DECLARATIONS.values().flat_map(|it| &it.signatures);
+        let most = signatures.map(|it| it.arguments.len() + usize::from(it.target.is_some()));
+        assert_eq!(most.max(), Some(crate::eval::MAX_ARGUMENTS));
+    }
+
+    #[test]
     fn no_function_stands_in_two_tables() {
         let rows: usize = [
             operators::FUNCTIONS,

@@ -1,4 +1,4 @@
-//! Rules that are expressions, over HTTP: every verb that writes is held to them.
+//! Rules and policies that are expressions, over HTTP: every verb that writes is held to them.
 
 use ::http::Method;
 use serde_json::{Value, json};
@@ -108,5 +108,51 @@ async fn every_write_is_held_to_the_rules() {
     let patch = json!({"status": {"at": 2}}).to_string();
     let reported = client.send(Method::PATCH, &status, &[MERGE], &patch).await;
     assert_eq!(reported.status, 200, "{}", reported.text());
+    server.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_policy_in_force_refuses_and_warns() {
+    let server = Server::builder().start().await.unwrap();
+    let mut client = connected(&server).await;
+    let group = "/apis/admissionregistration.k8s.io/v1";
+    let rules = json!([{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["configmaps"]}]);
+    for (name, expression, action) in [
+        (
+            "deny",
+            "!object.metadata.name.startsWith('x') || request.userInfo.username == 'nobody'",
+            "Deny",
+        ),
+        ("warn", "has(object.metadata.labels)", "Warn"),
+    ] {
+        let policy = json!({"metadata": {"name": name}, "spec": {"matchConstraints": {"resourceRules": rules},
+            "validations": [{"expression": expression}]}});
+        let binding =
+            json!({"metadata": {"name": name}, "spec": {"policyName": name, "validationActions": [action]}});
+        for (plural, object) in [
+            ("validatingadmissionpolicies", policy),
+            ("validatingadmissionpolicybindings", binding),
+        ] {
+            let path = format!("{group}/{plural}");
+            let created = client.send(Method::POST, &path, &[], &object.to_string()).await;
+            assert_eq!(created.status, 201, "{}", created.text());
+        }
+    }
+    let maps = "/api/v1/namespaces/default/configmaps";
+    let map = |name: &str| json!({"metadata": {"name": name}}).to_string();
+    let refused = client.send(Method::POST, maps, &[], &map("xyz")).await;
+    assert_eq!(refused.status, 422, "{}", refused.text());
+    assert_eq!(
+        refused.json()["message"],
+        "configmaps \"xyz\" is forbidden: ValidatingAdmissionPolicy 'deny' with binding 'deny' denied request: failed \
+         expression: !object.metadata.name.startsWith('x') || request.userInfo.username == 'nobody'"
+    );
+    let created = client.send(Method::POST, maps, &[], &map("abc")).await;
+    assert_eq!(created.status, 201, "{}", created.text());
+    assert_eq!(
+        created.header("warning"),
+        "299 - \"Validation failed for ValidatingAdmissionPolicy 'warn' with binding 'warn': failed expression: \
+         has(object.metadata.labels)\""
+    );
     server.shutdown().await;
 }
