@@ -8,6 +8,12 @@ use crate::Verb;
 use crate::catalog::{ApiResource, ApiVersion};
 use crate::negotiate::{JSON, PROTOBUF, YAML};
 
+/// What objects are sent as.
+const MEDIA_TYPES: [&str; 3] = [JSON, YAML, PROTOBUF];
+
+/// What custom objects are sent as.
+const CUSTOM_MEDIA_TYPES: [&str; 2] = [JSON, YAML];
+
 /// The media types of patches.
 const PATCHES: [&str; 4] = [
     "application/apply-patch+yaml",
@@ -15,6 +21,9 @@ const PATCHES: [&str; 4] = [
     "application/merge-patch+json",
     "application/strategic-merge-patch+json",
 ];
+
+/// Those of custom kinds. kubectl decides by this how to apply.
+const CUSTOM_PATCHES: [&str; 3] = [PATCHES[0], PATCHES[1], PATCHES[2]];
 
 /// The parameters every listing takes.
 const LIST_PARAMETERS: [(&str, &str); 10] = [
@@ -69,7 +78,7 @@ pub(super) fn plain_get(path: &str, answer: Option<Value>) -> Value {
         .collect();
     json!({
         "operationId": format!("get{id}"),
-        "responses": responses(answer.unwrap_or_else(|| json!({ "type": "object" }))),
+        "responses": responses(&MEDIA_TYPES, answer.unwrap_or_else(|| json!({ "type": "object" }))),
     })
 }
 
@@ -99,11 +108,13 @@ fn operation_as_v2(mut operation: Map<String, Value>) -> Value {
     };
     if let Some(body) = operation.remove("requestBody") {
         let schema = first_schema(&body["content"]);
+        operation.insert("consumes".to_owned(), media_types(&body["content"]));
         parameters.push(json!({ "name": "body", "in": "body", "required": true, "schema": schema }));
     }
-    let schema = first_schema(&operation["responses"]["200"]["content"]);
+    let answers = &operation["responses"]["200"]["content"];
+    let (schema, produces) = (first_schema(answers), media_types(answers));
     operation.insert("parameters".to_owned(), Value::Array(parameters));
-    operation.insert("produces".to_owned(), json!([JSON, YAML, PROTOBUF]));
+    operation.insert("produces".to_owned(), produces);
     operation.insert(
         "responses".to_owned(),
         json!({ "200": { "description": "OK", "schema": schema } }),
@@ -125,6 +136,11 @@ fn parameters_as_v2(parameters: Value) -> Value {
         parameter
     });
     parameters.collect()
+}
+
+fn media_types(content: &Value) -> Value {
+    let types = content.as_object().into_iter().flat_map(Map::keys);
+    types.map(|name| Value::from(&**name)).collect()
 }
 
 fn first_schema(content: &Value) -> Value {
@@ -272,7 +288,7 @@ impl Maker<'_, '_, '_> {
     ) -> Value {
         let mut operation = json!({
             "tags": [tag(self.place)],
-            "responses": responses(answer.unwrap_or_else(|| json!({ "type": "string" }))),
+            "responses": responses(self.media_types(), answer.unwrap_or_else(|| json!({ "type": "string" }))),
             "x-kubernetes-action": action(verb),
             "x-kubernetes-group-version-kind": { "group": place.group, "version": place.version, "kind": kind },
         });
@@ -282,16 +298,25 @@ impl Maker<'_, '_, '_> {
         }
         if let Some(body) = body {
             operation["requestBody"] = match verb {
+                Verb::Patch if self.resource.custom.is_some() => content(&CUSTOM_PATCHES, body),
                 Verb::Patch => content(&PATCHES, body),
                 _ => content(&["*/*"], body),
             };
         }
         operation
     }
+
+    /// What objects are sent as.
+    fn media_types(&self) -> &'static [&'static str] {
+        match self.resource.custom {
+            Some(_) => &CUSTOM_MEDIA_TYPES,
+            None => &MEDIA_TYPES,
+        }
+    }
 }
 
-fn responses(schema: Value) -> Value {
-    let mut ok = content(&[JSON, YAML, PROTOBUF], schema);
+fn responses(media_types: &[&str], schema: Value) -> Value {
+    let mut ok = content(media_types, schema);
     ok["description"] = json!("OK");
     json!({ "200": ok, "401": { "description": "Unauthorized" } })
 }

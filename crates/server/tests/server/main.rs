@@ -2,6 +2,7 @@
 
 mod client;
 mod crash;
+mod custom_kinds;
 mod expressions;
 mod hostile;
 mod http;
