@@ -12,7 +12,8 @@ use std::sync::Arc;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use jiff::{SignedDuration, Timestamp};
+use jiff::SignedDuration;
+use jiff::civil::DateTime;
 use serde_json::Value as Json;
 use watchkeeper_wire::values::Quantity;
 
@@ -47,8 +48,8 @@ pub enum Value<'a> {
     String(Text<'a>),
     /// Bytes.
     Bytes(Rc<[u8]>),
-    /// A point in time.
-    Timestamp(Timestamp),
+    /// A point in time, in UTC.
+    Timestamp(DateTime),
     /// A span of time.
     Duration(SignedDuration),
     /// A list.

@@ -384,6 +384,9 @@ fn times() {
         "timestamp('2024-02-29T23:30:00Z').getDayOfMonth() == 28",
         "timestamp('2024-02-29T23:30:00Z').getDayOfWeek() == 4",
         "timestamp('2024-02-29T23:30:00Z').getDayOfYear() == 59",
+        "timestamp('9999-12-31T23:59:59Z').getFullYear() == 9999",
+        "string(timestamp('9999-12-31T23:59:59.5Z')) == '9999-12-31T23:59:59.5Z'",
+        "int(timestamp('1969-12-31T23:59:59.5Z')) == -1",
         "duration('90m').getHours() == 1 && duration('90m').getMinutes() == 90",
         "duration('1.5s').getMilliseconds() == 500",
     ]);

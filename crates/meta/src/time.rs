@@ -3,7 +3,11 @@
 use std::fmt;
 use std::str::FromStr;
 
-use jiff::Timestamp;
+use jiff::civil::DateTime;
+use jiff::fmt::temporal::Pieces;
+use jiff::{SignedDuration, Timestamp};
+
+const EPOCH: DateTime = DateTime::constant(1970, 1, 1, 0, 0, 0, 0);
 
 /// A point in time. In protobuf it is seconds and nanoseconds; in JSON, RFC 3339 text in UTC.
 ///
@@ -88,11 +92,19 @@ impl Time {
     }
 
     fn format(self, format: &str) -> String {
-        match self.to_timestamp() {
-            Some(timestamp) => timestamp.strftime(format).to_string(),
+        match self.to_utc() {
+            Some(date) => date.strftime(format).to_string(),
             // Outside the years -9999 to 9999 no RFC 3339 text exists; the number is the honest rest.
             None => format!("@{}", self.seconds),
         }
+    }
+
+    /// Date and time in UTC. A [`Timestamp`] has to have a date in every time zone, and so ends a day before the year
+    /// 9999 does, whose last second is how some write "never".
+    pub fn to_utc(self) -> Option<DateTime> {
+        let nanos = SignedDuration::from_nanos(i64::from(self.nanos));
+        let since = SignedDuration::from_secs(self.seconds).checked_add(nanos)?;
+        EPOCH.checked_add(since).ok()
     }
 }
 
@@ -114,12 +126,26 @@ impl FromStr for Time {
         }
         match text.parse::<Timestamp>() {
             Ok(timestamp) => Ok(timestamp.into()),
-            Err(error) => Err(ParseTimeError {
+            Err(error) => in_last_days(text).ok_or_else(|| ParseTimeError {
                 text: text.to_owned(),
                 reason: error.to_string(),
             }),
         }
     }
+}
+
+/// A time of the last days there are, which [`Timestamp`] does not have.
+fn in_last_days(text: &str) -> Option<Time> {
+    let pieces = Pieces::parse(text)
+        .ok()
+        .filter(|_| text.starts_with("9999-12-3"))?;
+    let date = pieces.date().to_datetime(pieces.time()?);
+    let since = date.duration_since(EPOCH) - SignedDuration::from(pieces.to_numeric_offset()?);
+    let time = Time {
+        seconds: since.as_secs(),
+        nanos: since.subsec_nanos(),
+    };
+    time.to_utc().map(|_| time)
 }
 
 impl fmt::Display for Time {
@@ -162,6 +188,23 @@ mod tests {
         let zoned: Time = "2008-01-01T02:01:01.5+01:00".parse().unwrap();
         assert_eq!(zoned.to_rfc3339_micro(), "2008-01-01T01:01:01.500000Z");
         assert!("yesterday".parse::<Time>().is_err());
+    }
+
+    #[test]
+    fn time_ends_with_the_year_9999() {
+        let check = |text: &str, printed: &str| {
+            let time = text.parse::<Time>().map(Time::to_rfc3339_micro);
+            assert_eq!(time.as_deref(), Ok(printed), "{text}");
+        };
+        check("9999-12-31T23:59:59Z", "9999-12-31T23:59:59.000000Z");
+        check("9999-12-31T23:59:59.999999Z", "9999-12-31T23:59:59.999999Z");
+        check("9999-12-31T23:59:59.5+01:00", "9999-12-31T22:59:59.500000Z");
+        check("0001-01-01T00:00:00.5Z", "0001-01-01T00:00:00.500000Z");
+        assert!("9999-12-31T23:59:59-01:00".parse::<Time>().is_err());
+        assert_eq!(
+            Time::from_seconds(i64::MAX).to_rfc3339(),
+            format!("@{}", i64::MAX)
+        );
     }
 
     #[test]

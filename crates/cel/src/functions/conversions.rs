@@ -1,8 +1,9 @@
 //! From one type to another, the sizes of things, and `type`.
 
+use watchkeeper_meta::Time;
 use watchkeeper_wire::values::Quantity;
 
-use super::time::{parse_duration, parse_timestamp, print_duration, print_timestamp};
+use super::time::{parse_duration, parse_timestamp, print_duration, print_timestamp, seconds};
 use super::{Evaluated, Function, must_fit, no_overload, tenth};
 use crate::error::EvalError;
 use crate::limits::MAX_MADE_BYTES;
@@ -141,9 +142,10 @@ pub(super) const FUNCTIONS: &[Function] = &[
         |v, _| match &v[0] {
             Value::Timestamp(at) => Ok(Value::Timestamp(*at)),
             Value::String(text) => Ok(Value::Timestamp(parse_timestamp(text)?)),
-            Value::Int(seconds) => jiff::Timestamp::from_second(*seconds)
+            Value::Int(seconds) => Time::from_seconds(*seconds)
+                .to_utc()
                 .map(Value::Timestamp)
-                .map_err(|_| EvalError::Overflow("timestamp")),
+                .ok_or(EvalError::Overflow("timestamp")),
             _ => no_overload(),
         },
     ),
@@ -181,7 +183,7 @@ fn to_int<'a>(value: &Value<'a>) -> Evaluated<'a> {
             Ok(number) => Ok(Value::Int(number)),
             Err(_) => conversion_error(value, "int"),
         },
-        Value::Timestamp(at) => Ok(Value::Int(at.as_second())),
+        Value::Timestamp(at) => Ok(Value::Int(seconds(*at))),
         Value::Duration(span) => i64::try_from(span.as_nanos())
             .map(Value::Int)
             .map_err(|_| overflow),

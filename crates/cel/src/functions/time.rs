@@ -1,7 +1,8 @@
 //! Points and spans of time: their texts and their parts.
 
+use jiff::SignedDuration;
+use jiff::civil::DateTime;
 use jiff::tz::{Offset, TimeZone};
-use jiff::{SignedDuration, Timestamp, Zoned};
 use watchkeeper_meta::Time;
 use watchkeeper_wire::values::Duration;
 
@@ -52,16 +53,20 @@ pub(super) const FUNCTIONS: &[Function] = &[
 ];
 
 /// A part of a point in time, in a time zone if one is named.
-fn part<'a>(v: &[Value<'a>], of: fn(&Zoned) -> i64) -> Evaluated<'a> {
+fn part<'a>(v: &[Value<'a>], of: fn(DateTime) -> i64) -> Evaluated<'a> {
     let Value::Timestamp(at) = &v[0] else {
         return no_overload();
     };
-    let zone = match v.get(1) {
-        None => TimeZone::UTC,
-        Some(Value::String(name)) => zone(name)?,
+    let at = match v.get(1) {
+        None => *at,
+        Some(Value::String(name)) => {
+            let at = TimeZone::UTC.to_timestamp(*at);
+            let at = at.map_err(|_| EvalError::Overflow("timestamp"))?;
+            zone(name)?.to_datetime(at)
+        }
         Some(_) => return no_overload(),
     };
-    Ok(Value::Int(of(&at.to_zoned(zone))))
+    Ok(Value::Int(of(at)))
 }
 
 /// A time zone by its name, or by its distance from UTC: `-08:00`.
@@ -83,17 +88,17 @@ fn zone(name: &str) -> Result<TimeZone, EvalError> {
     offset.map(TimeZone::fixed).map_err(|_| unknown())
 }
 
-pub(crate) fn parse_timestamp(text: &str) -> Result<Timestamp, EvalError> {
+pub(crate) fn parse_timestamp(text: &str) -> Result<DateTime, EvalError> {
     let refused = || EvalError::failed("type conversion error from 'string' to 'google.protobuf.Timestamp'");
     if !text.contains(['T', 't']) {
         return Err(refused());
     }
     let time: Time = text.parse().map_err(|_| refused())?;
-    time.to_timestamp().ok_or_else(refused)
+    time.to_utc().ok_or_else(refused)
 }
 
-pub(crate) fn print_timestamp(at: Timestamp) -> String {
-    at.to_string()
+pub(crate) fn print_timestamp(at: DateTime) -> String {
+    format!("{at}Z")
 }
 
 pub(crate) fn parse_duration(text: &str) -> Result<SignedDuration, EvalError> {
@@ -117,4 +122,11 @@ pub(crate) fn print_duration(span: SignedDuration) -> String {
             format!("{sign}{whole}.{}s", fraction.trim_end_matches('0'))
         }
     }
+}
+
+/// Whole seconds since 1970.
+pub(crate) fn seconds(at: DateTime) -> i64 {
+    let since = at.duration_since(DateTime::constant(1970, 1, 1, 0, 0, 0, 0));
+    // Rounded down, whatever the sign.
+    since.as_secs() - i64::from(since.subsec_nanos() < 0)
 }
