@@ -49,6 +49,7 @@ impl Registry {
         };
         let context = WriteContext {
             manager: MANAGER.to_owned(),
+            by_server: true,
             ..Default::default()
         };
         let name = metadata::text(&object, "name").to_owned();

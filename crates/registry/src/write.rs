@@ -13,6 +13,9 @@ use crate::user::User;
 /// Whom managed fields name for a writer that says nothing of itself, as Kubernetes.
 const UNNAMED: &str = "unknown";
 
+/// The most warnings of one write; further ones are not heard. The head of an answer has room for fewer.
+const MAX_WARNINGS: usize = 256;
+
 /// Who writes, and how.
 #[derive(Debug)]
 pub struct WriteContext {
@@ -28,6 +31,8 @@ pub struct WriteContext {
     pub requester: Option<User>,
     /// The requester was let in for another verb: a write that turns out to create asks for that right first.
     pub asks_to_create: bool,
+    /// The server writes this itself, to do its work: no policy can keep it from that.
+    pub by_server: bool,
 }
 
 /// What a writer should hear besides the answer.
@@ -35,11 +40,11 @@ pub struct WriteContext {
 pub struct Warnings(Mutex<Vec<String>>);
 
 impl Warnings {
-    /// Adds a warning, unless it is there already.
+    /// Adds a warning, unless it is there already or there are too many.
     pub fn add(&self, text: impl Into<String>) {
         let text = text.into();
         let mut warnings = self.0.lock();
-        if !warnings.contains(&text) {
+        if warnings.len() < MAX_WARNINGS && !warnings.contains(&text) {
             warnings.push(text);
         }
     }
@@ -59,6 +64,7 @@ impl Default for WriteContext {
             warnings: Warnings::default(),
             requester: None,
             asks_to_create: false,
+            by_server: false,
         }
     }
 }

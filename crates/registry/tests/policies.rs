@@ -343,3 +343,34 @@ async fn a_binding_may_only_warn() {
         ["Validation failed for ValidatingAdmissionPolicy 'p' with binding 'b': never"]
     );
 }
+
+#[tokio::test]
+async fn a_policy_does_not_keep_the_server_from_its_work() {
+    let every =
+        json!([{"apiGroups": ["*"], "apiVersions": ["*"], "operations": ["*"], "resources": ["*/status"]}]);
+    let store = Store::memory(StoreOptions::default());
+    let registry = Registry::open(store.clone()).await.unwrap();
+    let never = json!({
+        "matchConstraints": {"resourceRules": every},
+        "validations": [{"expression": "request.userInfo.username == 'root'"}],
+    });
+    create(&registry, POLICIES, policy(never)).await;
+    create(&registry, BINDINGS, binding(json!({}))).await;
+    let version = json!({
+        "name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object"}},
+    });
+    let widgets = json!({
+        "metadata": {"name": "widgets.example.com"},
+        "spec": {
+            "group": "example.com", "scope": "Cluster", "versions": [version],
+            "names": {"plural": "widgets", "singular": "widget", "kind": "Widget", "listKind": "WidgetList"},
+        },
+    });
+    let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    create(&registry, definitions, widgets).await;
+    let widgets = GroupVersionResource::new("example.com", "v1", "widgets");
+    assert!(registry.definition(&widgets).is_some());
+    drop(registry);
+    let again = Registry::open(store).await.unwrap();
+    assert!(again.definition(&widgets).is_some());
+}

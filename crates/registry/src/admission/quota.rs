@@ -53,6 +53,7 @@ impl Registry {
         }
         let counting = WriteContext {
             manager: MANAGER.to_owned(),
+            by_server: true,
             ..WriteContext::default()
         };
         for (quota, bill) in charged {

@@ -374,6 +374,7 @@ impl Registry {
 fn context() -> WriteContext {
     WriteContext {
         manager: MANAGER.to_owned(),
+        by_server: true,
         ..WriteContext::default()
     }
 }

@@ -47,7 +47,7 @@ impl<'w> Request<'w> {
 }
 
 impl Matching {
-    /// Reads what was accepted; a selector that cannot be read selects nothing.
+    /// Reads what was accepted; a selector that cannot be read selects everything.
     pub(super) fn read(matching: &Value) -> Self {
         let rules = |name: &str| -> Vec<Rule> {
             let list = matching[name].as_array().into_iter().flatten();
