@@ -142,24 +142,26 @@ pub(crate) fn find(name: &str) -> Option<&'static Declaration> {
     DECLARATIONS.get(name)
 }
 
+/// All of them, by subject.
+const TABLES: [&[Function]; 14] = [
+    operators::FUNCTIONS,
+    conversions::FUNCTIONS,
+    time::FUNCTIONS,
+    strings::FUNCTIONS,
+    format::FUNCTIONS,
+    lists::FUNCTIONS,
+    self::regex::FUNCTIONS,
+    sets::FUNCTIONS,
+    quantity::FUNCTIONS,
+    net::FUNCTIONS,
+    url::FUNCTIONS,
+    named_formats::FUNCTIONS,
+    semver::FUNCTIONS,
+    optional::FUNCTIONS,
+];
+
 static DECLARATIONS: LazyLock<HashMap<&'static str, Declaration>> = LazyLock::new(|| {
-    let tables: [&'static [Function]; 14] = [
-        operators::FUNCTIONS,
-        conversions::FUNCTIONS,
-        time::FUNCTIONS,
-        strings::FUNCTIONS,
-        format::FUNCTIONS,
-        lists::FUNCTIONS,
-        self::regex::FUNCTIONS,
-        sets::FUNCTIONS,
-        quantity::FUNCTIONS,
-        net::FUNCTIONS,
-        url::FUNCTIONS,
-        named_formats::FUNCTIONS,
-        semver::FUNCTIONS,
-        optional::FUNCTIONS,
-    ];
-    let rows = tables.into_iter().flatten();
+    let rows = TABLES.into_iter().flatten();
     let declared = rows.map(|function| {
         let signatures = function.signatures.iter().map(|text| Signature::read(text));
         let declaration = Declaration {
@@ -203,25 +205,7 @@ mod tests {
 
     #[test]
     fn no_function_stands_in_two_tables() {
-        let rows: usize = [
-            operators::FUNCTIONS,
-            conversions::FUNCTIONS,
-            time::FUNCTIONS,
-            strings::FUNCTIONS,
-            format::FUNCTIONS,
-            lists::FUNCTIONS,
-            super::regex::FUNCTIONS,
-            sets::FUNCTIONS,
-            quantity::FUNCTIONS,
-            net::FUNCTIONS,
-            url::FUNCTIONS,
-            named_formats::FUNCTIONS,
-            semver::FUNCTIONS,
-            optional::FUNCTIONS,
-        ]
-        .iter()
-        .map(|table| table.len())
-        .sum();
+        let rows: usize = TABLES.iter().map(|table| table.len()).sum();
         assert_eq!(rows, DECLARATIONS.len());
     }
 }

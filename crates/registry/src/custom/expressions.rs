@@ -13,6 +13,7 @@ mod compile;
 mod declare;
 mod evaluate;
 mod field_path;
+mod form;
 
 use std::collections::BTreeMap;
 
@@ -20,8 +21,11 @@ use serde_json::Value;
 use watchkeeper_cel::{Declared, Program};
 use watchkeeper_meta::{FieldError, FieldErrorKind, FieldPath};
 
-pub(crate) use self::compile::rule_faults;
+pub(crate) use self::form::rule_faults;
 use crate::write::Warnings;
+
+/// Where rules stand in a schema.
+const RULES: &str = "x-kubernetes-validations";
 
 /// The rules of a version of a kind.
 #[derive(Debug)]

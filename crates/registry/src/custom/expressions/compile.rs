@@ -10,7 +10,7 @@ use watchkeeper_meta::{BadValue, FieldError, FieldErrorKind, FieldPath, go_json}
 
 use super::declare::{Typed, declare, map_keys};
 use super::field_path::normalize;
-use super::{Correlation, Node, Rule, evaluate};
+use super::{Correlation, Node, RULES, Rule, evaluate};
 use crate::write::Warnings;
 
 /// What one rule may be estimated to cost for an object.
@@ -21,15 +21,6 @@ const SCHEMA_LIMIT: u64 = 100_000_000;
 
 /// How many of the dearest rules are named when all together are too dear.
 const MAX_NAMED: usize = 4;
-
-const REASONS: [&str; 4] = [
-    "FieldValueDuplicate",
-    "FieldValueForbidden",
-    "FieldValueInvalid",
-    "FieldValueRequired",
-];
-
-const RULES: &str = "x-kubernetes-validations";
 
 /// The tree of rules of a schema at a path, if it has any, and what is wrong with them.
 pub(super) fn compile(path: &FieldPath, schema: &Value) -> (Option<Node>, Vec<FieldError>) {
@@ -345,51 +336,5 @@ fn invalid(path: &FieldPath, rule: &Value, why: String) -> FieldError {
     FieldError {
         value: BadValue::Printed(shown),
         ..FieldError::invalid(path, Value::Null, why)
-    }
-}
-
-/// What is wrong with the rules at one place before anybody compiles them.
-pub(crate) fn rule_faults(path: &FieldPath, schema: &Value, faults: &mut Vec<FieldError>) {
-    let rules = schema[RULES].as_array().into_iter().flatten();
-    for (index, rule) in rules.enumerate() {
-        let at = path.child(RULES).index(index);
-        let text = |name: &str| rule[name].as_str().unwrap_or_default();
-        let is_blank = |name: &str| !text(name).is_empty() && text(name).trim().is_empty();
-        let has_lines = |name: &str| text(name).trim().contains(['\n', '\r']);
-        let mut invalid = |name: &str, why: &str| {
-            faults.push(FieldError::invalid(&at.child(name), text(name), why));
-        };
-        if text("rule").trim().is_empty() {
-            faults.push(FieldError::required(&at.child("rule"), "rule is not specified"));
-        } else if is_blank("message") {
-            invalid("message", "message must be non-empty if specified");
-        } else if has_lines("message") {
-            invalid("message", "message must not contain line breaks");
-        } else if has_lines("rule") && text("message").is_empty() {
-            let why = "message must be specified if rule contains line breaks";
-            faults.push(FieldError::required(&at.child("message"), why));
-        }
-        if is_blank("messageExpression") {
-            let why = "messageExpression must be non-empty if specified";
-            faults.push(FieldError::required(&at.child("messageExpression"), why));
-        }
-        if rule.get("reason").is_some_and(|it| !it.is_null()) && !REASONS.contains(&text("reason")) {
-            let at = at.child("reason");
-            faults.push(FieldError::not_supported(&at, text("reason"), &REASONS));
-        }
-        field_path_faults(&at.child("fieldPath"), text("fieldPath"), schema, faults);
-    }
-}
-
-fn field_path_faults(at: &FieldPath, path: &str, schema: &Value, faults: &mut Vec<FieldError>) {
-    let mut invalid = |why: &str| faults.push(FieldError::invalid(at, path, why));
-    if !path.is_empty() && path.trim().is_empty() {
-        invalid("fieldPath must be non-empty if specified");
-    }
-    if path.contains(['\n', '\r']) {
-        invalid("fieldPath must not contain line breaks");
-    }
-    if !path.is_empty() && normalize(path, schema).is_none() {
-        invalid("fieldPath must be a valid path");
     }
 }

@@ -1,0 +1,60 @@
+//! What a rule must look like before anybody compiles it.
+
+use serde_json::Value;
+use watchkeeper_meta::{FieldError, FieldPath};
+
+use super::RULES;
+use super::field_path::normalize;
+
+const REASONS: [&str; 4] = [
+    "FieldValueDuplicate",
+    "FieldValueForbidden",
+    "FieldValueInvalid",
+    "FieldValueRequired",
+];
+
+/// What is wrong with the rules at one place before anybody compiles them.
+pub(crate) fn rule_faults(path: &FieldPath, schema: &Value, faults: &mut Vec<FieldError>) {
+    let rules = schema[RULES].as_array().into_iter().flatten();
+    for (index, rule) in rules.enumerate() {
+        let at = path.child(RULES).index(index);
+        let text = |name: &str| rule[name].as_str().unwrap_or_default();
+        let is_blank = |name: &str| !text(name).is_empty() && text(name).trim().is_empty();
+        let has_lines = |name: &str| text(name).trim().contains(['\n', '\r']);
+        let mut invalid = |name: &str, why: &str| {
+            faults.push(FieldError::invalid(&at.child(name), text(name), why));
+        };
+        if text("rule").trim().is_empty() {
+            faults.push(FieldError::required(&at.child("rule"), "rule is not specified"));
+        } else if is_blank("message") {
+            invalid("message", "message must be non-empty if specified");
+        } else if has_lines("message") {
+            invalid("message", "message must not contain line breaks");
+        } else if has_lines("rule") && text("message").is_empty() {
+            let why = "message must be specified if rule contains line breaks";
+            faults.push(FieldError::required(&at.child("message"), why));
+        }
+        if is_blank("messageExpression") {
+            let why = "messageExpression must be non-empty if specified";
+            faults.push(FieldError::required(&at.child("messageExpression"), why));
+        }
+        if rule.get("reason").is_some_and(|it| !it.is_null()) && !REASONS.contains(&text("reason")) {
+            let at = at.child("reason");
+            faults.push(FieldError::not_supported(&at, text("reason"), &REASONS));
+        }
+        field_path_faults(&at.child("fieldPath"), text("fieldPath"), schema, faults);
+    }
+}
+
+fn field_path_faults(at: &FieldPath, path: &str, schema: &Value, faults: &mut Vec<FieldError>) {
+    let mut invalid = |why: &str| faults.push(FieldError::invalid(at, path, why));
+    if !path.is_empty() && path.trim().is_empty() {
+        invalid("fieldPath must be non-empty if specified");
+    }
+    if path.contains(['\n', '\r']) {
+        invalid("fieldPath must not contain line breaks");
+    }
+    if !path.is_empty() && normalize(path, schema).is_none() {
+        invalid("fieldPath must be a valid path");
+    }
+}
