@@ -33,8 +33,7 @@ impl Registry {
         let created = self
             .create_object(&definition, namespace, object, context)
             .await?;
-        drop(writing);
-        self.settle_after(&definition).await?;
+        writing.end().await?;
         Ok(created)
     }
 

@@ -54,8 +54,7 @@ impl Registry {
         let deleted = self
             .delete_object(&definition, namespace, name, options, context)
             .await?;
-        drop(writing);
-        self.settle_after(&definition).await?;
+        writing.end().await?;
         Ok(deleted)
     }
 

@@ -60,8 +60,7 @@ impl Registry {
             let applied =
                 Box::pin(self.apply(definition, namespace, name, part, config.value, force, context));
             let applied = applied.await?;
-            drop(writing);
-            self.settle_after(definition).await?;
+            writing.end().await?;
             if !config.is_tidy {
                 complain_of_repeated_keys(patch, context)?;
             }
@@ -75,7 +74,9 @@ impl Registry {
                 .patch_metadata(definition, namespace, name, part, kind, patch, context)
                 .await
         {
-            return patched.map(|object| Written {
+            let object = patched?;
+            writing.end().await?;
+            return Ok(Written {
                 object,
                 created: false,
             });
@@ -92,8 +93,7 @@ impl Registry {
             context,
         ))
         .await?;
-        drop(writing);
-        self.settle_after(definition).await?;
+        writing.end().await?;
         Ok(Written {
             object,
             created: false,

@@ -157,8 +157,7 @@ impl Registry {
         let changed = self
             .change(definition, namespace, name, part, context, propose)
             .await?;
-        drop(writing);
-        self.settle_after(definition).await?;
+        writing.end().await?;
         Ok(Written {
             object: changed,
             created: false,

@@ -11,7 +11,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use parking_lot::RwLock;
 use serde_json::{Value, json};
@@ -47,6 +47,8 @@ pub(crate) struct CustomKinds {
     pub(super) in_force: InForce,
     /// Held while definitions are looked at and acted upon.
     settling: tokio::sync::Mutex<HashMap<String, Known>>,
+    /// Somebody waits to look at definitions on behalf of those who have given up.
+    is_owed: AtomicBool,
 }
 
 /// What is served, at one moment.
@@ -113,29 +115,47 @@ impl CustomKinds {
 }
 
 impl Registry {
-    /// Acts upon a write, if it was one that what is served depends on: of a definition, or of the last objects of a
-    /// kind that is going.
-    pub(crate) async fn settle_after(&self, definition: &Definition) -> Result<(), Status> {
-        let is_going = definition
-            .custom
-            .as_ref()
-            .is_some_and(|custom| custom.is_terminating);
-        match definition.defines_kinds() || is_going {
-            // Rare and long: no other write makes room for it.
-            true => Box::pin(self.settle_custom_kinds()).await,
-            false => Ok(()),
-        }
-    }
-
     /// Brings what is served in line with the definitions that are stored.
     pub(crate) async fn settle_custom_kinds(&self) -> Result<(), Status> {
         let mut known = self.custom_kinds().settling.lock().await;
+        self.settle(&mut known).await
+    }
+
+    /// Does the same for somebody who does not wait for it, if it is not about to be done anyway.
+    pub(super) fn settle_later(&self) {
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else {
+            return;
+        };
+        if self.custom_kinds().is_owed.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let registry = self.clone();
+        runtime.spawn(async move {
+            let custom = registry.custom_kinds();
+            let mut known = custom.settling.lock().await;
+            custom.is_owed.store(false, Ordering::Release);
+            registry.drain_writes().await;
+            if let Err(status) = registry.settle(&mut known).await {
+                tracing::warn!("custom kinds are not up to date: {}", status.message);
+            }
+        });
+    }
+
+    async fn settle(&self, known: &mut HashMap<String, Known>) -> Result<(), Status> {
         for _ in 0..MAX_ROUNDS {
-            if !self.settle_once(&mut known).await? {
+            if !self.settle_once(known).await? {
                 break;
             }
         }
         Ok(())
+    }
+
+    /// Waits for what a writer who was given up may have left in the queue. This asks for nothing, and comes behind it,
+    /// so what becomes of it does not matter. What others have sent to a shared store cannot be waited for.
+    async fn drain_writes(&self) {
+        if !self.store().is_shared() {
+            let _ = self.store().compact(Revision::ZERO).await;
+        }
     }
 
     /// Looks at every definition once; whether something changed that others may depend on.
@@ -273,11 +293,7 @@ impl Registry {
 
     /// Sees when definitions were created, while there are no writes of custom objects.
     async fn defined(&self, defining: &Definition) -> Defined {
-        // A writer who was given up may have left something in the queue, which this comes behind. It asks for nothing, so
-        // what becomes of it does not matter. What others have sent to a shared store cannot be waited for.
-        if !self.store().is_shared() {
-            let _ = self.store().compact(Revision::ZERO).await;
-        }
+        self.drain_writes().await;
         let prefix = defining.prefix("");
         let request = RangeRequest {
             prefix: &prefix,

@@ -18,8 +18,35 @@ use crate::{Registry, metadata};
 #[derive(Default)]
 pub(crate) struct InForce(RwLock<()>);
 
-/// What keeps definitions in force; nothing does for built-in kinds, which stay anyway.
-pub(crate) type Writing<'r> = Option<RwLockReadGuard<'r, ()>>;
+/// A write under way. One that is given up before its end may have been stored, and is acted upon all the same.
+pub(crate) struct Writing<'r> {
+    registry: &'r Registry,
+    /// Keeps definitions in force; nothing does for built-in kinds, which stay anyway.
+    in_force: Option<RwLockReadGuard<'r, ()>>,
+    /// What is served depends on it: it is of a definition, or maybe of the last object of a kind that is going.
+    settles: bool,
+}
+
+impl Writing<'_> {
+    /// The object is stored: acts upon that.
+    pub(crate) async fn end(mut self) -> Result<(), Status> {
+        self.in_force = None;
+        if self.settles {
+            // Rare and long: no other write makes room for it.
+            Box::pin(self.registry.settle_custom_kinds()).await?;
+            self.settles = false;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Writing<'_> {
+    fn drop(&mut self) {
+        if self.settles {
+            self.registry.settle_later();
+        }
+    }
+}
 
 impl InForce {
     /// Waits for the writes under way, and keeps others from beginning.
@@ -35,14 +62,21 @@ impl Registry {
         &self,
         definition: &Arc<Definition>,
     ) -> Result<(Arc<Definition>, Writing<'_>), Status> {
+        let mut writing = Writing {
+            registry: self,
+            in_force: None,
+            settles: definition.defines_kinds(),
+        };
         if !definition.is_custom() {
-            return Ok((definition.clone(), None));
+            return Ok((definition.clone(), writing));
         }
-        let writing = self.custom_kinds().in_force.0.read().await;
+        writing.in_force = Some(self.custom_kinds().in_force.0.read().await);
         let resource = definition.resource.group_version_resource();
         let served = self.custom_kinds().find(&resource);
         let served = served.ok_or_else(Status::path_not_found)?;
-        Ok((served, Some(writing)))
+        let custom = served.custom.as_ref();
+        writing.settles = custom.is_some_and(|custom| custom.is_terminating);
+        Ok((served, writing))
     }
 
     /// Refuses a new object of a kind that is to go.
@@ -64,6 +98,7 @@ impl Registry {
 #[cfg(test)]
 mod tests {
     use std::pin::pin;
+    use std::time::Duration;
 
     use futures_util::FutureExt;
     use serde_json::json;
@@ -73,42 +108,67 @@ mod tests {
     use super::*;
     use crate::{Body, Format, WriteContext};
 
-    #[tokio::test]
-    async fn a_schema_comes_into_force_when_the_writes_by_the_last_one_are_done() {
+    /// Far more than it takes.
+    const PATIENCE: Duration = Duration::from_secs(30);
+
+    fn kind(plural: &str) -> GroupVersionResource {
+        GroupVersionResource::new("example.com", "v1", plural.to_owned())
+    }
+
+    async fn define(registry: &Registry, plural: &str) {
+        let schema = json!({"openAPIV3Schema": {"type": "object"}});
+        let definition = json!({
+            "apiVersion": "apiextensions.k8s.io/v1",
+            "kind": "CustomResourceDefinition",
+            "metadata": {"name": format!("{plural}.example.com")},
+            "spec": {
+                "group": "example.com",
+                "scope": "Cluster",
+                "names": {"plural": plural, "kind": plural},
+                "versions": [{"name": "v1", "served": true, "storage": true, "schema": schema}],
+            },
+        });
+        let (format, text) = (Format::Json, definition.to_string());
+        let bytes = text.as_bytes();
+        let defining = registry.builtin("apiextensions.k8s.io", "customresourcedefinitions");
+        let (defining, context) = (defining.unwrap(), WriteContext::default());
+        let created = registry.create(&defining, "", Body { format, bytes }, &context);
+        created.await.unwrap();
+    }
+
+    /// A registry with a kind of objects.
+    async fn registry() -> (Registry, Arc<Definition>) {
         let registry = Registry::open(Store::memory(StoreOptions::default()))
             .await
             .unwrap();
-        let defining = registry.builtin("apiextensions.k8s.io", "customresourcedefinitions");
-        let (defining, context) = (defining.unwrap(), WriteContext::default());
-        let define = |plural: &str| {
-            let schema = json!({"openAPIV3Schema": {"type": "object"}});
-            json!({
-                "apiVersion": "apiextensions.k8s.io/v1",
-                "kind": "CustomResourceDefinition",
-                "metadata": {"name": format!("{plural}.example.com")},
-                "spec": {
-                    "group": "example.com",
-                    "scope": "Cluster",
-                    "names": {"plural": plural, "kind": plural},
-                    "versions": [{"name": "v1", "served": true, "storage": true, "schema": schema}],
-                },
-            })
-            .to_string()
-        };
-        let create = async |body: String| {
-            let (format, bytes) = (Format::Json, body.as_bytes());
-            registry
-                .create(&defining, "", Body { format, bytes }, &context)
-                .await
-        };
-        create(define("widgets")).await.unwrap();
-        let widgets = GroupVersionResource::new("example.com", "v1", "widgets");
-        let widgets = registry.definition(&widgets).unwrap();
+        define(&registry, "widgets").await;
+        let widgets = registry.definition(&kind("widgets")).unwrap();
+        (registry, widgets)
+    }
 
+    #[tokio::test]
+    async fn a_schema_comes_into_force_when_the_writes_by_the_last_one_are_done() {
+        let (registry, widgets) = registry().await;
         let (_, writing) = registry.begin_write(&widgets).await.unwrap();
-        let mut defined = pin!(create(define("gadgets")));
+        let mut defined = pin!(define(&registry, "gadgets"));
         assert!(defined.as_mut().now_or_never().is_none());
         drop(writing);
-        defined.await.unwrap();
+        defined.await;
+    }
+
+    #[tokio::test]
+    async fn a_definition_comes_into_force_if_its_writer_has_given_up() {
+        let (registry, widgets) = registry().await;
+        let (_, writing) = registry.begin_write(&widgets).await.unwrap();
+        // It is stored, and waits for the other write.
+        assert!(define(&registry, "gadgets").now_or_never().is_none());
+        drop(writing);
+        let served = async {
+            while registry.definition(&kind("gadgets")).is_none() {
+                tokio::task::yield_now().await;
+            }
+        };
+        let served = tokio::time::timeout(PATIENCE, served).await;
+        served.expect("nobody has looked at the definition");
     }
 }
