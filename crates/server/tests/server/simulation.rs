@@ -4,10 +4,12 @@
 //! A run is given by its seed, which a failure names.
 
 use std::collections::BTreeMap;
+use std::panic::AssertUnwindSafe;
 use std::time::Duration;
 
 use ::http::Method;
 use fastrand::Rng;
+use futures_util::FutureExt as _;
 use watchkeeper_server::{Flow, Handle, RequestMatch, Server, Verb};
 use watchkeeper_storage::Revision;
 
@@ -237,7 +239,7 @@ async fn watches_keep_their_promises() {
     };
     for seed in seeds {
         // A panic anywhere in a run, not only a broken promise, is found again by its seed.
-        let finished = tokio::spawn(run(seed)).await;
+        let finished = AssertUnwindSafe(run(seed)).catch_unwind().await;
         let tally = finished.unwrap_or_else(|_| panic!("{SEED}={seed} shows the failure again"));
         let Tally {
             events,
