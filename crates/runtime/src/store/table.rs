@@ -1,7 +1,7 @@
 //! Slots by the hash of a key: a tree that is cheap to copy and shallow to search.
 //!
 //! ```text
-//!   root ─▶ [ 16 children ] ─▶ [ 16 children ] ─▶ … ─▶ leaf: up to 256 of (hash, slot), in the order of hashes
+//!   root ─▶ [ 16 children ] ─▶ [ 16 children ] ─▶ … ─▶ leaf: up to 512 of (hash, slot), in the order of hashes
 //! ```
 //!
 //! Each level takes four bits of the hash. A copy is one reference; a change to a tree that is shared with a copy
@@ -26,7 +26,7 @@ const BITS: u32 = 4;
 const FAN_OUT: usize = 1 << BITS;
 
 /// A leaf that would grow beyond this becomes an inner node, unless all bits of the hash are used up.
-const MAX_LEAF: usize = 256;
+const MAX_LEAF: usize = 512;
 
 /// The keys of a snapshot, and where their objects are.
 #[derive(Clone, Debug, Default)]
@@ -209,7 +209,7 @@ mod tests {
     #[test]
     fn keys_of_one_hash_share_a_leaf_however_many_they_are() {
         let mut root = Node::default();
-        for slot in 0..300 {
+        for slot in 0..600 {
             root.insert(Entry { hash: 7, slot }, 0);
         }
         let (mut node, mut depth) = (&root, 0);
@@ -217,7 +217,7 @@ mod tests {
             node = &children[child(7 >> (depth * BITS))];
             depth += 1;
         }
-        assert!(matches!(node, Node::Leaf(leaf) if leaf.len() == 300));
+        assert!(matches!(node, Node::Leaf(leaf) if leaf.len() == 600));
         assert_eq!(depth, u32::BITS / BITS, "as deep as the hash is long");
     }
 }
