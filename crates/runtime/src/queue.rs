@@ -316,7 +316,7 @@ impl<K: Hash + Eq + Clone> Work<K> {
 
     /// How often the key was put back since it last succeeded.
     pub fn attempts(&self) -> u32 {
-        self.queue().attempts(&self.key)
+        self.shared.state.lock().limiter.num_requeues(&self.key)
     }
 
     /// The work has succeeded: the key's failures are forgotten.
@@ -330,11 +330,10 @@ impl<K: Hash + Eq + Clone> Work<K> {
     }
 
     /// The work has succeeded, and the key should come back after a while.
-    pub fn again_after(self, after: Duration) {
-        let queue = self.queue();
-        queue.forget(&self.key);
+    pub fn again_after(mut self, after: Duration) {
+        self.succeeded = true;
         let priority = self.priority;
-        queue.add(self.key.clone(), AddOptions { after, priority });
+        self.queue().add(self.key.clone(), AddOptions { after, priority });
     }
 
     fn queue(&self) -> Queue<K> {
