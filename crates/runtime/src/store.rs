@@ -84,6 +84,9 @@ pub struct Writer {
     shared: Arc<Shared>,
     sources: Vec<Part>,
     transform: Option<Transform>,
+    /// What was shown before, until something else is shown. A reader who looks at it for a moment is then not the last
+    /// to hold it: to free what the writer has made takes longer than the look, and may wait for the writer.
+    shown_before: Option<Arc<Snapshot>>,
 }
 
 /// Text that is not `namespace/name` or `name`.
@@ -153,6 +156,7 @@ fn with_parts(sources: Vec<Part>) -> (Store, Writer) {
         shared,
         sources,
         transform: None,
+        shown_before: None,
     };
     (store, writer)
 }
@@ -298,8 +302,9 @@ impl Writer {
             next.version = self.oldest_version();
         }
         next.generation += 1;
-        self.shared.current.store(Arc::new(next.clone()));
+        let before = self.shared.current.swap(Arc::new(next.clone()));
         drop(next);
+        self.shown_before = Some(before);
         self.shared.published.notify_waiters();
     }
 

@@ -389,6 +389,16 @@ fn a_snapshot_stays_as_it_was() {
     assert_eq!(keys(store.snapshot().iter()), ["a/x@6", "a/y@7"]);
 }
 
+#[test]
+fn what_was_shown_before_is_freed_by_the_writer_and_not_by_who_has_looked() {
+    let (store, mut writer) = listed("= =a/x@1 !5");
+    let looked_at = Arc::downgrade(&store.snapshot());
+    feed(&mut writer, 0, "+a/x@6");
+    assert!(looked_at.upgrade().is_some(), "somebody may be looking still");
+    feed(&mut writer, 0, "+a/x@7");
+    assert!(looked_at.upgrade().is_none(), "and no more than one is kept");
+}
+
 #[tokio::test]
 async fn nobody_waits_on_a_store_that_is_no_longer_fed() {
     let (store, writer) = listed("= =a/x@1 !5");
