@@ -128,6 +128,16 @@ impl TransportError {
         }
     }
 
+    /// Whether the server speaks TLS with us, but none of the protocols that were offered.
+    fn is_for_want_of_protocol(&self) -> bool {
+        let Self::Tls { source, .. } = self else {
+            return false;
+        };
+        let refusal = source.get_ref().and_then(|error| error.downcast_ref());
+        let wanted = rustls::Error::AlertReceived(rustls::AlertDescription::NoApplicationProtocol);
+        refusal == Some(&wanted)
+    }
+
     /// Whether nobody listens at the address.
     pub fn is_connection_refused(&self) -> bool {
         matches!(self, Self::Dial { source, .. } if source.kind() == std::io::ErrorKind::ConnectionRefused)

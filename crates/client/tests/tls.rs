@@ -276,6 +276,27 @@ async fn a_server_on_this_machine_without_http1_is_asked_for_it_once() {
     assert_eq!(handshakes.load(Ordering::SeqCst), 1);
 }
 
+/// A server that hangs up on whoever comes first: the next one has a connection of its own.
+#[tokio::test]
+async fn a_handshake_that_fails_is_told_at_once_and_tried_again_later() {
+    let authority = Authority::new("ca");
+    let server = Server::new([answer(200, &[], "ok")]);
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let acceptor = TlsAcceptor::from(Arc::new(Tls::new(authority.server()).config()));
+    let serving = server.clone();
+    tokio::spawn(async move {
+        drop(listener.accept().await.unwrap());
+        let (tcp, _) = listener.accept().await.unwrap();
+        serving.serve(acceptor.accept(tcp).await.unwrap()).await;
+    });
+    let client = near_client(port, &authority, 1);
+    let error = get(&client).await.unwrap_err();
+    assert!(chain(&error).contains("TLS handshake with"), "{}", chain(&error));
+    assert_eq!(get(&client).await.unwrap(), "ok");
+    assert_eq!(server.seen()[0].version, http::Version::HTTP_11);
+}
+
 #[tokio::test]
 async fn a_connection_of_their_own_that_was_cut_makes_room_for_another() {
     let authority = Authority::new("ca");

@@ -145,7 +145,7 @@ impl Pool {
     ) -> Result<Lease, TransportError> {
         match lane {
             Lane::Multiplexed => self.lease_shared(target, opened).await,
-            Lane::Short => match self.lease_near(target, opened).await {
+            Lane::Short => match self.lease_near(target, opened).await? {
                 Some(lease) => Ok(lease),
                 None => self.lease_shared(target, opened).await,
             },
@@ -156,18 +156,28 @@ impl Pool {
         }
     }
 
-    /// A connection for this request alone. If none can be opened, the shared one says why, or serves as well.
-    async fn lease_near(&self, target: &Target, opened: &mut Option<Opening>) -> Option<Lease> {
-        let places = self.near.as_ref()?;
+    /// A connection for this request alone, if the server is near, has HTTP/1.1 and one is free.
+    async fn lease_near(
+        &self,
+        target: &Target,
+        opened: &mut Option<Opening>,
+    ) -> Result<Option<Lease>, TransportError> {
+        let Some(places) = &self.near else {
+            return Ok(None);
+        };
         if let Some(lease) = self.find_single(target.generation()) {
-            return Some(lease);
+            return Ok(Some(lease));
         }
-        let place = places.clone().try_acquire_owned().ok()?;
-        let lease = Box::pin(self.open(Protocol::Http1, Some(place), target, opened)).await;
-        if let Err(TransportError::Tls { .. }) = lease {
-            places.close();
+        let Ok(place) = places.clone().try_acquire_owned() else {
+            return Ok(None);
+        };
+        match Box::pin(self.open(Protocol::Http1, Some(place), target, opened)).await {
+            Err(error) if error.is_for_want_of_protocol() => {
+                places.close();
+                Ok(None)
+            }
+            opened => opened.map(Some),
         }
-        lease.ok()
     }
 
     async fn lease_shared(
