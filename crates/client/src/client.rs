@@ -49,8 +49,8 @@ struct Inner {
     options: ClientOptions,
 }
 
-/// Enough for a program that asks now and then, or from a few tasks. What comes in crowds is better off together.
-const NEAR_CONNECTIONS: usize = 4;
+/// Enough for whoever asks alone. What comes in crowds is better off together: each more takes processor time.
+const NEAR_CONNECTIONS: usize = 1;
 
 /// Receives the warnings of every response.
 pub type WarningHandler = Arc<dyn Fn(&Warning) + Send + Sync>;
@@ -70,6 +70,7 @@ pub struct ClientOptions {
     pub metrics: Option<Arc<RequestMetrics>>,
     /// The most HTTP/1.1 connections that requests other than watches have for themselves where the server is on this
     /// machine: there it takes less time than sharing HTTP/2 does, which is used when all of them are busy. 0: always.
+    /// By default one, which serves whoever asks alone.
     pub near_connections: usize,
     /// How much of each request is logged, as client-go's `-v`: 6 status and time, 7 request headers, 8 response
     /// headers and the start of bodies, 9 a curl line and timings, 10 whole bodies. Secrets are masked.

@@ -4,7 +4,7 @@
 //! config ▶ auth ▶ transport ▶ client ▶ api (typed · dynamic · metadata) ▶ list · watch
 //! ```
 //! Making a client opens no connection. Requests share HTTP/2 connections, one rate limit and one identity; only to a
-//! server on this machine a few short ones have connections for themselves. Objects stay bytes until somebody decodes
+//! server on this machine one that comes alone has a connection for itself. Objects stay bytes until somebody decodes
 //! them. Nothing is cached here.
 //!
 //! A server in the same process is reached over a pipe in memory, with the same bytes as over a socket:

@@ -4,7 +4,7 @@
 //! one request at a time and waits in the idle list afterwards. Connections made with outdated certificates take
 //! no new requests and close when their last stream ends.
 //!
-//! Short requests to a server on this machine go on a few HTTP/1.1 connections of their own while one is free. On a way
+//! Short requests to a server on this machine go on HTTP/1.1 connections of their own while one is free. On a way
 //! of microseconds frames, windows and shared locks are a good part of the time. On longer ways they are not, and what
 //! HTTP/2 alone has counts: a server that shuts down says which requests it has not looked at.
 
