@@ -276,6 +276,25 @@ async fn a_server_on_this_machine_without_http1_is_asked_for_it_once() {
     assert_eq!(handshakes.load(Ordering::SeqCst), 1);
 }
 
+/// Ten requests at once, each as soon as its last one is answered: but for the first they go together.
+#[tokio::test]
+async fn requests_that_come_in_a_crowd_share_a_connection() {
+    let authority = Authority::new("ca");
+    let server = Server::new((0..100).map(|_| answer(200, &[], "ok")));
+    let (port, handshakes) = Tls::new(authority.server()).serve(&server).await;
+    let client = near_client(port, &authority, 1);
+    let ask = async || {
+        for _ in 0..10 {
+            get(&client).await.unwrap();
+        }
+    };
+    futures_util::future::join_all((0..10).map(|_| ask())).await;
+    let seen = server.seen();
+    let shared = seen.iter().filter(|seen| seen.version == http::Version::HTTP_2);
+    assert!(shared.count() > 50);
+    assert_eq!(handshakes.load(Ordering::SeqCst), 2);
+}
+
 /// A server that hangs up on whoever comes first: the next one has a connection of its own.
 #[tokio::test]
 async fn a_handshake_that_fails_is_told_at_once_and_tried_again_later() {

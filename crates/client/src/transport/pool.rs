@@ -4,7 +4,8 @@
 //! one request at a time and waits in the idle list afterwards. Connections made with outdated certificates take
 //! no new requests and close when their last stream ends.
 //!
-//! Short requests to a server on this machine go on HTTP/1.1 connections of their own while one is free. On a way
+//! Short requests to a server on this machine go on HTTP/1.1 connections of their own while one is free, unless others
+//! wait for answers on a shared one: those who come together are sent and answered together. On a way
 //! of microseconds frames, windows and shared locks are a good part of the time. On longer ways they are not, and what
 //! HTTP/2 alone has counts: a server that shuts down says which requests it has not looked at.
 
@@ -36,6 +37,8 @@ pub(crate) struct Pool {
     /// A place for each connection that short requests to a near server have for themselves. Closed if it does not speak
     /// HTTP/1.1.
     near: Option<Arc<Semaphore>>,
+    /// How many short requests wait for their answers on shared connections.
+    crowd: AtomicUsize,
     /// Held while a shared connection is opened: those who wait for it may find room on it, or share what became of
     /// it. How the last attempt failed, if it did.
     opening: tokio::sync::Mutex<Option<TransportError>>,
@@ -76,6 +79,22 @@ pub(super) enum Failure {
     Lost(BoxError),
 }
 
+/// A short request that waits for its answer on a shared connection.
+struct InCrowd<'p>(&'p AtomicUsize);
+
+impl<'p> InCrowd<'p> {
+    fn join(crowd: &'p AtomicUsize) -> Self {
+        crowd.fetch_add(1, Ordering::Relaxed);
+        Self(crowd)
+    }
+}
+
+impl Drop for InCrowd<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 /// An HTTP/1.1 connection that returns to the idle list when its response has been read to the end.
 pub(super) struct SingleLease {
     single: Single,
@@ -93,6 +112,7 @@ impl Pool {
             base,
             connections: Arc::default(),
             near,
+            crowd: AtomicUsize::new(0),
             opening: tokio::sync::Mutex::default(),
             attempts: AtomicUsize::new(0),
         }
@@ -109,7 +129,10 @@ impl Pool {
     ) -> Result<Response<Body>, TransportError> {
         let lease = self.lease(lane, &self.connector.target(identity), opened).await?;
         let sent = match lease {
-            Lease::Shared(stream) => self.send_shared(stream, request).await,
+            Lease::Shared(stream) => {
+                let _waits = (lane == Lane::Short).then(|| InCrowd::join(&self.crowd));
+                self.send_shared(stream, request).await
+            }
             Lease::Single(single) => self.send_single(single, request).await,
         };
         sent.map_err(|failure| match failure {
@@ -156,7 +179,8 @@ impl Pool {
         }
     }
 
-    /// A connection for this request alone, if the server is near, has HTTP/1.1 and one is free.
+    /// A connection for this request alone, if the server is near, has HTTP/1.1 and one is free, and nobody waits on a
+    /// shared one.
     async fn lease_near(
         &self,
         target: &Target,
@@ -165,6 +189,9 @@ impl Pool {
         let Some(places) = &self.near else {
             return Ok(None);
         };
+        if self.crowd.load(Ordering::Relaxed) > 0 {
+            return Ok(None);
+        }
         if let Some(lease) = self.find_single(target.generation()) {
             return Ok(Some(lease));
         }
