@@ -40,6 +40,7 @@ mod definition;
 mod delete;
 pub mod encode;
 mod fields;
+mod followed;
 mod kinds;
 mod list;
 mod metadata;

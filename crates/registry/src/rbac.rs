@@ -13,9 +13,10 @@ mod rule;
 use std::sync::Arc;
 
 use serde_json::Value;
-use watchkeeper_meta::{GroupVersionResource, ListOptions, Status};
+use watchkeeper_meta::Status;
 use watchkeeper_storage::Feed;
 
+use crate::followed::Followed;
 use crate::user::MASTERS;
 use crate::{Definition, Registry, User, WriteContext, metadata};
 
@@ -70,15 +71,9 @@ impl Decision {
     }
 }
 
-/// The rules as last read, and what tells whether they still hold.
+/// The rules that hold.
 #[derive(Debug, Default)]
-pub(crate) struct PolicyCache(tokio::sync::Mutex<Option<Followed>>);
-
-#[derive(Debug)]
-struct Followed {
-    policy: Arc<Policy>,
-    feeds: Vec<Feed>,
-}
+pub(crate) struct PolicyCache(Followed<Policy>);
 
 impl Registry {
     /// Whether a user may do something.
@@ -121,62 +116,20 @@ impl Registry {
 
     /// The rules that hold now.
     async fn policy(&self) -> Result<Arc<Policy>, Status> {
-        let mut cached = self.policy_cache().0.lock().await;
-        if let Some(followed) = cached.as_mut()
-            && followed.feeds.iter_mut().all(is_unchanged)
-        {
-            return Ok(followed.policy.clone());
-        }
-        // In a box: it is seldom done, and every request that may have to would keep room for it.
-        let followed = Box::pin(self.read_policy()).await?;
-        let policy = followed.policy.clone();
-        *cached = Some(followed);
-        Ok(policy)
+        self.policy_cache().0.get(|| self.read_policy()).await
     }
 
-    async fn read_policy(&self) -> Result<Followed, Status> {
-        // The feeds begin before the reads: what changes in between is read twice rather than missed.
-        let after = self.store().current_revision();
-        let mut feeds = Vec::new();
-        let mut read = Vec::new();
-        for plural in ["roles", "clusterroles", "rolebindings", "clusterrolebindings"] {
-            let resource = GroupVersionResource::new(GROUP, "v1", plural);
-            let definition = self.definition(&resource).ok_or_else(Status::path_not_found)?;
-            let feed = self.store().watch(&definition.prefix(""), after);
-            feeds.push(feed.map_err(Status::internal_error)?);
-            read.push(self.all_values(&definition).await?);
-        }
-        let [roles, cluster_roles, role_bindings, cluster_role_bindings] = &read[..] else {
-            unreachable!("four resources were read");
-        };
+    async fn read_policy(&self) -> Result<(Policy, Vec<Feed>), Status> {
+        let (roles, a) = self.followed_values(GROUP, "roles").await?;
+        let (cluster_roles, b) = self.followed_values(GROUP, "clusterroles").await?;
+        let (role_bindings, c) = self.followed_values(GROUP, "rolebindings").await?;
+        let (cluster_role_bindings, d) = self.followed_values(GROUP, "clusterrolebindings").await?;
         let policy = Policy::read(&Stored {
-            roles,
-            cluster_roles,
-            role_bindings,
-            cluster_role_bindings,
+            roles: &roles,
+            cluster_roles: &cluster_roles,
+            role_bindings: &role_bindings,
+            cluster_role_bindings: &cluster_role_bindings,
         });
-        Ok(Followed {
-            policy: Arc::new(policy),
-            feeds,
-        })
-    }
-
-    pub(crate) async fn all_values(&self, definition: &Definition) -> Result<Vec<Value>, Status> {
-        let list = self.list(definition, "", &ListOptions::default()).await?;
-        list.items.iter().map(|item| item.to_value(definition)).collect()
-    }
-}
-
-/// Whether nothing has come since the last look.
-pub(crate) fn is_unchanged(feed: &mut Feed) -> bool {
-    loop {
-        let before = feed.position();
-        match feed.read() {
-            Ok(batch) if !batch.changes.is_empty() => return false,
-            Ok(batch) if batch.revision == before => return true,
-            // Others' changes were passed over; there may be more of them.
-            Ok(_) => {}
-            Err(_) => return false,
-        }
+        Ok((policy, vec![a, b, c, d]))
     }
 }

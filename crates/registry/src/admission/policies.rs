@@ -18,7 +18,7 @@ mod parameters;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use watchkeeper_meta::{GroupVersionResource, Status, StatusCause, StatusReason};
+use watchkeeper_meta::{Status, StatusCause, StatusReason};
 use watchkeeper_storage::Feed;
 
 use self::compile::Policy;
@@ -26,7 +26,7 @@ pub(crate) use self::compile::faults;
 use self::evaluate::{Denial, Input};
 use self::matching::{Matching, Request};
 use crate::definition::Definition;
-use crate::rbac::is_unchanged;
+use crate::followed::Followed;
 use crate::update::Part;
 use crate::write::WriteContext;
 use crate::{Registry, metadata};
@@ -34,15 +34,9 @@ use crate::{Registry, metadata};
 /// The group of policies and bindings, which are not subject to policies: a wrong one could not be repaired.
 const GROUP: &str = "admissionregistration.k8s.io";
 
-/// The policies as last read, and what tells whether they still hold.
+/// The policies that are in force.
 #[derive(Debug, Default)]
-pub(crate) struct PolicyBook(tokio::sync::Mutex<Option<Followed>>);
-
-#[derive(Debug)]
-struct Followed {
-    bound: Arc<Vec<Bound>>,
-    feeds: Vec<Feed>,
-}
+pub(crate) struct PolicyBook(Followed<Vec<Bound>>);
 
 /// A policy, put into force by a binding.
 #[derive(Debug)]
@@ -186,26 +180,18 @@ impl Registry {
 
     /// The policies that are in force now.
     pub(crate) async fn bound_policies(&self) -> Result<Arc<Vec<Bound>>, Status> {
-        let mut cached = self.policy_book().0.lock().await;
-        if let Some(followed) = cached.as_mut()
-            && followed.feeds.iter_mut().all(is_unchanged)
-        {
-            return Ok(followed.bound.clone());
-        }
-        let followed = Box::pin(self.read_bound_policies()).await?;
-        let bound = followed.bound.clone();
-        *cached = Some(followed);
-        Ok(bound)
+        self.policy_book().0.get(|| self.read_bound_policies()).await
     }
 
-    async fn read_bound_policies(&self) -> Result<Followed, Status> {
-        // The feeds begin before the reads: what changes in between is read twice rather than missed.
-        let (feed, bindings) = self.followed_values("validatingadmissionpolicybindings").await?;
+    async fn read_bound_policies(&self) -> Result<(Vec<Bound>, Vec<Feed>), Status> {
+        let (bindings, feed) = self
+            .followed_values(GROUP, "validatingadmissionpolicybindings")
+            .await?;
         let mut feeds = vec![feed];
         let mut bound = Vec::new();
         // A policy that nobody binds is not in force, and need not be followed.
         if !bindings.is_empty() {
-            let (feed, policies) = self.followed_values("validatingadmissionpolicies").await?;
+            let (policies, feed) = self.followed_values(GROUP, "validatingadmissionpolicies").await?;
             feeds.push(feed);
             let policies: Vec<Arc<Policy>> = policies.iter().map(Policy::compile).map(Arc::new).collect();
             for binding in &bindings {
@@ -217,17 +203,7 @@ impl Registry {
                 }));
             }
         }
-        let bound = Arc::new(bound);
-        Ok(Followed { bound, feeds })
-    }
-
-    async fn followed_values(&self, plural: &'static str) -> Result<(Feed, Vec<Value>), Status> {
-        let resource = GroupVersionResource::new(GROUP, "v1", plural);
-        let definition = self.definition(&resource).ok_or_else(Status::path_not_found)?;
-        let after = self.store().current_revision();
-        let feed = self.store().watch(&definition.prefix(""), after);
-        let feed = feed.map_err(Status::internal_error)?;
-        Ok((feed, self.all_values(&definition).await?))
+        Ok((bound, feeds))
     }
 }
 

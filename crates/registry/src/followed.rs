@@ -1,0 +1,77 @@
+//! What is put together from stored objects once, and again when one of them has changed: it holds with the very next
+//! request.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+use tokio::sync::Mutex;
+use watchkeeper_meta::{GroupVersionResource, ListOptions, Status};
+use watchkeeper_storage::Feed;
+
+use crate::{Definition, Registry};
+
+/// Something as last put together, and what tells whether it still holds.
+#[derive(Debug)]
+pub(crate) struct Followed<T>(Mutex<Option<(Arc<T>, Vec<Feed>)>>);
+
+impl<T> Default for Followed<T> {
+    fn default() -> Self {
+        Self(Mutex::default())
+    }
+}
+
+impl<T> Followed<T> {
+    /// What holds now. `read` puts it together, and follows what it has read.
+    pub(crate) async fn get<R>(&self, read: impl FnOnce() -> R) -> Result<Arc<T>, Status>
+    where
+        R: Future<Output = Result<(T, Vec<Feed>), Status>>,
+    {
+        let mut cached = self.0.lock().await;
+        if let Some((made, feeds)) = cached.as_mut()
+            && feeds.iter_mut().all(is_unchanged)
+        {
+            return Ok(made.clone());
+        }
+        // In a box: it is seldom done, and every request that may have to would keep room for it.
+        let (made, feeds) = Box::pin(read()).await?;
+        let made = Arc::new(made);
+        *cached = Some((made.clone(), feeds));
+        Ok(made)
+    }
+}
+
+impl Registry {
+    /// All objects of a built-in resource, and what follows them.
+    pub(crate) async fn followed_values(
+        &self,
+        group: &'static str,
+        plural: &'static str,
+    ) -> Result<(Vec<Value>, Feed), Status> {
+        let resource = GroupVersionResource::new(group, "v1", plural);
+        let definition = self.definition(&resource).ok_or_else(Status::path_not_found)?;
+        // The feed begins before the read: what changes in between is read twice rather than missed.
+        let after = self.store().current_revision();
+        let feed = self.store().watch(&definition.prefix(""), after);
+        let feed = feed.map_err(Status::internal_error)?;
+        Ok((self.all_values(&definition).await?, feed))
+    }
+
+    pub(crate) async fn all_values(&self, definition: &Definition) -> Result<Vec<Value>, Status> {
+        let list = self.list(definition, "", &ListOptions::default()).await?;
+        list.items.iter().map(|item| item.to_value(definition)).collect()
+    }
+}
+
+/// Whether nothing has come since the last look.
+fn is_unchanged(feed: &mut Feed) -> bool {
+    loop {
+        let before = feed.position();
+        match feed.read() {
+            Ok(batch) if !batch.changes.is_empty() => return false,
+            Ok(batch) if batch.revision == before => return true,
+            // Others' changes were passed over; there may be more of them.
+            Ok(_) => {}
+            Err(_) => return false,
+        }
+    }
+}
