@@ -3,10 +3,9 @@
 #[path = "support/recording.rs"]
 mod recording;
 
-use recording::send;
+use recording::{create, registry, send};
 use serde_json::{Value, json};
 use watchkeeper_registry::Registry;
-use watchkeeper_storage::{Store, StoreOptions};
 
 const CLAIMS: &str = "/api/v1/namespaces/default/persistentvolumeclaims";
 const STORAGE_CLASSES: &str = "/apis/storage.k8s.io/v1/storageclasses";
@@ -16,17 +15,6 @@ const ACCOUNTS: &str = "/api/v1/namespaces/default/serviceaccounts";
 const PODS: &str = "/api/v1/namespaces/default/pods";
 const V1_SCALERS: &str = "/apis/autoscaling/v1/namespaces/default/horizontalpodautoscalers";
 const V2_SCALERS: &str = "/apis/autoscaling/v2/namespaces/default/horizontalpodautoscalers";
-
-async fn registry() -> Registry {
-    Registry::open(Store::memory(StoreOptions::default()))
-        .await
-        .unwrap()
-}
-
-async fn create(registry: &Registry, path: &str, object: Value) -> Value {
-    let created = send(registry, "POST", path, object).await;
-    created.unwrap_or_else(|status| panic!("{path}: {}", status.message))
-}
 
 fn claim(name: &str) -> Value {
     json!({

@@ -3,19 +3,12 @@
 #[path = "support/recording.rs"]
 mod recording;
 
-use recording::{apply, send};
+use recording::{apply, registry, send};
 use serde_json::{Value, json};
 use watchkeeper_registry::Registry;
-use watchkeeper_storage::{Store, StoreOptions};
 
 const DEPLOYMENT: &str = "/apis/apps/v1/namespaces/default/deployments/web";
 const SETTINGS: &str = "/api/v1/namespaces/default/configmaps/settings";
-
-async fn registry() -> Registry {
-    Registry::open(Store::memory(StoreOptions::default()))
-        .await
-        .unwrap()
-}
 
 /// Applies what must be applicable.
 async fn applied(registry: &Registry, path: &str, manager: &str, configuration: &Value) -> Value {

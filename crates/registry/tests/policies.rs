@@ -3,7 +3,7 @@
 #[path = "support/recording.rs"]
 mod recording;
 
-use recording::send;
+use recording::{create, registry, send};
 use serde_json::{Value, json};
 use watchkeeper_meta::{GroupVersionResource, Status};
 use watchkeeper_registry::{Body, Format, Registry, User, WriteContext};
@@ -13,17 +13,6 @@ const POLICIES: &str = "/apis/admissionregistration.k8s.io/v1/validatingadmissio
 const BINDINGS: &str = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings";
 const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
 const NAMESPACES: &str = "/api/v1/namespaces";
-
-async fn registry() -> Registry {
-    Registry::open(Store::memory(StoreOptions::default()))
-        .await
-        .unwrap()
-}
-
-async fn create(registry: &Registry, path: &str, object: Value) -> Value {
-    let created = send(registry, "POST", path, object).await;
-    created.unwrap_or_else(|status| panic!("{path}: {}", status.message))
-}
 
 /// A policy about config maps with these parts of a spec.
 fn policy(parts: Value) -> Value {

@@ -4,10 +4,8 @@
 #[path = "support/recording.rs"]
 mod recording;
 
-use recording::send;
+use recording::{registry, send};
 use serde_json::{Value, json};
-use watchkeeper_registry::Registry;
-use watchkeeper_storage::{Store, StoreOptions};
 
 const SUBDOMAIN: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', \
                          and must start and end with an alphanumeric character (e.g. 'example.com', regex used for \
@@ -18,12 +16,6 @@ const LABEL: &str = "a lowercase RFC 1123 label must consist of lower case alpha
 const KEY: &str = "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an \
                    alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is \
                    '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
-
-async fn registry() -> Registry {
-    Registry::open(Store::memory(StoreOptions::default()))
-        .await
-        .unwrap()
-}
 
 /// Sets what a pointer points to, and what is missing on the way.
 fn set(object: &mut Value, pointer: &str, value: Value) {

@@ -3,19 +3,13 @@
 #[path = "support/recording.rs"]
 mod recording;
 
-use recording::{send, warnings};
+use recording::{registry, send, warnings};
 use serde_json::{Value, json};
 use watchkeeper_registry::{Registry, RegistryOptions};
 use watchkeeper_storage::{Store, StoreOptions};
 
 const SERVICES: &str = "/api/v1/namespaces/default/services";
 const PODS: &str = "/api/v1/namespaces/default/pods";
-
-async fn registry() -> Registry {
-    Registry::open(Store::memory(StoreOptions::default()))
-        .await
-        .unwrap()
-}
 
 /// Why a spec is refused, without the name of what it is of; nothing if it is not.
 async fn refusal(path: &str, spec: Value) -> String {

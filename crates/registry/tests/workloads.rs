@@ -3,9 +3,9 @@
 #[path = "support/recording.rs"]
 mod recording;
 
-use recording::send;
+use recording::{registry, send};
 use serde_json::{Value, json};
-use watchkeeper_registry::{Registry, RegistryOptions};
+use watchkeeper_registry::RegistryOptions;
 use watchkeeper_storage::{Store, StoreOptions};
 
 const PODS: &str = "/api/v1/namespaces/default/pods";
@@ -15,12 +15,6 @@ const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
 const DAEMON_SETS: &str = "/apis/apps/v1/namespaces/default/daemonsets";
 const CONTROLLERS: &str = "/api/v1/namespaces/default/replicationcontrollers";
 const PRIORITY_CLASSES: &str = "/apis/scheduling.k8s.io/v1/priorityclasses";
-
-async fn registry() -> Registry {
-    Registry::open(Store::memory(StoreOptions::default()))
-        .await
-        .unwrap()
-}
 
 fn pod(name: &str) -> Value {
     json!({"metadata": {"name": name}, "spec": {"containers": [{"name": "c", "image": "i:1"}]}})

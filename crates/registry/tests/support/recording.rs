@@ -160,6 +160,19 @@ pub(crate) async fn replay(file: &str, case: &Value) -> Vec<Exchange> {
     exchanges
 }
 
+/// A registry with nothing in it but what every cluster has.
+pub(crate) async fn registry() -> Registry {
+    Registry::open(Store::memory(StoreOptions::default()))
+        .await
+        .unwrap()
+}
+
+/// Creates what must be allowed.
+pub(crate) async fn create(registry: &Registry, path: &str, object: Value) -> Value {
+    let created = send(registry, "POST", path, object).await;
+    created.unwrap_or_else(|status| panic!("{path}: {}", status.message))
+}
+
 /// Sends one request that a registry understands; patches are merge patches.
 pub(crate) async fn send(
     registry: &Registry,
@@ -243,9 +256,7 @@ pub(crate) fn accepted_creates() -> Vec<Create> {
 
 /// Creates the object in a new registry, and sends the answer back as an update, which must change nothing.
 pub(crate) async fn put_back(create: &Create) -> Result<(), String> {
-    let registry = Registry::open(Store::memory(StoreOptions::default()))
-        .await
-        .unwrap();
+    let registry = registry().await;
     let Create { target, request, .. } = create;
     let Some(definition) = registry.definition(&target.resource) else {
         return Ok(());
