@@ -69,8 +69,8 @@ pub struct ClientOptions {
     /// Where requests are counted; nowhere by default.
     pub metrics: Option<Arc<RequestMetrics>>,
     /// The most HTTP/1.1 connections that requests other than watches have for themselves where the server is on this
-    /// machine: there it takes less time than sharing HTTP/2 does, which is used when all of them are busy. 0: always.
-    /// By default one, which serves whoever asks alone.
+    /// machine: there it takes less time than sharing HTTP/2 does, which is used when all of them are busy or others
+    /// wait for answers on it. 0: always. By default one, which serves whoever asks alone.
     pub near_connections: usize,
     /// How much of each request is logged, as client-go's `-v`: 6 status and time, 7 request headers, 8 response
     /// headers and the start of bodies, 9 a curl line and timings, 10 whole bodies. Secrets are masked.

@@ -41,7 +41,8 @@ pub(crate) const TLS_TIMEOUT: Duration = Duration::from_secs(10);
 pub(crate) enum Lane {
     /// HTTP/2 where the server has it.
     Multiplexed,
-    /// As [`Lane::Multiplexed`], unless the server is near and an HTTP/1.1 connection is free, or can be opened.
+    /// As [`Lane::Multiplexed`], unless the server is near, an HTTP/1.1 connection is free or can be opened, and nobody
+    /// waits for an answer on a shared one.
     Short,
     /// HTTP/1.1 only: the connection will leave HTTP after the request.
     Upgrade,

@@ -5,9 +5,9 @@
 //! no new requests and close when their last stream ends.
 //!
 //! Short requests to a server on this machine go on HTTP/1.1 connections of their own while one is free, unless others
-//! wait for answers on a shared one: those who come together are sent and answered together. On a way
-//! of microseconds frames, windows and shared locks are a good part of the time. On longer ways they are not, and what
-//! HTTP/2 alone has counts: a server that shuts down says which requests it has not looked at.
+//! wait for answers on a shared one: those who come together are sent and answered together. On a way of microseconds
+//! frames, windows and shared locks are a good part of the time. On longer ways they are not, and what HTTP/2 alone has
+//! counts: a server that shuts down says which requests it has not looked at.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
