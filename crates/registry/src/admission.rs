@@ -3,21 +3,24 @@
 
 mod classes;
 pub(crate) mod limit_range;
+mod matching;
 mod pod_priority;
 mod pod_security;
 pub(crate) mod policies;
-mod quota;
+pub(crate) mod quota;
+mod request;
 mod runtime_class;
 mod service_account;
 mod signers;
+pub(crate) mod webhooks;
 
 use std::sync::Arc;
 
 use serde_json::Value;
-use watchkeeper_meta::{GroupResource, GroupVersionResource, Status, StatusCause};
+use watchkeeper_meta::{DeleteOptions, GroupResource, GroupVersionResource, Status, StatusCause};
 
-use self::policies::{Operation, Write};
-use crate::allocate::is_service;
+use self::request::{Action, Operation, Write};
+use crate::custom::writing::Writing;
 use crate::definition::Definition;
 use crate::kinds::priority_class::is_system_class;
 use crate::update::Part;
@@ -36,15 +39,13 @@ impl Registry {
         object: &mut Value,
         context: &WriteContext,
     ) -> Result<(), Status> {
+        self.webhook_book().notice(definition);
         kinds::sign(definition, object, context);
         if definition.is_namespaced() {
             self.check_namespace(definition, namespace, metadata::text(object, "name"))
                 .await?;
         }
         self.take_default_class(definition, object).await?;
-        if is_service(definition) {
-            self.allocate_service(definition, object, None).await?;
-        }
         if is_pod(definition) {
             self.take_from_service_account(definition, namespace, object)
                 .await?;
@@ -84,15 +85,16 @@ impl Registry {
             }
         }
         self.check_policies(Write {
-            definition,
-            part: Part::Object,
-            operation: Operation::Create,
+            action: Action {
+                definition,
+                subresource: "",
+                operation: Operation::Create,
+            },
             object: Some(object),
             old: None,
             context,
         })
-        .await?;
-        self.charge(definition, None, object, context).await
+        .await
     }
 
     /// Why the pods of a namespace may not do this; if they may, whether they should.
@@ -110,6 +112,15 @@ impl Registry {
             warn_of_pod_security(&found, spec, context);
         }
         Ok(refusal)
+    }
+
+    /// The namespace that an object is in; one is in itself.
+    async fn home_of(&self, write: &Write<'_>) -> Result<Option<Value>, Status> {
+        match write.namespace() {
+            _ if write.is_of_namespace() => Ok(Some(write.shown().clone())),
+            "" => Ok(None),
+            namespace => self.find_namespace(namespace).await,
+        }
     }
 
     async fn find_namespace(&self, namespace: &str) -> Result<Option<Value>, Status> {
@@ -144,17 +155,18 @@ impl Registry {
         self.check_signer(definition, part, Some(live), new, context)
             .await?;
         self.check_growth(definition, part, live, new).await?;
-        self.check_policies(Write {
-            definition,
-            part,
-            operation: Operation::Update,
-            object: Some(new),
-            old: Some(live),
-            context,
-        })
-        .await?;
-        if quota::can_grow(definition, part) {
-            self.charge(definition, Some(live), new, context).await?;
+        if part != Part::Whole {
+            self.check_policies(Write {
+                action: Action {
+                    definition,
+                    subresource: part.subresource(),
+                    operation: Operation::Update,
+                },
+                object: Some(new),
+                old: Some(live),
+                context,
+            })
+            .await?;
         }
         Ok(())
     }
@@ -169,6 +181,42 @@ impl Registry {
             _ => return Ok(()),
         };
         Err(Status::forbidden(&definition.group_resource(), name, why))
+    }
+
+    /// Refuses a deletion that a policy or a webhook does not allow.
+    pub(crate) async fn check_deletion(
+        &self,
+        writing: &mut Writing<'_>,
+        definition: &Arc<Definition>,
+        namespace: &str,
+        name: &str,
+        options: &DeleteOptions,
+        context: &WriteContext,
+    ) -> Result<(), Status> {
+        let may_call_webhooks = self.may_call_webhooks(definition, context);
+        if !may_call_webhooks && self.bound_policies().await?.is_empty() {
+            return Ok(());
+        }
+        let Some(stored) = self.find(definition, namespace, name).await? else {
+            return Ok(());
+        };
+        let live = stored.to_live(definition)?;
+        self.check_policies(Write {
+            action: Action {
+                definition,
+                subresource: "",
+                operation: Operation::Delete,
+            },
+            object: None,
+            old: Some(&live.value),
+            context,
+        })
+        .await?;
+        match may_call_webhooks {
+            // In a box: every delete would keep room for it.
+            true => Box::pin(self.ask_about_deletion(writing, definition, &live, options, context)).await,
+            false => Ok(()),
+        }
     }
 
     /// The namespace must be there, and must not be going away.

@@ -22,6 +22,7 @@ use watchkeeper_meta::{FieldError, FieldPath, ListOptions, Status};
 use watchkeeper_storage::{Feed, Revision, WriteError};
 
 use crate::Registry;
+use crate::custom::writing::Writing;
 use crate::definition::Definition;
 use crate::object::StoredObject;
 use crate::write::{accept, not_stored};
@@ -212,6 +213,23 @@ impl Registry {
             "allocate",
             1,
         ))
+    }
+
+    /// Makes sure that nobody was given what was picked for a service while others were waited for.
+    pub(crate) async fn confirm_allocation(
+        &self,
+        writing: &mut Writing<'_>,
+        definition: &Arc<Definition>,
+        service: &Value,
+        own: Option<&Value>,
+    ) -> Result<(), Status> {
+        if !is_service(definition) {
+            return Ok(());
+        }
+        writing.begin_allocation(definition).await;
+        let again = self.allocate_service(definition, &mut service.clone(), own).await;
+        // Whoever asks again gets something else.
+        again.map_err(|_| Status::server_timeout(&definition.group_resource(), "allocate", 1))
     }
 
     /// Completes a service with what is free.

@@ -8,6 +8,7 @@ use futures_util::future::{try_join_all, try_join3};
 use serde_json::{Value, json};
 use watchkeeper_meta::{GroupVersionResource, Status};
 
+use crate::custom::writing::Writing;
 use crate::kinds::priority_class::system_classes;
 use crate::rbac::{self, default_objects};
 use crate::write::WriteContext;
@@ -57,7 +58,10 @@ impl Registry {
         if self.find(&definition, namespace, &name).await?.is_some() {
             return Ok(());
         }
-        let created = self.create_object(&definition, namespace, object, &context).await;
+        let mut writing = Writing::plain(self);
+        let created = self
+            .create_object(&mut writing, &definition, namespace, object, &context)
+            .await;
         match created {
             Ok(_) => Ok(()),
             // Another server that shares the store may have begun at the same moment.

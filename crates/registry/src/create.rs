@@ -11,7 +11,9 @@ use watchkeeper_wire::canonical::canonicalize_changed;
 use watchkeeper_wire::difference::Difference;
 use watchkeeper_wire::schema::{Schema, TypeId};
 
+use crate::allocate::is_service;
 use crate::body::Body;
+use crate::custom::writing::Writing;
 use crate::definition::Definition;
 use crate::metadata::Repeated;
 use crate::object::StoredObject;
@@ -28,10 +30,10 @@ impl Registry {
         body: Body<'_>,
         context: &WriteContext,
     ) -> Result<StoredObject, Status> {
-        let (definition, writing) = self.begin_write(definition).await?;
+        let (definition, mut writing) = self.begin_write(definition).await?;
         let object = body.read(&definition, context)?;
         let created = self
-            .create_object(&definition, namespace, object, context)
+            .create_object(&mut writing, &definition, namespace, object, context)
             .await?;
         writing.end().await?;
         Ok(created)
@@ -40,6 +42,7 @@ impl Registry {
     /// Creates an object that has been read.
     pub(crate) async fn create_object(
         &self,
+        writing: &mut Writing<'_>,
         definition: &Arc<Definition>,
         namespace: &str,
         mut object: Value,
@@ -55,7 +58,7 @@ impl Registry {
         kinds::default(definition, &mut object, &Difference::Everywhere);
         let given = metadata::take_managed_fields(&mut object);
         let managers = self.record_create(definition, &mut object, given.as_ref(), context);
-        self.store_new(definition, namespace, object, managers, context)
+        self.store_new(writing, definition, namespace, object, managers, context)
             .await
     }
 
@@ -99,16 +102,33 @@ impl Registry {
     /// Admits, completes, checks and stores a new object whose managers are known.
     pub(crate) async fn store_new(
         &self,
+        writing: &mut Writing<'_>,
         definition: &Arc<Definition>,
         namespace: &str,
         mut object: Value,
-        managers: Managers,
+        mut managers: Managers,
         context: &WriteContext,
     ) -> Result<StoredObject, Status> {
-        let mut allocating = self.allocation_lock(definition).await;
         self.check_kind_stays(definition, &object)?;
         self.admit_create(definition, namespace, &mut object, context)
             .await?;
+        let may_call_webhooks = self.may_call_webhooks(definition, context);
+        if may_call_webhooks {
+            // In a box, as below: no other write makes room for it.
+            let mutated = self.mutate_new(
+                writing,
+                definition,
+                namespace,
+                &mut object,
+                &mut managers,
+                context,
+            );
+            Box::pin(mutated).await?;
+        }
+        if is_service(definition) {
+            writing.begin_allocation(definition).await;
+            self.allocate_service(definition, &mut object, None).await?;
+        }
         let prefix = metadata::begin(&mut object, &timestamp(self.clock().now()));
         if definition.strategy.counts_generations {
             metadata::of(&mut object).insert("generation".to_owned(), json!(1));
@@ -124,10 +144,18 @@ impl Registry {
         self.check_right_to_create(definition, &object, context).await?;
         self.admit_created(definition, namespace, &object, context)
             .await?;
+        if may_call_webhooks {
+            let asked = self.ask_about_new(writing, definition, (&object, &managers), context);
+            if Box::pin(asked).await? {
+                self.confirm_allocation(writing, definition, &object, None)
+                    .await?;
+            }
+        }
+        self.charge(definition, None, &object, context).await?;
         kinds::warn(definition, &object, None, &context.warnings);
         for _ in 0..names::MAX_TRIES {
             let attempt = self.try_create(definition, namespace, &object, &managers, context);
-            let created = allocate::store(&mut allocating, attempt, Status::is_timeout).await?;
+            let created = allocate::store(&mut writing.allocating, attempt, Status::is_timeout).await?;
             match (created, &prefix) {
                 (Created::Stored(stored), _) => return Ok(stored),
                 (Created::Taken, Some(prefix)) => {

@@ -21,7 +21,7 @@ mod settle;
 pub(crate) mod stored;
 pub(crate) mod table;
 mod versions;
-mod writing;
+pub(crate) mod writing;
 
 use serde_json::Value;
 use tokio::sync::watch;

@@ -49,8 +49,9 @@ impl Registry {
         options: &DeleteOptions,
         context: &WriteContext,
     ) -> Result<Deletion, Status> {
-        let (definition, writing) = self.begin_write(definition).await?;
-        self.check_deletion(&definition, namespace, name, context).await?;
+        let (definition, mut writing) = self.begin_write(definition).await?;
+        self.check_deletion(&mut writing, &definition, namespace, name, options, context)
+            .await?;
         let deleted = self
             .delete_object(&definition, namespace, name, options, context)
             .await?;

@@ -36,6 +36,7 @@ mod signing_request;
 mod storage_class;
 mod volume_sources;
 mod volumes;
+mod webhook_client;
 mod workloads;
 
 use serde_json::{Value, json};

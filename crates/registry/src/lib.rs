@@ -2,8 +2,9 @@
 //!
 //! [`Registry`] takes verbs with a resource, a name, options and a body, and answers with stored objects, a page of
 //! them, a watch, or a [`Status`](watchkeeper_meta::Status). It knows neither HTTP nor encodings beyond the one it
-//! stores; a server above it does. It keeps no state but the store's, a history per watched resource, the addresses of
-//! services that are given out, and what the definitions of custom kinds were compiled into.
+//! stores; a server above it does, and knows the way to webhooks ([`WebhookTransport`]). It keeps no state but the
+//! store's, a history per watched resource, the addresses of services that are given out, and what policies, webhooks
+//! and the definitions of custom kinds were compiled into.
 //!
 //! # What is not checked
 //!
@@ -17,7 +18,8 @@
 //! - how far the affinity of a gated pod may change: all of it may;
 //! - what a request for a certificate asks for: none is refused because it would make its owner an administrator;
 //! - expressions (CEL) of mutating admission policies and of dynamic resource allocation, which are stored and not
-//!   compiled; what validating policies leave out is said in `admission::policies`;
+//!   compiled; what validating policies leave out is said in `admission::policies`, what webhooks do not see in
+//!   `admission::webhooks`;
 //! - conversion of a custom kind by webhook: its definition is refused;
 //! - how a list or map is merged that stands directly in another list or map of a custom kind: as a whole;
 //! - the metadata of objects within custom objects, beyond the types of its fields;
@@ -65,6 +67,7 @@ mod watch;
 mod watch_cache;
 mod write;
 
+pub use admission::webhooks::{WebhookCall, WebhookTransport};
 pub use body::{Body, Format};
 pub use clock::Clock;
 pub use definition::{Definition, SharedSchema};

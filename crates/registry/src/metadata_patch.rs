@@ -58,8 +58,8 @@ impl Registry {
         if !is_usual || !is_about_metadata(kind, patch) {
             return None;
         }
-        // Policies look at whole objects.
-        if !self.bound_policies().await.ok()?.is_empty() {
+        // Policies and webhooks look at whole objects.
+        if self.may_call_webhooks(definition, context) || !self.bound_policies().await.ok()?.is_empty() {
             return None;
         }
         let key = definition.key(namespace, name);
@@ -197,6 +197,7 @@ mod tests {
     use watchkeeper_storage::{Store, StoreOptions};
 
     use super::*;
+    use crate::custom::writing::Writing;
     use crate::{Body, Format};
 
     const NAME: &str = "a";
@@ -273,7 +274,9 @@ mod tests {
                 .patch_metadata(definition, namespace, NAME, part, kind, patch, &context);
             let Some(quick) = quick.await else { return false };
             let quick = quick.unwrap();
+            let mut writing = Writing::plain(&self.registry);
             let whole = self.registry.patch_whole(
+                &mut writing,
                 definition,
                 namespace,
                 NAME,

@@ -17,6 +17,7 @@ use watchkeeper_wire::difference::Difference;
 use watchkeeper_wire::yaml::{self, YamlError};
 
 use crate::body::{unknown_conversion, unknown_kind};
+use crate::custom::writing::Writing;
 use crate::definition::Definition;
 use crate::object::{Live, StoredObject};
 use crate::update::{Managed, Part, Proposal, Written};
@@ -52,14 +53,22 @@ impl Registry {
         patch: &[u8],
         context: &WriteContext,
     ) -> Result<Written, Status> {
-        let (definition, writing) = self.begin_write(definition).await?;
+        let (definition, mut writing) = self.begin_write(definition).await?;
         let definition = &definition;
         if let PatchKind::Apply { force } = kind {
             let config = read_configuration(patch)?;
             check_configuration(definition, &config.value)?;
-            let applied =
-                Box::pin(self.apply(definition, namespace, name, part, config.value, force, context));
-            let applied = applied.await?;
+            let applied = self.apply(
+                &mut writing,
+                definition,
+                namespace,
+                name,
+                part,
+                config.value,
+                force,
+                context,
+            );
+            let applied = Box::pin(applied).await?;
             writing.end().await?;
             if !config.is_tidy {
                 complain_of_repeated_keys(patch, context)?;
@@ -83,6 +92,7 @@ impl Registry {
         }
         // In a box, as an apply: the small patch does not carry the room that they take.
         let object = Box::pin(self.patch_whole(
+            &mut writing,
             definition,
             namespace,
             name,
@@ -104,6 +114,7 @@ impl Registry {
     #[expect(clippy::too_many_arguments, reason = "the parts of one request")]
     pub(crate) async fn patch_whole(
         &self,
+        writing: &mut Writing<'_>,
         definition: &Arc<Definition>,
         namespace: &str,
         name: &str,
@@ -113,7 +124,7 @@ impl Registry {
         complaints: &[String],
         context: &WriteContext,
     ) -> Result<StoredObject, Status> {
-        let changed = self.change(definition, namespace, name, part, context, |live| {
+        let changed = self.change(writing, definition, namespace, name, part, context, |live| {
             let start = match speaks_of_managed_fields(kind, patch) {
                 true => live.whole(),
                 false => live.value.clone(),
@@ -201,6 +212,7 @@ impl Registry {
     #[expect(clippy::too_many_arguments, reason = "the parts of one request")]
     pub(crate) async fn apply(
         &self,
+        writing: &mut Writing<'_>,
         definition: &Arc<Definition>,
         namespace: &str,
         name: &str,
@@ -258,7 +270,7 @@ impl Registry {
             };
             let (object, managers) = apply_to(&nothing)?;
             let stored = self
-                .store_new(definition, namespace, object, managers, context)
+                .store_new(writing, definition, namespace, object, managers, context)
                 .await;
             if let Some(written) = Written::as_new(stored)? {
                 return Ok(written);
@@ -272,7 +284,7 @@ impl Registry {
             })
         };
         let object = self
-            .change(definition, namespace, name, part, context, propose)
+            .change(writing, definition, namespace, name, part, context, propose)
             .await?;
         Ok(Written {
             object,

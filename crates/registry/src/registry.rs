@@ -9,6 +9,7 @@ use watchkeeper_meta::{FieldError, GroupVersionResource, Status};
 use watchkeeper_storage::{ReadError, Store};
 
 use crate::admission::policies::PolicyBook;
+use crate::admission::webhooks::{WebhookBook, WebhookTransport};
 use crate::allocate::{Allocating, Allocations, is_service};
 use crate::clock::Clock;
 use crate::custom::CustomKinds;
@@ -33,6 +34,8 @@ pub struct RegistryOptions {
     /// Pods get a service account and its token, and are refused if there is no such account. No unless told
     /// otherwise: somebody must make the default accounts first, which a server does not do by itself.
     pub service_accounts: bool,
+    /// The way to webhooks. Without one, none can be asked, and their failure policies decide.
+    pub webhooks: Option<Arc<dyn WebhookTransport>>,
 }
 
 impl Default for RegistryOptions {
@@ -40,6 +43,7 @@ impl Default for RegistryOptions {
         Self {
             allow_privileged: true,
             service_accounts: false,
+            webhooks: None,
         }
     }
 }
@@ -62,11 +66,13 @@ impl RegistryOptions {
                 watch_caches: Mutex::new(HashMap::new()),
                 policy_cache: PolicyCache::default(),
                 policy_book: PolicyBook::default(),
+                webhook_book: WebhookBook::default(),
                 allocation: tokio::sync::Mutex::new(()),
                 allocations: Allocations::default(),
             }),
         };
         registry.bootstrap().await?;
+        registry.notice_webhooks().await?;
         // Before the look at what is stored, so that nothing falls between.
         let definitions = shared::definition_feed(&registry)?;
         registry.settle_custom_kinds().await?;
@@ -87,6 +93,7 @@ pub(crate) struct Inner {
     watch_caches: Mutex<HashMap<String, Arc<WatchCache>>>,
     policy_cache: PolicyCache,
     policy_book: PolicyBook,
+    webhook_book: WebhookBook,
     /// Held from picking a service's address until the service is stored.
     allocation: tokio::sync::Mutex<()>,
     allocations: Allocations,
@@ -167,6 +174,38 @@ impl Registry {
     /// The policies in force, as last read.
     pub(crate) fn policy_book(&self) -> &PolicyBook {
         &self.inner.policy_book
+    }
+
+    /// The webhooks that are configured, as last read.
+    pub(crate) fn webhook_book(&self) -> &WebhookBook {
+        &self.inner.webhook_book
+    }
+
+    /// The way to webhooks.
+    pub(crate) fn webhook_transport(&self) -> Option<&Arc<dyn WebhookTransport>> {
+        self.inner.options.webhooks.as_ref()
+    }
+
+    /// The other versions of a resource: those whose objects are stored in the same place.
+    pub(crate) fn definitions_beside(&self, definition: &Definition) -> Vec<Arc<Definition>> {
+        let prefix = definition.prefix("");
+        let is_beside =
+            |it: &Arc<Definition>| it.api_version != definition.api_version && it.prefix("") == prefix;
+        match definition.is_custom() {
+            true => self
+                .custom_definitions()
+                .1
+                .into_iter()
+                .filter(is_beside)
+                .collect(),
+            false => self
+                .inner
+                .definitions
+                .values()
+                .filter(|it| is_beside(it))
+                .cloned()
+                .collect(),
+        }
     }
 
     /// The resource of a kind, wherever it is defined.

@@ -14,9 +14,11 @@ use watchkeeper_patch::managed_fields::Managers;
 use watchkeeper_storage::WriteError;
 use watchkeeper_wire::difference::Difference;
 
+use crate::admission::quota;
 use crate::allocate::{self, is_service};
 use crate::body::Body;
 use crate::create::recanonicalized_changed;
+use crate::custom::writing::Writing;
 use crate::definition::Definition;
 use crate::metadata::Repeated;
 use crate::object::{Live, StoredObject};
@@ -124,7 +126,7 @@ impl Registry {
         body: Body<'_>,
         context: &WriteContext,
     ) -> Result<Written, Status> {
-        let (definition, writing) = self.begin_write(definition).await?;
+        let (definition, mut writing) = self.begin_write(definition).await?;
         let definition = &definition;
         let read = || -> Result<Value, Status> {
             let mut object = body.read(definition, context)?;
@@ -139,7 +141,9 @@ impl Registry {
             let mut object = first.take().map_or_else(read, Ok)?;
             // The version of an object that is not there says nothing.
             metadata::of(&mut object).remove("resourceVersion");
-            let stored = self.create_object(definition, namespace, object, context).await;
+            let stored = self
+                .create_object(&mut writing, definition, namespace, object, context)
+                .await;
             if let Some(written) = Written::as_new(stored)? {
                 return Ok(written);
             }
@@ -155,7 +159,7 @@ impl Registry {
             })
         };
         let changed = self
-            .change(definition, namespace, name, part, context, propose)
+            .change(&mut writing, definition, namespace, name, part, context, propose)
             .await?;
         writing.end().await?;
         Ok(Written {
@@ -165,8 +169,10 @@ impl Registry {
     }
 
     /// Changes an object that is there.
+    #[expect(clippy::too_many_arguments, reason = "the parts of one request")]
     pub(crate) async fn change(
         &self,
+        writing: &mut Writing<'_>,
         definition: &Arc<Definition>,
         namespace: &str,
         name: &str,
@@ -175,17 +181,18 @@ impl Registry {
         mut propose: impl FnMut(&Live) -> Result<Proposal, Status>,
     ) -> Result<StoredObject, Status> {
         let resource = definition.group_resource();
-        let mut allocating = self.allocation_lock(definition).await;
         for _ in 0..MAX_TRIES {
             let stored = self.find(definition, namespace, name).await?;
             let stored = stored.ok_or_else(|| Status::not_found(&resource, name))?;
             let live = stored.to_live(definition)?;
             let proposal = propose(&live)?;
             check_identity(definition, &live.value, &proposal.object)?;
-            let new = self.completed(definition, part, &live, proposal, context).await?;
+            let new = self
+                .completed(writing, definition, part, &live, proposal, context)
+                .await?;
             let attempt = self.store_changed(definition, &stored, &live, new, context);
             let is_unknown = |failed: &Failed| matches!(failed, Failed::For(status) if status.is_timeout());
-            match allocate::store(&mut allocating, attempt, is_unknown).await {
+            match allocate::store(&mut writing.allocating, attempt, is_unknown).await {
                 Ok(stored) => return Ok(stored),
                 // A proposal that names a version no longer fits what is there now; one made of the live object does.
                 Err(Failed::Overtaken) => {}
@@ -198,6 +205,7 @@ impl Registry {
     /// The proposal as it would be stored.
     async fn completed(
         &self,
+        writing: &mut Writing<'_>,
         definition: &Arc<Definition>,
         part: Part,
         live: &Live,
@@ -221,6 +229,7 @@ impl Registry {
             managers = managers.replaced_by(given);
         }
         let known = live.canonical(definition);
+        let stored = live;
         let live = &live.value;
         // Of a resize, Kubernetes notes who wanted what, whether it can be resized or not.
         if part != Part::Resize {
@@ -241,9 +250,27 @@ impl Registry {
             restrict(definition, part, &mut new, live);
         }
         self.admit_update(definition, live, &new, context).await?;
+        let may_call_webhooks = part != Part::Whole && self.may_call_webhooks(definition, context);
+        if may_call_webhooks {
+            // In a box, as below: no other write makes room for it.
+            let mutated = self.mutate_changed(
+                writing,
+                definition,
+                part,
+                stored,
+                &mut new,
+                &mut managers,
+                context,
+            );
+            if Box::pin(mutated).await? {
+                restrict(definition, part, &mut new, live);
+                metadata::keep(&mut new, live);
+            }
+        }
         metadata::drop_repeated_owners(&mut new, Repeated::AfterAdmission, &context.warnings);
         kinds::prepare_for_update(definition, part, &mut new, live, &timestamp(now));
         if is_service(definition) && part == Part::Object {
+            writing.begin_allocation(definition).await;
             self.allocate_service(definition, &mut new, Some(live)).await?;
         }
         let difference = Difference::between(known, &new);
@@ -268,6 +295,16 @@ impl Registry {
         faults.extend(self.policy_faults(definition, &new));
         accept(definition, &new, &faults)?;
         self.admit_updated(definition, part, live, &new, context).await?;
+        if may_call_webhooks {
+            let asked = self.ask_about_changed(writing, definition, part, stored, (&new, &managers), context);
+            if Box::pin(asked).await? && part == Part::Object {
+                self.confirm_allocation(writing, definition, &new, Some(live))
+                    .await?;
+            }
+        }
+        if quota::can_grow(definition, part) {
+            self.charge(definition, Some(live), &new, context).await?;
+        }
         kinds::warn(definition, &new, Some(live), &context.warnings);
         Ok(Complete {
             value: new,

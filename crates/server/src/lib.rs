@@ -60,6 +60,7 @@ mod stream;
 mod tokens;
 mod verb;
 mod version;
+mod webhooks;
 
 pub use catalog::{ApiGroup, ApiResource, ApiSubresource, ApiVersion, Catalog, CustomKind};
 pub use certificates::{CertificateError, ClientCertificate};

@@ -76,3 +76,18 @@ pub const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How many faults can wait for their request; more are refused with an error.
 pub const MAX_PLANNED_FAULTS: usize = 1024;
+
+/// A larger answer of a webhook counts as none. A patch is base64, and an object has at most 1.5 MiB.
+pub const MAX_WEBHOOK_ANSWER_BYTES: usize = 4 * 1024 * 1024;
+
+/// How much of a webhook's answer is quoted that is not one. As client-go.
+pub const MAX_QUOTED_WEBHOOK_BYTES: usize = 2048;
+
+/// How many connections to one webhook wait for further calls; more are closed. As client-go.
+pub const MAX_WAITING_WEBHOOK_CONNECTIONS: usize = 25;
+
+/// How long they wait; then they are closed when the next call looks for one.
+pub const WEBHOOK_IDLE_TIMEOUT: Duration = Duration::from_secs(90);
+
+/// How many webhooks are remembered; with one more, all are forgotten and their connections closed. As kube-apiserver.
+pub const MAX_WEBHOOKS: usize = 200;

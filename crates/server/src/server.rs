@@ -31,6 +31,7 @@ use crate::resources::built_in;
 use crate::service_account_key::ServiceAccountKey;
 use crate::shared::Shared;
 use crate::tokens::{Token, TokenFileError, Tokens};
+use crate::webhooks::Webhooks;
 
 /// What all keys of the registry begin with; in etcd, the prefix stands in its place.
 #[cfg(feature = "etcd")]
@@ -197,12 +198,11 @@ impl Builder {
             None => None,
         };
         let store = self.storage.open().await?;
-        let registry = self
-            .registry
-            .clone()
-            .open(store)
-            .await
-            .map_err(StartError::Bootstrap)?;
+        let options = RegistryOptions {
+            webhooks: Some(Arc::new(Webhooks::default())),
+            ..self.registry.clone()
+        };
+        let registry = options.open(store).await.map_err(StartError::Bootstrap)?;
         let service_account_key = OnceLock::new();
         if registry.store().is_shared() {
             let key = ServiceAccountKey::of_store(registry.store()).await;

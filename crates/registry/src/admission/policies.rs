@@ -12,27 +12,23 @@
 
 mod compile;
 mod evaluate;
-mod matching;
 mod parameters;
 
 use std::sync::Arc;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 use watchkeeper_meta::{Status, StatusCause, StatusReason};
 use watchkeeper_storage::Feed;
 
 use self::compile::Policy;
-pub(crate) use self::compile::faults;
-use self::evaluate::{Denial, Input};
-use self::matching::{Matching, Request};
-use crate::definition::Definition;
+pub(super) use self::compile::{Expression, conditions};
+pub(crate) use self::compile::{condition_faults, faults};
+use self::evaluate::Denial;
+pub(super) use self::evaluate::{Input, all_hold};
+use super::matching::Matching;
+use super::request::{GROUP, Write};
 use crate::followed::Followed;
-use crate::update::Part;
-use crate::write::WriteContext;
 use crate::{Registry, metadata};
-
-/// The group of policies and bindings, which are not subject to policies: a wrong one could not be repaired.
-const GROUP: &str = "admissionregistration.k8s.io";
 
 /// The policies that are in force.
 #[derive(Debug, Default)]
@@ -56,42 +52,10 @@ struct Binding {
     parameters: Value,
 }
 
-/// What is done to an object.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Operation {
-    Create,
-    Update,
-    Delete,
-}
-
-impl Operation {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Create => "CREATE",
-            Self::Update => "UPDATE",
-            Self::Delete => "DELETE",
-        }
-    }
-}
-
-/// A write that policies look at.
-#[derive(Clone, Copy)]
-pub(crate) struct Write<'w> {
-    pub(crate) definition: &'w Definition,
-    pub(crate) part: Part,
-    pub(crate) operation: Operation,
-    /// The object as it will be; `None` if it goes.
-    pub(crate) object: Option<&'w Value>,
-    /// The object as it is; `None` if it is new.
-    pub(crate) old: Option<&'w Value>,
-    pub(crate) context: &'w WriteContext,
-}
-
 impl Registry {
     /// Refuses a write that a policy in force does not allow.
     pub(crate) async fn check_policies(&self, write: Write<'_>) -> Result<(), Status> {
-        let is_exempt = write.context.by_server || write.part == Part::Whole;
-        if is_exempt || write.definition.resource.group == GROUP {
+        if write.action.is_exempt(write.context) {
             return Ok(());
         }
         let bound = self.bound_policies().await?;
@@ -102,67 +66,40 @@ impl Registry {
         }
     }
 
-    /// Refuses a deletion that a policy in force does not allow.
-    pub(crate) async fn check_deletion(
-        &self,
-        definition: &Arc<Definition>,
-        namespace: &str,
-        name: &str,
-        context: &WriteContext,
-    ) -> Result<(), Status> {
-        if self.bound_policies().await?.is_empty() {
-            return Ok(());
-        }
-        let Some(stored) = self.find(definition, namespace, name).await? else {
-            return Ok(());
-        };
-        let live = stored.to_value(definition)?;
-        let write = Write {
-            definition,
-            part: Part::Object,
-            operation: Operation::Delete,
-            object: None,
-            old: Some(&live),
-            context,
-        };
-        self.check_policies(write).await
-    }
-
     async fn enforce(&self, bound: &[Bound], write: Write<'_>) -> Result<(), Status> {
-        let shown = write.object.or(write.old).unwrap_or(&Value::Null);
-        let (name, namespace) = (metadata::text(shown, "name"), metadata::text(shown, "namespace"));
-        let request = Request::of(&write);
         let about: Vec<&Bound> = bound
             .iter()
-            .filter(|bound| bound.policy.matching.may_match(&request))
+            .filter(|bound| bound.policy.matching.may_match(&write))
             .collect();
         if about.is_empty() {
             return Ok(());
         }
-        let is_namespace = write.definition.resource.kind == "Namespace";
-        let home = match namespace {
-            _ if is_namespace => Some(shown.clone()),
-            "" => None,
-            namespace => self.find_namespace(namespace).await?,
-        };
-        let described = described(&write, name, namespace);
+        let home = self.home_of(&write).await?;
+        let described = write.described(write.action.definition);
         for Bound { policy, binding } in about {
-            let is_meant = policy.matching.matches(&request, home.as_ref())
+            let is_meant = policy.matching.matches(&write, home.as_ref())
                 && binding
                     .matching
                     .as_ref()
-                    .is_none_or(|matching| matching.matches(&request, home.as_ref()));
+                    .is_none_or(|matching| matching.matches(&write, home.as_ref()));
             if !is_meant {
                 continue;
             }
             let input = |parameters| Input {
                 object: write.object,
                 old: write.old,
-                namespace: home.as_ref().filter(|_| !is_namespace),
+                namespace: home.as_ref().filter(|_| !write.is_of_namespace()),
                 request: &described,
                 parameters,
             };
-            let denials = match self.parameters(policy, &binding.parameters, namespace).await? {
+            let denials = match self
+                .parameters(
+                    policy,
+                    &binding.parameters,
+                    metadata::text(write.shown(), "namespace"),
+                )
+                .await?
+            {
                 Ok(None) => policy.evaluate(&input(None)),
                 Ok(Some(found)) => {
                     let each = found.iter();
@@ -172,7 +109,7 @@ impl Registry {
                 Err(why) => policy.when_it_fails(why),
             };
             for denial in denials {
-                answer(&write, name, policy, binding, denial)?;
+                answer(&write, policy, binding, denial)?;
             }
         }
         Ok(())
@@ -214,7 +151,7 @@ impl Binding {
         let has = |wanted: &str| actions.is_some_and(|actions| actions.iter().any(|action| action == wanted));
         Self {
             name: metadata::text(binding, "name").to_owned(),
-            matching: spec.get("matchResources").map(Matching::read),
+            matching: spec.get("matchResources").map(Matching::of_policy),
             denies: has("Deny"),
             warns: has("Warn"),
             parameters: spec["paramRef"].clone(),
@@ -223,13 +160,7 @@ impl Binding {
 }
 
 /// What follows from what a policy says: the first denial ends the write, a warning does not.
-fn answer(
-    write: &Write<'_>,
-    name: &str,
-    policy: &Policy,
-    binding: &Binding,
-    denial: Denial,
-) -> Result<(), Status> {
+fn answer(write: &Write<'_>, policy: &Policy, binding: &Binding, denial: Denial) -> Result<(), Status> {
     let (policy, bound, why) = (&policy.name, &binding.name, &denial.message);
     if binding.warns {
         let text = format!(
@@ -242,8 +173,8 @@ fn answer(
     }
     let message =
         format!("ValidatingAdmissionPolicy '{policy}' with binding '{bound}' denied request: {why}");
-    let mut status =
-        Status::forbidden(&write.definition.group_resource(), name, &message).with_cause(StatusCause {
+    let mut status = Status::forbidden(&write.action.definition.group_resource(), write.name(), &message)
+        .with_cause(StatusCause {
             reason: "".into(),
             message,
             field: String::new(),
@@ -257,31 +188,4 @@ fn answer(
     status.code = code;
     status.reason = reason;
     Err(status)
-}
-
-/// The write, as expressions see it in `request`.
-fn described(write: &Write<'_>, name: &str, namespace: &str) -> Value {
-    let resource = &write.definition.resource;
-    let kind = json!({"group": resource.group, "version": resource.version, "kind": resource.kind});
-    let plural = json!({"group": resource.group, "version": resource.version, "resource": resource.plural});
-    let part = write.part.subresource();
-    let user = write.context.requester.as_ref();
-    let user = user.map_or(
-        json!({}),
-        |user| json!({"username": user.name, "uid": user.uid, "groups": user.groups, "extra": user.extra}),
-    );
-    let mut request = json!({
-        "kind": kind, "resource": plural, "requestKind": kind, "requestResource": plural, "name": name,
-        "operation": write.operation.name(), "userInfo": user, "dryRun": write.context.dry_run,
-    });
-    for (field, value) in [
-        ("namespace", namespace),
-        ("subResource", part),
-        ("requestSubResource", part),
-    ] {
-        if !value.is_empty() {
-            request[field] = json!(value);
-        }
-    }
-    request
 }

@@ -7,6 +7,7 @@
 use serde_json::{Value, json};
 use watchkeeper_meta::{GroupVersionResource, ListOptions, Status};
 
+use crate::custom::writing::Writing;
 use crate::definition::Definition;
 use crate::object::Live;
 use crate::quota::{STATED, Usage, amounts, is_about, usage};
@@ -64,7 +65,9 @@ impl Registry {
                 })
             };
             // A quota is charged by a write of its own.
-            let change = self.change(&quotas, namespace, &quota, Part::Status, &counting, propose);
+            let mut writing = Writing::plain(self);
+            let part = Part::Status;
+            let change = self.change(&mut writing, &quotas, namespace, &quota, part, &counting, propose);
             Box::pin(change).await?;
         }
         Ok(())

@@ -19,7 +19,7 @@ use watchkeeper_meta::{DeleteOptions, GroupVersionResource, ListOptions, Status}
 use watchkeeper_storage::{RangeRequest, ReadAt, Revision};
 
 use super::compile::{Since, compile};
-use super::writing::InForce;
+use super::writing::{InForce, Writing};
 use crate::definition::Definition;
 use crate::delete::Deletion;
 use crate::kinds::Approval;
@@ -202,7 +202,9 @@ impl Registry {
             })
         };
         let (name, context) = (metadata::text(definition, "name"), context());
-        let written = self.change(defining, "", name, Part::Status, &context, propose);
+        let mut writing = Writing::plain(self);
+        let part = Part::Status;
+        let written = self.change(&mut writing, defining, "", name, part, &context, propose);
         ignore_gone(written.await.map(drop))
     }
 
@@ -361,7 +363,9 @@ impl Registry {
             })
         };
         let context = context();
-        let written = self.change(defining, "", name, Part::Whole, &context, propose);
+        let mut writing = Writing::plain(self);
+        let part = Part::Whole;
+        let written = self.change(&mut writing, defining, "", name, part, &context, propose);
         ignore_gone(written.await.map(drop))?;
         Ok(true)
     }

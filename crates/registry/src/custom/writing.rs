@@ -11,8 +11,12 @@ use serde_json::Value;
 use tokio::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 use watchkeeper_meta::Status;
 
+use crate::allocate::Allocating;
 use crate::definition::Definition;
 use crate::{Registry, metadata};
+
+/// When to try again what a change of its kind has kept from being stored.
+const RETRY_SECONDS: i32 = 1;
 
 /// Held by whoever writes a custom object, and alone by whoever puts other definitions into force.
 #[derive(Default)]
@@ -23,11 +27,56 @@ pub(crate) struct Writing<'r> {
     registry: &'r Registry,
     /// Keeps definitions in force; nothing does for built-in kinds, which stay anyway.
     in_force: Option<RwLockReadGuard<'r, ()>>,
+    /// Keeps others from giving out addresses, from when one was picked until the object is stored.
+    pub(crate) allocating: Option<Allocating<'r>>,
     /// What is served depends on it: it is of a definition, or maybe of the last object of a kind that is going.
     settles: bool,
 }
 
-impl Writing<'_> {
+impl<'r> Writing<'r> {
+    /// A write that nothing is held for, and after which nothing is to be done: of a built-in kind, by the server.
+    pub(crate) fn plain(registry: &'r Registry) -> Self {
+        Self {
+            registry,
+            in_force: None,
+            allocating: None,
+            settles: false,
+        }
+    }
+
+    /// Lets go of all that others may wait for, while somebody outside is asked: that can take as long as a request.
+    pub(crate) fn let_go(&mut self) {
+        self.in_force = None;
+        self.allocating = None;
+    }
+
+    /// Takes again what keeps the definition in force, unless it is not the one any more.
+    pub(crate) async fn take_again(&mut self, definition: &Definition) -> Result<(), Status> {
+        if !definition.is_custom() {
+            return Ok(());
+        }
+        self.in_force = Some(self.registry.custom_kinds().in_force.0.read().await);
+        let served = self
+            .registry
+            .custom_kinds()
+            .find(&definition.resource.group_version_resource());
+        match served.is_some_and(|served| std::ptr::eq(&*served, definition)) {
+            true => Ok(()),
+            false => Err(Status::server_timeout(
+                &definition.group_resource(),
+                "write",
+                RETRY_SECONDS,
+            )),
+        }
+    }
+
+    /// Keeps others from giving out addresses, for a resource that has them.
+    pub(crate) async fn begin_allocation(&mut self, definition: &Definition) {
+        if self.allocating.is_none() {
+            self.allocating = self.registry.allocation_lock(definition).await;
+        }
+    }
+
     /// The object is stored: acts upon that.
     pub(crate) async fn end(mut self) -> Result<(), Status> {
         self.in_force = None;
@@ -62,11 +111,8 @@ impl Registry {
         &self,
         definition: &Arc<Definition>,
     ) -> Result<(Arc<Definition>, Writing<'_>), Status> {
-        let mut writing = Writing {
-            registry: self,
-            in_force: None,
-            settles: definition.defines_kinds(),
-        };
+        let mut writing = Writing::plain(self);
+        writing.settles = definition.defines_kinds();
         if !definition.is_custom() {
             return Ok((definition.clone(), writing));
         }

@@ -1,14 +1,14 @@
-//! Webhooks and policies that look at writes. They are stored and checked; whether they are called is not decided
-//! here: webhooks are not, policies in [`policies`](crate::admission::policies).
+//! Webhooks and policies that look at writes: what they may say. When they are asked is said in
+//! [`webhooks`](crate::admission::webhooks) and [`policies`](crate::admission::policies).
 
 use std::collections::HashSet;
 
 use serde_json::{Value, json};
-use watchkeeper_meta::validation::dns1123_subdomain;
+use watchkeeper_meta::validation::{dns1035_label, dns1123_subdomain};
 
 use super::defaulting::{fill_empty, items_mut};
 use super::place::{Faults, Place};
-use super::{Hooks, PLAIN};
+use super::{Hooks, PLAIN, webhook_client};
 use crate::admission::policies;
 
 const HTTPS: i64 = 443;
@@ -17,6 +17,10 @@ const TIMEOUT_SECONDS: i64 = 10;
 const MAX_TIMEOUT_SECONDS: i64 = 30;
 const ACTIONS: &[&str] = &["Audit", "Deny", "Warn"];
 const FAILURE_POLICIES: &[&str] = &["Fail", "Ignore"];
+/// As which reviews a webhook may want to be asked.
+const REVIEW_VERSIONS: &[&str] = &["v1", "v1beta1"];
+/// The most conditions of a webhook or a policy.
+const MAX_CONDITIONS: usize = 64;
 const OPERATIONS: &[&str] = &["*", "CONNECT", "CREATE", "DELETE", "UPDATE"];
 
 pub(super) const VALIDATING_WEBHOOKS: Hooks = Hooks {
@@ -110,10 +114,6 @@ fn check_webhooks(configuration: &Place<'_, '_>, faults: &mut Faults) {
 
 fn check_webhook(webhook: &Place<'_, '_>, faults: &mut Faults) {
     check_name(&webhook.field("name"), faults);
-    let versions = webhook.field("admissionReviewVersions");
-    if versions.len() == 0 {
-        faults.push(versions.required("must specify one of v1, v1beta1"));
-    }
     for rule in webhook.field("rules").items() {
         check_rule(&rule, faults);
     }
@@ -133,9 +133,43 @@ fn check_webhook(webhook: &Place<'_, '_>, faults: &mut Faults) {
         faults.push(timeout.invalid("the timeout value must be between 1 and 30 seconds"));
     }
     check_selectors(webhook, faults);
-    let config = webhook.field("clientConfig");
-    if config.field("url").is_set() == config.field("service").is_set() {
-        faults.push(config.required("exactly one of url or service is required"));
+    webhook
+        .field("reinvocationPolicy")
+        .may_be_one_of(&["IfNeeded", "Never"], faults);
+    webhook_client::check(&webhook.field("clientConfig"), faults);
+    check_conditions(webhook, faults);
+    check_versions(&webhook.field("admissionReviewVersions"), faults);
+}
+
+fn check_conditions(webhook: &Place<'_, '_>, faults: &mut Faults) {
+    let conditions = webhook.field("matchConditions");
+    if conditions.len() > MAX_CONDITIONS {
+        faults.push(conditions.too_many(MAX_CONDITIONS));
+    }
+    faults.extend(policies::condition_faults(&webhook.path(), webhook.value()));
+    let mut names = HashSet::new();
+    for condition in conditions.items() {
+        let name = condition.field("name");
+        if !name.text().is_empty() && !names.insert(name.text()) {
+            faults.push(name.duplicate());
+        }
+    }
+}
+
+fn check_versions(versions: &Place<'_, '_>, faults: &mut Faults) {
+    let known = REVIEW_VERSIONS.join(", ");
+    if versions.len() == 0 {
+        return faults.push(versions.required(&format!("must specify one of {known}")));
+    }
+    let mut seen = HashSet::new();
+    for version in versions.items() {
+        match seen.insert(version.text()) {
+            true => version.must_keep(dns1035_label, faults),
+            false => faults.push(version.invalid("duplicate version")),
+        }
+    }
+    if !REVIEW_VERSIONS.iter().any(|known| seen.contains(known)) {
+        faults.push(versions.invalid(format!("must include at least one of {known}")));
     }
 }
 
@@ -159,10 +193,19 @@ fn check_selectors(matching: &Place<'_, '_>, faults: &mut Faults) {
 }
 
 fn check_rule(rule: &Place<'_, '_>, faults: &mut Faults) {
-    for name in ["operations", "apiGroups", "apiVersions", "resources"] {
+    for (name, what) in [
+        ("operations", "operations"),
+        ("apiGroups", "API groups"),
+        ("apiVersions", "API versions"),
+        ("resources", "resources without subresources"),
+    ] {
         let list = rule.field(name);
         if list.len() == 0 {
             faults.push(list.required(""));
+        }
+        let is_other = |text: &str| text != "*" && !(name == "resources" && text.contains('/'));
+        if list.texts().any(|text| text == "*") && list.texts().any(is_other) {
+            faults.push(list.invalid(format!("if '*' is present, must not specify other {what}")));
         }
     }
     for operation in rule.field("operations").items() {

@@ -6,6 +6,7 @@ use watchkeeper_meta::{
 };
 
 use crate::body::Body;
+use crate::custom::writing::Writing;
 use crate::object::Live;
 use crate::update::{Managed, Part, Proposal};
 use crate::write::{WriteContext, timestamp};
@@ -62,7 +63,8 @@ impl Registry {
                 managed: Managed::AsBefore,
             })
         };
-        self.change(&pods, namespace, name, Part::Whole, context, bind)
+        let mut writing = Writing::plain(self);
+        self.change(&mut writing, &pods, namespace, name, Part::Whole, context, bind)
             .await?;
         Ok(Status::success(201))
     }

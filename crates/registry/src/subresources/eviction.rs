@@ -6,6 +6,7 @@ use watchkeeper_meta::{
 };
 
 use crate::body::Body;
+use crate::custom::writing::Writing;
 use crate::definition::Definition;
 use crate::delete::check_preconditions;
 use crate::object::Live;
@@ -51,7 +52,9 @@ impl Registry {
                 check_preconditions(&pods, &live.value, &options)?;
                 Ok(condemned(&live.value, &now))
             };
-            let marked = self.change(&pods, namespace, name, Part::Whole, &context, mark);
+            let mut writing = Writing::plain(self);
+            let part = Part::Whole;
+            let marked = self.change(&mut writing, &pods, namespace, name, part, &context, mark);
             let marked = marked.await?.revision;
             // Whoever wanted one version gone had it a moment ago; the newer one is our own doing.
             if let Some(wanted) = &mut options.preconditions.resource_version {
@@ -76,7 +79,9 @@ impl Registry {
             let now = timestamp(self.clock().now());
             let spend = |live: &Live| spent(&live.value, metadata::text(pod, "name"), &now);
             let name = metadata::text(&budget, "name");
-            self.change(&budgets, namespace, name, Part::Whole, context, spend)
+            let mut writing = Writing::plain(self);
+            let part = Part::Whole;
+            self.change(&mut writing, &budgets, namespace, name, part, context, spend)
                 .await?;
         }
         Ok(())

@@ -37,12 +37,13 @@ impl Registry {
         body: Body<'_>,
         context: &WriteContext,
     ) -> Result<Value, Status> {
-        let (definition, _writing) = self.begin_write(definition).await?;
+        let (definition, mut writing) = self.begin_write(definition).await?;
         let definition = &definition;
         let scale = body.read_as(API_VERSION, KIND)?;
         metadata::match_name(&scale, name)?;
         let propose = |live: &Live| scaled(definition, name, &live.value, &scale);
-        let changed = self.change(definition, namespace, name, Part::Scale, context, propose);
+        let part = Part::Scale;
+        let changed = self.change(&mut writing, definition, namespace, name, part, context, propose);
         scale_of(definition, &changed.await?.to_value(definition)?)
     }
 
@@ -56,12 +57,22 @@ impl Registry {
         patch: &[u8],
         context: &WriteContext,
     ) -> Result<Value, Status> {
-        let (definition, _writing) = self.begin_write(definition).await?;
+        let (definition, mut writing) = self.begin_write(definition).await?;
         let definition = &definition;
         if let PatchKind::Apply { force } = kind {
             let scale = read_configuration(patch)?;
             let config = configuration(definition, name, &scale.value)?;
-            let applied = self.apply(definition, namespace, name, Part::Scale, config, force, context);
+            let part = Part::Scale;
+            let applied = self.apply(
+                &mut writing,
+                definition,
+                namespace,
+                name,
+                part,
+                config,
+                force,
+                context,
+            );
             let applied = applied.await?;
             if !scale.is_tidy {
                 complain_of_repeated_keys(patch, context)?;
@@ -86,7 +97,8 @@ impl Registry {
                 &patched(definition, kind, scale, &patch)?,
             )
         };
-        let changed = self.change(definition, namespace, name, Part::Scale, context, propose);
+        let part = Part::Scale;
+        let changed = self.change(&mut writing, definition, namespace, name, part, context, propose);
         scale_of(definition, &changed.await?.to_value(definition)?)
     }
 }

@@ -13,3 +13,4 @@ mod promises;
 mod rights;
 mod simulation;
 mod watches;
+mod webhooks;

@@ -7,7 +7,7 @@ use serde_json::Value;
 use watchkeeper_cel::{Declared, Environment, Field, Identity, List, Object, Program, Shape, Type};
 use watchkeeper_meta::{FieldError, FieldPath};
 
-use super::matching::Matching;
+use crate::admission::matching::Matching;
 use crate::metadata;
 
 const REASONS: [&str; 4] = ["Forbidden", "Invalid", "RequestEntityTooLarge", "Unauthorized"];
@@ -29,7 +29,7 @@ pub(super) struct Policy {
 
 /// An expression and what became of it.
 #[derive(Debug)]
-pub(super) struct Expression {
+pub(in crate::admission) struct Expression {
     pub(super) source: String,
     pub(super) program: Result<Program, String>,
 }
@@ -57,10 +57,6 @@ impl Policy {
         });
         let variables = variables.collect();
         let all = &environments;
-        let conditions = items("matchConditions").iter();
-        let conditions = conditions.map(|condition| {
-            Environments::of(spec).compile(&text(condition, "expression"), Some(&Type::Bool))
-        });
         let validations = items("validations").iter().map(|validation| Validation {
             expression: all.compile(&text(validation, "expression"), Some(&Type::Bool)),
             message: text(validation, "message").trim().to_owned(),
@@ -72,8 +68,8 @@ impl Policy {
         let kind = &spec["paramKind"];
         Self {
             name: metadata::text(policy, "name").to_owned(),
-            matching: Matching::read(&spec["matchConstraints"]),
-            conditions: conditions.collect(),
+            matching: Matching::of_policy(&spec["matchConstraints"]),
+            conditions: conditions(spec),
             validations: validations.collect(),
             variables,
             fails_closed: spec["failurePolicy"] != "Ignore",
@@ -84,16 +80,32 @@ impl Policy {
     }
 }
 
-/// What is wrong with the expressions of a policy.
-pub(crate) fn faults(path: &FieldPath, spec: &Value) -> Vec<FieldError> {
-    let mut faults = Vec::new();
-    let mut environments = Environments::of(spec);
-    let items = |name: &str| spec[name].as_array().map_or(&[][..], Vec::as_slice);
-    for (index, condition) in items("matchConditions").iter().enumerate() {
+/// What must hold for a policy or a webhook to be about a write at all.
+pub(in crate::admission) fn conditions(spec: &Value) -> Vec<Expression> {
+    let environments = Environments::of(spec);
+    let conditions = spec["matchConditions"].as_array().into_iter().flatten();
+    let sources = conditions.map(|condition| condition["expression"].as_str().unwrap_or_default());
+    let compiled = sources.map(|source| environments.compile(source, Some(&Type::Bool)));
+    compiled.collect()
+}
+
+/// What is wrong with the conditions of a policy or a webhook.
+pub(crate) fn condition_faults(path: &FieldPath, spec: &Value) -> Vec<FieldError> {
+    let (mut faults, environments) = (Vec::new(), Environments::of(spec));
+    let conditions = spec["matchConditions"].as_array().into_iter().flatten();
+    for (index, condition) in conditions.enumerate() {
         let at = path.child("matchConditions").index(index);
         check_name(&at.child("name"), condition, &mut faults);
         environments.check(&at, "expression", condition, Some(&Type::Bool), &mut faults);
     }
+    faults
+}
+
+/// What is wrong with the expressions of a policy.
+pub(crate) fn faults(path: &FieldPath, spec: &Value) -> Vec<FieldError> {
+    let mut faults = condition_faults(path, spec);
+    let mut environments = Environments::of(spec);
+    let items = |name: &str| spec[name].as_array().map_or(&[][..], Vec::as_slice);
     for (index, variable) in items("variables").iter().enumerate() {
         let at = path.child("variables").index(index);
         check_name(&at.child("name"), variable, &mut faults);

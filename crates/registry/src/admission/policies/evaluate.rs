@@ -15,12 +15,20 @@ const MAX_MESSAGE_BYTES: usize = 5 * 1024;
 static DECLARED: LazyLock<(Declared, Declared)> = LazyLock::new(declared);
 
 /// What expressions look at.
-pub(super) struct Input<'v> {
-    pub(super) object: Option<&'v Value>,
-    pub(super) old: Option<&'v Value>,
-    pub(super) namespace: Option<&'v Value>,
-    pub(super) request: &'v Value,
-    pub(super) parameters: Option<&'v Value>,
+pub(in crate::admission) struct Input<'v> {
+    pub(in crate::admission) object: Option<&'v Value>,
+    pub(in crate::admission) old: Option<&'v Value>,
+    pub(in crate::admission) namespace: Option<&'v Value>,
+    pub(in crate::admission) request: &'v Value,
+    pub(in crate::admission) parameters: Option<&'v Value>,
+}
+
+/// Whether conditions hold, or why that cannot be told.
+pub(in crate::admission) fn all_hold(conditions: &[Expression], input: &Input<'_>) -> Result<bool, String> {
+    let evaluation = Evaluation::begin(input);
+    evaluation
+        .map_err(|error| error.to_string())?
+        .all_hold(conditions)
 }
 
 /// Why a write is not allowed.
@@ -38,12 +46,10 @@ impl Policy {
             Ok(evaluation) => evaluation,
             Err(error) => return self.when_it_fails(error.to_string()),
         };
-        for condition in &self.conditions {
-            match evaluation.run(condition) {
-                Ok(Evaluated::Bool(true)) => {}
-                Ok(_) => return Vec::new(),
-                Err(why) => return self.when_it_fails(why),
-            }
+        match evaluation.all_hold(&self.conditions) {
+            Ok(true) => {}
+            Ok(false) => return Vec::new(),
+            Err(why) => return self.when_it_fails(why),
         }
         for (name, variable) in &self.variables {
             evaluation.add_variable(name, variable);
@@ -103,6 +109,23 @@ impl<'a> Evaluation<'a> {
             failed: Vec::new(),
             budget: OBJECT_BUDGET,
         })
+    }
+
+    /// One that does not hold counts, whatever cannot be told of others.
+    fn all_hold(&mut self, conditions: &'a [Expression]) -> Result<bool, String> {
+        let mut failed = Vec::new();
+        for condition in conditions {
+            match self.run(condition) {
+                Ok(Evaluated::Bool(true)) => {}
+                Ok(_) => return Ok(false),
+                Err(why) => failed.push(why),
+            }
+        }
+        match failed.as_slice() {
+            [] => Ok(true),
+            [why] => Err(why.clone()),
+            several => Err(format!("[{}]", several.join(", "))),
+        }
     }
 
     fn add_variable(&mut self, name: &'a str, variable: &'a Expression) {

@@ -1,11 +1,11 @@
-//! Which writes a policy or a binding is about.
+//! Which writes a policy, a binding or a webhook is about.
 
 use serde_json::Value;
-use watchkeeper_meta::LabelSelector;
+use watchkeeper_meta::{LabelSelector, Resource};
 
-use super::Write;
+use super::request::{Action, Write};
 
-/// What a policy or a binding says about the writes it means.
+/// What a policy, a binding or a webhook says about the writes it means.
 #[derive(Debug)]
 pub(super) struct Matching {
     /// `None` means every resource.
@@ -27,55 +27,58 @@ struct Rule {
     scope: String,
 }
 
-/// What is asked of a write to find out whether it is meant.
-pub(super) struct Request<'w> {
-    write: &'w Write<'w>,
-    /// `pods` or `pods/status`.
-    resource: (&'w str, &'w str),
-    name: &'w str,
-}
-
-impl<'w> Request<'w> {
-    pub(super) fn of(write: &'w Write<'w>) -> Self {
-        let shown = write.object.or(write.old).unwrap_or(&Value::Null);
-        Self {
-            write,
-            resource: (&write.definition.resource.plural, write.part.subresource()),
-            name: shown["metadata"]["name"].as_str().unwrap_or_default(),
-        }
-    }
-}
-
 impl Matching {
-    /// Reads what was accepted; a selector that cannot be read selects everything.
-    pub(super) fn read(matching: &Value) -> Self {
-        let rules = |name: &str| -> Vec<Rule> {
-            let list = matching[name].as_array().into_iter().flatten();
-            list.map(Rule::read).collect()
-        };
+    /// Reads what was accepted of a policy or a binding; a selector that cannot be read selects everything.
+    pub(super) fn of_policy(matching: &Value) -> Self {
+        let stated = rules(matching, "resourceRules");
+        let stated = (!stated.is_empty()).then_some(stated);
+        Self::read(matching, stated)
+    }
+
+    /// Reads what was accepted of a webhook. One without rules is about nothing.
+    pub(super) fn of_webhook(webhook: &Value) -> Self {
+        Self::read(webhook, Some(rules(webhook, "rules")))
+    }
+
+    fn read(matching: &Value, rules: Option<Vec<Rule>>) -> Self {
         let selector = |name: &str| match &matching[name] {
             Value::Null => LabelSelector::default(),
             selector => LabelSelector::from_json(selector).unwrap_or_default(),
         };
-        let stated = rules("resourceRules");
         Self {
-            rules: (!stated.is_empty()).then_some(stated),
-            excluded: rules("excludeResourceRules"),
+            rules,
+            excluded: self::rules(matching, "excludeResourceRules"),
             namespaces: selector("namespaceSelector"),
             objects: selector("objectSelector"),
             is_equivalent: matching["matchPolicy"] != "Exact",
         }
     }
 
-    /// Whether the resource and the operation are meant, before anybody looks at labels.
-    pub(super) fn may_match(&self, request: &Request<'_>) -> bool {
-        let any = |rules: &[Rule]| rules.iter().any(|rule| rule.matches(request, self.is_equivalent));
+    /// Whether versions of a resource are as good as each other.
+    pub(super) fn is_equivalent(&self) -> bool {
+        self.is_equivalent
+    }
+
+    /// Whether the resource and the operation are meant, in whatever version, before anybody looks at labels.
+    pub(super) fn may_match(&self, write: &Write<'_>) -> bool {
+        let (action, name) = (&write.action, write.name());
+        let any = |rules: &[Rule]| {
+            let mut rules = rules.iter();
+            rules.any(|rule| {
+                rule.is_about(action, &action.definition.resource, self.is_equivalent) && rule.names(name)
+            })
+        };
         self.rules.as_ref().is_none_or(|rules| any(rules)) && !any(&self.excluded)
     }
 
-    /// Whether a write to an object in this namespace is meant; outside of namespaces their labels do not matter.
-    pub(super) fn matches(&self, request: &Request<'_>, namespace: Option<&Value>) -> bool {
-        let write = request.write;
+    /// Whether a rule names this very version of the resource for what is done.
+    pub(super) fn names(&self, action: &Action<'_>, resource: &Resource) -> bool {
+        let mut rules = self.rules.iter().flatten();
+        rules.any(|rule| rule.is_about(action, resource, false))
+    }
+
+    /// Whether the labels are right of an object and of its namespace; outside of namespaces theirs do not matter.
+    pub(super) fn selects(&self, write: &Write<'_>, namespace: Option<&Value>) -> bool {
         let has_labels =
             |object: &Value, selector: &LabelSelector| selector.matches(&object["metadata"]["labels"]);
         let is_selected = self.objects.is_everything()
@@ -83,9 +86,18 @@ impl Matching {
                 .into_iter()
                 .flatten()
                 .any(|object| has_labels(object, &self.objects));
-        let is_home = namespace.is_none_or(|namespace| has_labels(namespace, &self.namespaces));
-        self.may_match(request) && is_selected && is_home
+        is_selected && namespace.is_none_or(|namespace| has_labels(namespace, &self.namespaces))
     }
+
+    /// Whether a write to an object in this namespace is meant.
+    pub(super) fn matches(&self, write: &Write<'_>, namespace: Option<&Value>) -> bool {
+        self.may_match(write) && self.selects(write, namespace)
+    }
+}
+
+fn rules(matching: &Value, name: &str) -> Vec<Rule> {
+    let list = matching[name].as_array().into_iter().flatten();
+    list.map(Rule::read).collect()
 }
 
 impl Rule {
@@ -104,20 +116,23 @@ impl Rule {
         }
     }
 
-    fn matches(&self, request: &Request<'_>, is_equivalent: bool) -> bool {
-        let resource = &request.write.definition.resource;
+    fn is_about(&self, action: &Action<'_>, resource: &Resource, is_equivalent: bool) -> bool {
         let has = |list: &[String], wanted: &str| list.iter().any(|it| it == "*" || it == wanted);
         let is_in_scope = match &*self.scope {
-            "Cluster" => !request.write.definition.is_namespaced(),
-            "Namespaced" => request.write.definition.is_namespaced(),
+            "Cluster" => !action.definition.is_namespaced(),
+            "Namespaced" => action.definition.is_namespaced(),
             _ => true,
         };
-        has(&self.operations, request.write.operation.name())
+        let wanted = (&*resource.plural, action.subresource);
+        has(&self.operations, action.operation.name())
             && has(&self.groups, &resource.group)
             && (is_equivalent || has(&self.versions, &resource.version))
-            && self.resources.iter().any(|it| is_resource(it, request.resource))
-            && (self.names.is_empty() || self.names.iter().any(|it| it == request.name))
+            && self.resources.iter().any(|it| is_resource(it, wanted))
             && is_in_scope
+    }
+
+    fn names(&self, name: &str) -> bool {
+        self.names.is_empty() || self.names.iter().any(|it| it == name)
     }
 }
 

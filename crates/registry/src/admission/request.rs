@@ -1,0 +1,124 @@
+//! A write as those see it who judge it: the policies and webhooks that a cluster was given.
+
+use serde_json::{Value, json};
+use watchkeeper_meta::Resource;
+
+use crate::definition::Definition;
+use crate::metadata;
+use crate::user::User;
+use crate::write::WriteContext;
+
+/// The group of policies, bindings and webhooks, which are not subject to each other: a wrong one could not be repaired.
+pub(super) const GROUP: &str = "admissionregistration.k8s.io";
+
+/// What is done to an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Operation {
+    Create,
+    Update,
+    Delete,
+}
+
+impl Operation {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Create => "CREATE",
+            Self::Update => "UPDATE",
+            Self::Delete => "DELETE",
+        }
+    }
+}
+
+/// What is done to which resource.
+#[derive(Clone, Copy)]
+pub(crate) struct Action<'w> {
+    pub(crate) definition: &'w Definition,
+    /// `status`; empty for the object itself.
+    pub(crate) subresource: &'static str,
+    pub(crate) operation: Operation,
+}
+
+/// A write that is judged.
+#[derive(Clone, Copy)]
+pub(crate) struct Write<'w> {
+    pub(crate) action: Action<'w>,
+    /// The object as it will be; `None` if it goes.
+    pub(crate) object: Option<&'w Value>,
+    /// The object as it is; `None` if it is new.
+    pub(crate) old: Option<&'w Value>,
+    pub(crate) context: &'w WriteContext,
+}
+
+impl Action<'_> {
+    /// Whether nobody is asked: about what judges others, and what the server writes to do its own work. It could not
+    /// even start again otherwise.
+    pub(super) fn is_exempt(&self, context: &WriteContext) -> bool {
+        context.by_server || self.definition.resource.group == GROUP
+    }
+}
+
+impl<'w> Write<'w> {
+    /// The object as it will be, or as it was if it goes.
+    pub(super) fn shown(&self) -> &'w Value {
+        self.object.or(self.old).unwrap_or(&Value::Null)
+    }
+
+    pub(super) fn name(&self) -> &'w str {
+        metadata::text(self.shown(), "name")
+    }
+
+    pub(super) fn is_of_namespace(&self) -> bool {
+        self.action.definition.resource.kind == "Namespace"
+    }
+
+    /// Where the object is; a namespace is in itself.
+    pub(super) fn namespace(&self) -> &'w str {
+        match self.is_of_namespace() {
+            true => self.name(),
+            false => metadata::text(self.shown(), "namespace"),
+        }
+    }
+
+    /// The write in the words of `admission.k8s.io`, without the objects, which are shown in a version of the resource.
+    pub(super) fn described(&self, shown: &Definition) -> Value {
+        let named = |resource: &Resource| {
+            let (group, version) = (&resource.group, &resource.version);
+            let kind = json!({"group": group, "version": version, "kind": resource.kind});
+            let plural = json!({"group": group, "version": version, "resource": resource.plural});
+            (kind, plural)
+        };
+        let (kind, plural) = named(&shown.resource);
+        let (requested_kind, requested_plural) = named(&self.action.definition.resource);
+        let mut request = json!({
+            "kind": kind, "resource": plural, "requestKind": requested_kind, "requestResource": requested_plural,
+            "operation": self.action.operation.name(), "dryRun": self.context.dry_run,
+            "userInfo": self.context.requester.as_ref().map_or(json!({}), described_user),
+        });
+        put_text(&mut request, "name", self.name());
+        put_text(&mut request, "namespace", self.namespace());
+        put_text(&mut request, "subResource", self.action.subresource);
+        put_text(&mut request, "requestSubResource", self.action.subresource);
+        request
+    }
+}
+
+/// A user in the words of `authentication.k8s.io`.
+fn described_user(user: &User) -> Value {
+    let mut described = json!({});
+    put_text(&mut described, "username", &user.name);
+    put_text(&mut described, "uid", &user.uid);
+    if !user.groups.is_empty() {
+        described["groups"] = json!(user.groups);
+    }
+    if !user.extra.is_empty() {
+        described["extra"] = json!(user.extra);
+    }
+    described
+}
+
+/// Go leaves out what is empty.
+fn put_text(object: &mut Value, field: &str, text: &str) {
+    if !text.is_empty() {
+        object[field] = json!(text);
+    }
+}

@@ -1,0 +1,197 @@
+//! A webhook in the test: HTTPS on 127.0.0.1, with an authority of its own.
+
+use std::convert::Infallible;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use ::http::{Request, Response};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
+use http_body_util::{BodyExt as _, Full};
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use parking_lot::Mutex;
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+use tokio::task::JoinSet;
+use tokio_rustls::TlsAcceptor;
+
+/// Whom the certificate names.
+const NAMES: [&str; 3] = ["127.0.0.1", "localhost", "hooks.default.svc"];
+
+/// What the webhook does with a review.
+pub(crate) enum Reply {
+    /// Answers this, with the uid of the question unless it has one.
+    Response(Value),
+    /// Answers this instead of a review.
+    Raw(u16, String),
+    /// Closes the connection.
+    Close,
+    /// Says nothing, for good.
+    Silence,
+}
+
+impl Reply {
+    pub(crate) fn allow() -> Self {
+        Self::Response(json!({"allowed": true}))
+    }
+
+    pub(crate) fn patch(operations: &Value) -> Self {
+        let patch = STANDARD.encode(operations.to_string());
+        Self::Response(json!({"allowed": true, "patchType": "JSONPatch", "patch": patch}))
+    }
+}
+
+type Handler = dyn Fn(Value) -> BoxFuture<'static, Reply> + Send + Sync;
+
+/// A webhook that runs until it is dropped.
+pub(crate) struct Endpoint {
+    address: SocketAddr,
+    authority: String,
+    seen: Arc<Mutex<Vec<Value>>>,
+    connections: Arc<AtomicUsize>,
+    _serving: JoinSet<()>,
+}
+
+impl Endpoint {
+    /// A webhook that answers requests like this.
+    pub(crate) async fn start(reply: impl Fn(&Value) -> Reply + Send + Sync + 'static) -> Self {
+        Self::start_async(move |request| std::future::ready(reply(&request)).boxed()).await
+    }
+
+    pub(crate) async fn start_async(
+        reply: impl Fn(Value) -> BoxFuture<'static, Reply> + Send + Sync + 'static,
+    ) -> Self {
+        let (acceptor, authority) = encryption();
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (seen, connections) = (Arc::default(), Arc::default());
+        let mut serving = JoinSet::new();
+        let answers = Answers {
+            reply: Arc::new(reply),
+            seen: Arc::clone(&seen),
+        };
+        serving.spawn(serve(listener, acceptor, answers, Arc::clone(&connections)));
+        Self {
+            address,
+            authority,
+            seen,
+            connections,
+            _serving: serving,
+        }
+    }
+
+    pub(crate) fn port(&self) -> u16 {
+        self.address.port()
+    }
+
+    /// How a configuration says where the webhook is.
+    pub(crate) fn client_config(&self) -> Value {
+        json!({"url": format!("https://{}/hook", self.address), "caBundle": self.authority})
+    }
+
+    /// The same for whoever comes by way of a service.
+    pub(crate) fn service_config(&self, service: &str, path: &str) -> Value {
+        let service = json!({"namespace": "default", "name": service, "path": path, "port": self.port()});
+        json!({"service": service, "caBundle": self.authority})
+    }
+
+    /// The requests since the last look.
+    pub(crate) fn take_seen(&self) -> Vec<Value> {
+        std::mem::take(&mut self.seen.lock())
+    }
+
+    /// How many connections were made.
+    pub(crate) fn connections(&self) -> usize {
+        self.connections.load(Ordering::SeqCst)
+    }
+}
+
+#[derive(Clone)]
+struct Answers {
+    reply: Arc<Handler>,
+    seen: Arc<Mutex<Vec<Value>>>,
+}
+
+/// The acceptor, and the authority that has signed its certificate, as `caBundle` has it.
+fn encryption() -> (TlsAcceptor, String) {
+    let mut params = CertificateParams::default();
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let authority = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
+    let key = KeyPair::generate().unwrap();
+    let leaf = CertificateParams::new(NAMES.map(str::to_owned).to_vec()).unwrap();
+    let leaf = leaf.signed_by(&key, &authority).unwrap();
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let key = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(key.serialize_der()));
+    let config = rustls::ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![leaf.der().clone()], key)
+        .unwrap();
+    (
+        TlsAcceptor::from(Arc::new(config)),
+        STANDARD.encode(authority.pem()),
+    )
+}
+
+async fn serve(
+    listener: TcpListener,
+    acceptor: TlsAcceptor,
+    answers: Answers,
+    connections: Arc<AtomicUsize>,
+) {
+    let mut serving = JoinSet::new();
+    while let Ok((stream, _)) = listener.accept().await {
+        connections.fetch_add(1, Ordering::SeqCst);
+        let (acceptor, answers) = (acceptor.clone(), answers.clone());
+        serving.spawn(async move {
+            // Whoever does not trust us goes away.
+            let Ok(stream) = acceptor.accept(stream).await else {
+                return;
+            };
+            let service = service_fn(|request| answers.answer(request));
+            let _ = http1::Builder::new()
+                .serve_connection(TokioIo::new(stream), service)
+                .await;
+        });
+    }
+}
+
+impl Answers {
+    async fn answer(&self, request: Request<Incoming>) -> Result<Response<Full<Bytes>>, &'static str> {
+        let body = request
+            .into_body()
+            .collect()
+            .await
+            .map_err(|_| "no body")?
+            .to_bytes();
+        let review: Value = serde_json::from_slice(&body).map_err(|_| "no review")?;
+        let question = review["request"].clone();
+        self.seen.lock().push(question.clone());
+        let uid = question["uid"].clone();
+        match (self.reply)(question).await {
+            Reply::Close => Err("closed"),
+            Reply::Silence => std::future::pending::<Result<_, Infallible>>()
+                .await
+                .map_err(|never| match never {}),
+            Reply::Raw(status, body) => Ok(Response::builder().status(status).body(body.into()).unwrap()),
+            Reply::Response(mut response) => {
+                if response["uid"].is_null() {
+                    response["uid"] = uid;
+                }
+                let (kind, version) = (&review["kind"], &review["apiVersion"]);
+                let review = json!({"kind": kind, "apiVersion": version, "response": response});
+                Ok(Response::new(Bytes::from(review.to_string()).into()))
+            }
+        }
+    }
+}
