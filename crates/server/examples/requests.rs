@@ -1,10 +1,12 @@
 //! What one small write costs the server, from the bytes of the request to those of the answer and of the event.
 //!
-//! The server has a thread of its own, so that a profiler can tell its work from the client's:
+//! As in a program on the same machine, the write comes alone over HTTP/1.1, and a watch of all namespaces is open over
+//! HTTP/2. The server has a thread of its own, so that a profiler can tell its work from the client's:
 //!
 //! ```text
 //! cargo build --release -p watchkeeper-server --example requests
 //! valgrind --tool=callgrind --separate-threads=yes target/release/examples/requests pod 300
+//! valgrind --tool=callgrind --separate-threads=yes target/release/examples/requests pod 300 application/json
 //! ```
 //!
 //! A second run with fewer writes takes away what a start costs.
@@ -18,7 +20,7 @@ use bytes::Bytes;
 use http::{Method, Request, StatusCode};
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;
-use hyper::client::conn::http2::{self, SendRequest};
+use hyper::client::conn::{http1, http2};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use mimalloc::MiMalloc;
 use rustls::pki_types::ServerName;
@@ -26,6 +28,7 @@ use serde_json::{Value, json};
 use tokio::net::TcpStream;
 use tokio::runtime;
 use tokio::sync::oneshot;
+use tokio_rustls::client::TlsStream;
 use watchkeeper_registry::Registry;
 use watchkeeper_server::{Handle, Server};
 use watchkeeper_wire::protobuf::{Envelope, encode_message};
@@ -45,6 +48,8 @@ const POD: &str = include_str!("../../bench-codec/src/pod.json");
 const NAMESPACE: &str = "bench";
 const NAME: &str = "written";
 const WRITES: usize = 2_000;
+/// Others of its kind, which nobody writes to.
+const OTHERS: usize = 3_000;
 const PROTOBUF: &str = "application/vnd.kubernetes.protobuf,application/json";
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
@@ -58,6 +63,7 @@ fn main() -> Result<(), Failure> {
     };
     let writes = arguments.next().map(|text| text.parse()).transpose()?;
     let writes = writes.unwrap_or(WRITES);
+    let accept = arguments.next().unwrap_or_else(|| PROTOBUF.to_owned());
 
     let (ready, started) = std::sync::mpsc::channel();
     let (stop, stopped) = oneshot::channel::<()>();
@@ -72,7 +78,7 @@ fn main() -> Result<(), Failure> {
         })
     })?;
     let door = started.recv()?;
-    let times = one_thread()?.block_on(write(&door, plural, writes))?;
+    let times = one_thread()?.block_on(write(&door, plural, &accept, writes))?;
     drop(stop);
     serving.join().map_err(|_| "the server panicked")??;
     report(&what, times);
@@ -99,51 +105,84 @@ impl Door {
         })
     }
 
-    async fn connect(&self) -> Result<SendRequest<Full<Bytes>>, Failure> {
+    async fn connect(&self, protocol: &str) -> Result<TokioIo<TlsStream<TcpStream>>, Failure> {
         let stream = TcpStream::connect(&self.address).await?;
         stream.set_nodelay(true)?;
-        let tls = connector(self.authority.as_bytes())?;
+        let tls = connector(self.authority.as_bytes(), protocol)?;
         let tls = tls.connect(ServerName::try_from("localhost")?, stream);
-        let (sender, connection) = http2::Builder::new(TokioExecutor::new())
-            .handshake(TokioIo::new(tls.await?))
-            .await?;
-        tokio::spawn(connection);
-        Ok(sender)
+        Ok(TokioIo::new(tls.await?))
     }
 
-    fn request(&self, method: Method, path: &str, body: String) -> Result<Request<Full<Bytes>>, Failure> {
+    /// The events of a resource, in protobuf.
+    async fn watch(&self, plural: &str) -> Result<Incoming, Failure> {
+        let builder = http2::Builder::new(TokioExecutor::new());
+        let (mut client, connection) = builder.handshake(self.connect("h2").await?).await?;
+        tokio::spawn(connection);
+        let uri = format!("https://{}/api/v1/{plural}?watch=1", self.address);
+        let request = self.request(Method::GET, uri, PROTOBUF, String::new())?;
+        let events = client.send_request(request).await?.into_body();
+        // It goes with the last one who might ask.
+        tokio::spawn(async move {
+            let _client = client;
+            std::future::pending::<()>().await
+        });
+        Ok(events)
+    }
+
+    fn request(
+        &self,
+        method: Method,
+        uri: String,
+        accept: &str,
+        body: String,
+    ) -> Result<Request<Full<Bytes>>, Failure> {
         Ok(Request::builder()
             .method(method)
-            .uri(format!("https://{}{path}", self.address))
+            .uri(uri)
+            .header("host", &self.address)
             .header("authorization", &self.authorization)
             .header("user-agent", "requests/1.0")
-            .header("accept", PROTOBUF)
+            .header("accept", accept)
             .header("content-type", "application/merge-patch+json")
             .body(Full::new(Bytes::from(body)))?)
     }
 }
 
-/// Puts what is written to into the store as it is: what is measured is how it is changed.
+/// Puts what is written to, and others, into the store as they are: what is measured is how one is changed.
 async fn load(registry: &Registry, kind: &str, plural: &str) -> Result<(), Failure> {
     let mut object = match kind {
         "Pod" => serde_json::from_str(&pod())?,
         _ => json!({"metadata": {"uid": "5eed"}, "data": {"colour": "blue"}}),
     };
-    object["metadata"]["namespace"] = json!(NAMESPACE);
-    object["metadata"]["name"] = json!(NAME);
     if let Value::Object(metadata) = &mut object["metadata"] {
         metadata.remove("resourceVersion");
     }
+    store(registry, kind, plural, &mut object, NAME).await?;
+    for other in 0..OTHERS {
+        store(registry, kind, plural, &mut object, &format!("other-{other}")).await?;
+    }
+    Ok(())
+}
+
+async fn store(
+    registry: &Registry,
+    kind: &str,
+    plural: &str,
+    object: &mut Value,
+    name: &str,
+) -> Result<(), Failure> {
+    object["metadata"]["namespace"] = json!(NAMESPACE);
+    object["metadata"]["name"] = json!(name);
     let schema = Schema::builtin();
     let id = schema.kind("v1", kind).ok_or("no such kind")?;
     let mut bytes = Vec::new();
     Envelope {
         api_version: "v1",
         kind,
-        raw: &encode_message(schema, id, &object)?,
+        raw: &encode_message(schema, id, object)?,
     }
     .write(&mut bytes);
-    let key = format!("/registry/{plural}/{NAMESPACE}/{NAME}");
+    let key = format!("/registry/{plural}/{NAMESPACE}/{name}");
     registry.store().create(&key, bytes.into(), None).await?;
     Ok(())
 }
@@ -159,16 +198,17 @@ fn pod() -> String {
 }
 
 /// Writes one after the other, each when the answer and the event of the last one are there.
-async fn write(door: &Door, plural: &str, writes: usize) -> Result<Vec<Duration>, Failure> {
-    let mut client = door.connect().await?;
-    let path = format!("/api/v1/namespaces/{NAMESPACE}/{plural}");
-    let watch = door.request(Method::GET, &format!("{path}?watch=1"), String::new())?;
-    let mut events = client.send_request(watch).await?.into_body();
-    next(&mut events).await?;
+async fn write(door: &Door, plural: &str, accept: &str, writes: usize) -> Result<Vec<Duration>, Failure> {
+    let mut events = door.watch(plural).await?;
+    // What a watch begins with comes by name, and the one that is written is the last.
+    while memchr::memmem::find(&next(&mut events).await?, NAME.as_bytes()).is_none() {}
+    let (mut client, connection) = http1::handshake(door.connect("http/1.1").await?).await?;
+    tokio::spawn(connection);
+    let path = format!("/api/v1/namespaces/{NAMESPACE}/{plural}/{NAME}");
     let mut times = Vec::with_capacity(writes);
     for write in 0..writes {
         let patch = json!({"metadata": {"annotations": {"write": write.to_string()}}});
-        let request = door.request(Method::PATCH, &format!("{path}/{NAME}"), patch.to_string())?;
+        let request = door.request(Method::PATCH, path.clone(), accept, patch.to_string())?;
         let began = Instant::now();
         let answer = client.send_request(request).await?;
         if answer.status() != StatusCode::OK {
@@ -178,11 +218,12 @@ async fn write(door: &Door, plural: &str, writes: usize) -> Result<Vec<Duration>
         answer.into_body().collect().await?;
         next(&mut events).await?;
         times.push(began.elapsed());
+        client.ready().await?;
     }
     Ok(times)
 }
 
-/// An event, which is a frame of its own as long as it is the only one.
+/// Events that have come together; one that comes alone is a frame of its own.
 async fn next(events: &mut Incoming) -> Result<Bytes, Failure> {
     let frame = events.frame().await.ok_or("the watch has ended")??;
     frame.into_data().map_err(|_| "trailers".into())

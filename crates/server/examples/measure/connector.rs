@@ -8,8 +8,8 @@ use tokio_rustls::TlsConnector;
 
 use crate::Failure;
 
-/// Connects over HTTP/2 to whom this authority, in PEM, vouches for.
-pub(crate) fn connector(authority: &[u8]) -> Result<TlsConnector, Failure> {
+/// Connects to whom this authority, in PEM, vouches for: `h2` or `http/1.1` is spoken.
+pub(crate) fn connector(authority: &[u8], protocol: &str) -> Result<TlsConnector, Failure> {
     let mut roots = rustls::RootCertStore::empty();
     roots.add(CertificateDer::from_pem_slice(authority).map_err(|error| format!("{error:?}"))?)?;
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
@@ -17,6 +17,6 @@ pub(crate) fn connector(authority: &[u8]) -> Result<TlsConnector, Failure> {
         .with_safe_default_protocol_versions()?
         .with_root_certificates(roots)
         .with_no_client_auth();
-    config.alpn_protocols = vec![b"h2".to_vec()];
+    config.alpn_protocols = vec![protocol.into()];
     Ok(TlsConnector::from(Arc::new(config)))
 }

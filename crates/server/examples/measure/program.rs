@@ -66,7 +66,7 @@ impl Program {
             child,
             address: address.parse()?,
             token,
-            tls: connector(&authority)?,
+            tls: connector(&authority, "h2")?,
             _dir: dir,
         })
     }
