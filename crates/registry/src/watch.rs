@@ -5,12 +5,13 @@
 //! the selection and the version of the change.
 
 use std::collections::VecDeque;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::sync::watch::Receiver;
-use tokio::time::Instant;
+use tokio::time::{Instant, Sleep};
 use watchkeeper_meta::{Status, WatchEventKind, WatchOptions};
 use watchkeeper_storage::{Change, Revision, Signal};
 
@@ -50,6 +51,9 @@ pub struct Watch {
     ready: VecDeque<Arc<CachedChange>>,
     bookmarks: Option<Bookmarks>,
     deadline: Instant,
+    /// Rings when something is due. It stays from one change to the next: to set another takes longer than a look at the
+    /// history.
+    alarm: Pin<Box<Sleep>>,
     state: State,
 }
 
@@ -94,6 +98,7 @@ pub struct Event {
     pub kind: WatchEventKind,
     /// The object, with the version of the event.
     pub object: StoredObject,
+    /// Where its forms are kept, if others may want them.
     change: Option<Arc<CachedChange>>,
 }
 
@@ -157,6 +162,7 @@ impl Registry {
             }),
             cache,
             deadline,
+            alarm: Box::pin(tokio::time::sleep_until(deadline)),
             state: State::Open,
         };
         let failure = match options.send_initial_events {
@@ -200,6 +206,23 @@ impl Watch {
     /// The next item; `None` when the watch has ended. Dropping the future loses nothing.
     pub async fn next(&mut self) -> Option<WatchItem> {
         loop {
+            // Before looking: what happened to a kind until it went is told.
+            let is_last_look = self.is_retired.as_ref().is_some_and(|it| *it.borrow());
+            if let Some(item) = self.next_ready() {
+                return Some(item);
+            }
+            if matches!(self.state, State::Ended) {
+                return None;
+            }
+            if is_last_look || !self.wait().await {
+                self.state = State::Ended;
+            }
+        }
+    }
+
+    /// The next item, if it is there by now.
+    pub fn next_ready(&mut self) -> Option<WatchItem> {
+        loop {
             match std::mem::replace(&mut self.state, State::Ended) {
                 State::Ended => return None,
                 State::Failing(status) => return Some(WatchItem::Error(status)),
@@ -220,21 +243,23 @@ impl Watch {
                 match self.event(change) {
                     Ok(Some(event)) => return Some(WatchItem::Event(event)),
                     Ok(None) => {}
-                    Err(status) => self.state = State::Failing(status),
+                    Err(status) => self.fail(status),
                 }
                 continue;
             }
             // Between two batches, so that a watch that is never quiet ends as well.
             if Instant::now() >= self.deadline {
                 self.state = State::Ended;
-                continue;
-            }
-            // Before looking: what happened to a kind until it went is told.
-            let is_last_look = self.is_retired.as_ref().is_some_and(|it| *it.borrow());
-            if self.is_quiet() && (is_last_look || !self.wait().await) {
-                self.state = State::Ended;
+            } else if self.is_quiet() {
+                return None;
             }
         }
+    }
+
+    /// Lets the watch tell why it cannot go on, and nothing else.
+    pub fn fail(&mut self, status: Status) {
+        self.initial = VecDeque::new();
+        self.state = State::Failing(status);
     }
 
     /// Takes the next changes from the history; true if there are none.
@@ -284,10 +309,13 @@ impl Watch {
     async fn wait(&mut self) -> bool {
         let bookmark = self.bookmarks.as_ref().map(Bookmarks::next_due);
         let wake_at = bookmark.map_or(self.deadline, |due| due.min(self.deadline));
+        if self.alarm.deadline() != wake_at {
+            self.alarm.as_mut().reset(wake_at);
+        }
         tokio::select! {
             changed = self.signal.changed() => changed.is_ok(),
             () = retired(&mut self.is_retired), if self.is_retired.is_some() => true,
-            () = tokio::time::sleep_until(wake_at) => true,
+            () = &mut self.alarm => true,
         }
     }
 
@@ -362,7 +390,7 @@ impl Watch {
         Ok(Some(Event {
             kind,
             object,
-            change: Some(cached),
+            change: self.cache.is_in_company().then_some(cached),
         }))
     }
 }

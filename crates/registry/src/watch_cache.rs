@@ -39,6 +39,15 @@ pub(crate) struct WatchCache {
 /// Somebody who watches; the history keeps its changes until the last of them goes.
 pub(crate) struct Watcher(Arc<WatchCache>);
 
+impl Watcher {
+    /// Whether others watch as well, who may want what this one sends. It may be wrong about those who come or go just
+    /// now; then something is worked out twice, or kept in vain.
+    pub(crate) fn is_in_company(&self) -> bool {
+        // One is the registry's.
+        Arc::strong_count(&self.0) > 2
+    }
+}
+
 impl Deref for Watcher {
     type Target = WatchCache;
 
@@ -120,7 +129,7 @@ impl WatchCache {
             return Err(TooOld);
         }
         let changes = &history.changes;
-        let first = changes.partition_point(|cached| cached.change.revision <= position);
+        let first = history.seen(position);
         let mut batch: Vec<_> = changes.range(first..).take(MAX_BATCH).cloned().collect();
         // The changes of one revision, of which a shared store may have several, stay together: the position is one.
         if let Some(last) = batch.last().map(|last| last.change.revision) {
@@ -150,6 +159,18 @@ impl WatchCache {
 }
 
 impl History {
+    /// How many changes are not later than a revision. Nearly every watcher has seen all, or all but the last.
+    fn seen(&self, position: Revision) -> usize {
+        let newest = self.changes.iter().rev().take(2);
+        let newer = newest.take_while(|cached| cached.change.revision > position);
+        match newer.count() {
+            2 => self
+                .changes
+                .partition_point(|cached| cached.change.revision <= position),
+            newer => self.changes.len() - newer,
+        }
+    }
+
     fn enter(&mut self) {
         if self.watchers == 0 {
             self.changes.clear();

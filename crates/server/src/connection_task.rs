@@ -122,16 +122,17 @@ impl Requests {
         Self { tasks, end, shared }
     }
 
-    /// Begins the last request. If it has to wait, it goes on in a task of its own, or with the quiet streams, which
-    /// are both polled at once: that is why nobody needs to be woken before.
-    fn begin_last(&self) {
-        let Some(mut request) = self.replace_last(None) else {
-            return;
-        };
+    /// Begins the last request. If it has to wait, it goes on in a task of its own, or is returned as a quiet stream:
+    /// both are to be polled at once, so nobody needs to be woken before.
+    fn begin_last(&self) -> Option<Request> {
+        let mut request = self.replace_last(None)?;
         match poll_request(&mut request, &mut Context::from_waker(Waker::noop())) {
-            Progress::Done => {}
-            Progress::Quiet => self.shared.hand_over(request),
-            Progress::Waiting => self.spawn(request),
+            Progress::Done => None,
+            Progress::Quiet => Some(request),
+            Progress::Waiting => {
+                self.spawn(request);
+                None
+            }
         }
     }
 
@@ -209,6 +210,8 @@ impl<C: Future, O: Outlet> Driver<C, O> {
     }
 
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<C::Output> {
+        // Streams first: what they have to send is then written as the connection is polled, and leaves at once.
+        self.poll_quiet(context);
         let progress = self.connection.as_mut().poll(context);
         if progress.is_ready() {
             // It has arrived, so it is done, even if nobody hears the answer.
@@ -218,8 +221,10 @@ impl<C: Future, O: Outlet> Driver<C, O> {
             self.outlet.release(context);
             return progress;
         }
-        self.requests.begin_last();
-        self.poll_quiet(context);
+        if let Some(quiet) = self.requests.begin_last() {
+            self.quiet.push(quiet);
+            self.poll_quiet(context);
+        }
         self.outlet.release(context);
         Poll::Pending
     }
@@ -421,6 +426,40 @@ mod tests {
             () = driver.drive() => {}
             () = sending => {}
         }
+    }
+
+    #[tokio::test]
+    async fn what_a_stream_has_to_send_leaves_with_the_next_look_at_the_connection() {
+        let (requests, noted) = (requests(), Noted::default());
+        let (number, mut numbers) = tokio::sync::mpsc::channel::<()>(1);
+        let note = |what| noted.0.lock().push(what);
+        let (sent, was_sent) = mpsc::channel();
+        let stream: Request = Box::pin(poll_fn(move |context| {
+            let received = numbers.poll_recv(context);
+            received.is_ready().then(|| sent.send(()).unwrap());
+            note_quiet();
+            Poll::Pending
+        }));
+        requests.execute(stream);
+        let connection = poll_fn(|_| {
+            was_sent.try_iter().for_each(|()| note("sent"));
+            note("looked");
+            Poll::<()>::Pending
+        });
+        let mut driver = Driver::new(connection, requests.clone(), &noted);
+        let sending = async {
+            noted.0.lock().clear();
+            number.send(()).await.unwrap();
+            while noted.0.lock().len() < 3 {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::select! {
+            biased;
+            () = driver.drive() => {}
+            () = sending => {}
+        }
+        assert_eq!(noted.0.lock()[..3], ["sent", "looked", "released"]);
     }
 
     #[tokio::test]

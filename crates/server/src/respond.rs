@@ -20,7 +20,6 @@ use crate::body::{FrameStream, Pieces, ResponseBody, StreamCut};
 use crate::limits::{GZIP_THRESHOLD_BYTES, MAX_CHARACTERS_OF_MANY, MAX_WARNING_BYTES, RETRY_AFTER_SECONDS};
 use crate::negotiate::{Accepted, Encoding, JSON, Unacceptable, Unsupported};
 use crate::route::Refusal;
-use crate::stream::gathered;
 use crate::{pretty, status_bytes};
 
 /// `text/plain` as Go's HTTP library states it.
@@ -145,7 +144,7 @@ pub(crate) fn plain_text(code: StatusCode, line: impl Into<Bytes>) -> Answer {
 /// A stream of events: the head is sent at once, each frame as it comes.
 pub(crate) fn stream(encoding: Encoding, frames: FrameStream) -> Answer {
     let mut answer = Response::new(ResponseBody::Stream {
-        frames: gathered(frames),
+        frames,
         is_copied: encoding == Encoding::Protobuf,
     });
     let media_type = HeaderValue::from_static(encoding.stream_media_type());

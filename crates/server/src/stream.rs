@@ -1,12 +1,12 @@
 //! A stream of events on its way out: frames in, frames out, until the source ends, the server drains, or a
-//! fault says otherwise. Frames that are there at the same time leave together.
+//! fault says otherwise.
 
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use futures_core::Stream;
 use futures_util::StreamExt as _;
 use tokio::sync::watch;
@@ -131,81 +131,6 @@ impl<F> Guarded<F> {
     }
 }
 
-/// As many bytes leave together at most, but for a frame that is larger.
-///
-/// Many events may be there at once, and each piece costs a frame of HTTP, a record of TLS and a call of the system on
-/// both sides: more than copying a small event.
-const MAX_GATHERED_BYTES: usize = 64 * 1024;
-
-/// Puts frames together that are there. None waits for another.
-pub(crate) fn gathered(frames: FrameStream) -> FrameStream {
-    let end = End::Open;
-    Box::pin(Gathered { frames, end })
-}
-
-struct Gathered {
-    frames: FrameStream,
-    end: End,
-}
-
-/// How the frames ended while some were being put together.
-enum End {
-    Open,
-    Cut(StreamCut),
-    Ended,
-}
-
-impl Stream for Gathered {
-    type Item = Result<Bytes, StreamCut>;
-
-    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        match std::mem::replace(&mut self.end, End::Ended) {
-            End::Open => self.end = End::Open,
-            End::Cut(cut) => return Poll::Ready(Some(Err(cut))),
-            End::Ended => return Poll::Ready(None),
-        }
-        let first = match ready!(self.frames.as_mut().poll_next(context)) {
-            Some(Ok(first)) => first,
-            end => return Poll::Ready(end),
-        };
-        let more = self.gather(first.len(), context);
-        if more.is_empty() {
-            return Poll::Ready(Some(Ok(first)));
-        }
-        let size = first.len() + more.iter().map(Bytes::len).sum::<usize>();
-        let mut all = BytesMut::with_capacity(size);
-        all.extend_from_slice(&first);
-        more.iter().for_each(|bytes| all.extend_from_slice(bytes));
-        Poll::Ready(Some(Ok(all.freeze())))
-    }
-}
-
-impl Gathered {
-    /// What is there besides the first frame.
-    fn gather(&mut self, mut size: usize, context: &mut Context<'_>) -> Vec<Bytes> {
-        let mut more = Vec::new();
-        while size < MAX_GATHERED_BYTES
-            && let Poll::Ready(next) = self.frames.as_mut().poll_next(context)
-        {
-            match next {
-                Some(Ok(bytes)) => {
-                    size += bytes.len();
-                    more.push(bytes);
-                }
-                Some(Err(cut)) => {
-                    self.end = End::Cut(cut);
-                    break;
-                }
-                None => {
-                    self.end = End::Ended;
-                    break;
-                }
-            }
-        }
-        more
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -271,27 +196,5 @@ mod tests {
         assert_eq!(before.elapsed(), hour);
         faults.set_flow(&pods(), Flow::Running);
         assert_eq!(frames.next().await.unwrap().unwrap(), "2");
-    }
-
-    #[tokio::test]
-    async fn what_is_there_leaves_together_and_nothing_waits() {
-        let (frames, faults, drain) = numbers();
-        let mut frames = gathered(frames);
-        assert_eq!(frames.next().await.unwrap().unwrap(), "123");
-        drain.cancel();
-        assert!(frames.next().await.is_none());
-        assert_eq!(faults.open_streams(&pods()), 1);
-    }
-
-    #[tokio::test]
-    async fn what_was_there_before_a_cut_leaves_first_and_in_pieces_of_their_size() {
-        let large = vec![b'x'; MAX_GATHERED_BYTES - 1];
-        let frames = ["a".into(), large.into(), "b".into(), "c".into()].map(Ok);
-        let frames = stream::iter(frames).chain(stream::iter([Err(StreamCut)]));
-        let mut frames = gathered(Box::pin(frames));
-        assert_eq!(frames.next().await.unwrap().unwrap().len(), MAX_GATHERED_BYTES);
-        assert_eq!(frames.next().await.unwrap().unwrap(), "bc");
-        assert!(frames.next().await.unwrap().is_err());
-        assert!(frames.next().await.is_none());
     }
 }

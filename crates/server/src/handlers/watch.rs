@@ -1,11 +1,9 @@
 //! A collection, or one object, that is followed.
 
-use std::sync::Arc;
-
-use bytes::Bytes;
-use futures_core::Stream;
+use bytes::{Bytes, BytesMut};
+use futures_util::stream::unfold;
 use watchkeeper_meta::{FieldSelector, Status, WatchOptions};
-use watchkeeper_registry::{Definition, Watch, WatchItem};
+use watchkeeper_registry::{Watch, WatchItem};
 
 use super::objects::{definition, form};
 use super::websocket;
@@ -33,7 +31,13 @@ pub(super) async fn watch(call: &mut Call, route: &ResourceRoute) -> Result<Answ
     let (is_websocket, is_running) = (websocket::is_asked_for(call), opened.is_running());
     // A WebSocket has a message for each frame.
     let takes_pieces = move || !is_websocket && is_running();
-    let frames = frames(watch, definition, form, takes_pieces);
+    let frames = Box::new(Frames {
+        watch,
+        form,
+        is_first: true,
+        takes_pieces,
+    });
+    let frames = unfold(frames, async |mut frames| Some((frames.next().await?, frames)));
     let frames = guarded(frames, opened, call.server.draining.clone());
     match is_websocket {
         true => websocket::answer(call, form.accepted.encoding, frames),
@@ -50,31 +54,179 @@ fn only(name: &str, selector: &FieldSelector) -> Result<FieldSelector, Status> {
     Ok(FieldSelector::name(name))
 }
 
-/// The items of a watch as frames, or several of them as one piece. An item that cannot be written is the last, and says
-/// so.
-fn frames(
+/// As many bytes leave together at most, but for a frame that is larger.
+///
+/// Many events may be there at once, and each piece costs a frame of HTTP, a record of TLS and a call of the system on
+/// both sides: more than copying a small event.
+const MAX_GATHERED_BYTES: usize = 64 * 1024;
+
+/// The items of a watch as frames, or those that are there at the same time as one piece. An item that cannot be written
+/// is the last, and says so.
+struct Frames<P> {
     watch: Watch,
-    definition: Arc<Definition>,
     form: Form,
-    takes_pieces: impl Fn() -> bool + Send + 'static,
-) -> impl Stream<Item = Bytes> + Send {
-    let first = true;
-    futures_util::stream::unfold(Some((watch, definition, first)), move |state| {
-        let takes_pieces = takes_pieces();
-        async move {
-            let (mut watch, definition, first) = state?;
-            let piece = takes_pieces.then(|| forms::initial_frames(&mut watch, form));
-            let frames = match piece.flatten() {
-                Some(piece) => piece,
-                None => forms::frame(&definition, &watch.next().await?, form, first),
-            };
-            match frames {
-                Ok(bytes) => Some((bytes, Some((watch, definition, false)))),
-                Err(status) => {
-                    let last = forms::frame(&definition, &WatchItem::Error(status), form, first).ok()?;
-                    Some((last, None))
+    /// Whether no frame was written yet.
+    is_first: bool,
+    /// Whether frames may leave together.
+    takes_pieces: P,
+}
+
+impl<P: Fn() -> bool> Frames<P> {
+    /// The next piece; `None` when the watch has ended.
+    async fn next(&mut self) -> Option<Bytes> {
+        loop {
+            if (self.takes_pieces)()
+                && let Some(piece) = forms::initial_frames(&mut self.watch, self.form)
+            {
+                match piece {
+                    Ok(piece) => return Some(piece),
+                    Err(status) => self.watch.fail(status),
                 }
             }
+            let item = self.watch.next().await?;
+            if let Some(first) = self.frame(&item) {
+                return Some(match (self.takes_pieces)() {
+                    true => self.gathered(first),
+                    false => first,
+                });
+            }
         }
-    })
+    }
+
+    /// One frame; `None` if it cannot be written.
+    fn frame(&mut self, item: &WatchItem) -> Option<Bytes> {
+        match forms::frame(self.watch.definition(), item, self.form, self.is_first) {
+            Ok(frame) => {
+                self.is_first = false;
+                Some(frame)
+            }
+            Err(status) => {
+                // Why an item cannot be written is the next one, which the watch ends with.
+                if !matches!(item, WatchItem::Error(_)) {
+                    self.watch.fail(status);
+                }
+                None
+            }
+        }
+    }
+
+    /// A frame and those that are there besides. None waits for another.
+    fn gathered(&mut self, first: Bytes) -> Bytes {
+        let (mut size, mut more) = (first.len(), Vec::new());
+        while size < MAX_GATHERED_BYTES
+            && let Some(item) = self.watch.next_ready()
+        {
+            if let Some(frame) = self.frame(&item) {
+                size += frame.len();
+                more.push(frame);
+            }
+        }
+        if more.is_empty() {
+            return first;
+        }
+        let mut all = BytesMut::with_capacity(size);
+        all.extend_from_slice(&first);
+        more.iter().for_each(|frame| all.extend_from_slice(frame));
+        all.freeze()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use watchkeeper_meta::GroupVersionResource;
+    use watchkeeper_registry::{Body, Format, IncludeObject, Registry, WriteContext};
+    use watchkeeper_storage::{Store, StoreOptions};
+
+    use super::*;
+    use crate::negotiate::Accepted;
+
+    struct Bench(Registry);
+
+    impl Bench {
+        async fn start() -> Self {
+            let store = Store::memory(StoreOptions::default());
+            Self(Registry::open(store).await.unwrap())
+        }
+
+        /// The config maps from now on.
+        async fn watch(&self, takes_pieces: bool) -> Frames<impl Fn() -> bool> {
+            let definition = GroupVersionResource::new("", "v1", "configmaps");
+            let definition = self.0.definition(&definition).unwrap();
+            let options = WatchOptions {
+                resource_version: self.0.store().current_revision().get().into(),
+                ..WatchOptions::default()
+            };
+            Frames {
+                watch: self.0.watch(&definition, "", &options).await.unwrap(),
+                form: Form {
+                    accepted: Accepted::FALLBACK,
+                    include: IncludeObject::None,
+                    now: self.0.clock().now(),
+                },
+                is_first: true,
+                takes_pieces: move || takes_pieces,
+            }
+        }
+
+        async fn create(&self, name: &str, text: &str) {
+            let definition = GroupVersionResource::new("", "v1", "configmaps");
+            let definition = self.0.definition(&definition).unwrap();
+            let object = json!({"metadata": {"name": name}, "data": {"text": text}}).to_string();
+            let body = Body {
+                format: Format::Json,
+                bytes: object.as_bytes(),
+            };
+            let context = WriteContext::default();
+            let created = self.0.create(&definition, "default", body, &context);
+            created.await.unwrap();
+        }
+    }
+
+    /// The kinds and names of the events in a piece.
+    fn told(piece: &[u8]) -> String {
+        let lines = piece.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+        let events = lines.map(|line| {
+            let event: serde_json::Value = serde_json::from_slice(line).unwrap();
+            let name = event["object"]["metadata"]["name"].as_str().unwrap_or_default();
+            format!("{} {name}", event["type"].as_str().unwrap())
+        });
+        events.collect::<Vec<_>>().join(", ")
+    }
+
+    #[tokio::test]
+    async fn what_is_there_leaves_together_and_nothing_waits() {
+        let bench = Bench::start().await;
+        let (mut together, mut each) = (bench.watch(true).await, bench.watch(false).await);
+        for name in ["a", "b", "c"] {
+            bench.create(name, "").await;
+        }
+        let pieces = (together.next().await.unwrap(), each.next().await.unwrap());
+        assert_eq!(told(&pieces.0), "ADDED a, ADDED b, ADDED c");
+        assert_eq!(told(&pieces.1), "ADDED a");
+    }
+
+    #[tokio::test]
+    async fn a_piece_that_is_full_leaves() {
+        let bench = Bench::start().await;
+        let mut frames = bench.watch(true).await;
+        for name in ["a", "b", "c"] {
+            bench.create(name, &"x".repeat(MAX_GATHERED_BYTES / 2)).await;
+        }
+        assert_eq!(told(&frames.next().await.unwrap()), "ADDED a, ADDED b");
+        assert_eq!(told(&frames.next().await.unwrap()), "ADDED c");
+    }
+
+    #[tokio::test]
+    async fn what_cannot_be_written_is_the_last() {
+        let bench = Bench::start().await;
+        let mut frames = bench.watch(true).await;
+        bench.create("a", "").await;
+        let key = "/registry/configmaps/default/damaged";
+        let damaged = bench.0.store().create(key, "no object".into(), None);
+        damaged.await.unwrap();
+        bench.create("b", "").await;
+        assert_eq!(told(&frames.next().await.unwrap()), "ADDED a, ERROR ");
+        assert!(frames.next().await.is_none());
+    }
 }
