@@ -10,6 +10,7 @@
 mod body;
 mod connector;
 mod dial;
+mod driver;
 mod gzip;
 mod http2;
 mod pool;

@@ -22,6 +22,7 @@ use http::{HeaderMap, HeaderValue, Request, Response};
 use tokio::time::{sleep, timeout};
 
 use super::connector::Io;
+use super::driver::{Driver, Load};
 use super::pool::Failure;
 use super::{BoxError, tls_refusal};
 use crate::error::chain;
@@ -90,7 +91,11 @@ pub(super) struct StreamLease {
 
 impl Http2 {
     /// Begins HTTP/2 on a byte stream. The connection lives until the last of its users is gone, or the peer is.
-    pub(super) async fn begin(io: Box<dyn Io>, generation: u64) -> Result<Arc<Self>, h2::Error> {
+    pub(super) async fn begin(
+        io: Box<dyn Io>,
+        generation: u64,
+        driver: &Driver,
+    ) -> Result<Arc<Self>, h2::Error> {
         let (gate, parts) = Parts::new(io);
         let (sender, mut connection) = settings().handshake(gate).await?;
         let pings = connection.ping_pong();
@@ -101,7 +106,7 @@ impl Http2 {
             allowed: allowed.clone(),
             ended: ended.clone(),
         };
-        tokio::spawn(task.run(pings));
+        driver.drive(Load::Shared, task.run(pings));
         Ok(Arc::new(Self {
             sender,
             wire,

@@ -21,6 +21,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::body::Body;
 use super::connector::{Connected, Connector, Opening, Protocol, Target};
+use super::driver::{Driver, Load};
 use super::http2::{Http2, StreamLease};
 use super::{BoxError, Lane, TransportError, tls_refusal};
 use crate::error::chain;
@@ -33,6 +34,7 @@ const MAX_IDLE: usize = 25;
 pub(crate) struct Pool {
     connector: Connector,
     base: Uri,
+    driver: Driver,
     connections: Arc<Mutex<Connections>>,
     /// A place for each connection that short requests to a near server have for themselves. Closed if it does not speak
     /// HTTP/1.1.
@@ -110,6 +112,7 @@ impl Pool {
         Self {
             connector,
             base,
+            driver: Driver::new(near.is_some()),
             connections: Arc::default(),
             near,
             crowd: AtomicUsize::new(0),
@@ -280,7 +283,7 @@ impl Pool {
         let generation = target.generation();
         match protocol {
             Protocol::Http2 => {
-                let begun = Http2::begin(io, generation).await;
+                let begun = Http2::begin(io, generation, &self.driver).await;
                 let connection = begun.map_err(|error| fail(error.into()))?;
                 let stream = connection.lease_first();
                 self.lock().http2.push(connection);
@@ -290,7 +293,11 @@ impl Pool {
                 let begun = http1::handshake(TokioIo::new(io)).await;
                 let (sender, connection) = begun.map_err(|error| fail(error.into()))?;
                 let refusal = Arc::new(OnceLock::new());
-                tokio::spawn(drive(connection.with_upgrades(), refusal.clone()));
+                let driver = match &place {
+                    Some(_) => &self.driver,
+                    None => &Driver::Each,
+                };
+                driver.drive(Load::Single, see_out(connection.with_upgrades(), refusal.clone()));
                 if best == Protocol::Http2 {
                     self.lock().http1_only = true;
                 }
@@ -401,8 +408,8 @@ fn origin_form(uri: &Uri) -> Uri {
     }
 }
 
-/// Drives a connection to its end. Its requests learn of errors themselves, but for this one.
-async fn drive(connection: impl Future<Output = hyper::Result<()>>, refusal: Arc<OnceLock<String>>) {
+/// Sees a connection to its end. Its requests learn of errors themselves, but for this one.
+async fn see_out(connection: impl Future<Output = hyper::Result<()>>, refusal: Arc<OnceLock<String>>) {
     if let Err(error) = connection.await {
         tracing::debug!(error = %chain(&error), "connection ended");
         if let Some(error) = tls_refusal(&error) {

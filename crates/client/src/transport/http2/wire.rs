@@ -5,7 +5,7 @@
 //! is left to the task: nobody who has a small question is made to carry other people's long answers.
 
 use std::io::{self, IoSlice};
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
@@ -16,6 +16,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use watchkeeper_wake::Bell;
 
 use super::super::connector::Io;
+use super::super::driver::come_again;
 use super::later::{Later, Waiter};
 
 /// As many bytes are read before those who wait for them get their turn, whether there are more or not: a long answer is
@@ -178,11 +179,6 @@ impl State {
             _ => Ok(()),
         }
     }
-}
-
-/// Has this task polled again when its thread has nothing else to do. To wake it would be to wake another thread.
-fn come_again(context: &mut Context<'_>) {
-    let _ = pin!(tokio::task::yield_now()).poll(context);
 }
 
 /// Wakes the connection's task whoever is at the wire: only the task reads.
