@@ -8,7 +8,7 @@ mod pod_priority;
 mod pod_security;
 pub(crate) mod policies;
 pub(crate) mod quota;
-mod request;
+pub(crate) mod request;
 mod runtime_class;
 mod service_account;
 mod signers;
@@ -19,10 +19,11 @@ use std::sync::Arc;
 use serde_json::Value;
 use watchkeeper_meta::{DeleteOptions, GroupResource, GroupVersionResource, Status, StatusCause};
 
-use self::request::{Action, Operation, Write};
+use self::request::{Action, GROUP, PartKind, Write};
 use crate::custom::writing::Writing;
 use crate::definition::Definition;
 use crate::kinds::priority_class::is_system_class;
+use crate::subresources::scale::scale_of;
 use crate::update::Part;
 use crate::write::WriteContext;
 use crate::{Registry, kinds, metadata};
@@ -31,6 +32,22 @@ use crate::{Registry, kinds, metadata};
 const IMMORTAL: &[&str] = &["default", "kube-system", "kube-public"];
 
 impl Registry {
+    /// Looks whether somebody has written a policy or a webhook already. Who shares a store cannot know when others do.
+    pub(crate) async fn look_for_judges(&self) -> Result<(), Status> {
+        let mut has_any = self.store().is_shared();
+        for plural in [
+            "mutatingwebhookconfigurations",
+            "validatingadmissionpolicybindings",
+            "validatingwebhookconfigurations",
+        ] {
+            has_any |= !self.all_values(&*self.builtin(GROUP, plural)?).await?.is_empty();
+        }
+        if has_any {
+            self.notice_judge();
+        }
+        Ok(())
+    }
+
     /// Admits a create, or says why not.
     pub(crate) async fn admit_create(
         &self,
@@ -39,7 +56,9 @@ impl Registry {
         object: &mut Value,
         context: &WriteContext,
     ) -> Result<(), Status> {
-        self.webhook_book().notice(definition);
+        if definition.resource.group == GROUP {
+            self.notice_judge();
+        }
         kinds::sign(definition, object, context);
         if definition.is_namespaced() {
             self.check_namespace(definition, namespace, metadata::text(object, "name"))
@@ -85,11 +104,7 @@ impl Registry {
             }
         }
         self.check_policies(Write {
-            action: Action {
-                definition,
-                subresource: "",
-                operation: Operation::Create,
-            },
+            action: Action::create(definition),
             object: Some(object),
             old: None,
             context,
@@ -155,20 +170,47 @@ impl Registry {
         self.check_signer(definition, part, Some(live), new, context)
             .await?;
         self.check_growth(definition, part, live, new).await?;
-        if part != Part::Whole {
-            self.check_policies(Write {
-                action: Action {
-                    definition,
-                    subresource: part.subresource(),
-                    operation: Operation::Update,
-                },
-                object: Some(new),
-                old: Some(live),
-                context,
-            })
-            .await?;
+        if part == Part::Whole {
+            return Ok(());
         }
-        Ok(())
+        let scales = match part {
+            Part::Scale => Some((scale_of(definition, new)?, scale_of(definition, live)?)),
+            _ => None,
+        };
+        let (new, live) = scales.as_ref().map_or((new, live), |(new, live)| (new, live));
+        self.check_policies(Write {
+            action: Action::update(definition, part),
+            object: Some(new),
+            old: Some(live),
+            context,
+        })
+        .await
+    }
+
+    /// Admits what is posted to an object, or says why not. Webhooks may change it.
+    pub(crate) async fn admit_posted(
+        &self,
+        definition: &Definition,
+        kind: &'static PartKind,
+        object: &mut Value,
+        context: &WriteContext,
+    ) -> Result<(), Status> {
+        let action = Action::post(definition, kind);
+        let may_call_webhooks = self.may_call_webhooks(definition, context);
+        if may_call_webhooks {
+            Box::pin(self.mutate_posted(action, object, context)).await?;
+        }
+        self.check_policies(Write {
+            action,
+            object: Some(object),
+            old: None,
+            context,
+        })
+        .await?;
+        match may_call_webhooks {
+            true => Box::pin(self.ask_about_posted(action, object, context)).await,
+            false => Ok(()),
+        }
     }
 
     /// Admits a delete, or says why not.
@@ -202,11 +244,7 @@ impl Registry {
         };
         let live = stored.to_live(definition)?;
         self.check_policies(Write {
-            action: Action {
-                definition,
-                subresource: "",
-                operation: Operation::Delete,
-            },
+            action: Action::delete(definition),
             object: None,
             old: Some(&live.value),
             context,

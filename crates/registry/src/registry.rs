@@ -1,6 +1,7 @@
 //! The registry: every resource over one store.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
@@ -65,6 +66,7 @@ impl RegistryOptions {
                 custom_kinds: CustomKinds::default(),
                 watch_caches: Mutex::new(HashMap::new()),
                 policy_cache: PolicyCache::default(),
+                may_have_judges: AtomicBool::new(false),
                 policy_book: PolicyBook::default(),
                 webhook_book: WebhookBook::default(),
                 allocation: tokio::sync::Mutex::new(()),
@@ -72,7 +74,7 @@ impl RegistryOptions {
             }),
         };
         registry.bootstrap().await?;
-        registry.notice_webhooks().await?;
+        registry.look_for_judges().await?;
         // Before the look at what is stored, so that nothing falls between.
         let definitions = shared::definition_feed(&registry)?;
         registry.settle_custom_kinds().await?;
@@ -92,6 +94,7 @@ pub(crate) struct Inner {
     /// One history per resource that has ever been watched, by its prefix in the store.
     watch_caches: Mutex<HashMap<String, Arc<WatchCache>>>,
     policy_cache: PolicyCache,
+    may_have_judges: AtomicBool,
     policy_book: PolicyBook,
     webhook_book: WebhookBook,
     /// Held from picking a service's address until the service is stored.
@@ -169,6 +172,16 @@ impl Registry {
     /// The rules as last read.
     pub(crate) fn policy_cache(&self) -> &PolicyCache {
         &self.inner.policy_cache
+    }
+
+    /// Whether anybody may ever have written a policy or a webhook; until then nobody needs to look for them.
+    pub(crate) fn may_have_judges(&self) -> bool {
+        self.inner.may_have_judges.load(Ordering::Acquire)
+    }
+
+    /// Notes that somebody writes one.
+    pub(crate) fn notice_judge(&self) {
+        self.inner.may_have_judges.store(true, Ordering::Release);
     }
 
     /// The policies in force, as last read.

@@ -30,6 +30,9 @@
 //! # }
 //! ```
 
+pub mod webhook;
+
+use serde_json::Value;
 use watchkeeper_client::config::Credentials;
 use watchkeeper_client::{Client, ClientOptions, Config, ConfigError, InProcess, Secret};
 use watchkeeper_meta::{ApplyOptions, GroupVersionKind, Resource, Scope};
@@ -37,6 +40,8 @@ use watchkeeper_server::{Handle, Server, StartError};
 use watchkeeper_simulator::{Simulator, SimulatorOptions};
 use watchkeeper_wire::schema::resources;
 use watchkeeper_wire::yaml;
+
+use self::webhook::Webhook;
 
 /// Who loads objects.
 const MANAGER: &str = "watchkeeper-testing";
@@ -123,8 +128,24 @@ impl TestCluster {
     /// Applies every document of a manifest, in order; namespaced ones go to `default` unless they say otherwise. A
     /// document may be of a kind that one before it defines.
     pub async fn load(&self, manifest: &str) -> Result<(), TestClusterError> {
+        self.load_changed(manifest, |_| ()).await
+    }
+
+    /// Does the same, and makes the webhook configurations among the documents lead to this webhook instead of to the
+    /// services that they name.
+    pub async fn load_webhooks(&self, manifest: &str, webhook: &Webhook) -> Result<(), TestClusterError> {
+        self.load_changed(manifest, |document| webhook.stand_in(document))
+            .await
+    }
+
+    async fn load_changed(
+        &self,
+        manifest: &str,
+        change: impl Fn(&mut Value),
+    ) -> Result<(), TestClusterError> {
         for document in yaml::documents(manifest.as_bytes(), yaml::Mode::Strict) {
-            let document = document?;
+            let mut document = document?;
+            change(&mut document.value);
             let text = |pointer: &str| {
                 document
                     .value

@@ -1,10 +1,13 @@
 //! A write as those see it who judge it: the policies and webhooks that a cluster was given.
 
 use serde_json::{Value, json};
-use watchkeeper_meta::Resource;
+use watchkeeper_meta::{Resource, Status};
+use watchkeeper_wire::canonical::canonicalize;
+use watchkeeper_wire::schema::Schema;
 
 use crate::definition::Definition;
 use crate::metadata;
+use crate::update::Part;
 use crate::user::User;
 use crate::write::WriteContext;
 
@@ -32,10 +35,61 @@ impl Operation {
 /// What is done to which resource.
 #[derive(Clone, Copy)]
 pub(crate) struct Action<'w> {
-    pub(crate) definition: &'w Definition,
+    pub(super) definition: &'w Definition,
     /// `status`; empty for the object itself.
-    pub(crate) subresource: &'static str,
-    pub(crate) operation: Operation,
+    pub(super) subresource: &'static str,
+    pub(super) operation: Operation,
+    /// What is written, if it is not an object of the resource.
+    pub(super) kind: Option<&'static PartKind>,
+}
+
+/// A kind that is written at a subresource, instead of the resource's own.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct PartKind {
+    group: &'static str,
+    api_version: &'static str,
+    kind: &'static str,
+    subresource: &'static str,
+}
+
+pub(crate) const BINDING: PartKind = PartKind {
+    group: "",
+    api_version: "v1",
+    kind: "Binding",
+    subresource: "binding",
+};
+pub(crate) const EVICTION: PartKind = PartKind {
+    group: "policy",
+    api_version: "policy/v1",
+    kind: "Eviction",
+    subresource: "eviction",
+};
+pub(crate) const SCALE: PartKind = PartKind {
+    group: "autoscaling",
+    api_version: "autoscaling/v1",
+    kind: "Scale",
+    subresource: "scale",
+};
+pub(crate) const TOKEN_REQUEST: PartKind = PartKind {
+    group: "authentication.k8s.io",
+    api_version: "authentication.k8s.io/v1",
+    kind: "TokenRequest",
+    subresource: "token",
+};
+
+impl PartKind {
+    /// Takes a value for an object of this kind.
+    pub(super) fn read(&self, value: Value) -> Result<Value, Status> {
+        let schema = Schema::builtin();
+        let known = schema.kind(self.api_version, self.kind);
+        let known = known.ok_or_else(Status::path_not_found)?;
+        let mut read = canonicalize(schema, known, value)
+            .map_err(Status::internal_error)?
+            .value;
+        read["apiVersion"] = json!(self.api_version);
+        read["kind"] = json!(self.kind);
+        Ok(read)
+    }
 }
 
 /// A write that is judged.
@@ -49,7 +103,41 @@ pub(crate) struct Write<'w> {
     pub(crate) context: &'w WriteContext,
 }
 
-impl Action<'_> {
+impl<'w> Action<'w> {
+    pub(crate) fn create(definition: &'w Definition) -> Self {
+        Self {
+            definition,
+            subresource: "",
+            operation: Operation::Create,
+            kind: None,
+        }
+    }
+
+    /// Something is posted to an object.
+    pub(crate) fn post(definition: &'w Definition, kind: &'static PartKind) -> Self {
+        Self {
+            subresource: kind.subresource,
+            kind: Some(kind),
+            ..Self::create(definition)
+        }
+    }
+
+    pub(crate) fn update(definition: &'w Definition, part: Part) -> Self {
+        Self {
+            subresource: part.subresource(),
+            operation: Operation::Update,
+            kind: (part == Part::Scale).then_some(&SCALE),
+            ..Self::create(definition)
+        }
+    }
+
+    pub(crate) fn delete(definition: &'w Definition) -> Self {
+        Self {
+            operation: Operation::Delete,
+            ..Self::create(definition)
+        }
+    }
+
     /// Whether nobody is asked: about what judges others, and what the server writes to do its own work. It could not
     /// even start again otherwise.
     pub(super) fn is_exempt(&self, context: &WriteContext) -> bool {
@@ -83,7 +171,11 @@ impl<'w> Write<'w> {
     pub(super) fn described(&self, shown: &Definition) -> Value {
         let named = |resource: &Resource| {
             let (group, version) = (&resource.group, &resource.version);
-            let kind = json!({"group": group, "version": version, "kind": resource.kind});
+            let kind = match self.action.kind {
+                // All of them are of the first version.
+                Some(part) => json!({"group": part.group, "version": "v1", "kind": part.kind}),
+                None => json!({"group": group, "version": version, "kind": resource.kind}),
+            };
             let plural = json!({"group": group, "version": version, "resource": resource.plural});
             (kind, plural)
         };

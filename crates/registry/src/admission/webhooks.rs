@@ -9,9 +9,8 @@
 //! others have changed after him. Those that only refuse see it last, all at once, when it is in order otherwise. A
 //! write waits for them without anything that other writes wait for ([`Writing::let_go`]).
 //!
-//! What the server writes to do its own work they do not see, nor each other's configurations. They do not see the writes
-//! that are no objects either: bindings of pods, evictions, tokens; and of a scale they see the object that is scaled. A
-//! cluster in which nobody has ever configured any pays for one load.
+//! What the server writes to do its own work they do not see, nor each other's configurations. A cluster in which nobody
+//! has ever written a policy or a webhook pays for one load.
 
 mod configuration;
 mod mutation;
@@ -20,7 +19,6 @@ mod service;
 mod transport;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures_util::future::join_all;
 use serde_json::{Value, json};
@@ -32,22 +30,19 @@ use self::configuration::{Destination, Webhook};
 use self::review::{Verdict, options, refusal};
 pub use self::transport::{WebhookCall, WebhookTransport};
 use super::policies::{Input, all_hold};
-use super::request::{Action, GROUP, Operation, Write};
+use super::request::{Action, GROUP, Write};
 use crate::custom::writing::Writing;
 use crate::definition::Definition;
 use crate::followed::Followed;
 use crate::object::Live;
+use crate::subresources::scale::scale_of;
 use crate::update::Part;
 use crate::write::WriteContext;
 use crate::{Registry, names};
 
 /// The webhooks that are configured.
 #[derive(Debug, Default)]
-pub(crate) struct WebhookBook {
-    /// Whether anybody may ever have configured one.
-    is_in_use: AtomicBool,
-    known: Followed<Webhooks>,
-}
+pub(crate) struct WebhookBook(Followed<Webhooks>);
 
 /// All webhooks: by the names of their configurations, and within these in order.
 #[derive(Debug, Default)]
@@ -87,30 +82,10 @@ struct Asked<'w> {
     context: &'w WriteContext,
 }
 
-impl WebhookBook {
-    /// Notes that an object is created: it may be a configuration.
-    pub(crate) fn notice(&self, definition: &Definition) {
-        if definition.resource.group == GROUP {
-            self.is_in_use.store(true, Ordering::Release);
-        }
-    }
-}
-
 impl Registry {
-    /// Looks whether there are webhooks already. Who shares a store cannot know when others configure some.
-    pub(crate) async fn notice_webhooks(&self) -> Result<(), Status> {
-        let webhooks = self.webhooks().await?;
-        let has_any = !webhooks.mutating.is_empty() || !webhooks.validating.is_empty();
-        let is_in_use = &self.webhook_book().is_in_use;
-        is_in_use.fetch_or(has_any || self.store().is_shared(), Ordering::AcqRel);
-        Ok(())
-    }
-
     /// Whether webhooks may want to see writes to this resource.
     pub(crate) fn may_call_webhooks(&self, definition: &Definition, context: &WriteContext) -> bool {
-        self.webhook_book().is_in_use.load(Ordering::Acquire)
-            && !context.by_server
-            && definition.resource.group != GROUP
+        self.may_have_judges() && !Action::create(definition).is_exempt(context)
     }
 
     async fn webhooks(&self) -> Result<Arc<Webhooks>, Status> {
@@ -127,7 +102,7 @@ impl Registry {
             };
             Ok((webhooks, vec![changes, more]))
         };
-        self.webhook_book().known.get(read).await
+        self.webhook_book().0.get(read).await
     }
 
     /// Shows a new object that is in order to the webhooks that may refuse it. Whether there were any.
@@ -139,11 +114,7 @@ impl Registry {
         context: &WriteContext,
     ) -> Result<bool, Status> {
         let asked = Asked {
-            action: Action {
-                definition,
-                subresource: "",
-                operation: Operation::Create,
-            },
+            action: Action::create(definition),
             new: Some(new),
             old: None,
             deletion: None,
@@ -162,18 +133,44 @@ impl Registry {
         new: (&Value, &Managers),
         context: &WriteContext,
     ) -> Result<bool, Status> {
+        let (action, old) = (Action::update(definition, part), (&live.value, &live.managers));
         let asked = Asked {
-            action: Action {
-                definition,
-                subresource: part.subresource(),
-                operation: Operation::Update,
-            },
+            action,
             new: Some(new),
-            old: Some((&live.value, &live.managers)),
+            old: Some(old),
             deletion: None,
             context,
         };
+        if part != Part::Scale {
+            return self.ask_validating(writing, asked).await;
+        }
+        let (nobody, new) = (Managers::new(), scale_of(definition, new.0)?);
+        let old = scale_of(definition, old.0)?;
+        let asked = Asked {
+            new: Some((&new, &nobody)),
+            old: Some((&old, &nobody)),
+            ..asked
+        };
         self.ask_validating(writing, asked).await
+    }
+
+    /// Shows what is posted to an object to the webhooks that may refuse it.
+    pub(super) async fn ask_about_posted(
+        &self,
+        action: Action<'_>,
+        object: &Value,
+        context: &WriteContext,
+    ) -> Result<(), Status> {
+        let (mut writing, nobody) = (Writing::plain(self), Managers::new());
+        let asked = Asked {
+            action,
+            new: Some((object, &nobody)),
+            old: None,
+            deletion: None,
+            context,
+        };
+        self.ask_validating(&mut writing, asked).await?;
+        Ok(())
     }
 
     /// Shows an object that is to go to all webhooks that want to see that.
@@ -186,11 +183,7 @@ impl Registry {
         context: &WriteContext,
     ) -> Result<(), Status> {
         let asked = Asked {
-            action: Action {
-                definition,
-                subresource: "",
-                operation: Operation::Delete,
-            },
+            action: Action::delete(definition),
             new: None,
             old: Some((&live.value, &live.managers)),
             deletion: Some(deletion),
@@ -235,8 +228,8 @@ impl Registry {
         if !webhook.matching.selects(write, home.as_ref()) {
             return Ok(Consulted::NotAsked);
         }
-        let object = converted(write.action.definition, shown, write.object)?;
-        let old = converted(write.action.definition, shown, write.old)?;
+        let object = converted(&write.action, shown, write.object)?;
+        let old = converted(&write.action, shown, write.old)?;
         let mut request = write.described(shown);
         request["options"] = options(&write.action, deletion, write.context);
         let input = Input {
@@ -277,8 +270,12 @@ impl Registry {
             ))),
             (true, Some(patch), Some(mut patched)) => {
                 json_patch::apply(&mut patched, &patch).map_err(Status::internal_error)?;
-                let back = converted(shown, write.action.definition, Some(&patched))?;
-                Ok(Consulted::Patched(back.unwrap_or_default()))
+                let asked_for = write.action.definition;
+                let back = match write.action.kind {
+                    None => in_version(shown, asked_for, &patched)?,
+                    Some(_) => patched,
+                };
+                Ok(Consulted::Patched(back))
             }
         }
     }
@@ -371,18 +368,27 @@ fn whole((value, managers): State<'_>) -> Value {
     whole
 }
 
+/// What is written in the version that a webhook wants to see.
+fn converted(
+    action: &Action<'_>,
+    shown: &Definition,
+    object: Option<&Value>,
+) -> Result<Option<Value>, Status> {
+    match (object, action.kind) {
+        (Some(object), None) => in_version(action.definition, shown, object).map(Some),
+        (object, _) => Ok(object.cloned()),
+    }
+}
+
 /// An object of one version in another.
-fn converted(from: &Definition, to: &Definition, object: Option<&Value>) -> Result<Option<Value>, Status> {
-    let Some(object) = object else {
-        return Ok(None);
-    };
+fn in_version(from: &Definition, to: &Definition, object: &Value) -> Result<Value, Status> {
     if from.api_version == to.api_version {
-        return Ok(Some(object.clone()));
+        return Ok(object.clone());
     }
     let versions = from.versions();
     let converted = versions.and_then(|versions| versions.convert(object, &to.api_version));
     let unknown = || Status::internal_error(format_args!("unable to convert to {}", to.api_version));
-    converted.map(|(_, value)| Some(value)).ok_or_else(unknown)
+    converted.map(|(_, value)| value).ok_or_else(unknown)
 }
 
 /// What follows if a webhook cannot be asked.

@@ -1,10 +1,9 @@
 //! Binding: a pod gets its node, once.
 
 use serde_json::{Value, json};
-use watchkeeper_meta::{
-    FieldError, FieldPath, GroupResource, GroupVersionResource, Status, join_field_errors,
-};
+use watchkeeper_meta::{FieldError, FieldPath, GroupResource, Status, join_field_errors};
 
+use crate::admission::request::BINDING;
 use crate::body::Body;
 use crate::custom::writing::Writing;
 use crate::object::Live;
@@ -21,19 +20,19 @@ impl Registry {
         body: Body<'_>,
         context: &WriteContext,
     ) -> Result<Status, Status> {
-        let binding = body.read_as("v1", "Binding")?;
+        let mut binding = body.read_as("v1", "Binding")?;
         let stated = metadata::text(&binding, "name");
-        let name = name.unwrap_or(stated);
+        let name = name.unwrap_or(stated).to_owned();
+        let name = &*name;
         if stated != name {
             return Err(Status::bad_request(
                 "name in URL does not match name in Binding object",
             ));
         }
+        let pods = self.builtin("", "pods")?;
+        binding["metadata"]["namespace"] = json!(namespace);
+        self.admit_posted(&pods, &BINDING, &mut binding, context).await?;
         let node = target(&binding)?;
-        let pods = GroupVersionResource::new("", "v1", "pods");
-        let Some(pods) = self.definition(&pods) else {
-            return Err(Status::path_not_found());
-        };
         let now = timestamp(self.clock().now());
         // The scheduler's word is nobody's field.
         let bind = |live: &Live| {

@@ -5,6 +5,7 @@ use watchkeeper_meta::{
     DeleteOptions, LabelSelector, Labels, ListOptions, Status, StatusCause, StatusReason,
 };
 
+use crate::admission::request::EVICTION;
 use crate::body::Body;
 use crate::custom::writing::Writing;
 use crate::definition::Definition;
@@ -30,18 +31,22 @@ impl Registry {
         body: Body<'_>,
         mut context: WriteContext,
     ) -> Result<Status, Status> {
-        let eviction = body.read_as("policy/v1", "Eviction")?;
+        let mut eviction = body.read_as("policy/v1", "Eviction")?;
         if metadata::text(&eviction, "name") != name {
             let why = "name in URL does not match name in Eviction object";
             return Err(Status::bad_request(why));
         }
-        let mut options = match eviction.get("deleteOptions") {
-            Some(options) => DeleteOptions::from_json(options)?,
-            None => DeleteOptions::default(),
+        let read_options = |eviction: &Value| match eviction.get("deleteOptions") {
+            Some(options) => DeleteOptions::from_json(options),
+            None => Ok(DeleteOptions::default()),
         };
         // The query may ask for a dry run, and so may the options within.
-        context.dry_run |= options.dry_run;
+        context.dry_run |= read_options(&eviction)?.dry_run;
         let pods = self.builtin("", "pods")?;
+        eviction["metadata"]["namespace"] = json!(namespace);
+        self.admit_posted(&pods, &EVICTION, &mut eviction, &context)
+            .await?;
+        let mut options = read_options(&eviction)?;
         let pod = self.present(&pods, namespace, name).await?;
         if needs_budget(&pod) {
             self.spend_budget(namespace, &pod, &context).await?;
@@ -61,7 +66,9 @@ impl Registry {
                 *wanted = marked.map(|revision| revision.to_string()).unwrap_or_default();
             }
         }
-        self.delete(&pods, namespace, name, &options, &context).await?;
+        // Who judges deletions has judged the eviction.
+        self.delete_object(&pods, namespace, name, &options, &context)
+            .await?;
         Ok(Status::success(201))
     }
 

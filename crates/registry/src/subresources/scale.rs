@@ -104,7 +104,7 @@ impl Registry {
 }
 
 /// A workload as a Scale.
-fn scale_of(definition: &Definition, workload: &Value) -> Result<Value, Status> {
+pub(crate) fn scale_of(definition: &Definition, workload: &Value) -> Result<Value, Status> {
     let mut identity = json!({});
     for name in ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"] {
         if let Some(value) = workload["metadata"].get(name) {

@@ -15,6 +15,7 @@ use watchkeeper_wire::canonical::canonicalize;
 use watchkeeper_wire::difference::Difference;
 use watchkeeper_wire::schema::Schema;
 
+use crate::admission::request::TOKEN_REQUEST;
 use crate::body::Body;
 use crate::write::{WriteContext, timestamp};
 use crate::{Registry, User, metadata, names};
@@ -70,6 +71,10 @@ impl Registry {
         let accounts = self.builtin("", "serviceaccounts")?;
         let account = self.present(&accounts, namespace, name).await?;
         check_uid(&request, &account)?;
+        request["metadata"]["name"] = json!(name);
+        request["metadata"]["namespace"] = json!(namespace);
+        self.admit_posted(&accounts, &TOKEN_REQUEST, &mut request, context)
+            .await?;
         let now = self.clock().now();
         let seconds = request["spec"]["expirationSeconds"]
             .as_i64()

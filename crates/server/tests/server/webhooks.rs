@@ -11,6 +11,7 @@ use watchkeeper_server::{Handle, Server};
 use self::endpoint::{Endpoint, Reply};
 use crate::client::{Answer, Client};
 
+const MUTATING: &str = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations";
 const VALIDATING: &str = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations";
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 const MERGE: (&str, &str) = ("content-type", "application/merge-patch+json");

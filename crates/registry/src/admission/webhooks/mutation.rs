@@ -18,11 +18,12 @@ use watchkeeper_patch::managed_fields::Managers;
 use watchkeeper_wire::difference::Difference;
 
 use super::{Asked, Consulted, Stage, Webhooks, about, whole};
-use crate::admission::request::{Action, Operation};
+use crate::admission::request::Action;
 use crate::create::recanonicalized;
 use crate::custom::writing::Writing;
 use crate::definition::Definition;
 use crate::object::Live;
+use crate::subresources::scale::{scale_of, set_replicas};
 use crate::update::Part;
 use crate::write::WriteContext;
 use crate::{Registry, kinds, metadata};
@@ -58,11 +59,7 @@ impl Registry {
         context: &WriteContext,
     ) -> Result<(), Status> {
         let asked = Asked {
-            action: Action {
-                definition,
-                subresource: "",
-                operation: Operation::Create,
-            },
+            action: Action::create(definition),
             new: None,
             old: None,
             deletion: None,
@@ -98,16 +95,57 @@ impl Registry {
         context: &WriteContext,
     ) -> Result<bool, Status> {
         let asked = Asked {
-            action: Action {
-                definition,
-                subresource: part.subresource(),
-                operation: Operation::Update,
-            },
+            action: Action::update(definition, part),
             new: None,
             old: Some((&live.value, &live.managers)),
             deletion: None,
             context,
         };
+        if part != Part::Scale {
+            return self.mutate_twice(writing, asked, object, managers).await;
+        }
+        let mut nobody = Managers::new();
+        let old = scale_of(definition, &live.value)?;
+        let asked = Asked {
+            old: Some((&old, &Managers::new())),
+            ..asked
+        };
+        let mut scale = scale_of(definition, object)?;
+        let is_changed = self.mutate_twice(writing, asked, &mut scale, &mut nobody).await?;
+        if is_changed {
+            set_replicas(definition, object, scale["spec"]["replicas"].clone());
+        }
+        Ok(is_changed)
+    }
+
+    /// Lets webhooks change what is posted to an object.
+    pub(in crate::admission) async fn mutate_posted(
+        &self,
+        action: Action<'_>,
+        object: &mut Value,
+        context: &WriteContext,
+    ) -> Result<(), Status> {
+        let asked = Asked {
+            action,
+            new: None,
+            old: None,
+            deletion: None,
+            context,
+        };
+        let (mut writing, mut nobody) = (Writing::plain(self), Managers::new());
+        self.mutate_twice(&mut writing, asked, object, &mut nobody)
+            .await?;
+        Ok(())
+    }
+
+    /// Both rounds, where nobody but webhooks changes anything between them.
+    async fn mutate_twice(
+        &self,
+        writing: &mut Writing<'_>,
+        asked: Asked<'_>,
+        object: &mut Value,
+        managers: &mut Managers,
+    ) -> Result<bool, Status> {
         let (webhooks, mut rounds) = (self.webhooks().await?, Rounds::default());
         let is_changed = self
             .mutate_once(writing, asked, &webhooks, object, managers, &mut rounds)
@@ -147,7 +185,7 @@ impl Registry {
                 Consulted::NotAsked => continue,
                 Consulted::Allowed => {}
                 Consulted::Patched(patched) => {
-                    if take_over(definition, patched, object, managers)? {
+                    if take_over(&asked.action, patched, object, managers)? {
                         is_changed = true;
                         rounds.note_change();
                     }
@@ -186,7 +224,7 @@ impl Registry {
 
 /// Takes what a webhook has made for the object. Whether it is another.
 fn take_over(
-    definition: &Definition,
+    action: &Action<'_>,
     mut patched: Value,
     object: &mut Value,
     managers: &mut Managers,
@@ -196,8 +234,14 @@ fn take_over(
     {
         *managers = std::mem::take(managers).replaced_by(&given);
     }
-    let mut patched = recanonicalized(definition, patched)?;
-    kinds::default(definition, &mut patched, &Difference::Everywhere);
+    let patched = match action.kind {
+        Some(kind) => kind.read(patched)?,
+        None => {
+            let mut patched = recanonicalized(action.definition, patched)?;
+            kinds::default(action.definition, &mut patched, &Difference::Everywhere);
+            patched
+        }
+    };
     let is_changed = patched != *object;
     *object = patched;
     Ok(is_changed)

@@ -6,9 +6,8 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use super::endpoint::{Endpoint, Reply};
-use super::{Cluster, MAPS, VALIDATING, configuration, map, rule};
+use super::{Cluster, MAPS, MUTATING, VALIDATING, configuration, map, rule};
 
-const MUTATING: &str = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations";
 const PODS: &str = "/api/v1/namespaces/default/pods";
 
 /// A cluster in which a webhook patches what is created like this.

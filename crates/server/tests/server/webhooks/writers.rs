@@ -6,11 +6,14 @@ use serde_json::{Value, json};
 use watchkeeper_server::Server;
 
 use super::endpoint::{Endpoint, Reply};
-use super::{Cluster, MAPS, MERGE, VALIDATING, configuration, connected, map, rule};
+use super::{Cluster, MAPS, MERGE, MUTATING, VALIDATING, configuration, connected, map, rule};
 use crate::client::Client;
 
 const APPLY: (&str, &str) = ("content-type", "application/apply-patch+yaml");
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+const ACCOUNTS: &str = "/api/v1/namespaces/default/serviceaccounts";
+const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
+const PODS: &str = "/api/v1/namespaces/default/pods";
 const SERVICES: &str = "/api/v1/namespaces/default/services";
 const WIDGETS: &str = "/apis/example.com/v1/namespaces/default/widgets";
 
@@ -107,6 +110,83 @@ async fn every_verb_that_writes_is_seen() {
         )
         .await;
     assert_eq!(seen(&endpoint), ["UPDATE namespaces/status Namespace team"]);
+    cluster.server.shutdown().await;
+}
+
+#[tokio::test]
+async fn what_is_written_at_a_subresource_is_seen_as_the_kind_it_is() {
+    let endpoint = Endpoint::start(|_| Reply::allow()).await;
+    let mut cluster = Cluster::start().await;
+    let containers = json!([{"name": "main", "image": "main:1"}]);
+    let pod = json!({"metadata": {"name": "p"}, "spec": {"containers": containers}});
+    cluster.create(PODS, pod).await;
+    let labels = json!({"app": "web"});
+    let template = json!({"metadata": {"labels": labels}, "spec": {"containers": containers}});
+    let deployment = json!({"metadata": {"name": "d"},
+        "spec": {"selector": {"matchLabels": labels}, "template": template}});
+    cluster.create(DEPLOYMENTS, deployment).await;
+    let account = json!({"metadata": {"name": "robot"}});
+    cluster.create(ACCOUNTS, account).await;
+    let rules = json!([rule("*", "*/*")]);
+    cluster
+        .create(VALIDATING, configuration("a", &endpoint, json!({"rules": rules})))
+        .await;
+
+    let binding = json!({"metadata": {"name": "p"}, "target": {"kind": "Node", "name": "n"}});
+    cluster.create(&format!("{PODS}/p/binding"), binding).await;
+    cluster
+        .create(&format!("{ACCOUNTS}/robot/token"), json!({}))
+        .await;
+    let scaled = cluster
+        .patch(
+            &format!("{DEPLOYMENTS}/d/scale"),
+            json!({"spec": {"replicas": 5}}),
+        )
+        .await;
+    assert_eq!(scaled.json()["spec"]["replicas"], 5);
+    let eviction = json!({"metadata": {"name": "p"}});
+    cluster.create(&format!("{PODS}/p/eviction"), eviction).await;
+    assert_eq!(
+        seen(&endpoint),
+        [
+            "CREATE pods/binding Binding p",
+            "CREATE serviceaccounts/token TokenRequest robot",
+            "UPDATE deployments/scale Scale d",
+            "CREATE pods/eviction Eviction p",
+        ]
+    );
+    cluster.server.shutdown().await;
+}
+
+#[tokio::test]
+async fn what_is_written_at_a_subresource_can_be_changed() {
+    let endpoint = Endpoint::start(|request| match request["subResource"].as_str() {
+        Some("scale") => Reply::patch(&json!([{"op": "replace", "path": "/spec/replicas", "value": 3}])),
+        _ => Reply::patch(&json!([{"op": "replace", "path": "/target/name", "value": "better"}])),
+    })
+    .await;
+    let mut cluster = Cluster::start().await;
+    let rules = json!([rule("UPDATE", "widgets/scale"), rule("CREATE", "pods/binding")]);
+    cluster
+        .create(MUTATING, configuration("a", &endpoint, json!({"rules": rules})))
+        .await;
+    let mut definition = widgets("example.com", sized());
+    let paths = json!({"specReplicasPath": ".spec.size", "statusReplicasPath": ".status.size"});
+    definition["spec"]["versions"][0]["subresources"]["scale"] = paths;
+    cluster.create(DEFINITIONS, definition).await;
+    cluster.create(WIDGETS, widget("w")).await;
+    let scaled = cluster
+        .patch(&format!("{WIDGETS}/w/scale"), json!({"spec": {"replicas": 9}}))
+        .await;
+    assert_eq!(scaled.json()["spec"]["replicas"], 3, "{}", scaled.text());
+
+    let containers = json!([{"name": "main", "image": "main:1"}]);
+    let pod = json!({"metadata": {"name": "p"}, "spec": {"containers": containers}});
+    cluster.create(PODS, pod).await;
+    let binding = json!({"metadata": {"name": "p"}, "target": {"kind": "Node", "name": "good"}});
+    cluster.create(&format!("{PODS}/p/binding"), binding).await;
+    let bound = cluster.client.get(&format!("{PODS}/p")).await.json();
+    assert_eq!(bound["spec"]["nodeName"], "better");
     cluster.server.shutdown().await;
 }
 
