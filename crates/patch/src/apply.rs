@@ -86,7 +86,7 @@ pub fn apply(
     let wanted = field_text(schema, root, config, left_out)?;
     let mut managers = with_history(schema, root, live, managers, writer.time);
     let entry = managers.entry(Operation::Apply, writer);
-    let version_before = std::mem::replace(&mut entry.api_version, writer.api_version.to_owned());
+    let version_before = std::mem::replace(&mut entry.api_version, writer.api_version.into());
     let wanted_before = match version_before == writer.api_version {
         true => entry.fields.replace(&wanted),
         // The same names may mean something else.
@@ -222,12 +222,12 @@ fn with_history(
         let all = managed_change(schema, root, &empty, live, &Difference::between(&empty, live));
         let api_version = live.get("apiVersion").and_then(Value::as_str).unwrap_or_default();
         managers.push(Manager {
-            name: BEFORE_FIRST_APPLY.to_owned(),
+            name: BEFORE_FIRST_APPLY.into(),
             operation: Operation::Update,
-            api_version: api_version.to_owned(),
+            api_version: api_version.into(),
             // When it was noticed; nobody knows when it was written.
             time: time.map(|time| Time::from_seconds(time.seconds)),
-            subresource: String::new(),
+            subresource: Default::default(),
             fields: all.changed.into(),
         });
     }

@@ -7,6 +7,7 @@
 use std::sync::LazyLock;
 
 use serde_json::{Map, Value, json};
+use smol_str::SmolStr;
 use watchkeeper_meta::Time;
 use watchkeeper_wire::difference::Difference;
 use watchkeeper_wire::schema::{Schema, Shape, TypeId};
@@ -65,19 +66,19 @@ pub enum Operation {
     Update,
 }
 
-/// One entry of `metadata.managedFields`.
+/// One entry of `metadata.managedFields`. Its texts are so short that most need no memory of their own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Manager {
     /// Who.
-    pub name: String,
+    pub name: SmolStr,
     /// How.
     pub operation: Operation,
     /// The API version the fields are named in.
-    pub api_version: String,
+    pub api_version: SmolStr,
     /// When the entry last changed, to the second.
     pub time: Option<Time>,
     /// The subresource written to; empty for the object itself.
-    pub subresource: String,
+    pub subresource: SmolStr,
     /// What.
     pub fields: OwnedFields,
 }
@@ -272,11 +273,11 @@ impl Managers {
         let position = self.0.iter().position(|manager| manager.is(operation, writer));
         let position = position.unwrap_or_else(|| {
             self.0.push(Manager {
-                name: writer.manager.to_owned(),
+                name: writer.manager.into(),
                 operation,
-                api_version: writer.api_version.to_owned(),
+                api_version: writer.api_version.into(),
                 time: None,
-                subresource: writer.subresource.to_owned(),
+                subresource: writer.subresource.into(),
                 fields: OwnedFields::default(),
             });
             self.0.len() - 1
@@ -315,8 +316,8 @@ impl Managers {
             };
             let merged = self.0[second].clone();
             let bucket = &mut self.0[first];
-            bucket.name = ANCIENT_CHANGES.to_owned();
-            bucket.subresource.clear();
+            bucket.name = ANCIENT_CHANGES.into();
+            bucket.subresource = SmolStr::default();
             bucket.time = merged.time;
             bucket.fields.add(merged.fields.to_set().into_owned());
             self.0.remove(second);
@@ -326,14 +327,8 @@ impl Managers {
 
 impl Manager {
     fn read(index: usize, entry: &Value) -> Result<Self, ManagedFieldsError> {
-        let text = |name: &str| {
-            entry
-                .get(name)
-                .and_then(Value::as_str)
-                .unwrap_or_default()
-                .to_owned()
-        };
-        let operation = match text("operation").as_str() {
+        let text = |name: &str| entry.get(name).and_then(Value::as_str).unwrap_or_default();
+        let operation = match text("operation") {
             "Apply" => Operation::Apply,
             "Update" => Operation::Update,
             found => {
@@ -347,20 +342,20 @@ impl Manager {
         let fields = FieldSet::from_value(entry.get("fieldsV1").unwrap_or(&empty))
             .map_err(|source| ManagedFieldsError::Fields { index, source })?;
         Ok(Self {
-            name: text("manager"),
+            name: text("manager").into(),
             operation,
-            api_version: text("apiVersion"),
+            api_version: text("apiVersion").into(),
             time: entry.get("time").and_then(Value::as_str).and_then(whole_second),
-            subresource: text("subresource"),
+            subresource: text("subresource").into(),
             fields: fields.into(),
         })
     }
 
     fn to_value(&self) -> Value {
         let mut entry = json!({
-            "manager": self.name,
+            "manager": self.name.as_str(),
             "operation": self.operation.as_str(),
-            "apiVersion": self.api_version,
+            "apiVersion": self.api_version.as_str(),
             "fieldsType": "FieldsV1",
             "fieldsV1": self.fields.to_set().to_value(),
         });
@@ -368,7 +363,7 @@ impl Manager {
             entry["time"] = json!(time.to_rfc3339());
         }
         if !self.subresource.is_empty() {
-            entry["subresource"] = json!(self.subresource);
+            entry["subresource"] = json!(self.subresource.as_str());
         }
         entry
     }

@@ -11,12 +11,12 @@ use serde_json::{Map, Value};
 /// use watchkeeper_patch::merge_patch;
 ///
 /// let mut object = json!({"data": {"a": "1", "b": "2"}, "list": [1, 2]});
-/// merge_patch::apply(&mut object, json!({"data": {"a": null, "c": "3"}, "list": [9]}));
+/// merge_patch::apply(&mut object, &json!({"data": {"a": null, "c": "3"}, "list": [9]}));
 /// assert_eq!(object, json!({"data": {"b": "2", "c": "3"}, "list": [9]}));
 /// ```
-pub fn apply(target: &mut Value, patch: Value) {
+pub fn apply(target: &mut Value, patch: &Value) {
     let Value::Object(patch) = patch else {
-        *target = patch;
+        *target = patch.clone();
         return;
     };
     if !target.is_object() {
@@ -24,11 +24,14 @@ pub fn apply(target: &mut Value, patch: Value) {
     }
     let Value::Object(fields) = target else { return };
     for (name, change) in patch {
-        match change {
-            Value::Null => {
-                fields.remove(&name);
+        match (change, fields.get_mut(name)) {
+            (Value::Null, _) => drop(fields.remove(name)),
+            (change, Some(field)) => apply(field, change),
+            (change, None) => {
+                let mut field = Value::Null;
+                apply(&mut field, change);
+                fields.insert(name.clone(), field);
             }
-            change => apply(fields.entry(name).or_insert(Value::Null), change),
         }
     }
 }
@@ -63,7 +66,7 @@ mod tests {
     fn the_cases_of_the_rfc() {
         let check = |mut original: Value, patch: Value, result: Value| {
             let shown = format!("{original} + {patch}");
-            apply(&mut original, patch);
+            apply(&mut original, &patch);
             assert_eq!(original, result, "{shown}");
         };
         check(json!({"a": "b"}), json!({"a": "c"}), json!({"a": "c"}));
@@ -109,7 +112,7 @@ mod tests {
         #[test]
         fn a_diff_turns_one_into_the_other(from in value(), to in value()) {
             let mut patched = from.clone();
-            apply(&mut patched, diff(&from, &to));
+            apply(&mut patched, &diff(&from, &to));
             prop_assert_eq!(patched, to);
         }
     }

@@ -14,7 +14,7 @@
 //!
 //! let patch = three_way::merge_patch(&original, &modified, &current);
 //! assert_eq!(patch, json!({"data": {"a": "9", "b": null}}));
-//! merge_patch::apply(&mut current, patch);
+//! merge_patch::apply(&mut current, &patch);
 //! assert_eq!(current, json!({"data": {"a": "9", "theirs": "3"}}));
 //! ```
 //!
@@ -382,7 +382,7 @@ mod tests {
         #[test]
         fn a_merge_patch_turns_one_state_into_another(from in config("[a-d]"), to in config("[a-d]")) {
             let mut object = from.clone();
-            merge::apply(&mut object, merge_patch(&from, &to, &from));
+            merge::apply(&mut object, &merge_patch(&from, &to, &from));
             prop_assert_eq!(object, to);
         }
     }

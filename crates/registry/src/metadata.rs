@@ -1,9 +1,11 @@
 //! The part of a write that every kind shares: what `metadata` may say, and what the server says in it.
 
+use std::borrow::Cow;
+
 use serde_json::{Map, Value, json};
 use watchkeeper_meta::validation::{
-    FinalizerRule, ObjectMetaRules, annotations, finalizers, labels, managed_fields, object_meta,
-    object_meta_update,
+    FinalizerRule, MAX_ANNOTATIONS, ObjectMetaRules, annotations, finalizers, labels, managed_fields,
+    object_meta, object_meta_update,
 };
 use watchkeeper_meta::{FieldError, FieldPath, Status};
 use watchkeeper_patch::managed_fields::Managers;
@@ -128,9 +130,9 @@ pub(crate) fn take_managed_fields(object: &mut Value) -> Option<Value> {
 pub(crate) fn manager_faults(managers: &Managers) -> Vec<FieldError> {
     let entries = managers.entries().iter().map(|manager| {
         json!({
-            "manager": manager.name,
+            "manager": manager.name.as_str(),
             "operation": manager.operation.as_str(),
-            "subresource": manager.subresource,
+            "subresource": manager.subresource.as_str(),
         })
     });
     let path = FieldPath::new("metadata").child("managedFields");
@@ -192,15 +194,36 @@ pub(crate) fn update_faults(definition: &Definition, object: &Value, live: &Valu
 /// Whether the labels, annotations and finalizers of a changed object are in order, where it has changed.
 pub(crate) fn is_in_order(object: &Value, difference: &Difference) -> bool {
     let (metadata, path) = (&object["metadata"], FieldPath::new("metadata"));
-    let has_changed = |name: &str| !difference.member("metadata").member(name).is_nowhere();
     let is_fine = |name: &str, rule: &dyn Fn(&Value) -> Vec<FieldError>| {
-        !has_changed(name) || rule(&metadata[name]).is_empty()
+        changed_part(&metadata[name], difference.member("metadata").member(name))
+            .is_none_or(|changed| rule(&changed).is_empty())
     };
-    is_fine("labels", &|found| labels(found, &path))
-        && is_fine("annotations", &|found| annotations(found, &path))
-        && is_fine("finalizers", &|found| {
-            finalizers(found, FinalizerRule::WithDomain, &path)
+    is_fine("labels", &|changed| labels(changed, &path))
+        && is_fine("annotations", &|changed| annotations(changed, &path))
+        && size_of(&metadata["annotations"]) <= MAX_ANNOTATIONS
+        && is_fine("finalizers", &|changed| {
+            finalizers(changed, FinalizerRule::WithDomain, &path)
         })
+}
+
+/// The entries of a map that are others than they were, all of anything else; `None` if nothing is.
+fn changed_part<'v>(found: &'v Value, difference: &Difference) -> Option<Cow<'v, Value>> {
+    match difference {
+        Difference::Nowhere => None,
+        Difference::Members { changed, .. } => {
+            let entries = changed.iter().map(|(key, _)| (key.clone(), found[key].clone()));
+            Some(Cow::Owned(Value::Object(entries.collect())))
+        }
+        Difference::Items(_) | Difference::Everywhere => Some(Cow::Borrowed(found)),
+    }
+}
+
+/// How long all keys and values of a map are together.
+fn size_of(map: &Value) -> usize {
+    let entries = map.as_object().into_iter().flatten();
+    entries
+        .map(|(key, value)| key.len() + value.as_str().map_or(0, str::len))
+        .sum()
 }
 
 fn rules(definition: &Definition) -> ObjectMetaRules {

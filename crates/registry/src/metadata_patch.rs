@@ -5,11 +5,11 @@
 //! what is new ([`OpenMetadata`]):
 //!
 //! ```text
-//! stored   names, uid… │ labels, annotations, finalizers │ managers │ spec, status, data…
+//! stored   names, uid… │ those of which the patch speaks │ managers │ spec, status, data…
 //!              ║                      ▼                                    ║
 //!              ║                    patch ▶ rules                          ║
 //!              ║                      ▼ ▶ managers                         ║
-//! new      names, uid… │ labels, annotations, finalizers │ managers │ spec, status, data…
+//! new      names, uid… │ those of which the patch speaks │ managers │ spec, status, data…
 //! ```
 //!
 //! To check the rest again would find nothing. It was checked by the rules of this program, and no rule of these kinds
@@ -64,10 +64,17 @@ impl Registry {
         }
         let key = definition.key(namespace, name);
         let stored = StoredObject::from(self.store().get(&key, None).await.ok()??);
-        let open = OpenMetadata::of(&stored.bytes)?;
-        let (value, managers) = self.patched_metadata(definition, &open, kind, patch, context)?;
+        let means_something = kinds::heeds(definition)?;
+        let opens = |name: &str| speaks_of(kind, patch, name);
+        let open = OpenMetadata::of(&stored.bytes, opens, means_something)?;
+        let value = tidied(patched(definition, kind, open.value.clone(), patch).ok()?)?;
+        let changed = Difference::between(&open.value, &value);
+        if has_key(&value, means_something) || !metadata::is_in_order(&value, &changed) {
+            return None;
+        }
+        let managers = self.managers_of(definition, &open, &value, &changed, context)?;
         // The times of managed fields alone are not worth a version.
-        if value == open.value && managers.is_same_but_for_times(&open.managers) {
+        if changed.is_nowhere() && managers.is_same_but_for_times(&open.managers) {
             return Some(Ok(stored));
         }
         let bytes = open.with(&value, &managers);
@@ -78,33 +85,24 @@ impl Registry {
         }
     }
 
-    /// The patched metadata and its managers as they would be stored.
-    fn patched_metadata(
+    /// Who manages what when an object has changed to this value.
+    fn managers_of(
         &self,
         definition: &Definition,
         open: &OpenMetadata<'_>,
-        kind: PatchKind,
-        patch: &Value,
+        value: &Value,
+        changed: &Difference,
         context: &WriteContext,
-    ) -> Option<(Value, Managers)> {
+    ) -> Option<Managers> {
         let (schema, root) = (&*definition.schema, (*METADATA_ALONE)?);
-        let old = &open.value;
-        let new = tidied(patched(definition, kind, old.clone(), patch).ok()?)?;
-        if !is_plain(definition, old) || !is_plain(definition, &new) {
-            return None;
-        }
-        let changed = difference(old, &new);
-        if !metadata::is_in_order(&new, &changed) {
-            return None;
-        }
         let mut managers = open.managers.clone();
         // An object that nobody was said to manage stays so until someone applies.
         if !managers.is_empty() {
             let writer = context.writer(definition, Part::Object.subresource(), self.clock().now());
-            let states = (old, &new, &changed);
+            let states = (&open.value, value, changed);
             managers.record_update(schema, root, states, &Endpoint::default(), &writer);
         }
-        Some((new, managers))
+        Some(managers)
     }
 }
 
@@ -129,8 +127,24 @@ fn is_about_metadata(kind: PatchKind, patch: &Value) -> bool {
 
 /// Whether a path leads into one of the [`FIELDS`], or to it.
 fn is_below_fields(path: &str) -> bool {
+    field_of(path).is_some_and(|field| FIELDS.contains(&field))
+}
+
+/// The field of the metadata that a path leads into, or to.
+fn field_of(path: &str) -> Option<&str> {
     let mut steps = path.split('/').skip(1);
-    steps.next() == Some("metadata") && steps.next().is_some_and(|step| FIELDS.contains(&step))
+    steps.next().filter(|step| *step == "metadata")?;
+    steps.next()
+}
+
+/// Whether a patch that is about metadata is about this field, too. The others stay as they are.
+fn speaks_of(kind: PatchKind, patch: &Value, name: &str) -> bool {
+    if kind != PatchKind::Json {
+        return patch["metadata"].get(name).is_some();
+    }
+    let operations = patch.as_array().into_iter().flatten();
+    let mut paths = operations.flat_map(|operation| [&operation["path"], &operation["from"]]);
+    paths.any(|path| path.as_str().and_then(field_of) == Some(name))
 }
 
 /// The metadata as the server prints it, without fields that are empty. `None` if one is not made of texts, which is for
@@ -154,38 +168,11 @@ fn tidied(mut object: Value) -> Option<Value> {
     Some(object)
 }
 
-/// Where two states differ that can differ in nothing but the [`FIELDS`].
-fn difference(old: &Value, new: &Value) -> Difference {
-    let (old, new) = (&old["metadata"], &new["metadata"]);
-    let (mut changed, mut gone) = (Vec::new(), false);
-    for name in FIELDS {
-        let below = match (old.get(name), new.get(name)) {
-            (Some(old), Some(new)) => Difference::between(old, new),
-            (None, Some(_)) => Difference::Everywhere,
-            (was, None) => {
-                gone |= was.is_some();
-                continue;
-            }
-        };
-        if !below.is_nowhere() {
-            changed.push((name.to_owned(), below));
-        }
-    }
-    let metadata = Difference::Members { changed, gone };
-    Difference::Members {
-        changed: vec![("metadata".to_owned(), metadata)],
-        gone: false,
-    }
-}
-
-/// Whether an object's metadata means nothing to the rules of its kind.
-fn is_plain(definition: &Definition, object: &Value) -> bool {
-    let Some(heeds) = kinds::heeds(definition) else {
-        return false;
-    };
+/// Whether an object has a label or an annotation with such a key.
+fn has_key(object: &Value, is_such: fn(&str) -> bool) -> bool {
     let keys = |name: &str| object["metadata"][name].as_object().into_iter().flatten();
     let mut keys = keys("labels").chain(keys("annotations"));
-    !keys.any(|(key, _)| heeds(key))
+    keys.any(|(key, _)| is_such(key))
 }
 
 #[cfg(test)]

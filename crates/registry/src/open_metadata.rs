@@ -1,8 +1,9 @@
-//! A stored object, open where people write on it: its labels, annotations and finalizers, and its managers.
+//! A stored object, open where somebody writes on it: at its labels, annotations or finalizers, and at its managers.
 //!
 //! ```text
 //! names, uid, times… │ labels │ annotations │ owners │ finalizers │ managers │ spec, status, data…
-//! ════ as stored ════│ ────── a value ───── │ stored │  a value   │          │ ════ as stored ════
+//! ════ as stored ════│  each a value if it  │ stored │  likewise  │          │ ════ as stored ════
+//!                    │     is opened        │        │            │
 //! ```
 //!
 //! The rest is copied as it is, and no value is made of it. Whatever is not stored in this order, as Kubernetes stores
@@ -27,46 +28,72 @@ const FINALIZERS: u32 = 14;
 /// Room for what a usual patch adds: a few annotations, and a manager.
 const ADDED_BYTES: usize = 512;
 
-/// A stored object that is not being deleted, open where people write on it.
+/// A stored object that is not being deleted, open where somebody writes on it.
 pub(crate) struct OpenMetadata<'s> {
-    /// An object with the labels, annotations and finalizers in its metadata, and with nothing else.
+    /// An object with what is open in its metadata, and with nothing else.
     pub(crate) value: Value,
     pub(crate) managers: Managers,
     envelope: Envelope<'s>,
     /// What comes before the labels.
     head: &'s [u8],
+    labels: Part<'s>,
+    annotations: Part<'s>,
     owners: &'s [u8],
+    finalizers: Part<'s>,
     /// What comes behind the metadata.
     rest: &'s [u8],
 }
 
+/// What somebody may write on.
+enum Part<'s> {
+    /// Nobody does: as it is stored.
+    Closed(&'s [u8]),
+    /// In the value.
+    Open,
+}
+
 impl<'s> OpenMetadata<'s> {
-    /// Opens a stored object; `None` if it is being deleted, or is not stored as all are.
-    pub(crate) fn of(bytes: &'s [u8]) -> Option<Self> {
+    /// Opens a stored object at those of its labels, annotations and finalizers that somebody writes on; `None` if it is
+    /// being deleted, if a label or an annotation means something to the rules of its kind, or if it is not stored as all
+    /// are.
+    pub(crate) fn of(
+        bytes: &'s [u8],
+        opens: impl Fn(&str) -> bool,
+        means_something: fn(&str) -> bool,
+    ) -> Option<Self> {
         let envelope = Envelope::read(bytes).ok()?;
         let mut message = Fields::of(envelope.raw);
         let mut fields = Fields::of(message.next(METADATA)?);
+        let mut metadata = Map::new();
+        let mut part = |name: &str, stored: &'s [u8], value: Option<Value>| match value {
+            None => Part::Closed(stored),
+            Some(value) => {
+                if !is_empty(&value) {
+                    metadata.insert(name.to_owned(), value);
+                }
+                Part::Open
+            }
+        };
         let head = fields.head()?;
-        let labels = fields.map(LABELS)?;
-        let annotations = fields.map(ANNOTATIONS)?;
+        let (stored, value) = fields.map(LABELS, opens("labels"), means_something)?;
+        let labels = part("labels", stored, value);
+        let (stored, value) = fields.map(ANNOTATIONS, opens("annotations"), means_something)?;
+        let annotations = part("annotations", stored, value);
         let owners = fields.run(OWNER_REFERENCES);
-        let finalizers = fields.texts(FINALIZERS)?;
+        let (stored, value) = fields.texts(FINALIZERS, opens("finalizers"))?;
+        let finalizers = part("finalizers", stored, value);
         let managers = std::iter::from_fn(|| fields.next(MANAGED_FIELDS).map(Reader::new));
         let managers = Managers::from_stored(managers).ok()?;
         fields.end()?;
-        let parts = [
-            ("annotations", annotations),
-            ("finalizers", finalizers),
-            ("labels", labels),
-        ];
-        let parts = parts.into_iter().filter(|(_, part)| !is_empty(part));
-        let metadata = parts.map(|(name, part)| (name.to_owned(), part)).collect();
         Some(Self {
-            value: Value::Object(Map::from_iter([("metadata".to_owned(), metadata)])),
+            value: Value::Object(Map::from_iter([("metadata".to_owned(), metadata.into())])),
             managers,
             envelope,
             head,
+            labels,
+            annotations,
             owners,
+            finalizers,
             rest: &envelope.raw[message.reader.offset()..],
         })
     }
@@ -77,16 +104,20 @@ impl<'s> OpenMetadata<'s> {
         let mut metadata = Vec::with_capacity(room);
         metadata.extend_from_slice(self.head);
         let part = |name: &str| &value["metadata"][name];
-        put_map(LABELS, part("labels"), &mut metadata);
-        put_map(ANNOTATIONS, part("annotations"), &mut metadata);
+        match self.labels {
+            Part::Closed(stored) => metadata.extend_from_slice(stored),
+            Part::Open => put_map(LABELS, part("labels"), &mut metadata),
+        }
+        match self.annotations {
+            Part::Closed(stored) => metadata.extend_from_slice(stored),
+            Part::Open => put_map(ANNOTATIONS, part("annotations"), &mut metadata),
+        }
         metadata.extend_from_slice(self.owners);
-        let finalizers = part("finalizers").as_array().into_iter().flatten();
-        for finalizer in finalizers.filter_map(Value::as_str) {
-            put_bytes(&mut metadata, FINALIZERS, finalizer.as_bytes());
+        match self.finalizers {
+            Part::Closed(stored) => metadata.extend_from_slice(stored),
+            Part::Open => put_texts(FINALIZERS, part("finalizers"), &mut metadata),
         }
-        for manager in managers.to_stored() {
-            put_bytes(&mut metadata, MANAGED_FIELDS, &manager);
-        }
+        managers.put_stored(MANAGED_FIELDS, &mut metadata);
         self.closed(&metadata)
     }
 
@@ -118,6 +149,12 @@ fn put_map(number: u32, map: &Value, out: &mut Vec<u8>) {
         put_varint(out, (field_len(key.len()) + field_len(value.len())) as u64);
         put_bytes(out, 1, key.as_bytes());
         put_bytes(out, 2, value.as_bytes());
+    }
+}
+
+fn put_texts(number: u32, list: &Value, out: &mut Vec<u8>) {
+    for text in list.as_array().into_iter().flatten().filter_map(Value::as_str) {
+        put_bytes(out, number, text.as_bytes());
     }
 }
 
@@ -167,24 +204,39 @@ impl<'s> Fields<'s> {
         has_uid.then(|| &self.message[..self.reader.offset()])
     }
 
-    /// The map whose entries have this number.
-    fn map(&mut self, number: u32) -> Option<Value> {
-        let mut map = Map::new();
+    /// The map whose entries have this number: as it is stored, and as a value if it is to be opened. `None` if one of
+    /// its keys is not to be.
+    fn map(
+        &mut self,
+        number: u32,
+        opens: bool,
+        is_unfit: fn(&str) -> bool,
+    ) -> Option<(&'s [u8], Option<Value>)> {
+        let (start, mut map) = (self.reader.offset(), opens.then(Map::new));
         while let Some(entry) = self.next(number) {
             let mut entry = Fields::of(entry);
             let (key, value) = (entry.text(1)?, entry.text(2)?);
-            map.insert(key.to_owned(), value.into());
+            if is_unfit(key) {
+                return None;
+            }
+            if let Some(map) = &mut map {
+                map.insert(key.to_owned(), value.into());
+            }
         }
-        Some(Value::Object(map))
+        let stored = &self.message[start..self.reader.offset()];
+        Some((stored, map.map(Value::Object)))
     }
 
-    /// The texts that have this number.
-    fn texts(&mut self, number: u32) -> Option<Value> {
+    /// The texts that have this number: as they are stored, and as a value if they are to be opened.
+    fn texts(&mut self, number: u32, opens: bool) -> Option<(&'s [u8], Option<Value>)> {
+        if !opens {
+            return Some((self.run(number), None));
+        }
         let mut texts = Vec::new();
         while let Some(text) = self.next(number) {
             texts.push(std::str::from_utf8(text).ok()?.into());
         }
-        Some(Value::Array(texts))
+        Some((&[], Some(Value::Array(texts))))
     }
 
     fn text(&mut self, number: u32) -> Option<&'s str> {
@@ -216,6 +268,10 @@ mod tests {
         StoredObject::encode(&pods.unwrap(), &pod, &managers).unwrap()
     }
 
+    fn open(bytes: &[u8]) -> Option<OpenMetadata<'_>> {
+        OpenMetadata::of(bytes, |_| true, |_| false)
+    }
+
     fn metadata() -> Value {
         json!({
             "name": "a",
@@ -240,13 +296,21 @@ mod tests {
         }]);
         for metadata in [metadata(), managed, json!({"name": "a", "uid": "u"})] {
             let bytes = stored(&metadata);
-            let open = OpenMetadata::of(&bytes).unwrap();
-            let mut shown = json!({});
-            for name in ["labels", "annotations", "finalizers"] {
-                metadata.get(name).inspect(|part| shown[name] = (*part).clone());
+            let opened: [&[&str]; 4] = [
+                &[],
+                &["annotations"],
+                &["finalizers", "labels"],
+                &["labels", "annotations", "finalizers"],
+            ];
+            for names in opened {
+                let open = OpenMetadata::of(&bytes, |name| names.contains(&name), |_| false).unwrap();
+                let mut shown = json!({});
+                for name in names {
+                    metadata.get(name).inspect(|part| shown[name] = (*part).clone());
+                }
+                assert_eq!(open.value, json!({"metadata": shown}));
+                assert_eq!(open.with(&open.value, &open.managers), bytes);
             }
-            assert_eq!(open.value, json!({"metadata": shown}));
-            assert_eq!(open.with(&open.value, &open.managers), bytes);
         }
     }
 
@@ -255,14 +319,16 @@ mod tests {
         let check = |name: &str, value: Value| {
             let mut metadata = metadata();
             metadata[name] = value;
-            assert!(OpenMetadata::of(&stored(&metadata)).is_none(), "{name}");
+            assert!(open(&stored(&metadata)).is_none(), "{name}");
         };
         check("uid", json!(""));
         check("deletionTimestamp", json!("2026-11-16T12:00:00Z"));
         let bytes = stored(&metadata());
-        let opened = OpenMetadata::of(&bytes).unwrap();
+        let opened = open(&bytes).unwrap();
         let (head, labels_last) = (opened.head, [opened.owners, b"\x5a\x04\x0a\x00\x12\x00"].concat());
-        assert!(OpenMetadata::of(&opened.closed(&[head, &labels_last].concat())).is_none());
-        assert!(OpenMetadata::of(&opened.closed(head)).is_some());
+        assert!(open(&opened.closed(&[head, &labels_last].concat())).is_none());
+        assert!(open(&opened.closed(head)).is_some());
+        assert!(OpenMetadata::of(&bytes, |_| false, |key| key == "tier").is_none());
+        assert!(OpenMetadata::of(&bytes, |_| false, |key| key == "example.com/seen").is_none());
     }
 }

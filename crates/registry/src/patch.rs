@@ -435,7 +435,7 @@ pub(crate) fn patched(
             }
         }
         _ => {
-            merge_patch::apply(&mut object, patch.clone());
+            merge_patch::apply(&mut object, patch);
             Ok(object)
         }
     }

@@ -1,6 +1,7 @@
 //! Managers as objects are stored with them: the `managedFields` of a protobuf `metadata`, read and written without a
 //! value in between. They are half of many an object, and every write reads them and writes them again.
 
+use smol_str::SmolStr;
 use watchkeeper_meta::Time;
 use watchkeeper_wire::protobuf::primitive::{ProtobufError, ProtobufErrorKind, Reader, WireType};
 use watchkeeper_wire::protobuf::primitive::{field_len, put_bytes, put_tag, put_varint, varint_len};
@@ -9,9 +10,6 @@ use super::{Manager, Managers, Operation, OwnedFields};
 
 /// The only form of field sets there has ever been.
 const FIELDS_TYPE: &str = "FieldsV1";
-
-/// Room for what an entry has besides its fields.
-const AROUND_FIELDS: usize = 256;
 
 /// The numbers of an entry's fields.
 mod number {
@@ -36,18 +34,33 @@ impl Managers {
 
     /// The entries as they are stored, in the order they have.
     pub fn to_stored(&self) -> impl Iterator<Item = Vec<u8>> {
-        self.0.iter().map(Manager::to_stored)
+        self.0.iter().map(|manager| {
+            let (fields, mut out) = (manager.fields.to_json(), Vec::new());
+            out.reserve(manager.stored_len(&fields));
+            manager.put_stored(&fields, &mut out);
+            out
+        })
+    }
+
+    /// Writes the entries as they are stored, each as a field of this number.
+    pub fn put_stored(&self, number: u32, out: &mut Vec<u8>) {
+        for manager in &self.0 {
+            let fields = manager.fields.to_json();
+            put_tag(out, number, WireType::Bytes);
+            put_varint(out, manager.stored_len(&fields) as u64);
+            manager.put_stored(&fields, out);
+        }
     }
 }
 
 impl Manager {
     fn from_stored(mut reader: Reader<'_>) -> Result<Self, ProtobufError> {
         let mut manager = Self {
-            name: String::new(),
+            name: SmolStr::default(),
             operation: Operation::Update,
-            api_version: String::new(),
+            api_version: SmolStr::default(),
             time: None,
-            subresource: String::new(),
+            subresource: SmolStr::default(),
             fields: OwnedFields::default(),
         };
         while let Some((number, wire_type)) = reader.tag()? {
@@ -56,12 +69,12 @@ impl Manager {
                 continue;
             }
             match number {
-                number::MANAGER => manager.name = reader.text(number)?.to_owned(),
+                number::MANAGER => manager.name = reader.text(number)?.into(),
                 number::OPERATION => manager.operation = operation(&mut reader)?,
-                number::API_VERSION => manager.api_version = reader.text(number)?.to_owned(),
+                number::API_VERSION => manager.api_version = reader.text(number)?.into(),
                 number::TIME => manager.time = time(reader.message()?)?,
                 number::FIELDS => manager.fields = fields(reader.message()?)?,
-                number::SUBRESOURCE => manager.subresource = reader.text(number)?.to_owned(),
+                number::SUBRESOURCE => manager.subresource = reader.text(number)?.into(),
                 _ => reader.skip(wire_type)?,
             }
         }
@@ -69,19 +82,30 @@ impl Manager {
     }
 
     /// Fields by ascending number, and texts even when they are empty, as Go writes them.
-    fn to_stored(&self) -> Vec<u8> {
-        let fields = self.fields.to_json();
-        let mut out = Vec::with_capacity(fields.len() + AROUND_FIELDS);
-        put_bytes(&mut out, number::MANAGER, self.name.as_bytes());
-        put_bytes(&mut out, number::OPERATION, self.operation.as_str().as_bytes());
-        put_bytes(&mut out, number::API_VERSION, self.api_version.as_bytes());
+    fn put_stored(&self, fields: &[u8], out: &mut Vec<u8>) {
+        put_bytes(out, number::MANAGER, self.name.as_bytes());
+        put_bytes(out, number::OPERATION, self.operation.as_str().as_bytes());
+        put_bytes(out, number::API_VERSION, self.api_version.as_bytes());
         if let Some(time) = self.time {
-            put_time(&mut out, time);
+            put_time(out, time);
         }
-        put_bytes(&mut out, number::FIELDS_TYPE, FIELDS_TYPE.as_bytes());
-        put_fields(&mut out, &fields);
-        put_bytes(&mut out, number::SUBRESOURCE, self.subresource.as_bytes());
-        out
+        put_bytes(out, number::FIELDS_TYPE, FIELDS_TYPE.as_bytes());
+        put_fields(out, fields);
+        put_bytes(out, number::SUBRESOURCE, self.subresource.as_bytes());
+    }
+
+    /// How much [`put_stored`](Self::put_stored) writes.
+    fn stored_len(&self, fields: &[u8]) -> usize {
+        let texts = [
+            &*self.name,
+            self.operation.as_str(),
+            &*self.api_version,
+            FIELDS_TYPE,
+            &*self.subresource,
+        ];
+        let texts = texts.iter().map(|text| field_len(text.len())).sum::<usize>();
+        let time = self.time.map_or(0, |time| field_len(time_len(time)));
+        texts + time + field_len(field_len(fields.len()))
     }
 }
 
@@ -125,10 +149,14 @@ fn time(mut reader: Reader<'_>) -> Result<Option<Time>, ProtobufError> {
     Ok(time)
 }
 
+fn time_len(time: Time) -> usize {
+    1 + varint_len(time.seconds as u64) + 2
+}
+
 fn put_time(out: &mut Vec<u8>, time: Time) {
     let seconds = time.seconds as u64;
     put_tag(out, number::TIME, WireType::Bytes);
-    put_varint(out, 1 + varint_len(seconds) as u64 + 2);
+    put_varint(out, time_len(time) as u64);
     put_tag(out, 1, WireType::Varint);
     put_varint(out, seconds);
     put_tag(out, 2, WireType::Varint);
@@ -161,6 +189,12 @@ mod tests {
             .collect();
         let managers = Managers::of(&json!({"metadata": metadata})).unwrap();
         assert_eq!(managers.to_stored().collect::<Vec<_>>(), encoded);
+        let (mut fields, mut expected) = (Vec::new(), Vec::new());
+        managers.put_stored(17, &mut fields);
+        encoded
+            .iter()
+            .for_each(|entry| put_bytes(&mut expected, 17, entry));
+        assert_eq!(fields, expected);
         let read = Managers::from_stored(encoded.iter().map(|entry| Reader::new(entry))).unwrap();
         assert_eq!(read, managers);
     }
