@@ -283,8 +283,17 @@ impl FieldSet {
         }
     }
 
-    /// Takes out what is in `other`. Costs what `other` has, however much is here.
+    /// Takes out what is in `other`. Costs what the smaller one has, however much is in the other.
     pub fn subtract(&mut self, other: &Self) {
+        if self.children.len() < other.children.len() {
+            return self.children.retain_mut(|(element, ours)| {
+                if let Some(theirs) = other.node(element) {
+                    ours.member &= !theirs.member;
+                    ours.below.subtract(&theirs.below);
+                }
+                !ours.is_empty()
+            });
+        }
         for (element, theirs) in &other.children {
             let Ok(place) = self.place(element) else {
                 continue;

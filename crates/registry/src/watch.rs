@@ -206,22 +206,24 @@ impl Watch {
     /// The next item; `None` when the watch has ended. Dropping the future loses nothing.
     pub async fn next(&mut self) -> Option<WatchItem> {
         loop {
-            // Before looking: what happened to a kind until it went is told.
-            let is_last_look = self.is_retired.as_ref().is_some_and(|it| *it.borrow());
-            if let Some(item) = self.next_ready() {
+            if let Some(item) = self.next_taken() {
                 return Some(item);
             }
-            if matches!(self.state, State::Ended) {
+            // Between two batches, so that a watch that is never quiet ends as well.
+            if matches!(self.state, State::Ended) || Instant::now() >= self.deadline {
+                self.state = State::Ended;
                 return None;
             }
-            if is_last_look || !self.wait().await {
+            // Before looking: what happened to a kind until it went is told.
+            let is_last_look = self.is_retired.as_ref().is_some_and(|it| *it.borrow());
+            if self.is_quiet() && (is_last_look || !self.wait().await) {
                 self.state = State::Ended;
             }
         }
     }
 
-    /// The next item, if it is there by now.
-    pub fn next_ready(&mut self) -> Option<WatchItem> {
+    /// The next of the items that have come together with the last one, without another look at what has happened.
+    pub fn next_taken(&mut self) -> Option<WatchItem> {
         loop {
             match std::mem::replace(&mut self.state, State::Ended) {
                 State::Ended => return None,
@@ -239,19 +241,11 @@ impl Watch {
             if let Some(bookmark) = self.due_bookmark() {
                 return Some(bookmark);
             }
-            if let Some(change) = self.ready.pop_front() {
-                match self.event(change) {
-                    Ok(Some(event)) => return Some(WatchItem::Event(event)),
-                    Ok(None) => {}
-                    Err(status) => self.fail(status),
-                }
-                continue;
-            }
-            // Between two batches, so that a watch that is never quiet ends as well.
-            if Instant::now() >= self.deadline {
-                self.state = State::Ended;
-            } else if self.is_quiet() {
-                return None;
+            let change = self.ready.pop_front()?;
+            match self.event(change) {
+                Ok(Some(event)) => return Some(WatchItem::Event(event)),
+                Ok(None) => {}
+                Err(status) => self.fail(status),
             }
         }
     }

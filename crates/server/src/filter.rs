@@ -1,5 +1,6 @@
 //! What every request passes on its way in and out, in one visible order.
 
+use std::borrow::Cow;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
@@ -53,7 +54,7 @@ impl Call {
     }
 
     /// What the client accepts; several header lines are one list.
-    pub(crate) fn accept(&self) -> String {
+    pub(crate) fn accept(&self) -> Cow<'_, str> {
         header_list(&self.head.headers, ACCEPT)
     }
 
@@ -85,10 +86,9 @@ pub(crate) async fn serve(server: Arc<Shared>, peer: Arc<Peer>, request: Request
         tokio::task::yield_now().await;
     }
     let pretty = wants_pretty(query, user_agent(&head.headers));
-    let accept = header_list(&head.headers, ACCEPT);
-    let form = || Accepted {
+    let form = |call: &Call| Accepted {
         pretty,
-        ..accept_for_error(&accept)
+        ..accept_for_error(&call.accept())
     };
     let route = Route::of_decoded(&server.catalog(), &head.method, &info.path, query);
     let labels = Labels::of(route.as_ref().ok());
@@ -104,8 +104,11 @@ pub(crate) async fn serve(server: Arc<Shared>, peer: Arc<Peer>, request: Request
     let answered = AssertUnwindSafe(answer(&peer, &mut call, &route, &mut body));
     let answer = match answered.catch_unwind().await {
         Ok(Ok(answer)) => answer,
-        Ok(Err(failure)) => respond::failure(failure, form()),
-        Err(_) => respond::status(&Status::internal_error("the request's handler panicked"), form()),
+        Ok(Err(failure)) => respond::failure(failure, form(&call)),
+        Err(_) => respond::status(
+            &Status::internal_error("the request's handler panicked"),
+            form(&call),
+        ),
     };
 
     server
@@ -197,16 +200,15 @@ fn random_id() -> HeaderValue {
     id
 }
 
-fn header_list(headers: &HeaderMap, name: HeaderName) -> String {
-    let lines = headers.get_all(name);
-    let mut list = String::new();
-    for line in lines.iter().filter_map(|value| value.to_str().ok()) {
-        if !list.is_empty() {
-            list.push(',');
-        }
-        list.push_str(line);
-    }
-    list
+/// The lines of a header as one list. Nearly all have one line at most, which is not copied.
+fn header_list(headers: &HeaderMap, name: HeaderName) -> Cow<'_, str> {
+    let lines = headers.get_all(name).iter();
+    let mut lines = lines.filter_map(|value| value.to_str().ok());
+    let first = lines.next().unwrap_or_default();
+    lines.fold(Cow::Borrowed(first), |list, line| match list.is_empty() {
+        true => Cow::Borrowed(line),
+        false => Cow::Owned([&*list, ",", line].concat()),
+    })
 }
 
 fn user_agent(headers: &HeaderMap) -> &str {

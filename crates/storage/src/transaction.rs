@@ -47,8 +47,9 @@ pub(crate) struct Transaction {
     /// The revision that the last staged record has, or the visible one.
     current: Revision,
     pub(crate) records: Vec<Record>,
-    /// The newest staged record of each key.
+    /// The newest of each key among the first so many records. Most batches have one record, which nobody looks for.
     staged: HashMap<Key, usize>,
+    looked_through: usize,
     pub(crate) compacted: Option<Revision>,
 }
 
@@ -59,6 +60,7 @@ impl Transaction {
             current: mvcc.current(),
             records: Vec::new(),
             staged: HashMap::new(),
+            looked_through: 0,
             compacted: None,
         }
     }
@@ -103,7 +105,7 @@ impl Transaction {
 
     /// The current state of a key, if it is the expected one.
     fn expect(
-        &self,
+        &mut self,
         mvcc: &Mvcc,
         key: &Key,
         expected: Option<Revision>,
@@ -115,7 +117,11 @@ impl Transaction {
         Ok(current)
     }
 
-    fn latest(&self, mvcc: &Mvcc, key: &Key) -> Option<KeyValue> {
+    fn latest(&mut self, mvcc: &Mvcc, key: &Key) -> Option<KeyValue> {
+        for (index, record) in self.records.iter().enumerate().skip(self.looked_through) {
+            self.staged.insert(record.key.clone(), index);
+        }
+        self.looked_through = self.records.len();
         let Some(&index) = self.staged.get(key) else {
             return mvcc.latest(key);
         };
@@ -140,7 +146,6 @@ impl Transaction {
         // The key that the index has already: one allocation per key, however often it is written.
         let (key, create_revision) =
             found.map_or((key, revision), |found| (found.key, found.create_revision));
-        self.staged.insert(key.clone(), self.records.len());
         self.records.push(Record {
             revision,
             key,

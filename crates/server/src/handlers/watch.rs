@@ -110,11 +110,11 @@ impl<P: Fn() -> bool> Frames<P> {
         }
     }
 
-    /// A frame and those that are there besides. None waits for another.
+    /// A frame and those that are there besides. None waits for another, and what comes meanwhile leaves next.
     fn gathered(&mut self, first: Bytes) -> Bytes {
         let (mut size, mut more) = (first.len(), Vec::new());
         while size < MAX_GATHERED_BYTES
-            && let Some(item) = self.watch.next_ready()
+            && let Some(item) = self.watch.next_taken()
         {
             if let Some(frame) = self.frame(&item) {
                 size += frame.len();
