@@ -131,3 +131,39 @@ impl Destination {
 fn text(value: &Value, name: &str) -> String {
     value[name].as_str().unwrap_or_default().to_owned()
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_webhook_has_the_address_that_its_configuration_says() {
+        let check = |client: Value, expected: &str| {
+            let destination = Destination::read(&client);
+            assert_eq!(destination.url(Duration::from_secs(5)), expected);
+        };
+        check(
+            json!({"url": "https://example.com:8443/hook"}),
+            "https://example.com:8443/hook?timeout=5s",
+        );
+        let service = |path: Value| json!({"service": {"namespace": "n", "name": "s", "path": path}});
+        check(service(json!("/a/b")), "https://s.n.svc:443/a/b?timeout=5s");
+        check(service(Value::Null), "https://s.n.svc:443/?timeout=5s");
+    }
+
+    /// Those with side effects were stored by a server that still took them.
+    #[test]
+    fn only_a_webhook_without_side_effects_takes_part_in_a_dry_run() {
+        for (effects, is_harmless) in [
+            ("None", true),
+            ("NoneOnDryRun", true),
+            ("Some", false),
+            ("Unknown", false),
+        ] {
+            let webhook = Webhook::read(&json!({"sideEffects": effects}));
+            assert_eq!(webhook.is_harmless, is_harmless, "{effects}");
+        }
+    }
+}
