@@ -5,7 +5,11 @@ mod recording;
 
 use recording::{create, registry, send};
 use serde_json::{Value, json};
+use watchkeeper_registry::Registry;
+use watchkeeper_storage::{Store, StoreOptions};
 
+const BINDINGS: &str = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings";
+const POLICIES: &str = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies";
 const MUTATING: &str = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations";
 const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
 
@@ -120,4 +124,38 @@ async fn a_registry_without_a_way_to_webhooks_says_so() {
         .await
         .unwrap();
     create(&registry, CONFIG_MAPS, map).await;
+}
+
+#[tokio::test]
+async fn what_was_written_before_a_start_is_in_force_after_it() {
+    let map = json!({"metadata": {"name": "m"}});
+    let check = async |written: &[(&str, Value)], expected: &str| {
+        let store = Store::memory(StoreOptions::default());
+        let registry = Registry::open(store.clone()).await.unwrap();
+        for (path, object) in written {
+            create(&registry, path, object.clone()).await;
+        }
+        drop(registry);
+        let again = Registry::open(store).await.unwrap();
+        let refused = send(&again, "POST", CONFIG_MAPS, map.clone()).await.unwrap_err();
+        assert!(refused.message.contains(expected), "{}", refused.message);
+    };
+    check(
+        &[(MUTATING, configuration(json!({})))],
+        "failed calling webhook \"a.example.com\"",
+    )
+    .await;
+    let rule =
+        json!({"apiGroups": ["*"], "apiVersions": ["*"], "operations": ["*"], "resources": ["configmaps"]});
+    let spec =
+        json!({"matchConstraints": {"resourceRules": [rule]}, "validations": [{"expression": "false"}]});
+    let binding = json!({"policyName": "p", "validationActions": ["Deny"]});
+    check(
+        &[
+            (POLICIES, json!({"metadata": {"name": "p"}, "spec": spec})),
+            (BINDINGS, json!({"metadata": {"name": "b"}, "spec": binding})),
+        ],
+        "ValidatingAdmissionPolicy 'p' with binding 'b' denied request",
+    )
+    .await;
 }
