@@ -193,29 +193,29 @@ pub(crate) fn update_faults(definition: &Definition, object: &Value, live: &Valu
 
 /// Whether the labels, annotations and finalizers of a changed object are in order, where it has changed.
 pub(crate) fn is_in_order(object: &Value, difference: &Difference) -> bool {
-    let (metadata, path) = (&object["metadata"], FieldPath::new("metadata"));
-    let is_fine = |name: &str, rule: &dyn Fn(&Value) -> Vec<FieldError>| {
-        changed_part(&metadata[name], difference.member("metadata").member(name))
-            .is_none_or(|changed| rule(&changed).is_empty())
+    let Difference::Members { changed, .. } = difference.member("metadata") else {
+        return difference.is_nowhere();
     };
-    is_fine("labels", &|changed| labels(changed, &path))
-        && is_fine("annotations", &|changed| annotations(changed, &path))
-        && size_of(&metadata["annotations"]) <= MAX_ANNOTATIONS
-        && is_fine("finalizers", &|changed| {
-            finalizers(changed, FinalizerRule::WithDomain, &path)
-        })
+    let path = FieldPath::new("metadata");
+    changed.iter().all(|(name, below)| {
+        let found = &object["metadata"][name];
+        let changed = changed_part(found, below);
+        match name.as_str() {
+            "labels" => labels(&changed, &path).is_empty(),
+            "annotations" => annotations(&changed, &path).is_empty() && size_of(found) <= MAX_ANNOTATIONS,
+            "finalizers" => finalizers(&changed, FinalizerRule::WithDomain, &path).is_empty(),
+            _ => false,
+        }
+    })
 }
 
-/// The entries of a map that are others than they were, all of anything else; `None` if nothing is.
-fn changed_part<'v>(found: &'v Value, difference: &Difference) -> Option<Cow<'v, Value>> {
-    match difference {
-        Difference::Nowhere => None,
-        Difference::Members { changed, .. } => {
-            let entries = changed.iter().map(|(key, _)| (key.clone(), found[key].clone()));
-            Some(Cow::Owned(Value::Object(entries.collect())))
-        }
-        Difference::Items(_) | Difference::Everywhere => Some(Cow::Borrowed(found)),
-    }
+/// The entries of a map that are others than they were; all of anything else.
+fn changed_part<'v>(found: &'v Value, difference: &Difference) -> Cow<'v, Value> {
+    let Difference::Members { changed, .. } = difference else {
+        return Cow::Borrowed(found);
+    };
+    let entries = changed.iter().map(|(key, _)| (key.clone(), found[key].clone()));
+    Cow::Owned(Value::Object(entries.collect()))
 }
 
 /// How long all keys and values of a map are together.

@@ -43,7 +43,10 @@ pub struct ResourceInfo {
 impl RequestInfo {
     /// Reads a request.
     pub fn read(method: &Method, path: &str, query: &str) -> Self {
-        let path = percent_decode_str(path).decode_utf8_lossy().into_owned();
+        let path = match path.contains('%') {
+            true => percent_decode_str(path).decode_utf8_lossy().into_owned(),
+            false => path.to_owned(),
+        };
         match resource_of(method, &path, query) {
             Some((verb, resource)) => Self {
                 verb: verb.map(Verb::as_str).unwrap_or_default().to_owned(),
