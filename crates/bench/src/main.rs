@@ -4,6 +4,7 @@
 //! cargo build --release -p watchkeeper-bench-server             # the server they ask
 //! cargo run --release -p watchkeeper-bench -- client           # the client beside its peers, over TLS
 //! cargo run --release -p watchkeeper-bench -- runtime 30000 5  # informers, stores and queues beside theirs
+//! cargo run --release -p watchkeeper-bench -- runtime 3000 9 latency awake  # … on processors that do not sleep
 //! ```
 //!
 //! The codecs have a program of their own, `watchkeeper-bench-codec`, which links neither kube nor the server.
@@ -11,12 +12,14 @@
 // This is a program whose output is the point.
 #![allow(clippy::print_stdout)]
 
+mod awake;
 mod client;
 mod client_go;
 mod process;
 mod runtime;
 
 use anyhow::{Context, Result, bail};
+use awake::Awake;
 use client_go::ClientGo;
 use tracing::subscriber::NoSubscriber;
 
@@ -39,6 +42,10 @@ fn main() -> Result<()> {
     let Some((subject, arguments)) = arguments.split_first() else {
         bail!("client or runtime?");
     };
+    if subject == awake::LOOP {
+        awake::run();
+        return Ok(());
+    }
     if subject == runtime::CHILD {
         return runtime::run_child(arguments);
     }
@@ -51,6 +58,11 @@ fn main() -> Result<()> {
     println!("{pods} pods, {rounds} rounds, load at the start {}", load.trim());
     let only = arguments.get(2).cloned().unwrap_or_default();
     let client_go = ClientGo::find()?;
+    let _awake = match arguments.get(3).map(String::as_str) {
+        None => None,
+        Some("awake") => Some(Awake::keep()?),
+        Some(other) => bail!("{other:?}: only \"awake\" can be asked for besides"),
+    };
     match subject.as_str() {
         "client" => client::compare(pods, rounds, &only, client_go.as_ref()),
         "runtime" => runtime::compare(pods, rounds, &only, client_go.as_ref()),
