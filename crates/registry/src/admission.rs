@@ -23,6 +23,7 @@ use self::request::{Action, GROUP, PartKind, Write};
 use crate::custom::writing::Writing;
 use crate::definition::Definition;
 use crate::kinds::priority_class::is_system_class;
+use crate::object::Live;
 use crate::subresources::scale::scale_of;
 use crate::update::Part;
 use crate::write::WriteContext;
@@ -229,20 +230,11 @@ impl Registry {
     pub(crate) async fn check_deletion(
         &self,
         writing: &mut Writing<'_>,
-        definition: &Arc<Definition>,
-        namespace: &str,
-        name: &str,
+        definition: &Definition,
+        live: &Live,
         options: &DeleteOptions,
         context: &WriteContext,
     ) -> Result<(), Status> {
-        let may_call_webhooks = self.may_call_webhooks(definition, context);
-        if !may_call_webhooks && self.bound_policies().await?.is_empty() {
-            return Ok(());
-        }
-        let Some(stored) = self.find(definition, namespace, name).await? else {
-            return Ok(());
-        };
-        let live = stored.to_live(definition)?;
         self.check_policies(Write {
             action: Action::delete(definition),
             object: None,
@@ -250,15 +242,15 @@ impl Registry {
             context,
         })
         .await?;
-        match may_call_webhooks {
+        match self.may_call_webhooks(definition, context) {
             // In a box: every delete would keep room for it.
-            true => Box::pin(self.ask_about_deletion(writing, definition, &live, options, context)).await,
+            true => Box::pin(self.ask_about_deletion(writing, definition, live, options, context)).await,
             false => Ok(()),
         }
     }
 
     /// The namespace must be there, and must not be going away.
-    async fn check_namespace(
+    pub(crate) async fn check_namespace(
         &self,
         definition: &Definition,
         namespace: &str,

@@ -112,8 +112,7 @@ impl Registry {
         self.check_kind_stays(definition, &object)?;
         self.admit_create(definition, namespace, &mut object, context)
             .await?;
-        let may_call_webhooks = self.may_call_webhooks(definition, context);
-        if may_call_webhooks {
+        if self.may_call_webhooks(definition, context) {
             // In a box, as below: no other write makes room for it.
             let mutated = self.mutate_new(
                 writing,
@@ -142,15 +141,8 @@ impl Registry {
         faults.extend(metadata::manager_faults(&managers));
         accept(definition, &object, &faults)?;
         self.check_right_to_create(definition, &object, context).await?;
-        self.admit_created(definition, namespace, &object, context)
+        self.judge_new(writing, definition, namespace, (&object, &managers), context)
             .await?;
-        if may_call_webhooks {
-            let asked = self.ask_about_new(writing, definition, (&object, &managers), context);
-            if Box::pin(asked).await? {
-                self.confirm_allocation(writing, definition, &object, None)
-                    .await?;
-            }
-        }
         self.charge(definition, None, &object, context).await?;
         kinds::warn(definition, &object, None, &context.warnings);
         for _ in 0..names::MAX_TRIES {
@@ -160,6 +152,9 @@ impl Registry {
                 (Created::Stored(stored), _) => return Ok(stored),
                 (Created::Taken, Some(prefix)) => {
                     metadata::of(&mut object).insert("name".to_owned(), json!(names::generate(prefix)));
+                    // Whoever judges it sees the name that it gets. In a box: hardly any name is taken.
+                    let state = (&object, &managers);
+                    Box::pin(self.judge_new(writing, definition, namespace, state, context)).await?;
                 }
                 (Created::Taken, None) => break,
             }
@@ -173,6 +168,30 @@ impl Registry {
             ));
         }
         Err(self.taken(definition, namespace, name).await?)
+    }
+
+    /// Lets everybody judge a new object that is in order. If that took others' time, what was true before is looked at
+    /// again.
+    async fn judge_new(
+        &self,
+        writing: &mut Writing<'_>,
+        definition: &Arc<Definition>,
+        namespace: &str,
+        (object, managers): (&Value, &Managers),
+        context: &WriteContext,
+    ) -> Result<(), Status> {
+        self.admit_created(definition, namespace, object, context).await?;
+        if self.may_call_webhooks(definition, context) {
+            let asked = self.ask_about_new(writing, definition, (object, managers), context);
+            if Box::pin(asked).await? {
+                self.confirm_allocation(writing, definition, object, None).await?;
+            }
+        }
+        if writing.has_let_go() && definition.is_namespaced() {
+            self.check_namespace(definition, namespace, metadata::text(object, "name"))
+                .await?;
+        }
+        Ok(())
     }
 
     /// What is wrong with an object in the form in which the server prints it, were it created.

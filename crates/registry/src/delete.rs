@@ -11,6 +11,7 @@ use watchkeeper_meta::{DeleteOptions, ListOptions, PropagationPolicy, Status, Ti
 use watchkeeper_storage::WriteError;
 
 use crate::create::recanonicalized;
+use crate::custom::writing::Writing;
 use crate::custom::{FINALIZER, with_condition};
 use crate::definition::Definition;
 use crate::list::List;
@@ -50,18 +51,19 @@ impl Registry {
         context: &WriteContext,
     ) -> Result<Deletion, Status> {
         let (definition, mut writing) = self.begin_write(definition).await?;
-        self.check_deletion(&mut writing, &definition, namespace, name, options, context)
-            .await?;
+        let judged = Some(&mut writing);
         let deleted = self
-            .delete_object(&definition, namespace, name, options, context)
+            .delete_object(judged, &definition, namespace, name, options, context)
             .await?;
         writing.end().await?;
         Ok(deleted)
     }
 
-    /// Deletes one object, whatever depends on it.
+    /// Deletes one object, whatever depends on it. Who judges deletions is asked if a write is given, about the very
+    /// state that goes: if somebody changes the object meanwhile, once more.
     pub(crate) async fn delete_object(
         &self,
+        mut judged: Option<&mut Writing<'_>>,
         definition: &Arc<Definition>,
         namespace: &str,
         name: &str,
@@ -76,6 +78,10 @@ impl Registry {
             let stored = stored.ok_or_else(|| Status::not_found(&resource, name))?;
             let live = stored.to_live(definition)?;
             check_preconditions(definition, &live.value, options)?;
+            if let Some(writing) = &mut judged {
+                self.check_deletion(writing, definition, &live, options, context)
+                    .await?;
+            }
             let marked = self.marked(definition, &live.value, options)?;
             match self
                 .store_deletion(definition, namespace, name, &stored, &live, marked, context)

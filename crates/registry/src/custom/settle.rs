@@ -378,7 +378,7 @@ impl Registry {
             let header = item.header(definition)?;
             let (namespace, name) = (header.namespace.to_string(), header.name.to_string());
             let (options, context) = (DeleteOptions::default(), context());
-            let deleted = self.delete_object(definition, &namespace, &name, &options, &context);
+            let deleted = self.delete_object(None, definition, &namespace, &name, &options, &context);
             match deleted.await {
                 Ok(Deletion::Marked(_)) => left += 1,
                 Ok(Deletion::Gone(_)) => {}

@@ -29,6 +29,8 @@ pub(crate) struct Writing<'r> {
     in_force: Option<RwLockReadGuard<'r, ()>>,
     /// Keeps others from giving out addresses, from when one was picked until the object is stored.
     pub(crate) allocating: Option<Allocating<'r>>,
+    /// Others have written meanwhile: somebody outside was asked.
+    has_let_go: bool,
     /// What is served depends on it: it is of a definition, or maybe of the last object of a kind that is going.
     settles: bool,
 }
@@ -40,6 +42,7 @@ impl<'r> Writing<'r> {
             registry,
             in_force: None,
             allocating: None,
+            has_let_go: false,
             settles: false,
         }
     }
@@ -48,6 +51,12 @@ impl<'r> Writing<'r> {
     pub(crate) fn let_go(&mut self) {
         self.in_force = None;
         self.allocating = None;
+        self.has_let_go = true;
+    }
+
+    /// Whether others were let go first at any time, so that what was looked at before may be otherwise now.
+    pub(crate) fn has_let_go(&self) -> bool {
+        self.has_let_go
     }
 
     /// Takes again what keeps the definition in force, unless it is not the one any more.

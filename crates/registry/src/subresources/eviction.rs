@@ -67,7 +67,7 @@ impl Registry {
             }
         }
         // Who judges deletions has judged the eviction.
-        self.delete_object(&pods, namespace, name, &options, &context)
+        self.delete_object(None, &pods, namespace, name, &options, &context)
             .await?;
         Ok(Status::success(201))
     }

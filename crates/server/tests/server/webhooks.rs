@@ -2,6 +2,7 @@
 
 mod endpoint;
 mod mutations;
+mod races;
 mod writers;
 
 use ::http::Method;
