@@ -6,10 +6,10 @@ use watchkeeper_wire::canonical::canonicalize;
 use watchkeeper_wire::schema::Schema;
 
 use crate::definition::Definition;
-use crate::metadata;
 use crate::update::Part;
 use crate::user::User;
 use crate::write::WriteContext;
+use crate::{kinds, metadata};
 
 /// The group of policies, bindings and webhooks, which are not subject to each other: a wrong one could not be repaired.
 pub(super) const GROUP: &str = "admissionregistration.k8s.io";
@@ -156,7 +156,7 @@ impl<'w> Write<'w> {
     }
 
     pub(super) fn is_of_namespace(&self) -> bool {
-        self.action.definition.resource.kind == "Namespace"
+        kinds::is_namespace(self.action.definition)
     }
 
     /// Where the object is; a namespace is in itself.

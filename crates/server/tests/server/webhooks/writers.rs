@@ -328,3 +328,25 @@ async fn an_object_whose_kind_has_changed_while_a_webhook_looked_is_to_be_tried_
     assert_eq!(endpoint.take_seen().len(), 2);
     cluster.server.shutdown().await;
 }
+
+/// Where an object is decides who sees it, whatever its kind is called.
+#[tokio::test]
+async fn an_object_whose_kind_is_called_namespace_is_in_one() {
+    let endpoint = Endpoint::start(|_| Reply::allow()).await;
+    let mut cluster = Cluster::start().await;
+    let mut definition = widgets("example.com", sized());
+    definition["spec"]["names"]["kind"] = json!("Namespace");
+    cluster.create(DEFINITIONS, definition).await;
+    let selector = json!({"matchLabels": {"kubernetes.io/metadata.name": "default"}});
+    let parts = json!({"rules": [rule("*", "widgets")], "namespaceSelector": selector});
+    cluster
+        .create(VALIDATING, configuration("a", &endpoint, parts))
+        .await;
+    let mut object = widget("w");
+    object["kind"] = json!("Namespace");
+    cluster.create(WIDGETS, object).await;
+    let seen = endpoint.take_seen();
+    assert_eq!(seen.len(), 1);
+    assert_eq!(seen[0]["namespace"], "default");
+    cluster.server.shutdown().await;
+}
