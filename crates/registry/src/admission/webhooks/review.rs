@@ -79,13 +79,17 @@ impl ReviewVersion {
 
     /// Reads the answer to the question with this uid, or says what is wrong with it.
     pub(super) fn answer(self, uid: &str, may_patch: bool, body: &[u8]) -> Result<Verdict, String> {
-        let review: Review = serde_json::from_slice(body)
-            .map_err(|error| format!("failed to call webhook: the answer cannot be read: {error}"))?;
+        let unread = |error| format!("failed to call webhook: the answer cannot be read: {error}");
+        let mut review: Value = serde_json::from_slice(body).map_err(unread)?;
+        drop_nulls(&mut review);
+        let review: Review = serde_json::from_value(review).map_err(unread)?;
         let response = self.checked(uid, may_patch, review);
         let response = response.map_err(|why| format!("received invalid webhook response: {why}"))?;
         let patch = match response.patch.as_deref() {
             None | Some("") => None,
-            Some(text) if may_patch => Some(operations(text)?),
+            // Nobody wants to know what a denial would have changed. If it counted that this cannot be read, a webhook
+            // that may be ignored could not deny.
+            Some(text) if may_patch && response.allowed => Some(operations(text)?),
             Some(_) => None,
         };
         Ok(Verdict {
@@ -127,6 +131,14 @@ impl ReviewVersion {
             }
             _ => Ok(response),
         }
+    }
+}
+
+/// As Go reads objects: a field that is null is not there.
+fn drop_nulls(value: &mut Value) {
+    if let Value::Object(fields) = value {
+        fields.retain(|_, field| !field.is_null());
+        fields.values_mut().for_each(drop_nulls);
     }
 }
 
@@ -266,6 +278,28 @@ mod tests {
             json!("!"),
             Err("failed to call webhook: the patch is not base64: Invalid symbol 33, offset 0."),
         );
+    }
+
+    /// An answer that cannot be read is left to the failure policy; a denial is not, whatever stands beside it.
+    #[test]
+    fn a_denial_counts_whatever_its_patch_says() {
+        let patch = encoded(json!({"no": "operations"}));
+        let response = json!({"uid": "u", "allowed": false, "patch": patch, "patchType": "JSONPatch"});
+        let verdict = answered(ReviewVersion::V1, true, response).unwrap();
+        assert!(!verdict.is_allowed);
+        assert_eq!(verdict.patch, None);
+    }
+
+    /// As Go reads it: `null` is as good as nothing.
+    #[test]
+    fn what_is_null_in_an_answer_is_not_there() {
+        let status = json!({"metadata": null, "status": null, "message": null, "reason": null, "details": null, "code": 403});
+        let response = json!({
+            "uid": "u", "allowed": null, "status": status, "patch": null, "patchType": null, "warnings": null,
+            "auditAnnotations": null,
+        });
+        let verdict = answered(ReviewVersion::V1, true, response).unwrap();
+        assert_eq!(refusal("a.b.c", verdict.status).code, 403);
     }
 
     #[test]
