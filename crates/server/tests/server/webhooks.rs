@@ -481,6 +481,21 @@ async fn a_connection_serves_one_call_after_the_other() {
 }
 
 #[tokio::test]
+async fn a_connection_that_was_closed_while_it_waited_fails_no_write() {
+    let endpoint = Endpoint::start(|_| Reply::allow()).await;
+    let mut cluster = Cluster::start().await;
+    cluster
+        .create(VALIDATING, configuration("a", &endpoint, json!({})))
+        .await;
+    for name in ["one", "two", "three"] {
+        cluster.create(MAPS, map(name)).await;
+        endpoint.close_connections();
+    }
+    assert_eq!((endpoint.connections(), endpoint.take_seen().len()), (3, 3));
+    cluster.server.shutdown().await;
+}
+
+#[tokio::test]
 async fn a_dry_run_says_that_it_is_one() {
     let endpoint = Endpoint::start(|_| Reply::allow()).await;
     let mut cluster = Cluster::start().await;

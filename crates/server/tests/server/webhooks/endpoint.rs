@@ -21,6 +21,7 @@ use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair}
 use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
+use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 
@@ -58,6 +59,7 @@ pub(crate) struct Endpoint {
     authority: String,
     seen: Arc<Mutex<Vec<Value>>>,
     connections: Arc<AtomicUsize>,
+    closing: Arc<Notify>,
     _serving: JoinSet<()>,
 }
 
@@ -73,11 +75,12 @@ impl Endpoint {
         let (acceptor, authority) = encryption();
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
         let address = listener.local_addr().unwrap();
-        let (seen, connections) = (Arc::default(), Arc::default());
+        let (seen, connections, closing) = (Arc::default(), Arc::default(), Arc::default());
         let mut serving = JoinSet::new();
         let answers = Answers {
             reply: Arc::new(reply),
             seen: Arc::clone(&seen),
+            closing: Arc::clone(&closing),
         };
         serving.spawn(serve(listener, acceptor, answers, Arc::clone(&connections)));
         Self {
@@ -85,6 +88,7 @@ impl Endpoint {
             authority,
             seen,
             connections,
+            closing,
             _serving: serving,
         }
     }
@@ -109,6 +113,11 @@ impl Endpoint {
         std::mem::take(&mut self.seen.lock())
     }
 
+    /// Closes the connections there are, as a webhook does that starts again.
+    pub(crate) fn close_connections(&self) {
+        self.closing.notify_waiters();
+    }
+
     /// How many connections were made.
     pub(crate) fn connections(&self) -> usize {
         self.connections.load(Ordering::SeqCst)
@@ -119,6 +128,7 @@ impl Endpoint {
 struct Answers {
     reply: Arc<Handler>,
     seen: Arc<Mutex<Vec<Value>>>,
+    closing: Arc<Notify>,
 }
 
 /// The acceptor, and the authority that has signed its certificate, as `caBundle` has it.
@@ -159,9 +169,11 @@ async fn serve(
                 return;
             };
             let service = service_fn(|request| answers.answer(request));
-            let _ = http1::Builder::new()
-                .serve_connection(TokioIo::new(stream), service)
-                .await;
+            let serving = http1::Builder::new().serve_connection(TokioIo::new(stream), service);
+            tokio::select! {
+                _ = serving => {}
+                () = answers.closing.notified() => {}
+            }
         });
     }
 }
