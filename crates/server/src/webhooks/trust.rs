@@ -98,13 +98,14 @@ impl ServerCertVerifier for Authorities {
 
 #[cfg(test)]
 mod tests {
-    use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+    use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair, date_time_ymd};
 
     use super::*;
 
     /// Whether a certificate that only its owner has signed is trusted, by whoever names it an authority.
-    fn check(is_authority: bool, name: &str, is_trusted: bool) {
+    fn check(is_authority: bool, last_year: i32, name: &str, is_trusted: bool) {
         let mut params = CertificateParams::new(vec!["hook.default.svc".to_owned()]).unwrap();
+        params.not_after = date_time_ymd(last_year, 12, 31);
         if is_authority {
             params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         }
@@ -126,9 +127,15 @@ mod tests {
 
     #[test]
     fn a_certificate_that_is_its_own_authority_is_good_for_its_name() {
-        check(false, "hook.default.svc", true);
-        check(true, "hook.default.svc", true);
-        check(false, "other.default.svc", false);
-        check(true, "other.default.svc", false);
+        check(false, 4000, "hook.default.svc", true);
+        check(true, 4000, "hook.default.svc", true);
+        check(false, 4000, "other.default.svc", false);
+        check(true, 4000, "other.default.svc", false);
+    }
+
+    #[test]
+    fn a_certificate_that_is_its_own_authority_is_good_until_its_end() {
+        check(false, 2020, "hook.default.svc", false);
+        check(true, 2020, "hook.default.svc", false);
     }
 }
