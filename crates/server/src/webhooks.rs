@@ -95,9 +95,10 @@ impl Webhooks {
         let late = |_| unanswered("context deadline exceeded".to_owned());
         let answer = timeout(call.timeout, asked).await.map_err(late)?;
         let answer = answer.map_err(unanswered)?;
-        match answer.status {
-            StatusCode::OK | StatusCode::CREATED => Ok(answer.body),
-            status => Err(CallError::Refused(Box::new(refused(status, &answer.body)))),
+        // As client-go.
+        match (200..=206).contains(&answer.status.as_u16()) {
+            true => Ok(answer.body),
+            false => Err(CallError::Refused(Box::new(refused(answer.status, &answer.body)))),
         }
     }
 

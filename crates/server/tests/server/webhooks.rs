@@ -481,6 +481,29 @@ async fn a_connection_serves_one_call_after_the_other() {
 }
 
 #[tokio::test]
+async fn any_answer_that_is_a_success_is_read() {
+    let check = async |code: u16, expected: u16| {
+        let endpoint = Endpoint::start(move |_| {
+            let review = json!({"response": {"allowed": false, "status": {"code": 418}}});
+            Reply::Raw(code, review.to_string())
+        })
+        .await;
+        let mut cluster = Cluster::start().await;
+        let parts = json!({"admissionReviewVersions": ["v1beta1"], "failurePolicy": "Ignore"});
+        cluster
+            .create(VALIDATING, configuration("a", &endpoint, parts))
+            .await;
+        assert_eq!(cluster.post(MAPS, map("one")).await.status, expected, "{code}");
+        cluster.server.shutdown().await;
+    };
+    check(200, 418).await;
+    check(202, 418).await;
+    check(206, 418).await;
+    check(207, 201).await;
+    check(307, 201).await;
+}
+
+#[tokio::test]
 async fn a_connection_that_was_closed_while_it_waited_fails_no_write() {
     let endpoint = Endpoint::start(|_| Reply::allow()).await;
     let mut cluster = Cluster::start().await;
