@@ -741,3 +741,33 @@ async fn a_proxy_that_says_nothing_ends_after_ten_seconds() {
         "GET https://kube.example:6443/version: connect with kube.example:6443 took longer than 10s"
     );
 }
+
+/// The connections of a near server share a task, which goes with the runtime that the first of them was opened in.
+#[test]
+fn a_client_can_be_used_after_the_runtime_that_opened_its_connections() {
+    let runtime = || {
+        let mut runtime = tokio::runtime::Builder::new_current_thread();
+        runtime.enable_all().build().unwrap()
+    };
+    let authority = Authority::new("ca");
+    let (watched, _events) = support::streamed("application/json");
+    let (watched_again, _more_events) = support::streamed("application/json");
+    let ok = || answer(200, &[], "ok");
+    let server = Server::new([watched, ok(), ok(), watched_again, ok()]);
+    let serving = tokio::runtime::Runtime::new().unwrap();
+    let (port, _handshakes) = serving.block_on(Tls::new(authority.server()).serve(&server));
+    let client = near_client(port, &authority, 1);
+    let (first, second) = (runtime(), runtime());
+    let lost = first.block_on(async {
+        let watched = watch(&client).await;
+        get(&client).await.unwrap();
+        watched
+    });
+    drop(first);
+    second.block_on(async {
+        get(&client).await.unwrap();
+        let _watched = watch(&client).await;
+        get(&client).await.unwrap();
+    });
+    drop(lost);
+}
