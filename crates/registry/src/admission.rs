@@ -216,12 +216,12 @@ impl Registry {
 
     /// Admits a delete, or says why not.
     pub(crate) fn admit_delete(&self, definition: &Definition, name: &str) -> Result<(), Status> {
-        let why = match &*definition.resource.plural {
-            "namespaces" if IMMORTAL.contains(&name) => "this namespace may not be deleted",
-            "priorityclasses" if is_system_class(name) => {
-                "this is a system priority class and cannot be deleted"
-            }
-            _ => return Ok(()),
+        let why = if definition.is_built_in("namespaces") && IMMORTAL.contains(&name) {
+            "this namespace may not be deleted"
+        } else if definition.is_built_in("priorityclasses") && is_system_class(name) {
+            "this is a system priority class and cannot be deleted"
+        } else {
+            return Ok(());
         };
         Err(Status::forbidden(&definition.group_resource(), name, why))
     }

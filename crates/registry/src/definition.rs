@@ -161,6 +161,11 @@ impl Definition {
         self.resource.plural == "customresourcedefinitions" && self.resource.group == "apiextensions.k8s.io"
     }
 
+    /// Whether it is the built-in resource of this name. Custom kinds may be called as they like.
+    pub(crate) fn is_built_in(&self, plural: &str) -> bool {
+        !self.is_custom() && self.resource.plural == plural
+    }
+
     /// Whether it is a custom kind's, whose objects travel as JSON only.
     pub fn is_custom(&self) -> bool {
         self.custom.is_some()

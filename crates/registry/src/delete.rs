@@ -344,7 +344,7 @@ fn definition_as_kind(definition: &Definition) -> watchkeeper_meta::GroupResourc
 /// Whoever deletes a job without a word about its pods may not expect them to stay.
 fn warn_of_orphans(definition: &Definition, options: &DeleteOptions, context: &WriteContext) {
     let says_nothing = options.propagation_policy.is_none() && options.orphan_dependents.is_none();
-    if says_nothing && definition.resource.plural == "jobs" {
+    if says_nothing && definition.is_built_in("jobs") {
         context.warnings.add(
             "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove \
              them or set propagationPolicy=Orphan to suppress this warning",

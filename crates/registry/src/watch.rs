@@ -293,7 +293,7 @@ impl Watch {
             return Ok(());
         }
         // Kubernetes keeps no cache of events and words the refusal of its store.
-        if self.definition.resource.plural == "events" {
+        if self.definition.is_built_in("events") {
             return Err(Status::watch_expired());
         }
         Err(Status::too_old_resource_version(version.get(), since.get()))

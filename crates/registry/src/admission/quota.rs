@@ -28,7 +28,7 @@ impl Registry {
         context: &WriteContext,
     ) -> Result<(), Status> {
         let namespace = metadata::text(object, "namespace");
-        if namespace.is_empty() || definition.resource.plural == "events" {
+        if namespace.is_empty() || definition.is_built_in("events") {
             return Ok(());
         }
         let Some(quotas) = self.definition(&GroupVersionResource::new("", "v1", "resourcequotas")) else {

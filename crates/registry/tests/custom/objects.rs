@@ -2,10 +2,10 @@
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use watchkeeper_meta::{ListOptions, Status};
+use watchkeeper_meta::{DeleteOptions, GroupVersionResource, ListOptions, Status};
 use watchkeeper_registry::{Body, Format, WriteContext};
 
-use super::cluster::{Cluster, free, next_event, widget};
+use super::cluster::{Cluster, context, definition, free, next_event, widget};
 
 fn spec(properties: Value) -> Value {
     json!({"type": "object", "properties": properties})
@@ -209,5 +209,28 @@ proptest! {
             Ok(())
         });
         prop_assert!(result.is_ok(), "{:?}", result);
+    }
+}
+
+/// What Kubernetes says of its own namespaces and jobs it does not say of kinds that are called so.
+#[tokio::test]
+async fn a_custom_kind_may_be_called_like_a_built_in_one() {
+    for (plural, kind) in [("namespaces", "Namespace"), ("jobs", "Job")] {
+        let cluster = Cluster::start().await;
+        let mut called = definition(free());
+        called["metadata"]["name"] = json!(format!("{plural}.example.com"));
+        called["spec"]["names"] = json!({"plural": plural, "kind": kind});
+        cluster.define(called).await.unwrap();
+        let resource = GroupVersionResource::new("example.com", "v1", plural);
+        let resource = cluster.registry.definition(&resource).unwrap();
+        let mut object = widget("default", json!({}));
+        object["kind"] = json!(kind);
+        cluster.create_in(&resource, "default", object).await.unwrap();
+        let (options, context) = (DeleteOptions::default(), context());
+        let deleted = cluster
+            .registry
+            .delete(&resource, "default", "default", &options, &context);
+        deleted.await.unwrap();
+        assert_eq!(context.warnings.take(), [""; 0], "{plural}");
     }
 }
