@@ -15,7 +15,7 @@ use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
-use rustls::{ClientConfig, ConfigBuilder, RootCertStore};
+use rustls::{ClientConfig, ConfigBuilder};
 use tokio::time::Instant;
 
 use crate::config::{ConfigError, IdentityConfig, Material, TlsConfig};
@@ -220,12 +220,6 @@ fn certificates(pem: &[u8], what: &str) -> Result<Vec<CertificateDer<'static>>, 
 }
 
 /// Roots that webpki can read; one odd certificate in a bundle does not spoil the rest.
-fn root_store(authorities: &[CertificateDer<'static>]) -> RootCertStore {
-    let mut roots = RootCertStore::empty();
-    roots.add_parsable_certificates(authorities.iter().cloned());
-    roots
-}
-
 fn bad(what: &str, reason: impl ToString) -> ConfigError {
     ConfigError::Tls {
         what: what.to_owned(),
