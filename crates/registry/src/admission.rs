@@ -35,15 +35,15 @@ const IMMORTAL: &[&str] = &["default", "kube-system", "kube-public"];
 impl Registry {
     /// Looks whether somebody has written a policy or a webhook already. Who shares a store cannot know when others do.
     pub(crate) async fn look_for_judges(&self) -> Result<(), Status> {
-        let mut has_any = self.store().is_shared();
+        let mut may_have = self.store().is_shared();
         for plural in [
             "mutatingwebhookconfigurations",
             "validatingadmissionpolicybindings",
             "validatingwebhookconfigurations",
         ] {
-            has_any |= !self.all_values(&*self.builtin(GROUP, plural)?).await?.is_empty();
+            may_have = may_have || !self.all_values(&*self.builtin(GROUP, plural)?).await?.is_empty();
         }
-        if has_any {
+        if may_have {
             self.notice_judge();
         }
         Ok(())

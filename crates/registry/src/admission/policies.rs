@@ -77,6 +77,7 @@ impl Registry {
             return Ok(());
         }
         let home = self.home_of(&write).await?;
+        let namespace = metadata::text(write.shown(), "namespace");
         let described = write.described(write.action.definition);
         for Bound { policy, binding } in about {
             let is_meant = policy.matching.matches(&write, home.as_ref())
@@ -94,14 +95,7 @@ impl Registry {
                 request: &described,
                 parameters,
             };
-            let denials = match self
-                .parameters(
-                    policy,
-                    &binding.parameters,
-                    metadata::text(write.shown(), "namespace"),
-                )
-                .await?
-            {
+            let denials = match self.parameters(policy, &binding.parameters, namespace).await? {
                 Ok(None) => policy.evaluate(&input(None)),
                 Ok(Some(found)) => {
                     let each = found.iter();

@@ -204,9 +204,11 @@ impl Registry {
         }
         let (new, old) = (asked.new.map(whole), asked.old.map(whole));
         let write = asked.write(new.as_ref(), old.as_ref());
+        let home = self.home_of(&write).await?;
         writing.let_go();
         let consulted = about.iter().map(|(_, webhook, shown)| {
-            self.consult(webhook, shown, Stage::Validating, &write, asked.deletion)
+            let stage = Stage::Validating;
+            self.consult(webhook, shown, stage, &write, home.as_ref(), asked.deletion)
         });
         for consulted in join_all(consulted).await {
             consulted?;
@@ -222,10 +224,10 @@ impl Registry {
         shown: &Definition,
         stage: Stage,
         write: &Write<'_>,
+        home: Option<&Value>,
         deletion: Option<&DeleteOptions>,
     ) -> Result<Consulted, Status> {
-        let home = self.home_of(write).await?;
-        if !webhook.matching.selects(write, home.as_ref()) {
+        if !webhook.matching.selects(write, home) {
             return Ok(Consulted::NotAsked);
         }
         let object = converted(&write.action, shown, write.object)?;

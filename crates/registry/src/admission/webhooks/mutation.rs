@@ -180,7 +180,8 @@ impl Registry {
         for (place, webhook, shown) in about {
             let current = whole((object, managers));
             let write = asked.write(Some(&current), old.as_ref());
-            let consulted = self.consult(webhook, shown, Stage::Mutating, &write, None);
+            let home = self.home_of(&write).await?;
+            let consulted = self.consult(webhook, shown, Stage::Mutating, &write, home.as_ref(), None);
             match consulted.await? {
                 Consulted::NotAsked => continue,
                 Consulted::Allowed => {}
@@ -213,9 +214,11 @@ impl Registry {
         }
         let old = asked.old.map(whole);
         let write = asked.write(None, old.as_ref());
+        let home = self.home_of(&write).await?;
         writing.let_go();
         for (_, webhook, shown) in about {
-            self.consult(webhook, shown, Stage::Mutating, &write, asked.deletion)
+            let stage = Stage::Mutating;
+            self.consult(webhook, shown, stage, &write, home.as_ref(), asked.deletion)
                 .await?;
         }
         writing.take_again(asked.action.definition).await
