@@ -113,13 +113,13 @@ fn main() {
         .map(|number| object(number, OBJECTS + number))
         .collect();
     time("store apply + publish, each event", OBJECTS, |turn| {
-        writer.apply(0, Event::Apply(changed[scattered(turn)].clone()), &mut deltas);
+        writer.apply(0, Event::Modified(changed[scattered(turn)].clone()), &mut deltas);
         writer.publish();
         deltas.clear();
     });
     let mut turn = 0;
     time("store apply, published per 100 events", OBJECTS, |_| {
-        writer.apply(0, Event::Apply(objects[scattered(turn)].clone()), &mut deltas);
+        writer.apply(0, Event::Modified(objects[scattered(turn)].clone()), &mut deltas);
         turn += 1;
         if turn % 100 == 0 {
             writer.publish();
@@ -132,7 +132,7 @@ fn main() {
         scope.spawn(|| {
             let mut turn = 0;
             while !stop.load(Ordering::Relaxed) {
-                writer.apply(0, Event::Apply(changed[scattered(turn)].clone()), &mut deltas);
+                writer.apply(0, Event::Modified(changed[scattered(turn)].clone()), &mut deltas);
                 writer.publish();
                 deltas.clear();
                 turn += 1;

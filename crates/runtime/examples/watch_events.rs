@@ -46,7 +46,7 @@ impl Source for Endless {
         let parse = self.parse;
         let _ = self.started.set(Instant::now());
         let events = (0..self.events).map(move |turn| {
-            Input::Applied(if parse {
+            Input::Modified(if parse {
                 object(&texts[turn])
             } else {
                 parsed[turn].clone()

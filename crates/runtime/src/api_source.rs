@@ -116,7 +116,8 @@ fn list_inputs(list: ListStream) -> BoxStream<'static, Input<Object>> {
 
 fn watch_input(event: WatchEvent) -> Input<Object> {
     match event {
-        WatchEvent::Added(object) | WatchEvent::Modified(object) => Input::Applied(object),
+        WatchEvent::Added(object) => Input::Added(object),
+        WatchEvent::Modified(object) => Input::Modified(object),
         WatchEvent::Deleted(object) => Input::Deleted(object),
         WatchEvent::Bookmark(object) => Input::Bookmark {
             version: object.version(),

@@ -194,15 +194,15 @@ mod tests {
             writer.publish();
         };
         assert!(decoded.get(&key).unwrap().is_none());
-        apply(Event::Apply(object("a/x@1")));
+        apply(Event::Modified(object("a/x@1")));
         let first = decoded.get(&key).unwrap().unwrap();
         assert!(Arc::ptr_eq(&first, &decoded.clone().get(&key).unwrap().unwrap()));
-        apply(Event::Apply(object("a/x@2")));
+        apply(Event::Modified(object("a/x@2")));
         assert_eq!(
             decoded.get(&key).unwrap().unwrap()["metadata"]["resourceVersion"],
             "2"
         );
-        apply(Event::Delete(object("a/x@3")));
+        apply(Event::Deleted(object("a/x@3")));
         assert!(decoded.get(&key).unwrap().is_none());
         assert!(decoded.kept().is_empty(), "what is gone is not kept");
     }

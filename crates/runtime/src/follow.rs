@@ -2,49 +2,58 @@
 //!
 //! In flow watchers, each with a name; out flow their events in the order they arrive, with the name. Asking for the
 //! next event says that the last one was handled: only then does the position move. After a restart the stream goes
-//! on where handling stopped, deletes included; an event may be seen again after a crash, none is missed. A position
-//! that is too old is told as a failure (`too old resource version: 1000 (1080816)`), and a fresh list follows.
+//! on where handling stopped, deletes included; an event may be seen again after a crash, none is missed.
+//!
+//! A position that is too old is told as a failure (`too old resource version: 1000 (1080816)`), and a fresh list
+//! follows. The position knows what was held, so the list is told as its differences, behind
+//! [`FollowEvent::Restarted`]: exactly what was added, modified and deleted meanwhile, and nothing for the rest.
 //!
 //! ```
 //! # use std::sync::Arc;
-//! # use watchkeeper_runtime::{api_source::ApiSource, position::PositionFile};
-//! use watchkeeper_runtime::follow::Follow;
-//! use watchkeeper_runtime::watcher::Event;
+//! # use watchkeeper_runtime::api_source::ApiSource;
+//! use watchkeeper_runtime::follow::{Follow, FollowEvent};
+//! use watchkeeper_runtime::position::Position;
 //! # use watchkeeper_testing::TestCluster;
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! # let cluster = TestCluster::start().await?;
 //! # let directory = tempfile::tempdir()?;
-//! # let file = directory.path().join("position.json");
+//! # let file = directory.path().join("maps.position");
 //! # let maps = watchkeeper_wire::schema::resources::by_plural("", "v1", "configmaps").unwrap();
 //! # let api = cluster.client().dynamic(maps.resource.clone()).namespace("default");
 //! # let source = Arc::new(ApiSource::new(api));
-//! let mut follow = Follow::with_position(PositionFile::open(&file)?);
+//! let mut follow = Follow::from_position(Position::open(&file)?);
 //! follow.add("configmaps", source.clone(), Default::default());
-//! while !matches!(follow.next().await?.expect("it goes on").what?, Event::InitDone(_)) {}
+//! while !matches!(follow.next().await?.expect("it goes on").what?, FollowEvent::Synced(_)) {}
 //! follow.finish()?; // the list was handled
 //!
 //! cluster.load("{apiVersion: v1, kind: ConfigMap, metadata: {name: settings}}").await?;
-//! let mut follow = Follow::with_position(PositionFile::open(&file)?);
+//! let mut follow = Follow::from_position(Position::open(&file)?);
 //! follow.add("configmaps", source, Default::default());
 //! let next = follow.next().await?.expect("it goes on").what?;
-//! assert!(matches!(next, Event::Apply(object) if object.name() == "settings"), "and not a list");
+//! assert!(matches!(next, FollowEvent::Added(object) if object.name() == "settings"), "and not a list");
 //! # Ok(())
 //! # }
 //! ```
 
+mod ledger;
+
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use futures_util::future::poll_fn;
 use tokio::time::Instant;
-use watchkeeper_meta::ResourceVersion;
+use watchkeeper_meta::{ObjectKey, ResourceVersion};
 use watchkeeper_wire::Object;
 
-use crate::position::{PositionError, PositionFile};
+use self::ledger::Ledger;
+use crate::position::{Held, Position, PositionError, StreamPosition};
 use crate::reflector::ObjectSource;
 use crate::watcher::{Config, Event, Failure, Watcher};
+
+pub use self::ledger::MAX_WAITING;
 
 /// The position is written at most this often, because a write waits for the disk. What a crash in between costs is
 /// that the events of so long are seen again.
@@ -54,9 +63,11 @@ pub const SAVE_EVERY: Duration = Duration::from_millis(200);
 #[derive(Debug)]
 pub struct Follow {
     streams: Vec<Stream>,
-    position: Option<PositionFile>,
-    /// What the caller handles right now: its stream, and the version to note once it is done.
-    handling: Option<(usize, ResourceVersion)>,
+    position: Position,
+    /// What is known and was not handed out yet.
+    next: VecDeque<Told>,
+    /// What the caller handles right now.
+    handling: Option<Told>,
     saved: Option<Instant>,
     turn: usize,
 }
@@ -65,12 +76,64 @@ pub struct Follow {
 struct Stream {
     name: Arc<str>,
     watcher: Watcher<ObjectSource>,
-    /// A list is under way: nothing of it counts as handled before its end.
-    listing: bool,
+    ledger: Ledger,
 }
 
-/// An event, or a failure that is being dealt with.
-type What = Result<Event<Object>, Failure>;
+/// Something to hand out.
+#[derive(Clone, Debug)]
+struct Told {
+    /// The number of its stream.
+    at: usize,
+    what: Result<FollowEvent, Failure>,
+    /// The version that is reached once it was handled; unset within a list.
+    version: ResourceVersion,
+}
+
+/// What happened in a stream.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FollowEvent {
+    /// An object is there that was not there before.
+    Added(Object),
+    /// An object has changed.
+    Modified(Object),
+    /// An object is gone.
+    Deleted(Gone),
+    /// All that was told so far is the state at this version; from here on the server tells what happens.
+    Synced(ResourceVersion),
+    /// The version the stream was at could not be resumed. A list follows, told as its differences from what was held
+    /// and ended by `Synced`.
+    Restarted(Restart),
+    /// Nothing else happened up to this version.
+    Bookmark(ResourceVersion),
+}
+
+/// An object that is gone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Gone {
+    /// Which one.
+    pub key: ObjectKey,
+    /// Its uid.
+    pub uid: Box<str>,
+    /// The version of its deletion or, where that was not seen, the last one known.
+    pub version: ResourceVersion,
+    /// Its last state. `None` if its end was not seen and is inferred from a list that does not have it.
+    pub last: Option<Object>,
+}
+
+/// A stream that has lost its version and begins anew.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Restart {
+    /// The version that was lost; `None` if a list was interrupted before it gave one.
+    pub from: Option<ResourceVersion>,
+    /// The version of the list; `None` if more than [`MAX_WAITING`] objects have changed, so that they are told before
+    /// the list has ended.
+    pub to: Option<ResourceVersion>,
+    /// Why.
+    pub reason: String,
+    /// False if the position does not say all that was held, as one written before positions had inventories: what was
+    /// deleted meanwhile is not told, and what was there is told as added.
+    pub knows_deletes: bool,
+}
 
 /// One thing that happened in one of the streams.
 #[derive(Clone, Debug)]
@@ -78,40 +141,38 @@ pub struct Followed {
     /// The name of the stream.
     pub stream: Arc<str>,
     /// What happened, or what went wrong and is being dealt with.
-    pub what: What,
+    pub what: Result<FollowEvent, Failure>,
 }
 
 impl Follow {
     /// Follows everything from the beginning; nothing is written down.
     pub fn new() -> Self {
+        Self::from_position(Position::in_memory())
+    }
+
+    /// Goes on where the position says each stream was.
+    pub fn from_position(position: Position) -> Self {
         Self {
             streams: Vec::new(),
-            position: None,
+            position,
+            next: VecDeque::new(),
             handling: None,
             saved: None,
             turn: 0,
         }
     }
 
-    /// Goes on where the file says each stream was.
-    pub fn with_position(position: PositionFile) -> Self {
-        Self {
-            position: Some(position),
-            ..Self::new()
-        }
-    }
-
     /// Adds a stream. The name is its place in the file: the kind, the namespace and the selectors, say.
     pub fn add(&mut self, name: &str, source: Arc<ObjectSource>, config: Config) {
-        let known = self.position.as_ref().and_then(|position| position.get(name));
-        let watcher = match known {
+        let known = self.position.get(name).map(|known| &known.version);
+        let watcher = match known.filter(|version| !version.is_unset()) {
             Some(version) => Watcher::resume_from(source, config, version.clone()),
             None => Watcher::new(source, config),
         };
         self.streams.push(Stream {
             name: name.into(),
             watcher,
-            listing: false,
+            ledger: Ledger::default(),
         });
     }
 
@@ -123,15 +184,36 @@ impl Follow {
         if self.saved.is_none_or(|saved| saved.elapsed() >= SAVE_EVERY) {
             self.save()?;
         }
-        let received = match tokio::time::timeout(SAVE_EVERY, poll_fn(|context| self.poll(context))).await {
-            Ok(received) => received,
-            // It is quiet: what was handled last is written down before waiting on.
-            Err(_) => {
-                self.save()?;
-                poll_fn(|context| self.poll(context)).await
+        loop {
+            if let Some(told) = self.next.pop_front() {
+                return Ok(Some(self.hand_out(told)));
             }
-        };
-        Ok(received.map(|(at, what)| self.pass_on(at, what)))
+            let received = match tokio::time::timeout(SAVE_EVERY, poll_fn(|context| self.poll(context))).await
+            {
+                Ok(received) => received,
+                // It is quiet: what was handled last is written down before waiting on.
+                Err(_) => {
+                    self.save()?;
+                    poll_fn(|context| self.poll(context)).await
+                }
+            };
+            match received {
+                Some((at, received)) => self.receive(at, received),
+                None => return Ok(None),
+            }
+        }
+    }
+
+    /// True while a list is under way: who stops now will be told the rest as a restart.
+    pub fn is_listing(&self) -> bool {
+        !self.next.is_empty() || self.streams.iter().any(|stream| stream.ledger.is_listing())
+    }
+
+    /// How many objects there are, of those that were handled.
+    pub fn held(&self) -> usize {
+        let streams = self.streams.iter();
+        let known = streams.filter_map(|stream| self.position.get(&stream.name));
+        known.map(|known| known.inventory.len()).sum()
     }
 
     /// Writes the position down, the event handed out last included.
@@ -140,34 +222,79 @@ impl Follow {
         self.save()
     }
 
-    fn pass_on(&mut self, at: usize, what: What) -> Followed {
+    fn receive(&mut self, at: usize, received: Result<Event<Object>, Failure>) {
         let stream = &mut self.streams[at];
-        match &what {
-            Ok(Event::Init) => stream.listing = true,
-            Ok(Event::InitDone(_)) => stream.listing = false,
-            _ => {}
-        }
-        if what.is_ok() && !stream.listing {
-            self.handling = Some((at, stream.watcher.version().clone()));
-        }
-        Followed {
-            stream: stream.name.clone(),
+        let told = match received {
+            Err(failure) => {
+                if let Some(object) = failure.unread() {
+                    stream.ledger.unread(object.key.as_ref());
+                }
+                vec![Err(failure)]
+            }
+            Ok(event) => {
+                let unknown = StreamPosition::default();
+                let held = self.position.get(&stream.name).unwrap_or(&unknown);
+                let told = stream.ledger.note(event, stream.watcher.relist_reason(), held);
+                told.into_iter().map(Ok).collect()
+            }
+        };
+        let version = match stream.ledger.is_listing() {
+            true => ResourceVersion::unset(),
+            false => stream.watcher.version().clone(),
+        };
+        let Some(last) = told.len().checked_sub(1) else {
+            // Nobody needs to know, so it is handled.
+            self.position.reach(&stream.name, &version);
+            return;
+        };
+        let told = told.into_iter().enumerate().map(|(index, what)| Told {
+            at,
             what,
-        }
+            // Of a list told at its end, only the end reaches its version.
+            version: if index == last {
+                version.clone()
+            } else {
+                ResourceVersion::unset()
+            },
+        });
+        self.next.extend(told);
+    }
+
+    fn hand_out(&mut self, told: Told) -> Followed {
+        let followed = Followed {
+            stream: self.streams[told.at].name.clone(),
+            what: told.what.clone(),
+        };
+        self.handling = Some(told);
+        followed
     }
 
     fn handled(&mut self) {
-        if let (Some((at, version)), Some(position)) = (self.handling.take(), &mut self.position) {
-            position.advance(&self.streams[at].name, &version);
+        let Some(Told {
+            at,
+            what: Ok(event),
+            version,
+        }) = self.handling.take()
+        else {
+            return;
+        };
+        let (stream, position) = (&self.streams[at].name, &mut self.position);
+        match &event {
+            FollowEvent::Added(object) | FollowEvent::Modified(object) => position.put(stream, object),
+            FollowEvent::Deleted(gone) => position.remove(stream, &gone.key),
+            FollowEvent::Synced(version) => position.synced(stream, version),
+            FollowEvent::Restarted(_) => position.restart(stream),
+            FollowEvent::Bookmark(_) => {}
         }
+        position.reach(stream, &version);
     }
 
     fn save(&mut self) -> Result<(), PositionError> {
         self.saved = Some(Instant::now());
-        self.position.as_mut().map_or(Ok(()), PositionFile::save)
+        self.position.save()
     }
 
-    fn poll(&mut self, context: &mut Context<'_>) -> Poll<Option<(usize, What)>> {
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<Option<Received>> {
         let count = self.streams.len();
         let mut waiting = false;
         for step in 0..count {
@@ -182,6 +309,31 @@ impl Follow {
             }
         }
         if waiting { Poll::Pending } else { Poll::Ready(None) }
+    }
+}
+
+/// What a watcher says, with the number of its stream.
+type Received = (usize, Result<Event<Object>, Failure>);
+
+impl Gone {
+    /// An object whose end was seen.
+    fn seen(last: Object) -> Self {
+        Self {
+            key: last.key(),
+            uid: last.uid().into(),
+            version: last.version(),
+            last: Some(last),
+        }
+    }
+
+    /// An object whose end was not seen.
+    fn unseen(key: &ObjectKey, held: &Held) -> Self {
+        Self {
+            key: key.clone(),
+            uid: held.uid.clone(),
+            version: held.version.clone(),
+            last: None,
+        }
     }
 }
 

@@ -1,15 +1,26 @@
-//! A position: how far the events of several streams were handled, kept in a file.
+//! A position: how far several streams were handled, and which objects they held then.
 //!
-//! The file is one JSON object of stream names and versions. It is replaced as a whole and never written in place, so
-//! that a crash leaves either the old or the new one. An old one means that events are seen again, never that any
-//! are missed.
+//! In flow the steps of a follower, after each was handled; out flows, at the next start, where each stream was: its
+//! version, and an inventory of key, uid and version of every object. The version resumes a watch. The inventory is
+//! for the day on which the version has expired: compared with a fresh list it tells what was added, modified and
+//! deleted meanwhile.
+//!
+//! With [`Position::open`] every step is appended to a log on disk ([`log`]). A crash loses at most the steps since the
+//! last [`Position::save`]: their events are seen again, and none is missed.
+
+mod inventory;
+mod log;
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
-use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::io;
+use std::path::PathBuf;
 
-use watchkeeper_meta::ResourceVersion;
+use watchkeeper_meta::{ObjectKey, ResourceVersion};
+use watchkeeper_wire::Object;
+
+use self::log::{Log, Record};
+
+pub use self::inventory::{Held, Inventory};
 
 /// Why a position cannot be read or kept.
 #[derive(Debug, thiserror::Error)]
@@ -32,132 +43,196 @@ pub enum PositionError {
         #[source]
         source: serde_json::Error,
     },
+    /// The file was changed by somebody else, or the disk has lost a part of it.
+    #[error(
+        "position file {} is damaged at byte {at}; remove it to begin with what is there now",
+        path.display()
+    )]
+    Damaged {
+        /// Which file.
+        path: PathBuf,
+        /// Where the damage begins.
+        at: usize,
+    },
+    /// Another process follows with this file.
+    #[error("position file {} is in use by another process", path.display())]
+    InUse {
+        /// Which file.
+        path: PathBuf,
+    },
+    /// Versions of one cluster mean nothing in another.
+    #[error(
+        "{} is a position in another cluster ({theirs}, this one is {ours}); \
+         name another file, or remove it to begin with what is there now",
+        path.display()
+    )]
+    OtherCluster {
+        /// Which file.
+        path: PathBuf,
+        /// The cluster the file is about.
+        theirs: Box<str>,
+        /// The cluster it was to be used with.
+        ours: Box<str>,
+    },
 }
 
-/// The versions up to which each stream was handled.
-#[derive(Debug)]
-pub struct PositionFile {
-    path: PathBuf,
-    versions: BTreeMap<String, ResourceVersion>,
-    /// Whether the file is older than what is known.
-    changed: bool,
+/// How far streams were handled, in memory or in a file.
+#[derive(Debug, Default)]
+pub struct Position {
+    state: State,
+    log: Option<Log>,
 }
 
-impl PositionFile {
-    /// Reads the file. One that does not exist is a start from nothing.
+/// All that a position says.
+#[derive(Debug, Default)]
+struct State {
+    cluster: Option<Box<str>>,
+    streams: BTreeMap<Box<str>, StreamPosition>,
+}
+
+/// How far one stream was handled, and what it held.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct StreamPosition {
+    /// Everything up to this version was handled. Unset while a list is being handled: only a list leads on from there.
+    pub version: ResourceVersion,
+    /// The objects that were told and not yet told as deleted.
+    pub inventory: Inventory,
+    /// True if the inventory is complete: a list was handled to its end. A file of the first format has no inventory.
+    pub is_complete: bool,
+}
+
+impl Position {
+    /// A position that ends with the process.
+    pub fn in_memory() -> Self {
+        Self::default()
+    }
+
+    /// Reads the file, or begins one: a file that does not exist is a start from nothing. The file stays locked until
+    /// the position is dropped.
     pub fn open(path: impl Into<PathBuf>) -> Result<Self, PositionError> {
-        let path = path.into();
-        let versions = match fs::read(&path) {
-            Ok(bytes) => serde_json::from_slice(&bytes).map_err(|source| PositionError::Format {
-                path: path.clone(),
-                source,
-            })?,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => BTreeMap::new(),
-            Err(source) => return Err(PositionError::File { path, source }),
-        };
+        let mut state = State::default();
+        let log = Log::open(path.into(), |stream, record| state.apply(stream, record))?;
         Ok(Self {
-            path,
-            versions,
-            changed: false,
+            state,
+            log: Some(log),
         })
     }
 
-    /// How far a stream was handled.
-    pub fn get(&self, stream: &str) -> Option<&ResourceVersion> {
-        self.versions.get(stream)
-    }
-
-    /// A stream was handled up to a version. [`PositionFile::save`] writes it down.
-    pub fn advance(&mut self, stream: &str, version: &ResourceVersion) {
-        if version.is_unset() || self.versions.get(stream) == Some(version) {
-            return;
-        }
-        self.changed = true;
-        match self.versions.get_mut(stream) {
-            Some(known) => known.clone_from(version),
-            None => {
-                self.versions.insert(stream.to_owned(), version.clone());
+    /// Binds the position to a cluster by some lasting identity of it. A position of another cluster is refused.
+    pub fn bind_to(&mut self, cluster: &str) -> Result<(), PositionError> {
+        match (&self.state.cluster, &self.log) {
+            (Some(theirs), _) if **theirs == *cluster => Ok(()),
+            (Some(theirs), Some(log)) => Err(PositionError::OtherCluster {
+                path: log.path().to_owned(),
+                theirs: theirs.clone(),
+                ours: cluster.into(),
+            }),
+            _ => {
+                self.step("", Record::Cluster(cluster));
+                Ok(())
             }
         }
     }
 
-    /// Writes the file if there is anything new. Once this has returned it survives a crash of the machine.
-    pub fn save(&mut self) -> Result<(), PositionError> {
-        if !self.changed {
-            return Ok(());
+    /// How far a stream was handled.
+    pub fn get(&self, stream: &str) -> Option<&StreamPosition> {
+        self.state.streams.get(stream)
+    }
+
+    /// An object was told, as added or modified.
+    pub fn put(&mut self, stream: &str, object: &Object) {
+        let key = object.key();
+        let record = Record::Put {
+            key: key.as_str(),
+            uid: object.uid().into(),
+            version: object.resource_version().into(),
+        };
+        self.step(stream, record);
+    }
+
+    /// An object was told as deleted.
+    pub fn remove(&mut self, stream: &str, key: &ObjectKey) {
+        self.step(stream, Record::Gone { key: key.as_str() });
+    }
+
+    /// Everything up to a version was handled.
+    pub fn reach(&mut self, stream: &str, version: &ResourceVersion) {
+        let known = self.get(stream).map(|known| &known.version);
+        if !version.is_unset() && known != Some(version) {
+            self.step(stream, Record::Reached(version.as_str().into()));
         }
-        let text = serde_json::to_vec_pretty(&self.versions).unwrap_or_default();
-        replace(&self.path, &text).map_err(|source| PositionError::File {
-            path: self.path.clone(),
-            source,
-        })?;
-        self.changed = false;
-        Ok(())
+    }
+
+    /// A list that shows the state at this version was handled to its end.
+    pub fn synced(&mut self, stream: &str, version: &ResourceVersion) {
+        self.step(stream, Record::Synced(version.as_str().into()));
+    }
+
+    /// A list has begun to be handled because the version was lost.
+    pub fn restart(&mut self, stream: &str) {
+        self.step(stream, Record::Restarted);
+    }
+
+    /// Writes down what is new, if there is a file. Once this has returned it survives a crash of the machine.
+    pub fn save(&mut self) -> Result<(), PositionError> {
+        let Some(log) = &mut self.log else { return Ok(()) };
+        log.save(|write| self.state.records(write))
+    }
+
+    fn step(&mut self, stream: &str, record: Record<'_>) {
+        if let Some(log) = &mut self.log {
+            log.append(stream, &record);
+        }
+        self.state.apply(stream, record);
     }
 }
 
-/// Writes a file beside the old one and puts it in its place, durably.
-fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let directory = match path.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent,
-        _ => Path::new("."),
-    };
-    let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(".new");
-    let new = directory.join(name);
-    let mut file = File::create(&new)?;
-    file.write_all(bytes)?;
-    file.write_all(b"\n")?;
-    file.sync_data()?;
-    fs::rename(&new, path)?;
-    // The rename itself must survive, too.
-    File::open(directory)?.sync_all()
+impl State {
+    /// The one place that says what a record means, for steps of now and those read from a file.
+    fn apply(&mut self, stream: &str, record: Record<'_>) {
+        if let Record::Cluster(id) = record {
+            self.cluster = Some(id.into());
+            return;
+        }
+        let known = match self.streams.get_mut(stream) {
+            Some(known) => known,
+            None => self.streams.entry(stream.into()).or_default(),
+        };
+        match record {
+            Record::Cluster(_) => {}
+            Record::Put { key, uid, version } => known.inventory.put(key, uid.into(), version.into()),
+            Record::Gone { key } => known.inventory.remove(key),
+            Record::Reached(version) => known.version = version.into(),
+            Record::Synced(version) => {
+                known.version = version.into();
+                known.is_complete = true;
+            }
+            Record::Restarted => known.version = ResourceVersion::unset(),
+        }
+    }
+
+    /// The fewest records that lead to this state.
+    fn records(&self, write: &mut dyn FnMut(&str, &Record<'_>)) {
+        if let Some(cluster) = &self.cluster {
+            write("", &Record::Cluster(cluster));
+        }
+        for (name, stream) in &self.streams {
+            for (key, held) in stream.inventory.iter() {
+                let record = Record::Put {
+                    key: key.as_str(),
+                    uid: (&*held.uid).into(),
+                    version: held.version.as_str().into(),
+                };
+                write(name, &record);
+            }
+            let version = stream.version.as_str().into();
+            match stream.is_complete {
+                true => write(name, &Record::Synced(version)),
+                false => write(name, &Record::Reached(version)),
+            }
+        }
+    }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn positions_are_read_back() {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("position.json");
-        let mut position = PositionFile::open(&path).unwrap();
-        assert_eq!(position.get("pods"), None);
-        position.advance("pods", &ResourceVersion::new("7"));
-        position.advance("apps/deployments in shop", &ResourceVersion::new("9"));
-        position.save().unwrap();
-        let again = PositionFile::open(&path).unwrap();
-        assert_eq!(again.get("pods").unwrap().as_str(), "7");
-        assert_eq!(again.get("apps/deployments in shop").unwrap().as_str(), "9");
-        assert_eq!(
-            fs::read_dir(directory.path()).unwrap().count(),
-            1,
-            "nothing is left behind"
-        );
-    }
-
-    #[test]
-    fn another_file_is_an_error_that_names_it() {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("position.json");
-        fs::write(&path, "[1]").unwrap();
-        let error = PositionFile::open(&path).unwrap_err();
-        assert!(
-            error
-                .to_string()
-                .ends_with("position.json is not a position file"),
-            "{error}"
-        );
-    }
-
-    #[test]
-    fn a_version_that_is_not_set_moves_nothing() {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("position.json");
-        let mut position = PositionFile::open(&path).unwrap();
-        position.advance("pods", &ResourceVersion::unset());
-        position.save().unwrap();
-        assert!(!path.exists());
-    }
-}
+mod tests;

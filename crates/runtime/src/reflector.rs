@@ -171,7 +171,10 @@ impl Trouble {
         match event {
             _ if self.unread.is_empty() => {}
             Event::Init => self.unread.clear(),
-            Event::InitApply(object) | Event::Apply(object) | Event::Delete(object) => {
+            Event::InitApply(object)
+            | Event::Added(object)
+            | Event::Modified(object)
+            | Event::Deleted(object) => {
                 self.forget(object.namespace(), object.name());
             }
             Event::InitDone(_) | Event::Progress(_) => {}

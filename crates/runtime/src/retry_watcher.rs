@@ -21,7 +21,7 @@
 //! let listed = api.list(&ListOptions::default()).await?;
 //! let mut watcher = RetryWatcher::new(Arc::new(ApiSource::new(api)), listed.head.resource_version)?;
 //! cluster.load("{apiVersion: v1, kind: ConfigMap, metadata: {name: settings}}").await?;
-//! let Some(Change::Applied(object)) = watcher.next().await.transpose()? else {
+//! let Some(Change::Added(object)) = watcher.next().await.transpose()? else {
 //!     panic!("it was added");
 //! };
 //! assert_eq!(object.version(), *watcher.version(), "where the next watch would begin");
@@ -48,9 +48,11 @@ pub const RESTART_EVERY: Duration = Duration::from_secs(1);
 /// What a retry watcher tells.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change<O> {
-    /// An object was added or has changed.
-    Applied(O),
-    /// An object is gone.
+    /// The server said ADDED: an object was created, or has begun to match the selectors.
+    Added(O),
+    /// The server said MODIFIED.
+    Modified(O),
+    /// The server said DELETED: an object is gone, or no longer matches; this is its last state.
     Deleted(O),
 }
 
@@ -149,7 +151,8 @@ impl<S: Source + ?Sized> RetryWatcher<S> {
 
     fn receive(&mut self, input: Input<S::Object>) -> Option<Result<Change<S::Object>, Failure>> {
         match input {
-            Input::Applied(object) => self.changed(object, Change::Applied),
+            Input::Added(object) => self.changed(object, Change::Added),
+            Input::Modified(object) => self.changed(object, Change::Modified),
             Input::Deleted(object) => self.changed(object, Change::Deleted),
             // One without a version says nothing, and there is no watch from nowhere.
             Input::Bookmark { version, .. } if version.is_unset() => None,
@@ -264,7 +267,8 @@ mod tests {
         let mut told = Vec::new();
         while let Ok(next) = tokio::time::timeout(ANSWER_SILENCE / 2, watcher.next()).await {
             told.push(match next {
-                Some(Ok(Change::Applied(object))) => format!("+{object}"),
+                Some(Ok(Change::Added(object))) => format!("+{object}"),
+                Some(Ok(Change::Modified(object))) => format!("~{object}"),
                 Some(Ok(Change::Deleted(object))) => format!("-{object}"),
                 Some(Err(failure)) => format!("! {failure}"),
                 None => {
@@ -303,12 +307,16 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_watch_that_ends_is_resumed_at_most_once_a_second() {
         let (told, asked) = run(vec![
-            Ok(vec![Input::Applied("a@2")]),
-            Ok(vec![Input::Deleted("a@3"), bookmark("9")]),
+            Ok(vec![Input::Added("a@2"), Input::Modified("a@3")]),
+            Ok(vec![Input::Deleted("a@4"), bookmark("9")]),
         ])
         .await;
-        assert_eq!(told, ["+a@2", "-a@3"], "bookmarks are not told");
-        assert_eq!(asked, ["0.0 s from 1", "1.0 s from 2", "2.0 s from 9"]);
+        assert_eq!(
+            told,
+            ["+a@2", "~a@3", "-a@4"],
+            "with their types, and without bookmarks"
+        );
+        assert_eq!(asked, ["0.0 s from 1", "1.0 s from 3", "2.0 s from 9"]);
     }
 
     #[tokio::test(start_paused = true)]
@@ -341,24 +349,24 @@ mod tests {
         let (told, asked) = run(vec![
             Err(Status::internal_error("boom").into()),
             Ok(vec![failed(Status::too_many_requests("slow down", 5))]),
-            Ok(vec![Input::Applied("a@2")]),
+            Ok(vec![Input::Modified("a@2")]),
         ])
         .await;
-        assert_eq!(told, ["+a@2"]);
+        assert_eq!(told, ["~a@2"]);
         assert_eq!(asked[..3], ["0.0 s from 1", "1.0 s from 1", "6.0 s from 1"]);
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_bookmark_without_a_version_moves_nothing() {
-        let (_, asked) = run(vec![Ok(vec![Input::Applied("a@2"), bookmark("")])]).await;
+        let (_, asked) = run(vec![Ok(vec![Input::Modified("a@2"), bookmark("")])]).await;
         assert_eq!(asked, ["0.0 s from 1", "1.0 s from 2"]);
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_server_that_has_gone_back_is_told_and_ends() {
-        for older in [Input::Applied("a@3"), bookmark("3")] {
-            let (told, _) = run(vec![Ok(vec![Input::Applied("a@9"), older])]).await;
-            assert_eq!(told, ["+a@9", "! resource version went back from 9 to 3", "end"]);
+        for older in [Input::Modified("a@3"), bookmark("3")] {
+            let (told, _) = run(vec![Ok(vec![Input::Modified("a@9"), older])]).await;
+            assert_eq!(told, ["~a@9", "! resource version went back from 9 to 3", "end"]);
         }
     }
 
@@ -388,7 +396,7 @@ mod tests {
         fn watch(&self, _: WatchRequest) -> Opening<&'static str> {
             async {
                 tokio::time::sleep(Duration::from_secs(3)).await;
-                Ok(stream::iter([Input::Applied("a@2")]).boxed())
+                Ok(stream::iter([Input::Modified("a@2")]).boxed())
             }
             .boxed()
         }
@@ -400,7 +408,7 @@ mod tests {
         for _ in 0..10 {
             let next = tokio::time::timeout(Duration::from_millis(400), watcher.next()).await;
             if let Ok(Some(Ok(change))) = next {
-                return assert_eq!(change, Change::Applied("a@2"));
+                return assert_eq!(change, Change::Modified("a@2"));
             }
         }
         panic!("nothing came");
@@ -408,7 +416,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn an_object_without_a_version_is_told_and_ends() {
-        let (told, _) = run(vec![Ok(vec![Input::Applied("a")])]).await;
+        let (told, _) = run(vec![Ok(vec![Input::Modified("a")])]).await;
         assert_eq!(told.last().map(String::as_str), Some("end"));
     }
 }

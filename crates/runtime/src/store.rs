@@ -26,11 +26,11 @@
 //!     Object::from_json(text.as_bytes(), &ObjectOptions::default())
 //! };
 //! let mut deltas = Vec::new();
-//! writer.apply(0, Event::Apply(pod("one")?), &mut deltas);
+//! writer.apply(0, Event::Modified(pod("one")?), &mut deltas);
 //! writer.publish();
 //!
 //! let before = store.snapshot();
-//! writer.apply(0, Event::Delete(pod("one")?), &mut deltas);
+//! writer.apply(0, Event::Deleted(pod("one")?), &mut deltas);
 //! writer.publish();
 //! assert_eq!(before.by_index("node", "one")?.count(), 1, "a snapshot stays as it was");
 //! assert_eq!(store.get_by_key("a/x")?, None);
@@ -259,7 +259,7 @@ impl Writer {
         match (event, &mut source.list) {
             (Event::Init, list) => *list = Some(List::begin(&next, is_only)),
             (Event::InitApply(object), Some(list)) => list.add(object, &next, self.transform.as_ref()),
-            (Event::Delete(object), Some(list)) => list.remove(object),
+            (Event::Deleted(object), Some(list)) => list.remove(object),
             (Event::InitDone(version), list) => {
                 let first = source.version.is_unset();
                 let cause = if first { Cause::Initial } else { Cause::Relist };
@@ -267,12 +267,12 @@ impl Writer {
                 list.finish(&mut next, source.namespace.as_deref(), cause, deltas);
                 source.version = version;
             }
-            (Event::Apply(object) | Event::InitApply(object), _) => {
+            (Event::Added(object) | Event::Modified(object) | Event::InitApply(object), _) => {
                 source.reach(object.version());
                 let object = transformed(object, self.transform.as_ref());
                 deltas.extend(put(&mut next, object));
             }
-            (Event::Delete(object), None) => {
+            (Event::Deleted(object), None) => {
                 source.reach(object.version());
                 let known = next.take(KeyRef::of(&object));
                 deltas.extend(known.map(|old| Delta::Deleted {

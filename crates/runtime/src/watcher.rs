@@ -46,10 +46,12 @@ pub enum Event<O> {
     /// The list is complete and shows the state at this version. Objects not in it are gone, but for those that
     /// could not be read ([`Failure::Undecodable`]): they exist, in a state nobody knows.
     InitDone(ResourceVersion),
-    /// An object was added or has changed.
-    Apply(O),
-    /// An object is gone; this is its last state.
-    Delete(O),
+    /// The server said ADDED: the object was created, or has begun to match the selectors.
+    Added(O),
+    /// The server said MODIFIED.
+    Modified(O),
+    /// The server said DELETED: the object is gone, or no longer matches; this is its last state.
+    Deleted(O),
     /// Nothing else happened up to this version.
     Progress(ResourceVersion),
 }
@@ -207,6 +209,11 @@ impl<S: Source + ?Sized> Watcher<S> {
     /// The newest version received.
     pub fn version(&self) -> &ResourceVersion {
         self.machine.version()
+    }
+
+    /// Why the list that has begun replaces a watch; `None` for a first list and outside of one.
+    pub fn relist_reason(&self) -> Option<&Failure> {
+        self.machine.relist_reason()
     }
 
     /// [`Watcher::next`] for those who poll several.

@@ -69,8 +69,8 @@ async fn follow_until(
         told.push(match followed.what? {
             Event::InitDone(_) => format!("{} are listed", followed.stream),
             Event::InitApply(object) => format!("{} is there", object.key()),
-            Event::Apply(object) => format!("{} has changed", object.key()),
-            Event::Delete(object) => format!("{} is gone", object.key()),
+            Event::Modified(object) => format!("{} has changed", object.key()),
+            Event::Deleted(object) => format!("{} is gone", object.key()),
             Event::Init | Event::Progress(_) => continue,
         });
         println!("{}", told[told.len() - 1]);

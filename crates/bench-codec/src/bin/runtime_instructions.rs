@@ -102,7 +102,7 @@ impl Source for InRounds {
             let begin = begin.clone();
             async move {
                 let _ = begin.acquire().await.map(|permit| permit.forget());
-                stream::iter(round.into_iter().map(Input::Applied))
+                stream::iter(round.into_iter().map(Input::Modified))
             }
         });
         async { Ok(rounds.flatten().chain(stream::pending()).boxed()) }.boxed()
@@ -180,7 +180,7 @@ fn updates() -> Result<()> {
         &mut || {
             let mut deltas = Vec::with_capacity(OBJECTS);
             for object in rounds.pop().context("another round")? {
-                writer.apply(0, Event::Apply(object), &mut deltas);
+                writer.apply(0, Event::Modified(object), &mut deltas);
                 writer.publish();
             }
             Ok(deltas.len())

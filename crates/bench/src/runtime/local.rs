@@ -149,7 +149,7 @@ fn read_ours(store: &Store, writer: &mut Writer, changes: &[Object]) -> [f64; 3]
     let change = |turn: usize| {
         writer.apply(
             0,
-            Event::Apply(changes[turn % changes.len()].clone()),
+            Event::Modified(changes[turn % changes.len()].clone()),
             &mut deltas,
         );
         writer.publish();

@@ -132,7 +132,7 @@ async fn every_object_is_reconciled_then_every_change_deletes_included() {
     let (pods, changes) = fed(&[object("a/x@1"), object("a/y@2")]);
     let mut running = Running::start(Controller::new("test", pods, one_worker()), done);
     assert_eq!(running.take(2).await, ["a/x 1 #0", "a/y 2 #0"]);
-    changes.send(Input::Applied(object("a/x@6"))).unwrap();
+    changes.send(Input::Modified(object("a/x@6"))).unwrap();
     assert_eq!(running.next().await, "a/x 6 #0");
     changes.send(Input::Deleted(object("a/x@7"))).unwrap();
     assert_eq!(running.next().await, "a/x gone #0");
@@ -159,7 +159,7 @@ async fn failures_come_back_later_and_later_and_success_forgets_them() {
         ["a/x 1 #0", "a/x 1 #1", "a/x 1 #2", "a/x 1 #3"]
     );
     assert!(start.elapsed() >= Duration::from_millis(5 + 10 + 20));
-    changes.send(Input::Applied(object("a/x@6"))).unwrap();
+    changes.send(Input::Modified(object("a/x@6"))).unwrap();
     assert_eq!(running.next().await, "a/x 6 #0");
 }
 
@@ -192,7 +192,7 @@ async fn an_object_can_ask_never_to_be_reconciled_again() {
     let controller = Controller::new("test", pods, one_worker());
     let mut running = Running::start(controller, |_| Ok(Action::After(Duration::MAX)));
     running.next().await;
-    changes.send(Input::Applied(object("a/x@6"))).unwrap();
+    changes.send(Input::Modified(object("a/x@6"))).unwrap();
     assert_eq!(running.next().await, "a/x 6 #0", "the worker lives on");
 }
 
@@ -227,13 +227,13 @@ async fn changes_of_owned_objects_reconcile_their_owner() {
     let controller = Controller::new("test", sets, one_worker()).owns(pods, &resource);
     let mut running = Running::start(controller, done);
     running.next().await;
-    changes.send(Input::Applied(owned("a/pod@6", "set"))).unwrap();
+    changes.send(Input::Modified(owned("a/pod@6", "set"))).unwrap();
     assert_eq!(running.next().await, "a/set 1 #0");
     changes.send(Input::Deleted(owned("a/pod@7", "set"))).unwrap();
     assert_eq!(running.next().await, "a/set 1 #0", "deletes count");
-    changes.send(Input::Applied(owned("a/pod@8", "set"))).unwrap();
+    changes.send(Input::Modified(owned("a/pod@8", "set"))).unwrap();
     running.next().await;
-    changes.send(Input::Applied(owned("a/pod@9", "other"))).unwrap();
+    changes.send(Input::Modified(owned("a/pod@9", "other"))).unwrap();
     let mut both = running.take(2).await;
     both.sort();
     assert_eq!(
@@ -261,7 +261,7 @@ async fn a_predicate_sees_what_has_changed() {
     };
     let mut running = Running::start(Controller::new("test", pods, options), done);
     running.next().await;
-    changes.send(Input::Applied(object("a/x@6"))).unwrap();
+    changes.send(Input::Modified(object("a/x@6"))).unwrap();
     changes.send(Input::Deleted(object("a/x@7"))).unwrap();
     assert_eq!(running.next().await, "a/x gone #0");
 }
@@ -278,8 +278,8 @@ async fn a_change_whose_predicate_panics_counts() {
         ..one_worker()
     };
     let mut running = Running::start(Controller::new("test", pods, options), done);
-    changes.send(Input::Applied(object("a/bad@6"))).unwrap();
-    changes.send(Input::Applied(object("a/good@7"))).unwrap();
+    changes.send(Input::Modified(object("a/bad@6"))).unwrap();
+    changes.send(Input::Modified(object("a/good@7"))).unwrap();
     assert_eq!(running.take(2).await, ["a/bad 6 #0", "a/good 7 #0"]);
 }
 
@@ -293,8 +293,8 @@ async fn a_mapping_that_panics_is_asked_about_the_next_change() {
     });
     let controller = Controller::new("test", sets, one_worker()).watches(pods, mapping, None);
     let mut running = Running::start(controller, done);
-    changes.send(Input::Applied(object("a/bad@6"))).unwrap();
-    changes.send(Input::Applied(object("a/good@7"))).unwrap();
+    changes.send(Input::Modified(object("a/bad@6"))).unwrap();
+    changes.send(Input::Modified(object("a/good@7"))).unwrap();
     assert_eq!(running.next().await, "a/good gone #0");
 }
 
@@ -453,7 +453,7 @@ async fn a_watch_that_fails_again_and_again_delays_no_other() {
     let start = Instant::now();
     for version in 6..16 {
         changes
-            .send(Input::Applied(object(&format!("a/x@{version}"))))
+            .send(Input::Modified(object(&format!("a/x@{version}"))))
             .unwrap();
         running.next().await;
     }
@@ -489,7 +489,7 @@ async fn a_change_overtakes_the_objects_of_the_first_list() {
     let waiting = controller.stats();
     let running = tokio::spawn(controller.run(allowed.clone(), std::future::pending()));
     assert_eq!(seen.recv().await.unwrap(), "a/x");
-    changes.send(Input::Applied(object("a/new@6"))).unwrap();
+    changes.send(Input::Modified(object("a/new@6"))).unwrap();
     while waiting().ready < 3 {
         tokio::task::yield_now().await;
     }

@@ -1,87 +1,37 @@
 //! The promises of a position, with a server of a few lines that keeps its whole history.
 
-use futures_util::future::BoxFuture;
-use futures_util::{FutureExt, StreamExt, stream};
-use parking_lot::Mutex;
-use watchkeeper_meta::{ListMeta, Status};
+mod history;
+mod model;
 
+use std::path::{Path, PathBuf};
+
+use self::history::History;
 use super::*;
-use crate::store::tests::{object, show};
-use crate::watcher::{Answer, Input, ListRequest, Opening, Source, WatchRequest};
-
-/// A history of writes: a watch from a version shows the later ones, then is silent.
-struct History {
-    events: Mutex<Vec<(u64, Input<Object>)>>,
-    /// Versions below this are forgotten.
-    oldest: Mutex<u64>,
-}
-
-impl History {
-    fn new(lines: &[&str]) -> Arc<Self> {
-        let history = Self {
-            events: Mutex::default(),
-            oldest: Mutex::new(0),
-        };
-        lines.iter().for_each(|line| history.write(line));
-        Arc::new(history)
-    }
-
-    /// `+key@version` writes, `-key@version` deletes.
-    fn write(&self, line: &str) {
-        let object = object(&line[1..]);
-        let version = object.resource_version().parse().unwrap();
-        let event = match line.starts_with('+') {
-            true => Input::Applied(object),
-            false => Input::Deleted(object),
-        };
-        self.events.lock().push((version, event));
-    }
-
-    fn answer(inputs: Vec<Input<Object>>) -> Opening<Object> {
-        let answer: Answer<Object> = stream::iter(inputs).chain(stream::pending()).boxed();
-        let opening: BoxFuture<'static, _> = async { Ok(answer) }.boxed();
-        opening
-    }
-}
-
-impl Source for History {
-    type Object = Object;
-
-    fn list(&self, _: ListRequest) -> Opening<Object> {
-        let events = self.events.lock();
-        let last = events.last().map_or(0, |(version, _)| *version);
-        let alive = events.iter().filter_map(|(_, event)| match event {
-            Input::Applied(object) => Some(Input::Item(object.clone())),
-            _ => None,
-        });
-        let end = Input::PageEnd(ListMeta {
-            resource_version: last.into(),
-            ..Default::default()
-        });
-        Self::answer(alive.chain([end]).collect())
-    }
-
-    fn watch(&self, request: WatchRequest) -> Opening<Object> {
-        let from: u64 = request.version.as_str().parse().unwrap();
-        let oldest = *self.oldest.lock();
-        if from < oldest {
-            let expired = Status::too_old_resource_version(from, oldest);
-            return Self::answer(vec![Input::Failed(expired.into())]);
-        }
-        let events = self.events.lock();
-        let later = events.iter().filter(|(version, _)| *version > from);
-        Self::answer(later.map(|(_, event)| event.clone()).collect())
-    }
-}
+use crate::store::tests::show;
 
 fn show_followed(followed: &Followed) -> String {
     let what = match &followed.what {
-        Ok(Event::Apply(object)) => format!("+{}", show(object)),
-        Ok(Event::InitApply(object)) => format!("={}", show(object)),
-        Ok(Event::Delete(object)) => format!("-{}", show(object)),
-        Ok(Event::Init) => "list".into(),
-        Ok(Event::InitDone(version)) => format!("listed {version}"),
-        Ok(Event::Progress(version)) => format!("at {version}"),
+        Ok(FollowEvent::Added(object)) => format!("+{}", show(object)),
+        Ok(FollowEvent::Modified(object)) => format!("~{}", show(object)),
+        Ok(FollowEvent::Deleted(gone)) => {
+            let unseen = if gone.last.is_none() { "?" } else { "" };
+            format!("-{}@{}#{}{unseen}", gone.key, gone.version, gone.uid)
+        }
+        Ok(FollowEvent::Synced(version)) => format!("synced {version}"),
+        Ok(FollowEvent::Bookmark(version)) => format!("at {version}"),
+        Ok(FollowEvent::Restarted(restart)) => {
+            let version = |version: &Option<ResourceVersion>| match version {
+                Some(version) => version.to_string(),
+                None => "?".to_owned(),
+            };
+            let deletes = if restart.knows_deletes {
+                ""
+            } else {
+                ", deletes unknown"
+            };
+            let (from, to) = (version(&restart.from), version(&restart.to));
+            format!("restart {from}→{to}{deletes}: {}", restart.reason)
+        }
         Err(failure) => format!("! {failure}"),
     };
     format!("{}: {what}", followed.stream)
@@ -97,38 +47,122 @@ async fn take(follow: &mut Follow, count: usize) -> Vec<String> {
 }
 
 /// Starts a program on this file that follows one source as `pods`.
-fn program(path: &std::path::Path, source: &Arc<History>) -> Follow {
-    let mut follow = Follow::with_position(PositionFile::open(path).unwrap());
-    follow.add("pods", source.clone(), Config::paged());
+fn program(path: &Path, source: &Arc<History>) -> Follow {
+    let mut follow = Follow::from_position(Position::open(path).unwrap());
+    follow.add("pods", Arc::new(source.clone()), Config::paged());
     follow
+}
+
+/// A directory, and a file in it that is not there yet.
+fn file() -> (tempfile::TempDir, PathBuf) {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("position");
+    (directory, path)
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_restarted_program_sees_what_it_missed_deletes_included() {
-    let directory = tempfile::tempdir().unwrap();
-    let path = directory.path().join("position");
+    let (_directory, path) = file();
     let source = History::new(&["+a/x@1", "+a/y@2"]);
     let mut first = program(&path, &source);
-    let seen = take(&mut first, 4).await;
-    assert_eq!(
-        seen,
-        ["pods: list", "pods: =a/x@1", "pods: =a/y@2", "pods: listed 2"]
-    );
+    let seen = take(&mut first, 3).await;
+    assert_eq!(seen, ["pods: +a/x@1", "pods: +a/y@2", "pods: synced 2"]);
     first.finish().unwrap();
-    for line in ["-a/x@3", "+a/z@4"] {
+    for line in ["-a/x@3", "+a/z@4", "~a/y@5"] {
         source.write(line);
     }
     let mut second = program(&path, &source);
-    assert_eq!(take(&mut second, 2).await, ["pods: -a/x@3", "pods: +a/z@4"]);
+    assert_eq!(
+        take(&mut second, 3).await,
+        ["pods: -a/x@3#x", "pods: +a/z@4", "pods: ~a/y@5"]
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_a_gap_exactly_the_differences_are_told() {
+    let (_directory, path) = file();
+    let source = History::new(&["+a/gone@1", "+a/kept@2", "+a/made-anew@3#one", "+a/modified@4"]);
+    let mut first = program(&path, &source);
+    take(&mut first, 5).await;
+    first.finish().unwrap();
+    for line in [
+        "-a/gone@5",
+        "~a/modified@6",
+        "-a/made-anew@7#one",
+        "+a/made-anew@8#two",
+        "+a/added@9",
+        "+a/came@10",
+        "-a/came@11",
+    ] {
+        source.write(line);
+    }
+    source.compact(11);
+    let mut second = program(&path, &source);
+    let expected = [
+        "pods: ! too old resource version: 4 (11)",
+        "pods: restart 4→11: too old resource version: 4 (11)",
+        "pods: -a/gone@1#x?",
+        "pods: +a/added@9",
+        "pods: -a/made-anew@3#one?",
+        "pods: +a/made-anew@8",
+        "pods: ~a/modified@6",
+        "pods: synced 11",
+    ];
+    assert_eq!(take(&mut second, expected.len()).await, expected);
+    second.finish().unwrap();
+    source.write("~a/added@12");
+    let mut third = program(&path, &source);
+    assert_eq!(
+        take(&mut third, 1).await,
+        ["pods: ~a/added@12"],
+        "and then it goes on"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_program_that_stops_in_the_midst_of_a_list_is_told_the_rest() {
+    let (_directory, path) = file();
+    let source = History::new(&["+a/x@1", "+a/y@2", "+a/z@3"]);
+    let mut first = program(&path, &source);
+    assert_eq!(take(&mut first, 2).await, ["pods: +a/x@1", "pods: +a/y@2"]);
+    first.finish().unwrap();
+    source.write("-a/x@4");
+    let mut second = program(&path, &source);
+    let expected = [
+        "pods: restart ?→4: the last list was interrupted",
+        "pods: -a/x@1#x?",
+        "pods: +a/z@3",
+        "pods: synced 4",
+    ];
+    assert_eq!(take(&mut second, 4).await, expected);
+}
+
+#[tokio::test(start_paused = true)]
+async fn more_differences_than_may_wait_are_told_before_the_list_ends() {
+    let (_directory, path) = file();
+    let source = History::new(&["+a/gone@1"]);
+    let mut first = program(&path, &source);
+    take(&mut first, 2).await;
+    first.finish().unwrap();
+    source.write("-a/gone@2");
+    for version in 3..=MAX_WAITING + 5 {
+        source.write(&format!("+a/{version:05}@{version}"));
+    }
+    source.compact(MAX_WAITING as u64);
+    let mut second = program(&path, &source);
+    let seen = take(&mut second, MAX_WAITING + 7).await;
+    assert_eq!(seen[1], "pods: restart 1→?: too old resource version: 1 (10000)");
+    assert_eq!(seen[2], "pods: +a/00003@3");
+    let end = ["pods: +a/10005@10005", "pods: -a/gone@1#x?", "pods: synced 10005"];
+    assert_eq!(seen[seen.len() - 3..], end);
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_event_that_was_not_handled_comes_again() {
-    let directory = tempfile::tempdir().unwrap();
-    let path = directory.path().join("position");
+    let (_directory, path) = file();
     let source = History::new(&["+a/x@1"]);
     let mut first = program(&path, &source);
-    take(&mut first, 3).await;
+    take(&mut first, 2).await;
     first.finish().unwrap();
     source.write("+a/y@2");
     source.write("+a/z@3");
@@ -143,48 +177,62 @@ async fn an_event_that_was_not_handled_comes_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn half_a_list_is_not_a_position() {
-    let directory = tempfile::tempdir().unwrap();
-    let path = directory.path().join("position");
-    let source = History::new(&["+a/x@1", "+a/y@2"]);
-    let mut first = program(&path, &source);
-    take(&mut first, 2).await;
-    first.finish().unwrap();
-    assert!(!path.exists());
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_position_too_old_is_told_and_everything_listed() {
-    let directory = tempfile::tempdir().unwrap();
-    let path = directory.path().join("position");
+async fn a_position_of_the_first_format_is_read_and_what_it_cannot_know_is_said() {
+    let (_directory, path) = file();
     std::fs::write(&path, r#"{"pods": "1000"}"#).unwrap();
-    let source = History::new(&["+a/x@1080817"]);
-    *source.oldest.lock() = 1_080_816;
+    let source = History::new(&["+a/x@1000", "~a/x@1001", "+a/y@1080817"]);
+    let mut first = program(&path, &source);
+    assert_eq!(
+        take(&mut first, 2).await,
+        ["pods: ~a/x@1001", "pods: +a/y@1080817"],
+        "types as on the wire"
+    );
+    drop(first);
+    source.compact(1_080_816);
     let expected = [
         "pods: ! too old resource version: 1000 (1080816)",
-        "pods: list",
-        "pods: =a/x@1080817",
-        "pods: listed 1080817",
+        "pods: restart 1000→1080817, deletes unknown: too old resource version: 1000 (1080816)",
+        "pods: +a/x@1001",
+        "pods: +a/y@1080817",
+        "pods: synced 1080817",
     ];
-    assert_eq!(take(&mut program(&path, &source), 4).await, expected);
+    assert_eq!(take(&mut program(&path, &source), 5).await, expected);
 }
 
 #[tokio::test(start_paused = true)]
 async fn several_streams_share_one_file() {
-    let directory = tempfile::tempdir().unwrap();
-    let path = directory.path().join("position");
+    let (_directory, path) = file();
     let (pods, services) = (History::new(&["+a/pod@1"]), History::new(&["+a/service@5"]));
     let start = || {
         let mut follow = program(&path, &pods);
-        follow.add("services", services.clone(), Config::paged());
+        follow.add("services", Arc::new(services.clone()), Config::paged());
         follow
     };
     let mut first = start();
-    take(&mut first, 6).await;
+    take(&mut first, 4).await;
+    assert_eq!(first.held(), 2);
     first.finish().unwrap();
     pods.write("-a/pod@7");
     services.write("+a/other@8");
     let mut seen = take(&mut start(), 2).await;
     seen.sort();
-    assert_eq!(seen, ["pods: -a/pod@7", "services: +a/other@8"]);
+    assert_eq!(seen, ["pods: -a/pod@7#x", "services: +a/other@8"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_a_file_a_relist_is_told_as_its_differences_too() {
+    let source = History::new(&["+a/x@1", "+a/y@2"]);
+    let mut follow = Follow::new();
+    follow.add("pods", Arc::new(source.clone()), Config::paged());
+    take(&mut follow, 3).await;
+    source.write("-a/x@3");
+    source.write("~a/y@4");
+    source.compact(4);
+    let expected = [
+        "pods: restart 2→4: too old resource version: 2 (4)",
+        "pods: -a/x@1#x?",
+        "pods: ~a/y@4",
+        "pods: synced 4",
+    ];
+    assert_eq!(take(&mut follow, 4).await, expected);
 }

@@ -157,7 +157,7 @@ mod tests {
     /// A change that is published: what it was, and what comes before and after it.
     fn change(store: &Store, writer: &mut Writer, text: &str) -> (Vec<Delta>, Arc<Snapshot>, Arc<Snapshot>) {
         let (before, mut deltas) = (store.snapshot(), Vec::new());
-        writer.apply(0, Event::Apply(object(text)), &mut deltas);
+        writer.apply(0, Event::Modified(object(text)), &mut deltas);
         writer.publish();
         (deltas, before, store.snapshot())
     }

@@ -117,7 +117,7 @@ async fn subscribers_are_told_the_list_then_what_changes() {
     voices[0].send(Input::Item(object("a/x@1"))).unwrap();
     voices[0].send(page_end("5")).unwrap();
     assert_eq!(told(&mut early, 2).await, ["+a/x@1 Initial", "synced"]);
-    voices[1].send(Input::Applied(object("a/x@6"))).unwrap();
+    voices[1].send(Input::Modified(object("a/x@6"))).unwrap();
     voices[1].send(Input::Deleted(object("a/x@7"))).unwrap();
     assert_eq!(told(&mut early, 2).await, ["a/x@1→a/x@6 Watch", "-a/x@7 Watch"]);
 }
@@ -125,14 +125,14 @@ async fn subscribers_are_told_the_list_then_what_changes() {
 #[tokio::test(start_paused = true)]
 async fn a_late_subscriber_is_told_what_is_there_without_gap_or_repeat() {
     let (informer, voice) = synced().await;
-    voice.send(Input::Applied(object("a/y@6"))).unwrap();
+    voice.send(Input::Modified(object("a/y@6"))).unwrap();
     informer
         .store()
         .wait_for(&ResourceVersion::new("6"))
         .await
         .unwrap();
     let mut late = informer.subscribe(Default::default());
-    voice.send(Input::Applied(object("a/z@7"))).unwrap();
+    voice.send(Input::Modified(object("a/z@7"))).unwrap();
     let expected = ["+a/x@1 Initial", "+a/y@6 Initial", "synced", "+a/z@7 Watch"];
     assert_eq!(told(&mut late, 4).await, expected);
 }
@@ -144,7 +144,7 @@ async fn the_store_shows_a_change_before_a_subscriber_is_told() {
     told(&mut subscription, 2).await;
     for version in 6..30 {
         voice
-            .send(Input::Applied(object(&format!("a/x@{version}"))))
+            .send(Input::Modified(object(&format!("a/x@{version}"))))
             .unwrap();
         let Some(Notice::Change(delta)) = subscription.next().await else {
             panic!("a change")
@@ -166,7 +166,7 @@ async fn a_slow_subscriber_is_bounded_and_told_the_sum() {
     told(&mut quick, 2).await;
     for version in 6..106 {
         voice
-            .send(Input::Applied(object(&format!("a/x@{version}"))))
+            .send(Input::Modified(object(&format!("a/x@{version}"))))
             .unwrap();
         told(&mut quick, 1).await;
     }
@@ -183,7 +183,7 @@ async fn a_slow_subscriber_is_bounded_and_told_the_sum() {
         "the steps in between are told as one"
     );
     assert_eq!(slow.coalesced(), 97);
-    voice.send(Input::Applied(object("a/x@200"))).unwrap();
+    voice.send(Input::Modified(object("a/x@200"))).unwrap();
     assert_eq!(told(&mut slow, 1).await, ["a/x@105→a/x@200 Watch"]);
 }
 
@@ -198,7 +198,7 @@ async fn a_filter_turns_entering_and_leaving_into_add_and_delete() {
     let mut subscription = informer.subscribe(options);
     assert_eq!(told(&mut subscription, 1).await, ["synced"]);
     for text in ["a/x@6#in", "a/x@7#in", "a/x@8#out", "a/x@9#out", "a/y@10#in"] {
-        voice.send(Input::Applied(object(text))).unwrap();
+        voice.send(Input::Modified(object(text))).unwrap();
     }
     voice.send(Input::Deleted(object("a/y@11#in"))).unwrap();
     let expected = [
@@ -219,11 +219,11 @@ async fn a_filter_judges_a_delete_by_what_was_told() {
         filter: Some(filter),
         ..Default::default()
     });
-    voice.send(Input::Applied(object("a/y@6#in"))).unwrap();
+    voice.send(Input::Modified(object("a/y@6#in"))).unwrap();
     voice.send(Input::Deleted(object("a/y@7#out"))).unwrap();
-    voice.send(Input::Applied(object("a/z@8#out"))).unwrap();
+    voice.send(Input::Modified(object("a/z@8#out"))).unwrap();
     voice.send(Input::Deleted(object("a/z@9#in"))).unwrap();
-    voice.send(Input::Applied(object("a/end@10#in"))).unwrap();
+    voice.send(Input::Modified(object("a/end@10#in"))).unwrap();
     assert_eq!(
         told(&mut subscription, 4).await,
         ["synced", "+a/y@6 Watch", "-a/y@7 Watch", "+a/end@10 Watch"]
@@ -239,7 +239,7 @@ async fn a_recreated_object_is_told_in_two_where_asked() {
     };
     let mut subscription = informer.subscribe(options);
     told(&mut subscription, 2).await;
-    voice.send(Input::Applied(object("a/x@6#second"))).unwrap();
+    voice.send(Input::Modified(object("a/x@6#second"))).unwrap();
     assert_eq!(
         told(&mut subscription, 2).await,
         ["-a/x@1? Watch", "+a/x@6 Watch"]
@@ -289,7 +289,7 @@ async fn a_namespace_that_fails_is_told_although_another_is_heard() {
     let mut health = informer.watch_health();
     health.wait_for(|health| health.failing.is_some()).await.unwrap();
     second[0].send(page_end("5")).unwrap();
-    second[1].send(Input::Applied(object("b/y@6"))).unwrap();
+    second[1].send(Input::Modified(object("b/y@6"))).unwrap();
     while informer.store().snapshot().is_empty() {
         tokio::task::yield_now().await;
     }
@@ -307,7 +307,7 @@ async fn ends_at_bad(options: InformerOptions) {
     voices[0].send(page_end("5")).unwrap();
     let mut subscription = informer.subscribe(Default::default());
     assert_eq!(told(&mut subscription, 1).await, ["synced"]);
-    voices[1].send(Input::Applied(object("a/bad@6"))).unwrap();
+    voices[1].send(Input::Modified(object("a/bad@6"))).unwrap();
     let end = timeout(SOON, subscription.next()).await;
     assert!(end.expect("nobody waits for ever").is_none());
     assert_eq!(informer.health().phase, HealthPhase::Stopped);
@@ -392,7 +392,7 @@ async fn it_ends_with_its_last_user() {
 async fn stopping_tells_what_waits_and_then_the_end() {
     let (informer, voice) = synced().await;
     let mut subscription = informer.subscribe(Default::default());
-    voice.send(Input::Applied(object("a/y@6"))).unwrap();
+    voice.send(Input::Modified(object("a/y@6"))).unwrap();
     informer
         .store()
         .wait_for(&ResourceVersion::new("6"))
@@ -482,7 +482,7 @@ async fn a_handler_that_panics_is_told_the_next_change_all_the_same() {
     let handler = Counting::default();
     let registration = informer.handle(Default::default(), handler.clone());
     assert!(registration.synced().await);
-    voice.send(Input::Applied(object("a/bad@6"))).unwrap();
+    voice.send(Input::Modified(object("a/bad@6"))).unwrap();
     voice.send(Input::Deleted(object("a/bad@7"))).unwrap();
     informer
         .store()
@@ -513,8 +513,8 @@ async fn a_handler_whose_filter_panics_is_told_the_next_change_all_the_same() {
     };
     let handler = Counting::default();
     let registration = informer.handle(options, handler.clone());
-    voice.send(Input::Applied(object("a/bad@6"))).unwrap();
-    voice.send(Input::Applied(object("a/good@7"))).unwrap();
+    voice.send(Input::Modified(object("a/bad@6"))).unwrap();
+    voice.send(Input::Modified(object("a/good@7"))).unwrap();
     while handler.added.load(Ordering::SeqCst) < 2 {
         tokio::task::yield_now().await;
     }
@@ -574,7 +574,7 @@ async fn an_object_that_cannot_be_read_keeps_its_last_state_and_is_named_until_i
     let complaint = "synced, failing because object a/odd cannot be read";
 
     voices[1].send(odd("a/odd", "6")).unwrap();
-    voices[1].send(Input::Applied(object("a/x@7"))).unwrap();
+    voices[1].send(Input::Modified(object("a/x@7"))).unwrap();
     assert_eq!(told(&mut subscription, 1).await, ["a/x@2→a/x@7 Watch"]);
     assert!(failing().starts_with(complaint), "{}", failing());
 
@@ -606,7 +606,7 @@ async fn an_object_that_can_be_read_again_is_told_and_no_longer_named() {
     let mut health = informer.watch_health();
     voice.send(odd("a/x", "6")).unwrap();
     health.wait_for(|health| health.failing.is_some()).await.unwrap();
-    voice.send(Input::Applied(object("a/x@7"))).unwrap();
+    voice.send(Input::Modified(object("a/x@7"))).unwrap();
     assert_eq!(told(&mut subscription, 1).await, ["a/x@1→a/x@7 Watch"]);
     health.wait_for(|health| health.failing.is_none()).await.unwrap();
 }

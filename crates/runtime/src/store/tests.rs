@@ -62,8 +62,8 @@ fn feed(writer: &mut Writer, part: usize, line: &str) -> Vec<String> {
             "=" if rest.is_empty() => Event::Init,
             "=" => Event::InitApply(object(rest)),
             "!" => Event::InitDone(version()),
-            "+" => Event::Apply(object(rest)),
-            "-" => Event::Delete(object(rest)),
+            "+" => Event::Modified(object(rest)),
+            "-" => Event::Deleted(object(rest)),
             _ => Event::Progress(version()),
         };
         writer.apply(part, event, &mut deltas);
@@ -236,7 +236,7 @@ fn an_object_that_goes_or_changes_while_it_is_listed_counts_as_it_was_last() {
 fn a_recreated_object_can_be_seen_as_delete_and_add() {
     let (_, mut writer) = listed("= =a/x@1#first !5");
     let mut deltas = Vec::new();
-    writer.apply(0, Event::Apply(object("a/x@6#second")), &mut deltas);
+    writer.apply(0, Event::Modified(object("a/x@6#second")), &mut deltas);
     let delta = deltas.remove(0);
     assert!(delta.is_recreated());
     let (first, second) = delta.split_recreated();
@@ -307,7 +307,7 @@ fn a_deleted_object_is_told_as_it_was_kept() {
     }));
     let mut deltas = Vec::new();
     feed(&mut writer, 0, "= =a/x@1 !5");
-    writer.apply(0, Event::Delete(object("a/x@6")), &mut deltas);
+    writer.apply(0, Event::Deleted(object("a/x@6")), &mut deltas);
     let told: Vec<_> = deltas.iter().map(|delta| delta.object().uid()).collect();
     assert_eq!(told, ["kept"]);
 }
@@ -492,11 +492,11 @@ proptest! {
                 Step::Apply(key, app) => {
                     let object = object(&format!("{}@{version}#app{app}", name(key)));
                     server.insert(name(key), object.clone());
-                    events.push(Event::Apply(object));
+                    events.push(Event::Modified(object));
                 }
                 Step::Delete(key) => {
                     if server.remove(&name(key)).is_some() {
-                        events.push(Event::Delete(object(&format!("{}@{version}#x", name(key)))));
+                        events.push(Event::Deleted(object(&format!("{}@{version}#x", name(key)))));
                     }
                 }
                 // A gap: some keys were rewritten, the rest kept, those not named deleted.

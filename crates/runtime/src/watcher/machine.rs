@@ -63,6 +63,8 @@ pub struct Machine {
     quiet_since: Option<Instant>,
     /// Whether the last version comes from elsewhere and nothing was received since.
     resumed: bool,
+    /// The failure of a watch that made the list under way necessary.
+    relist_reason: Option<Failure>,
 }
 
 /// Whether lists are asked for as the beginning of a watch.
@@ -110,8 +112,10 @@ pub enum Input<O> {
     Item(O),
     /// The end of a list or a page.
     PageEnd(ListMeta),
-    /// An object was added or has changed.
-    Applied(O),
+    /// The server calls it ADDED: the object was created, or has begun to match the selectors.
+    Added(O),
+    /// The server calls it MODIFIED.
+    Modified(O),
     /// An object is gone.
     Deleted(O),
     /// Nothing happened up to this version.
@@ -177,6 +181,7 @@ impl Machine {
             chance: fastrand::Rng::with_seed(seed),
             quiet_since: None,
             resumed: false,
+            relist_reason: None,
         }
     }
 
@@ -208,6 +213,11 @@ impl Machine {
         &self.last
     }
 
+    /// Why the list under way replaces a watch; `None` for a first list.
+    pub fn relist_reason(&self) -> Option<&Failure> {
+        self.relist_reason.as_ref()
+    }
+
     /// Whether a watch is open and shows what happens.
     pub fn is_watching(&self) -> bool {
         matches!(self.phase, Phase::Watching { .. })
@@ -236,8 +246,9 @@ impl Machine {
             Input::Opened => self.opened(now),
             Input::Item(object) => read(Some(Event::InitApply(object))),
             Input::PageEnd(meta) => self.page_end(meta),
-            Input::Applied(object) => self.changed(object, Event::Apply),
-            Input::Deleted(object) => self.changed(object, Event::Delete),
+            Input::Added(object) => self.changed(object, Event::Added),
+            Input::Modified(object) => self.changed(object, Event::Modified),
+            Input::Deleted(object) => self.changed(object, Event::Deleted),
             Input::Bookmark {
                 version,
                 ends_initial,
@@ -290,7 +301,7 @@ impl Machine {
         match &mut self.phase {
             // Objects of the initial list come in any order of versions; one may even go before the list ends.
             Phase::InitialWatch { .. } => match event(object) {
-                Event::Apply(object) => read(Some(Event::InitApply(object))),
+                Event::Added(object) | Event::Modified(object) => read(Some(Event::InitApply(object))),
                 other => read(Some(other)),
             },
             _ => {
@@ -414,6 +425,9 @@ impl Machine {
         let next = match verdict.cure {
             Cure::Resume | Cure::ResumeOnce => self.resume(),
             Cure::Relist(from) => {
+                if self.stage() == Stage::Watch {
+                    self.relist_reason = Some(failure.clone());
+                }
                 self.from = from;
                 self.begin_list()
             }
@@ -523,6 +537,7 @@ impl Machine {
         let back = self.is_older(&version);
         let from = std::mem::replace(&mut self.last, version.clone());
         self.from = ListFrom::Configured;
+        self.relist_reason = None;
         back.then_some(Failure::WentBack { from, to: version })
     }
 

@@ -5,8 +5,8 @@ use futures_util::stream::BoxStream;
 
 use super::{Failure, Input, ListRequest, Versioned, WatchRequest};
 
-/// An answer as it arrives: [`Input::Item`]s and a [`Input::PageEnd`] for a list; [`Input::Applied`],
-/// [`Input::Deleted`] and [`Input::Bookmark`] for a watch; [`Input::Failed`] where it breaks.
+/// An answer as it arrives: [`Input::Item`]s and a [`Input::PageEnd`] for a list; [`Input::Added`],
+/// [`Input::Modified`], [`Input::Deleted`] and [`Input::Bookmark`] for a watch; [`Input::Failed`] where it breaks.
 pub type Answer<O> = BoxStream<'static, Input<O>>;
 
 /// A request under way.

@@ -61,7 +61,7 @@ fn page(version: &str) -> Input<&'static str> {
 async fn events_arrive_and_a_watch_that_ended_is_opened_again() {
     let script = Script::new(vec![
         Ok(vec![Input::Item("a@1"), page("3")]),
-        Ok(vec![Input::Applied("b@4")]),
+        Ok(vec![Input::Modified("b@4")]),
         Ok(vec![Input::Deleted("a@5")]),
     ]);
     let mut watcher = Watcher::new(script.clone(), Config::paged());
@@ -74,8 +74,8 @@ async fn events_arrive_and_a_watch_that_ended_is_opened_again() {
         Event::Init,
         Event::InitApply("a@1"),
         listed,
-        Event::Apply("b@4"),
-        Event::Delete("a@5"),
+        Event::Modified("b@4"),
+        Event::Deleted("a@5"),
     ];
     assert_eq!(events, expected);
     assert_eq!(*script.asked.lock(), [(0, "list"), (0, "watch"), (0, "watch")]);
@@ -103,7 +103,7 @@ async fn a_page_that_is_open_again_tells_nothing_but_its_objects() {
         continue_token: "next".into(),
         ..Default::default()
     });
-    let old = || Input::Applied("z@9");
+    let old = || Input::Modified("z@9");
     let gone = Failure::from(Status::path_not_found());
     let script = Script::new(vec![
         Ok(vec![page("8")]),
@@ -142,7 +142,7 @@ async fn a_wrong_request_ends_the_watcher() {
 async fn waiting_for_the_next_event_can_be_given_up_without_losing_one() {
     let answers = vec![
         Ok(vec![Input::Item("a@1"), page("3")]),
-        Ok(vec![Input::Applied("b@4")]),
+        Ok(vec![Input::Modified("b@4")]),
     ];
     let mut watcher = Watcher::new(Script::new(answers), Config::paged());
     let mut events = 0;
@@ -198,7 +198,7 @@ async fn a_server_is_not_silent_while_nobody_listens() {
             ends_initial: true,
         }
     });
-    let answer = stream::iter([Input::Applied("a@1")]).chain(end).boxed();
+    let answer = stream::iter([Input::Modified("a@1")]).chain(end).boxed();
     let mut watcher = Watcher::new(Arc::new(OneWatch(Mutex::new(Some(answer)))), Config::default());
     assert_eq!(watcher.next().await.unwrap().unwrap(), Event::Init);
     assert_eq!(watcher.next().await.unwrap().unwrap(), Event::InitApply("a@1"));

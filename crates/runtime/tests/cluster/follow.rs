@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use watchkeeper_runtime::api_source::ApiSource;
-use watchkeeper_runtime::follow::Follow;
-use watchkeeper_runtime::position::PositionFile;
-use watchkeeper_runtime::watcher::{Config, Event};
+use watchkeeper_runtime::follow::{Follow, FollowEvent};
+use watchkeeper_runtime::position::Position;
+use watchkeeper_runtime::watcher::Config;
 
 use crate::support::{Cluster, SOON, leases};
 
@@ -15,11 +15,12 @@ async fn next(follow: &mut Follow) -> String {
         let followed = followed.expect("a position").expect("not the end");
         let stream = followed.stream;
         let said = match followed.what.expect("no failure") {
-            Event::InitApply(object) => format!("{stream} ={}", object.name()),
-            Event::Apply(object) => format!("{stream} +{}", object.name()),
-            Event::Delete(object) => format!("{stream} -{}", object.name()),
-            Event::InitDone(_) => format!("{stream} listed"),
-            Event::Init | Event::Progress(_) => continue,
+            FollowEvent::Added(object) => format!("{stream} +{}", object.name()),
+            FollowEvent::Modified(object) => format!("{stream} ~{}", object.name()),
+            FollowEvent::Deleted(gone) => format!("{stream} -{}", gone.key.name()),
+            FollowEvent::Synced(_) => format!("{stream} synced"),
+            FollowEvent::Restarted(_) => format!("{stream} restarted"),
+            FollowEvent::Bookmark(_) => continue,
         };
         if !said.contains("kube-root-ca.crt") {
             return said;
@@ -33,7 +34,7 @@ async fn what_happened_while_a_program_was_down_arrives_deletes_included() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("position.json");
     let start = || {
-        let mut follow = Follow::with_position(PositionFile::open(&path).expect("readable"));
+        let mut follow = Follow::from_position(Position::open(&path).expect("readable"));
         follow.add(
             "maps",
             Arc::new(ApiSource::new(cluster.maps())),
@@ -45,7 +46,7 @@ async fn what_happened_while_a_program_was_down_arrives_deletes_included() {
     let mut first = start();
     assert_eq!(
         [next(&mut first).await, next(&mut first).await],
-        ["maps =a", "maps listed"]
+        ["maps +a", "maps synced"]
     );
     first.finish().expect("written");
     cluster.create("b").await;
@@ -62,14 +63,15 @@ async fn a_position_the_server_has_forgotten_is_told_and_everything_listed() {
     let cluster = Cluster::start().await;
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("position.json");
-    let mut position = PositionFile::open(&path).expect("readable");
-    position.advance("maps", &cluster.create("a").await.version());
+    let mut position = Position::open(&path).expect("readable");
+    position.reach("maps", &cluster.create("a").await.version());
     position.save().expect("written");
+    drop(position);
     cluster.create("b").await;
     let store = cluster.server.registry().store();
     store.compact(store.current_revision()).await.expect("compacted");
 
-    let mut follow = Follow::with_position(PositionFile::open(&path).expect("readable"));
+    let mut follow = Follow::from_position(Position::open(&path).expect("readable"));
     let source = Arc::new(ApiSource::new(cluster.maps()));
     follow.add("maps", source, Config::default());
     let first = tokio::time::timeout(SOON, follow.next()).await.expect("told");
@@ -80,9 +82,10 @@ async fn a_position_the_server_has_forgotten_is_told_and_everything_listed() {
         [
             next(&mut follow).await,
             next(&mut follow).await,
+            next(&mut follow).await,
             next(&mut follow).await
         ],
-        ["maps =a", "maps =b", "maps listed"]
+        ["maps restarted", "maps +a", "maps +b", "maps synced"]
     );
 }
 
@@ -103,7 +106,7 @@ async fn several_kinds_come_in_one_stream() {
     );
     let mut listed = [next(&mut follow).await, next(&mut follow).await];
     listed.sort();
-    assert_eq!(listed, ["leases listed", "maps listed"]);
+    assert_eq!(listed, ["leases synced", "maps synced"]);
     cluster.create("a").await;
     assert_eq!(next(&mut follow).await, "maps +a");
     let lease = serde_json::json!({

@@ -1,10 +1,12 @@
 //! Random writes and faults by seed: whatever happens, store and server agree in the end, and what each subscriber
-//! was told adds up to the same. Nothing that exists is ever told as deleted.
+//! was told adds up to the same, and so does what a follower with a position was told, however often it is restarted.
+//! Nothing that exists is ever told as deleted.
 //!
 //! A seed runs on one thread and on tokio's clock, so one that fails fails again:
 //! `WATCHKEEPER_SEED=17 cargo test -p watchkeeper-runtime --test cluster simulation`. More of them:
 //! `WATCHKEEPER_SEEDS=2000`, as the gate does.
 
+mod follower;
 mod odd_source;
 mod view;
 
@@ -25,6 +27,7 @@ use watchkeeper_runtime::watcher::{Config, InitialList};
 use watchkeeper_server::{Flow, RequestMatch, Verb};
 use watchkeeper_wire::{Object, ObjectOptions};
 
+use self::follower::Follower;
 use self::odd_source::{Odd, OddSource};
 use self::view::View;
 use crate::support::{Cluster, IN_THE_END, config_map, config_maps};
@@ -83,6 +86,7 @@ fn run(seed: u64) {
 async fn simulate(mut rng: Rng) {
     let mut world = World::start(&mut rng).await;
     let mut views: Vec<View> = [1, 3, 4096].map(|capacity| world.view(capacity, &mut rng)).into();
+    let mut follower = Follower::start(&world.sources, &mut rng);
     for step in 0..STEPS {
         world.write(&mut rng).await;
         if rng.u8(..4) == 0 {
@@ -91,6 +95,7 @@ async fn simulate(mut rng: Rng) {
         match rng.u8(..16) {
             0 | 1 => views.push(world.view(rng.usize(1..10), &mut rng)),
             2 if views.len() > 3 => drop(views.swap_remove(rng.usize(..views.len()))),
+            3 => follower.restart(&mut rng),
             _ => {}
         }
         if rng.bool() {
@@ -98,8 +103,12 @@ async fn simulate(mut rng: Rng) {
         }
         let slow = step % views.len();
         views[slow].look(&world.deleted).await;
+        if rng.bool() {
+            follower.look(&world.deleted).await;
+        }
     }
     world.heal();
+    follower.heal();
     let truth = world.truth().await;
     let agrees = |snapshot: &Snapshot| versions(snapshot.iter()) == truth;
     let agreed = tokio::time::timeout(IN_THE_END, world.informer.store().wait_until(agrees)).await;
@@ -110,6 +119,7 @@ async fn simulate(mut rng: Rng) {
     for view in &mut views {
         view.reaches(&truth, &world.deleted).await;
     }
+    follower.reaches(&truth, &world.deleted).await;
     world.cluster.server.shutdown().await;
 }
 

@@ -99,7 +99,7 @@ impl Source for Changing {
     }
 
     fn watch(&self, _: WatchRequest) -> Opening<Object> {
-        let changes: Vec<_> = self.after.iter().cloned().map(Input::Applied).collect();
+        let changes: Vec<_> = self.after.iter().cloned().map(Input::Modified).collect();
         let begin = self.begin.clone();
         let begun = stream::once(async move { begin.notified().await });
         let changes = begun.flat_map(move |()| stream::iter(changes.clone()));

@@ -40,7 +40,8 @@ enum Says {
         version: &'static str,
         token: &'static str,
     },
-    Applies(&'static str),
+    Adds(&'static str),
+    Modifies(&'static str),
     Deletes(&'static str),
     Bookmark(&'static str),
     EndOfInitial(&'static str),
@@ -75,7 +76,8 @@ fn input(says: Says) -> Option<Input<&'static str>> {
             continue_token: token.to_owned(),
             ..Default::default()
         }),
-        Applies(object) => Input::Applied(object),
+        Adds(object) => Input::Added(object),
+        Modifies(object) => Input::Modified(object),
         Deletes(object) => Input::Deleted(object),
         Bookmark(version) => Input::Bookmark {
             version: ResourceVersion::new(version),
@@ -180,8 +182,9 @@ fn show_event(event: Event<&'static str>) -> String {
         Event::Init => "Init".into(),
         Event::InitApply(object) => format!("InitApply {object}"),
         Event::InitDone(version) => format!("InitDone {version}"),
-        Event::Apply(object) => format!("Apply {object}"),
-        Event::Delete(object) => format!("Delete {object}"),
+        Event::Added(object) => format!("Added {object}"),
+        Event::Modified(object) => format!("Modified {object}"),
+        Event::Deleted(object) => format!("Deleted {object}"),
         Event::Progress(version) => format!("Progress {version}"),
     }
 }
@@ -219,7 +222,8 @@ fn list_then_watch_page_by_page() {
                 token: "",
             },
             Opens,
-            Applies("c@6"),
+            Adds("c@6"),
+            Modifies("c@7"),
             Bookmark("9"),
             Deletes("a@10"),
         ],
@@ -231,9 +235,10 @@ fn list_then_watch_page_by_page() {
               InitApply b@4
               InitDone 5
             WATCH rv="5"
-              Apply c@6
+              Added c@6
+              Modified c@7
               Progress 9
-              Delete a@10
+              Deleted a@10
         "#]],
     );
 }
@@ -244,20 +249,20 @@ fn streaming_list_goes_on_as_the_watch() {
         streaming(),
         vec![
             Opens,
-            Applies("a@7"),
-            Applies("b@2"),
+            Adds("a@7"),
+            Adds("b@2"),
             Deletes("a@8"),
             EndOfInitial("8"),
-            Applies("c@9"),
+            Modifies("c@9"),
         ],
         expect![[r#"
             WATCH rv="" initial
               Init
               InitApply a@7
               InitApply b@2
-              Delete a@8
+              Deleted a@8
               InitDone 8
-              Apply c@9
+              Modified c@9
         "#]],
     );
 }
@@ -269,17 +274,17 @@ fn a_streaming_list_after_the_first_is_not_older_than_seen() {
         vec![
             Opens,
             EndOfInitial("8"),
-            Applies("c@9"),
+            Modifies("c@9"),
             status(Status::watch_expired()),
             Opens,
-            Applies("c@9"),
+            Modifies("c@9"),
             EndOfInitial("12"),
         ],
         expect![[r#"
             WATCH rv="" initial
               Init
               InitDone 8
-              Apply c@9
+              Modified c@9
             WATCH rv="9" initial
               Init
               InitApply c@9
@@ -323,7 +328,7 @@ fn streaming_list_falls_back_when_refused_and_remembers() {
 fn streaming_list_falls_back_when_its_end_never_comes() {
     check(
         streaming(),
-        vec![Opens, Applies("a@7"), Silence],
+        vec![Opens, Modifies("a@7"), Silence],
         expect![[r#"
         WATCH rv="" initial
           Init
@@ -334,7 +339,7 @@ fn streaming_list_falls_back_when_its_end_never_comes() {
     );
     check(
         streaming(),
-        vec![Opens, Applies("a@7"), Ends],
+        vec![Opens, Modifies("a@7"), Ends],
         expect![[r#"
         WATCH rv="" initial
           Init
@@ -389,14 +394,14 @@ fn streaming_lists_are_tried_again_after_a_while() {
 fn an_ended_watch_resumes_at_once_at_the_last_version() {
     check(
         PAGED,
-        watching(vec![Applies("b@7"), Bookmark("9"), Ends]),
+        watching(vec![Modifies("b@7"), Bookmark("9"), Ends]),
         expect![[r#"
             LIST rv="" limit=500
               Init
               InitApply a@3
               InitDone 5
             WATCH rv="5"
-              Apply b@7
+              Modified b@7
               Progress 9
             WATCH rv="9"
         "#]],
@@ -602,7 +607,7 @@ fn a_version_too_large_asks_for_the_most_recent_state_and_reports_going_back() {
 fn an_event_older_than_seen_is_reported_and_lists_again() {
     check(
         PAGED,
-        watching(vec![Applies("b@4")]),
+        watching(vec![Modifies("b@4")]),
         expect![[r#"
         LIST rv="" limit=500
           Init
@@ -620,11 +625,11 @@ fn too_many_requests_and_lost_connections_resume_without_a_list() {
     check(
         PAGED,
         watching(vec![
-            Applies("b@6"),
+            Modifies("b@6"),
             status(Status::too_many_requests("slow down", 1)),
             Fails(lost()),
             Opens,
-            Applies("c@7"),
+            Modifies("c@7"),
             Fails(lost()),
         ]),
         expect![[r#"
@@ -633,14 +638,14 @@ fn too_many_requests_and_lost_connections_resume_without_a_list() {
               InitApply a@3
               InitDone 5
             WATCH rv="5"
-              Apply b@6
+              Modified b@6
               ! slow down
               wait 0.8 s
             WATCH rv="6"
               ! connection to the server lost
               wait 1.6 s
             WATCH rv="6"
-              Apply c@7
+              Modified c@7
               ! connection to the server lost
               wait 0.8 s
             WATCH rv="7"
@@ -660,7 +665,7 @@ fn a_watch_that_fails_again_where_it_failed_is_listed() {
         watching(vec![
             damaged(),
             Opens,
-            Applies("b@6"),
+            Modifies("b@6"),
             damaged(),
             Opens,
             damaged(),
@@ -674,7 +679,7 @@ fn a_watch_that_fails_again_where_it_failed_is_listed() {
               ! Internal error occurred: data from the storage is not transformable
               wait 0.8 s
             WATCH rv="5"
-              Apply b@6
+              Modified b@6
               ! Internal error occurred: data from the storage is not transformable
               wait 0.8 s
             WATCH rv="6"
@@ -802,7 +807,7 @@ fn one_unreadable_object_is_left_out_of_a_list_and_makes_a_watch_list_again() {
 fn an_unreadable_object_of_a_known_name_leaves_the_watch_as_it_is() {
     check(
         PAGED,
-        watching(vec![GarbledNamed("b@6"), Applies("a@7"), GarbledNamed("b@2")]),
+        watching(vec![GarbledNamed("b@6"), Modifies("a@7"), GarbledNamed("b@2")]),
         expect![[r#"
             LIST rv="" limit=500
               Init
@@ -811,7 +816,7 @@ fn an_unreadable_object_of_a_known_name_leaves_the_watch_as_it_is() {
             WATCH rv="5"
               Progress 6
               ! object b cannot be read
-              Apply a@7
+              Modified a@7
               ! resource version went back from 7 to 2
             LIST rv="" limit=500
         "#]],
@@ -907,7 +912,8 @@ fn anything() -> impl Strategy<Value = Says> {
         4 => objects.clone().prop_map(Item),
         3 => (versions.clone(), prop::sample::select(vec!["", "t"]))
             .prop_map(|(version, token)| Page { version, token }),
-        6 => objects.clone().prop_map(Applies),
+        3 => objects.clone().prop_map(Adds),
+        3 => objects.clone().prop_map(Modifies),
         3 => objects.prop_map(Deletes),
         3 => versions.clone().prop_map(Bookmark),
         3 => versions.prop_map(EndOfInitial),
@@ -949,7 +955,7 @@ proptest! {
             let fits = match says {
                 Opens => !open,
                 Item(_) | Page { .. } => open && asked_list,
-                Applies(_) | Deletes(_) | GarbledNamed(_) | Bookmark(_) | EndOfInitial(_) => open && !asked_list,
+                Adds(_) | Modifies(_) | Deletes(_) | GarbledNamed(_) | Bookmark(_) | EndOfInitial(_) => open && !asked_list,
                 Silence => machine.deadline().is_some(),
                 _ => true,
             };
@@ -967,7 +973,7 @@ proptest! {
                     prop_assert_eq!(back, matches!(output.report, Some(Failure::WentBack { .. })));
                     last = version.clone();
                 }
-                Some(Event::Apply(object)) | Some(Event::Delete(object)) if !initial => {
+                Some(Event::Added(object) | Event::Modified(object) | Event::Deleted(object)) if !initial => {
                     let version = ResourceVersion::new(object.resource_version());
                     prop_assert!(version.compare(&last) != Some(Ordering::Less));
                     (last, fruitless) = (version, 0);

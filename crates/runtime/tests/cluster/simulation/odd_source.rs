@@ -48,7 +48,7 @@ impl Odd {
     /// One that exists is left out; that one is gone can only be said of one that is known.
     fn garble(&self, input: Input<Object>) -> Input<Object> {
         match input {
-            Input::Item(object) | Input::Applied(object) if self.has(&object) => {
+            Input::Item(object) | Input::Added(object) | Input::Modified(object) if self.has(&object) => {
                 Input::Undecodable(self.failure(&object))
             }
             Input::Deleted(object) if self.has(&object) => Input::Failed(self.failure(&object)),
@@ -76,6 +76,11 @@ impl OddSource {
             odd,
             expires: AtomicBool::new(false),
         }
+    }
+
+    /// The same for somebody else.
+    pub(super) fn twin(&self) -> Self {
+        Self::new(self.source.clone(), self.odd.clone())
     }
 
     /// The next watch is too old.

@@ -1,0 +1,232 @@
+//! The ledger of a stream: tells what has happened by comparing what the watcher says with what is held.
+//!
+//! In flow the events of one watcher; out flow [`FollowEvent`]s. A list has no types, so each of its objects is
+//! compared with the inventory, and what the inventory has and the list has not is gone.
+//!
+//! | held | the server has | told |
+//! |---|---|---|
+//! | nothing | an object | `Added` |
+//! | the same version of it | it | nothing |
+//! | another version of it | it | `Modified` |
+//! | another uid | it | `Deleted` without a final state, then `Added` |
+//! | an object | nothing | `Deleted`; without a final state if a list says so |
+//!
+//! The events of a watch have types, and the table gives the same ones. They part only where an event before could not
+//! be read: then the table is right, for it says what the follower was told. Without a complete inventory, the server's
+//! type is passed on as it is.
+//!
+//! A first list is told as it comes. The differences of a later one wait for its end, because only the end says the
+//! version they lead to, and are told behind [`FollowEvent::Restarted`]; [`MAX_WAITING`] bounds how many wait.
+
+use std::collections::BTreeMap;
+
+use watchkeeper_meta::{ObjectKey, ResourceVersion};
+use watchkeeper_wire::Object;
+
+use super::{FollowEvent, Gone, Restart};
+use crate::position::{Held, StreamPosition};
+use crate::watcher::{Event, Failure};
+
+/// As many objects that differ may wait for the end of a list. With more, the restart is told before its version is
+/// known.
+pub const MAX_WAITING: usize = 10_000;
+
+/// What is known of the list under way, if there is one.
+#[derive(Debug, Default)]
+pub(super) struct Ledger {
+    list: Option<List>,
+}
+
+/// A list under way.
+#[derive(Debug)]
+struct List {
+    /// The restart to tell before anything of it; `None` if that was told, or nothing was held before.
+    restart: Option<Restart>,
+    seen: BTreeMap<ObjectKey, Seen>,
+    /// How many of them wait to be told.
+    waiting: usize,
+    /// True if an object without a readable key was in it: whatever is missing may be that one.
+    has_nameless: bool,
+}
+
+/// One object of a list.
+#[derive(Debug)]
+enum Seen {
+    /// Told, or not worth telling.
+    Settled,
+    /// To be told as it is.
+    Waiting(Object),
+    /// Was deleted, in this state, before the list was complete.
+    Deleted(Object),
+}
+
+impl Ledger {
+    /// True while a list is under way.
+    pub(super) fn is_listing(&self) -> bool {
+        self.list.is_some()
+    }
+
+    /// Takes an event in; returns what is to be told. `held` is the state after all that was told before.
+    pub(super) fn note(
+        &mut self,
+        event: Event<Object>,
+        reason: Option<&Failure>,
+        held: &StreamPosition,
+    ) -> Vec<FollowEvent> {
+        match (event, &mut self.list) {
+            (Event::Init, list) => {
+                *list = Some(List::begin(reason, held));
+                Vec::new()
+            }
+            (Event::InitApply(object), Some(list)) => list.add(object, held),
+            (Event::Deleted(object), Some(list)) => list.delete(object, held),
+            (Event::InitDone(version), list) => match list.take() {
+                Some(list) => list.finish(version, held),
+                None => vec![FollowEvent::Synced(version)],
+            },
+            (Event::Progress(version), _) => vec![FollowEvent::Bookmark(version)],
+            (Event::Deleted(object), None) if held.is_complete => deleted(held, object).into_iter().collect(),
+            (Event::Added(object) | Event::Modified(object) | Event::InitApply(object), _)
+                if held.is_complete =>
+            {
+                difference(held, &object)
+            }
+            (Event::Added(object) | Event::InitApply(object), _) => vec![FollowEvent::Added(object)],
+            (Event::Modified(object), _) => vec![FollowEvent::Modified(object)],
+            (Event::Deleted(object), None) => vec![FollowEvent::Deleted(Gone::seen(object))],
+        }
+    }
+
+    /// An object of the list cannot be read. It exists: it is not told as deleted.
+    pub(super) fn unread(&mut self, key: Option<&ObjectKey>) {
+        match (&mut self.list, key) {
+            (Some(list), Some(key)) => {
+                list.seen.entry(key.clone()).or_insert(Seen::Settled);
+            }
+            (Some(list), None) => list.has_nameless = true,
+            (None, _) => {}
+        }
+    }
+}
+
+impl List {
+    fn begin(reason: Option<&Failure>, held: &StreamPosition) -> Self {
+        let is_first = held.version.is_unset() && held.inventory.is_empty();
+        let restart = || Restart {
+            from: Some(held.version.clone()).filter(|version| !version.is_unset()),
+            to: None,
+            reason: reason.map_or_else(|| "the last list was interrupted".into(), ToString::to_string),
+            knows_deletes: held.is_complete || held.version.is_unset(),
+        };
+        Self {
+            restart: (!is_first).then(restart),
+            seen: BTreeMap::new(),
+            waiting: 0,
+            has_nameless: false,
+        }
+    }
+
+    fn add(&mut self, object: Object, held: &StreamPosition) -> Vec<FollowEvent> {
+        let key = object.key();
+        if self.restart.is_none() {
+            self.seen.insert(key, Seen::Settled);
+            return difference(held, &object);
+        }
+        let differs = held
+            .inventory
+            .get(&key)
+            .is_none_or(|held| !is_same(held, &object));
+        let seen = if differs {
+            Seen::Waiting(object)
+        } else {
+            Seen::Settled
+        };
+        let before = self.seen.insert(key, seen);
+        self.waiting += usize::from(differs && !matches!(before, Some(Seen::Waiting(_))));
+        if self.waiting <= MAX_WAITING {
+            return Vec::new();
+        }
+        let mut told = self.take_restart(None);
+        told.extend(self.take_waiting(held));
+        told
+    }
+
+    /// The server says that an object has gone while the list came in.
+    fn delete(&mut self, object: Object, held: &StreamPosition) -> Vec<FollowEvent> {
+        if self.restart.is_some() {
+            self.seen.insert(object.key(), Seen::Deleted(object));
+            return Vec::new();
+        }
+        self.seen.remove(&object.key());
+        deleted(held, object).into_iter().collect()
+    }
+
+    fn finish(mut self, version: ResourceVersion, held: &StreamPosition) -> Vec<FollowEvent> {
+        let mut told = self.take_restart(Some(version.clone()));
+        told.extend(self.missing(held));
+        told.extend(self.take_waiting(held));
+        told.push(FollowEvent::Synced(version));
+        told
+    }
+
+    fn take_restart(&mut self, to: Option<ResourceVersion>) -> Vec<FollowEvent> {
+        let restart = self.restart.take().map(|restart| Restart { to, ..restart });
+        restart.map(FollowEvent::Restarted).into_iter().collect()
+    }
+
+    fn take_waiting(&mut self, held: &StreamPosition) -> Vec<FollowEvent> {
+        let mut told = Vec::new();
+        for seen in self.seen.values_mut() {
+            match std::mem::replace(seen, Seen::Settled) {
+                Seen::Settled => {}
+                Seen::Waiting(object) => told.extend(difference(held, &object)),
+                Seen::Deleted(object) => told.extend(deleted(held, object)),
+            }
+        }
+        told
+    }
+
+    /// What is held and not listed, in the order of a list.
+    fn missing(&self, held: &StreamPosition) -> Vec<FollowEvent> {
+        if self.has_nameless {
+            return Vec::new();
+        }
+        let missing = held
+            .inventory
+            .iter()
+            .filter(|(key, _)| !self.seen.contains_key(key));
+        let mut missing: Vec<_> = missing.map(|(key, held)| Gone::unseen(key, held)).collect();
+        missing.sort_unstable_by(|one, other| one.key.cmp(&other.key));
+        missing.into_iter().map(FollowEvent::Deleted).collect()
+    }
+}
+
+/// What an object that is there means to those who were told what is held.
+fn difference(held: &StreamPosition, object: &Object) -> Vec<FollowEvent> {
+    let key = object.key();
+    match held.inventory.get(&key) {
+        None => vec![FollowEvent::Added(object.clone())],
+        Some(held) if is_same(held, object) => Vec::new(),
+        Some(held) if *held.uid == *object.uid() => vec![FollowEvent::Modified(object.clone())],
+        Some(held) => vec![
+            FollowEvent::Deleted(Gone::unseen(&key, held)),
+            FollowEvent::Added(object.clone()),
+        ],
+    }
+}
+
+/// What the end of an object means to those who were told what is held. Who never knew it is not told.
+fn deleted(held: &StreamPosition, object: Object) -> Option<FollowEvent> {
+    let key = object.key();
+    let known = held.inventory.get(&key)?;
+    let gone = match *known.uid == *object.uid() {
+        true => Gone::seen(object),
+        // It was another one of that name which came and went unseen.
+        false => Gone::unseen(&key, known),
+    };
+    Some(FollowEvent::Deleted(gone))
+}
+
+fn is_same(held: &Held, object: &Object) -> bool {
+    *held.uid == *object.uid() && held.version.as_str() == object.resource_version()
+}
