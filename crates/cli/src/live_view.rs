@@ -1,16 +1,21 @@
-//! Happenings on a screen: one line each, aligned as they come, in colour where that helps.
+//! Events on a screen: one line each, under a header, in colour where that helps.
+//!
+//! Columns keep their place for as long as the view lasts: a text that is too long moves the rest of its own line, and
+//! no other.
 
 use std::io::{self, Write as _};
 
 use unicode_width::UnicodeWidthStr as _;
-use watchkeeper_meta::Resource;
+use watchkeeper_meta::{ObjectKey, Resource};
+use watchkeeper_runtime::follow::{FollowEvent, Gone};
+use watchkeeper_wire::Object;
 
 use crate::cluster::display_name;
-use crate::happenings::{Happening, What};
+use crate::object_state;
 use crate::session::{Look, Session};
 
-/// Columns begin this wide, so that the first lines rarely move the later ones.
-const FIRST_WIDTHS: [usize; 4] = [8, 11, 30, 20];
+/// The version is the last column and needs no width.
+const COLUMNS: [(&str, usize); 4] = [("EVENT", 9), ("NAMESPACE", 12), ("NAME", 40), ("STATE", 20)];
 
 const GREEN: &str = "\x1b[32m";
 const YELLOW: &str = "\x1b[33m";
@@ -19,10 +24,10 @@ const CYAN: &str = "\x1b[36m";
 const BOLD: &str = "\x1b[1m";
 const RESET: &str = "\x1b[0m";
 
-/// Prints happenings.
+/// Prints events.
 #[derive(Debug)]
 pub(crate) struct LiveView {
-    widths: [usize; 4],
+    owes_header: bool,
     pub(crate) counts: Counts,
 }
 
@@ -34,49 +39,53 @@ pub(crate) struct Counts {
     pub(crate) deleted: usize,
 }
 
+/// What a line says.
+struct Line<'a> {
+    event: &'static str,
+    colour: &'static str,
+    namespace: &'a str,
+    name: String,
+    state: String,
+    version: &'a str,
+}
+
 impl LiveView {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(header: bool) -> Self {
         Self {
-            widths: FIRST_WIDTHS,
+            owes_header: header,
             counts: Counts::default(),
         }
     }
 
-    /// Prints one line: event, namespace, name, state, version.
+    /// Prints an event as a line: event, namespace, name, state, version. Those that only tell how the watch is doing
+    /// are for programs, but for a restart.
     pub(crate) fn show(
         &mut self,
-        happening: &Happening,
+        event: &FollowEvent,
+        stream: &str,
         resource: &Resource,
         session: &mut Session,
     ) -> io::Result<()> {
-        self.counts.add(happening.what);
-        let namespace = match happening.key.namespace() {
-            "" => "-",
-            namespace => namespace,
-        };
-        let cells = [
-            happening.what.as_str().to_owned(),
-            namespace.to_owned(),
-            display_name(resource, happening.key.name()),
-            happening.state(),
-        ];
-        let colour = match happening.what {
-            What::Added => GREEN,
-            What::Modified | What::Applied => YELLOW,
-            What::Deleted => RED,
-        };
-        for (index, cell) in cells.iter().enumerate() {
-            let width = &mut self.widths[index];
-            *width = (*width).max(cell.width());
-            let blanks = *width - cell.width() + 2;
-            let cell = match index {
-                0 => paint(cell, colour, session.look),
-                _ => cell.clone(),
-            };
-            write!(session.out, "{cell}{:blanks$}", "")?;
+        self.counts.add(event);
+        match event {
+            FollowEvent::Added(object) => self.print(&Line::of("ADDED", GREEN, object, resource), session),
+            FollowEvent::Modified(object) => {
+                self.print(&Line::of("MODIFIED", YELLOW, object, resource), session)
+            }
+            FollowEvent::Deleted(gone) => self.print(&Line::of_gone(gone, resource), session),
+            FollowEvent::Restarted(restart) => {
+                let line = Line {
+                    event: "RESTARTED",
+                    colour: CYAN,
+                    namespace: "-",
+                    name: stream.to_owned(),
+                    state: restart.reason.clone(),
+                    version: restart.to.as_ref().map_or("-", |version| version.as_str()),
+                };
+                self.print(&line, session)
+            }
+            FollowEvent::Synced(_) | FollowEvent::Bookmark(_) => Ok(()),
         }
-        writeln!(session.out, "{}", happening.version())?;
-        session.out.flush()
     }
 
     /// Prints a sentence between the lines.
@@ -86,19 +95,76 @@ impl LiveView {
         writeln!(session.out, "{mark} {text}")?;
         session.out.flush()
     }
+
+    fn print(&mut self, line: &Line<'_>, session: &mut Session) -> io::Result<()> {
+        if std::mem::take(&mut self.owes_header) {
+            let header = COLUMNS.map(|(title, _)| title);
+            print_cells(header, "", "VERSION", session)?;
+        }
+        let cells = [line.event, line.namespace, &line.name, &line.state];
+        print_cells(cells, line.colour, line.version, session)?;
+        session.out.flush()
+    }
+}
+
+fn print_cells(cells: [&str; 4], colour: &str, last: &str, session: &mut Session) -> io::Result<()> {
+    for (index, (cell, (_, width))) in cells.into_iter().zip(COLUMNS).enumerate() {
+        let blanks = width.saturating_sub(cell.width()) + 2;
+        match index {
+            0 if !colour.is_empty() => write!(session.out, "{}", paint(cell, colour, session.look))?,
+            _ => write!(session.out, "{cell}")?,
+        }
+        write!(session.out, "{:blanks$}", "")?;
+    }
+    writeln!(session.out, "{last}")
+}
+
+impl<'a> Line<'a> {
+    fn of(event: &'static str, colour: &'static str, object: &'a Object, resource: &Resource) -> Self {
+        Self {
+            event,
+            colour,
+            namespace: namespace(object.namespace()),
+            name: display_name(resource, object.name()),
+            state: object_state::present(object),
+            version: object.resource_version(),
+        }
+    }
+
+    fn of_gone(gone: &'a Gone, resource: &Resource) -> Self {
+        let state = gone.last.as_ref().map(object_state::last);
+        Self {
+            event: "DELETED",
+            colour: RED,
+            namespace: namespace(ObjectKey::namespace(&gone.key)),
+            name: display_name(resource, gone.key.name()),
+            state: state.unwrap_or_else(|| "final state unknown".to_owned()),
+            version: gone.version.as_str(),
+        }
+    }
+}
+
+fn namespace(name: &str) -> &str {
+    if name.is_empty() { "-" } else { name }
 }
 
 impl Counts {
-    fn add(&mut self, what: What) {
-        match what {
-            What::Added => self.added += 1,
-            What::Modified | What::Applied => self.modified += 1,
-            What::Deleted => self.deleted += 1,
+    fn add(&mut self, event: &FollowEvent) {
+        match event {
+            FollowEvent::Added(_) => self.added += 1,
+            FollowEvent::Modified(_) => self.modified += 1,
+            FollowEvent::Deleted(_) => self.deleted += 1,
+            FollowEvent::Synced(_) | FollowEvent::Restarted(_) | FollowEvent::Bookmark(_) => {}
         }
     }
 
     pub(crate) fn all(self) -> usize {
         self.added + self.modified + self.deleted
+    }
+
+    /// How many objects are there now.
+    pub(crate) fn present(self) -> usize {
+        self.added.saturating_sub(self.deleted)
     }
 }
 
@@ -114,9 +180,9 @@ mod tests {
     use super::*;
     use crate::output::Output;
     use watchkeeper_client::config::Environment;
-    use watchkeeper_meta::{ObjectKey, Scope};
+    use watchkeeper_meta::{ResourceVersion, Scope};
 
-    fn check(look: Look, expected: &str) {
+    fn check(look: Look, name: &str, expected: &str) {
         let (out, text) = Output::kept();
         let mut session = Session {
             err: out.clone(),
@@ -135,21 +201,31 @@ mod tests {
             plural: "pods".into(),
             scope: Scope::Namespaced,
         };
-        let happening = Happening {
-            what: What::Deleted,
-            key: ObjectKey::new("shop", "a"),
-            object: None,
-        };
-        let mut view = LiveView::new();
-        view.show(&happening, &pods, &mut session).unwrap();
+        let deleted = FollowEvent::Deleted(Gone {
+            key: ObjectKey::new("shop", name),
+            uid: "u".into(),
+            version: ResourceVersion::new("7"),
+            last: None,
+        });
+        let mut view = LiveView::new(true);
+        view.show(&deleted, "pods", &pods, &mut session).unwrap();
         assert_eq!(view.counts.deleted, 1);
-        assert_eq!(String::from_utf8(text.lock().unwrap().clone()).unwrap(), expected);
+        let header = "EVENT      NAMESPACE     NAME                                      STATE                 VERSION\n";
+        let text = String::from_utf8(text.lock().unwrap().clone()).unwrap();
+        assert_eq!(text, format!("{header}{expected}"));
     }
 
     #[test]
     fn colours_are_for_terminals_and_move_nothing() {
-        let rest = "   shop         pod/a                           -                     -\n";
-        check(Look::Plain, &format!("DELETED{rest}"));
-        check(Look::Colour, &format!("\x1b[31mDELETED\x1b[0m{rest}"));
+        let rest = "    shop          pod/a                                     final state unknown   7\n";
+        check(Look::Plain, "a", &format!("DELETED{rest}"));
+        check(Look::Colour, "a", &format!("\x1b[31mDELETED\x1b[0m{rest}"));
+    }
+
+    #[test]
+    fn a_long_name_moves_its_own_line_only() {
+        let name = "a".repeat(50);
+        let line = format!("DELETED    shop          pod/{name}  final state unknown   7\n");
+        check(Look::Plain, &name, &line);
     }
 }

@@ -76,31 +76,39 @@ fn watch_goes_on_after_the_last_event() {
     let harbour = Harbour::new();
     harbour.create_config_map("a");
     let mut watch = harbour.start("watch cm");
-    let mut next = |what: &str, name: &str| {
-        let line = watch.line();
-        let words: Vec<_> = line.split_whitespace().take(3).collect();
-        assert_eq!(words, [what, "default", &format!("configmap/{name}")]);
-    };
-    next("ADDED", "a");
+    assert_eq!(
+        watch.first_words(1),
+        ["EVENT"],
+        "a header says what the columns are"
+    );
+    next(&mut watch, "ADDED", "a");
     harbour.create_config_map("b");
-    next("ADDED", "b");
+    next(&mut watch, "ADDED", "b");
     interrupt_watches(&harbour, unavailable(), || {
         harbour.run("label cm b app=web");
         harbour.run("delete cm a");
         harbour.create_config_map("c");
     });
-    next("MODIFIED", "b");
-    next("DELETED", "a");
-    next("ADDED", "c");
+    next(&mut watch, "MODIFIED", "b");
+    next(&mut watch, "DELETED", "a");
+    next(&mut watch, "ADDED", "c");
     interrupt_watches(&harbour, Status::watch_expired(), || {
         harbour.run("delete cm b");
         harbour.create_config_map("d");
     });
     // The history is gone, so a fresh list tells.
-    next("ADDED", "d");
-    next("DELETED", "b");
+    assert_eq!(watch.first_words(1), ["RESTARTED"]);
+    next(&mut watch, "DELETED", "b");
+    next(&mut watch, "ADDED", "d");
     watch.interrupt();
     assert!(watch.ended().success(), "Ctrl-C is no failure");
+}
+
+/// The next line is about this config map.
+fn next(watch: &mut Running, what: &str, name: &str) {
+    let line = watch.line();
+    let words: Vec<_> = line.split_whitespace().take(3).collect();
+    assert_eq!(words, [what, "default", &format!("configmap/{name}")]);
 }
 
 /// A server process of its own, which can die and come back.
@@ -148,7 +156,8 @@ fn a_cluster_that_comes_back_is_watched_on() {
     };
     assert_eq!(client("create -f a").line(), "configmap/a created");
     let mut watch = client("watch cm --output json");
-    assert!(watch.line().starts_with(r#"{"object":{"#));
+    assert!(watch.line().starts_with(r#"{"type":"ADDED","#));
+    assert!(watch.line().starts_with(r#"{"type":"SYNCED","#));
     // It dies without a word.
     drop(first);
     let (_second, _) = server(directory.path(), &address);

@@ -87,9 +87,9 @@ fn the_live_view_has_colours() {
     let screen = run(demo());
     for line in [
         "\x1b[36m>\x1b[0m \x1b[1m",
-        "\x1b[32mADDED\x1b[0m     demo         deployment.apps/web ",
-        "\x1b[33mMODIFIED\x1b[0m  demo         pod/web-",
-        "\x1b[31mDELETED\x1b[0m   demo         service/web ",
+        "\x1b[32mADDED\x1b[0m      demo          deployment.apps/web ",
+        "\x1b[33mMODIFIED\x1b[0m   demo          pod/web-",
+        "\x1b[31mDELETED\x1b[0m    demo          service/web ",
         "\nWhat to type next:\n",
     ] {
         assert!(screen.contains(line), "{line:?} is not in\n{screen}");
@@ -102,7 +102,7 @@ fn who_wants_no_colours_gets_none() {
     demo.env("NO_COLOR", "1");
     let screen = run(demo);
     assert!(
-        screen.contains("\nADDED     demo         deployment.apps/web "),
+        screen.contains("\nADDED      demo          deployment.apps/web "),
         "{screen}"
     );
     assert!(!screen.contains('\x1b'), "{screen}");

@@ -209,13 +209,6 @@ impl Follow {
         !self.next.is_empty() || self.streams.iter().any(|stream| stream.ledger.is_listing())
     }
 
-    /// How many objects there are, of those that were handled.
-    pub fn held(&self) -> usize {
-        let streams = self.streams.iter();
-        let known = streams.filter_map(|stream| self.position.get(&stream.name));
-        known.map(|known| known.inventory.len()).sum()
-    }
-
     /// Writes the position down, the event handed out last included.
     pub fn finish(mut self) -> Result<(), PositionError> {
         self.handled();

@@ -9,16 +9,15 @@ use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use watchkeeper::client::{Client, ResourceType};
 use watchkeeper::meta::DeleteOptions;
 use watchkeeper::runtime::api_source::ApiSource;
-use watchkeeper::runtime::follow::Follow;
-use watchkeeper::runtime::position::PositionFile;
-use watchkeeper::runtime::watcher::Event;
+use watchkeeper::runtime::follow::{Follow, FollowEvent};
+use watchkeeper::runtime::position::Position;
 use watchkeeper_testing::TestCluster;
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let cluster = TestCluster::start().await?;
     let directory = tempfile::tempdir()?;
-    let file = directory.path().join("position.json");
+    let file = directory.path().join("maps.position");
     cluster
         .load("{apiVersion: v1, kind: ConfigMap, metadata: {name: old}}")
         .await?;
@@ -26,10 +25,10 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     follow_until(
         cluster.client(),
         &file,
-        &["configmaps are listed", "secrets are listed"],
+        &["configmaps are synced", "secrets are synced"],
     )
     .await?;
-    println!("stopped at {}", std::fs::read_to_string(&file)?);
+    println!("stopped");
 
     let maps = cluster.client().api::<ConfigMap>().namespace("default");
     maps.delete("old", &DeleteOptions::default()).await?;
@@ -40,11 +39,11 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let told = follow_until(
         cluster.client(),
         &file,
-        &["default/old is gone", "default/new has changed"],
+        &["default/old is gone", "default/new was added"],
     )
     .await?;
     assert!(
-        !told.iter().any(|line| line.ends_with("listed")),
+        !told.iter().any(|line| line.ends_with("synced")),
         "it goes on and does not begin again"
     );
     cluster.stop().await;
@@ -57,7 +56,7 @@ async fn follow_until(
     file: &Path,
     expected: &[&str],
 ) -> Result<Vec<String>, Box<dyn std::error::Error>> {
-    let mut follow = Follow::with_position(PositionFile::open(file)?);
+    let mut follow = Follow::from_position(Position::open(file)?);
     for resource in [ConfigMap::resource(), Secret::resource()] {
         let stream = resource.plural.clone();
         let objects = client.dynamic(resource).namespace("default");
@@ -67,11 +66,12 @@ async fn follow_until(
     while !expected.iter().all(|line| told.iter().any(|other| other == line)) {
         let followed = follow.next().await?.ok_or("all streams have ended")?;
         told.push(match followed.what? {
-            Event::InitDone(_) => format!("{} are listed", followed.stream),
-            Event::InitApply(object) => format!("{} is there", object.key()),
-            Event::Modified(object) => format!("{} has changed", object.key()),
-            Event::Deleted(object) => format!("{} is gone", object.key()),
-            Event::Init | Event::Progress(_) => continue,
+            FollowEvent::Added(object) => format!("{} was added", object.key()),
+            FollowEvent::Modified(object) => format!("{} has changed", object.key()),
+            FollowEvent::Deleted(gone) => format!("{} is gone", gone.key),
+            FollowEvent::Synced(_) => format!("{} are synced", followed.stream),
+            FollowEvent::Restarted(restart) => format!("{} begin anew: {}", followed.stream, restart.reason),
+            FollowEvent::Bookmark(_) => continue,
         });
         println!("{}", told[told.len() - 1]);
     }

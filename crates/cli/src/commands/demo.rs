@@ -12,14 +12,13 @@ use clap::Args;
 use tokio::sync::mpsc;
 use watchkeeper_client::DiscoveryClient;
 use watchkeeper_runtime::api_source::ApiSource;
-use watchkeeper_runtime::follow::Follow;
+use watchkeeper_runtime::follow::{Follow, FollowEvent};
 use watchkeeper_runtime::watcher::Config;
 
 use crate::cluster::Cluster;
 use crate::duration;
 use crate::embedded::{LocalCluster, LocalOptions};
 use crate::failure::Failure;
-use crate::happenings::Ledger;
 use crate::live_view::LiveView;
 use crate::session::Session;
 use crate::stop;
@@ -81,7 +80,6 @@ pub(crate) async fn run(demo: Demo, verbosity: i32, session: &mut Session) -> Re
 struct Stage {
     follow: Follow,
     resources: Vec<(Arc<str>, watchkeeper_meta::Resource)>,
-    ledger: Ledger,
     view: LiveView,
 }
 
@@ -90,8 +88,7 @@ impl Stage {
         let mut stage = Self {
             follow: Follow::new(),
             resources: Vec::new(),
-            ledger: Ledger::default(),
-            view: LiveView::new(),
+            view: LiveView::new(true),
         };
         for kind in KINDS {
             let resource = cluster.resource(kind).await?.resource;
@@ -111,7 +108,7 @@ impl Stage {
     ) -> Result<(), Failure> {
         let mut story = std::pin::pin!(story);
         let mut over = false;
-        while !(over && self.ledger.len() == 0) {
+        while !(over && self.view.counts.present() == 0) {
             tokio::select! {
                 // In this order, a sentence stands above the lines it is about.
                 biased;
@@ -119,7 +116,7 @@ impl Stage {
                 followed = self.follow.next() => {
                     let Some(followed) = followed.map_err(Failure::other)? else { return Ok(()) };
                     if let Ok(event) = followed.what {
-                        self.show(&followed.stream, event, session)?;
+                        self.show(&followed.stream, &event, session)?;
                     }
                 }
                 result = &mut story, if !over => { result?; over = true; }
@@ -128,19 +125,11 @@ impl Stage {
         Ok(())
     }
 
-    fn show(
-        &mut self,
-        stream: &Arc<str>,
-        event: watchkeeper_runtime::watcher::Event<watchkeeper_wire::Object>,
-        session: &mut Session,
-    ) -> Result<(), Failure> {
-        let Some((_, resource)) = self.resources.iter().find(|(name, _)| name == stream) else {
-            return Ok(());
-        };
-        for happening in self.ledger.note(stream, event) {
-            self.view.show(&happening, resource, session)?;
+    fn show(&mut self, stream: &str, event: &FollowEvent, session: &mut Session) -> Result<(), Failure> {
+        match self.resources.iter().find(|(name, _)| **name == *stream) {
+            Some((_, resource)) => Ok(self.view.show(event, stream, resource, session)?),
+            None => Ok(()),
         }
-        Ok(())
     }
 
     fn close(&self, took: Duration, session: &mut Session) -> Result<(), Failure> {

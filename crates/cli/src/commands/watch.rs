@@ -1,40 +1,43 @@
 //! `watch`: several kinds and namespaces in one stream that heals itself and survives a restart.
 
+mod json_lines;
+
 use std::collections::HashMap;
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use serde_json::json;
-use watchkeeper_meta::{FieldSelector, Resource, ResourceVersion};
+use watchkeeper_meta::{FieldSelector, Resource};
 use watchkeeper_runtime::api_source::ApiSource;
-use watchkeeper_runtime::follow::{Follow, Followed};
-use watchkeeper_runtime::position::PositionFile;
+use watchkeeper_runtime::follow::{Follow, FollowEvent, Followed};
+use watchkeeper_runtime::position::Position;
 use watchkeeper_runtime::watcher::Config;
 
+use self::json_lines::JsonLines;
 use crate::cluster::{Cluster, is_namespaced};
 use crate::duration;
 use crate::failure::Failure;
-use crate::happenings::{Happening, Ledger, What};
 use crate::live_view::LiveView;
 use crate::selection::{Selectors, select};
 use crate::session::Session;
 use crate::stop;
-
-/// The line of a position file that says which cluster it is about.
-const CLUSTER: &str = "cluster";
 
 /// Follow what happens to objects, across broken connections and restarts
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   watchkeeper watch pods
   watchkeeper watch pods,deployments -n shop,web
-  watchkeeper watch pods -A --position pods.json     go on after a restart, deletes included
+  watchkeeper watch pods -A --position pods.position     go on after a restart, deletes included
   watchkeeper watch pods -A --output json | jq .object.metadata.name
 
-After a restart with --position, APPLIED means added or modified while nobody watched.")]
+After a restart with --position you are told exactly what was added, modified and deleted while nobody watched, however
+long that was. What the server no longer remembers is found by comparing a fresh list with what was there before: a line
+RESTARTED says so, and a DELETED found that way has no final state.
+
+JSON lines have type, apiVersion, kind, namespace, name, uid, resourceVersion and object. Besides ADDED, MODIFIED and
+DELETED there are SYNCED (all that was there has been told), RESTARTED (from, to, reason) and, with --bookmarks,
+BOOKMARK; a DELETED found by comparison says inferred.")]
 pub(crate) struct Watch {
     /// What to follow: kinds, or kind/name …
     #[arg(value_name = "RESOURCE", required = true)]
@@ -55,6 +58,14 @@ pub(crate) struct Watch {
     #[arg(short, long, value_name = "FORMAT", default_value = "line")]
     output: Format,
 
+    /// Leave the header out
+    #[arg(long)]
+    no_headers: bool,
+
+    /// In JSON, also tell how far the server is when nothing happens
+    #[arg(long)]
+    bookmarks: bool,
+
     /// End after so many events, but not in the midst of a list
     #[arg(long, value_name = "EVENTS")]
     count: Option<usize>,
@@ -74,13 +85,13 @@ enum Format {
 pub(crate) async fn run(watch: Watch, cluster: &Cluster, session: &mut Session) -> Result<(), Failure> {
     let mut following = Following {
         follow: match &watch.position {
-            Some(path) => Follow::with_position(position_in(cluster, path).await?),
+            Some(path) => Follow::from_position(position_in(cluster, path).await?),
             None => Follow::new(),
         },
-        resources: HashMap::new(),
-        ledger: Ledger::default(),
-        view: LiveView::new(),
+        selections: HashMap::new(),
+        view: LiveView::new(!watch.no_headers),
         format: watch.output,
+        bookmarks: watch.bookmarks,
     };
     watch.add_streams(&mut following, cluster).await?;
     let result = tokio::select! {
@@ -92,22 +103,12 @@ pub(crate) async fn run(watch: Watch, cluster: &Cluster, session: &mut Session) 
 }
 
 /// Reads a position, which must be one in this cluster: versions of another one mean nothing here.
-async fn position_in(cluster: &Cluster, path: &Path) -> Result<PositionFile, Failure> {
-    let mut position = PositionFile::open(path).map_err(Failure::other)?;
-    let Some(here) = cluster.id().await? else {
-        return Ok(position);
-    };
-    match position.get(CLUSTER) {
-        Some(of) if of.as_str() != here => Err(Failure::text(format!(
-            "{} is a position in another cluster ({of}, this one is {here}); \
-             name another file, or remove it to begin with what is there now",
-            path.display()
-        ))),
-        _ => {
-            position.advance(CLUSTER, &ResourceVersion::new(here));
-            Ok(position)
-        }
+async fn position_in(cluster: &Cluster, path: &Path) -> Result<Position, Failure> {
+    let mut position = Position::open(path).map_err(Failure::other)?;
+    if let Some(here) = cluster.id().await? {
+        position.bind_to(&here).map_err(Failure::other)?;
     }
+    Ok(position)
 }
 
 async fn sleep(duration: Option<Duration>) {
@@ -150,7 +151,8 @@ impl Watch {
         let api = cluster.client.dynamic(resource.clone()).namespace(namespace);
         let source = Arc::new(ApiSource::selected(api, labels, fields));
         following.follow.add(&stream, source, Config::default());
-        following.resources.insert(stream.into(), resource.clone());
+        let selection = (resource.clone(), namespace.to_owned());
+        following.selections.insert(stream.into(), selection);
         Ok(())
     }
 
@@ -188,27 +190,26 @@ fn stream_name(resource: &Resource, namespace: &str, labels: &str, fields: &str)
 
 struct Following {
     follow: Follow,
-    resources: HashMap<Arc<str>, Resource>,
-    ledger: Ledger,
+    /// The resource and namespace of each stream.
+    selections: HashMap<Arc<str>, (Resource, String)>,
     view: LiveView,
     format: Format,
+    bookmarks: bool,
 }
 
 impl Following {
     async fn run(&mut self, count: Option<usize>, session: &mut Session) -> Result<(), Failure> {
         let mut last_failure = None;
         let mut left = count.unwrap_or(usize::MAX);
-        // Half a list counts as nothing handled: all of it would be seen again.
-        while left > 0 || self.ledger.is_listing() {
+        // Who stops in the midst of a list is told of a restart the next time.
+        while left > 0 || self.follow.is_listing() {
             let Some(Followed { stream, what }) = self.follow.next().await.map_err(Failure::other)? else {
                 return Err(last_failure.unwrap_or_else(|| Failure::text("the watch has ended")));
             };
             match what {
                 Ok(event) => {
-                    for happening in self.ledger.note(&stream, event) {
-                        self.show(&happening, &stream, session)?;
-                        left = left.saturating_sub(1);
-                    }
+                    self.show(&event, &stream, session)?;
+                    left = left.saturating_sub(usize::from(is_about_object(&event)));
                 }
                 Err(failure) => {
                     let failure = format!("{stream}: {:#}", anyhow::Error::from(failure));
@@ -220,38 +221,23 @@ impl Following {
         Ok(())
     }
 
-    fn show(
-        &mut self,
-        happening: &Happening,
-        stream: &Arc<str>,
-        session: &mut Session,
-    ) -> Result<(), Failure> {
-        let resource = &self.resources[stream];
+    fn show(&mut self, event: &FollowEvent, stream: &str, session: &mut Session) -> Result<(), Failure> {
+        let (resource, namespace) = &self.selections[stream];
+        let lines = JsonLines {
+            resource,
+            namespace,
+            bookmarks: self.bookmarks,
+        };
         match self.format {
-            Format::Line => Ok(self.view.show(happening, resource, session)?),
-            Format::Json => show_json(happening, resource, session),
+            Format::Line => Ok(self.view.show(event, stream, resource, session)?),
+            Format::Json => lines.print(event, session),
         }
     }
 }
 
-fn show_json(happening: &Happening, resource: &Resource, session: &mut Session) -> Result<(), Failure> {
-    let object = match &happening.object {
-        Some(object) => object.to_value().map_err(Failure::other)?,
-        // It went while nobody watched: all that is left is who it was.
-        None => json!({
-            "apiVersion": resource.group_version_kind().api_version(),
-            "kind": resource.kind,
-            "metadata": {"namespace": happening.key.namespace(), "name": happening.key.name()},
-        }),
-    };
-    let mut object = object;
-    crate::format::complete(&mut object, resource, true);
-    // Whoever reads JSON knows three words; a fourth would break their program.
-    let kind = match happening.what {
-        What::Applied => What::Modified,
-        what => what,
-    };
-    let event = json!({"type": kind.as_str(), "object": object});
-    writeln!(session.out, "{event}")?;
-    Ok(session.out.flush()?)
+fn is_about_object(event: &FollowEvent) -> bool {
+    matches!(
+        event,
+        FollowEvent::Added(_) | FollowEvent::Modified(_) | FollowEvent::Deleted(_)
+    )
 }

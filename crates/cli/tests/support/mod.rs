@@ -12,7 +12,7 @@ use watchkeeper_server::{Handle, Server};
 /// A server, and a directory for manifests.
 pub(crate) struct World {
     /// Ends with the world.
-    _server: Handle,
+    server: Handle,
     pub(crate) client: Client,
     pub(crate) directory: TempDir,
 }
@@ -23,10 +23,17 @@ impl World {
         let client = watchkeeper_testing::client_of(&server, watchkeeper_testing::unlimited()).unwrap();
         let directory = tempfile::tempdir().unwrap();
         Self {
-            _server: server,
+            server,
             client,
             directory,
         }
+    }
+
+    /// Makes the server forget everything but the present.
+    #[allow(dead_code, reason = "few tests need a short memory")]
+    pub(crate) async fn compact(&self) {
+        let store = self.server.registry().store();
+        store.compact(store.current_revision()).await.unwrap();
     }
 
     /// Writes a manifest.
