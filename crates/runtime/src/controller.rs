@@ -12,7 +12,7 @@
 //! - The object given to `reconcile` is at least as new as the change that led to it.
 //! - A failure comes back after 5 ms, 10 ms, 20 ms … 1000 s, counted per key; success forgets it. A panic counts as a
 //!   failure and harms nobody else.
-//! - Objects of the first list wait behind real changes.
+//! - Objects of the first list and of a resync wait behind real changes.
 //! - A watch that fails does not hold up the others: each trigger runs by itself.
 //! - On shutdown no new work begins, and what runs has a deadline. The same happens if the informer of the primary kind
 //!   ends: there is nothing left to do, and whoever runs the controller is told.
@@ -33,7 +33,7 @@ use watchkeeper_wire::Object;
 
 use self::trigger::Trigger;
 use crate::delta::{Cause, Delta};
-use crate::informer::Informer;
+use crate::informer::{Informer, Resync};
 use crate::queue::{Queue, QueueObserver, QueueOptions, QueueStats, RateLimiter, Work};
 use crate::store::{Store, StoreEndedError};
 
@@ -55,6 +55,9 @@ pub struct ControllerOptions {
     pub workers: usize,
     /// Which changes of the primary kind count.
     pub predicate: Option<Predicate>,
+    /// How often every object of the primary kind is reconciled although nothing has changed. By default as often as the
+    /// informer or its factory says.
+    pub resync: Resync,
     /// How long running reconciles may take to end after a shutdown; then they are dropped.
     pub shutdown_deadline: Duration,
     /// Chooses the delay after a failure; by default exponential per key, 5 ms … 1000 s.
@@ -68,6 +71,7 @@ impl Default for ControllerOptions {
         Self {
             workers: 4,
             predicate: None,
+            resync: Resync::default(),
             shutdown_deadline: SHUTDOWN_DEADLINE,
             limiter: None,
             observer: None,
@@ -142,7 +146,8 @@ impl Controller {
         if let Some(limiter) = options.limiter.take() {
             queue.limiter = limiter;
         }
-        let own = Trigger::new(primary.clone(), trigger::same_key(), options.predicate.clone());
+        let own = Trigger::new(primary.clone(), trigger::same_key(), options.predicate.clone())
+            .with_resync(options.resync);
         Self {
             name: name.into(),
             primary,
@@ -307,9 +312,9 @@ impl fmt::Debug for ControllerOptions {
     }
 }
 
-/// Whether a change is only there because everything is told at the beginning.
-fn is_initial(delta: &Delta) -> bool {
-    delta.cause() == Cause::Initial
+/// False for what is told because everything is told: at the beginning, and in a resync.
+fn is_news(delta: &Delta) -> bool {
+    !matches!(delta.cause(), Cause::Initial | Cause::Resync)
 }
 
 #[cfg(test)]

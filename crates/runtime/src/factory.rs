@@ -37,7 +37,7 @@ use watchkeeper_meta::{FieldSelector, LabelSelector, Resource, Scope};
 
 use crate::api_source::ApiSource;
 use crate::clock::{self, now};
-use crate::informer::{Informer, InformerOptions, NotSyncedError, SubscribeOptions, WeakInformer};
+use crate::informer::{Informer, InformerOptions, NotSyncedError, WeakInformer};
 use crate::reflector::ObjectSource;
 
 /// Which objects to watch.
@@ -90,17 +90,45 @@ impl Selection {
     }
 }
 
+/// Changes a selection before it is looked for.
+pub type Tweak = Arc<dyn Fn(&mut Selection) + Send + Sync>;
+
 /// What a factory gives to every informer and subscriber unless they say otherwise.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub struct FactoryOptions {
     /// How informers watch and what they keep.
     pub informer: InformerOptions,
-    /// How often subscribers are told everything again.
+    /// How often subscribers are told every object again; `None` leaves it to `informer`. A subscriber or a controller
+    /// may say otherwise.
     pub resync: Option<Duration>,
-    /// How often, for single resources.
+    /// How often, for single resources; `None` is never.
     pub resync_by_resource: HashMap<Resource, Option<Duration>>,
     /// The namespaces to watch where a selection names none, of resources that have namespaces.
     pub namespaces: Vec<String>,
+    /// Changes every selection: labels and fields for all, metadata only for some.
+    pub tweak: Option<Tweak>,
+}
+
+impl FactoryOptions {
+    /// The options of an informer of a resource.
+    fn of(&self, resource: &Resource) -> InformerOptions {
+        let own = self.resync_by_resource.get(resource).copied();
+        InformerOptions {
+            resync: own.unwrap_or(self.resync.or(self.informer.resync)),
+            ..self.informer.clone()
+        }
+    }
+}
+
+impl fmt::Debug for FactoryOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FactoryOptions")
+            .field("informer", &self.informer)
+            .field("resync", &self.resync)
+            .field("resync_by_resource", &self.resync_by_resource)
+            .field("namespaces", &self.namespaces)
+            .finish_non_exhaustive()
+    }
 }
 
 /// Gives out shared informers. Clones share them.
@@ -133,6 +161,9 @@ impl Factory {
 
     /// The informer of these objects: the one that runs, or a new one.
     pub fn informer(&self, mut selection: Selection) -> Informer {
+        if let Some(tweak) = &self.options.tweak {
+            tweak(&mut selection);
+        }
         selection.namespaces = selection.namespaces_or(&self.options.namespaces);
         let identity = Identity {
             resource: selection.resource.clone(),
@@ -149,15 +180,6 @@ impl Factory {
         running.retain(|_, informer| informer.is_running());
         running.insert(identity, informer.downgrade());
         informer
-    }
-
-    /// What a subscriber to this resource gets by default.
-    pub fn subscribe_options(&self, resource: &Resource) -> SubscribeOptions {
-        let own = self.options.resync_by_resource.get(resource);
-        SubscribeOptions {
-            resync: own.copied().unwrap_or(self.options.resync),
-            ..Default::default()
-        }
     }
 
     /// Waits until every informer that runs has its first list, but no longer than this. The error names the first
@@ -201,7 +223,7 @@ impl Factory {
             let (labels, fields) = (selection.labels.clone(), selection.fields.clone());
             Arc::new(ApiSource::selected(api, labels, fields))
         };
-        let options = self.options.informer.clone();
+        let options = self.options.of(&selection.resource);
         match selection.namespaces.as_slice() {
             [] => Informer::start(source(api.all_namespaces()), options),
             namespaces => {

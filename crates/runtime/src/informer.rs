@@ -60,7 +60,9 @@ use crate::watcher::{Config, Failure};
 
 pub use handler::{Handler, Registration};
 pub use status::{Health, HealthPhase, NotSyncedError};
-pub use subscription::{DEFAULT_CAPACITY, Filter, Notice, SHORTEST_RESYNC, SubscribeOptions, Subscription};
+pub use subscription::{
+    DEFAULT_CAPACITY, Filter, Notice, Resync, SHORTEST_RESYNC, SubscribeOptions, Subscription,
+};
 
 /// A shared informer. Clones share it.
 #[derive(Clone)]
@@ -100,6 +102,8 @@ pub struct InformerOptions {
     pub transform: Option<Transform>,
     /// Indexes to begin with; more can be added later.
     pub indexes: Vec<(String, IndexFn)>,
+    /// How often subscribers are told every object again, unless they say otherwise ([`SubscribeOptions::resync`]).
+    pub resync: Option<Duration>,
 }
 
 impl From<Config> for InformerOptions {
@@ -126,6 +130,8 @@ struct Inner {
     store: Store,
     posts: Arc<Posts>,
     health: watch::Receiver<Health>,
+    /// How often subscribers are told everything again by default.
+    resync: Option<Duration>,
     driver: tokio::sync::Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -186,6 +192,7 @@ impl Informer {
             store,
             posts,
             health,
+            resync: options.resync,
             driver: Some(tokio::spawn(driver.run())).into(),
         };
         Self {
@@ -302,6 +309,7 @@ impl fmt::Debug for InformerOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("InformerOptions")
             .field("config", &self.config)
+            .field("resync", &self.resync)
             .finish_non_exhaustive()
     }
 }

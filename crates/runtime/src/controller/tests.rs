@@ -572,3 +572,19 @@ fn generation_predicate_keeps_adds_deletes_and_real_changes() {
         "the kind has no generations"
     );
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_resync_reconciles_what_has_not_changed_whatever_the_predicate() {
+    let (informer, _changes) = fed(&[object("a/x@1")]);
+    let options = ControllerOptions {
+        resync: Resync::Every(Duration::from_secs(600)),
+        predicate: Some(generation_changed()),
+        ..Default::default()
+    };
+    let mut running = Running::start(Controller::new("test", informer, options), |_| Ok(Action::Done));
+    assert_eq!(running.next().await, "a/x 1 #0");
+    let start = Instant::now();
+    assert_eq!(running.next().await, "a/x 1 #0");
+    let minutes = start.elapsed().as_secs_f64() / 60.0;
+    assert!((9.0..=11.0).contains(&minutes), "{minutes}");
+}

@@ -7,9 +7,9 @@ use tokio::sync::mpsc;
 use watchkeeper_meta::{ObjectKey, Resource, Scope};
 use watchkeeper_wire::Object;
 
-use super::is_initial;
-use crate::delta::Delta;
-use crate::informer::{Informer, Notice, SubscribeOptions};
+use super::is_news;
+use crate::delta::{Cause, Delta};
+use crate::informer::{Informer, Notice, Resync, SubscribeOptions};
 use crate::queue::{AddOptions, LOW_PRIORITY, Queue};
 
 /// Decides whether a change counts. It sees deletes and both states of an update.
@@ -18,10 +18,13 @@ pub type Predicate = Arc<dyn Fn(&Delta) -> bool + Send + Sync>;
 /// Finds the keys to reconcile for an object.
 pub type Mapping = Arc<dyn Fn(&Object) -> Vec<ObjectKey> + Send + Sync>;
 
-/// Leaves out updates that change only status or metadata: those that keep the generation. Adds, deletes and
+/// Leaves out updates that change only status or metadata: those that keep the generation. Adds, deletes, resyncs and
 /// recreated objects always count, and so does every update of a kind without generations, such as a ConfigMap.
 pub fn generation_changed() -> Predicate {
     Arc::new(|delta| match delta {
+        Delta::Updated {
+            cause: Cause::Resync, ..
+        } => true,
         Delta::Updated { new, .. } if new.generation() == 0 => true,
         Delta::Updated { old, new, .. } => old.generation() != new.generation() || old.uid() != new.uid(),
         Delta::Added { .. } | Delta::Deleted { .. } => true,
@@ -61,6 +64,7 @@ pub(super) struct Trigger {
     informer: Informer,
     mapping: Mapping,
     predicate: Option<Predicate>,
+    resync: Resync,
 }
 
 impl Trigger {
@@ -69,7 +73,12 @@ impl Trigger {
             informer,
             mapping,
             predicate,
+            resync: Resync::default(),
         }
+    }
+
+    pub(super) fn with_resync(self, resync: Resync) -> Self {
+        Self { resync, ..self }
     }
 
     pub(super) fn informer(&self) -> Informer {
@@ -78,7 +87,10 @@ impl Trigger {
 
     /// Adds keys until the informer ends.
     pub(super) async fn run(self, queue: Queue<ObjectKey>) {
-        let mut changes = self.informer.subscribe(SubscribeOptions::default());
+        let mut changes = self.informer.subscribe(SubscribeOptions {
+            resync: self.resync,
+            ..Default::default()
+        });
         while let Some(notice) = changes.next().await {
             if let Notice::Change(delta) = notice {
                 self.add(&delta, &queue);
@@ -93,7 +105,7 @@ impl Trigger {
             return;
         }
         let options = AddOptions {
-            priority: if is_initial(delta) { LOW_PRIORITY } else { 0 },
+            priority: if is_news(delta) { 0 } else { LOW_PRIORITY },
             ..Default::default()
         };
         let keys = guarded("mapping", delta, || self.keys(delta));

@@ -30,6 +30,30 @@ pub enum Notice {
     Synced,
 }
 
+/// How often a subscriber is told every object again, as [`Cause::Resync`]; up to a tenth earlier or later, so that
+/// subscribers do not all do it at once. A resync never talks to the server.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Resync {
+    /// As often as the informer's options say, or those of the factory it comes from.
+    #[default]
+    Inherited,
+    /// Never.
+    Never,
+    /// About this often, but not more often than [`SHORTEST_RESYNC`].
+    Every(Duration),
+}
+
+impl Resync {
+    /// The time between two resyncs, for a subscriber of an informer with this default.
+    pub(super) fn period(self, inherited: Option<Duration>) -> Option<Duration> {
+        match self {
+            Self::Inherited => inherited,
+            Self::Never => None,
+            Self::Every(period) => Some(period),
+        }
+    }
+}
+
 /// Decides which objects a subscriber is told about.
 pub type Filter = Arc<dyn Fn(&Object) -> bool + Send + Sync>;
 
@@ -39,9 +63,8 @@ pub struct SubscribeOptions {
     /// How many changes may wait. When more come, the subscriber is told only what has changed in sum once it has
     /// caught up: memory stays bounded, no object is missed, and nobody else is held up.
     pub capacity: usize,
-    /// Tell every object again about this often, as [`Cause::Resync`]; up to a tenth earlier or later, so that
-    /// subscribers do not all do it at once. It never talks to the server.
-    pub resync: Option<Duration>,
+    /// Tell every object again now and then.
+    pub resync: Resync,
     /// Only objects for which this holds. One that begins to satisfy it is told as added, one that ceases to as
     /// deleted.
     pub filter: Option<Filter>,
@@ -53,7 +76,7 @@ impl Default for SubscribeOptions {
     fn default() -> Self {
         Self {
             capacity: DEFAULT_CAPACITY,
-            resync: None,
+            resync: Resync::default(),
             filter: None,
             split_recreated: false,
         }
@@ -196,7 +219,7 @@ impl Subscription {
     }
 
     fn schedule_resync(&mut self) {
-        self.resync_at = self.options.resync.map(|period| {
+        self.resync_at = self.options.resync.period(self.informer.resync).map(|period| {
             let chance = 0.9 + 0.2 * fastrand::f64();
             let period = period.clamp(SHORTEST_RESYNC, LONGEST_RESYNC);
             Instant::now() + period.mul_f64(chance)

@@ -251,7 +251,7 @@ async fn a_resync_tells_every_object_again_about_as_often_as_asked() {
     let (informer, _voice) = synced().await;
     let period = Duration::from_secs(60);
     let mut subscription = informer.subscribe(SubscribeOptions {
-        resync: Some(period),
+        resync: Resync::Every(period),
         ..Default::default()
     });
     told(&mut subscription, 2).await;
@@ -265,6 +265,44 @@ async fn a_resync_tells_every_object_again_about_as_often_as_asked() {
         (3 * period).mul_f64(0.89) < elapsed && elapsed < (3 * period).mul_f64(1.11),
         "{elapsed:?}"
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_subscriber_inherits_the_resync_of_its_informer_unless_it_says_otherwise() {
+    let (source, voices) = played(vec![], 2);
+    let options = InformerOptions {
+        resync: Some(Duration::from_secs(600)),
+        ..paged()
+    };
+    let informer = Informer::start(source, options);
+    voices[0].send(Input::Item(object("a/x@1"))).unwrap();
+    voices[0].send(page_end("5")).unwrap();
+    let subscribe = |resync| {
+        informer.subscribe(SubscribeOptions {
+            resync,
+            ..Default::default()
+        })
+    };
+    let minute = Resync::Every(Duration::from_secs(60));
+    let [mut inherits, mut never, mut often] = [Resync::Inherited, Resync::Never, minute].map(subscribe);
+    for subscription in [&mut inherits, &mut never, &mut often] {
+        assert_eq!(told(subscription, 2).await, ["+a/x@1 Initial", "synced"]);
+    }
+    let start = tokio::time::Instant::now();
+    let minutes = async |subscription: &mut Subscription| {
+        let notice = timeout(Duration::from_secs(3600), subscription.next())
+            .await
+            .ok()?;
+        assert_eq!(notice.map(show_notice).as_deref(), Some("a/x@1→a/x@1 Resync"));
+        Some((start.elapsed().as_secs_f64() / 60.0).round())
+    };
+    assert_eq!(minutes(&mut often).await, Some(1.0));
+    assert!(
+        minutes(&mut inherits)
+            .await
+            .is_some_and(|at| (9.0..=11.0).contains(&at))
+    );
+    assert_eq!(minutes(&mut never).await, None);
 }
 
 #[tokio::test(start_paused = true)]

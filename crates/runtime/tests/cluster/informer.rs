@@ -2,16 +2,18 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use tokio::sync::oneshot;
 use watchkeeper_client::Error;
+use watchkeeper_meta::FieldSelector;
 use watchkeeper_runtime::api_source::ApiSource;
 use watchkeeper_runtime::controller::{Action, Controller, ControllerOptions, Reconciler, Request};
 use watchkeeper_runtime::factory::{Factory, FactoryOptions, Selection};
 use watchkeeper_runtime::informer::Informer;
 use watchkeeper_runtime::watcher::{Config, InitialList};
 
-use crate::support::{Cluster, SOON, config_maps, told_about};
+use crate::support::{Cluster, SOON, config_maps, leases, told_about};
 
 fn informer(cluster: &Cluster, initial_list: InitialList) -> Informer {
     let config = Config {
@@ -69,6 +71,69 @@ async fn pages_are_put_together() {
     let snapshot = informer.synced(SOON).await.expect("synced");
     let maps = snapshot.iter().filter(|object| object.name().starts_with("map-"));
     assert_eq!(maps.count(), 25);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_factorys_resync_works_by_being_set() {
+    let cluster = Cluster::start().await;
+    cluster.create("a").await;
+    let options = FactoryOptions {
+        resync: Some(Duration::from_secs(20)),
+        resync_by_resource: [(leases(), None)].into(),
+        ..Default::default()
+    };
+    let factory = Factory::new(cluster.client.clone(), options);
+    let here = |resource| Selection {
+        namespaces: vec!["default".into()],
+        ..Selection::all(resource)
+    };
+    let maps = factory.informer(here(config_maps()));
+    let mut changes = maps.subscribe(Default::default());
+    assert_eq!(told_about(&mut changes, 2).await, ["+a Initial", "synced"]);
+    let start = tokio::time::Instant::now();
+    assert_eq!(told_about(&mut changes, 1).await, ["~a Resync"]);
+    assert!(start.elapsed() > Duration::from_secs(15));
+
+    let lease = serde_json::json!({
+        "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+        "metadata": {"name": "l", "namespace": "default"}, "spec": {},
+    });
+    let lease_api = cluster.client.dynamic(leases()).namespace("default");
+    lease_api
+        .create(&lease, &Default::default())
+        .await
+        .expect("created");
+    let mut changes = factory.informer(here(leases())).subscribe(Default::default());
+    assert_eq!(told_about(&mut changes, 2).await, ["+l Initial", "synced"]);
+    let next = tokio::time::timeout(Duration::from_secs(3600), changes.next()).await;
+    assert!(next.is_err(), "never, for this kind: {next:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_factorys_tweak_changes_every_selection() {
+    let cluster = Cluster::start().await;
+    for name in ["a", "b"] {
+        cluster.create(name).await;
+    }
+    let options = FactoryOptions {
+        tweak: Some(Arc::new(|selection: &mut Selection| {
+            selection.fields = FieldSelector::name("b");
+        })),
+        ..Default::default()
+    };
+    let factory = Factory::new(cluster.client.clone(), options);
+    let informer = factory.informer(Selection::all(config_maps()));
+    let snapshot = informer.synced(SOON).await.expect("synced");
+    let keys: Vec<_> = snapshot.iter().map(|object| object.key().to_string()).collect();
+    assert_eq!(keys, ["default/b"]);
+    let mut same = Selection::all(config_maps());
+    same.fields = FieldSelector::name("b");
+    let same = factory.informer(same);
+    assert_eq!(
+        same.store().snapshot().generation(),
+        snapshot.generation(),
+        "what was asked for so is the same informer"
+    );
 }
 
 #[tokio::test(start_paused = true)]

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use fastrand::Rng;
 use watchkeeper_runtime::delta::{Cause, Delta};
-use watchkeeper_runtime::informer::{Informer, Notice, SubscribeOptions, Subscription};
+use watchkeeper_runtime::informer::{Informer, Notice, Resync, SubscribeOptions, Subscription};
 
 use super::{TRANSFORMED, Versions};
 use crate::support::IN_THE_END;
@@ -24,7 +24,10 @@ impl View {
     pub(super) fn new(informer: &Informer, capacity: usize, transformed: bool, rng: &mut Rng) -> Self {
         let options = SubscribeOptions {
             capacity,
-            resync: rng.bool().then(|| Duration::from_secs(rng.u64(1..60))),
+            resync: match rng.bool() {
+                true => Resync::Every(Duration::from_secs(rng.u64(1..60))),
+                false => Resync::Inherited,
+            },
             split_recreated: rng.bool(),
             ..Default::default()
         };
