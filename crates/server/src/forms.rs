@@ -6,9 +6,11 @@ use std::sync::Arc;
 use bytes::Bytes;
 use memchr::{memchr3, memmem};
 use serde_json::Value;
-use watchkeeper_meta::{Status, Time};
+use watchkeeper_meta::Status;
 use watchkeeper_registry::encode::{self, ListPieces, OutputForm, View};
-use watchkeeper_registry::{Definition, IncludeObject, List, StoredObject, TablePrinter, Watch, WatchItem};
+use watchkeeper_registry::{
+    Clock, Definition, IncludeObject, List, StoredObject, TablePrinter, Watch, WatchItem,
+};
 use watchkeeper_wire::protobuf::frame::{self, WatchFrame};
 use watchkeeper_wire::protobuf::{Envelope, Message, encode_body, encode_message};
 use watchkeeper_wire::schema::Schema;
@@ -28,17 +30,17 @@ pub(crate) struct Form {
     pub accepted: Accepted,
     /// What comes with each row of a table.
     pub include: IncludeObject,
-    /// When the request came, for the ages in a table.
-    pub now: Time,
+    /// Tells the ages in a table: those of the moment it is made. A watch makes tables for as long as it is open.
+    pub clock: Clock,
 }
 
 impl Form {
     /// Prints tables, if that is what was negotiated.
     fn printer<'d>(&self, definition: &'d Definition) -> Option<TablePrinter<'d>> {
-        matches!(self.accepted.transform, Transform::Table(_)).then_some(TablePrinter {
+        matches!(self.accepted.transform, Transform::Table(_)).then(|| TablePrinter {
             definition,
             include: self.include,
-            now: self.now,
+            now: self.clock.now(),
         })
     }
 }

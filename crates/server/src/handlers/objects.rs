@@ -37,7 +37,7 @@ pub(super) fn form(call: &Call, route: &ResourceRoute, offer: Offer) -> Result<F
             ..accepted
         },
         include: include_object(call, accepted.transform)?,
-        now: call.server.registry.clock().now(),
+        clock: call.server.registry.clock(),
     })
 }
 

@@ -162,7 +162,7 @@ mod tests {
                 form: Form {
                     accepted: Accepted::FALLBACK,
                     include: IncludeObject::None,
-                    now: self.0.clock().now(),
+                    clock: self.0.clock(),
                 },
                 is_first: true,
                 takes_pieces: move || takes_pieces,

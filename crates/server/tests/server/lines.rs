@@ -27,7 +27,15 @@ impl Lines {
     }
 
     pub(crate) async fn try_open(client: &mut Client, path: &str) -> hyper::Result<Self> {
-        let answer = client.try_open(Method::GET, path, &[], "").await?;
+        Self::try_open_with(client, path, &[]).await
+    }
+
+    pub(crate) async fn try_open_with(
+        client: &mut Client,
+        path: &str,
+        headers: &[(&str, &str)],
+    ) -> hyper::Result<Self> {
+        let answer = client.try_open(Method::GET, path, headers, "").await?;
         assert_eq!(answer.status(), 200);
         Ok(Self {
             body: answer.into_body(),

@@ -12,5 +12,6 @@ mod observer;
 mod promises;
 mod rights;
 mod simulation;
+mod tables;
 mod watches;
 mod webhooks;
