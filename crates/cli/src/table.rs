@@ -1,7 +1,8 @@
 //! Rows and columns, aligned: what the server says about objects, as text.
 //!
 //! In flow `Table` documents page by page, or plain objects from a server that makes no tables; out flow lines.
-//! Widths only grow, so pages print as they arrive and no list is ever whole in memory.
+//! Rows are gathered until they are printed, so the pages of one list are aligned as if they were one, as kubectl's are:
+//! what is kept of each object until then is its line. Widths only grow, so what a watch adds stands in the same columns.
 
 use std::io::{self, Write};
 
@@ -73,6 +74,8 @@ pub(crate) struct Layout {
 pub(crate) struct Printer {
     layout: Layout,
     columns: Vec<Column>,
+    /// Gathered and not yet printed.
+    lines: Vec<Vec<String>>,
     widths: Vec<usize>,
     has_header: bool,
 }
@@ -133,18 +136,28 @@ impl Printer {
         }
     }
 
-    /// Prints a page. The header comes with the first one; `event` is its first column where there is one.
-    pub(crate) fn page(&mut self, table: &Table, event: &str, out: &mut impl Write) -> io::Result<()> {
+    /// Takes in a page. The header comes with the first row; `event` is its first column where there is one.
+    pub(crate) fn gather(&mut self, table: &Table, event: &str) {
         if !table.columns.is_empty() {
             self.columns.clone_from(&table.columns);
         }
-        let mut lines: Vec<Vec<String>> = Vec::with_capacity(table.rows.len() + 1);
         if !self.has_header && !self.layout.no_headers && !table.rows.is_empty() {
-            lines.push(self.header());
+            self.lines.push(self.header());
         }
         self.has_header |= !table.rows.is_empty();
-        lines.extend(table.rows.iter().map(|row| self.row(row, event)));
-        self.print(&lines, out)
+        for row in &table.rows {
+            self.lines.push(self.row(row, event));
+        }
+    }
+
+    /// Whether there is nothing to print.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.lines.is_empty()
+    }
+
+    /// Prints what was gathered, aligned.
+    pub(crate) fn print(&mut self, out: &mut impl Write) -> io::Result<()> {
+        print_aligned(&std::mem::take(&mut self.lines), &mut self.widths, out)
     }
 
     fn header(&self) -> Vec<String> {
@@ -199,10 +212,6 @@ impl Printer {
             .iter()
             .enumerate()
             .filter(move |(_, column)| wide || column.priority == 0)
-    }
-
-    fn print(&mut self, lines: &[Vec<String>], out: &mut impl Write) -> io::Result<()> {
-        print_aligned(lines, &mut self.widths, out)
     }
 }
 
@@ -270,10 +279,9 @@ mod tests {
         let mut printer = Printer::new(layout);
         let mut out = Vec::new();
         for page in pages {
-            printer
-                .page(&Table::from_value(page).unwrap(), "ADDED", &mut out)
-                .unwrap();
+            printer.gather(&Table::from_value(page).unwrap(), "ADDED");
         }
+        printer.print(&mut out).unwrap();
         expected.assert_eq(&String::from_utf8(out).unwrap());
     }
 
@@ -294,10 +302,10 @@ mod tests {
     }
 
     #[test]
-    fn columns_are_aligned_and_remembered_across_pages() {
+    fn columns_are_aligned_across_pages() {
         check(
             Layout::default(),
-            vec![page(&["a", "a-long-name"]), page(&["b"])],
+            vec![page(&["a"]), page(&["a-long-name"]), page(&["b"])],
             expect![[r#"
                 NAME          COUNT
                 a             1
@@ -305,6 +313,23 @@ mod tests {
                 b             1
             "#]],
         );
+    }
+
+    #[test]
+    fn widths_are_remembered_from_what_was_printed() {
+        let mut printer = Printer::new(Layout::default());
+        let mut out = Vec::new();
+        for names in [["a"], ["a-long-name"], ["b"]] {
+            printer.gather(&Table::from_value(page(&names)).unwrap(), "");
+            printer.print(&mut out).unwrap();
+        }
+        let expected = expect![[r#"
+            NAME   COUNT
+            a      1
+            a-long-name   1
+            b             1
+        "#]];
+        expected.assert_eq(&String::from_utf8(out).unwrap());
     }
 
     #[test]

@@ -62,10 +62,24 @@ async fn tables_are_the_servers() {
         &world,
         "get cm --chunk-size 1 -n default",
         expect![[r#"
-        NAME   DATA   AGE
-        a      1      AGE
+        NAME                 DATA   AGE
+        a                    1      AGE
         b-with-a-long-name   0      AGE
     "#]],
+    )
+    .await;
+    check(
+        &world,
+        "get cm,svc --chunk-size 1",
+        expect![[r#"
+            NAME                           DATA   AGE
+            configmap/a                    1      AGE
+            configmap/b-with-a-long-name   0      AGE
+
+            NAME                 TYPE        CLUSTER-IP   EXTERNAL-IP   PORT(S)   AGE
+            service/kubernetes   ClusterIP   10.0.0.1     <none>        443/TCP   AGE
+            service/web          ClusterIP   None         <none>        80/TCP    AGE
+        "#]],
     )
     .await;
     check(

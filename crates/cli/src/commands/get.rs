@@ -1,6 +1,8 @@
-//! `get`: objects as tables, documents or names, page by page; with `-w`, what becomes of them.
+//! `get`: objects as tables, documents or names, asked for page by page; with `-w`, what becomes of them.
 
 mod watching;
+
+use std::io::Write as _;
 
 use clap::Args;
 use serde_json::Value;
@@ -113,27 +115,29 @@ impl Get {
         cluster: &Cluster,
         session: &mut Session,
     ) -> Result<(), Failure> {
-        let (mut shown, mut failures) = (0, Vec::new());
+        let (mut has_shown, mut failures) = (false, Vec::new());
         let mut progress = Progress::new(session);
         for one in selected {
-            let before = shown;
             let mut printer = Printer::new(self.layout(format, one, selected.len() > 1));
             let result = self
                 .each_page(one, cluster, accept::TABLE, &mut progress, |document| {
-                    let table = Table::from_value(document).map_err(Failure::other)?;
-                    if shown > 0 && shown == before && !table.rows.is_empty() && selected.len() > 1 {
-                        std::io::Write::write_all(&mut session.out, b"\n")?;
-                    }
-                    shown += table.rows.len();
-                    printer.page(&table, "", &mut session.out)?;
-                    Ok(std::io::Write::flush(&mut session.out)?)
+                    printer.gather(&Table::from_value(document).map_err(Failure::other)?, "");
+                    Ok(())
                 })
                 .await;
+            // What came before a failure is worth showing.
+            if !printer.is_empty() {
+                if std::mem::replace(&mut has_shown, true) {
+                    session.out.write_all(b"\n")?;
+                }
+                printer.print(&mut session.out)?;
+                session.out.flush()?;
+            }
             if let Err(failure) = result {
                 failures.push(failure);
             }
         }
-        if shown == 0 && failures.is_empty() && !self.ignore_not_found {
+        if !has_shown && failures.is_empty() && !self.ignore_not_found {
             session.err.line(self.nothing(selected, cluster));
         }
         Failure::all(failures)

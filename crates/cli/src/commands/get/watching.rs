@@ -6,6 +6,7 @@
 use std::io::Write as _;
 use std::time::Duration;
 
+use serde_json::Value;
 use watchkeeper_client::DynamicApi;
 use watchkeeper_meta::{FieldSelector, ListOptions, ResourceVersion, WatchEventKind, WatchOptions, accept};
 use watchkeeper_runtime::watcher::{FIRST_WAIT, LONGEST_WAIT};
@@ -121,44 +122,53 @@ impl Watching<'_> {
         self.options.limit = Some(self.get.chunk_size).filter(|&size| size > 0 && !self.get.watch_only);
         self.options.continue_token.clear();
         loop {
-            let mut page = documents::page(&self.api, self.accept(), &self.options).await?;
+            let page = documents::page(&self.api, self.accept(), &self.options).await?;
             self.version = documents::version(&page);
             self.options.continue_token = documents::continue_token(&page);
             if !self.get.watch_only {
-                match self.format.is_table() {
-                    true => self.show(page, "ADDED", session)?,
-                    false => {
-                        let items = page["items"].take();
-                        for object in items.as_array().cloned().unwrap_or_default() {
-                            self.show(object, "ADDED", session)?;
-                        }
-                    }
-                }
+                self.show_page(page, session)?;
             }
             if self.options.continue_token.is_empty() {
-                return Ok(());
+                return self.print_gathered(session);
             }
         }
     }
 
-    fn show(
-        &mut self,
-        mut document: serde_json::Value,
-        event: &str,
-        session: &mut Session,
-    ) -> Result<(), Failure> {
+    /// Prints the objects of a page; rows wait for those of the other pages, to be aligned with them.
+    fn show_page(&mut self, mut page: Value, session: &mut Session) -> Result<(), Failure> {
         if self.format.is_table() {
-            let table = Table::from_value(document).map_err(Failure::other)?;
-            self.printer.page(&table, event, &mut session.out)?;
-        } else {
-            let resource = self.api.resource().clone();
-            complete(&mut document, &resource, self.get.show_managed_fields);
-            if *self.format == Format::Yaml {
-                session.out.write_all(b"---\n")?;
-            }
-            let documents = Documents::one(resource, document);
-            self.format.print(documents, true, &mut session.out)?;
+            return self.gather(page, "ADDED");
         }
+        let Value::Array(items) = page["items"].take() else {
+            return Ok(());
+        };
+        let mut items = items.into_iter();
+        items.try_for_each(|object| self.show(object, "ADDED", session))
+    }
+
+    fn gather(&mut self, table: Value, event: &str) -> Result<(), Failure> {
+        let table = Table::from_value(table).map_err(Failure::other)?;
+        self.printer.gather(&table, event);
+        Ok(())
+    }
+
+    fn print_gathered(&mut self, session: &mut Session) -> Result<(), Failure> {
+        self.printer.print(&mut session.out)?;
+        Ok(session.out.flush()?)
+    }
+
+    fn show(&mut self, mut document: Value, event: &str, session: &mut Session) -> Result<(), Failure> {
+        if self.format.is_table() {
+            self.gather(document, event)?;
+            return self.print_gathered(session);
+        }
+        let resource = self.api.resource().clone();
+        complete(&mut document, &resource, self.get.show_managed_fields);
+        if *self.format == Format::Yaml {
+            session.out.write_all(b"---\n")?;
+        }
+        let documents = Documents::one(resource, document);
+        self.format.print(documents, true, &mut session.out)?;
         Ok(session.out.flush()?)
     }
 
