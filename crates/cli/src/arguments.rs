@@ -65,7 +65,7 @@ pub(crate) struct ClusterArguments {
     #[arg(long, global = true)]
     pub(crate) insecure_skip_tls_verify: bool,
 
-    /// How long to wait for one request: 10s, 2m; 0 waits forever
+    /// How long one request may take, and how long to watch: 10s, 2m; 0 is forever
     #[arg(long, value_name = "TIME", default_value = "0", value_parser = duration::parse, global = true)]
     pub(crate) request_timeout: Duration,
 }

@@ -1,5 +1,7 @@
 //! The cluster a command talks to: from flags and files to a client, what it serves, and a namespace.
 
+use std::time::Duration;
+
 use watchkeeper_client::config::{Impersonate, Overrides};
 use watchkeeper_client::discovery::ApiResource;
 use watchkeeper_client::{
@@ -28,6 +30,8 @@ pub(crate) struct Cluster {
     pub(crate) namespace: String,
     /// Whether the namespace was typed, so that objects must be in it.
     pub(crate) namespace_typed: bool,
+    /// How long one request may take; None is forever. The client sees to it, but for watches.
+    pub(crate) request_timeout: Option<Duration>,
 }
 
 impl Cluster {
@@ -46,8 +50,17 @@ impl Cluster {
             discovery: DiscoveryClient::new(client.clone(), DiscoveryOptions::default()),
             namespace_typed: typed.is_some(),
             namespace: typed.unwrap_or_else(|| client.default_namespace().to_owned()),
+            request_timeout: request_timeout(arguments),
             client,
         })
+    }
+
+    /// Returns when a watch that begins now has taken as long as a request may.
+    pub(crate) async fn watch_timeout(&self) {
+        match self.request_timeout {
+            Some(timeout) => tokio::time::sleep(timeout).await,
+            None => std::future::pending().await,
+        }
     }
 
     /// The objects of a resource in the request's namespace, or in all.
@@ -112,14 +125,17 @@ fn connect(arguments: &ClusterArguments, verbosity: i32, session: &Session) -> R
         overrides: overrides(arguments),
         environment: session.environment.clone(),
     })?;
-    let timeout = Some(arguments.request_timeout).filter(|timeout| !timeout.is_zero());
     Ok(Client::new(
         &config,
         ClientOptions {
-            timeout,
+            timeout: request_timeout(arguments),
             ..client_options(verbosity, session.err.clone())
         },
     )?)
+}
+
+fn request_timeout(arguments: &ClusterArguments) -> Option<Duration> {
+    Some(arguments.request_timeout).filter(|timeout| !timeout.is_zero())
 }
 
 /// How this program's clients behave: warnings are for the person at the terminal.

@@ -62,6 +62,7 @@ pub(crate) async fn run(demo: Demo, verbosity: i32, session: &mut Session) -> Re
         client: local.client.clone(),
         namespace: NAMESPACE.to_owned(),
         namespace_typed: false,
+        request_timeout: None,
     };
     let mut stage = Stage::new(&cluster).await?;
     let (sentences, told) = mpsc::channel(SENTENCES);

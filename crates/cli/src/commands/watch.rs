@@ -81,7 +81,7 @@ enum Format {
     Json,
 }
 
-/// Follows until the user, `--count` or `--for` ends it; the position is written down in any case.
+/// Follows until the user, `--count`, `--for` or `--request-timeout` ends it; the position is written down in any case.
 pub(crate) async fn run(watch: Watch, cluster: &Cluster, session: &mut Session) -> Result<(), Failure> {
     let mut following = Following {
         follow: match &watch.position {
@@ -98,6 +98,7 @@ pub(crate) async fn run(watch: Watch, cluster: &Cluster, session: &mut Session) 
         result = following.run(watch.count, session) => result,
         () = stop::requested() => Ok(()),
         () = sleep(watch.duration) => Ok(()),
+        () = cluster.watch_timeout() => Ok(()),
     };
     result.and(following.follow.finish().map_err(Failure::other))
 }

@@ -12,7 +12,8 @@ use watchkeeper_server::{Handle, Server};
 /// A server, and a directory for manifests.
 pub(crate) struct World {
     /// Ends with the world.
-    server: Handle,
+    #[allow(dead_code, reason = "not every test has faults")]
+    pub(crate) server: Handle,
     pub(crate) client: Client,
     pub(crate) directory: TempDir,
 }

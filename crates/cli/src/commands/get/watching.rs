@@ -1,4 +1,4 @@
-//! `get -w`: first what is there, then every change to it, until the user ends it.
+//! `get -w`: first what is there, then every change to it, until the user or `--request-timeout` ends it.
 //!
 //! A stream that ends or breaks goes on at the version of its last event, so nothing is lost. Where the server has
 //! forgotten what happened since, that is said, and what is there now is shown again.
@@ -48,9 +48,10 @@ pub(super) async fn run(
         options,
         version: ResourceVersion::unset(),
         next_wait: Duration::ZERO,
+        has_begun: false,
     };
     tokio::select! {
-        result = watching.watch(session) => result,
+        result = watching.run(cluster, session) => result,
         () = stop::requested() => Ok(()),
     }
 }
@@ -65,11 +66,25 @@ struct Watching<'a> {
     version: ResourceVersion,
     /// How long to wait after the next interruption; nothing if there was an event since the last one.
     next_wait: Duration,
+    /// Whether the server has let us watch.
+    has_begun: bool,
 }
 
 impl Watching<'_> {
-    async fn watch(&mut self, session: &mut Session) -> Result<(), Failure> {
+    /// Lists, then watches. A watch whose time is up has ended well, as kubectl's has: it says nothing, and is no
+    /// failure.
+    async fn run(&mut self, cluster: &Cluster, session: &mut Session) -> Result<(), Failure> {
         self.list(session).await?;
+        tokio::select! {
+            result = self.watch(session) => result,
+            () = cluster.watch_timeout() => match self.has_begun {
+                true => Ok(()),
+                false => Err(Failure::text("the watch did not begin within the time of --request-timeout")),
+            },
+        }
+    }
+
+    async fn watch(&mut self, session: &mut Session) -> Result<(), Failure> {
         let mut forgotten = false;
         loop {
             let result = match std::mem::take(&mut forgotten) {
@@ -106,6 +121,7 @@ impl Watching<'_> {
             ..Default::default()
         };
         let mut events = documents::watch(&self.api, self.accept(), &options).await?;
+        self.has_begun = true;
         while let Some(event) = events.next().await? {
             let version = event_version(&event);
             if event.kind != WatchEventKind::Bookmark {
