@@ -587,3 +587,22 @@ async fn those_who_apply_a_new_object_at_once_all_do() {
         assert_eq!(data, json!({"a": "yes", "b": "yes", "c": "yes", "d": "yes"}));
     }
 }
+
+#[tokio::test]
+async fn a_namespace_with_a_generated_name_is_labelled_with_it() {
+    let cluster = Cluster::start().await;
+    let namespaces = GroupVersionResource::new("", "v1", "namespaces");
+    let namespaces = cluster.registry.definition(&namespaces).unwrap();
+    let bytes = br#"{"apiVersion": "v1", "kind": "Namespace", "metadata": {"generateName": "team-"}}"#;
+    let body = Body {
+        format: Format::Json,
+        bytes,
+    };
+    let context = WriteContext::default();
+    let created = cluster.registry.create(&namespaces, "", body, &context).await;
+    let metadata = created.unwrap().to_value(&namespaces).unwrap()["metadata"].take();
+    assert_eq!(
+        metadata["labels"]["kubernetes.io/metadata.name"],
+        metadata["name"]
+    );
+}

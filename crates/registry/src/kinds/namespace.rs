@@ -25,6 +25,8 @@ pub(super) const HOOKS: Hooks = Hooks {
         finalizers.push(json!("kubernetes"));
         namespace["spec"]["finalizers"] = Value::Array(finalizers);
         namespace["status"] = json!({"phase": "Active"});
+        // A generated name was not known to the defaults.
+        label_with_name(namespace);
     },
     prepare_for_update: |part, namespace, live, _| {
         // Only the finalize subresource changes these.
