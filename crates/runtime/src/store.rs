@@ -65,7 +65,7 @@ use self::relist::Relist;
 use crate::delta::{Cause, Delta};
 use crate::watcher::Event;
 
-pub use index::{IndexExistsError, IndexFn, UnknownIndexError};
+pub use index::{IndexExistsError, IndexFn, NAMESPACE_INDEX, UnknownIndexError};
 pub use snapshot::Snapshot;
 pub(crate) use snapshot::Walk;
 
@@ -181,7 +181,7 @@ impl Store {
     /// Adds an index over the objects that are here and those to come.
     pub fn add_index(&self, name: &str, function: IndexFn) -> Result<(), IndexExistsError> {
         let mut next = self.shared.next.lock();
-        if next.indexes.iter().any(|index| &*index.name == name) {
+        if next.index_names().any(|taken| taken == name) {
             return Err(IndexExistsError {
                 name: name.to_owned(),
             });

@@ -10,6 +10,9 @@ use super::chunks::{Chunks, Place};
 use super::order::KeyRef;
 use super::slots::{Slot, Slots};
 
+/// The index that every store has: objects by their namespace, as client-go's informers have it.
+pub const NAMESPACE_INDEX: &str = "namespace";
+
 /// Finds the values under which an object is to be found. Must give the same values for the same object.
 pub type IndexFn = Arc<dyn Fn(&Object) -> Vec<String> + Send + Sync>;
 
@@ -96,7 +99,8 @@ impl Index {
         self.entries.memory_size()
     }
 
-    fn values_of(&self, object: &Object) -> Vec<String> {
+    /// The values of an object, once each and in order.
+    pub(super) fn values_of(&self, object: &Object) -> Vec<String> {
         let mut values = (self.function)(object);
         values.sort();
         values.dedup();

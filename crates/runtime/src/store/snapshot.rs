@@ -7,7 +7,7 @@ use watchkeeper_meta::{LabelSelector, ObjectKey, ResourceVersion};
 use watchkeeper_wire::Object;
 
 use super::chunks::{Chunks, Place};
-use super::index::{Index, IndexFn, UnknownIndexError};
+use super::index::{Index, IndexFn, NAMESPACE_INDEX, UnknownIndexError};
 use super::order::KeyRef;
 use super::slots::{Slot, Slots};
 use super::table::Table;
@@ -15,8 +15,8 @@ use crate::delta::{Cause, Delta};
 
 /// All objects at one version, with all indexes over them.
 ///
-/// Objects come in the order of their keys, as a server lists. That order is the namespace index: the objects of a
-/// namespace lie side by side.
+/// Objects come in the order of their keys, as a server lists. That order is the index [`NAMESPACE_INDEX`], which every
+/// store has: the objects of a namespace lie side by side.
 #[derive(Clone, Debug, Default)]
 pub struct Snapshot {
     /// The objects themselves. Everything else speaks of them by slot, and stays as it is when one is updated.
@@ -99,18 +99,43 @@ impl Snapshot {
         index: &str,
         value: &'a str,
     ) -> Result<impl Iterator<Item = &'a Object> + Clone, UnknownIndexError> {
-        let slots = self.index(index)?.get(value);
-        Ok(slots.filter_map(|slot| self.slots.get(slot)))
+        let added = self.added_index(index)?;
+        let slots = added.map(|index| index.get(value)).into_iter().flatten();
+        let in_order = added.is_none().then(|| self.in_namespace(value));
+        let indexed = slots.filter_map(|slot| self.slots.get(slot));
+        Ok(indexed.chain(in_order.into_iter().flatten()))
+    }
+
+    /// The objects that share a value of an index with this one, in the order of their keys. The object itself is among
+    /// them if it is stored; it need not be.
+    pub fn index<'a>(
+        &'a self,
+        index: &str,
+        object: &'a Object,
+    ) -> Result<Vec<&'a Object>, UnknownIndexError> {
+        let Some(index) = self.added_index(index)? else {
+            return Ok(self.in_namespace(object.namespace()).collect());
+        };
+        let values = index.values_of(object);
+        let slots = values.iter().flat_map(|value| index.get(value));
+        let mut objects: Vec<&Object> = slots.filter_map(|slot| self.slots.get(slot)).collect();
+        objects.sort_by(|a, b| KeyRef::of(a).cmp(KeyRef::of(b)));
+        objects.dedup_by(|a, b| std::ptr::eq(*a, *b));
+        Ok(objects)
     }
 
     /// Every value an index has, in order.
     pub fn index_values(&self, index: &str) -> Result<impl Iterator<Item = &str>, UnknownIndexError> {
-        Ok(self.index(index)?.values())
+        let added = self.added_index(index)?;
+        let values = added.map(Index::values).into_iter().flatten();
+        let namespaces = added.is_none().then(|| self.namespaces());
+        Ok(values.chain(namespaces.into_iter().flatten()))
     }
 
     /// The names of the indexes.
     pub fn index_names(&self) -> impl Iterator<Item = &str> {
-        self.indexes.iter().map(|index| &*index.name)
+        let added = self.indexes.iter().map(|index| &*index.name);
+        std::iter::once(NAMESPACE_INDEX).chain(added)
     }
 
     /// Bytes of memory this holds: objects, and the arrays that order them. What it shares with other snapshots
@@ -143,10 +168,25 @@ impl Snapshot {
         self.generation
     }
 
-    fn index(&self, name: &str) -> Result<&Index, UnknownIndexError> {
+    /// The index of a name; `None` for the one by namespaces, which is the order of keys.
+    fn added_index(&self, name: &str) -> Result<Option<&Index>, UnknownIndexError> {
         let found = self.indexes.iter().find(|index| &*index.name == name);
-        found.ok_or_else(|| UnknownIndexError {
-            name: name.to_owned(),
+        match found {
+            None if name != NAMESPACE_INDEX => Err(UnknownIndexError {
+                name: name.to_owned(),
+            }),
+            found => Ok(found),
+        }
+    }
+
+    /// Every namespace that has objects; the empty one for cluster scope.
+    fn namespaces(&self) -> impl Iterator<Item = &str> {
+        let namespace = |slot: &Slot| self.slots.get(*slot).map_or("", Object::namespace);
+        let mut next = self.order.start();
+        std::iter::from_fn(move || {
+            let current = namespace(self.order.get(next)?);
+            next = self.order.lower_bound(|slot| namespace(slot) <= current);
+            Some(current)
         })
     }
 

@@ -358,6 +358,45 @@ fn by_app() -> IndexFn {
 }
 
 #[test]
+fn every_store_is_indexed_by_namespace() {
+    let (store, mut writer) = listed("= =a/x@1 =a/y@2 =b/z@3 !3");
+    let check = |expected: &[(&str, &[&str])]| {
+        let snapshot = store.snapshot();
+        let values: Vec<&str> = snapshot.index_values(NAMESPACE_INDEX).unwrap().collect();
+        assert_eq!(values, expected.iter().map(|(name, _)| *name).collect::<Vec<_>>());
+        for (namespace, objects) in expected {
+            let found = snapshot.by_index(NAMESPACE_INDEX, namespace).unwrap();
+            assert_eq!(keys(found), *objects);
+        }
+    };
+    check(&[("a", &["a/x@1", "a/y@2"]), ("b", &["b/z@3"])]);
+    feed(&mut writer, 0, "-b/z@4 +c/w@5");
+    check(&[("a", &["a/x@1", "a/y@2"]), ("c", &["c/w@5"])]);
+    assert_eq!(
+        store.snapshot().index_names().collect::<Vec<_>>(),
+        [NAMESPACE_INDEX]
+    );
+    assert!(store.add_index(NAMESPACE_INDEX, by_app()).is_err(), "it is taken");
+}
+
+#[test]
+fn an_object_leads_to_those_that_share_a_value_with_it() {
+    let (store, _writer) = listed("= =a/x@1 =a/y@2 =b/x@3 =b/z@4 !4");
+    let letters = Arc::new(|object: &Object| vec![object.namespace().to_owned(), object.name().to_owned()]);
+    store.add_index("letters", letters).unwrap();
+    let snapshot = store.snapshot();
+    let check = |index: &str, like: &str, expected: &[&str]| {
+        let like = object(like);
+        assert_eq!(keys(snapshot.index(index, &like).unwrap().into_iter()), expected);
+    };
+    check("letters", "a/x@9", &["a/x@1", "a/y@2", "b/x@3"]);
+    check("letters", "c/z@9", &["b/z@4"]);
+    check("letters", "c/c@9", &[]);
+    check(NAMESPACE_INDEX, "b/none@9", &["b/x@3", "b/z@4"]);
+    assert!(snapshot.index("none", &object("a/x@1")).is_err());
+}
+
+#[test]
 fn an_index_added_later_follows_every_change() {
     let (store, mut writer) = listed("= =a/x@1#web =a/y@2#db !5");
     store.add_index("app", by_app()).unwrap();
