@@ -16,8 +16,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Method, Request, Response, StatusCode, header};
-use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use watchkeeper_meta::{GroupVersion, Resource};
 
 pub use cache::{DiscoveryClient, DiscoveryOptions};
@@ -98,8 +98,8 @@ pub struct DiscoveryFailure {
     pub reason: String,
 }
 
-/// What `/version` says.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+/// What `/version` says. It is written as it was read.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase", default)]
 #[non_exhaustive]
 pub struct ServerVersion {
@@ -108,12 +108,16 @@ pub struct ServerVersion {
     /// `37`.
     pub minor: String,
     /// The version it behaves like, where it says so: `1`.
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub emulation_major: String,
     /// `37`.
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub emulation_minor: String,
     /// The oldest version it can work together with, where it says so: `1`.
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub min_compatibility_major: String,
     /// `36`.
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub min_compatibility_minor: String,
     /// `v1.37.0`.
     pub git_version: String,
