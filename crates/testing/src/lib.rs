@@ -30,6 +30,7 @@
 //! # }
 //! ```
 
+pub mod sandbox;
 pub mod webhook;
 
 use serde_json::Value;
@@ -42,6 +43,7 @@ use watchkeeper_wire::schema::resources;
 use watchkeeper_wire::yaml;
 
 use self::webhook::Webhook;
+pub use sandbox::{Sandbox, SandboxError};
 
 /// Who loads objects.
 const MANAGER: &str = "watchkeeper-testing";

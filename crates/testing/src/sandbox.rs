@@ -1,0 +1,180 @@
+//! A namespace of one's own on a cluster: the one that `KUBECONFIG` names, or else an embedded one.
+//!
+//! For tests and examples that should run anywhere. The embedded cluster has nodes and controllers, and is reached
+//! over TLS as any other: nothing tells the two apart but their speed.
+//!
+//! ```
+//! use watchkeeper_testing::Sandbox;
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let sandbox = Sandbox::open(Default::default()).await?;
+//! println!("{} at {}", sandbox.client().server_version().await?.git_version, sandbox.config().server);
+//! sandbox.close().await?;
+//! # Ok(())
+//! # }
+//! ```
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use http::Uri;
+use serde_json::json;
+use watchkeeper_client::config::{Credentials, Material};
+use watchkeeper_client::{Client, ClientOptions, Config, ConfigError, LoadOptions, Secret, WatchEvent};
+use watchkeeper_meta::{CreateOptions, DeleteOptions, Resource, Scope, WatchOptions};
+use watchkeeper_server::{Handle, Server, StartError};
+use watchkeeper_simulator::{Simulator, SimulatorOptions};
+
+use crate::{client_of, unlimited};
+
+/// Controllers may take as long to make a new namespace usable.
+const NAMESPACE_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// A client, and a namespace that goes when the sandbox is closed.
+pub struct Sandbox {
+    config: Config,
+    client: Client,
+    namespace: String,
+    /// `None` on a cluster that was there before.
+    embedded: Option<Embedded>,
+}
+
+struct Embedded {
+    server: Handle,
+    simulator: Simulator,
+}
+
+/// Why there is no sandbox.
+#[derive(Debug, thiserror::Error)]
+pub enum SandboxError {
+    /// `KUBECONFIG` leads to no cluster.
+    #[error("KUBECONFIG names no cluster")]
+    Config(#[from] ConfigError),
+    /// The embedded server did not start.
+    #[error("the embedded server cannot start")]
+    Start(#[from] StartError),
+    /// The namespace cannot be made or deleted.
+    #[error("cannot make or delete a namespace")]
+    Namespace(#[from] watchkeeper_client::Error),
+    /// The namespace has no service account, without which there are no pods.
+    #[error("namespace {namespace} has no service account after {NAMESPACE_TIMEOUT:?}")]
+    NoServiceAccount {
+        /// Which namespace.
+        namespace: String,
+    },
+}
+
+impl Sandbox {
+    /// Makes a namespace and waits until pods can be created in it.
+    ///
+    /// The future is boxed: a program that waits for it does not compile a server.
+    pub fn open(options: ClientOptions) -> BoxFuture<'static, Result<Self, SandboxError>> {
+        Box::pin(async move {
+            let (config, embedded) = match std::env::var_os("KUBECONFIG").filter(|path| !path.is_empty()) {
+                Some(_) => (Config::load(&LoadOptions::default())?, None),
+                None => {
+                    let (config, embedded) = Embedded::start().await?;
+                    (config, Some(embedded))
+                }
+            };
+            let client = Client::new(&config, options)?;
+            // What the example logs and counts is its own.
+            let namespace = make_namespace(&Client::new(&config, unlimited())?).await?;
+            Ok(Self {
+                config,
+                client,
+                namespace,
+                embedded,
+            })
+        })
+    }
+
+    /// The client.
+    pub fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// Where the cluster is, for clients with other options.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// The namespace: `sandbox-` and five letters that nobody else has.
+    pub fn namespace(&self) -> &str {
+        &self.namespace
+    }
+
+    /// Deletes the namespace with all that is in it, and stops the cluster if it was embedded.
+    pub fn close(self) -> BoxFuture<'static, Result<(), SandboxError>> {
+        Box::pin(async move {
+            let Some(Embedded { server, simulator }) = self.embedded else {
+                let namespaces = self.client.dynamic(namespaces());
+                namespaces
+                    .delete(&self.namespace, &DeleteOptions::default())
+                    .await?;
+                return Ok(());
+            };
+            simulator.stop().await;
+            drop(self.client);
+            server.shutdown().await;
+            Ok(())
+        })
+    }
+}
+
+impl Embedded {
+    async fn start() -> Result<(Config, Self), SandboxError> {
+        let any_port = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+        let server = Server::builder().in_memory().listen(any_port).start().await?;
+        let simulator = Simulator::start(client_of(&server, unlimited())?, SimulatorOptions::default());
+        let address = server.address().unwrap_or(any_port);
+        let url = Uri::builder().scheme("https").authority(address.to_string());
+        let url = url.path_and_query("/").build();
+        let mut config = Config::new(url.unwrap_or_else(|_| unreachable!("an address is an authority")));
+        let authority = server.authority_pem().unwrap_or_default();
+        config.tls.authority = Some(Material::Inline(authority.into_bytes().into()));
+        config.credentials = Credentials::Token(Secret::new(server.admin_token().reveal()));
+        Ok((config, Self { server, simulator }))
+    }
+}
+
+async fn make_namespace(client: &Client) -> Result<String, SandboxError> {
+    let wanted = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"generateName": "sandbox-"}});
+    let namespaces = client.dynamic(namespaces());
+    let made = namespaces.create(&wanted, &CreateOptions::default()).await?;
+    let namespace = made.name().to_owned();
+    match tokio::time::timeout(NAMESPACE_TIMEOUT, service_account(client, &namespace)).await {
+        Ok(found) => found.map(|()| namespace).map_err(Into::into),
+        Err(_) => Err(SandboxError::NoServiceAccount { namespace }),
+    }
+}
+
+/// Waits for the service account that a new namespace gets.
+async fn service_account(client: &Client, namespace: &str) -> Result<(), watchkeeper_client::Error> {
+    let accounts = client.dynamic(core("ServiceAccount", "serviceaccounts", Scope::Namespaced));
+    let accounts = accounts.namespace(namespace);
+    loop {
+        let mut watch = accounts.watch(&WatchOptions::default()).await?;
+        while let Some(event) = watch.next().await {
+            if matches!(event?, WatchEvent::Added(account) if account.name() == "default") {
+                return Ok(());
+            }
+        }
+    }
+}
+
+fn namespaces() -> Resource {
+    core("Namespace", "namespaces", Scope::Cluster)
+}
+
+fn core(kind: &'static str, plural: &'static str, scope: Scope) -> Resource {
+    Resource {
+        group: "".into(),
+        version: "v1".into(),
+        kind: kind.into(),
+        plural: plural.into(),
+        scope,
+    }
+}
