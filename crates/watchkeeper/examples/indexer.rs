@@ -1,4 +1,4 @@
-//! An index over a store: objects by a value that a function finds in them, kept up to date with every change.
+//! Indexes over a store: objects by their namespace, which every store has, and by whatever a function finds in them.
 #![allow(clippy::print_stdout)]
 
 use std::sync::Arc;
@@ -7,60 +7,60 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::ConfigMap;
 use serde_json::json;
 use watchkeeper::client::ResourceType;
-use watchkeeper::meta::{LabelSelector, PatchKind, PatchOptions};
-use watchkeeper::runtime::factory::{Factory, FactoryOptions, Selection};
-use watchkeeper::runtime::store::Snapshot;
+use watchkeeper::meta::{CreateOptions, PatchKind, PatchOptions};
+use watchkeeper::runtime::factory::{Factory, Selection};
 use watchkeeper::wire::Object;
-use watchkeeper_testing::TestCluster;
+use watchkeeper_testing::Sandbox;
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let cluster = TestCluster::start().await?;
+    let sandbox = Sandbox::open(Default::default()).await?;
+    let maps = sandbox.client().dynamic(ConfigMap::resource());
+    let maps = maps.namespace(sandbox.namespace());
     for (name, colour) in [("a", "blue"), ("b", "green"), ("c", "blue")] {
-        let map = json!({
-            "apiVersion": "v1", "kind": "ConfigMap",
-            "metadata": {"name": name, "labels": {"colour": colour}},
-        });
-        cluster.load(&map.to_string()).await?;
+        let map = json!({"metadata": {"name": name, "labels": {"colour": colour}}});
+        maps.create(&map, &CreateOptions::default()).await?;
     }
-    let api = cluster
-        .client()
-        .dynamic(ConfigMap::resource())
-        .namespace("default");
-    let factory = Factory::new(cluster.client().clone(), FactoryOptions::default());
+    let factory = Factory::new(sandbox.client().clone(), Default::default());
     let informer = factory.informer(Selection::of::<ConfigMap>());
-    let colour = |object: &Object| {
-        object
-            .label("colour")
-            .map(|colour| colour.into_owned())
-            .into_iter()
-            .collect()
-    };
+    let colour = |map: &Object| map.label("colour").into_iter().map(Into::into).collect();
     informer.store().add_index("colour", Arc::new(colour))?;
 
     let before = informer.synced(Duration::from_secs(10)).await?;
-    assert_eq!(names(&before, "blue")?, ["a", "c"]);
-    let repainted = json!({"metadata": {"labels": {"colour": "green"}}});
-    let written = api
-        .patch("c", PatchKind::Merge, &repainted, &PatchOptions::default())
+    let indexes: Vec<&str> = before.index_names().collect();
+    println!("indexes: {indexes:?}");
+    let values: Vec<&str> = before.index_values("colour")?.collect();
+    println!("values of colour: {values:?}");
+    println!("blue: {:?}", names(before.by_index("colour", "blue")?));
+    let here = before.by_index("namespace", sandbox.namespace())?;
+    println!(
+        "in this namespace: {:?}",
+        names(here.filter(|map| map.label("colour").is_some()))
+    );
+    let first = before.find(sandbox.namespace(), "a").ok_or("a is missing")?;
+    println!(
+        "of the same colour as a: {:?}",
+        names(before.index("colour", first)?)
+    );
+
+    let green = json!({"metadata": {"labels": {"colour": "green"}}});
+    let written = maps
+        .patch("c", PatchKind::Merge, &green, &PatchOptions::default())
         .await?;
     let after = informer.store().wait_for(&written.version()).await?;
-    assert_eq!(names(&after, "green")?, ["b", "c"], "reads its own write");
-    assert_eq!(names(&before, "blue")?, ["a", "c"], "a snapshot stays as it was");
-
-    let blue: LabelSelector = "colour=blue".parse()?;
-    assert_eq!(
-        after.select(&blue).count(),
-        1,
-        "the same question without an index"
+    println!(
+        "green, with the last write: {:?}",
+        names(after.by_index("colour", "green")?)
     );
-    println!("{} objects in {} bytes", after.len(), after.memory_size());
-    informer.stop().await;
-    cluster.stop().await;
+    println!(
+        "blue, as it was before: {:?}",
+        names(before.by_index("colour", "blue")?)
+    );
+    factory.stop().await;
+    sandbox.close().await?;
     Ok(())
 }
 
-fn names(snapshot: &Snapshot, colour: &str) -> Result<Vec<String>, Box<dyn std::error::Error>> {
-    let found = snapshot.by_index("colour", colour)?;
-    Ok(found.map(|object| object.name().to_owned()).collect())
+fn names<'a>(found: impl IntoIterator<Item = &'a Object>) -> Vec<&'a str> {
+    found.into_iter().map(Object::name).collect()
 }

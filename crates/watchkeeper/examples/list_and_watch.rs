@@ -3,51 +3,54 @@
 
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::json;
-use watchkeeper::client::{ResourceType, WatchEvent};
-use watchkeeper::meta::{DeleteOptions, ListOptions, PatchKind, PatchOptions, WatchOptions};
-use watchkeeper_testing::TestCluster;
-
-const POD: &str =
-    "{apiVersion: v1, kind: Pod, metadata: {name: web}, spec: {containers: [{name: c, image: web}]}}";
+use watchkeeper::client::{DynamicApi, Error, ResourceType, WatchEvent};
+use watchkeeper::meta::{CreateOptions, DeleteOptions, ListOptions, WatchOptions};
+use watchkeeper_testing::Sandbox;
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let cluster = TestCluster::start().await?;
-    let pods = cluster.client().dynamic(Pod::resource()).namespace("default");
+    let sandbox = Sandbox::open(Default::default()).await?;
+    let pods = sandbox
+        .client()
+        .dynamic(Pod::resource())
+        .namespace(sandbox.namespace());
+    create(&pods, "test-pod").await?;
 
     let list = pods.list(&ListOptions::default()).await?;
-    println!(
-        "{} pods at version {}",
-        list.items.len(),
-        list.head.resource_version
-    );
-    cluster.load(POD).await?;
-    let labelled = json!({"metadata": {"labels": {"app": "web"}}});
-    pods.patch("web", PatchKind::Merge, &labelled, &PatchOptions::default())
-        .await?;
-    pods.delete("web", &DeleteOptions::default()).await?;
-
+    for pod in &list.items {
+        println!("{}", pod.name());
+    }
+    create(&pods, "test-pod2").await?;
     let mut watch = pods
         .watch(&WatchOptions {
             resource_version: list.head.resource_version,
             ..Default::default()
         })
         .await?;
-    let mut seen = Vec::new();
     while let Some(event) = watch.next().await {
-        let (word, pod) = match event? {
+        let (kind, pod) = match event? {
             WatchEvent::Added(pod) => ("ADDED", pod),
             WatchEvent::Modified(pod) => ("MODIFIED", pod),
             WatchEvent::Deleted(pod) => ("DELETED", pod),
             _ => continue,
         };
-        println!("{word:<9}{} at {}", pod.key(), pod.resource_version());
-        seen.push(word);
-        if word == "DELETED" {
+        if pod.name() != "test-pod2" {
+            continue;
+        }
+        println!("{kind} : {}", pod.name());
+        if kind == "DELETED" {
             break;
         }
+        if pod.to_value()?["status"]["phase"] == "Running" && !pod.is_deleting() {
+            pods.delete("test-pod2", &DeleteOptions::default()).await?;
+        }
     }
-    assert_eq!(seen, ["ADDED", "MODIFIED", "DELETED"]);
-    cluster.stop().await;
+    sandbox.close().await?;
     Ok(())
+}
+
+async fn create(pods: &DynamicApi, name: &str) -> Result<(), Error> {
+    let spec = json!({"containers": [{"name": "test-container", "image": "nginx:latest"}]});
+    let pod = json!({"metadata": {"name": name}, "spec": spec});
+    pods.create(&pod, &CreateOptions::default()).await.map(drop)
 }

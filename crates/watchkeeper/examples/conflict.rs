@@ -1,0 +1,54 @@
+//! Optimistic locking: an update of a version that is not the latest is refused, and has to be made again on the latest.
+#![allow(clippy::print_stdout)]
+
+use k8s_openapi::api::apps::v1::Deployment;
+use serde_json::{Value, json};
+use watchkeeper::client::{ResourceType, retry_on_conflict};
+use watchkeeper::meta::{CreateOptions, GetOptions, UpdateOptions};
+use watchkeeper_testing::Sandbox;
+
+const NAME: &str = "demo-deployment";
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let sandbox = Sandbox::open(Default::default()).await?;
+    let deployments = sandbox.client().dynamic(Deployment::resource());
+    let deployments = deployments.namespace(sandbox.namespace());
+    let demo = json!({
+        "metadata": {"name": NAME},
+        "spec": {
+            "replicas": 3,
+            "selector": {"matchLabels": {"app": "demo"}},
+            "template": {
+                "metadata": {"labels": {"app": "demo"}},
+                "spec": {"containers": [{"name": "web", "image": "nginx:1.12"}]},
+            },
+        },
+    });
+    let origin = deployments.create(&demo, &CreateOptions::default()).await?;
+    println!("origin ResourceVersion:  {}", origin.resource_version());
+
+    // A controller may write its status meanwhile, so each attempt reads the latest version.
+    let updated = retry_on_conflict(|| async {
+        let latest = deployments.get(NAME, &GetOptions::default()).await?;
+        let changed = with_image(latest.to_value().unwrap_or_default(), "nginx:1.13");
+        deployments
+            .update(NAME, &changed, &UpdateOptions::default())
+            .await
+    });
+    println!("updated ResourceVersion:  {}", updated.await?.resource_version());
+
+    let stale = with_image(origin.to_value()?, "nginx:1.14");
+    let refused = deployments.update(NAME, &stale, &UpdateOptions::default()).await;
+    if let Err(error) = refused {
+        println!("[s] Failed to update Deployment: {}", error.kind());
+    }
+    sandbox.close().await?;
+    Ok(())
+}
+
+fn with_image(mut deployment: Value, image: &str) -> Value {
+    deployment["spec"]["replicas"] = json!(2);
+    deployment["spec"]["template"]["spec"]["containers"][0]["image"] = json!(image);
+    deployment
+}

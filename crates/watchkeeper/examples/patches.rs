@@ -1,0 +1,51 @@
+//! The four patches: JSON, merge, strategic merge and apply. None of them needs to read the object first.
+#![allow(clippy::print_stdout)]
+
+use k8s_openapi::api::core::v1::Namespace;
+use serde_json::json;
+use watchkeeper::meta::{ApplyOptions, PatchKind, PatchOptions};
+use watchkeeper_testing::Sandbox;
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let sandbox = Sandbox::open(Default::default()).await?;
+    let namespaces = sandbox.client().api::<Namespace>();
+    let name = sandbox.namespace();
+
+    let patches = [
+        // RFC 6902: operations on paths. `add`, `replace`, `remove`, `move`, `copy` and `test`.
+        (
+            PatchKind::Json,
+            json!([{"op": "add", "path": "/metadata/labels/a", "value": "c"}]),
+        ),
+        // RFC 7386: what is named changes, null removes it, and a list is replaced as a whole.
+        (PatchKind::Merge, json!({"metadata": {"labels": {"a": "f"}}})),
+        // Kubernetes' own, and kubectl's default: as merge, but lists are merged by the keys of their items.
+        (
+            PatchKind::Strategic,
+            json!({"metadata": {"labels": {"a": null, "b": "g"}}}),
+        ),
+    ];
+    for (kind, patch) in patches {
+        match namespaces
+            .patch(name, kind, &patch, &PatchOptions::default())
+            .await
+        {
+            Ok(patched) => println!("Patch namespace success: {name} {:?}", patched.metadata.labels),
+            Err(error) => println!("Patch namespace failed: {name}: {error}"),
+        }
+    }
+
+    // Creates what is missing, and owns the fields it names.
+    let wanted = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"labels": {"c": "h"}}});
+    let options = ApplyOptions {
+        field_manager: "example".to_owned(),
+        ..Default::default()
+    };
+    match namespaces.apply(name, &wanted, &options).await {
+        Ok(applied) => println!("Apply namespace success: {name} {:?}", applied.metadata.labels),
+        Err(error) => println!("Apply namespace failed: {name}: {error}"),
+    }
+    sandbox.close().await?;
+    Ok(())
+}
