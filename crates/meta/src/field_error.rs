@@ -1,14 +1,18 @@
 //! What is wrong with one field: which field, what kind of fault, the value, and why.
 //!
-//! Validation functions return a `Vec<FieldError>`; [`Status::invalid`](crate::Status::invalid) turns the list
+//! Validation functions report into [`FieldErrors`]; [`Status::invalid`](crate::Status::invalid) turns them
 //! into the 422 a client sees. The texts are Kubernetes' own, because users and tools search for them.
+
+mod collected;
 
 use std::borrow::Cow;
 use std::collections::HashSet;
 use std::fmt;
+use std::sync::Arc;
 
 use serde_json::Value;
 
+pub use self::collected::{FieldErrors, MAX_FIELD_ERROR_BYTES, MAX_FIELD_ERRORS};
 use crate::quote::{go_float, go_json, quote};
 
 /// The place of a field in an object: `spec.containers[0].name`, `metadata.labels[a.b/c]`.
@@ -64,8 +68,9 @@ pub enum BadValue {
     Omitted,
     /// Text is quoted, numbers and booleans stand bare, the rest is JSON.
     Json(Value),
-    /// Already in its printed form: for values whose JSON form has an order of its own.
-    Printed(String),
+    /// Already in its printed form: for values whose JSON form has an order of its own. Errors that show the same
+    /// value share it.
+    Printed(Arc<str>),
 }
 
 impl FieldPath {
@@ -298,14 +303,13 @@ impl FieldErrorKind {
     }
 }
 
-/// All faults in one sentence: one stands plain, several stand in brackets, the same message stands once.
-pub fn join_field_errors(errors: &[FieldError]) -> String {
+/// All errors in one sentence: one stands plain, several stand in brackets, the same message stands once. The last
+/// words say how many were left out.
+pub fn join_field_errors(errors: &FieldErrors) -> String {
     let mut seen = HashSet::new();
-    let messages: Vec<String> = errors
-        .iter()
-        .map(FieldError::to_string)
-        .filter(|message| seen.insert(message.clone()))
-        .collect();
+    let messages = errors.iter().map(FieldError::to_string);
+    let messages = messages.filter(|message| seen.insert(message.clone()));
+    let messages: Vec<String> = messages.chain(errors.remainder()).collect();
     match messages.as_slice() {
         [only] => only.clone(),
         several => format!("[{}]", several.join(", ")),
@@ -398,12 +402,12 @@ mod tests {
     fn the_same_message_is_said_once() {
         let error = FieldError::forbidden(&FieldPath::new("a"), "no");
         assert_eq!(
-            join_field_errors(&[error.clone(), error.clone()]),
+            join_field_errors(&FieldErrors::from_iter([error.clone(), error.clone()])),
             "a: Forbidden: no"
         );
         let other = FieldError::forbidden(&FieldPath::new("b"), "no");
         assert_eq!(
-            join_field_errors(&[error, other]),
+            join_field_errors(&FieldErrors::from_iter([error, other])),
             "[a: Forbidden: no, b: Forbidden: no]"
         );
     }

@@ -11,7 +11,7 @@ use std::str::FromStr;
 
 use serde_json::Value;
 
-use crate::field_error::{FieldError, FieldPath, join_field_errors};
+use crate::field_error::{FieldError, FieldErrors, FieldPath, join_field_errors};
 use crate::quote::quote;
 use crate::{Header, Status, validation};
 
@@ -153,7 +153,7 @@ impl LabelRequirement {
             values.sort_unstable();
             values.dedup();
         }
-        let mut faults: Vec<FieldError> = check_key(&key, || FieldPath::new("key")).into_iter().collect();
+        let mut faults: FieldErrors = check_key(&key, || FieldPath::new("key")).into_iter().collect();
         let values = || FieldPath::new("values");
         if test.values().is_some_and(<[String]>::is_empty) {
             let why = "for 'in', 'notin' operators, values set can't be empty";

@@ -24,7 +24,10 @@ mod time;
 pub mod validation;
 
 pub use event::WatchEventKind;
-pub use field_error::{BadValue, FieldError, FieldErrorKind, FieldPath, join_field_errors};
+pub use field_error::{
+    BadValue, FieldError, FieldErrorKind, FieldErrors, FieldPath, MAX_FIELD_ERROR_BYTES, MAX_FIELD_ERRORS,
+    join_field_errors,
+};
 pub use field_selector::{FieldOperator, FieldRequirement, FieldSelector};
 pub use header::{Header, OwnerReference};
 pub use kind::{

@@ -22,7 +22,7 @@ pub use write::{
     ApplyOptions, CreateOptions, FieldValidation, PatchOptions, UpdateOptions, field_manager_from_user_agent,
 };
 
-use crate::field_error::{FieldError, FieldPath};
+use crate::field_error::{FieldError, FieldErrors, FieldPath};
 use crate::{GroupKind, Status};
 
 /// The longest name of a field manager.
@@ -46,7 +46,7 @@ impl DryRun {
     }
 
     /// Anything but `All` is refused; twice `All` is still `All`.
-    fn read(self, faults: &mut Vec<FieldError>) -> bool {
+    fn read(self, faults: &mut FieldErrors) -> bool {
         if self.0.iter().any(|value| value != DRY_RUN_ALL) {
             faults.push(FieldError::not_supported(
                 &FieldPath::new("dryRun"),
@@ -70,9 +70,9 @@ impl From<bool> for DryRun {
 }
 
 /// The options, or the 422 that lists what is wrong with them.
-fn accept<T>(kind: &'static str, options: T, faults: &[FieldError]) -> Result<T, Status> {
-    match faults {
-        [] => Ok(options),
-        faults => Err(Status::invalid(&GroupKind::new("meta.k8s.io", kind), "", faults)),
+fn accept<T>(kind: &'static str, options: T, faults: &FieldErrors) -> Result<T, Status> {
+    match faults.is_empty() {
+        true => Ok(options),
+        false => Err(Status::invalid(&GroupKind::new("meta.k8s.io", kind), "", faults)),
     }
 }

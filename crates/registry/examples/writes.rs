@@ -184,7 +184,7 @@ impl Bench {
             Write::ApplySame => self.patch(APPLY, part, bytes, &context).await,
             Write::Nothing => {
                 let faults = registry.faults(deployments, &self.deployment);
-                assert_eq!(faults, [], "the object is in order");
+                assert_eq!(*faults, [], "the object is in order");
                 Ok(())
             }
         }

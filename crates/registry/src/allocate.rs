@@ -18,7 +18,7 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::sync::MutexGuard;
-use watchkeeper_meta::{FieldError, FieldPath, ListOptions, Status};
+use watchkeeper_meta::{FieldError, FieldErrors, FieldPath, ListOptions, Status};
 use watchkeeper_storage::{Feed, Revision, WriteError};
 
 use crate::Registry;
@@ -371,7 +371,7 @@ fn allocate_address(service: &mut Value, taken: &Others<'_>) {
 /// Refuses what only a cluster with addresses of both families has.
 fn check_families(definition: &Definition, service: &Value) -> Result<(), Status> {
     let spec = FieldPath::new("spec");
-    let mut faults = Vec::new();
+    let mut faults = FieldErrors::new();
     let is_headless = service["spec"]["clusterIP"] == "None";
     let selects = service["spec"]["selector"]
         .as_object()
@@ -416,7 +416,7 @@ fn check_address(definition: &Definition, service: &Value, taken: &Others<'_>) -
         format!("failed to allocate IP {stated}: {why}"),
     );
     let name = service["metadata"]["name"].as_str().unwrap_or_default();
-    Err(Status::invalid(&definition.group_kind(), name, &[fault]))
+    Err(Status::invalid(&definition.group_kind(), name, &fault.into()))
 }
 
 fn free_address(taken: &Others<'_>) -> Option<String> {
@@ -446,7 +446,7 @@ fn allocate_ports(definition: &Definition, service: &mut Value, taken: &Others<'
         Status::invalid(
             &definition.group_kind(),
             &name,
-            &[FieldError::invalid(&path, port, why)],
+            &FieldError::invalid(&path, port, why).into(),
         )
     };
     let ports = service.pointer_mut("/spec/ports").and_then(Value::as_array_mut);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use watchkeeper_meta::{FieldError, Resource, Status};
+use watchkeeper_meta::{FieldErrors, Resource, Status};
 use watchkeeper_patch::endpoint::Endpoint;
 use watchkeeper_patch::managed_fields::{Managers, Writer, empty_object};
 use watchkeeper_storage::WriteError;
@@ -138,7 +138,7 @@ impl Registry {
         }
         object = recanonicalized(definition, object)?;
         let mut faults = self.faults(definition, &object);
-        faults.extend(metadata::manager_faults(&managers));
+        faults.append(metadata::manager_faults(&managers));
         accept(definition, &object, &faults)?;
         self.check_right_to_create(definition, &object, context).await?;
         self.judge_new(writing, definition, namespace, (&object, &managers), context)
@@ -195,10 +195,10 @@ impl Registry {
     }
 
     /// What is wrong with an object in the form in which the server prints it, were it created.
-    pub fn faults(&self, definition: &Definition, object: &Value) -> Vec<FieldError> {
+    pub fn faults(&self, definition: &Definition, object: &Value) -> FieldErrors {
         let mut faults = metadata::faults(definition, object);
-        faults.extend(kinds::faults(definition, object));
-        faults.extend(self.policy_faults(definition, object));
+        faults.append(kinds::faults(definition, object));
+        faults.append(self.policy_faults(definition, object));
         faults
     }
 

@@ -40,7 +40,7 @@ mod webhook_client;
 mod workloads;
 
 use serde_json::{Value, json};
-use watchkeeper_meta::{FieldError, FieldPath};
+use watchkeeper_meta::{FieldErrors, FieldPath};
 use watchkeeper_patch::field_set::{FieldSet, PathElement};
 use watchkeeper_wire::difference::Difference;
 
@@ -246,8 +246,8 @@ pub(crate) fn prepare_for_update(
 }
 
 /// What is wrong with a new object beyond its metadata.
-pub(crate) fn faults(definition: &Definition, object: &Value) -> Vec<FieldError> {
-    let mut faults = Vec::new();
+pub(crate) fn faults(definition: &Definition, object: &Value) -> FieldErrors {
+    let mut faults = FieldErrors::new();
     check(definition, object, None, &Warnings::default(), &mut faults);
     (hooks(definition).check_new)(&Place::object(object), &mut faults);
     faults
@@ -262,12 +262,12 @@ fn check(
     faults: &mut Faults,
 ) {
     if let Some(custom) = &definition.custom {
-        faults.extend(custom.rules.faults(object, live));
+        faults.append(custom.rules.faults(object, live));
         return check_expressions(custom, object, live, warnings, faults);
     }
     match own_hooks(definition) {
         Some(hooks) => (hooks.check)(&Place::object(object), faults),
-        None => faults.extend(schema_rules::faults(definition, object)),
+        None => faults.append(schema_rules::faults(definition, object)),
     }
 }
 
@@ -282,12 +282,12 @@ fn check_expressions(
     let Some(rules) = &custom.expressions else { return };
     match expressions::unchecked(faults) {
         Some(unchecked) => faults.push(unchecked),
-        None => faults.extend(rules.faults(object, live, warnings)),
+        None => faults.append(rules.faults(object, live, warnings)),
     }
 }
 
 /// Containers that may do everything, where none may.
-pub(crate) fn privileged_faults(definition: &Definition, object: &Value) -> Vec<FieldError> {
+pub(crate) fn privileged_faults(definition: &Definition, object: &Value) -> FieldErrors {
     let spec = FieldPath::new("spec");
     let template = |path: FieldPath| path.child("template").child("spec");
     let (path, spec) = match (&*definition.resource.group, &*definition.resource.kind) {
@@ -302,7 +302,7 @@ pub(crate) fn privileged_faults(definition: &Definition, object: &Value) -> Vec<
         ),
         _ => match pod_template(definition, object) {
             Some(found) => (template(spec), &found["spec"]),
-            None => return Vec::new(),
+            None => return FieldErrors::new(),
         },
     };
     pod::privileged_faults(&path, spec)
@@ -316,8 +316,8 @@ pub(crate) fn update_faults(
     object: &Value,
     live: &Value,
     warnings: &Warnings,
-) -> Vec<FieldError> {
-    let mut faults = Vec::new();
+) -> FieldErrors {
+    let mut faults = FieldErrors::new();
     let hooks = hooks(definition);
     let change = Change {
         part,
@@ -330,7 +330,7 @@ pub(crate) fn update_faults(
     }
     match &definition.custom {
         Some(custom) if !is_whole => {
-            faults.extend(custom.rules.faults_of_part("status", object, Some(live)));
+            faults.append(custom.rules.faults_of_part("status", object, Some(live)));
             // These speak of the whole object, and of how its parts fit together.
             check_expressions(custom, object, Some(live), warnings, &mut faults);
         }

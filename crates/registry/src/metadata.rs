@@ -1,13 +1,14 @@
 //! The part of a write that every kind shares: what `metadata` may say, and what the server says in it.
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 
 use serde_json::{Map, Value, json};
 use watchkeeper_meta::validation::{
     FinalizerRule, MAX_ANNOTATIONS, ObjectMetaRules, annotations, finalizers, labels, managed_fields,
     object_meta, object_meta_update,
 };
-use watchkeeper_meta::{FieldError, FieldPath, Status};
+use watchkeeper_meta::{FieldErrors, FieldPath, Status};
 use watchkeeper_patch::managed_fields::Managers;
 use watchkeeper_wire::difference::Difference;
 
@@ -74,15 +75,17 @@ pub(crate) fn drop_repeated_owners(object: &mut Value, place: Repeated, warnings
     let Some(owners) = owners.and_then(Value::as_array_mut) else {
         return;
     };
-    let mut once: Vec<Value> = Vec::with_capacity(owners.len());
-    let mut repeated = Vec::new();
-    for owner in owners.drain(..) {
-        match once.contains(&owner) {
-            true => repeated.push(owner["uid"].as_str().unwrap_or_default().to_owned()),
-            false => once.push(owner),
-        }
+    if owners.len() < 2 {
+        return;
     }
-    *owners = once;
+    let (mut seen, mut repeated) = (HashSet::with_capacity(owners.len()), Vec::new());
+    owners.retain(|owner| {
+        let is_new = seen.insert(owner.clone());
+        if !is_new {
+            repeated.push(owner["uid"].as_str().unwrap_or_default().to_owned());
+        }
+        is_new
+    });
     if !repeated.is_empty() {
         let place = match place {
             Repeated::InRequest => "",
@@ -127,7 +130,7 @@ pub(crate) fn take_managed_fields(object: &mut Value) -> Option<Value> {
 }
 
 /// What is wrong with managers that a client has named. Their fields have been read, and so are in order.
-pub(crate) fn manager_faults(managers: &Managers) -> Vec<FieldError> {
+pub(crate) fn manager_faults(managers: &Managers) -> FieldErrors {
     let entries = managers.entries().iter().map(|manager| {
         json!({
             "manager": manager.name.as_str(),
@@ -177,7 +180,7 @@ pub(crate) fn keep(object: &mut Value, live: &Value) {
 }
 
 /// What is wrong with the metadata of a new object.
-pub(crate) fn faults(definition: &Definition, object: &Value) -> Vec<FieldError> {
+pub(crate) fn faults(definition: &Definition, object: &Value) -> FieldErrors {
     object_meta(
         &object["metadata"],
         &rules(definition),
@@ -186,7 +189,7 @@ pub(crate) fn faults(definition: &Definition, object: &Value) -> Vec<FieldError>
 }
 
 /// What is wrong with the metadata of a changed object.
-pub(crate) fn update_faults(definition: &Definition, object: &Value, live: &Value) -> Vec<FieldError> {
+pub(crate) fn update_faults(definition: &Definition, object: &Value, live: &Value) -> FieldErrors {
     let (new, old) = (&object["metadata"], &live["metadata"]);
     object_meta_update(new, old, &rules(definition), &FieldPath::new("metadata"))
 }

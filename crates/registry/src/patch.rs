@@ -170,7 +170,7 @@ impl Registry {
                 .map(|quoting| quoting.text(definition))
                 .unwrap_or_default();
             let fault = FieldError::invalid(&FieldPath::new("patch"), shown, why);
-            Status::invalid(&GroupKind::new("", ""), "", &[fault])
+            Status::invalid(&GroupKind::new("", ""), "", &fault.into())
         };
         let is_strategic = quoting.is_some_and(|quoting| quoting.kind == PatchKind::Strategic);
         let mut complaints = complaints.to_vec();
@@ -387,7 +387,7 @@ fn same_uid(definition: &Definition, live: &Value, patched: &Value) -> Result<()
     accept(
         definition,
         live,
-        &[FieldError::invalid(&path, stated, "field is immutable")],
+        &FieldError::invalid(&path, stated, "field is immutable").into(),
     )
 }
 

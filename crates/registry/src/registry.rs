@@ -6,7 +6,7 @@ use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 use serde_json::Value;
-use watchkeeper_meta::{FieldError, GroupVersionResource, Status};
+use watchkeeper_meta::{FieldErrors, GroupVersionResource, Status};
 use watchkeeper_storage::{ReadError, Store};
 
 use crate::admission::policies::PolicyBook;
@@ -152,9 +152,9 @@ impl Registry {
     }
 
     /// What is wrong with an object in this cluster, and would not be in another.
-    pub(crate) fn policy_faults(&self, definition: &Definition, object: &Value) -> Vec<FieldError> {
+    pub(crate) fn policy_faults(&self, definition: &Definition, object: &Value) -> FieldErrors {
         match self.inner.options.allow_privileged {
-            true => Vec::new(),
+            true => FieldErrors::new(),
             false => kinds::privileged_faults(definition, object),
         }
     }

@@ -283,16 +283,16 @@ impl Registry {
         }
         let mut faults = metadata::update_faults(definition, &new, live);
         if given.is_some() {
-            faults.extend(metadata::manager_faults(&managers));
+            faults.append(metadata::manager_faults(&managers));
         }
-        faults.extend(kinds::update_faults(
+        faults.append(kinds::update_faults(
             definition,
             part,
             &new,
             live,
             &context.warnings,
         ));
-        faults.extend(self.policy_faults(definition, &new));
+        faults.append(self.policy_faults(definition, &new));
         accept(definition, &new, &faults)?;
         self.admit_updated(definition, part, live, &new, context).await?;
         if may_call_webhooks {
@@ -428,7 +428,7 @@ fn check_identity(definition: &Definition, live: &Value, new: &Value) -> Result<
         };
         let path = FieldPath::new("metadata").child("resourceVersion");
         let fault = FieldError::invalid(&path, json!(0), "must be specified for an update");
-        return Err(Status::invalid(&kind, name, &[fault]));
+        return Err(Status::invalid(&kind, name, &fault.into()));
     }
     if version != metadata::text(live, "resourceVersion") {
         return Err(Status::modified(&resource, name));

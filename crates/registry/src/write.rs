@@ -2,7 +2,7 @@
 
 use parking_lot::Mutex;
 use serde_json::Value;
-use watchkeeper_meta::{FieldError, FieldValidation, Status, Time};
+use watchkeeper_meta::{FieldErrors, FieldValidation, Status, Time};
 use watchkeeper_patch::managed_fields::Writer;
 use watchkeeper_storage::WriteError;
 
@@ -102,7 +102,7 @@ pub(crate) fn not_stored(error: WriteError) -> Status {
 }
 
 /// Refuses an object with faults.
-pub(crate) fn accept(definition: &Definition, object: &Value, faults: &[FieldError]) -> Result<(), Status> {
+pub(crate) fn accept(definition: &Definition, object: &Value, faults: &FieldErrors) -> Result<(), Status> {
     if faults.is_empty() {
         return Ok(());
     }

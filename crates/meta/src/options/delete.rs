@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::query::{QueryParams, QueryWriter};
 use super::{DryRun, accept};
 use crate::Status;
-use crate::field_error::{FieldError, FieldPath};
+use crate::field_error::{FieldError, FieldErrors, FieldPath};
 use crate::quote::quote;
 
 /// Options of a delete. Serializes as the body of the request.
@@ -184,7 +184,7 @@ impl From<&DeleteOptions> for Body {
 
 impl Body {
     fn check(self) -> Result<DeleteOptions, Status> {
-        let mut faults = Vec::new();
+        let mut faults = FieldErrors::new();
         let path = FieldPath::new("propagationPolicy");
         let word = self.propagation_policy.as_deref();
         let policy = word.and_then(PropagationPolicy::parse);

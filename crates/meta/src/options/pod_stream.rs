@@ -1,7 +1,7 @@
 //! Options of the subresources that talk to a running pod: log, exec, attach, port forward.
 
 use super::query::{QueryParams, QueryWriter};
-use crate::field_error::{FieldError, FieldPath};
+use crate::field_error::{FieldError, FieldErrors, FieldPath};
 use crate::{GroupKind, Status, Time};
 
 /// Options of a pod's log.
@@ -105,14 +105,19 @@ impl LogOptions {
             limit_bytes: params.number("limitBytes")?,
             insecure_skip_tls_verify_backend: params.flag("insecureSkipTLSVerifyBackend"),
         };
-        match options.faults().as_slice() {
-            [] => Ok(options),
-            faults => Err(Status::invalid(&GroupKind::new("", "PodLogOptions"), pod, faults)),
+        let faults = options.faults();
+        match faults.is_empty() {
+            true => Ok(options),
+            false => Err(Status::invalid(
+                &GroupKind::new("", "PodLogOptions"),
+                pod,
+                &faults,
+            )),
         }
     }
 
-    fn faults(&self) -> Vec<FieldError> {
-        let mut faults = Vec::new();
+    fn faults(&self) -> FieldErrors {
+        let mut faults = FieldErrors::new();
         let mut at_least = |name: &str, value: Option<i64>, least: i64, why: &str| {
             if let Some(value) = value.filter(|value| *value < least) {
                 faults.push(FieldError::invalid(&FieldPath::new(name), value, why));

@@ -2,7 +2,7 @@
 
 use super::accept;
 use super::query::{QueryParams, QueryWriter, go_duration};
-use crate::field_error::{FieldError, FieldPath};
+use crate::field_error::{FieldError, FieldErrors, FieldPath};
 use crate::{FieldSelector, LabelSelector, ResourceVersion, Status};
 
 /// Options of a get.
@@ -219,8 +219,8 @@ impl Raw {
         }
     }
 
-    fn list_faults(&self) -> Vec<FieldError> {
-        let mut faults = Vec::new();
+    fn list_faults(&self) -> FieldErrors {
+        let mut faults = FieldErrors::new();
         if self.resource_version_match.is_empty() {
             return faults;
         }
@@ -244,8 +244,8 @@ impl Raw {
         faults
     }
 
-    fn watch_faults(&self) -> Vec<FieldError> {
-        let mut faults = Vec::new();
+    fn watch_faults(&self) -> FieldErrors {
+        let mut faults = FieldErrors::new();
         let not_older = self.resource_version_match == ResourceVersionMatch::NotOlderThan.as_str();
         if self.send_initial_events.is_some() && !not_older {
             faults.push(match_forbidden(

@@ -3,7 +3,7 @@
 use super::query::{QueryParams, QueryWriter};
 use super::{DryRun, MAX_FIELD_MANAGER, accept};
 use crate::Status;
-use crate::field_error::{FieldError, FieldPath};
+use crate::field_error::{FieldError, FieldErrors, FieldPath};
 use crate::quote::is_printable;
 
 /// Options of a create.
@@ -137,7 +137,7 @@ impl PatchOptions {
         if raw.force.is_some() {
             let why = "may not be specified for non-apply patch";
             raw.faults
-                .insert(0, FieldError::forbidden(&FieldPath::new("force"), why));
+                .push_first(FieldError::forbidden(&FieldPath::new("force"), why));
         }
         let options = Self {
             dry_run: raw.dry_run,
@@ -165,7 +165,7 @@ impl ApplyOptions {
         if raw.field_manager.is_none() {
             let path = FieldPath::new("fieldManager");
             raw.faults
-                .insert(0, FieldError::required(&path, "is required for apply patch"));
+                .push_first(FieldError::required(&path, "is required for apply patch"));
         }
         let options = Self {
             field_manager: raw.field_manager.unwrap_or_default(),
@@ -197,7 +197,7 @@ struct Raw {
     field_manager: Option<String>,
     field_validation: Option<FieldValidation>,
     force: Option<bool>,
-    faults: Vec<FieldError>,
+    faults: FieldErrors,
 }
 
 impl Raw {
@@ -215,7 +215,7 @@ impl Raw {
     }
 }
 
-fn read_field_validation(word: &str, faults: &mut Vec<FieldError>) -> Option<FieldValidation> {
+fn read_field_validation(word: &str, faults: &mut FieldErrors) -> Option<FieldValidation> {
     match word {
         "" => return None,
         "Ignore" => return Some(FieldValidation::Ignore),
@@ -233,14 +233,17 @@ fn read_field_validation(word: &str, faults: &mut Vec<FieldError>) -> Option<Fie
 }
 
 /// What is wrong with a field manager's name, in options and in `managedFields`.
-pub(crate) fn field_manager_faults(manager: &str, path: &FieldPath) -> Vec<FieldError> {
-    let mut faults = Vec::new();
+pub(crate) fn field_manager_faults(manager: &str, path: &FieldPath) -> FieldErrors {
+    let mut faults = FieldErrors::new();
     if manager.len() > MAX_FIELD_MANAGER {
         faults.push(FieldError::too_long(path, MAX_FIELD_MANAGER));
     }
     for (position, c) in manager.char_indices().filter(|(_, c)| !is_printable(*c)) {
-        let why = format!("invalid character U+{:04X} (at position {position})", c as u32);
-        faults.push(FieldError::invalid(path, manager, why));
+        // Each shows the whole name.
+        faults.push_with(|| {
+            let why = format!("invalid character U+{:04X} (at position {position})", c as u32);
+            FieldError::invalid(path, manager, why)
+        });
     }
     faults
 }

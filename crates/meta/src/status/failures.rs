@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::fmt;
 
 use super::{Outcome, Status, StatusCause, StatusDetails, StatusReason};
-use crate::field_error::{FieldError, join_field_errors};
+use crate::field_error::{FieldError, FieldErrors, join_field_errors};
 use crate::quote::quote;
 use crate::{GroupKind, GroupResource, ListMeta};
 
@@ -99,18 +99,22 @@ impl Status {
         })
     }
 
-    /// Fields of the object are wrong (422).
-    pub fn invalid(kind: &GroupKind, name: &str, errors: &[FieldError]) -> Self {
+    /// Fields of the object are wrong (422). One cause per error, and one for those that were left out.
+    pub fn invalid(kind: &GroupKind, name: &str, errors: &FieldErrors) -> Self {
         let mut message = format!("{kind} {} is invalid", quote(name));
         if !errors.is_empty() {
             message.push_str(": ");
             message.push_str(&join_field_errors(errors));
         }
+        let left_out = errors.remainder().map(|message| StatusCause {
+            message,
+            ..Default::default()
+        });
         Self::failure(422, StatusReason::INVALID, message).with_details(StatusDetails {
             name: name.to_owned(),
             group: kind.group.clone(),
             kind: kind.kind.clone(),
-            causes: errors.iter().map(StatusCause::from).collect(),
+            causes: errors.iter().map(StatusCause::from).chain(left_out).collect(),
             ..Default::default()
         })
     }
@@ -395,10 +399,10 @@ mod tests {
     #[test]
     fn faults_become_one_message_and_many_causes() {
         let spec = FieldPath::new("spec");
-        let errors = [
+        let errors = FieldErrors::from_iter([
             FieldError::required(&spec.child("a"), ""),
             FieldError::invalid(&spec.child("b"), 1, "must be 2"),
-        ];
+        ]);
         let status = Status::invalid(&GroupKind::new("apps", "Deployment"), "web", &errors);
         assert_eq!(
             serde_json::to_value(&status).unwrap(),

@@ -3,21 +3,21 @@
 use serde_json::Value;
 
 use super::{label_value, labels, qualified_name};
-use crate::field_error::{FieldError, FieldPath};
+use crate::field_error::{FieldError, FieldErrors, FieldPath};
 
 /// What is wrong with a `LabelSelector` object; nothing is wrong with a missing one.
-pub fn label_selector(selector: &Value, path: &FieldPath) -> Vec<FieldError> {
+pub fn label_selector(selector: &Value, path: &FieldPath) -> FieldErrors {
     let mut faults = labels(&selector["matchLabels"], &path.child("matchLabels"));
     let path = path.child("matchExpressions");
     let expressions = selector["matchExpressions"].as_array().into_iter().flatten();
     for (index, expression) in expressions.enumerate() {
-        faults.extend(requirement(expression, &path.index(index)));
+        faults.append(requirement(expression, &path.index(index)));
     }
     faults
 }
 
-fn requirement(expression: &Value, path: &FieldPath) -> Vec<FieldError> {
-    let mut faults = Vec::new();
+fn requirement(expression: &Value, path: &FieldPath) -> FieldErrors {
+    let mut faults = FieldErrors::new();
     let values: Vec<&str> = expression["values"]
         .as_array()
         .into_iter()

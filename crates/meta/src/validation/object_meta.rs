@@ -1,10 +1,12 @@
 //! `metadata` as a whole: when an object is created, and when it is changed.
 
+use std::collections::{BTreeSet, HashSet};
+
 use serde_json::Value;
 
 use super::{NameRule, dns1123_label, label_value, owner_references, qualified_name};
 use crate::Scope;
-use crate::field_error::{FieldError, FieldPath};
+use crate::field_error::{FieldError, FieldErrors, FieldPath};
 use crate::options::field_manager_faults;
 use crate::quote::quote;
 
@@ -38,9 +40,9 @@ pub enum FinalizerRule {
 }
 
 /// What is wrong with the `metadata` of a new object, after a name has been generated.
-pub fn object_meta(metadata: &Value, rules: &ObjectMetaRules, path: &FieldPath) -> Vec<FieldError> {
+pub fn object_meta(metadata: &Value, rules: &ObjectMetaRules, path: &FieldPath) -> FieldErrors {
     let mut faults = name_faults(metadata, rules.name, path);
-    faults.extend(namespace_faults(metadata, rules.scope, &path.child("namespace")));
+    faults.append(namespace_faults(metadata, rules.scope, &path.child("namespace")));
     if let Some(generation) = metadata["generation"]
         .as_i64()
         .filter(|generation| *generation < 0)
@@ -48,7 +50,7 @@ pub fn object_meta(metadata: &Value, rules: &ObjectMetaRules, path: &FieldPath) 
         let why = "must be greater than or equal to 0";
         faults.push(FieldError::invalid(&path.child("generation"), generation, why));
     }
-    faults.extend(common_faults(metadata, rules, path));
+    faults.append(common_faults(metadata, rules, path));
     faults
 }
 
@@ -59,8 +61,8 @@ pub fn object_meta_update(
     old: &Value,
     rules: &ObjectMetaRules,
     path: &FieldPath,
-) -> Vec<FieldError> {
-    let mut faults = Vec::new();
+) -> FieldErrors {
+    let mut faults = FieldErrors::new();
     if !old["deletionTimestamp"].is_null() {
         faults.extend(new_finalizer_faults(new, old, &path.child("finalizers")));
     }
@@ -94,13 +96,13 @@ pub fn object_meta_update(
             ));
         }
     }
-    faults.extend(common_faults(new, rules, path));
+    faults.append(common_faults(new, rules, path));
     faults
 }
 
 /// What is wrong with a map of labels.
-pub fn labels(labels: &Value, path: &FieldPath) -> Vec<FieldError> {
-    let mut faults = Vec::new();
+pub fn labels(labels: &Value, path: &FieldPath) -> FieldErrors {
+    let mut faults = FieldErrors::new();
     for (key, value) in texts(labels) {
         faults.extend(broken(path, key, qualified_name(key)));
         faults.extend(broken(path, value, label_value(value)));
@@ -109,8 +111,8 @@ pub fn labels(labels: &Value, path: &FieldPath) -> Vec<FieldError> {
 }
 
 /// What is wrong with a map of annotations: the keys, whose case does not matter, and the size of it all.
-pub fn annotations(annotations: &Value, path: &FieldPath) -> Vec<FieldError> {
-    let mut faults = Vec::new();
+pub fn annotations(annotations: &Value, path: &FieldPath) -> FieldErrors {
+    let mut faults = FieldErrors::new();
     for (key, _) in texts(annotations) {
         faults.extend(broken(path, key, qualified_name(&key.to_lowercase())));
     }
@@ -124,8 +126,8 @@ pub fn annotations(annotations: &Value, path: &FieldPath) -> Vec<FieldError> {
 }
 
 /// What is wrong with a list of finalizers.
-pub fn finalizers(list: &Value, rule: FinalizerRule, path: &FieldPath) -> Vec<FieldError> {
-    let mut faults = Vec::new();
+pub fn finalizers(list: &Value, rule: FinalizerRule, path: &FieldPath) -> FieldErrors {
+    let mut faults = FieldErrors::new();
     let names = || list.as_array().into_iter().flatten().filter_map(Value::as_str);
     for name in names() {
         faults.extend(broken(path, name, qualified_name(name)));
@@ -148,8 +150,8 @@ pub fn finalizers(list: &Value, rule: FinalizerRule, path: &FieldPath) -> Vec<Fi
 }
 
 /// What is wrong with `managedFields`.
-pub fn managed_fields(entries: &Value, path: &FieldPath) -> Vec<FieldError> {
-    let mut faults = Vec::new();
+pub fn managed_fields(entries: &Value, path: &FieldPath) -> FieldErrors {
+    let mut faults = FieldErrors::new();
     for (index, entry) in entries.as_array().into_iter().flatten().enumerate() {
         let path = path.index(index);
         let text = |field: &str| entry[field].as_str().unwrap_or_default();
@@ -169,7 +171,7 @@ pub fn managed_fields(entries: &Value, path: &FieldPath) -> Vec<FieldError> {
                 why,
             ));
         }
-        faults.extend(field_manager_faults(text("manager"), &path.child("manager")));
+        faults.append(field_manager_faults(text("manager"), &path.child("manager")));
         if text("subresource").len() > MAX_SUBRESOURCE {
             faults.push(FieldError::too_long(&path.child("subresource"), MAX_SUBRESOURCE));
         }
@@ -177,8 +179,8 @@ pub fn managed_fields(entries: &Value, path: &FieldPath) -> Vec<FieldError> {
     faults
 }
 
-fn name_faults(metadata: &Value, rule: NameRule, path: &FieldPath) -> Vec<FieldError> {
-    let mut faults = Vec::new();
+fn name_faults(metadata: &Value, rule: NameRule, path: &FieldPath) -> FieldErrors {
+    let mut faults = FieldErrors::new();
     let text = |field: &str| metadata[field].as_str().unwrap_or_default();
     let (prefix, name) = (text("generateName"), text("name"));
     if !prefix.is_empty() {
@@ -198,21 +200,21 @@ fn name_faults(metadata: &Value, rule: NameRule, path: &FieldPath) -> Vec<FieldE
     faults
 }
 
-fn namespace_faults(metadata: &Value, scope: Scope, path: &FieldPath) -> Vec<FieldError> {
+fn namespace_faults(metadata: &Value, scope: Scope, path: &FieldPath) -> FieldErrors {
     match (scope, metadata["namespace"].as_str().unwrap_or_default()) {
-        (Scope::Namespaced, "") => vec![FieldError::required(path, "")],
+        (Scope::Namespaced, "") => FieldError::required(path, "").into(),
         (Scope::Namespaced, namespace) => broken(path, namespace, dns1123_label(namespace)).collect(),
-        (Scope::Cluster, "") => Vec::new(),
-        (Scope::Cluster, _) => vec![FieldError::forbidden(path, "not allowed on this type")],
+        (Scope::Cluster, "") => FieldErrors::new(),
+        (Scope::Cluster, _) => FieldError::forbidden(path, "not allowed on this type").into(),
     }
 }
 
-fn common_faults(metadata: &Value, rules: &ObjectMetaRules, path: &FieldPath) -> Vec<FieldError> {
-    let mut faults = Vec::new();
-    let mut check = |field: &str, rule: &dyn Fn(&Value, &FieldPath) -> Vec<FieldError>| {
+fn common_faults(metadata: &Value, rules: &ObjectMetaRules, path: &FieldPath) -> FieldErrors {
+    let mut faults = FieldErrors::new();
+    let mut check = |field: &str, rule: &dyn Fn(&Value, &FieldPath) -> FieldErrors| {
         let value = &metadata[field];
         if !value.is_null() {
-            faults.extend(rule(value, &path.child(field)));
+            faults.append(rule(value, &path.child(field)));
         }
     };
     check("labels", &labels);
@@ -226,17 +228,10 @@ fn common_faults(metadata: &Value, rules: &ObjectMetaRules, path: &FieldPath) ->
 }
 
 fn new_finalizer_faults(new: &Value, old: &Value, path: &FieldPath) -> Option<FieldError> {
-    let names = |metadata: &'_ Value| -> Vec<String> {
-        let list = metadata["finalizers"].as_array().into_iter().flatten();
-        list.filter_map(Value::as_str).map(str::to_owned).collect()
-    };
-    let known = names(old);
-    let mut added: Vec<String> = names(new)
-        .into_iter()
+    let known: HashSet<&str> = finalizer_names(old).collect();
+    let added: BTreeSet<&str> = finalizer_names(new)
         .filter(|name| !known.contains(name))
         .collect();
-    added.sort_unstable();
-    added.dedup();
     let quoted: Vec<String> = added.iter().map(|name| quote(name)).collect();
     (!added.is_empty()).then(|| {
         let found = quoted.join(", ");
@@ -245,6 +240,11 @@ fn new_finalizer_faults(new: &Value, old: &Value, path: &FieldPath) -> Option<Fi
         );
         FieldError::forbidden(path, why)
     })
+}
+
+fn finalizer_names(metadata: &Value) -> impl Iterator<Item = &str> {
+    let list = metadata["finalizers"].as_array().into_iter().flatten();
+    list.filter_map(Value::as_str)
 }
 
 /// A fault per reason.
@@ -280,7 +280,7 @@ mod tests {
     }
 
     /// Long texts are cut at the first reason they share with the tables of single rules.
-    fn printed(faults: Vec<FieldError>) -> Vec<String> {
+    fn printed(faults: FieldErrors) -> Vec<String> {
         let short = |text: String| {
             text.split(", and must start")
                 .next()

@@ -1,33 +1,38 @@
 //! `metadata.ownerReferences`: who an object belongs to.
 
+use std::cell::LazyCell;
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::field_error::{BadValue, FieldError, FieldPath};
+use crate::field_error::{BadValue, FieldError, FieldErrors, FieldPath};
 use crate::{GroupVersionKind, field_error::FieldErrorKind};
 
 /// What is wrong with owner references: each names one object, and at most one of them is the controller.
-pub fn owner_references(references: &Value, path: &FieldPath) -> Vec<FieldError> {
+pub fn owner_references(references: &Value, path: &FieldPath) -> FieldErrors {
     let Ok(references) = Vec::<Reference>::deserialize(references) else {
         // Missing, or refused when the object was decoded.
-        return Vec::new();
+        return FieldErrors::new();
     };
-    let mut faults = Vec::new();
+    let mut faults = FieldErrors::new();
     let mut controller: Option<String> = None;
+    let shown = LazyCell::new(|| print(&references));
     for reference in &references {
-        faults.extend(reference.faults(path));
+        reference.check(path, &mut faults);
         if reference.controller != Some(true) {
             continue;
         }
         let this = format!("{}/{}", reference.kind, reference.name);
         match &controller {
             None => controller = Some(this),
-            Some(first) => {
+            // All of them show the whole list, and share its text.
+            Some(first) => faults.push_with(|| {
                 let why = format!(
                     r#"Only one reference can have Controller set to true. Found "true" in references for {first} and {this}"#
                 );
-                faults.push(printed(path, &references, why));
-            }
+                printed(path, shown.clone(), why)
+            }),
         }
     }
     faults
@@ -52,8 +57,7 @@ struct Reference {
 }
 
 impl Reference {
-    fn faults(&self, path: &FieldPath) -> Vec<FieldError> {
-        let mut faults = Vec::new();
+    fn check(&self, path: &FieldPath, faults: &mut FieldErrors) {
         let kind = GroupVersionKind::from_api_version(&self.api_version, &self.kind).unwrap_or_default();
         let mut demand = |set: bool, field: &str, value: &str, why: &str| {
             if !set {
@@ -71,23 +75,23 @@ impl Reference {
         demand(!self.uid.is_empty(), "uid", &self.uid, "must not be empty");
         // Events come and go too quickly to own anything.
         if kind == GroupVersionKind::new("", "v1", "Event") {
-            faults.push(printed(
-                path,
-                self,
-                format!("{kind} is disallowed from being an owner"),
-            ));
+            let why = format!("{kind} is disallowed from being an owner");
+            faults.push(printed(path, print(self), why));
         }
-        faults
     }
 }
 
-fn printed(path: &FieldPath, value: &impl Serialize, detail: String) -> FieldError {
+fn printed(path: &FieldPath, shown: Arc<str>, detail: String) -> FieldError {
     FieldError {
         kind: FieldErrorKind::Invalid,
         field: path.clone(),
-        value: BadValue::Printed(serde_json::to_string(value).unwrap_or_default()),
+        value: BadValue::Printed(shown),
         detail,
     }
+}
+
+fn print(value: &impl Serialize) -> Arc<str> {
+    serde_json::to_string(value).unwrap_or_default().into()
 }
 
 #[cfg(test)]
@@ -118,6 +122,19 @@ mod tests {
                 r#"metadata.ownerReferences.uid: Invalid value: "": must not be empty"#,
             ],
         );
+    }
+
+    #[test]
+    fn many_controllers_share_one_text() {
+        let owner = |index: usize| {
+            let name = format!("owner-{index}");
+            json!({"apiVersion": "v1", "kind": "A", "name": name, "uid": name, "controller": true})
+        };
+        let references: Value = (0..10_000).map(owner).collect();
+        let found = owner_references(&references, &FieldPath::from("metadata.ownerReferences"));
+        assert_eq!(found.len() + found.left_out(), 9_999);
+        let texts: usize = found.iter().map(|fault| fault.to_string().len()).sum();
+        assert!(texts < 2 << 20, "{texts} bytes");
     }
 
     #[test]

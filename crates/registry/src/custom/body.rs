@@ -48,5 +48,5 @@ fn wrong_kind(definition: &Definition, value: &Value, kind: &str) -> Status {
         group: definition.resource.group.clone(),
         kind: kind.to_owned().into(),
     };
-    Status::invalid(&stated, name, &[fault])
+    Status::invalid(&stated, name, &fault.into())
 }

@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 use watchkeeper_cel::{Declared, Program};
-use watchkeeper_meta::{FieldError, FieldErrorKind, FieldPath};
+use watchkeeper_meta::{FieldError, FieldErrorKind, FieldErrors, FieldPath};
 
 pub(crate) use self::form::rule_faults;
 use crate::write::Warnings;
@@ -84,26 +84,22 @@ impl Expressions {
 
     /// What rules find wrong with an object, given what it was before, if it was. What would have been found before as
     /// well is only warned of.
-    pub(crate) fn faults(
-        &self,
-        object: &Value,
-        live: Option<&Value>,
-        warnings: &Warnings,
-    ) -> Vec<FieldError> {
+    pub(crate) fn faults(&self, object: &Value, live: Option<&Value>, warnings: &Warnings) -> FieldErrors {
         evaluate::faults(&self.root, &FieldPath::default(), object, live, warnings)
     }
 }
 
 /// What is wrong with the rules of a schema, and whether they could cost too much.
-pub(crate) fn definition_faults(path: &FieldPath, schema: &Value) -> Vec<FieldError> {
+pub(crate) fn definition_faults(path: &FieldPath, schema: &Value) -> FieldErrors {
     compile::compile(path, schema).1
 }
 
 /// What is said if faults of another kind keep the rules from being held against an object.
-pub(crate) fn unchecked(faults: &[FieldError]) -> Option<FieldError> {
+pub(crate) fn unchecked(faults: &FieldErrors) -> Option<FieldError> {
     use FieldErrorKind::{Required, TooLong, TooMany, TypeInvalid};
     let is_blocking = |fault: &FieldError| matches!(fault.kind, Required | TooLong | TooMany | TypeInvalid);
-    faults.iter().any(is_blocking).then(|| {
+    let is_blocked = faults.left_out() > 0 || faults.iter().any(is_blocking);
+    is_blocked.then(|| {
         FieldError::invalid(
             &FieldPath::default(),
             Value::Null,

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use regex::Regex;
 use serde_json::{Map, Value};
 use watchkeeper_cel::pattern;
-use watchkeeper_meta::{FieldError, FieldPath};
+use watchkeeper_meta::{FieldError, FieldErrors, FieldPath};
 
 use super::formats;
 
@@ -181,7 +181,7 @@ impl Rules {
     }
 
     /// What is wrong with an object, given what it was before, if it was.
-    pub(crate) fn faults(&self, object: &Value, live: Option<&Value>) -> Vec<FieldError> {
+    pub(crate) fn faults(&self, object: &Value, live: Option<&Value>) -> FieldErrors {
         self.faults_at("", object, live)
     }
 
@@ -191,26 +191,26 @@ impl Rules {
         base: &'static str,
         object: &Value,
         live: Option<&Value>,
-    ) -> Vec<FieldError> {
+    ) -> FieldErrors {
         let live = live.and_then(|live| live.get(base));
         match (self.properties.get(base), object.get(base)) {
             (Some(rules), Some(part)) => rules.faults_at(base, part, live),
-            _ => Vec::new(),
+            _ => FieldErrors::new(),
         }
     }
 
-    fn faults_at(&self, base: &'static str, value: &Value, live: Option<&Value>) -> Vec<FieldError> {
+    fn faults_at(&self, base: &'static str, value: &Value, live: Option<&Value>) -> FieldErrors {
         let at = At {
             base,
             path: String::new(),
         };
-        let mut faults = Vec::new();
+        let mut faults = FieldErrors::new();
         self.check(value, live, &at, &mut faults);
         self.check_identities(value, live, &at, &mut faults);
         faults
     }
 
-    fn check(&self, value: &Value, live: Option<&Value>, at: &At, faults: &mut Vec<FieldError>) {
+    fn check(&self, value: &Value, live: Option<&Value>, at: &At, faults: &mut FieldErrors) {
         if live == Some(value) {
             return;
         }
@@ -231,7 +231,7 @@ impl Rules {
         }
     }
 
-    fn check_type(&self, value: &Value, at: &At, faults: &mut Vec<FieldError>) {
+    fn check_type(&self, value: &Value, at: &At, faults: &mut FieldErrors) {
         let found = type_name(value);
         if value.is_null() && self.nullable {
             return;
@@ -252,22 +252,22 @@ impl Rules {
         }
     }
 
-    fn check_junctors(&self, value: &Value, live: Option<&Value>, at: &At, faults: &mut Vec<FieldError>) {
-        let results = |list: &[Self]| -> Vec<Vec<FieldError>> {
+    fn check_junctors(&self, value: &Value, live: Option<&Value>, at: &At, faults: &mut FieldErrors) {
+        let results = |list: &[Self]| -> Vec<FieldErrors> {
             let faults_of = |rules: &Self| {
-                let mut faults = Vec::new();
+                let mut faults = FieldErrors::new();
                 rules.check(value, live, at, &mut faults);
                 faults
             };
             list.iter().map(faults_of).collect()
         };
-        let count_valid = |results: &[Vec<FieldError>]| results.iter().filter(|it| it.is_empty()).count();
+        let count_valid = |results: &[FieldErrors]| results.iter().filter(|it| it.is_empty()).count();
         let path = &at.path;
         if !self.any_of.is_empty() {
             let results = results(&self.any_of);
             if count_valid(&results) == 0 {
                 faults.push(at.elsewhere(format!("{path:?} must validate at least one schema (anyOf)")));
-                faults.extend(results.into_iter().next().unwrap_or_default());
+                faults.append(results.into_iter().next().unwrap_or_default());
             }
         }
         if !self.one_of.is_empty() {
@@ -276,7 +276,7 @@ impl Rules {
             match count_valid(&results) {
                 0 => {
                     faults.push(at.elsewhere(format!("{text} Found none valid")));
-                    faults.extend(results.into_iter().next().unwrap_or_default());
+                    faults.append(results.into_iter().next().unwrap_or_default());
                 }
                 1 => {}
                 several => {
@@ -291,7 +291,7 @@ impl Rules {
                 let more = if valid == 0 { ". None validated" } else { "" };
                 let text = format!("{path:?} must validate all the schemas (allOf){more}");
                 faults.push(at.elsewhere(text));
-                faults.extend(results.into_iter().flatten());
+                results.into_iter().for_each(|found| faults.append(found));
             }
         }
         if let Some(not) = &self.not
@@ -301,7 +301,7 @@ impl Rules {
         }
     }
 
-    fn check_text(&self, text: &str, at: &At, faults: &mut Vec<FieldError>) {
+    fn check_text(&self, text: &str, at: &At, faults: &mut FieldErrors) {
         let length = || text.chars().count();
         if let Some(max) = self.max_length.filter(|max| length() > *max) {
             faults.push(FieldError::too_long(&at.field(), max));
@@ -317,7 +317,7 @@ impl Rules {
         }
     }
 
-    fn check_number(&self, value: &Value, at: &At, faults: &mut Vec<FieldError>) {
+    fn check_number(&self, value: &Value, at: &At, faults: &mut FieldErrors) {
         let number = value.as_f64().unwrap_or_default();
         let is_integer = self.kind == Some(Kind::Integer) || self.int_or_string;
         let unfit = match (&*self.format, is_integer) {
@@ -360,7 +360,7 @@ impl Rules {
         }
     }
 
-    fn check_items(&self, items: &[Value], live: Option<&Value>, at: &At, faults: &mut Vec<FieldError>) {
+    fn check_items(&self, items: &[Value], live: Option<&Value>, at: &At, faults: &mut FieldErrors) {
         if let Some(rules) = &self.items {
             let before = self.list.by_identity(live);
             for (index, item) in items.iter().enumerate() {
@@ -379,7 +379,7 @@ impl Rules {
         }
     }
 
-    fn check_values(&self, value: &Value, at: &At, faults: &mut Vec<FieldError>) {
+    fn check_values(&self, value: &Value, at: &At, faults: &mut FieldErrors) {
         let Some(values) = &self.values else { return };
         if values.contains(value) {
             return;
@@ -394,7 +394,7 @@ impl Rules {
         members: &Map<String, Value>,
         live: Option<&Value>,
         at: &At,
-        faults: &mut Vec<FieldError>,
+        faults: &mut FieldErrors,
     ) {
         if let Some(min) = self.min_properties.filter(|min| members.len() < *min) {
             faults.push(at.invalid(members.len(), &format!("should have at least {min} properties")));
@@ -422,7 +422,7 @@ impl Rules {
     }
 
     /// Refuses items that stand twice in a list that tells them apart.
-    fn check_identities(&self, value: &Value, live: Option<&Value>, at: &At, faults: &mut Vec<FieldError>) {
+    fn check_identities(&self, value: &Value, live: Option<&Value>, at: &At, faults: &mut FieldErrors) {
         if live == Some(value) {
             return;
         }

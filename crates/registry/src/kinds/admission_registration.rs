@@ -146,7 +146,7 @@ fn check_conditions(webhook: &Place<'_, '_>, faults: &mut Faults) {
     if conditions.len() > MAX_CONDITIONS {
         faults.push(conditions.too_many(MAX_CONDITIONS));
     }
-    faults.extend(policies::condition_faults(&webhook.path(), webhook.value()));
+    faults.append(policies::condition_faults(&webhook.path(), webhook.value()));
     let mut names = HashSet::new();
     for condition in conditions.items() {
         let name = condition.field("name");
@@ -235,5 +235,5 @@ fn check_policy(spec: &Place<'_, '_>, faults: &mut Faults) {
         let why = "validations or auditAnnotations must contain at least one item";
         faults.extend(lists.map(|list| list.required(why)));
     }
-    faults.extend(policies::faults(&spec.path(), spec.value()));
+    faults.append(policies::faults(&spec.path(), spec.value()));
 }

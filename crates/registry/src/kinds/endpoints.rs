@@ -134,7 +134,7 @@ fn check_endpoint(endpoint: &Place<'_, '_>, kind: &str, faults: &mut Faults) {
         faults.push(topology.too_many(MAX_TOPOLOGY_LABELS));
     }
     if topology.is_set() {
-        faults.extend(labels(topology.value(), &topology.path()));
+        faults.append(labels(topology.value(), &topology.path()));
     }
     let host = endpoint.field("hostname");
     if host.is_set() {

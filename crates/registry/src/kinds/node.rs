@@ -74,7 +74,7 @@ fn check_taints(node: &Place<'_, '_>, faults: &mut Faults) {
         if !seen.insert((key.text(), effect.text())) {
             let shown = go_structs::structure("Taint", taint.value());
             let mut fault = FieldError::duplicate(&taint.path(), Value::Null);
-            fault.value = BadValue::Printed(shown);
+            fault.value = BadValue::Printed(shown.into());
             fault.detail = "taints must be unique by key and effect pair".to_owned();
             faults.push(fault);
         }
@@ -132,7 +132,7 @@ fn check_change(change: &Change<'_>, faults: &mut Faults) {
         if seen.contains(&address.value()) {
             let shown = go_structs::structure("NodeAddress", address.value());
             let mut fault = FieldError::duplicate(&address.path(), Value::Null);
-            fault.value = BadValue::Printed(shown);
+            fault.value = BadValue::Printed(shown.into());
             faults.push(fault);
         }
         seen.push(address.value());

@@ -14,11 +14,11 @@ use watchkeeper_meta::{BadValue, FieldError, FieldPath};
 
 use super::formats::{self, Cidr};
 
+/// What rules find.
+pub(super) type Faults = watchkeeper_meta::FieldErrors;
+
 /// Room for most paths.
 const PATH_BYTES: usize = 64;
-
-/// What rules find.
-pub(super) type Faults = Vec<FieldError>;
 
 /// A rule for what stands at a place.
 pub(super) type Rule = fn(&Place<'_, '_>, &mut Faults);
@@ -182,7 +182,7 @@ impl Place<'_, '_> {
     /// What stands here is wrong, in the form in which Kubernetes prints structs of its own.
     pub(super) fn invalid_in_go(&self, shown: String, why: impl Into<String>) -> FieldError {
         FieldError {
-            value: BadValue::Printed(shown),
+            value: BadValue::Printed(shown.into()),
             ..FieldError::invalid(&self.path(), Value::Null, why)
         }
     }
@@ -331,7 +331,7 @@ impl Place<'_, '_> {
     /// Refuses a selector that cannot be understood.
     pub(super) fn must_select(&self, faults: &mut Faults) {
         if self.is_set() {
-            faults.extend(label_selector(self.value, &self.path()));
+            faults.append(label_selector(self.value, &self.path()));
         }
     }
 

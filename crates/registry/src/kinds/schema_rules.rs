@@ -4,7 +4,7 @@
 //! has rules of its own too, and a status is whatever its controller says.
 
 use serde_json::Value;
-use watchkeeper_meta::FieldError;
+use watchkeeper_meta::FieldErrors;
 use watchkeeper_wire::schema::{Schema, Shape, TypeId};
 
 use super::place::{Faults, Place};
@@ -12,8 +12,8 @@ use super::schema_plan::{self, Step};
 use crate::definition::Definition;
 
 /// What is wrong with an object as far as its schema knows.
-pub(super) fn faults(definition: &Definition, object: &Value) -> Vec<FieldError> {
-    let mut faults = Vec::new();
+pub(super) fn faults(definition: &Definition, object: &Value) -> FieldErrors {
+    let mut faults = FieldErrors::new();
     check_object(
         &definition.schema,
         definition.type_id,

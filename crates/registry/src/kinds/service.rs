@@ -132,7 +132,7 @@ fn check(service: &Place<'_, '_>, faults: &mut Faults) {
     check_ports(&ports, faults);
     let selector = spec.field("selector");
     if selector.is_set() {
-        faults.extend(labels(selector.value(), &selector.path()));
+        faults.append(labels(selector.value(), &selector.path()));
     }
     spec.field("sessionAffinity")
         .must_be_one_of(&["ClientIP", "None"], faults);
@@ -197,7 +197,7 @@ fn check_collisions(ports: &Place<'_, '_>, faults: &mut Faults) {
             let both = json!({"port": port.value(), "protocol": protocol.value()});
             let shown = go_structs::structure("ServicePort", &both);
             faults.push(FieldError {
-                value: BadValue::Printed(shown),
+                value: BadValue::Printed(shown.into()),
                 ..FieldError::duplicate(&entry.path(), Value::Null)
             });
         }

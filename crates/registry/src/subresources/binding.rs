@@ -1,7 +1,7 @@
 //! Binding: a pod gets its node, once.
 
 use serde_json::{Value, json};
-use watchkeeper_meta::{FieldError, FieldPath, GroupResource, Status, join_field_errors};
+use watchkeeper_meta::{FieldError, FieldErrors, FieldPath, GroupResource, Status, join_field_errors};
 
 use crate::admission::request::BINDING;
 use crate::body::Body;
@@ -74,7 +74,7 @@ fn target(binding: &Value) -> Result<String, Status> {
     let path = FieldPath::new("target");
     let kind = binding["target"]["kind"].as_str().unwrap_or_default();
     let name = binding["target"]["name"].as_str().unwrap_or_default();
-    let mut faults = Vec::new();
+    let mut faults = FieldErrors::new();
     if !matches!(kind, "" | "Node") {
         faults.push(FieldError::not_supported(
             &path.child("kind"),

@@ -216,7 +216,7 @@ fn check(name: &str, replicas: i64) -> Result<(), Status> {
     Err(Status::invalid(
         &GroupKind::new("autoscaling", KIND),
         name,
-        &[fault],
+        &fault.into(),
     ))
 }
 

@@ -249,7 +249,7 @@ fn check_identity(request: &Value, namespace: &str, name: &str) -> Result<(), St
             let path = FieldPath::new("metadata").child(field);
             let why = format!("must match the service account {field} if specified");
             let fault = FieldError::invalid(&path, stated, why);
-            return Err(Status::invalid(&request_kind(), name, &[fault]));
+            return Err(Status::invalid(&request_kind(), name, &fault.into()));
         }
     }
     Ok(())
@@ -279,7 +279,7 @@ fn check_seconds(seconds: i64) -> Result<(), Status> {
     };
     let path = FieldPath::new("spec").child("expirationSeconds");
     let fault = FieldError::invalid(&path, seconds, why);
-    Err(Status::invalid(&request_kind(), "", &[fault]))
+    Err(Status::invalid(&request_kind(), "", &fault.into()))
 }
 
 /// Three parts with dots between them: how it is signed, what it says, the signature.

@@ -262,5 +262,5 @@ fn asked(spec: &Value) -> Result<RequestInfo, Status> {
 
 /// Kubernetes leaves the kind out of these.
 fn invalid(fault: FieldError) -> Status {
-    Status::invalid(&GroupKind::new("authorization.k8s.io", ""), "", &[fault])
+    Status::invalid(&GroupKind::new("authorization.k8s.io", ""), "", &fault.into())
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use watchkeeper_cel::{Declared, Environment, Field, Identity, List, Object, Program, Shape, Type};
-use watchkeeper_meta::{FieldError, FieldPath};
+use watchkeeper_meta::{FieldError, FieldErrors, FieldPath};
 
 use crate::admission::matching::Matching;
 use crate::metadata;
@@ -90,8 +90,8 @@ pub(in crate::admission) fn conditions(spec: &Value) -> Vec<Expression> {
 }
 
 /// What is wrong with the conditions of a policy or a webhook.
-pub(crate) fn condition_faults(path: &FieldPath, spec: &Value) -> Vec<FieldError> {
-    let (mut faults, environments) = (Vec::new(), Environments::of(spec));
+pub(crate) fn condition_faults(path: &FieldPath, spec: &Value) -> FieldErrors {
+    let (mut faults, environments) = (FieldErrors::new(), Environments::of(spec));
     let conditions = spec["matchConditions"].as_array().into_iter().flatten();
     for (index, condition) in conditions.enumerate() {
         let at = path.child("matchConditions").index(index);
@@ -102,7 +102,7 @@ pub(crate) fn condition_faults(path: &FieldPath, spec: &Value) -> Vec<FieldError
 }
 
 /// What is wrong with the expressions of a policy.
-pub(crate) fn faults(path: &FieldPath, spec: &Value) -> Vec<FieldError> {
+pub(crate) fn faults(path: &FieldPath, spec: &Value) -> FieldErrors {
     let mut faults = condition_faults(path, spec);
     let mut environments = Environments::of(spec);
     let items = |name: &str| spec[name].as_array().map_or(&[][..], Vec::as_slice);
@@ -128,13 +128,13 @@ pub(crate) fn faults(path: &FieldPath, spec: &Value) -> Vec<FieldError> {
     faults
 }
 
-fn check_name(at: &FieldPath, named: &Value, faults: &mut Vec<FieldError>) {
+fn check_name(at: &FieldPath, named: &Value, faults: &mut FieldErrors) {
     if named["name"].as_str().unwrap_or_default().is_empty() {
         faults.push(FieldError::required(at, ""));
     }
 }
 
-fn check_message(at: &FieldPath, validation: &Value, faults: &mut Vec<FieldError>) {
+fn check_message(at: &FieldPath, validation: &Value, faults: &mut FieldErrors) {
     let text = |name: &str| validation[name].as_str().unwrap_or_default();
     let has_lines = |name: &str| text(name).trim().contains(['\n', '\r']);
     let path = at.child("message");
@@ -215,7 +215,7 @@ impl Environments {
         field: &str,
         within: &Value,
         wanted: Option<&Type>,
-        faults: &mut Vec<FieldError>,
+        faults: &mut FieldErrors,
     ) {
         let (path, source) = (at.child(field), within[field].as_str().unwrap_or_default());
         if source.trim().is_empty() {

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 use watchkeeper_cel::limits::OBJECT_BUDGET;
 use watchkeeper_cel::{Declared, Environment, Program, Shape, Type};
-use watchkeeper_meta::{BadValue, FieldError, FieldErrorKind, FieldPath, go_json};
+use watchkeeper_meta::{BadValue, FieldError, FieldErrorKind, FieldErrors, FieldPath, go_json};
 
 use super::declare::{Typed, declare, map_keys};
 use super::field_path::normalize;
@@ -23,7 +23,7 @@ const SCHEMA_LIMIT: u64 = 100_000_000;
 const MAX_NAMED: usize = 4;
 
 /// The tree of rules of a schema at a path, if it has any, and what is wrong with them.
-pub(super) fn compile(path: &FieldPath, schema: &Value) -> (Option<Node>, Vec<FieldError>) {
+pub(super) fn compile(path: &FieldPath, schema: &Value) -> (Option<Node>, FieldErrors) {
     let mut compiler = Compiler::default();
     let place = Place {
         path: path.clone(),
@@ -59,7 +59,7 @@ impl Place {
 
 #[derive(Default)]
 struct Compiler {
-    faults: Vec<FieldError>,
+    faults: FieldErrors,
     total: u64,
     costs: Vec<(u64, FieldPath)>,
 }
@@ -110,7 +110,7 @@ impl Compiler {
         };
         let path = place.path.child("default");
         let found = evaluate::faults(node, &path, default, None, &Warnings::default());
-        self.faults.extend(found);
+        self.faults.append(found);
     }
 
     fn properties(&mut self, schema: &Value, types: &Value, place: &Place) -> BTreeMap<String, Node> {
@@ -334,7 +334,7 @@ fn invalid(path: &FieldPath, rule: &Value, why: String) -> FieldError {
         go_json(&rule["optionalOldSelf"]),
     );
     FieldError {
-        value: BadValue::Printed(shown),
+        value: BadValue::Printed(shown.into()),
         ..FieldError::invalid(path, Value::Null, why)
     }
 }

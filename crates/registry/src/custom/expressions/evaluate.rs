@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use serde_json::{Map, Value};
 use watchkeeper_cel::limits::{CALL_BUDGET, OBJECT_BUDGET};
 use watchkeeper_cel::{EvalError, Program, Value as Evaluated};
-use watchkeeper_meta::{BadValue, FieldError, FieldErrorKind, FieldPath};
+use watchkeeper_meta::{BadValue, FieldError, FieldErrorKind, FieldErrors, FieldPath};
 
 use super::{Correlation, Node, Rule};
 use crate::write::Warnings;
@@ -24,10 +24,10 @@ pub(super) fn faults(
     object: &Value,
     live: Option<&Value>,
     warnings: &Warnings,
-) -> Vec<FieldError> {
+) -> FieldErrors {
     let mut check = Check {
         warnings,
-        faults: Vec::new(),
+        faults: FieldErrors::new(),
         budget: OBJECT_BUDGET,
     };
     let before = Before::found(object, live);
@@ -100,7 +100,7 @@ struct Ended;
 
 struct Check<'w> {
     warnings: &'w Warnings,
-    faults: Vec<FieldError>,
+    faults: FieldErrors,
     budget: u64,
 }
 

@@ -1,7 +1,7 @@
 //! What a rule must look like before anybody compiles it.
 
 use serde_json::Value;
-use watchkeeper_meta::{FieldError, FieldPath};
+use watchkeeper_meta::{FieldError, FieldErrors, FieldPath};
 
 use super::RULES;
 use super::field_path::normalize;
@@ -14,7 +14,7 @@ const REASONS: [&str; 4] = [
 ];
 
 /// What is wrong with the rules at one place before anybody compiles them.
-pub(crate) fn rule_faults(path: &FieldPath, schema: &Value, faults: &mut Vec<FieldError>) {
+pub(crate) fn rule_faults(path: &FieldPath, schema: &Value, faults: &mut FieldErrors) {
     let rules = schema[RULES].as_array().into_iter().flatten();
     for (index, rule) in rules.enumerate() {
         let at = path.child(RULES).index(index);
@@ -46,7 +46,7 @@ pub(crate) fn rule_faults(path: &FieldPath, schema: &Value, faults: &mut Vec<Fie
     }
 }
 
-fn field_path_faults(at: &FieldPath, path: &str, schema: &Value, faults: &mut Vec<FieldError>) {
+fn field_path_faults(at: &FieldPath, path: &str, schema: &Value, faults: &mut FieldErrors) {
     let mut invalid = |why: &str| faults.push(FieldError::invalid(at, path, why));
     if !path.is_empty() && path.trim().is_empty() {
         invalid("fieldPath must be non-empty if specified");

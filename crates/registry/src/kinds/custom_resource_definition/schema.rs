@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 use watchkeeper_cel::pattern::compile;
-use watchkeeper_meta::{FieldError, FieldPath};
+use watchkeeper_meta::{FieldError, FieldErrors, FieldPath};
 use watchkeeper_wire::limits::NESTING_LIMIT;
 
 use crate::custom::expressions::{definition_faults, rule_faults};
@@ -47,8 +47,8 @@ enum Level {
 
 /// What is wrong with the schema at a path. Rules that are expressions are compiled if nothing else is: they take their
 /// types from it.
-pub(super) fn faults(path: &FieldPath, schema: &Value) -> Vec<FieldError> {
-    let mut faults = Vec::new();
+pub(super) fn faults(path: &FieldPath, schema: &Value) -> FieldErrors {
+    let mut faults = FieldErrors::new();
     check(path, schema, Level::Root, 0, &mut faults);
     if faults.is_empty() {
         faults = definition_faults(path, schema);
@@ -56,7 +56,7 @@ pub(super) fn faults(path: &FieldPath, schema: &Value) -> Vec<FieldError> {
     faults
 }
 
-fn check(path: &FieldPath, schema: &Value, level: Level, depth: u32, faults: &mut Vec<FieldError>) {
+fn check(path: &FieldPath, schema: &Value, level: Level, depth: u32, faults: &mut FieldErrors) {
     if depth > NESTING_LIMIT {
         let why = format!("nested deeper than {NESTING_LIMIT} levels");
         return faults.push(FieldError::forbidden(path, why));
@@ -89,7 +89,7 @@ fn check(path: &FieldPath, schema: &Value, level: Level, depth: u32, faults: &mu
     check_junctors(path, schema, depth, faults);
 }
 
-fn check_additional(path: &FieldPath, schema: &Value, depth: u32, faults: &mut Vec<FieldError>) {
+fn check_additional(path: &FieldPath, schema: &Value, depth: u32, faults: &mut FieldErrors) {
     let Some(additional) = schema.get("additionalProperties") else {
         return;
     };
@@ -112,7 +112,7 @@ fn check_additional(path: &FieldPath, schema: &Value, depth: u32, faults: &mut V
     }
 }
 
-fn check_words(path: &FieldPath, schema: &Value, faults: &mut Vec<FieldError>) {
+fn check_words(path: &FieldPath, schema: &Value, faults: &mut FieldErrors) {
     for word in UNSUPPORTED {
         if schema.get(word).is_some_and(|value| !value.is_null()) {
             let why = format!("{word} is not supported");
@@ -125,7 +125,7 @@ fn check_words(path: &FieldPath, schema: &Value, faults: &mut Vec<FieldError>) {
     }
 }
 
-fn check_type(path: &FieldPath, schema: &Value, level: Level, faults: &mut Vec<FieldError>) {
+fn check_type(path: &FieldPath, schema: &Value, level: Level, faults: &mut FieldErrors) {
     let at = path.child("type");
     let is_set = |name: &str| schema[name] == true;
     let kind = schema["type"].as_str().unwrap_or_default();
@@ -162,7 +162,7 @@ fn is_int_or_string_pattern(schema: &Value) -> bool {
         .eq([Some("integer"), Some("string")])
 }
 
-fn check_embedded(path: &FieldPath, schema: &Value, kind: &str, faults: &mut Vec<FieldError>) {
+fn check_embedded(path: &FieldPath, schema: &Value, kind: &str, faults: &mut FieldErrors) {
     let why = "must be object if x-kubernetes-embedded-resource is true";
     match kind {
         "object" => {}
@@ -182,7 +182,7 @@ fn check_embedded(path: &FieldPath, schema: &Value, kind: &str, faults: &mut Vec
 }
 
 /// The server knows what metadata is; a schema may only narrow down names.
-fn check_metadata(path: &FieldPath, schema: &Value, faults: &mut Vec<FieldError>) {
+fn check_metadata(path: &FieldPath, schema: &Value, faults: &mut FieldErrors) {
     if schema["type"] != "object" {
         faults.push(FieldError::invalid(
             &path.child("type"),
@@ -210,7 +210,7 @@ fn check_metadata(path: &FieldPath, schema: &Value, faults: &mut Vec<FieldError>
     }
 }
 
-fn check_list(path: &FieldPath, schema: &Value, faults: &mut Vec<FieldError>) {
+fn check_list(path: &FieldPath, schema: &Value, faults: &mut FieldErrors) {
     let list_type = path.child("x-kubernetes-list-type");
     let keys_path = path.child("x-kubernetes-list-map-keys");
     let keys: Vec<&Value> = schema["x-kubernetes-list-map-keys"]
@@ -251,7 +251,7 @@ fn check_list(path: &FieldPath, schema: &Value, faults: &mut Vec<FieldError>) {
 }
 
 /// The keys of a list are plain fields that every item has.
-fn check_keys(path: &FieldPath, schema: &Value, keys: &[&Value], faults: &mut Vec<FieldError>) {
+fn check_keys(path: &FieldPath, schema: &Value, keys: &[&Value], faults: &mut FieldErrors) {
     let (items, at) = (&schema["items"], path.child("items"));
     if items["type"] != "object" {
         let why = "must be object if parent array's x-kubernetes-list-type is map";
@@ -281,7 +281,7 @@ fn check_keys(path: &FieldPath, schema: &Value, keys: &[&Value], faults: &mut Ve
     }
 }
 
-fn check_pattern(path: &FieldPath, schema: &Value, faults: &mut Vec<FieldError>) {
+fn check_pattern(path: &FieldPath, schema: &Value, faults: &mut FieldErrors) {
     let Some(pattern) = schema["pattern"].as_str() else {
         return;
     };
@@ -292,7 +292,7 @@ fn check_pattern(path: &FieldPath, schema: &Value, faults: &mut Vec<FieldError>)
 }
 
 /// A default must be in order itself.
-fn check_default(path: &FieldPath, schema: &Value, level: Level, faults: &mut Vec<FieldError>) {
+fn check_default(path: &FieldPath, schema: &Value, level: Level, faults: &mut FieldErrors) {
     let Some(default) = schema.get("default").filter(|default| !default.is_null()) else {
         return;
     };
@@ -301,7 +301,7 @@ fn check_default(path: &FieldPath, schema: &Value, level: Level, faults: &mut Ve
         return faults.push(FieldError::forbidden(&path, "must not be set at the root"));
     }
     let found = Rules::compile(schema).faults(default, None);
-    faults.extend(found.into_iter().map(|fault| {
+    faults.append(found.map(|fault| {
         let within = match fault.field.as_str() {
             "<nil>" => path.clone(),
             inner if inner.starts_with('[') => FieldPath::from(format!("{path}{inner}")),
@@ -314,7 +314,7 @@ fn check_default(path: &FieldPath, schema: &Value, level: Level, faults: &mut Ve
     }));
 }
 
-fn check_junctors(path: &FieldPath, schema: &Value, depth: u32, faults: &mut Vec<FieldError>) {
+fn check_junctors(path: &FieldPath, schema: &Value, depth: u32, faults: &mut FieldErrors) {
     for word in ["allOf", "anyOf", "oneOf"] {
         for (index, inner) in schema[word].as_array().into_iter().flatten().enumerate() {
             let is_pattern = word == "anyOf" && is_int_or_string_pattern(schema);
@@ -337,7 +337,7 @@ fn check_junctors(path: &FieldPath, schema: &Value, depth: u32, faults: &mut Vec
 }
 
 /// Rules that are expressions hold always; there are none for what need not hold.
-fn forbid_rules(path: &FieldPath, schema: &Value, depth: u32, faults: &mut Vec<FieldError>) {
+fn forbid_rules(path: &FieldPath, schema: &Value, depth: u32, faults: &mut FieldErrors) {
     if depth > NESTING_LIMIT {
         return;
     }
@@ -361,7 +361,7 @@ fn forbid_rules(path: &FieldPath, schema: &Value, depth: u32, faults: &mut Vec<F
     }
 }
 
-fn check_nested(path: &FieldPath, schema: &Value, may_type: bool, depth: u32, faults: &mut Vec<FieldError>) {
+fn check_nested(path: &FieldPath, schema: &Value, may_type: bool, depth: u32, faults: &mut FieldErrors) {
     if depth > NESTING_LIMIT {
         let why = format!("nested deeper than {NESTING_LIMIT} levels");
         return faults.push(FieldError::forbidden(path, why));

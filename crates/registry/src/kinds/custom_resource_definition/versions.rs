@@ -97,7 +97,7 @@ fn check_schemas(versions: &[&Value], faults: &mut Faults) {
             true => FieldPath::new("spec").child("validation"),
             false => own,
         };
-        faults.extend(schema::faults(&path.child("openAPIV3Schema"), found));
+        faults.append(schema::faults(&path.child("openAPIV3Schema"), found));
     }
 }
 

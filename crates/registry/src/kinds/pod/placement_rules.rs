@@ -225,7 +225,7 @@ mod tests {
     use super::*;
 
     fn check(spec: Value, wanted: &[&str]) {
-        let mut faults = Vec::new();
+        let mut faults = Faults::new();
         let place = Place::object(&spec);
         check_affinity(&place.field("affinity"), &mut faults);
         check_spread(&place.field("topologySpreadConstraints"), &mut faults);

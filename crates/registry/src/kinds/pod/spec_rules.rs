@@ -41,7 +41,7 @@ pub(in super::super) fn check_spec<'v>(spec: &Place<'v, '_>, around: &Around<'v>
     spec.field("dnsPolicy").must_be_one_of(DNS_POLICIES, faults);
     let node_selector = spec.field("nodeSelector");
     if node_selector.is_set() {
-        faults.extend(labels(node_selector.value(), &node_selector.path()));
+        faults.append(labels(node_selector.value(), &node_selector.path()));
     }
     security_rules::check_pod(spec, faults);
     placement_rules::check_affinity(&spec.field("affinity"), faults);

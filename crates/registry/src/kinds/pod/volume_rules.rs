@@ -316,11 +316,11 @@ fn check_ephemeral(source: &Place<'_, '_>, faults: &mut Faults) {
     }
     let metadata = template.field("metadata");
     let given = metadata.value();
-    faults.extend(annotations(
+    faults.append(annotations(
         &given["annotations"],
         &metadata.path().child("annotations"),
     ));
-    faults.extend(labels(&given["labels"], &metadata.path().child("labels")));
+    faults.append(labels(&given["labels"], &metadata.path().child("labels")));
     for (name, _) in metadata.entries() {
         if !matches!(name, "annotations" | "labels" | "creationTimestamp") {
             faults.push(metadata.field(name).forbidden("cannot be set"));

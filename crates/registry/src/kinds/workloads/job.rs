@@ -226,7 +226,7 @@ fn check_own_selector(job: &Place<'_, '_>, faults: &mut Faults) {
     let old = json!({"matchLabels": {"controller-uid": uid}});
     if *selector.value() != own && *selector.value() != old {
         // Kubernetes looks at this before all else.
-        faults.insert(0, selector.invalid("`selector` not auto-generated"));
+        faults.push_first(selector.invalid("`selector` not auto-generated"));
     }
 }
 

@@ -15,7 +15,7 @@ pub(super) fn unknown_type(
     FieldError {
         kind,
         field: strategy.path(),
-        value: BadValue::Printed(go_structs::structure(go_type, strategy.value())),
+        value: BadValue::Printed(go_structs::structure(go_type, strategy.value()).into()),
         detail: detail.to_owned(),
     }
 }

@@ -77,7 +77,7 @@ mod tests {
                 ],
             ),
         ] {
-            let mut found = Vec::new();
+            let mut found = watchkeeper_meta::FieldErrors::new();
             let object = json!({"status": status});
             counts.check(&Place::object(&object).field("status"), &mut found);
             let found: Vec<String> = found.iter().map(ToString::to_string).collect();

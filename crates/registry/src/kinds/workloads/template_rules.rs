@@ -19,7 +19,7 @@ pub(super) fn check_template<'v>(template: &Place<'v, '_>, claims: Vec<&'v str>,
     ] {
         let map = template.field(name).with_value(metadata.field(name).value());
         if map.is_set() {
-            faults.extend(rule(map.value(), &map.path()));
+            faults.append(rule(map.value(), &map.path()));
         }
     }
     let notes = template
