@@ -1,4 +1,9 @@
 //! One rule of a role: what it allows, and whether it covers another.
+//!
+//! A rule is short for a product: every verb on every resource of every group. It is never multiplied out; its parts
+//! are looked at one by one, by those who first ask how many there are.
+
+use std::collections::HashSet;
 
 use serde_json::Value;
 use watchkeeper_meta::quote;
@@ -77,51 +82,80 @@ impl Rule {
             })
     }
 
-    /// The rule in its smallest parts: one verb on one resource of one group, of one name if it names some.
-    pub(crate) fn parts(&self) -> Vec<Self> {
-        let mut parts = Vec::new();
-        for verb in &self.verbs {
-            for group in &self.api_groups {
-                for resource in &self.resources {
-                    let part = Self {
-                        verbs: vec![verb.clone()],
-                        api_groups: vec![group.clone()],
-                        resources: vec![resource.clone()],
-                        ..Self::default()
-                    };
-                    match self.resource_names.is_empty() {
-                        true => parts.push(part),
-                        false => parts.extend(self.resource_names.iter().map(|name| Self {
-                            resource_names: vec![name.clone()],
-                            ..part.clone()
-                        })),
-                    }
-                }
-            }
-            parts.extend(self.non_resource_urls.iter().map(|url| Self {
-                verbs: vec![verb.clone()],
-                non_resource_urls: vec![url.clone()],
-                ..Self::default()
-            }));
-        }
-        parts
+    /// The rule in its smallest parts, one after the other: there may be as many as the product of its lists.
+    pub(crate) fn parts(&self) -> impl Iterator<Item = Part<'_>> {
+        self.verbs.iter().flat_map(|verb| {
+            let objects = self.objects().map(move |object| Part { verb, object });
+            let paths = self.non_resource_urls.iter().map(move |path| Part {
+                verb,
+                object: Object::Path(path),
+            });
+            objects.chain(paths)
+        })
     }
 
-    /// Whether whoever has this rule has all that one of [`Rule::parts`] gives. Unlike a request, a part may itself
-    /// say `*`, and nothing but a `*` covers that.
-    pub(crate) fn covers(&self, part: &Self) -> bool {
-        let all = |mine: &[String], theirs: &[String]| theirs.iter().all(|it| names(mine, it));
-        all(&self.verbs, &part.verbs)
-            && all(&self.api_groups, &part.api_groups)
-            && part.resources.iter().all(|it| self.covers_resource(it))
-            && self.covers_names(&part.resource_names)
-            && part.non_resource_urls.iter().all(|it| self.names_path(it))
+    fn objects(&self) -> impl Iterator<Item = Object<'_>> {
+        let resources = self.api_groups.iter().flat_map(|group| {
+            let resources = self.resources.iter();
+            resources.map(move |resource| (group.as_str(), resource.as_str()))
+        });
+        resources.flat_map(|(group, resource)| {
+            let names = self.resource_names.iter().map(|name| Some(name.as_str()));
+            let all = self.resource_names.is_empty().then_some(None);
+            names.chain(all).map(move |name| Object::Resource {
+                group,
+                resource,
+                name,
+            })
+        })
+    }
+
+    /// The number of [`Rule::parts`].
+    pub(crate) fn part_count(&self) -> usize {
+        let names = self.resource_names.len().max(1);
+        let objects = [self.api_groups.len(), self.resources.len(), names];
+        let objects = objects.into_iter().fold(1, usize::saturating_mul);
+        let objects = objects.saturating_add(self.non_resource_urls.len());
+        self.verbs.len().saturating_mul(objects)
+    }
+
+    /// Whether whoever has this rule has one part of another. Unlike a request, a part may itself say `*`, and nothing
+    /// but a `*` covers that.
+    pub(crate) fn covers(&self, part: Part<'_>) -> bool {
+        names(&self.verbs, part.verb)
+            && match part.object {
+                Object::Path(path) => self.names_path(path),
+                Object::Resource {
+                    group,
+                    resource,
+                    name,
+                } => {
+                    names(&self.api_groups, group) && self.covers_resource(resource) && self.covers_name(name)
+                }
+            }
+    }
+
+    /// Whether this rule covers every part of another, told list by list. Several rules may do so together where no
+    /// one does by itself.
+    pub(crate) fn covers_all_of(&self, other: &Self) -> bool {
+        covers_texts(&self.verbs, &other.verbs)
+            && covers_texts(&self.api_groups, &other.api_groups)
+            && other.resources.iter().all(|it| self.covers_resource(it))
+            && self.covers_names(&other.resource_names)
+            && other.non_resource_urls.iter().all(|it| self.names_path(it))
     }
 
     /// A `*` is a name here like any other.
+    fn covers_name(&self, name: Option<&str>) -> bool {
+        self.resource_names.is_empty() || self.resource_names.iter().any(|mine| Some(mine.as_str()) == name)
+    }
+
     fn covers_names(&self, names: &[String]) -> bool {
-        let mine = &self.resource_names;
-        mine.is_empty() || !names.is_empty() && names.iter().all(|name| mine.contains(name))
+        if self.resource_names.is_empty() {
+            return true;
+        }
+        let mine: HashSet<&String> = self.resource_names.iter().collect();
+        !names.is_empty() && names.iter().all(|name| mine.contains(name))
     }
 
     fn covers_resource(&self, named: &str) -> bool {
@@ -152,6 +186,63 @@ impl Rule {
     }
 }
 
+/// The smallest part of a rule: one verb on one object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Part<'a> {
+    pub(crate) verb: &'a str,
+    pub(crate) object: Object<'a>,
+}
+
+/// What a part of a rule is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Object<'a> {
+    /// One resource of one group, of one name if the rule names some.
+    Resource {
+        group: &'a str,
+        resource: &'a str,
+        name: Option<&'a str>,
+    },
+    /// A path outside the resource API.
+    Path(&'a str),
+}
+
+impl Object<'_> {
+    /// A rule for this alone.
+    pub(crate) fn to_rule(self, verbs: &[&str]) -> Rule {
+        let verbs = verbs.iter().map(|verb| (*verb).to_owned()).collect();
+        match self {
+            Self::Path(path) => Rule {
+                verbs,
+                non_resource_urls: vec![path.to_owned()],
+                ..Rule::default()
+            },
+            Self::Resource {
+                group,
+                resource,
+                name,
+            } => Rule {
+                verbs,
+                api_groups: vec![group.to_owned()],
+                resources: vec![resource.to_owned()],
+                resource_names: name.into_iter().map(str::to_owned).collect(),
+                non_resource_urls: Vec::new(),
+            },
+        }
+    }
+
+    /// The length of all its texts.
+    pub(crate) fn size(self) -> usize {
+        match self {
+            Self::Path(path) => path.len(),
+            Self::Resource {
+                group,
+                resource,
+                name,
+            } => group.len() + resource.len() + name.map_or(0, str::len),
+        }
+    }
+}
+
 /// Texts as Go's `%q` prints a slice of them.
 pub(crate) fn quoted(texts: &[String]) -> String {
     let texts: Vec<String> = texts.iter().map(|text| quote(text)).collect();
@@ -160,6 +251,11 @@ pub(crate) fn quoted(texts: &[String]) -> String {
 
 fn names(named: &[String], wanted: &str) -> bool {
     named.iter().any(|it| it == "*" || it == wanted)
+}
+
+fn covers_texts(mine: &[String], theirs: &[String]) -> bool {
+    let mine: HashSet<&str> = mine.iter().map(String::as_str).collect();
+    mine.contains("*") || theirs.iter().all(|it| mine.contains(it.as_str()))
 }
 
 #[cfg(test)]
@@ -220,8 +316,10 @@ mod tests {
     #[test]
     fn nothing_but_a_star_covers_a_star() {
         let check = |mine: &Rule, theirs: &Rule, expected: bool| {
-            let covered = theirs.parts().iter().all(|part| mine.covers(part));
+            let covered = theirs.parts().all(|part| mine.covers(part));
             assert_eq!(covered, expected, "{mine:?} {theirs:?}");
+            assert_eq!(mine.covers_all_of(theirs), expected, "{mine:?} {theirs:?}");
+            assert_eq!(theirs.part_count(), theirs.parts().count());
         };
         check(&rule("*", "*:*", &[]), &rule("*", "*:*", &[]), true);
         check(&rule("get", "pods", &[]), &rule("*", "pods", &[]), false);
