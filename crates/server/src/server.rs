@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock, RwLock};
 
+use futures_util::future::BoxFuture;
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
@@ -186,7 +187,13 @@ impl Builder {
     }
 
     /// Starts the server. Once this returns, connections are served.
-    pub async fn start(self) -> Result<Handle, StartError> {
+    ///
+    /// The future is boxed, so that whoever awaits it does not compile a server.
+    pub fn start(self) -> BoxFuture<'static, Result<Handle, StartError>> {
+        Box::pin(self.start_unboxed())
+    }
+
+    async fn start_unboxed(self) -> Result<Handle, StartError> {
         let admin_token = self.admin_token.clone().unwrap_or_else(Token::random);
         let tokens = self.all_tokens(&admin_token)?;
         let listener = self.bind().await?;
@@ -339,13 +346,15 @@ impl Handle {
 
     /// Stops the server: no new connections, streams end cleanly, requests may finish. When this returns, nothing
     /// of the server is left running.
-    pub async fn shutdown(mut self) {
+    pub fn shutdown(mut self) -> BoxFuture<'static, ()> {
         self.server.draining.cancel();
-        if let Some(serving) = self.serving.take() {
-            // A panic in the accept loop has ended the server as well.
-            let _ = serving.await;
-        }
-        self.server.registry.store().close().await;
+        Box::pin(async move {
+            if let Some(serving) = self.serving.take() {
+                // A panic in the accept loop has ended the server as well.
+                let _ = serving.await;
+            }
+            self.server.registry.store().close().await;
+        })
     }
 }
 

@@ -96,7 +96,7 @@ impl Etcd {
             tasks: Mutex::new(tasks),
         };
         let current = || state.mvcc.read().current();
-        let caught_up = refreshed_at_last(current, async || etcd.refresh().await);
+        let caught_up = refreshed_at_last(current, || etcd.refresh());
         caught_up.await.map_err(OpenError::etcd)?;
         Ok((state, etcd))
     }
@@ -156,9 +156,9 @@ impl Drop for Etcd {
 
 /// The first refresh. A long history may take longer to come in than a reader should wait; it is waited for as long as
 /// there is more of it each time.
-async fn refreshed_at_last(
+async fn refreshed_at_last<R: Future<Output = Result<(), ReadError>>>(
     current: impl Fn() -> Revision,
-    refresh: impl AsyncFn() -> Result<(), ReadError>,
+    refresh: impl Fn() -> R,
 ) -> Result<(), ReadError> {
     loop {
         let before = current();
