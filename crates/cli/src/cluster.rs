@@ -8,7 +8,7 @@ use watchkeeper_client::{
     Client, ClientOptions, Config, DiscoveryClient, DiscoveryOptions, DynamicApi, LoadOptions, RateLimit,
     Secret,
 };
-use watchkeeper_meta::{GetOptions, GroupVersionKind, Resource, Scope};
+use watchkeeper_meta::{GetOptions, Resource, Scope};
 
 use crate::arguments::ClusterArguments;
 use crate::failure::Failure;
@@ -86,31 +86,6 @@ impl Cluster {
     /// The resource a typed word stands for.
     pub(crate) async fn resource(&self, word: &str) -> Result<ApiResource, Failure> {
         Ok(self.discovery.resource(word).await?)
-    }
-
-    /// The resource of a manifest's kind.
-    pub(crate) async fn resource_of_kind(&self, kind: &GroupVersionKind) -> Result<ApiResource, Failure> {
-        self.discovery
-            .resource_of_kind(kind)
-            .await
-            .map_err(|error| match error {
-                watchkeeper_client::discovery::MapError::Discovery(error) => error.into(),
-                error => Failure::text(error),
-            })
-    }
-}
-
-/// `deployment.apps/demo`: how results name an object.
-pub(crate) fn display_name(resource: &Resource, name: &str) -> String {
-    format!("{}/{name}", display_kind(resource))
-}
-
-/// `deployment.apps`.
-pub(crate) fn display_kind(resource: &Resource) -> String {
-    let kind = resource.kind.to_lowercase();
-    match resource.group.is_empty() {
-        true => kind,
-        false => format!("{kind}.{}", resource.group),
     }
 }
 

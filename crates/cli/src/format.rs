@@ -7,7 +7,6 @@ use serde_json::{Value, json};
 use watchkeeper_meta::Resource;
 use watchkeeper_wire::yaml;
 
-use crate::cluster::display_name;
 use crate::failure::Failure;
 use crate::json_path::{Path, Template, plain};
 use crate::table::print_aligned;
@@ -68,7 +67,7 @@ impl Format {
             Self::Yaml => Ok(write!(out, "{}", yaml::to_string(&documents.into_value()))?),
             Self::Name => documents.items.iter().try_for_each(|(resource, object)| {
                 let name = object["metadata"]["name"].as_str().unwrap_or_default();
-                Ok(writeln!(out, "{}", display_name(resource, name))?)
+                Ok(writeln!(out, "{}", resource.display_name(name))?)
             }),
             Self::JsonPath(template) => Ok(write!(out, "{}", template.render(&documents.into_value()))?),
             Self::CustomColumns(columns) => print_columns(columns, &documents, no_headers, out),

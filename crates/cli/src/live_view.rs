@@ -10,7 +10,6 @@ use watchkeeper_meta::{ObjectKey, Resource};
 use watchkeeper_runtime::follow::{FollowEvent, Gone};
 use watchkeeper_wire::Object;
 
-use crate::cluster::display_name;
 use crate::object_state;
 use crate::session::{Look, Session};
 
@@ -125,7 +124,7 @@ impl<'a> Line<'a> {
             event,
             colour,
             namespace: namespace(object.namespace()),
-            name: display_name(resource, object.name()),
+            name: resource.display_name(object.name()),
             state: object_state::present(object),
             version: object.resource_version(),
         }
@@ -137,7 +136,7 @@ impl<'a> Line<'a> {
             event: "DELETED",
             colour: RED,
             namespace: namespace(ObjectKey::namespace(&gone.key)),
-            name: display_name(resource, gone.key.name()),
+            name: resource.display_name(gone.key.name()),
             state: state.unwrap_or_else(|| "final state unknown".to_owned()),
             version: gone.version.as_str(),
         }

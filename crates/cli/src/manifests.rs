@@ -4,10 +4,8 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use serde_json::Value;
-use watchkeeper_client::DynamicApi;
-use watchkeeper_meta::GroupVersionKind;
-use watchkeeper_wire::yaml::{self, Mode};
+use watchkeeper_client::discovery::MapError;
+use watchkeeper_client::{DynamicApi, ManifestError};
 
 use crate::cluster::{Cluster, is_namespaced};
 use crate::failure::Failure;
@@ -33,16 +31,12 @@ pub(crate) struct Filenames {
     pub(crate) recursive: bool,
 }
 
-/// An object somebody wrote down.
+/// An object somebody wrote down, and where.
 #[derive(Clone, Debug)]
 pub(crate) struct Manifest {
     /// The file, as typed.
     pub(crate) source: String,
-    pub(crate) kind: GroupVersionKind,
-    pub(crate) name: String,
-    /// Empty if it states none.
-    pub(crate) namespace: String,
-    pub(crate) object: Value,
+    pub(crate) wanted: watchkeeper_client::Manifest,
 }
 
 impl Filenames {
@@ -152,76 +146,41 @@ fn read_file(path: &Path, found: &mut Vec<Result<Manifest, Failure>>) {
 }
 
 fn documents(source: &str, bytes: &[u8], found: &mut Vec<Result<Manifest, Failure>>) {
-    for document in yaml::documents(bytes, Mode::Strict) {
-        match document {
-            Ok(document) => objects(source, document.line, document.value, found),
-            Err(error) => found.push(Err(Failure::text(format!("error parsing {source}: {error}")))),
-        }
-    }
-}
-
-/// A document is an object, or a list of them.
-fn objects(source: &str, line: usize, mut value: Value, found: &mut Vec<Result<Manifest, Failure>>) {
-    let is_list = value["kind"].as_str().is_some_and(|kind| kind.ends_with("List"));
-    match value.get_mut("items").map(Value::take) {
-        Some(Value::Array(items)) if is_list => {
-            for item in items {
-                found.push(manifest(source, line, item));
+    for wanted in watchkeeper_client::Manifest::parse(bytes) {
+        found.push(match wanted {
+            Ok(wanted) => Ok(Manifest {
+                source: source.to_owned(),
+                wanted,
+            }),
+            Err(ManifestError::Syntax(error)) => {
+                Err(Failure::text(format!("error parsing {source}: {error}")))
             }
-        }
-        Some(items) => {
-            value["items"] = items;
-            found.push(manifest(source, line, value));
-        }
-        None => found.push(manifest(source, line, value)),
+            Err(error) => Err(Failure::text(format!("unable to decode {source:?}: {error}"))),
+        });
     }
-}
-
-fn manifest(source: &str, line: usize, object: Value) -> Result<Manifest, Failure> {
-    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let (api_version, kind) = (text(&object["apiVersion"]), text(&object["kind"]));
-    for (field, value) in [("apiVersion", &api_version), ("kind", &kind)] {
-        if value.is_empty() {
-            return Err(Failure::text(format!(
-                "unable to decode {source:?}: the object at line {line} has no {field}"
-            )));
-        }
-    }
-    let kind = GroupVersionKind::from_api_version(&api_version, &kind)
-        .map_err(|error| Failure::text(format!("unable to decode {source:?}: line {line}: {error}")))?;
-    Ok(Manifest {
-        source: source.to_owned(),
-        kind,
-        name: text(&object["metadata"]["name"]),
-        namespace: text(&object["metadata"]["namespace"]),
-        object,
-    })
 }
 
 impl Manifest {
     /// Where the object belongs: its resource, and the namespace it states, or else the request's.
     pub(crate) async fn target(&self, cluster: &Cluster) -> Result<DynamicApi, Failure> {
-        let found = cluster
-            .resource_of_kind(&self.kind)
-            .await
-            .map_err(|failure| match failure {
-                Failure::Other(error) => Failure::text(format!(
-                    "resource mapping not found for name: {:?} namespace: {:?} from {:?}: {error}\n\
+        let (name, namespace) = (&self.wanted.name, &self.wanted.namespace);
+        let found = self.wanted.api(&cluster.discovery, &cluster.namespace).await;
+        let target = found.map_err(|error| match error {
+            MapError::Discovery(error) => error.into(),
+            error => Failure::text(format!(
+                "resource mapping not found for name: {name:?} namespace: {namespace:?} from {:?}: {error}\n\
                  ensure CRDs are installed first",
-                    self.name, self.namespace, self.source
-                )),
-                failure => failure,
-            })?;
-        if self.namespace.is_empty() || !is_namespaced(&found.resource) {
-            return Ok(cluster.objects(&found.resource, false));
-        }
-        if cluster.namespace_typed && self.namespace != cluster.namespace {
+                self.source
+            )),
+        })?;
+        let elsewhere = !namespace.is_empty() && *namespace != cluster.namespace;
+        if elsewhere && cluster.namespace_typed && is_namespaced(target.resource()) {
             return Err(Failure::text(format!(
-                "the namespace from the provided object {:?} does not match the namespace {:?}. \
-                 You must pass '--namespace={}' to perform this operation.",
-                self.namespace, cluster.namespace, self.namespace
+                "the namespace from the provided object {namespace:?} does not match the namespace {:?}. \
+                 You must pass '--namespace={namespace}' to perform this operation.",
+                cluster.namespace
             )));
         }
-        Ok(cluster.client.dynamic(found.resource).namespace(&self.namespace))
+        Ok(target)
     }
 }

@@ -9,7 +9,7 @@ use watchkeeper_client::DynamicApi;
 use watchkeeper_meta::{GetOptions, PatchKind, PatchOptions};
 use watchkeeper_wire::Object;
 
-use crate::cluster::{Cluster, display_name};
+use crate::cluster::Cluster;
 use crate::failure::Failure;
 use crate::selection::{Selectors, select};
 use crate::session::Session;
@@ -84,7 +84,7 @@ pub(crate) async fn run(
                     writeln!(
                         session.out,
                         "{} {}",
-                        display_name(api.resource(), &name),
+                        api.resource().display_name(&name),
                         lines.done
                     )?;
                 }

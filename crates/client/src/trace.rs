@@ -12,12 +12,14 @@
 //!
 //! `Authorization` shows its scheme and nothing else.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, header};
 use tokio::time::Instant;
 
 use crate::error::chain;
-use crate::transport::{Body, Opening, TransportError};
+use crate::transport::{Body, Obtained, Opening, TransportError};
 
 /// What "whole" means for bodies: lists are shown, endless watches do not fill the memory.
 const WHOLE_BODY: usize = 16 << 20;
@@ -80,13 +82,13 @@ impl Trace {
         }
     }
 
-    pub(crate) fn answered(&self, response: &mut Response<Body>, opened: Option<&Opening>) {
+    pub(crate) fn answered(&self, response: &mut Response<Body>, obtained: Option<&Obtained>) {
         if self.verbosity < 6 {
             return;
         }
         let duration = self.begun.elapsed();
         if self.verbosity >= 9
-            && let Some(opening) = opened
+            && let Some(Obtained::Opened(opening)) = obtained
         {
             self.show_opening(opening);
         }
@@ -98,17 +100,7 @@ impl Trace {
             duration.as_millis()
         );
         if self.verbosity >= 9 {
-            let opening = opened.cloned().unwrap_or_default();
-            let connecting = opening.look_up + opening.dial + opening.tls;
-            log!(
-                9,
-                "HTTP Statistics: DNSLookup {} ms Dial {} ms TLSHandshake {} ms ServerProcessing {} ms Duration {} ms",
-                opening.look_up.as_millis(),
-                opening.dial.as_millis(),
-                opening.tls.as_millis(),
-                duration.saturating_sub(connecting).as_millis(),
-                duration.as_millis()
-            );
+            log!(9, "HTTP Statistics: {}", statistics(obtained, duration));
         }
         if self.verbosity >= 8 {
             show_headers(response.headers());
@@ -132,6 +124,26 @@ impl Trace {
         );
         log!(9, "HTTP Trace: Dial to tcp:{peer} succeed");
     }
+}
+
+/// What the time went into: opening a connection or waiting for one, then the server.
+fn statistics(obtained: Option<&Obtained>, duration: Duration) -> String {
+    let (words, connecting) = match obtained {
+        Some(Obtained::Reused(waited)) => (format!("GetConnection {} ms", waited.as_millis()), *waited),
+        Some(Obtained::Opened(Opening {
+            look_up, dial, tls, ..
+        })) => {
+            let (a, b, c) = (look_up.as_millis(), dial.as_millis(), tls.as_millis());
+            let words = format!("DNSLookup {a} ms Dial {b} ms TLSHandshake {c} ms");
+            (words, *look_up + *dial + *tls)
+        }
+        None => (String::new(), Duration::ZERO),
+    };
+    let server = duration.saturating_sub(connecting).as_millis();
+    format!(
+        "{words} ServerProcessing {server} ms Duration {} ms",
+        duration.as_millis()
+    )
 }
 
 fn show_headers(headers: &HeaderMap) {
@@ -216,6 +228,25 @@ mod tests {
             curl(&request, "https://kube:6443/version"),
             "curl -v -XGET  -H \"Accept: application/json, */*\" -H \"Authorization: Bearer <masked>\" \
              'https://kube:6443/version'"
+        );
+    }
+
+    #[test]
+    fn statistics_tell_a_new_connection_from_a_used_one() {
+        let ms = Duration::from_millis;
+        let opened = Obtained::Opened(Opening {
+            look_up: ms(7),
+            dial: ms(1),
+            tls: ms(8),
+            ..Default::default()
+        });
+        assert_eq!(
+            statistics(Some(&opened), ms(18)),
+            "DNSLookup 7 ms Dial 1 ms TLSHandshake 8 ms ServerProcessing 2 ms Duration 18 ms"
+        );
+        assert_eq!(
+            statistics(Some(&Obtained::Reused(ms(0))), ms(3)),
+            "GetConnection 0 ms ServerProcessing 3 ms Duration 3 ms"
         );
     }
 

@@ -23,7 +23,7 @@ use std::time::Duration;
 pub use body::{Body, BodyError};
 pub(crate) use connector::{Connector, Opening};
 pub use connector::{InProcess, Io};
-pub(crate) use pool::Pool;
+pub(crate) use pool::{Obtained, Pool};
 
 /// Whatever went wrong below.
 pub(crate) type BoxError = Box<dyn StdError + Send + Sync>;

@@ -43,6 +43,29 @@ pub enum WatchEvent {
     Undecodable(Undecodable),
 }
 
+impl WatchEvent {
+    /// The word it came with; `ERROR` if it cannot be read.
+    pub fn kind(&self) -> WatchEventKind {
+        match self {
+            Self::Added(_) => WatchEventKind::Added,
+            Self::Modified(_) => WatchEventKind::Modified,
+            Self::Deleted(_) => WatchEventKind::Deleted,
+            Self::Bookmark(_) => WatchEventKind::Bookmark,
+            Self::Error(_) | Self::Undecodable(_) => WatchEventKind::Error,
+        }
+    }
+
+    /// The object, if it is about one. That of a bookmark has nothing but a version.
+    pub fn object(&self) -> Option<&Object> {
+        match self {
+            Self::Added(object) | Self::Modified(object) | Self::Deleted(object) | Self::Bookmark(object) => {
+                Some(object)
+            }
+            Self::Error(_) | Self::Undecodable(_) => None,
+        }
+    }
+}
+
 /// The events of a watch as they arrive.
 pub struct WatchStream {
     source: Source,

@@ -47,7 +47,7 @@ impl WatchEventKind {
 
 impl fmt::Display for WatchEventKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
+        f.pad(self.as_str())
     }
 }
 

@@ -286,6 +286,20 @@ impl Resource {
             resource: self.plural.clone(),
         }
     }
+
+    /// The kind as kubectl prints it in front of names: `deployment.apps`.
+    pub fn display_kind(&self) -> String {
+        let kind = self.kind.to_lowercase();
+        match self.group.is_empty() {
+            true => kind,
+            false => format!("{kind}.{}", self.group),
+        }
+    }
+
+    /// An object as kubectl names it: `deployment.apps/demo`.
+    pub fn display_name(&self, name: &str) -> String {
+        format!("{}/{name}", self.display_kind())
+    }
 }
 
 /// `name.group`, or `name` in the core group.

@@ -1,9 +1,9 @@
 //! `apply`: makes objects what manifests say, by server-side apply.
 
 use clap::Args;
-use watchkeeper_meta::{ApplyOptions, GetOptions};
+use watchkeeper_meta::ApplyOptions;
 
-use crate::cluster::{Cluster, display_name};
+use crate::cluster::Cluster;
 use crate::failure::Failure;
 use crate::manifests::{Filenames, Manifest};
 use crate::printing::{Printing, Written};
@@ -64,49 +64,29 @@ impl Apply {
 
     async fn one(&self, manifest: Manifest, cluster: &Cluster) -> Result<Written, Failure> {
         let target = manifest.target(cluster).await?;
-        if manifest.name.is_empty() {
+        if manifest.wanted.name.is_empty() {
             return Err(Failure::text(format!(
                 "error when applying {:?}: metadata.name is required; `watchkeeper create` takes generateName",
                 manifest.source
             )));
         }
-        let failed =
-            |error: watchkeeper_client::Error| Failure::from(error).doing("applying", &manifest.source);
-        let before = target
-            .clone()
-            .metadata_only()
-            .get(&manifest.name, &GetOptions::default())
-            .await;
-        let before = match before {
-            Ok(object) => Some(object),
-            Err(error) if error.is_not_found() => None,
-            Err(error) => return Err(failed(error)),
-        };
         let options = ApplyOptions {
             field_manager: self.field_manager.clone(),
             force: self.force_conflicts,
             dry_run: self.is_dry_run(),
             field_validation: None,
         };
-        let after = target
-            .apply(&manifest.name, &manifest.object, &options)
-            .await
-            .map_err(failed)?;
-        let outcome = match before {
-            None => "created",
-            Some(before) if before.is_same_version(&after) => "unchanged",
-            Some(_) => "configured",
-        };
+        let applied = manifest.wanted.apply(&target, &options).await;
+        let applied = applied.map_err(|error| Failure::from(error).doing("applying", &manifest.source))?;
         let note = if self.is_dry_run() {
             " (server dry run)"
         } else {
             ""
         };
-        let name = display_name(target.resource(), &manifest.name);
         Ok(Written {
             api: target,
-            object: after,
-            line: format!("{name} {outcome}{note}"),
+            line: format!("{applied}{note}"),
+            object: applied.object,
         })
     }
 

@@ -3,7 +3,7 @@
 use clap::Args;
 use watchkeeper_meta::{CreateOptions, FieldValidation};
 
-use crate::cluster::{Cluster, display_name};
+use crate::cluster::Cluster;
 use crate::failure::Failure;
 use crate::manifests::{Filenames, Manifest};
 use crate::printing::{Printing, Written};
@@ -57,11 +57,11 @@ impl Create {
             ..Default::default()
         };
         let created = target
-            .create(&manifest.object, &options)
+            .create(&manifest.wanted.object, &options)
             .await
             .map_err(|error| Failure::from(error).doing("creating", &manifest.source))?;
         Ok(Written {
-            line: format!("{} created", display_name(target.resource(), created.name())),
+            line: format!("{} created", target.resource().display_name(created.name())),
             api: target,
             object: created,
         })

@@ -8,7 +8,7 @@ use serde_json::Value;
 use watchkeeper_client::DynamicApi;
 use watchkeeper_meta::{DeleteOptions, PropagationPolicy};
 
-use crate::cluster::{Cluster, display_name};
+use crate::cluster::Cluster;
 use crate::duration;
 use crate::failure::Failure;
 use crate::manifests::{Filenames, Manifest};
@@ -107,7 +107,7 @@ pub(crate) async fn run(delete: Delete, cluster: &Cluster, session: &mut Session
                 writeln!(
                     session.out,
                     "{} {how}",
-                    display_name(gone.api.resource(), &gone.name)
+                    gone.api.resource().display_name(&gone.name)
                 )?;
                 session.out.flush()?;
                 leaving.push(gone);
@@ -225,7 +225,7 @@ impl Delete {
 async fn of_manifest(manifest: Manifest, cluster: &Cluster) -> Result<Doomed, Failure> {
     Ok(Doomed {
         api: manifest.target(cluster).await?,
-        name: manifest.name,
+        name: manifest.wanted.name,
         source: Some(manifest.source),
     })
 }

@@ -8,7 +8,7 @@ use clap::Args;
 use serde_json::Value;
 use watchkeeper_meta::{ListOptions, accept};
 
-use crate::cluster::{Cluster, display_kind, is_namespaced};
+use crate::cluster::{Cluster, is_namespaced};
 use crate::documents;
 use crate::failure::Failure;
 use crate::format::{Documents, Format, complete};
@@ -226,7 +226,7 @@ impl Get {
             show_labels: self.show_labels,
             label_columns: self.label_columns.clone(),
             name_prefix: match several || self.show_kind {
-                true => format!("{}/", display_kind(resource)),
+                true => format!("{}/", resource.display_kind()),
                 false => String::new(),
             },
             show_event: self.output_watch_events,

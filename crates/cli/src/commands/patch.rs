@@ -4,7 +4,7 @@ use clap::{Args, ValueEnum};
 use watchkeeper_meta::{GetOptions, PatchKind, PatchOptions};
 use watchkeeper_wire::yaml::{self, Mode};
 
-use crate::cluster::{Cluster, display_name};
+use crate::cluster::Cluster;
 use crate::failure::Failure;
 use crate::printing::{Printing, Written};
 use crate::selection::select_one;
@@ -70,7 +70,7 @@ pub(crate) async fn run(patch: Patch, cluster: &Cluster, session: &mut Session) 
         true => " (no change)",
         false => "",
     };
-    let line = format!("{} patched{note}", display_name(api.resource(), &name));
+    let line = format!("{} patched{note}", api.resource().display_name(&name));
     let object = after;
     printer.show(Written { api, object, line }, session)
 }

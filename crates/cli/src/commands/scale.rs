@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use watchkeeper_client::DynamicApi;
 use watchkeeper_meta::{PatchKind, PatchOptions, Status};
 
-use crate::cluster::{Cluster, display_name};
+use crate::cluster::Cluster;
 use crate::failure::Failure;
 use crate::selection::select;
 use crate::session::Session;
@@ -45,7 +45,7 @@ pub(crate) async fn run(scale: Scale, cluster: &Cluster, session: &mut Session) 
         let objects = cluster.objects(&resource.resource, false).json_only();
         for name in &selected.names {
             match set_replicas(&objects, name, &patch).await {
-                Ok(()) => writeln!(session.out, "{} scaled", display_name(&resource.resource, name))?,
+                Ok(()) => writeln!(session.out, "{} scaled", resource.resource.display_name(name))?,
                 Err(failure) => failures.push(failure),
             }
         }

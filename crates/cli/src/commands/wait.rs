@@ -8,7 +8,7 @@ use serde_json::Value;
 use watchkeeper_client::DynamicApi;
 use watchkeeper_meta::{GetOptions, GroupResource};
 
-use crate::cluster::{Cluster, display_name};
+use crate::cluster::Cluster;
 use crate::duration;
 use crate::failure::Failure;
 use crate::json_path::{Path, plain};
@@ -80,7 +80,7 @@ pub(crate) async fn run(wait: Wait, cluster: &Cluster, session: &mut Session) ->
             };
             match result {
                 Ok(Outcome::Waited) => {
-                    let name = display_name(api.resource(), &name);
+                    let name = api.resource().display_name(&name);
                     writeln!(session.out, "{name} condition met")?;
                     session.out.flush()?;
                 }

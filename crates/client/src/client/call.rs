@@ -16,7 +16,7 @@ use crate::error::{Error, ErrorKind, chain};
 use crate::metrics::Series;
 use crate::retry::{self, MAX_RETRIES};
 use crate::trace::Trace;
-use crate::transport::{Body, Lane, TransportError};
+use crate::transport::{Body, Lane, Obtained, TransportError};
 
 /// The most of a failure's body that is read.
 const MAX_STATUS: usize = 1 << 20;
@@ -221,12 +221,12 @@ impl<'a> Call<'a> {
         let mut request = self.request.clone();
         self.client.auth.apply(proof, request.headers_mut());
         let trace = Trace::begin(self.client.options.verbosity, &request, || self.url());
-        let mut opened = None;
+        let mut obtained = None;
         let identity = proof.identity.as_ref();
         let sent = self
             .client
             .pool
-            .send(request, self.lane, identity, &mut opened)
+            .send(request, self.lane, identity, &mut obtained)
             .await;
         let mut response = match sent {
             Ok(response) => response,
@@ -235,9 +235,9 @@ impl<'a> Call<'a> {
                 return Err(error);
             }
         };
-        trace.answered(&mut response, opened.as_ref());
+        trace.answered(&mut response, obtained.as_ref());
         // A pipe within the process has no name to look up.
-        if let (Some(opening), Some(metrics)) = (opened, &self.client.options.metrics)
+        if let (Some(Obtained::Opened(opening)), Some(metrics)) = (obtained, &self.client.options.metrics)
             && opening.peer.is_some()
         {
             metrics.resolved(&self.client.host, opening.look_up);

@@ -11,6 +11,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Request, Response, Uri, header};
@@ -18,6 +19,7 @@ use http_body_util::Full;
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::Instant;
 
 use super::body::Body;
 use super::connector::{Connected, Connector, Opening, Protocol, Target};
@@ -64,6 +66,15 @@ struct Single {
     generation: u64,
     /// Given back when the connection goes.
     _place: Option<OwnedSemaphorePermit>,
+}
+
+/// How a request came by its connection.
+#[derive(Clone, Debug)]
+pub(crate) enum Obtained {
+    /// It had to be opened.
+    Opened(Opening),
+    /// It was there, after this time.
+    Reused(Duration),
 }
 
 /// A place for one request.
@@ -122,15 +133,21 @@ impl Pool {
     }
 
     /// Sends a request whose URI is a path and query, and returns the response as soon as its head is there.
-    /// `opened` tells how a connection was opened, if one had to be.
+    /// `obtained` tells how it came by its connection.
     pub(crate) async fn send(
         &self,
         request: Request<Bytes>,
         lane: Lane,
         identity: Option<&Identity>,
-        opened: &mut Option<Opening>,
+        obtained: &mut Option<Obtained>,
     ) -> Result<Response<Body>, TransportError> {
-        let lease = self.lease(lane, &self.connector.target(identity), opened).await?;
+        let (begun, mut opened) = (Instant::now(), None);
+        let target = self.connector.target(identity);
+        let lease = self.lease(lane, &target, &mut opened).await?;
+        *obtained = Some(match opened {
+            Some(opening) => Obtained::Opened(opening),
+            None => Obtained::Reused(begun.elapsed()),
+        });
         let sent = match lease {
             Lease::Shared(stream) => {
                 let _waits = (lane == Lane::Short).then(|| InCrowd::join(&self.crowd));

@@ -73,7 +73,7 @@ impl Story {
                 field_manager: "watchkeeper-demo".to_owned(),
                 ..Default::default()
             };
-            target.apply(&manifest.name, &manifest.object, &options).await?;
+            manifest.wanted.apply(&target, &options).await?;
         }
         self.rolled_out().await
     }

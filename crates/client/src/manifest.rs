@@ -1,0 +1,277 @@
+//! Manifests: objects somebody wrote down, and a cluster that is to agree with them.
+//!
+//! In flow YAML or JSON documents; out flow [`Manifest`]s, each of which finds its resource by discovery and is applied
+//! there. A document that cannot be read stands in nobody's way. Where the text comes from is the caller's business.
+//!
+//! ```no_run
+//! # use watchkeeper_client::{Client, DiscoveryClient, Manifest};
+//! # use watchkeeper_meta::ApplyOptions;
+//! # async fn example(client: Client, text: &[u8]) -> Result<(), Box<dyn std::error::Error>> {
+//! let discovery = DiscoveryClient::new(client, Default::default());
+//! let options = ApplyOptions { field_manager: "me".into(), ..Default::default() };
+//! for manifest in Manifest::parse(text) {
+//!     let manifest = manifest?;
+//!     let api = manifest.api(&discovery, "default").await?;
+//!     println!("{}", manifest.apply(&api, &options).await?); // service/demo created
+//! }
+//! # Ok(())
+//! # }
+//! ```
+
+use std::fmt;
+
+use serde_json::Value;
+use watchkeeper_meta::{ApplyOptions, GetOptions, GroupVersionKind, ParseGroupVersionError};
+use watchkeeper_wire::Object;
+use watchkeeper_wire::yaml::{self, Mode, YamlError};
+
+use crate::discovery::{DiscoveryClient, MapError};
+use crate::dynamic::DynamicApi;
+use crate::error::Error;
+
+/// An object somebody wrote down.
+#[derive(Clone, Debug)]
+pub struct Manifest {
+    /// Its kind.
+    pub kind: GroupVersionKind,
+    /// Its name; empty if it wants one made up.
+    pub name: String,
+    /// Its namespace; empty if it states none.
+    pub namespace: String,
+    /// All of it.
+    pub object: Value,
+}
+
+/// Why a document is no manifest.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ManifestError {
+    /// It is neither YAML nor JSON, or sets a field twice.
+    #[error(transparent)]
+    Syntax(#[from] YamlError),
+    /// An object does not say what it is.
+    #[error("the object at line {line} has no {field}")]
+    Missing {
+        /// Where its document begins, from 1.
+        line: usize,
+        /// `apiVersion` or `kind`.
+        field: &'static str,
+    },
+    /// An `apiVersion` that is none.
+    #[error("line {line}: {source}")]
+    ApiVersion {
+        /// Where its document begins, from 1.
+        line: usize,
+        /// What is wrong with it.
+        source: ParseGroupVersionError,
+    },
+}
+
+/// An object as it is after its manifest was applied. Prints as kubectl says it: `service/demo created`.
+#[derive(Clone, Debug)]
+pub struct Applied {
+    /// The object.
+    pub object: Object,
+    /// What became of it.
+    pub outcome: ApplyOutcome,
+    /// `service/demo`.
+    pub name: String,
+}
+
+/// What an apply has done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ApplyOutcome {
+    /// There was no such object.
+    Created,
+    /// There was one, and it has changed.
+    Configured,
+    /// There was one that agreed already.
+    Unchanged,
+}
+
+impl Manifest {
+    /// Reads the documents of a text, in order; a list is the objects in it.
+    pub fn parse(text: &[u8]) -> Vec<Result<Self, ManifestError>> {
+        let mut found = Vec::new();
+        for document in yaml::documents(text, Mode::Strict) {
+            match document {
+                Ok(document) => objects(document.line, document.value, &mut found),
+                Err(error) => found.push(Err(error.into())),
+            }
+        }
+        found
+    }
+
+    /// The resource it belongs to, in the namespace it states or else in this one.
+    pub async fn api(&self, discovery: &DiscoveryClient, namespace: &str) -> Result<DynamicApi, MapError> {
+        let found = discovery.resource_of_kind(&self.kind).await?;
+        let namespace = match self.namespace.is_empty() {
+            true => namespace,
+            false => &self.namespace,
+        };
+        Ok(discovery.client().dynamic(found.resource).namespace(namespace))
+    }
+
+    /// Makes the object what the manifest says, by server-side apply.
+    pub async fn apply(&self, api: &DynamicApi, options: &ApplyOptions) -> Result<Applied, Error> {
+        let before = match api.get(&self.name, &GetOptions::default()).await {
+            Err(error) if error.is_not_found() => None,
+            before => Some(before?),
+        };
+        let object = api.apply(&self.name, &self.object, options).await?;
+        let outcome = match before {
+            None => ApplyOutcome::Created,
+            Some(before) if before.is_same_version(&object) => ApplyOutcome::Unchanged,
+            Some(before) => match (before.to_value(), object.to_value()) {
+                (Ok(before), Ok(after)) if self.leaves(&before, &after, &options.field_manager) => {
+                    ApplyOutcome::Unchanged
+                }
+                _ => ApplyOutcome::Configured,
+            },
+        };
+        Ok(Applied {
+            name: api.resource().display_name(&self.name),
+            object,
+            outcome,
+        })
+    }
+
+    /// Whether what the manifest speaks of, and what its manager owns, is the same after an apply as before. A
+    /// controller may have written the rest in between.
+    fn leaves(&self, before: &Value, after: &Value, manager: &str) -> bool {
+        agree_on(&self.object, before, after) && owned_by(manager, before) == owned_by(manager, after)
+    }
+
+    fn read(line: usize, object: Value) -> Result<Self, ManifestError> {
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let (api_version, kind) = (text(&object["apiVersion"]), text(&object["kind"]));
+        for (field, value) in [("apiVersion", &api_version), ("kind", &kind)] {
+            if value.is_empty() {
+                return Err(ManifestError::Missing { line, field });
+            }
+        }
+        let kind = GroupVersionKind::from_api_version(&api_version, &kind)
+            .map_err(|source| ManifestError::ApiVersion { line, source })?;
+        Ok(Self {
+            kind,
+            name: text(&object["metadata"]["name"]),
+            namespace: text(&object["metadata"]["namespace"]),
+            object,
+        })
+    }
+}
+
+/// Whether two objects have the same in every field that is named.
+fn agree_on(named: &Value, one: &Value, other: &Value) -> bool {
+    match named {
+        Value::Object(fields) => fields
+            .iter()
+            .all(|(name, named)| agree_on(named, &one[name], &other[name])),
+        _ => one == other,
+    }
+}
+
+/// The fields that a manager has applied.
+fn owned_by<'a>(manager: &str, object: &'a Value) -> Option<&'a Value> {
+    let entries = object["metadata"]["managedFields"].as_array()?;
+    let applied = |entry: &&Value| entry["manager"] == manager && entry["operation"] == "Apply";
+    entries.iter().find(applied).map(|entry| &entry["fieldsV1"])
+}
+
+/// A document is an object, or a list of them.
+fn objects(line: usize, mut value: Value, found: &mut Vec<Result<Manifest, ManifestError>>) {
+    let is_list = value["kind"].as_str().is_some_and(|kind| kind.ends_with("List"));
+    match value.get_mut("items").map(Value::take) {
+        Some(Value::Array(items)) if is_list => {
+            found.extend(items.into_iter().map(|item| Manifest::read(line, item)));
+        }
+        Some(items) => {
+            value["items"] = items;
+            found.push(Manifest::read(line, value));
+        }
+        None => found.push(Manifest::read(line, value)),
+    }
+}
+
+impl fmt::Display for Applied {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.name, self.outcome)
+    }
+}
+
+impl fmt::Display for ApplyOutcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Created => "created",
+            Self::Configured => "configured",
+            Self::Unchanged => "unchanged",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_others_write_meanwhile_is_no_change() {
+        let text =
+            "{apiVersion: v1, kind: Service, metadata: {name: a, labels: {x: '1'}}, spec: {type: ClusterIP}}";
+        let manifest = Manifest::parse(text.as_bytes()).remove(0).unwrap();
+        let object = |label: &str, status: &str, owned: &str| {
+            let mut object = manifest.object.clone();
+            object["metadata"]["labels"]["x"] = label.into();
+            object["metadata"]["resourceVersion"] = status.into();
+            object["metadata"]["managedFields"] = json!([
+                {"manager": "controller", "operation": "Update", "fieldsV1": status},
+                {"manager": "me", "operation": "Apply", "fieldsV1": owned},
+            ]);
+            object["status"] = status.into();
+            object
+        };
+        let check = |after: Value, unchanged: bool| {
+            assert_eq!(
+                manifest.leaves(&object("1", "old", "f"), &after, "me"),
+                unchanged,
+                "{after}"
+            );
+        };
+        check(object("1", "old", "f"), true);
+        check(object("1", "new", "f"), true);
+        check(object("2", "old", "f"), false);
+        check(object("1", "old", "fewer"), false);
+    }
+
+    #[test]
+    fn a_bad_document_stands_in_nobodys_way() {
+        let text = "apiVersion: v1
+kind: Service
+metadata: {name: demo}
+---
+kind: Service
+---
+apiVersion: v1
+kind: List
+items:
+- {apiVersion: apps/v1, kind: Deployment, metadata: {name: demo, namespace: shop}}
+- {apiVersion: a/b/c, kind: Deployment}
+";
+        let read: Vec<String> = Manifest::parse(text.as_bytes())
+            .into_iter()
+            .map(|manifest| match manifest {
+                Ok(manifest) => format!("{} {}/{}", manifest.kind, manifest.namespace, manifest.name),
+                Err(error) => error.to_string(),
+            })
+            .collect();
+        assert_eq!(
+            read,
+            [
+                "/v1, Kind=Service /demo",
+                "the object at line 5 has no apiVersion",
+                "apps/v1, Kind=Deployment shop/demo",
+                "line 7: unexpected GroupVersion string: a/b/c",
+            ]
+        );
+    }
+}
