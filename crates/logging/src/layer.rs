@@ -1,5 +1,7 @@
 //! A `tracing` layer that turns events into lines: what the spans carry, then what the event says.
 
+use std::backtrace::Backtrace;
+
 use tracing::span::{Attributes, Id, Record as SpanRecord};
 use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::Layer;
@@ -10,6 +12,7 @@ use crate::clock::Clock;
 use crate::format::{Formatter, Record};
 use crate::severity::Severity;
 use crate::sink::Sink;
+use crate::trace_location::TraceLocation;
 use crate::value::{Fields, Value};
 
 /// Formats events and writes them to a sink. It prints all it is given: which messages that are is a
@@ -28,6 +31,7 @@ pub struct KlogLayer {
     sink: Box<dyn Sink>,
     clock: Clock,
     process: u32,
+    backtrace_at: TraceLocation,
 }
 
 impl KlogLayer {
@@ -38,12 +42,18 @@ impl KlogLayer {
             sink: Box::new(sink),
             clock: Clock::system(),
             process: std::process::id(),
+            backtrace_at: TraceLocation::default(),
         }
     }
 
     /// Takes the time from elsewhere.
     pub fn with_clock(self, clock: Clock) -> Self {
         Self { clock, ..self }
+    }
+
+    /// Puts a stack trace behind the messages of one line of the source.
+    pub fn with_backtrace_at(self, backtrace_at: TraceLocation) -> Self {
+        Self { backtrace_at, ..self }
     }
 
     /// Prints another process number.
@@ -83,16 +93,21 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for KlogLayer {
         let metadata = event.metadata();
         let severity = severity(*metadata.level(), fields.fatal);
         carried.say(fields.values);
-        let line = self.formatter.line(&Record {
+        let (file, number) = (metadata.file().unwrap_or("???"), metadata.line().unwrap_or(1));
+        let mut line = self.formatter.line(&Record {
             time: &self.clock.now(),
             severity,
             process: self.process,
-            file: metadata.file().unwrap_or("???"),
-            line: metadata.line().unwrap_or(1),
+            file,
+            line: number,
             logger: &carried.logger,
             message: &fields.message,
             values: &carried.values,
         });
+        if self.backtrace_at.is_at(file, number) {
+            // Whoever names a line wants the trace, whatever the environment says.
+            line.push_str(&Backtrace::force_capture().to_string());
+        }
         self.sink.write(severity, &line);
     }
 }

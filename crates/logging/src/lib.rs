@@ -31,6 +31,7 @@ mod options;
 mod quote;
 mod severity;
 mod sink;
+mod trace_location;
 mod value;
 mod verbosity;
 mod vmodule;
@@ -42,6 +43,7 @@ pub use object_ref::ObjectRef;
 pub use options::{LOG_FILE_MAX_SIZE_MB, Options};
 pub use severity::{ParseSeverityError, Severity};
 pub use sink::{Discard, Sink, SinkError, Writer};
+pub use trace_location::{ParseTraceLocationError, TraceLocation};
 pub use value::{Bare, Value, bare};
 pub use verbosity::Verbosity;
 pub use vmodule::{ParseVmoduleError, Vmodule};
@@ -82,7 +84,8 @@ where
     S: tracing::Subscriber + for<'a> tracing_subscriber::registry::LookupSpan<'a>,
 {
     use tracing_subscriber::Layer as _;
-    let layer = KlogLayer::new(options.formatter(), sink::open(options)?);
+    let layer = KlogLayer::new(options.formatter(), sink::open(options)?)
+        .with_backtrace_at(options.log_backtrace_at.clone());
     Ok(layer.with_filter(verbosity.clone()))
 }
 

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use crate::format::{Format, Formatter, LevelStyle, TimeStyle};
 use crate::severity::Severity;
+use crate::trace_location::TraceLocation;
 use crate::verbosity::Verbosity;
 use crate::vmodule::Vmodule;
 
@@ -34,6 +35,19 @@ pub struct Options {
         arg(long, value_name = "PATTERN=N", default_value_t, global = true)
     )]
     pub vmodule: Vmodule,
+
+    /// When logging hits line FILE:N, emit a stack trace
+    #[cfg_attr(
+        feature = "clap",
+        arg(
+            long,
+            alias = "log_backtrace_at",
+            value_name = "FILE:N",
+            default_value_t,
+            global = true
+        )
+    )]
+    pub log_backtrace_at: TraceLocation,
 
     /// Log to standard error instead of files
     #[cfg_attr(
@@ -121,6 +135,7 @@ impl Default for Options {
         Self {
             v: 0,
             vmodule: Vmodule::default(),
+            log_backtrace_at: TraceLocation::default(),
             logtostderr: true,
             alsologtostderr: false,
             stderrthreshold: Severity::Error,

@@ -48,6 +48,15 @@ fn flags_are_written_as_klog_users_write_them() {
             ..Options::default()
         },
     );
+    for line in ["--log-backtrace-at=main.rs:7", "--log_backtrace_at=main.rs:7"] {
+        check(
+            line,
+            Options {
+                log_backtrace_at: "main.rs:7".parse().unwrap(),
+                ..Options::default()
+            },
+        );
+    }
     check("--logtostderr", Options::default());
     check(
         "--logtostderr=false --alsologtostderr --stderrthreshold=WARNING",

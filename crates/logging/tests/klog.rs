@@ -433,3 +433,24 @@ fn an_extra_file_has_the_same_lines() {
         ["error log test", "我是V(1)日志", "Kubernetes server info"]
     );
 }
+
+#[test]
+fn a_line_that_is_named_brings_a_stack_trace() {
+    let screen = Screen::default();
+    let named = line!() + 8;
+    let layer = KlogLayer::new(Formatter::default(), Writer::new(screen.clone()))
+        .with_clock(clock())
+        .with_backtrace_at(format!("klog.rs:{named}").parse().unwrap());
+    let subscriber = tracing_subscriber::registry().with(layer);
+    tracing::subscriber::with_default(subscriber, || {
+        tracing::info!("elsewhere");
+        tracing::info!("here");
+    });
+    let text = screen.text();
+    let (before, after) = text.split_once("] here\n").unwrap();
+    assert!(before.ends_with('_') && before.lines().count() == 2, "{before}");
+    assert!(
+        after.contains("a_line_that_is_named_brings_a_stack_trace"),
+        "{after}"
+    );
+}
