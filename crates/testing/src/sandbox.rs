@@ -16,9 +16,10 @@
 //! ```
 
 use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::future::BoxFuture;
+use futures_util::future::LocalBoxFuture;
 use http::Uri;
 use serde_json::json;
 use watchkeeper_client::config::{Credentials, Material};
@@ -70,18 +71,20 @@ impl Sandbox {
     /// Makes a namespace and waits until pods can be created in it.
     ///
     /// The future is boxed: a program that waits for it does not compile a server.
-    pub fn open(options: ClientOptions) -> BoxFuture<'static, Result<Self, SandboxError>> {
+    pub fn open(options: ClientOptions) -> LocalBoxFuture<'static, Result<Self, SandboxError>> {
         Box::pin(async move {
-            let (config, embedded) = match std::env::var_os("KUBECONFIG").filter(|path| !path.is_empty()) {
+            let (mut config, embedded) = match std::env::var_os("KUBECONFIG").filter(|path| !path.is_empty())
+            {
                 Some(_) => (Config::load(&LoadOptions::default())?, None),
                 None => {
                     let (config, embedded) = Embedded::start().await?;
                     (config, Some(embedded))
                 }
             };
-            let client = Client::new(&config, options)?;
-            // What the example logs and counts is its own.
+            // What the caller's client logs and counts is its own.
             let namespace = make_namespace(&Client::new(&config, unlimited())?).await?;
+            config.namespace.clone_from(&namespace);
+            let client = Client::new(&config, options)?;
             Ok(Self {
                 config,
                 client,
@@ -101,13 +104,13 @@ impl Sandbox {
         &self.config
     }
 
-    /// The namespace: `sandbox-` and five letters that nobody else has.
+    /// The namespace, `sandbox-` and five letters that nobody else has; also the client's default namespace.
     pub fn namespace(&self) -> &str {
         &self.namespace
     }
 
     /// Deletes the namespace with all that is in it, and stops the cluster if it was embedded.
-    pub fn close(self) -> BoxFuture<'static, Result<(), SandboxError>> {
+    pub fn close(self) -> LocalBoxFuture<'static, Result<(), SandboxError>> {
         Box::pin(async move {
             let Some(Embedded { server, simulator }) = self.embedded else {
                 let namespaces = self.client.dynamic(namespaces());
@@ -128,7 +131,12 @@ impl Embedded {
     async fn start() -> Result<(Config, Self), SandboxError> {
         let any_port = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
         let server = Server::builder().in_memory().listen(any_port).start().await?;
-        let simulator = Simulator::start(client_of(&server, unlimited())?, SimulatorOptions::default());
+        // Its controllers are told that they use old APIs; that is not news to whoever logs here.
+        let quiet = ClientOptions {
+            warnings: Arc::new(|_| ()),
+            ..unlimited()
+        };
+        let simulator = Simulator::start(client_of(&server, quiet)?, SimulatorOptions::default());
         let address = server.address().unwrap_or(any_port);
         let url = Uri::builder().scheme("https").authority(address.to_string());
         let url = url.path_and_query("/").build();
