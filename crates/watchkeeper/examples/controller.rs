@@ -6,13 +6,14 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+use serde_json::json;
 use watchkeeper::client::{Api, Error, ResourceType};
 use watchkeeper::meta::{CreateOptions, DeleteOptions, GetOptions, ObjectKey};
 use watchkeeper::runtime::controller::{Action, Controller, ControllerOptions, Reconciler, Request};
 use watchkeeper::runtime::factory::{Factory, FactoryOptions, Selection};
 use watchkeeper::runtime::wait::{Condition, wait_for};
 use watchkeeper::wire::{Object, WireError};
-use watchkeeper_testing::TestCluster;
+use watchkeeper_testing::Sandbox;
 
 struct Copier {
     maps: Api<ConfigMap>,
@@ -71,10 +72,16 @@ fn copy_of(original: ConfigMap) -> ConfigMap {
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let cluster = TestCluster::start().await?;
-    let maps = cluster.client().api::<ConfigMap>().namespace("default");
+    let sandbox = Sandbox::open(Default::default()).await?;
+    let maps = sandbox.client().api::<ConfigMap>().default_namespace();
 
-    let factory = Factory::new(cluster.client().clone(), FactoryOptions::default());
+    let factory = Factory::new(
+        sandbox.client().clone(),
+        FactoryOptions {
+            namespaces: vec![sandbox.namespace().to_owned()],
+            ..Default::default()
+        },
+    );
     let informer = factory.informer(Selection::of::<ConfigMap>());
     let controller = Controller::new("copier", informer.clone(), ControllerOptions::default())
         .owns(informer.clone(), &ConfigMap::resource());
@@ -84,11 +91,13 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     };
     let running = tokio::spawn(controller.run(Copier { maps: maps.clone() }, shutdown));
 
-    cluster
-        .load("{apiVersion: v1, kind: ConfigMap, metadata: {name: settings, labels: {copy: 'yes'}}, data: {colour: blue}}")
+    let settings =
+        json!({"metadata": {"name": "settings", "labels": {"copy": "yes"}}, "data": {"colour": "blue"}});
+    maps.objects()
+        .create(&settings, &CreateOptions::default())
         .await?;
     let (copy, within) = (
-        ObjectKey::new("default", "settings-copy"),
+        ObjectKey::new(sandbox.namespace(), "settings-copy"),
         Duration::from_secs(10),
     );
     let first = wait_for(&informer, &copy, &Condition::exists(), within).await?;
@@ -100,6 +109,6 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     let _ = stop.send(());
     running.await?;
-    cluster.stop().await;
+    sandbox.close().await?;
     Ok(())
 }

@@ -1,83 +1,78 @@
-//! A shared informer with a handler: what is there, then what changes, from what to what, and why it is told.
-#![allow(clippy::print_stdout)]
+//! A shared informer with a handler: what is there, then what changes. `informer -v=2` shows what the handler is told.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::Namespace;
+use clap::Parser;
+use k8s_openapi::api::core::v1::Pod;
 use serde_json::json;
-use tokio::sync::mpsc;
-use watchkeeper::meta::{DeleteOptions, PatchKind, PatchOptions};
+use tokio::sync::Notify;
+use watchkeeper::client::ResourceType;
+use watchkeeper::meta::{CreateOptions, DeleteOptions};
 use watchkeeper::runtime::delta::Cause;
-use watchkeeper::runtime::factory::{Factory, FactoryOptions, Selection};
+use watchkeeper::runtime::factory::{Factory, Selection};
 use watchkeeper::runtime::informer::Handler;
+use watchkeeper::runtime::wait::{Condition, wait_for};
 use watchkeeper::wire::Object;
-use watchkeeper_testing::TestCluster;
+use watchkeeper_logging::{Options, init, vlog};
+use watchkeeper_testing::Sandbox;
 
-/// Tells what it is told.
-struct Teller(mpsc::UnboundedSender<String>);
-
-impl Teller {
-    fn tell(&self, line: String) {
-        println!("{line}");
-        let _ = self.0.send(line);
-    }
+/// Follows pods.
+#[derive(Parser)]
+struct Flags {
+    #[command(flatten)]
+    logging: Options,
 }
 
-impl Handler for Teller {
-    fn added(&mut self, object: &Object, cause: Cause) {
-        self.tell(format!("added {} ({cause:?})", object.key()));
+/// Logs what it is told.
+struct Log {
+    deleted: Arc<Notify>,
+}
+
+impl Handler for Log {
+    fn added(&mut self, pod: &Object, _: Cause) {
+        let value = pod.to_value().unwrap_or_default();
+        let text = |pointer| {
+            value
+                .pointer(pointer)
+                .and_then(|text| text.as_str())
+                .unwrap_or_default()
+        };
+        vlog!(2, name = %pod.key(), podIP = text("/status/podIP"), node = text("/spec/nodeName"), hostIP = text("/status/hostIP"), "Add new pod to Store");
     }
 
-    fn updated(&mut self, old: &Object, new: &Object, cause: Cause) {
-        let (from, to) = (old.label("colour"), new.label("colour"));
-        self.tell(format!(
-            "updated {} from {from:?} to {to:?} ({cause:?})",
-            new.key()
-        ));
+    fn updated(&mut self, old: &Object, new: &Object, _: Cause) {
+        vlog!(2, old = %old.key(), new = %new.key(), "Update pod");
     }
 
-    fn deleted(&mut self, last: &Object, final_state: bool) {
-        self.tell(format!(
-            "deleted {}, final state known: {final_state}",
-            last.key()
-        ));
+    fn deleted(&mut self, pod: &Object, _: bool) {
+        vlog!(2, name = %pod.key(), "Delete pod");
+        self.deleted.notify_one();
     }
 }
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let cluster = TestCluster::start().await?;
-    let api = cluster.client().api::<Namespace>();
-    let factory = Factory::new(cluster.client().clone(), FactoryOptions::default());
-    let informer = factory.informer(Selection::of::<Namespace>());
+    init(&Flags::parse().logging)?;
+    let sandbox = Sandbox::open(Default::default()).await?;
+    let pods = sandbox.client().dynamic(Pod::resource()).default_namespace();
+    let deleted = Arc::new(Notify::new());
+    let factory = Factory::new(sandbox.client().clone(), Default::default());
+    let informer = factory.informer(Selection::of::<Pod>());
+    let log = Log {
+        deleted: deleted.clone(),
+    };
+    let handler = informer.handle(Default::default(), log);
     informer.synced(Duration::from_secs(10)).await?;
 
-    let (lines, mut told) = mpsc::unbounded_channel();
-    let handler = informer.handle(Default::default(), Teller(lines));
-    assert!(handler.synced().await);
-    cluster
-        .load("{apiVersion: v1, kind: Namespace, metadata: {name: team-a}}")
-        .await?;
-    let labelled = json!({"metadata": {"labels": {"colour": "blue"}}});
-    api.patch("team-a", PatchKind::Merge, &labelled, &PatchOptions::default())
-        .await?;
-    api.delete("team-a", &DeleteOptions::default()).await?;
-
-    let mut about_team = Vec::new();
-    while about_team.len() < 3
-        && let Some(line) = told.recv().await
-    {
-        if line.contains("team-a") {
-            about_team.push(line);
-        }
-    }
-    assert_eq!(about_team[0], "added team-a (Watch)");
-    assert_eq!(
-        about_team[1],
-        r#"updated team-a from None to Some("blue") (Watch)"#
-    );
+    let pod = json!({"metadata": {"name": "web"}, "spec": {"containers": [{"name": "c", "image": "web"}]}});
+    let created = pods.create(&pod, &CreateOptions::default()).await?;
+    let running = Condition::field("/status/phase", "Running");
+    wait_for(&informer, &created.key(), &running, Duration::from_secs(60)).await?;
+    pods.delete("web", &DeleteOptions::default()).await?;
+    deleted.notified().await;
     handler.stop().await;
     factory.stop().await;
-    cluster.stop().await;
+    sandbox.close().await?;
     Ok(())
 }

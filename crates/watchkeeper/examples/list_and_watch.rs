@@ -3,8 +3,8 @@
 
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::json;
-use watchkeeper::client::{DynamicApi, Error, ResourceType, WatchEvent};
-use watchkeeper::meta::{CreateOptions, DeleteOptions, ListOptions, WatchOptions};
+use watchkeeper::client::{DynamicApi, Error, ResourceType};
+use watchkeeper::meta::{CreateOptions, DeleteOptions, ListOptions, WatchEventKind, WatchOptions};
 use watchkeeper_testing::Sandbox;
 
 #[tokio::main]
@@ -28,17 +28,12 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         })
         .await?;
     while let Some(event) = watch.next().await {
-        let (kind, pod) = match event? {
-            WatchEvent::Added(pod) => ("ADDED", pod),
-            WatchEvent::Modified(pod) => ("MODIFIED", pod),
-            WatchEvent::Deleted(pod) => ("DELETED", pod),
-            _ => continue,
-        };
-        if pod.name() != "test-pod2" {
+        let event = event?;
+        let Some(pod) = event.object().filter(|pod| pod.name() == "test-pod2") else {
             continue;
-        }
-        println!("{kind} : {}", pod.name());
-        if kind == "DELETED" {
+        };
+        println!("{} : {}", event.kind(), pod.name());
+        if event.kind() == WatchEventKind::Deleted {
             break;
         }
         if pod.to_value()?["status"]["phase"] == "Running" && !pod.is_deleting() {

@@ -1,0 +1,17 @@
+//! Contextual messages: a name and values that belong to everything said within a span.
+
+use std::time::Instant;
+
+use tracing::{info, info_span};
+use watchkeeper_logging::{InitError, init, named};
+
+fn main() -> Result<(), InitError> {
+    init(&Default::default())?;
+    let begun = Instant::now();
+    let _foo = named("foo").entered();
+    for i in 0..3 {
+        let _values = info_span!("step", time = ?begun.elapsed()).entered();
+        info!("{i}");
+    }
+    Ok(())
+}

@@ -1,0 +1,65 @@
+//! Other backends: messages go to whatever receives `tracing` events, those of the client included. Here they become
+//! JSON, columns, and whatever a layer of one's own makes of them.
+#![allow(clippy::print_stdout)]
+
+use std::fmt;
+
+use tracing::field::{Field, Visit};
+use tracing::instrument::WithSubscriber as _;
+use tracing::{Event, Level, Subscriber};
+use tracing_subscriber::layer::{Context, Layer, SubscriberExt as _};
+use watchkeeper::client::{Client, ClientOptions, Config};
+use watchkeeper_logging::{Format, Formatter, KlogLayer, LevelStyle, TimeStyle, Writer};
+use watchkeeper_testing::Sandbox;
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let sandbox = Sandbox::open(Default::default()).await?;
+    for format in [Format::Json, Format::Console] {
+        let formatter = Formatter {
+            format,
+            time: TimeStyle::Custom("%Y-%m-%d %H:%M:%S.%2f".to_owned()),
+            level: LevelStyle::Upper,
+            ..Default::default()
+        };
+        let layer = KlogLayer::new(formatter, Writer::new(std::io::stdout()));
+        let backend = tracing_subscriber::registry().with(layer);
+        ask(sandbox.config()).with_subscriber(backend).await?;
+    }
+    let backend = tracing_subscriber::registry().with(Shouting);
+    ask(sandbox.config()).with_subscriber(backend).await?;
+    sandbox.close().await?;
+    Ok(())
+}
+
+/// Asks a question with a client that tells about it.
+async fn ask(config: &Config) -> Result<(), Box<dyn std::error::Error>> {
+    let options = ClientOptions {
+        verbosity: 6,
+        ..Default::default()
+    };
+    let version = Client::new(config, options)?.server_version().await?;
+    tracing::info!(version = %version.git_version, platform = %version.platform, "Kubernetes server info");
+    Ok(())
+}
+
+/// A backend of one's own.
+struct Shouting;
+
+impl<S: Subscriber> Layer<S> for Shouting {
+    fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
+        if *event.metadata().level() <= Level::INFO {
+            event.record(&mut Shout);
+        }
+    }
+}
+
+struct Shout;
+
+impl Visit for Shout {
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        if field.name() == "message" {
+            println!("{}!", format!("{value:?}").to_uppercase());
+        }
+    }
+}

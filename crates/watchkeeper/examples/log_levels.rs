@@ -1,0 +1,29 @@
+//! V-levels: a message is printed if its level is at most that of `-v`. The level can be changed while the program runs.
+
+use clap::Parser;
+use watchkeeper_logging::{InitError, Options, init, vlog};
+
+/// Logs at each level.
+#[derive(Parser)]
+struct Flags {
+    #[command(flatten)]
+    logging: Options,
+}
+
+fn main() -> Result<(), InitError> {
+    let verbosity = init(&Flags::parse().logging)?;
+    for level in -3..6 {
+        vlog!(level, Level = %level, "klog");
+    }
+
+    // A level of one's own.
+    let log = |number: i32| vlog!(1, Number = %number, "klog");
+    (0..2).for_each(log);
+
+    // Whatever the command line says.
+    verbosity.set_v(4);
+    for level in 3..6 {
+        vlog!(level, Level = %level, "from now on");
+    }
+    Ok(())
+}
