@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use serde::Serialize as _;
-use serde_json::{Value, json};
+use serde_json::Value;
 use watchkeeper_meta::Resource;
 use watchkeeper_wire::yaml;
 
@@ -54,49 +54,33 @@ impl Format {
         matches!(self, Self::Table | Self::Wide)
     }
 
-    /// Prints documents; several become a `List` where the format has one document.
+    /// Prints one object, which stands alone.
     pub(crate) fn print(
         &self,
-        documents: Documents,
+        resource: &Resource,
+        object: &Value,
         no_headers: bool,
         out: &mut impl Write,
     ) -> Result<(), Failure> {
         match self {
             Self::Table | Self::Wide => Ok(()),
-            Self::Json => print_json(&documents.into_value(), out),
-            Self::Yaml => Ok(write!(out, "{}", yaml::to_string(&documents.into_value()))?),
-            Self::Name => documents.items.iter().try_for_each(|(resource, object)| {
+            Self::Json => {
+                let mut text = pretty_json(object)?;
+                text.push(b'\n');
+                Ok(out.write_all(&text)?)
+            }
+            Self::Yaml => Ok(write!(out, "{}", yaml::to_string(object))?),
+            Self::Name => {
                 let name = object["metadata"]["name"].as_str().unwrap_or_default();
                 Ok(writeln!(out, "{}", resource.display_name(name))?)
-            }),
-            Self::JsonPath(template) => Ok(write!(out, "{}", template.render(&documents.into_value()))?),
-            Self::CustomColumns(columns) => print_columns(columns, &documents, no_headers, out),
+            }
+            Self::JsonPath(template) => Ok(write!(out, "{}", template.render(object))?),
+            Self::CustomColumns(columns) => {
+                let header = (!no_headers).then(|| headings(columns));
+                let lines: Vec<_> = header.into_iter().chain([cells(columns, object)]).collect();
+                Ok(print_aligned(&lines, &mut Vec::new(), out)?)
+            }
         }
-    }
-}
-
-/// Objects to print.
-#[derive(Debug, Default)]
-pub(crate) struct Documents {
-    pub(crate) items: Vec<(Resource, Value)>,
-    /// One was asked for by name: it stands alone.
-    pub(crate) single: bool,
-}
-
-impl Documents {
-    pub(crate) fn one(resource: Resource, object: Value) -> Self {
-        Self {
-            items: vec![(resource, object)],
-            single: true,
-        }
-    }
-
-    fn into_value(mut self) -> Value {
-        if let (true, 1) = (self.single, self.items.len()) {
-            return self.items.remove(0).1;
-        }
-        let items: Vec<_> = self.items.into_iter().map(|(_, object)| object).collect();
-        json!({"apiVersion": "v1", "kind": "List", "metadata": {"resourceVersion": ""}, "items": items})
     }
 }
 
@@ -112,14 +96,30 @@ pub(crate) fn complete(object: &mut Value, resource: &Resource, keep_managed_fie
     }
 }
 
-/// Four blanks, as kubectl.
-fn print_json(value: &Value, out: &mut impl Write) -> Result<(), Failure> {
+/// Four blanks, as kubectl; no newline at the end.
+pub(crate) fn pretty_json(value: &Value) -> Result<Vec<u8>, Failure> {
+    let mut text = Vec::new();
     let formatter = serde_json::ser::PrettyFormatter::with_indent(b"    ");
-    let mut serializer = serde_json::Serializer::with_formatter(&mut *out, formatter);
-    value
-        .serialize(&mut serializer)
-        .map_err(|error| Failure::Output(error.into()))?;
-    Ok(writeln!(out)?)
+    let mut serializer = serde_json::Serializer::with_formatter(&mut text, formatter);
+    value.serialize(&mut serializer).map_err(Failure::other)?;
+    Ok(text)
+}
+
+/// The first line of custom columns.
+pub(crate) fn headings(columns: &[(String, Path)]) -> Vec<String> {
+    columns.iter().map(|(name, _)| name.clone()).collect()
+}
+
+/// An object's line of custom columns.
+pub(crate) fn cells(columns: &[(String, Path)], object: &Value) -> Vec<String> {
+    let cell = |path: &Path| {
+        let found: Vec<_> = path.find(object).into_iter().map(plain).collect();
+        match found.is_empty() {
+            true => "<none>".to_owned(),
+            false => found.join(","),
+        }
+    };
+    columns.iter().map(|(_, path)| cell(path)).collect()
 }
 
 fn columns(text: &str) -> Result<Vec<(String, Path)>, Failure> {
@@ -138,26 +138,6 @@ fn columns(text: &str) -> Result<Vec<(String, Path)>, Failure> {
         Ok((name.to_owned(), path))
     };
     text.split(',').map(column).collect()
-}
-
-fn print_columns(
-    columns: &[(String, Path)],
-    documents: &Documents,
-    no_headers: bool,
-    out: &mut impl Write,
-) -> Result<(), Failure> {
-    let header = (!no_headers).then(|| columns.iter().map(|(name, _)| name.clone()).collect());
-    let cell = |path: &Path, object: &Value| {
-        let found: Vec<_> = path.find(object).into_iter().map(plain).collect();
-        match found.is_empty() {
-            true => "<none>".to_owned(),
-            false => found.join(","),
-        }
-    };
-    let row = |object: &Value| columns.iter().map(|(_, path)| cell(path, object)).collect();
-    let rows = documents.items.iter().map(|(_, object)| row(object));
-    let lines: Vec<Vec<String>> = header.into_iter().chain(rows).collect();
-    Ok(print_aligned(&lines, &mut Vec::new(), out)?)
 }
 
 fn bad(format: &str, problem: &str) -> Failure {

@@ -20,6 +20,7 @@ mod etcd_flags;
 mod failure;
 mod format;
 mod json_path;
+mod list_printer;
 mod live_view;
 mod manifests;
 mod marks;

@@ -7,7 +7,7 @@ use watchkeeper_client::DynamicApi;
 use watchkeeper_wire::Object;
 
 use crate::failure::Failure;
-use crate::format::{Documents, Format, complete};
+use crate::format::{Format, complete};
 use crate::session::Session;
 
 /// How, as typed.
@@ -45,10 +45,10 @@ impl WritePrinter {
         match &self.0 {
             None => writeln!(session.out, "{}", written.line)?,
             Some(format) => {
-                let resource = written.api.resource().clone();
+                let resource = written.api.resource();
                 let mut object = written.object.to_value().map_err(Failure::other)?;
-                complete(&mut object, &resource, false);
-                format.print(Documents::one(resource, object), false, &mut session.out)?;
+                complete(&mut object, resource, false);
+                format.print(resource, &object, false, &mut session.out)?;
             }
         }
         Ok(session.out.flush()?)

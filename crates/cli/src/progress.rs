@@ -3,8 +3,6 @@
 use std::io::Write as _;
 use std::time::{Duration, Instant};
 
-use serde_json::Value;
-
 use crate::output::Output;
 use crate::session::Session;
 
@@ -40,11 +38,9 @@ impl Progress {
         }
     }
 
-    /// Counts a page, of a list or of a table.
-    pub(crate) fn note(&mut self, page: &Value) {
-        let objects = page["rows"].as_array().or(page["items"].as_array());
-        self.seen += objects.map_or(0, |objects| objects.len() as u64);
-        let remaining = page["metadata"]["remainingItemCount"].as_u64();
+    /// Counts a page: its objects, and those that come after it if the server says how many.
+    pub(crate) fn note(&mut self, objects: usize, remaining: Option<u64>) {
+        self.seen += objects as u64;
         self.total = remaining.map(|remaining| self.seen + remaining);
     }
 

@@ -35,6 +35,8 @@ pub(crate) struct TableMetadata {
     pub(crate) resource_version: String,
     #[serde(rename = "continue")]
     pub(crate) continue_token: String,
+    /// How many objects come after this page; servers do not say where they select.
+    pub(crate) remaining_item_count: Option<u64>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]

@@ -5,13 +5,16 @@ mod watching;
 use std::io::Write as _;
 
 use clap::Args;
-use serde_json::Value;
-use watchkeeper_meta::{ListOptions, accept};
+use futures_util::StreamExt as _;
+use watchkeeper_client::{DynamicApi, ListItem};
+use watchkeeper_meta::{GetOptions, ListOptions, Resource, accept};
+use watchkeeper_wire::Object;
 
 use crate::cluster::{Cluster, is_namespaced};
 use crate::documents;
 use crate::failure::Failure;
-use crate::format::{Documents, Format, complete};
+use crate::format::{Format, complete};
+use crate::list_printer::ListPrinter;
 use crate::progress::Progress;
 use crate::selection::{Selected, Selectors, select};
 use crate::session::Session;
@@ -120,10 +123,7 @@ impl Get {
         for one in selected {
             let mut printer = Printer::new(self.layout(format, one, selected.len() > 1));
             let result = self
-                .each_page(one, cluster, accept::TABLE, &mut progress, |document| {
-                    printer.gather(&Table::from_value(document).map_err(Failure::other)?, "");
-                    Ok(())
-                })
+                .each_table(one, cluster, &mut progress, |table| printer.gather(table, ""))
                 .await;
             // What came before a failure is worth showing.
             if !printer.is_empty() {
@@ -143,6 +143,7 @@ impl Get {
         Failure::all(failures)
     }
 
+    /// One object, or a list of them that is printed while it arrives.
     async fn documents(
         &self,
         format: &Format,
@@ -150,49 +151,112 @@ impl Get {
         cluster: &Cluster,
         session: &mut Session,
     ) -> Result<(), Failure> {
-        let (mut found, mut failures) = (Vec::new(), Vec::new());
+        let mut failures = Vec::new();
         let mut progress = Progress::new(session);
+        let is_single = selected.len() == 1 && selected[0].names.len() == 1;
+        let mut list = (!is_single).then(|| ListPrinter::new(format, self.no_headers));
         for one in selected {
             let resource = &one.resource.resource;
-            let mut keep = |mut object: Value| {
-                complete(&mut object, resource, self.show_managed_fields);
-                found.push((resource.clone(), object));
-            };
+            let api = self.documents_of(format, resource, cluster);
             let result = self
-                .each_page(one, cluster, accept::JSON, &mut progress, |mut document| {
-                    match document.get_mut("items").map(Value::take) {
-                        Some(Value::Array(items)) => items.into_iter().for_each(&mut keep),
-                        _ => keep(document),
+                .each_object(one, &api, &mut progress, |object| {
+                    if *format == Format::Name {
+                        return Ok(writeln!(session.out, "{}", resource.display_name(object.name()))?);
                     }
-                    Ok(())
+                    let mut object = object.to_value().map_err(Failure::other)?;
+                    complete(&mut object, resource, self.show_managed_fields);
+                    match &mut list {
+                        Some(list) => list.object(object, &mut session.out),
+                        None => format.print(resource, &object, self.no_headers, &mut session.out),
+                    }
                 })
                 .await;
-            if let Err(failure) = result {
-                failures.push(failure);
+            match result {
+                Ok(()) => {}
+                // Nobody reads on.
+                Err(failure @ Failure::Output(_)) => return Err(failure),
+                Err(failure) => failures.push(failure),
             }
         }
-        let single = selected.len() == 1 && selected[0].names.len() == 1;
-        if !(single && found.is_empty()) {
-            let documents = Documents { items: found, single };
-            format.print(documents, self.no_headers, &mut session.out)?;
+        if let Some(list) = list {
+            list.finish(&mut session.out)?;
         }
         Failure::all(failures)
     }
 
-    /// Hands over each object asked for by name, or each page of the list.
-    async fn each_page(
+    /// The objects of a resource, in the smallest form that has all that is printed of them. JSON, not protobuf: a newer
+    /// server has fields that we do not know.
+    fn documents_of(&self, format: &Format, resource: &Resource, cluster: &Cluster) -> DynamicApi {
+        let api = cluster.objects(resource, self.all_namespaces);
+        match (format, self.show_managed_fields) {
+            (Format::Name, _) => api.metadata_only(),
+            (_, true) => api.json_only().keep_managed_fields(),
+            (_, false) => api.json_only(),
+        }
+    }
+
+    /// Hands over each object asked for by name, or each of the list as soon as it has arrived.
+    async fn each_object(
+        &self,
+        selected: &Selected,
+        api: &DynamicApi,
+        progress: &mut Progress,
+        mut show: impl FnMut(Object) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        let mut failures = Vec::new();
+        for name in &selected.names {
+            match api.get(name, &GetOptions::default()).await {
+                Ok(object) => show(object)?,
+                Err(error) if self.ignore_not_found && error.is_not_found() => {}
+                Err(error) => failures.push(error.into()),
+            }
+        }
+        if !selected.names.is_empty() {
+            return Failure::all(failures);
+        }
+        let mut options = self.first_page()?;
+        loop {
+            let mut page = api.list_stream(&options).await?;
+            progress.hide();
+            let mut count = 0;
+            while let Some(item) = page.next().await.transpose()? {
+                match item {
+                    ListItem::Object(object) => show(object)?,
+                    ListItem::Undecodable(item) => return Err(Failure::other(item.error)),
+                }
+                count += 1;
+            }
+            let head = page.head();
+            options.continue_token.clone_from(&head.continue_token);
+            if options.continue_token.is_empty() {
+                return Ok(());
+            }
+            let remaining = head.remaining_item_count.and_then(|count| count.try_into().ok());
+            progress.note(count, remaining);
+            progress.show();
+        }
+    }
+
+    fn first_page(&self) -> Result<ListOptions, Failure> {
+        Ok(ListOptions {
+            limit: Some(self.chunk_size).filter(|&size| size > 0),
+            ..self.selectors.list_options()?
+        })
+    }
+
+    /// Hands over the table of each object asked for by name, or of each page of the list.
+    async fn each_table(
         &self,
         selected: &Selected,
         cluster: &Cluster,
-        accept: &str,
         progress: &mut Progress,
-        mut show: impl FnMut(Value) -> Result<(), Failure>,
+        mut show: impl FnMut(&Table),
     ) -> Result<(), Failure> {
         let api = cluster.objects(&selected.resource.resource, self.all_namespaces);
         let mut failures = Vec::new();
         for name in &selected.names {
-            match documents::object(&api, accept, name).await {
-                Ok(document) => show(document)?,
+            match documents::object(&api, accept::TABLE, name).await {
+                Ok(document) => show(&Table::from_value(document).map_err(Failure::other)?),
                 Err(failure) if self.ignore_not_found && failure.is_not_found() => {}
                 Err(failure) => failures.push(failure),
             }
@@ -200,19 +264,17 @@ impl Get {
         if !selected.names.is_empty() {
             return Failure::all(failures);
         }
-        let mut options = ListOptions {
-            limit: Some(self.chunk_size).filter(|&size| size > 0),
-            ..self.selectors.list_options()?
-        };
+        let mut options = self.first_page()?;
         loop {
-            let document = documents::page(&api, accept, &options).await?;
-            options.continue_token = documents::continue_token(&document);
-            progress.note(&document);
+            let document = documents::page(&api, accept::TABLE, &options).await?;
+            let table = Table::from_value(document).map_err(Failure::other)?;
             progress.hide();
-            show(document)?;
+            show(&table);
+            options.continue_token = table.metadata.continue_token;
             if options.continue_token.is_empty() {
                 return Ok(());
             }
+            progress.note(table.rows.len(), table.metadata.remaining_item_count);
             progress.show();
         }
     }

@@ -55,19 +55,7 @@ impl World {
     pub(crate) async fn run_words(&self, words: Vec<OsString>, input: &'static str) -> String {
         let (out, out_text) = Output::kept();
         let (err, err_text) = Output::kept();
-        let mut session = Session {
-            out,
-            err,
-            input: Box::new(input.as_bytes()),
-            look: Look::Plain,
-            progress_after: None,
-            environment: Environment {
-                variables: Default::default(),
-                service_account: self.directory.path().join("no-service-account"),
-            },
-            client: Some(self.client.clone()),
-            logs: false,
-        };
+        let mut session = self.session(out, err, input);
         let code = watchkeeper_cli::run(words, &mut session).await;
         let text = |bytes: &Arc<std::sync::Mutex<Vec<u8>>>| {
             String::from_utf8(bytes.lock().unwrap().clone()).unwrap()
@@ -83,12 +71,29 @@ impl World {
         screen.replace(&directory, "")
     }
 
+    /// What a command may touch: these streams, and this cluster.
+    pub(crate) fn session(&self, out: Output, err: Output, input: &'static str) -> Session {
+        Session {
+            out,
+            err,
+            input: Box::new(input.as_bytes()),
+            look: Look::Plain,
+            progress_after: None,
+            environment: Environment {
+                variables: Default::default(),
+                service_account: self.directory.path().join("no-service-account"),
+            },
+            client: Some(self.client.clone()),
+            logs: false,
+        }
+    }
+
     pub(crate) async fn run(&self, line: &str) -> String {
         self.run_with(line, "").await
     }
 
     /// `@name` stands for a file in the directory.
-    fn words(&self, line: &str) -> Vec<OsString> {
+    pub(crate) fn words(&self, line: &str) -> Vec<OsString> {
         let word = |word: &str| match word.strip_prefix('@') {
             Some(name) => self.directory.path().join(name).into_os_string(),
             None => word.into(),

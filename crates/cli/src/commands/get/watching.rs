@@ -15,7 +15,7 @@ use super::Get;
 use crate::cluster::Cluster;
 use crate::documents::{self, Event, Interruption};
 use crate::failure::Failure;
-use crate::format::{Documents, Format, complete};
+use crate::format::{Format, complete};
 use crate::selection::Selected;
 use crate::session::Session;
 use crate::stop;
@@ -178,13 +178,12 @@ impl Watching<'_> {
             self.gather(document, event)?;
             return self.print_gathered(session);
         }
-        let resource = self.api.resource().clone();
-        complete(&mut document, &resource, self.get.show_managed_fields);
+        let resource = self.api.resource();
+        complete(&mut document, resource, self.get.show_managed_fields);
         if *self.format == Format::Yaml {
             session.out.write_all(b"---\n")?;
         }
-        let documents = Documents::one(resource, document);
-        self.format.print(documents, true, &mut session.out)?;
+        self.format.print(resource, &document, true, &mut session.out)?;
         Ok(session.out.flush()?)
     }
 
