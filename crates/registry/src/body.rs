@@ -8,7 +8,8 @@ use watchkeeper_wire::protobuf::envelope::MAGIC;
 use watchkeeper_wire::protobuf::primitive::{ProtobufError, ProtobufErrorKind};
 use watchkeeper_wire::protobuf::{Envelope, Message};
 use watchkeeper_wire::schema::{Schema, TypeId};
-use watchkeeper_wire::yaml;
+use watchkeeper_wire::tree_size::{TREE_LIMIT, is_large_json};
+use watchkeeper_wire::yaml::{self, YamlErrorKind};
 
 use crate::custom::body::{Refusal, check_identity};
 use crate::definition::Definition;
@@ -41,6 +42,35 @@ pub(crate) struct Raw {
     pub(crate) is_yaml: bool,
 }
 
+/// Why a body was not read.
+enum Unread {
+    /// It is no object, in the words of Go's readers.
+    Unrecognized(String),
+    /// It becomes a larger tree than the server takes.
+    TooLarge,
+}
+
+impl From<String> for Unread {
+    fn from(why: String) -> Self {
+        Self::Unrecognized(why)
+    }
+}
+
+impl Unread {
+    fn into_status(self, unrecognized: impl Fn(String) -> Status) -> Status {
+        match self {
+            Self::Unrecognized(why) => unrecognized(why),
+            Self::TooLarge => too_many_values(),
+        }
+    }
+}
+
+/// What a client hears whose body has too many values in it: 413, as for one that has too many bytes. It is well-formed,
+/// and no other request will make it smaller.
+pub fn too_many_values() -> Status {
+    Status::request_entity_too_large(format!("limit is {TREE_LIMIT} values"))
+}
+
 impl Body<'_> {
     /// Reads the body as an object of a resource.
     pub(crate) fn read(&self, definition: &Definition, context: &WriteContext) -> Result<Value, Status> {
@@ -52,7 +82,8 @@ impl Body<'_> {
             ))
         };
         let wanted = (&*definition.api_version, &*definition.resource.kind);
-        let raw = self.read_raw(wanted).map_err(unrecognized)?;
+        let raw = self.read_raw(wanted);
+        let raw = raw.map_err(|unread| unread.into_status(unrecognized))?;
         if definition.is_custom() {
             let shown = match self.format {
                 Format::Json => String::from_utf8_lossy(self.bytes).into_owned(),
@@ -74,7 +105,8 @@ impl Body<'_> {
                 "the object provided is unrecognized (must be of type {kind}): {why} ({shown})"
             ))
         };
-        let value = self.read_raw((api_version, kind)).map_err(unrecognized)?.value;
+        let raw = self.read_raw((api_version, kind));
+        let value = raw.map_err(|unread| unread.into_status(unrecognized))?.value;
         let stated = value.get("kind").and_then(Value::as_str).unwrap_or(kind);
         let cannot = |why: &dyn std::fmt::Display| {
             Status::bad_request(format!(
@@ -125,9 +157,12 @@ impl Body<'_> {
     }
 
     /// Reads the bytes. `wanted` is the kind of a message that does not say what it is.
-    fn read_raw(&self, wanted: (&str, &str)) -> Result<Raw, String> {
+    fn read_raw(&self, wanted: (&str, &str)) -> Result<Raw, Unread> {
         match self.format {
             Format::Json => {
+                if is_large_json(self.bytes) {
+                    return Err(Unread::TooLarge);
+                }
                 let body = read_body(self.bytes).map_err(|error| no_version(&error))?;
                 must_be_object(&body.value)?;
                 Ok(Raw {
@@ -141,19 +176,20 @@ impl Body<'_> {
                 let schema = Schema::builtin();
                 if !self.bytes.starts_with(&MAGIC) {
                     let text = "provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]";
-                    return Err(text.to_owned());
+                    return Err(Unread::Unrecognized(text.to_owned()));
                 }
-                let value = Envelope::read(self.bytes)
-                    .and_then(|envelope| {
-                        let (api_version, kind) = match envelope.kind {
-                            "" => wanted,
-                            kind => (envelope.api_version, kind),
-                        };
-                        Message::of_kind(schema, api_version, kind, envelope.raw)?.to_value()
-                    })
-                    .map_err(|error| protobuf_problem(&error))?;
+                let envelope = Envelope::read(self.bytes).map_err(protobuf_problem)?;
+                let (api_version, kind) = match envelope.kind {
+                    "" => wanted,
+                    kind => (envelope.api_version, kind),
+                };
+                let message = Message::of_kind(schema, api_version, kind, envelope.raw);
+                let message = message.map_err(protobuf_problem)?;
+                if message.is_large() {
+                    return Err(Unread::TooLarge);
+                }
                 Ok(Raw {
-                    value,
+                    value: message.to_value().map_err(protobuf_problem)?,
                     complaints: Vec::new(),
                     is_yaml: false,
                 })
@@ -252,8 +288,11 @@ fn internal_group(definition: &Definition) -> &str {
 }
 
 /// A YAML body: the first document counts.
-fn yaml_body(bytes: &[u8]) -> Result<Raw, String> {
-    let document = yaml::first_document(bytes, yaml::Mode::Lenient).map_err(|error| error.to_go_string())?;
+fn yaml_body(bytes: &[u8]) -> Result<Raw, Unread> {
+    let document = yaml::first_document(bytes, yaml::Mode::Lenient).map_err(|error| match error.kind {
+        YamlErrorKind::TooManyValues => Unread::TooLarge,
+        _ => Unread::Unrecognized(error.to_go_string()),
+    })?;
     must_be_object(&document.value)?;
     let complaints = document.duplicates.iter().map(ToString::to_string).collect();
     Ok(Raw {
@@ -264,12 +303,12 @@ fn yaml_body(bytes: &[u8]) -> Result<Raw, String> {
 }
 
 /// What Go says of a protobuf body that cannot be read, as far as clients have seen it.
-fn protobuf_problem(error: &ProtobufError) -> String {
-    match &error.kind {
+fn protobuf_problem(error: ProtobufError) -> Unread {
+    Unread::Unrecognized(match &error.kind {
         ProtobufErrorKind::Truncated => "unexpected EOF".to_owned(),
         ProtobufErrorKind::WireType(wire_type) => format!("proto: illegal wireType {wire_type}"),
         _ => error.to_string(),
-    }
+    })
 }
 
 /// A body that names neither version nor kind must at least be able to.

@@ -68,7 +68,7 @@ mod watch_cache;
 mod write;
 
 pub use admission::webhooks::{WebhookCall, WebhookTransport};
-pub use body::{Body, Format};
+pub use body::{Body, Format, too_many_values};
 pub use clock::Clock;
 pub use definition::{Definition, SharedSchema};
 pub use delete::Deletion;

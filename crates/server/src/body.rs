@@ -11,6 +11,8 @@ use http::header::CONTENT_LENGTH;
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::BodyExt as _;
 use watchkeeper_meta::Status;
+use watchkeeper_registry::too_many_values;
+use watchkeeper_wire::tree_size::is_large_json;
 
 use crate::connection_task::note_quiet;
 use crate::limits::{DISCARD_TIMEOUT, MAX_DISCARDED_BYTES, MAX_REQUEST_BODY_BYTES};
@@ -86,7 +88,7 @@ impl Body for ResponseBody {
     }
 }
 
-/// Reads a request's body, at most [`MAX_REQUEST_BODY_BYTES`] of it.
+/// Reads a request's body, at most [`MAX_REQUEST_BODY_BYTES`] of it, and not if it has too many values in it.
 ///
 /// A length that is stated and too large is refused before a byte is read, so that an attacker cannot make the
 /// server wait for what it will not take.
@@ -114,13 +116,21 @@ where
             false => rest.extend_from_slice(&data),
         }
     }
-    if rest.is_empty() {
-        return Ok(first);
+    let whole = match rest.is_empty() {
+        true => first,
+        false => {
+            let mut whole = BytesMut::with_capacity(first.len() + rest.len());
+            whole.extend_from_slice(&first);
+            whole.extend_from_slice(&rest);
+            whole.freeze()
+        }
+    };
+    // JSON of any kind is held to its limit here, before anybody reads it. What else there is says how large it is only
+    // to those who know its type.
+    match whole.trim_ascii_start().first() {
+        Some(b'{' | b'[') if is_large_json(&whole) => Err(too_many_values()),
+        _ => Ok(whole),
     }
-    let mut whole = BytesMut::with_capacity(first.len() + rest.len());
-    whole.extend_from_slice(&first);
-    whole.extend_from_slice(&rest);
-    Ok(whole.freeze())
 }
 
 /// Reads what nobody wanted of a request's body, if that is not much: clients then see the answer and can go on using

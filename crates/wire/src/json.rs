@@ -14,7 +14,7 @@ mod outline;
 mod reader;
 pub mod resource_version;
 mod scan;
-mod strings;
+pub(crate) mod strings;
 mod tree;
 pub(crate) mod typed;
 pub mod watch;

@@ -15,6 +15,7 @@ mod object;
 pub mod protobuf;
 mod raw_object;
 pub mod schema;
+pub mod tree_size;
 mod utf8;
 pub mod values;
 pub mod watch;

@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 use watchkeeper_meta::{DeleteOptions, Status};
+use watchkeeper_registry::too_many_values;
 use watchkeeper_wire::canonical::read_body;
 use watchkeeper_wire::protobuf::Message;
 use watchkeeper_wire::schema::Schema;
@@ -49,9 +50,11 @@ fn protobuf(bytes: &[u8], type_name: &str) -> Result<Value, Status> {
     let id = schema
         .type_named(type_name)
         .ok_or_else(|| Status::internal_error(format_args!("the schema has no {type_name}")))?;
-    let mut value = Message::of_type(schema, id, envelope.raw)
-        .to_value()
-        .map_err(|error| unreadable(&error))?;
+    let message = Message::of_type(schema, id, envelope.raw);
+    if message.is_large() {
+        return Err(too_many_values());
+    }
+    let mut value = message.to_value().map_err(|error| unreadable(&error))?;
     if !envelope.kind.is_empty() {
         value["kind"] = envelope.kind.into();
         value["apiVersion"] = envelope.api_version.into();

@@ -16,7 +16,7 @@ pub(super) fn plain_length(bytes: &[u8]) -> usize {
 
 /// How many bytes come before a quote or a backslash.
 #[inline]
-pub(super) fn unescaped_length(bytes: &[u8]) -> usize {
+pub(crate) fn unescaped_length(bytes: &[u8]) -> usize {
     length_before(bytes, is_quote_or_backslash, |byte| matches!(byte, b'"' | b'\\'))
 }
 

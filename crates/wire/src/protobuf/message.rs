@@ -8,6 +8,7 @@ use super::envelope::Envelope;
 use super::primitive::{ProtobufError, ProtobufErrorKind, Reader};
 use super::{managed_fields, reorder, special, text, tree};
 use crate::schema::{Schema, TypeId};
+use crate::tree_size::is_large_message;
 
 /// An object's message beside its type.
 #[derive(Clone, Copy, Debug)]
@@ -74,6 +75,11 @@ impl<'a> Message<'a> {
                 self.read(&raw).map_err(|error| failed(error.into()))
             }
         }
+    }
+
+    /// Whether the message becomes a tree beyond [`TREE_LIMIT`](crate::tree_size::TREE_LIMIT).
+    pub fn is_large(&self) -> bool {
+        is_large_message(self.schema, self.id, self.raw)
     }
 
     /// The message as a JSON value.

@@ -13,6 +13,7 @@ use serde_json::{Map, Value};
 
 use super::{ALIAS_LIMIT, DuplicateKey, Mode, YamlError, YamlErrorKind, float, scalar};
 use crate::limits::NESTING_LIMIT;
+use crate::tree_size::{ITEM, MEMBER, OBJECT, TREE_LIMIT};
 
 /// What a node adds to its text when it is copied.
 const NODE_WEIGHT: usize = 32;
@@ -90,6 +91,8 @@ struct Composer<'a> {
     depth: u32,
     /// Text and nodes copied so far.
     copied: usize,
+    /// How large the tree is, as [`tree_size`](crate::tree_size) counts.
+    size: usize,
     /// Where the last event ended, from 0.
     line: u64,
 }
@@ -124,6 +127,7 @@ impl<'a> Composer<'a> {
             duplicates: Vec::new(),
             depth: 0,
             copied: 0,
+            size: 0,
             line: 0,
         }
     }
@@ -279,8 +283,9 @@ impl<'a> Composer<'a> {
     }
 
     fn mapping(&mut self) -> Result<Node, Fault> {
+        self.grow(OBJECT)?;
         let mut map = Map::new();
-        let (mut weight, mut height) = (NODE_WEIGHT, 1);
+        let (mut weight, mut height) = (NODE_WEIGHT * OBJECT, 1);
         loop {
             let event = self.event()?;
             if event.data == EventData::MappingEnd {
@@ -290,6 +295,7 @@ impl<'a> Composer<'a> {
                     height,
                 });
             }
+            self.grow(MEMBER)?;
             let merges = is_merge(&event.data);
             let (key, name) = self.key(event)?;
             let event = self.event()?;
@@ -324,7 +330,16 @@ impl<'a> Composer<'a> {
         Ok((node.weight, name))
     }
 
+    fn grow(&mut self, size: usize) -> Result<(), Fault> {
+        self.size += size;
+        match self.size > TREE_LIMIT {
+            true => Err(Fault::new(self.line, YamlErrorKind::TooManyValues)),
+            false => Ok(()),
+        }
+    }
+
     fn nested(&mut self, event: Event) -> Result<Node, Fault> {
+        self.grow(ITEM)?;
         if self.depth == NESTING_LIMIT {
             return Err(Fault::new(event.start_mark.line, YamlErrorKind::TooDeep));
         }

@@ -2,6 +2,7 @@
 
 use super::{ALIAS_LIMIT, DuplicateKey, OBJECT_LIMIT};
 use crate::limits::NESTING_LIMIT;
+use crate::tree_size::TREE_LIMIT;
 
 /// A document that cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -39,6 +40,9 @@ pub enum YamlErrorKind {
     /// Its aliases stand for more than a document may hold.
     #[error("aliases expand to more than {ALIAS_LIMIT} bytes")]
     TooManyAliases,
+    /// It becomes a larger tree of values than any object is.
+    #[error("more than {TREE_LIMIT} values")]
+    TooManyValues,
     /// An alias without its anchor.
     #[error("unknown anchor '{0}' referenced")]
     UnknownAnchor(String),

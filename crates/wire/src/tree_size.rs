@@ -1,0 +1,189 @@
+//! How large a body becomes when it is read into a tree of values.
+//!
+//! A tree takes far more room than its text: `{}` is two bytes and becomes a map of some 600 once a default is filled
+//! in. A body of 3 MiB can so take 300 MiB, for every request that is under way. The size is therefore estimated from
+//! the text before anything is read, in units of one value (32 bytes), and held to [`TREE_LIMIT`].
+//!
+//! Bodies that are too short to matter are not looked at, which are nearly all.
+
+use crate::json::strings::unescaped_length;
+use crate::protobuf::primitive::{ProtobufError, Reader, WireType};
+use crate::schema::{Schema, Shape, TypeId};
+
+/// The largest tree: 2^20 values, or 52,000 objects. As JSON, that many objects of 30 bytes are as long as an object may
+/// be that etcd keeps.
+pub const TREE_LIMIT: usize = 1 << 20;
+
+/// An object: a map has room for eleven members from the first on.
+pub(crate) const OBJECT: usize = 20;
+
+/// A member of an object: its key, and its part of the map.
+pub(crate) const MEMBER: usize = 4;
+
+/// An item of a list.
+pub(crate) const ITEM: usize = 1;
+
+/// The most that one byte of text can stand for: `{},` is an object and an item.
+const DENSEST_JSON: usize = (OBJECT + ITEM) / 3;
+
+/// The same for a message: a tag and a length are an item and an object.
+const DENSEST_PROTOBUF: usize = (OBJECT + ITEM) / 2 + 1;
+
+/// Deeper messages are refused when they are read.
+const MAX_DEPTH: usize = 128;
+
+/// Whether a JSON text becomes a tree beyond [`TREE_LIMIT`]. Says nothing about text that is no JSON.
+pub fn is_large_json(text: &[u8]) -> bool {
+    text.len() > TREE_LIMIT / DENSEST_JSON && json_size(text) > TREE_LIMIT
+}
+
+/// The same for a message.
+pub(crate) fn is_large_message(schema: &Schema, id: TypeId, raw: &[u8]) -> bool {
+    if raw.len() <= TREE_LIMIT / DENSEST_PROTOBUF {
+        return false;
+    }
+    let mut size = Size { schema, size: 0 };
+    // Reading it finds the error again, and names it.
+    let _ = size.add_message(id, Reader::new(raw), 0);
+    size.size > TREE_LIMIT
+}
+
+fn json_size(text: &[u8]) -> usize {
+    let (mut size, mut at) = (0, 0);
+    while let Some(byte) = text.get(at) {
+        at += 1;
+        match byte {
+            b'{' => size += OBJECT,
+            b':' => size += MEMBER,
+            b',' | b'[' => size += ITEM,
+            b'"' => at += string_length(&text[at..]),
+            _ => {}
+        }
+    }
+    size
+}
+
+/// The length of a string behind its first quote, the last one included.
+fn string_length(text: &[u8]) -> usize {
+    let mut length = 0;
+    loop {
+        let rest = text.get(length..).unwrap_or_default();
+        length += unescaped_length(rest);
+        match text.get(length) {
+            Some(b'\\') => length += 2,
+            _ => return length + 1,
+        }
+    }
+}
+
+struct Size<'s> {
+    schema: &'s Schema,
+    size: usize,
+}
+
+impl Size<'_> {
+    fn add_message(&mut self, id: TypeId, mut reader: Reader<'_>, depth: usize) -> Result<(), ProtobufError> {
+        while let Some((number, wire_type)) = reader.tag()? {
+            if self.size > TREE_LIMIT || depth > MAX_DEPTH {
+                return Ok(());
+            }
+            let field = self.schema[id].fields.iter().find(|field| field.number == number);
+            match (field, wire_type) {
+                (Some(field), WireType::Bytes) => {
+                    let value = reader.message()?;
+                    self.add_value(&field.shape, value, depth)?;
+                }
+                _ => {
+                    self.size += ITEM;
+                    reader.skip(wire_type)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn add_value(&mut self, shape: &Shape, mut value: Reader<'_>, depth: usize) -> Result<(), ProtobufError> {
+        if let Shape::List(item) = shape {
+            return self.add_value(item, value, depth);
+        }
+        self.size += ITEM;
+        match shape {
+            Shape::Struct(id) => {
+                self.size += OBJECT;
+                self.add_message(*id, value, depth + 1)
+            }
+            Shape::Map(inner) | Shape::ListMessage(inner) => {
+                self.size += MEMBER;
+                while let Some((number, wire_type)) = value.tag()? {
+                    let is_value = matches!(shape, Shape::ListMessage(_)) || number == 2;
+                    match wire_type {
+                        WireType::Bytes if is_value => {
+                            let value = value.message()?;
+                            self.add_value(inner, value, depth + 1)?;
+                        }
+                        _ => value.skip(wire_type)?,
+                    }
+                }
+                Ok(())
+            }
+            Shape::FieldsV1 | Shape::RawExtension | Shape::Json => {
+                while let Some((_, wire_type)) = value.tag()? {
+                    match wire_type {
+                        WireType::Bytes => self.size += json_size(value.bytes()?),
+                        _ => value.skip(wire_type)?,
+                    }
+                }
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::protobuf::primitive::{put_bytes, put_tag};
+
+    fn check(text: String, is_large: bool) {
+        assert_eq!(is_large_json(text.as_bytes()), is_large, "{:.60}", text);
+    }
+
+    #[test]
+    fn many_small_values_make_a_large_tree() {
+        let list = |item: &str, count: usize| format!("[{}]", vec![item; count].join(","));
+        check(list(r#"{"":0}"#, 41_000), false);
+        check(list(r#"{"":0}"#, 42_000), true);
+        check(list("{}", 49_000), false);
+        check(list("{}", 50_000), true);
+        check(list("0", 1_000_000), false);
+        check(list("0", 1_100_000), true);
+    }
+
+    #[test]
+    fn what_stands_in_a_text_is_no_value() {
+        let text = |inner: &str| format!(r#"{{"data":{{"k":"{}"}}}}"#, inner.repeat(400_000));
+        check(text("{},:["), false);
+        check(text(r#"\"{},"#), false);
+        check(text(r"\\"), false);
+    }
+
+    #[test]
+    fn a_message_is_as_large_as_its_json() {
+        let schema = Schema::builtin();
+        let pod = schema.kind("v1", "Pod").unwrap();
+        // Containers are the second field of the second field of a pod.
+        let with_containers = |count: usize| {
+            let mut spec = Vec::new();
+            (0..count).for_each(|_| {
+                put_tag(&mut spec, 2, WireType::Bytes);
+                spec.push(0);
+            });
+            let mut raw = Vec::new();
+            put_bytes(&mut raw, 2, &spec);
+            raw
+        };
+        assert!(!is_large_message(schema, pod, &with_containers(49_000)));
+        assert!(is_large_message(schema, pod, &with_containers(50_000)));
+    }
+}
