@@ -187,8 +187,8 @@ impl LabelRequirement {
             LabelTest::DoesNotExist => value.is_none(),
             LabelTest::Equals(wanted) | LabelTest::DoubleEquals(wanted) => value == Some(wanted),
             LabelTest::NotEquals(unwanted) => value != Some(unwanted),
-            LabelTest::In(wanted) => value.is_some_and(|value| wanted.iter().any(|one| one == value)),
-            LabelTest::NotIn(unwanted) => value.is_none_or(|value| unwanted.iter().all(|one| one != value)),
+            LabelTest::In(wanted) => value.is_some_and(|value| has(wanted, value)),
+            LabelTest::NotIn(unwanted) => value.is_none_or(|value| !has(unwanted, value)),
             LabelTest::GreaterThan(bound) => number().is_some_and(|number| number > *bound),
             LabelTest::LessThan(bound) => number().is_some_and(|number| number < *bound),
         }
@@ -224,6 +224,11 @@ impl LabelRequirement {
         };
         Self::new(expression["key"].as_str().unwrap_or_default(), test)
     }
+}
+
+/// Whether a value is among those of a requirement, which are in order.
+fn has(values: &[String], value: &str) -> bool {
+    values.binary_search_by(|one| one.as_str().cmp(value)).is_ok()
 }
 
 impl LabelTest {

@@ -13,6 +13,7 @@
 //!
 //! A step of a path is kept in its wire form: two steps are the same exactly if their texts are.
 
+use std::cmp::Ordering;
 use std::fmt::{self, Write as _};
 
 use serde_json::{Map, Value};
@@ -276,11 +277,26 @@ impl FieldSet {
             *self = other;
             return;
         }
-        for (element, theirs) in other.children {
-            let ours = self.node_mut(&element);
-            ours.member |= theirs.member;
-            ours.below.absorb(theirs.below);
+        // Both are in order: each child is moved once, however the two lie between each other.
+        let mut ours = std::mem::take(&mut self.children).into_iter().peekable();
+        let mut theirs = other.children.into_iter().peekable();
+        self.children.reserve(ours.len().max(theirs.len()));
+        while let (Some((our, _)), Some((their, _))) = (ours.peek(), theirs.peek()) {
+            let child = match our.cmp(their) {
+                Ordering::Less => ours.next(),
+                Ordering::Greater => theirs.next(),
+                Ordering::Equal => ours.next().map(|(element, mut node)| {
+                    if let Some((_, theirs)) = theirs.next() {
+                        node.member |= theirs.member;
+                        node.below.absorb(theirs.below);
+                    }
+                    (element, node)
+                }),
+            };
+            self.children.extend(child);
         }
+        self.children.extend(ours);
+        self.children.extend(theirs);
     }
 
     /// Takes out what is in `other`. Costs what the smaller one has, however much is in the other.

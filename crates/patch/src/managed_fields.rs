@@ -4,6 +4,7 @@
 //! what others change. An *Apply* entry says "this manager wants these fields", and others must not change them
 //! without force (see [`apply`](crate::apply)).
 
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::LazyLock;
 
 use serde_json::{Map, Value, json};
@@ -205,8 +206,16 @@ impl Managers {
                 &other.fields,
             )
         };
-        let is_there = |one: &Manager| other.0.iter().any(|other| is_same(one, other));
-        self.0.len() == other.0.len() && self.0.iter().all(is_there)
+        let all_same = |ours: &[&Manager], theirs: &[&Manager]| {
+            ours.iter().zip(theirs).all(|(one, other)| is_same(one, other))
+        };
+        self.0.len() == other.0.len() && all_same(&self.by_identity(), &other.by_identity())
+    }
+
+    fn by_identity(&self) -> Vec<&Manager> {
+        let mut managers: Vec<&Manager> = self.0.iter().collect();
+        managers.sort_by_key(|it| (it.operation, &it.name, &it.api_version, &it.subresource));
+        managers
     }
 
     /// Lays a write that is no apply to its manager: what it changed is its own from now on, what it removed is
@@ -236,20 +245,18 @@ impl Managers {
             .0
             .iter()
             .filter(|manager| api_version.is_none_or(|version| manager.api_version == version));
-        speak.fold(FieldSet::new(), |all, manager| {
-            all.union(&manager.fields.to_set())
-        })
+        union(
+            speak
+                .map(|manager| manager.fields.to_set().into_owned())
+                .collect(),
+        )
     }
 
     /// The versions besides one that managers speak, each once.
     pub(crate) fn other_versions<'a>(&'a self, api_version: &'a str) -> impl Iterator<Item = &'a str> {
-        let is_new = move |index: usize, version: &str| {
-            let mut before = self.0[..index].iter();
-            version != api_version && before.all(|manager| manager.api_version != version)
-        };
+        let mut seen = HashSet::from([api_version]);
         let versions = self.0.iter().map(|manager| manager.api_version.as_str());
-        let versions = versions.enumerate();
-        versions.filter_map(move |(index, version)| is_new(index, version).then_some(version))
+        versions.filter(move |version| seen.insert(*version))
     }
 
     /// Nobody but one manager has any longer what has changed; that one neither, where it is gone. Who speaks a version
@@ -300,29 +307,64 @@ impl Managers {
         self.0.retain(|manager| !manager.fields.is_empty());
     }
 
-    /// Merges the oldest update entries of a version into one, until there are few enough.
+    /// Merges the oldest update entries of a version into the first of them, until there are few enough.
     fn limit_update_managers(&mut self) {
         let is_update = |manager: &Manager| manager.operation == Operation::Update;
-        while self.0.iter().filter(|manager| is_update(manager)).count() > MAX_UPDATE_MANAGERS {
-            let mut oldest: Vec<usize> = (0..self.0.len())
-                .filter(|&index| is_update(&self.0[index]))
-                .collect();
-            oldest.sort_by(|&one, &other| self.0[one].order().cmp(&self.0[other].order()));
-            let Some((first, second)) = oldest.iter().enumerate().find_map(|(rank, &second)| {
-                let same = |&&first: &&usize| self.0[first].api_version == self.0[second].api_version;
-                oldest[..rank].iter().find(same).map(|&first| (first, second))
-            }) else {
-                return;
-            };
-            let merged = self.0[second].clone();
-            let bucket = &mut self.0[first];
-            bucket.name = ANCIENT_CHANGES.into();
-            bucket.subresource = SmolStr::default();
-            bucket.time = merged.time;
-            bucket.fields.add(merged.fields.to_set().into_owned());
-            self.0.remove(second);
+        let mut oldest: Vec<usize> = (0..self.0.len())
+            .filter(|&index| is_update(&self.0[index]))
+            .collect();
+        let excess = oldest.len().saturating_sub(MAX_UPDATE_MANAGERS);
+        if excess == 0 {
+            return;
+        }
+        oldest.sort_by(|&one, &other| self.0[one].order().cmp(&self.0[other].order()));
+        let mut first_of: HashMap<SmolStr, usize> = HashMap::new();
+        let mut merged: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+        let mut is_merged = vec![false; self.0.len()];
+        let later = oldest.into_iter().filter(|&index| {
+            let first = *first_of.entry(self.0[index].api_version.clone()).or_insert(index);
+            if first != index {
+                merged.entry(first).or_default().push(index);
+            }
+            first != index
+        });
+        later.take(excess).for_each(|index| is_merged[index] = true);
+        for (first, others) in merged {
+            self.merge_into(first, &others);
+        }
+        let mut is_merged = is_merged.into_iter();
+        self.0.retain(|_| !is_merged.next().unwrap_or_default());
+    }
+
+    /// Makes an entry the one of the oldest changes, with all that these others have.
+    fn merge_into(&mut self, first: usize, others: &[usize]) {
+        let sets = others
+            .iter()
+            .map(|&other| self.0[other].fields.to_set().into_owned());
+        let fields = union(sets.collect());
+        let time = others.last().and_then(|&last| self.0[last].time);
+        let bucket = &mut self.0[first];
+        bucket.name = ANCIENT_CHANGES.into();
+        bucket.subresource = SmolStr::default();
+        bucket.time = time;
+        bucket.fields.add(fields);
+    }
+}
+
+/// Everything that is in any of these sets. Equals meet equals, so that no path is moved more often than the logarithm
+/// of how many there are.
+fn union(mut sets: Vec<FieldSet>) -> FieldSet {
+    while sets.len() > 1 {
+        let mut pairs = sets.into_iter();
+        sets = Vec::new();
+        while let Some(mut one) = pairs.next() {
+            if let Some(other) = pairs.next() {
+                one.absorb(other);
+            }
+            sets.push(one);
         }
     }
+    sets.pop().unwrap_or_default()
 }
 
 impl Manager {

@@ -6,6 +6,9 @@
 
 use serde_json::{Map, Value};
 
+/// Up to here, the members that changed are searched one by one.
+const FEW_MEMBERS: usize = 8;
+
 /// Where a value differs from what it was.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Difference {
@@ -128,8 +131,14 @@ impl Difference {
     pub fn member(&self, name: &str) -> &Self {
         match self {
             Self::Members { changed, .. } => {
-                let found = changed.iter().find(|(member, _)| member == name);
-                found.map_or(&Self::Nowhere, |(_, below)| below)
+                // Nearly all writes change few members, and then to look at each is quicker.
+                let place = match changed.len() {
+                    0..=FEW_MEMBERS => changed.iter().position(|(member, _)| member == name),
+                    _ => changed
+                        .binary_search_by(|(member, _)| member.as_str().cmp(name))
+                        .ok(),
+                };
+                place.map_or(&Self::Nowhere, |place| &changed[place].1)
             }
             Self::Nowhere => &Self::Nowhere,
             Self::Items(_) | Self::Everywhere => &Self::Everywhere,
@@ -162,6 +171,21 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn members_are_found_among_few_and_among_many() {
+        for count in [1, FEW_MEMBERS, FEW_MEMBERS + 1, 100] {
+            let object = |from: usize| -> Value {
+                let members = (0..count).map(|index| (format!("k{index}"), json!(from + index)));
+                Value::Object(members.collect())
+            };
+            let difference = Difference::between(&object(0), &object(1));
+            for index in 0..count {
+                assert_eq!(*difference.member(&format!("k{index}")), Difference::Everywhere);
+            }
+            assert_eq!(*difference.member("other"), Difference::Nowhere);
+        }
+    }
 
     #[test]
     fn differences_are_found_where_they_are() {

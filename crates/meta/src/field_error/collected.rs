@@ -54,6 +54,17 @@ impl FieldErrors {
         self.kept.push(error);
     }
 
+    /// Adds the same error several times.
+    pub fn push_times(&mut self, times: usize, error: impl Fn() -> FieldError) {
+        for before in 0..times {
+            if self.left_out > 0 {
+                self.left_out += times - before;
+                return;
+            }
+            self.push_with(&error);
+        }
+    }
+
     /// Adds an error in front of all others.
     pub fn push_first(&mut self, error: FieldError) {
         let others = std::mem::replace(self, Self::from(error));

@@ -1,5 +1,7 @@
 //! Resource quotas: what a namespace may use in all.
 
+use std::collections::HashMap;
+
 use super::place::{Faults, Place};
 use super::resource_names::{check_amount, check_quota_name, is_for_quota, is_measured_of_pods};
 use super::{Hooks, PLAIN};
@@ -56,25 +58,43 @@ fn means(scope: &str, name: &str) -> bool {
     }
 }
 
-/// The limited amounts of which a scope says nothing.
-fn not_meant<'v>(spec: &Place<'v, '_>, scope: &str) -> Vec<&'v str> {
-    let hard = spec.field("hard").value().as_object().into_iter().flatten();
-    let names = hard.map(|(name, _)| name.as_str());
-    names
-        .filter(|name| is_for_quota(name) && !means(scope, name))
-        .collect()
+/// How many of the limited amounts each scope says nothing of. A scope that stands often is looked at once.
+struct NotMeant<'v> {
+    hard: Vec<&'v str>,
+    counts: HashMap<&'v str, usize>,
+}
+
+impl<'v> NotMeant<'v> {
+    fn new(spec: &Place<'v, '_>) -> Self {
+        let hard = spec.field("hard").value().as_object().into_iter().flatten();
+        let names = hard.map(|(name, _)| name.as_str());
+        Self {
+            hard: names.filter(|name| is_for_quota(name)).collect(),
+            counts: HashMap::new(),
+        }
+    }
+
+    fn by(&mut self, scope: &'v str) -> usize {
+        // A scope that is not known means everything.
+        if !SCOPES.contains(&scope) {
+            return 0;
+        }
+        let count = || self.hard.iter().filter(|name| !means(scope, name)).count();
+        *self.counts.entry(scope).or_insert_with(count)
+    }
 }
 
 fn check_scopes(spec: &Place<'_, '_>, faults: &mut Faults) {
     let scopes = spec.field("scopes");
     let stated: Vec<&str> = scopes.texts().collect();
+    let mut not_meant = NotMeant::new(spec);
+    // All of these show the whole list.
     for scope in &stated {
         if !SCOPES.contains(scope) {
-            faults.push(scopes.invalid("unsupported scope"));
+            faults.push_with(|| scopes.invalid("unsupported scope"));
         }
-        for _ in not_meant(spec, scope) {
-            faults.push(scopes.invalid("unsupported scope applied to resource"));
-        }
+        let why = "unsupported scope applied to resource";
+        faults.push_times(not_meant.by(scope), || scopes.invalid(why));
     }
     check_opposites(&stated, &scopes, faults);
 }
@@ -92,7 +112,7 @@ fn check_opposites(stated: &[&str], scopes: &Place<'_, '_>, faults: &mut Faults)
 fn check_selector(spec: &Place<'_, '_>, faults: &mut Faults) {
     let selector = spec.field("scopeSelector");
     let expressions = selector.field("matchExpressions");
-    let mut stated = Vec::new();
+    let (mut stated, mut not_meant) = (Vec::new(), NotMeant::new(spec));
     for expression in expressions.items() {
         let list = expressions.with_value(expression.value());
         let (scope, operator) = (list.field("scopeName"), list.field("operator"));
@@ -100,10 +120,10 @@ fn check_selector(spec: &Place<'_, '_>, faults: &mut Faults) {
         if !SCOPES.contains(&scope.text()) {
             faults.push(scope.invalid("unsupported scope"));
         }
-        for _ in not_meant(spec, scope.text()) {
-            let why = "unsupported scope applied to resource";
-            faults.push(expressions.invalid_for(selector.value().clone(), why));
-        }
+        let why = "unsupported scope applied to resource";
+        faults.push_times(not_meant.by(scope.text()), || {
+            expressions.invalid_for(selector.value().clone(), why)
+        });
         let is_plain = !matches!(scope.text(), "PriorityClass" | "VolumeAttributesClass");
         if SCOPES.contains(&scope.text()) && is_plain && operator.text() != "Exists" {
             faults.push(operator.invalid(

@@ -1,5 +1,6 @@
 //! What is wrong with annotations that say something about a pod, or about the pods of a template.
 
+use std::cell::LazyCell;
 use std::collections::HashSet;
 
 use super::super::formats::check_no_steps_back;
@@ -18,6 +19,7 @@ pub(in super::super) fn check_annotations(
     spec: &Place<'_, '_>,
     faults: &mut Faults,
 ) {
+    let containers = LazyCell::new(|| container_names(spec));
     for (key, annotation) in annotations.entries() {
         match key {
             MIRROR if spec.field("nodeName").text().is_empty() => {
@@ -33,7 +35,7 @@ pub(in super::super) fn check_annotations(
             _ => {}
         }
         if let Some(container) = key.strip_prefix(APP_ARMOR) {
-            if !container_names(spec).contains(container) {
+            if !containers.contains(container) {
                 faults.push(annotation.invalid_for(container, "container not found"));
             }
             if !is_app_armor(annotation.text()) {

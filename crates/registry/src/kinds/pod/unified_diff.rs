@@ -3,6 +3,9 @@
 //! The longest run of equal lines is kept, then the longest before it and after it, and so on, as Python's difflib and
 //! its ports do. In long texts, lines that stand in more than one of a hundred places say nothing about where one is
 //! and do not start a run.
+//!
+//! Two texts of which little is equal take the product of their lengths. After [`MAX_STEPS`] no more runs are looked for:
+//! the rest is shown as changed.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -11,6 +14,9 @@ use std::ops::Range;
 const CONTEXT: usize = 3;
 /// From here on, lines can be too common to matter.
 const LONG: usize = 200;
+
+/// The most pairs of lines that are compared. Specs of pods in use take a few thousand.
+const MAX_STEPS: usize = 200_000;
 
 /// Equal lines of both texts.
 #[derive(Clone, Copy)]
@@ -95,10 +101,10 @@ fn hunks(pieces: &[Piece]) -> Vec<Vec<Piece>> {
 
 fn pieces(old: &[String], new: &[String]) -> Vec<Piece> {
     let places = places(new);
-    let mut runs = Vec::new();
+    let (mut runs, mut steps) = (Vec::new(), 0);
     let mut pending = vec![(0..old.len(), 0..new.len())];
     while let Some((olds, news)) = pending.pop() {
-        let run = longest_run(old, new, &places, &olds, &news);
+        let run = longest_run(old, new, &places, &olds, &news, &mut steps);
         if run.len > 0 {
             pending.push((olds.start..run.old, news.start..run.new));
             pending.push((run.old + run.len..olds.end, run.new + run.len..news.end));
@@ -158,6 +164,7 @@ fn longest_run(
     places: &HashMap<&str, Vec<usize>>,
     olds: &Range<usize>,
     news: &Range<usize>,
+    steps: &mut usize,
 ) -> Run {
     let mut best = Run {
         old: olds.start,
@@ -168,8 +175,12 @@ fn longest_run(
     let mut lengths: HashMap<usize, usize> = HashMap::new();
     for i in olds.clone() {
         let mut next = HashMap::new();
-        let here = places.get(old[i].as_str()).into_iter().flatten();
-        for &j in here.filter(|j| news.contains(j)) {
+        let here = places.get(old[i].as_str()).map_or(&[][..], Vec::as_slice);
+        *steps += 1 + here.len();
+        if *steps > MAX_STEPS {
+            break;
+        }
+        for &j in here.iter().filter(|j| news.contains(j)) {
             let before = if j == 0 { None } else { lengths.get(&(j - 1)) };
             let len = before.copied().unwrap_or_default() + 1;
             next.insert(j, len);
@@ -206,6 +217,23 @@ mod tests {
         let lines = |text: &str| text.chars().map(String::from).collect::<Vec<_>>();
         let shown = unified_diff(&lines(old), &lines(new)).replace('\n', "|");
         assert_eq!(shown, expected, "{old} {new}");
+    }
+
+    #[test]
+    fn texts_that_have_little_in_common_end_too() {
+        let text = |sign: char| -> Vec<String> {
+            (0..20_000)
+                .map(|line| match line % 3 {
+                    0 => format!("{sign}{line}"),
+                    _ => format!("{}", line % 150),
+                })
+                .collect()
+        };
+        let (old, new) = (text('a'), text('b'));
+        let shown = unified_diff(&old, &new);
+        let count = |sign: char| shown.lines().filter(|line| line.starts_with(sign)).count();
+        let kept = count(' ');
+        assert_eq!((count('-') + kept, count('+') + kept), (old.len(), new.len()));
     }
 
     #[test]
