@@ -1,0 +1,91 @@
+//! An allocator that counts what each thread asks of it.
+//!
+//! The one place with `unsafe`: the trait of allocators is, and every call is handed on to the system's as it came.
+
+#![expect(unsafe_code, reason = "an allocator cannot be written without")]
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+
+thread_local! {
+    static COUNTED: Cell<Memory> = const {
+        Cell::new(Memory { allocations: 0, bytes: 0, live: 0, peak: 0 })
+    };
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// What a thread has asked for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Memory {
+    pub(crate) allocations: u64,
+    /// All bytes together, given back or not.
+    pub(crate) bytes: u64,
+    /// The bytes that were not given back.
+    live: i64,
+    /// The most there were of these at any time.
+    pub(crate) peak: i64,
+}
+
+/// Begins to count.
+pub(crate) fn start() {
+    COUNTED.set(Memory {
+        allocations: 0,
+        bytes: 0,
+        live: 0,
+        peak: 0,
+    });
+}
+
+/// What this thread has asked for since [`start`].
+pub(crate) fn counted() -> Memory {
+    COUNTED.get()
+}
+
+struct Counting;
+
+impl Counting {
+    fn taken(size: usize) {
+        let mut memory = COUNTED.get();
+        memory.allocations += 1;
+        memory.bytes += size as u64;
+        memory.live += size as i64;
+        memory.peak = memory.peak.max(memory.live);
+        COUNTED.set(memory);
+    }
+
+    fn given_back(size: usize) {
+        let mut memory = COUNTED.get();
+        memory.live -= size as i64;
+        COUNTED.set(memory);
+    }
+}
+
+// SAFETY: every call goes to the system's allocator unchanged; counting neither allocates nor panics.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        Self::taken(layout.size());
+        // SAFETY: the caller's promises are the system's demands.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        Self::taken(layout.size());
+        // SAFETY: as above.
+        unsafe { System.alloc_zeroed(layout) }
+    }
+
+    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        Self::given_back(layout.size());
+        Self::taken(size);
+        // SAFETY: as above.
+        unsafe { System.realloc(pointer, layout, size) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        Self::given_back(layout.size());
+        // SAFETY: as above.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}

@@ -1,0 +1,229 @@
+//! Custom kinds: what their definitions say, and what objects make of it.
+
+use serde_json::{Value, json};
+
+use crate::growth::{Call, Cluster, Item, list, map};
+
+const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+
+/// A definition whose spec has this schema.
+fn definition(plural: &str, spec: Value) -> Value {
+    json!({
+        "metadata": {"name": format!("{plural}.example.com")},
+        "spec": {
+            "group": "example.com", "scope": "Namespaced",
+            "names": {"plural": plural, "singular": plural, "kind": plural.to_uppercase()},
+            "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {
+                "type": "object", "properties": {"spec": spec},
+            }}}],
+        },
+    })
+}
+
+fn defined(spec: Value) -> Call {
+    Call::try_post(DEFINITIONS, definition("things", spec))
+}
+
+fn object(properties: Value) -> Value {
+    json!({"type": "object", "properties": properties})
+}
+
+#[tokio::test]
+async fn schemas() {
+    let mut cluster = Cluster::start().await;
+    let cases: [(&str, Item); 7] = [
+        ("properties", |_| json!({"type": "string"})),
+        ("properties without a type", |_| json!({})),
+        (
+            "properties of no known type",
+            |_| json!({"type": "?", "x-kubernetes-list-type": "?"}),
+        ),
+        (
+            "patterns",
+            |index| json!({"type": "string", "pattern": format!("^[a-z]{index}$")}),
+        ),
+        ("defaults", |index| json!({"type": "integer", "default": index})),
+        ("wrong defaults", |_| json!({"type": "integer", "default": "no"})),
+        (
+            "junctions",
+            |_| json!({"type": "string", "anyOf": [{"minLength": 1}, {"maxLength": 2}], "not": {"pattern": "a"}}),
+        ),
+    ];
+    for (name, property) in cases {
+        cluster
+            .grows_in_proportion(name, 100, |n| {
+                defined(object(map(n, |index| (format!("p{index}"), property(index)))))
+            })
+            .await;
+    }
+    cluster
+        .grows_in_proportion("values", 500, |n| {
+            let values = list(n, |index| json!(format!("v{index}")));
+            defined(object(json!({"a": {"type": "string", "enum": values}})))
+        })
+        .await;
+    cluster
+        .grows_in_proportion("required fields", 500, |n| {
+            let required = list(n, |index| json!(format!("p{index}")));
+            let properties = map(n, |index| (format!("p{index}"), json!({"type": "string"})));
+            defined(json!({"type": "object", "required": required, "properties": properties}))
+        })
+        .await;
+    cluster
+        .grows_in_proportion("keys of a list", 500, |n| {
+            let keys = list(n, |index| json!(format!("p{index}")));
+            let properties = map(n, |index| (format!("p{index}"), json!({"type": "string"})));
+            let items = json!({"type": "object", "required": keys, "properties": properties});
+            defined(
+                json!({"type": "array", "items": items, "x-kubernetes-list-type": "map",
+                "x-kubernetes-list-map-keys": keys}),
+            )
+        })
+        .await;
+    cluster
+        .grows_in_proportion("expressions", 25, |n| {
+            let rules = list(n, |index| json!({"rule": format!("self.a != 'x{index}'")}));
+            let mut spec = object(json!({"a": {"type": "string", "maxLength": 10}}));
+            spec["x-kubernetes-validations"] = rules;
+            defined(spec)
+        })
+        .await;
+    cluster
+        .grows_in_proportion("a long expression", 100, |n| {
+            let rule = vec!["self.a != 'x'"; n].join(" && ");
+            let mut spec = object(json!({"a": {"type": "string", "maxLength": 10}}));
+            spec["x-kubernetes-validations"] = json!([{"rule": rule}]);
+            defined(spec)
+        })
+        .await;
+    cluster
+        .grows_in_proportion("depth", 15, |n| {
+            let deep = (0..n).fold(json!({"type": "string"}), |inner, _| object(json!({"a": inner})));
+            defined(deep)
+        })
+        .await;
+}
+
+#[tokio::test]
+async fn names_and_versions() {
+    let mut cluster = Cluster::start().await;
+    cluster
+        .grows_in_proportion("versions", 25, |n| {
+            let mut definition = definition("things", object(json!({})));
+            let first = definition["spec"]["versions"][0].clone();
+            definition["spec"]["versions"] = list(n, |index| {
+                let mut version = first.clone();
+                version["name"] = json!(format!("v{}", index + 1));
+                version["storage"] = json!(index == 0);
+                version
+            });
+            Call::try_post(DEFINITIONS, definition)
+        })
+        .await;
+    for names in ["shortNames", "categories"] {
+        cluster
+            .grows_in_proportion(names, 500, |n| {
+                let mut definition = definition("things", object(json!({})));
+                definition["spec"]["names"][names] = list(n, |index| json!(format!("n{index}")));
+                Call::try_post(DEFINITIONS, definition)
+            })
+            .await;
+    }
+    cluster
+        .grows_in_proportion("columns", 250, |n| {
+            let mut definition = definition("things", object(json!({})));
+            definition["spec"]["versions"][0]["additionalPrinterColumns"] = list(n, |index| {
+                json!({"name": format!("c{index}"), "type": "string", "jsonPath": format!(".spec.c{index}")})
+            });
+            Call::try_post(DEFINITIONS, definition)
+        })
+        .await;
+    cluster
+        .grows_in_proportion("fields to select by", 250, |n| {
+            let properties = map(n, |index| (format!("c{index}"), json!({"type": "string"})));
+            let mut definition = definition("things", object(properties));
+            definition["spec"]["versions"][0]["selectableFields"] =
+                list(n, |index| json!({"jsonPath": format!(".spec.c{index}")}));
+            Call::try_post(DEFINITIONS, definition)
+        })
+        .await;
+}
+
+#[tokio::test]
+async fn objects() {
+    let mut cluster = Cluster::start().await;
+    let text = json!({"type": "string", "maxLength": 2});
+    let spec = object(json!({
+        "set": {"type": "array", "items": text, "x-kubernetes-list-type": "set"},
+        "map": {
+            "type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["k"],
+            "items": {"type": "object", "required": ["k"], "properties": {"k": {"type": "string"}, "v": text}},
+        },
+        "any": {"type": "array", "items": {"type": "integer", "enum": [1, 2, 3], "maximum": 2}},
+        "table": {"type": "object", "additionalProperties": text},
+        "either": {"type": "array", "items": {"type": "string", "oneOf": [{"minLength": 3}, {"maxLength": 1}]}},
+        "free": {"type": "object", "x-kubernetes-preserve-unknown-fields": true},
+    }));
+    cluster
+        .prepare(&Call::post(DEFINITIONS, definition("things", spec)))
+        .await;
+    let thing = |field: &str, value: Value| {
+        Call::try_post(
+            "/apis/example.com/v1/namespaces/default/things",
+            json!({
+                "apiVersion": "example.com/v1", "kind": "THINGS", "metadata": {"name": "x"},
+                "spec": {field: value},
+            }),
+        )
+    };
+    let cases: [(&str, &str, Item); 7] = [
+        ("items of a set", "set", |index| json!(index.to_string())),
+        ("equal items of a set", "set", |_| json!("a")),
+        (
+            "items of a map",
+            "map",
+            |index| json!({"k": index.to_string(), "v": "a"}),
+        ),
+        ("equal items of a map", "map", |_| json!({"k": "a", "v": "a"})),
+        ("items of no key", "map", |_| json!({})),
+        ("wrong items", "any", |_| json!("x")),
+        ("items that are neither", "either", |_| json!("ab")),
+    ];
+    for (name, field, item) in cases {
+        cluster
+            .grows_in_proportion(name, 500, |n| thing(field, list(n, item)))
+            .await;
+    }
+    cluster
+        .grows_in_proportion("entries", 500, |n| {
+            thing("table", map(n, |index| (format!("k{index}"), json!("too long"))))
+        })
+        .await;
+    cluster
+        .grows_in_proportion("a long key with many errors", 2_000, |n| {
+            let places: Value = json!({"k".repeat(n): {}});
+            let mut entries = map(n, |index| (format!("k{index}"), json!(1)));
+            entries["long"] = places;
+            thing("table", entries)
+        })
+        .await;
+    cluster
+        .grows_in_proportion("unknown fields", 500, |n| {
+            thing(
+                "free",
+                map(n, |index| (format!("k{index}"), json!({"a": [index]}))),
+            )
+        })
+        .await;
+    cluster
+        .grows_in_proportion("pruned fields", 500, |n| {
+            let call = thing("any", json!([]));
+            let mut object: Value = serde_json::from_str(&call.body).unwrap();
+            object["spec"] = map(n, |index| (format!("x{index}"), json!(1)));
+            Call {
+                body: object.to_string(),
+                ..call
+            }
+        })
+        .await;
+}

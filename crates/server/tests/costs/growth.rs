@@ -1,0 +1,244 @@
+//! One request in three sizes, and what each costs.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Method, Request};
+use http_body_util::{BodyExt as _, Full};
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
+use rustix::time::{ClockId, clock_gettime};
+use serde_json::Value;
+use watchkeeper_server::{Handle, Server};
+
+use crate::counting::{self, Memory};
+
+/// Four times as much may cost this many times as much memory: four, and some slack for tables that double.
+const MEMORY_SLACK: u64 = 6;
+
+/// The same for the time of the CPU, where a linear part beside a constant one takes at most four times as much, and
+/// one that grows with the square takes sixteen times.
+const CPU_SLACK: u32 = 10;
+
+/// Below this, the time of the CPU says nothing.
+const SHORT: Duration = Duration::from_millis(4);
+
+/// How often the time of the CPU is taken if it seems to grow too quickly; the least counts.
+const RETRIES: usize = 6;
+
+/// No answer to these requests is larger.
+const MAX_ANSWER_BYTES: usize = 6 << 20;
+
+/// A request as data.
+#[derive(Clone, Debug)]
+pub(crate) struct Call {
+    pub(crate) method: Method,
+    pub(crate) path: String,
+    pub(crate) content_type: &'static str,
+    /// Who asks, if not the administrator.
+    pub(crate) user: Option<&'static str>,
+    pub(crate) body: String,
+}
+
+impl Call {
+    pub(crate) fn new(method: Method, path: impl Into<String>, body: impl ToString) -> Self {
+        Self {
+            method,
+            path: path.into(),
+            content_type: "application/json",
+            user: None,
+            body: body.to_string(),
+        }
+    }
+
+    pub(crate) fn get(path: impl Into<String>) -> Self {
+        Self::new(Method::GET, path, "")
+    }
+
+    pub(crate) fn post(path: impl Into<String>, body: impl ToString) -> Self {
+        Self::new(Method::POST, path, body)
+    }
+
+    /// A new object that is checked and not kept.
+    pub(crate) fn try_post(path: &str, body: impl ToString) -> Self {
+        Self::post(format!("{path}?dryRun=All"), body)
+    }
+
+    pub(crate) fn patch(path: impl Into<String>, content_type: &'static str, body: impl ToString) -> Self {
+        Self {
+            content_type,
+            ..Self::new(Method::PATCH, path, body)
+        }
+    }
+
+    pub(crate) fn by(self, user: &'static str) -> Self {
+        Self {
+            user: Some(user),
+            ..self
+        }
+    }
+}
+
+/// What an answer was, and what it took.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Cost {
+    pub(crate) status: u16,
+    pub(crate) answer_bytes: usize,
+    pub(crate) memory: Memory,
+    pub(crate) cpu: Duration,
+}
+
+/// A server and its only client, on one thread.
+pub(crate) struct Cluster {
+    server: Handle,
+    sender: http1::SendRequest<Full<Bytes>>,
+    /// What grew too quickly. Told when the test ends, so that one run finds all of it.
+    failures: Vec<String>,
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            assert!(
+                self.failures.is_empty(),
+                "grows too quickly: {}",
+                self.failures.join("\n")
+            );
+        }
+    }
+}
+
+impl Cluster {
+    pub(crate) async fn start() -> Self {
+        let server = Server::builder().in_memory().start().await.unwrap();
+        let connection = server.connector().connect().await.unwrap();
+        // Each warning is a header of its own.
+        let mut http = http1::Builder::new();
+        http.max_headers(1_000);
+        let (sender, connection) = http.handshake(TokioIo::new(connection)).await.unwrap();
+        tokio::spawn(connection);
+        let failures = Vec::new();
+        Self {
+            server,
+            sender,
+            failures,
+        }
+    }
+
+    /// Sends a request; its answer, and what both took.
+    pub(crate) async fn send(&mut self, call: &Call) -> (Cost, Bytes) {
+        let mut request = Request::builder()
+            .method(call.method.clone())
+            .uri(&call.path)
+            .header("host", "localhost")
+            .header("content-type", call.content_type)
+            .header(
+                "authorization",
+                format!("Bearer {}", self.server.admin_token().reveal()),
+            );
+        if let Some(user) = call.user {
+            request = request.header("impersonate-user", user);
+        }
+        let request = request.body(Full::new(Bytes::from(call.body.clone()))).unwrap();
+        let before = thread_time();
+        counting::start();
+        let answer = self.sender.send_request(request).await.unwrap();
+        let status = answer.status().as_u16();
+        let body = answer.into_body().collect().await.unwrap().to_bytes();
+        let cost = Cost {
+            status,
+            answer_bytes: body.len(),
+            memory: counting::counted(),
+            cpu: thread_time() - before,
+        };
+        (cost, body)
+    }
+
+    /// Sends a request that must be answered with success.
+    pub(crate) async fn prepare(&mut self, call: &Call) -> Bytes {
+        let (cost, body) = self.send(call).await;
+        let text = String::from_utf8_lossy(&body);
+        assert!(cost.status < 300, "{} {}: {:.2000}", call.method, call.path, text);
+        body
+    }
+
+    /// Holds a request to its promise: four times the size costs about four times as much.
+    pub(crate) async fn grows_in_proportion(&mut self, name: &str, n: usize, call: impl Fn(usize) -> Call) {
+        self.grows_after(name, n, |size| (Vec::new(), call(size))).await;
+    }
+
+    /// As [`Cluster::grows_in_proportion`], after requests that must succeed.
+    pub(crate) async fn grows_after(
+        &mut self,
+        name: &str,
+        n: usize,
+        calls: impl Fn(usize) -> (Vec<Call>, Call),
+    ) {
+        let mut costs = Vec::new();
+        for size in [n, 2 * n, 4 * n] {
+            let (before, call) = calls(size);
+            for call in before {
+                self.prepare(&call).await;
+            }
+            costs.push(self.cost(&call).await);
+        }
+        let [small, middle, large] = costs[..] else {
+            unreachable!("three sizes");
+        };
+        let told = format!(
+            "{name}\n  {n}: {small:?}\n  {}: {middle:?}\n  {}: {large:?}",
+            2 * n,
+            4 * n
+        );
+        let grows = |part: fn(&Cost) -> u64| part(&large) > MEMORY_SLACK * part(&small);
+        let grows_on_cpu = large.cpu > CPU_SLACK * small.cpu.max(SHORT);
+        for (what, is_too_much) in [
+            ("allocations", grows(|cost| cost.memory.allocations)),
+            ("bytes", grows(|cost| cost.memory.bytes)),
+            ("peak", grows(|cost| cost.memory.peak as u64)),
+            ("answer", large.answer_bytes > MAX_ANSWER_BYTES),
+            ("CPU", grows_on_cpu && self.still_grows_on_cpu(n, &calls).await),
+        ] {
+            if is_too_much {
+                self.failures.push(format!("{what} of {told}"));
+            }
+        }
+    }
+
+    /// Looks again whether the CPU takes too much: somebody else on the machine may have been in the way.
+    async fn still_grows_on_cpu(&mut self, n: usize, calls: impl Fn(usize) -> (Vec<Call>, Call)) -> bool {
+        let (small, large) = (calls(n).1, calls(4 * n).1);
+        let (mut least_small, mut least_large) = (Duration::MAX, Duration::MAX);
+        for _ in 0..RETRIES {
+            least_small = least_small.min(self.send(&small).await.0.cpu);
+            least_large = least_large.min(self.send(&large).await.0.cpu);
+        }
+        least_large > CPU_SLACK * least_small.max(SHORT)
+    }
+
+    async fn cost(&mut self, call: &Call) -> Cost {
+        let (cost, body) = self.send(call).await;
+        let text = String::from_utf8_lossy(&body);
+        assert!(cost.status < 500, "{} {}: {:.2000}", call.method, call.path, text);
+        cost
+    }
+}
+
+/// The time this thread has spent working.
+fn thread_time() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
+/// How an item of a list is made from its number.
+pub(crate) type Item = fn(usize) -> Value;
+
+/// The items of a list, each made from its number.
+pub(crate) fn list(n: usize, item: impl Fn(usize) -> Value) -> Value {
+    (0..n).map(item).collect()
+}
+
+/// The entries of a map, each made from its number.
+pub(crate) fn map(n: usize, entry: impl Fn(usize) -> (String, Value)) -> Value {
+    Value::Object((0..n).map(entry).collect())
+}

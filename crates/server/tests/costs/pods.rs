@@ -1,0 +1,335 @@
+//! Pods, which have the most lists.
+
+use serde_json::{Value, json};
+
+use crate::growth::{Call, Cluster, Item, list, map};
+
+const PODS: &str = "/api/v1/namespaces/default/pods";
+
+/// A pod with a field in its spec.
+fn in_spec(field: &str, value: Value) -> Call {
+    let mut spec = json!({"containers": [{"name": "c", "image": "i"}]});
+    spec[field] = value;
+    Call::try_post(PODS, json!({"metadata": {"name": "x"}, "spec": spec}))
+}
+
+/// A pod with a field in its container.
+fn in_container(field: &str, value: Value) -> Call {
+    let mut container = json!({"name": "c", "image": "i"});
+    container[field] = value;
+    in_spec("containers", json!([container]))
+}
+
+#[tokio::test]
+async fn lists_of_a_container() {
+    let mut cluster = Cluster::start().await;
+    let cases: [(&str, &str, Item); 16] = [
+        (
+            "variables",
+            "env",
+            |index| json!({"name": format!("V{index}"), "value": "v"}),
+        ),
+        ("equal variables", "env", |_| json!({"name": "V", "value": "v"})),
+        ("variables without a name", "env", |_| json!({})),
+        (
+            "variables from fields",
+            "env",
+            |index| json!({"name": format!("V{index}"), "valueFrom": {"fieldRef": {"fieldPath": "wrong"}}}),
+        ),
+        (
+            "sources of variables",
+            "envFrom",
+            |index| json!({"configMapRef": {"name": format!("c{index}")}}),
+        ),
+        (
+            "ports",
+            "ports",
+            |index| json!({"containerPort": 1 + index, "name": format!("p{index}")}),
+        ),
+        (
+            "equal ports",
+            "ports",
+            |_| json!({"containerPort": 80, "hostPort": 80, "name": "p"}),
+        ),
+        ("impossible ports", "ports", |_| json!({"containerPort": 0})),
+        (
+            "mounts",
+            "volumeMounts",
+            |index| json!({"name": "v", "mountPath": format!("/{index}")}),
+        ),
+        (
+            "equal mounts",
+            "volumeMounts",
+            |_| json!({"name": "v", "mountPath": "/"}),
+        ),
+        (
+            "devices",
+            "volumeDevices",
+            |index| json!({"name": format!("v{index}"), "devicePath": format!("/{index}")}),
+        ),
+        (
+            "equal devices",
+            "volumeDevices",
+            |_| json!({"name": "v", "devicePath": "/"}),
+        ),
+        ("arguments", "args", |index| json!(index.to_string())),
+        (
+            "rules of resizing",
+            "resizePolicy",
+            |index| json!({"resourceName": format!("r{index}"), "restartPolicy": "?"}),
+        ),
+        (
+            "equal rules of resizing",
+            "resizePolicy",
+            |_| json!({"resourceName": "cpu", "restartPolicy": "NotRequired"}),
+        ),
+        (
+            "wrong mounts",
+            "volumeMounts",
+            |_| json!({"mountPropagation": "?"}),
+        ),
+    ];
+    for (name, field, item) in cases {
+        cluster
+            .grows_in_proportion(name, 250, |n| in_container(field, list(n, item)))
+            .await;
+    }
+    cluster
+        .grows_in_proportion("resources", 500, |n| {
+            let limits = map(n, |index| (format!("example.com/r{index}"), json!("1")));
+            in_container("resources", json!({"limits": limits, "requests": limits}))
+        })
+        .await;
+    cluster
+        .grows_in_proportion("claims of resources", 500, |n| {
+            let claims = list(n, |index| json!({"name": format!("c{index}")}));
+            in_container("resources", json!({"claims": claims}))
+        })
+        .await;
+    cluster
+        .grows_in_proportion("capabilities", 500, |n| {
+            let add = list(n, |index| json!(format!("C{index}")));
+            in_container(
+                "securityContext",
+                json!({"capabilities": {"add": add, "drop": add}}),
+            )
+        })
+        .await;
+}
+
+#[tokio::test]
+async fn lists_of_a_pod() {
+    let mut cluster = Cluster::start().await;
+    let cases: [(&str, &str, Item); 17] = [
+        (
+            "containers",
+            "containers",
+            |index| json!({"name": format!("c{index}"), "image": "i"}),
+        ),
+        (
+            "equal containers",
+            "containers",
+            |_| json!({"name": "c", "image": "i"}),
+        ),
+        ("containers without anything", "containers", |_| json!({})),
+        (
+            "containers with one port",
+            "containers",
+            |index| json!({"name": format!("c{index}"), "image": "i", "ports": [{"containerPort": 80, "hostPort": 80}]}),
+        ),
+        (
+            "first containers",
+            "initContainers",
+            |index| json!({"name": format!("i{index}"), "image": "i", "restartPolicy": "Always"}),
+        ),
+        (
+            "volumes",
+            "volumes",
+            |index| json!({"name": format!("v{index}"), "emptyDir": {}}),
+        ),
+        (
+            "equal volumes",
+            "volumes",
+            |_| json!({"name": "v", "emptyDir": {}}),
+        ),
+        (
+            "volumes with a claim",
+            "volumes",
+            |index| json!({"name": format!("v{index}"), "persistentVolumeClaim": {"claimName": "c"}}),
+        ),
+        (
+            "tolerations",
+            "tolerations",
+            |index| json!({"key": format!("k{index}"), "operator": "Exists", "effect": "NoSchedule"}),
+        ),
+        (
+            "equal tolerations",
+            "tolerations",
+            |_| json!({"operator": "Exists"}),
+        ),
+        (
+            "wrong tolerations",
+            "tolerations",
+            |_| json!({"key": "!", "operator": "?", "effect": "?"}),
+        ),
+        (
+            "names of hosts",
+            "hostAliases",
+            |index| json!({"ip": format!("10.0.{}.{}", index / 256 % 256, index % 256), "hostnames": ["a", "!"]}),
+        ),
+        (
+            "secrets",
+            "imagePullSecrets",
+            |index| json!({"name": format!("s{index}")}),
+        ),
+        (
+            "gates of readiness",
+            "readinessGates",
+            |index| json!({"conditionType": format!("example.com/g{index}")}),
+        ),
+        (
+            "gates of scheduling",
+            "schedulingGates",
+            |index| json!({"name": format!("example.com/g{index}")}),
+        ),
+        (
+            "claims",
+            "resourceClaims",
+            |index| json!({"name": format!("c{index}"), "resourceClaimName": "c"}),
+        ),
+        ("constraints", "topologySpreadConstraints", |index| {
+            json!({"maxSkew": 1, "topologyKey": format!("k{index}"), "whenUnsatisfiable": "DoNotSchedule",
+                "labelSelector": {"matchLabels": {"a": "b"}}})
+        }),
+    ];
+    for (name, field, item) in cases {
+        cluster
+            .grows_in_proportion(name, 125, |n| in_spec(field, list(n, item)))
+            .await;
+    }
+}
+
+#[tokio::test]
+async fn constraints_of_a_pod() {
+    let mut cluster = Cluster::start().await;
+    cluster
+        .grows_in_proportion("equal constraints", 250, |n| {
+            let constraint = json!({"maxSkew": 1, "topologyKey": "k", "whenUnsatisfiable": "DoNotSchedule"});
+            in_spec("topologySpreadConstraints", list(n, |_| constraint.clone()))
+        })
+        .await;
+    cluster
+        .grows_in_proportion("sysctls", 500, |n| {
+            let sysctls = list(
+                n,
+                |index| json!({"name": format!("kernel.s{index}"), "value": "1"}),
+            );
+            in_spec("securityContext", json!({"sysctls": sysctls}))
+        })
+        .await;
+    cluster
+        .grows_in_proportion("groups", 500, |n| {
+            in_spec(
+                "securityContext",
+                json!({"supplementalGroups": list(n, |index| json!(index))}),
+            )
+        })
+        .await;
+    cluster
+        .grows_in_proportion("terms of affinity", 250, |n| {
+            let terms = list(
+                n,
+                |index| json!({"matchExpressions": [{"key": format!("k{index}"), "operator": "Exists"}]}),
+            );
+            let required = json!({"nodeSelectorTerms": terms});
+            let affinity = json!({"requiredDuringSchedulingIgnoredDuringExecution": required});
+            in_spec("affinity", json!({"nodeAffinity": affinity}))
+        })
+        .await;
+    cluster
+        .grows_in_proportion("pods to be near to", 250, |n| {
+            let terms = list(n, |index| {
+                json!({"topologyKey": format!("k{index}"), "labelSelector": {}, "matchLabelKeys": ["a", "a"]})
+            });
+            let affinity = json!({"requiredDuringSchedulingIgnoredDuringExecution": terms});
+            in_spec("affinity", json!({"podAffinity": affinity, "podAntiAffinity": affinity}))
+        })
+        .await;
+    cluster
+        .grows_in_proportion("keys of nodes", 500, |n| {
+            in_spec("nodeSelector", map(n, |index| (format!("k{index}"), json!("v"))))
+        })
+        .await;
+    cluster
+        .grows_in_proportion("projected sources", 250, |n| {
+            let sources = list(n, |index| {
+                let items = json!([{"key": "k", "path": format!("p{index}")}]);
+                json!({"configMap": {"name": format!("c{index}"), "items": items}})
+            });
+            in_spec(
+                "volumes",
+                json!([{"name": "v", "projected": {"sources": sources}}]),
+            )
+        })
+        .await;
+    cluster
+        .grows_in_proportion("servers of names", 500, |n| {
+            let config = json!({
+                "nameservers": list(n, |_| json!("10.0.0.1")),
+                "searches": list(n, |index| json!(format!("a{index}"))),
+                "options": list(n, |index| json!({"name": format!("o{index}")})),
+            });
+            in_spec("dnsConfig", config)
+        })
+        .await;
+    cluster
+        .grows_in_proportion("annotations of containers", 150, |n| {
+            let annotations = map(n, |index| {
+                let key = format!("container.apparmor.security.beta.kubernetes.io/c{index}");
+                (key, json!("unconfined"))
+            });
+            let containers = list(n, |index| json!({"name": format!("c{index}"), "image": "i"}));
+            let metadata = json!({"name": "x", "annotations": annotations});
+            Call::try_post(
+                PODS,
+                json!({"metadata": metadata, "spec": {"containers": containers}}),
+            )
+        })
+        .await;
+}
+
+#[tokio::test]
+async fn changes_of_a_pod() {
+    let mut cluster = Cluster::start().await;
+    let pod = |n: usize, image: &str, tolerations: usize| {
+        let containers = list(n, |index| json!({"name": format!("c{index}"), "image": image}));
+        let tolerations = list(
+            tolerations,
+            |index| json!({"key": format!("k{index}"), "operator": "Exists", "effect": "NoExecute"}),
+        );
+        json!({"metadata": {"name": format!("p{n}")}, "spec": {"containers": containers, "tolerations": tolerations}})
+    };
+    cluster
+        .grows_after("images and tolerations", 100, |n| {
+            let changed = Call::new(
+                http::Method::PUT,
+                format!("{PODS}/p{n}?dryRun=All"),
+                pod(n, "j", 2 * n),
+            );
+            (vec![Call::post(PODS, pod(n, "i", n))], changed)
+        })
+        .await;
+    cluster
+        .grows_after("what may not change", 210, |n| {
+            let mut changed = pod(n, "i", n);
+            for container in changed["spec"]["containers"].as_array_mut().unwrap() {
+                container["command"] = json!(["other"]);
+            }
+            let path = format!("{PODS}/p{n}?dryRun=All");
+            (
+                vec![Call::post(PODS, pod(n, "i", n))],
+                Call::new(http::Method::PUT, path, changed),
+            )
+        })
+        .await;
+}
