@@ -67,14 +67,16 @@ impl LiveView {
     ) -> io::Result<()> {
         self.counts.add(event);
         match event {
-            FollowEvent::Added(object) => self.print(&Line::of("ADDED", GREEN, object, resource), session),
-            FollowEvent::Modified(object) => {
-                self.print(&Line::of("MODIFIED", YELLOW, object, resource), session)
+            FollowEvent::Added(object) => {
+                self.print(&Line::of(event.kind(), GREEN, object, resource), session)
             }
-            FollowEvent::Deleted(gone) => self.print(&Line::of_gone(gone, resource), session),
+            FollowEvent::Modified(object) => {
+                self.print(&Line::of(event.kind(), YELLOW, object, resource), session)
+            }
+            FollowEvent::Deleted(gone) => self.print(&Line::of_gone(event.kind(), gone, resource), session),
             FollowEvent::Restarted(restart) => {
                 let line = Line {
-                    event: "RESTARTED",
+                    event: event.kind(),
                     colour: CYAN,
                     namespace: "-",
                     name: stream.to_owned(),
@@ -130,10 +132,10 @@ impl<'a> Line<'a> {
         }
     }
 
-    fn of_gone(gone: &'a Gone, resource: &Resource) -> Self {
+    fn of_gone(event: &'static str, gone: &'a Gone, resource: &Resource) -> Self {
         let state = gone.last.as_ref().map(object_state::last);
         Self {
-            event: "DELETED",
+            event,
             colour: RED,
             namespace: namespace(ObjectKey::namespace(&gone.key)),
             name: resource.display_name(gone.key.name()),

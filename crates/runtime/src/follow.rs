@@ -107,6 +107,29 @@ pub enum FollowEvent {
     Bookmark(ResourceVersion),
 }
 
+impl FollowEvent {
+    /// The word for it: `ADDED`, `MODIFIED`, `DELETED`, `SYNCED`, `RESTARTED` or `BOOKMARK`.
+    pub const fn kind(&self) -> &'static str {
+        match self {
+            Self::Added(_) => "ADDED",
+            Self::Modified(_) => "MODIFIED",
+            Self::Deleted(_) => "DELETED",
+            Self::Synced(_) => "SYNCED",
+            Self::Restarted(_) => "RESTARTED",
+            Self::Bookmark(_) => "BOOKMARK",
+        }
+    }
+
+    /// The key of the object it is about; `None` if it is about the stream.
+    pub fn key(&self) -> Option<ObjectKey> {
+        match self {
+            Self::Added(object) | Self::Modified(object) => Some(object.key()),
+            Self::Deleted(gone) => Some(gone.key.clone()),
+            Self::Synced(_) | Self::Restarted(_) | Self::Bookmark(_) => None,
+        }
+    }
+}
+
 /// An object that is gone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Gone {

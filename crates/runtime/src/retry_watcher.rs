@@ -56,6 +56,24 @@ pub enum Change<O> {
     Deleted(O),
 }
 
+impl<O> Change<O> {
+    /// The word on the wire: `ADDED`, `MODIFIED` or `DELETED`.
+    pub const fn kind(&self) -> &'static str {
+        match self {
+            Self::Added(_) => "ADDED",
+            Self::Modified(_) => "MODIFIED",
+            Self::Deleted(_) => "DELETED",
+        }
+    }
+
+    /// The object, as it is or as it was last.
+    pub const fn object(&self) -> &O {
+        match self {
+            Self::Added(object) | Self::Modified(object) | Self::Deleted(object) => object,
+        }
+    }
+}
+
 /// A version to begin at that says nothing.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("initial resource version {version:?} is not supported due to issues with underlying watch")]

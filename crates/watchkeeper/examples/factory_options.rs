@@ -1,6 +1,8 @@
-//! A factory's informers, limited to a namespace and to labels: two kinds, each watched once however many ask.
+//! A factory's options hold for all its informers: the namespace, the labels, and how often everything is told again.
+//! Each kind is watched once, however many ask.
 #![allow(clippy::print_stdout)]
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::apps::v1::Deployment;
@@ -9,6 +11,7 @@ use serde_json::json;
 use watchkeeper::client::ResourceType;
 use watchkeeper::meta::{CreateOptions, LabelSelector};
 use watchkeeper::runtime::factory::{Factory, FactoryOptions, Selection};
+use watchkeeper::runtime::informer::Notice;
 use watchkeeper_testing::Sandbox;
 
 #[tokio::main]
@@ -27,27 +30,28 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         maps.create(&map, &CreateOptions::default()).await?;
     }
 
-    let factory = Factory::new(
-        sandbox.client().clone(),
-        FactoryOptions {
-            namespaces: vec![sandbox.namespace().to_owned()],
-            ..Default::default()
-        },
-    );
     let labels: LabelSelector = "tier=control-plane".parse()?;
-    let maps = factory.informer(Selection {
-        labels: labels.clone(),
-        ..Selection::of::<ConfigMap>()
-    });
-    let deployments = factory.informer(Selection {
-        labels,
-        ..Selection::of::<Deployment>()
-    });
+    let options = FactoryOptions {
+        namespaces: vec![sandbox.namespace().to_owned()],
+        tweak: Some(Arc::new(move |selection| selection.labels = labels.clone())),
+        // Config maps every second, all else every 45 seconds.
+        resync: Some(Duration::from_secs(45)),
+        resync_by_resource: [(ConfigMap::resource(), Some(Duration::from_secs(1)))].into(),
+        ..Default::default()
+    };
+    let factory = Factory::new(sandbox.client().clone(), options);
+    let maps = factory.informer(Selection::of::<ConfigMap>());
+    let deployments = factory.informer(Selection::of::<Deployment>());
     factory.synced(Duration::from_secs(10)).await?;
-    for map in maps.store().snapshot().iter() {
-        println!("config map {}", map.key());
-    }
     println!("{} deployments", deployments.store().snapshot().len());
+
+    let mut changes = maps.subscribe(Default::default());
+    for _ in 0..5 {
+        match changes.next().await.ok_or("the informer has ended")? {
+            Notice::Change(delta) => println!("{:?}: config map {}", delta.cause(), delta.key()),
+            Notice::Synced => println!("synced"),
+        }
+    }
     factory.stop().await;
     sandbox.close().await?;
     Ok(())

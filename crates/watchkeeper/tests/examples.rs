@@ -37,6 +37,7 @@ macro_rules! examples {
 
 examples! {
     apply_tool: shown [], no_file ["apply"] => 1, no_command ["abc"] => 1;
+    bookmarks;
     clients;
     conflict;
     contextual_log;
@@ -60,6 +61,7 @@ examples! {
     queue;
     queue_shutdown;
     rate_limited_queue;
+    retry_watcher;
     store;
     structured_log;
     timeouts;
@@ -81,7 +83,7 @@ fn every_example_is_run() {
 }
 
 /// Examples in which several tasks print: each its lines, in no order.
-const UNORDERED: &[&str] = &["position", "queue"];
+const UNORDERED: &[&str] = &["queue"];
 
 /// Examples that follow a pod, whose status is written as often as its node likes: equal lines count once.
 const REPEATING: &[&str] = &["informer", "list_and_watch", "watch"];

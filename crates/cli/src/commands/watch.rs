@@ -210,7 +210,7 @@ impl Following {
             match what {
                 Ok(event) => {
                     self.show(&event, &stream, session)?;
-                    left = left.saturating_sub(usize::from(is_about_object(&event)));
+                    left = left.saturating_sub(usize::from(event.key().is_some()));
                 }
                 Err(failure) => {
                     let failure = format!("{stream}: {:#}", anyhow::Error::from(failure));
@@ -234,11 +234,4 @@ impl Following {
             Format::Json => lines.print(event, session),
         }
     }
-}
-
-fn is_about_object(event: &FollowEvent) -> bool {
-    matches!(
-        event,
-        FollowEvent::Added(_) | FollowEvent::Modified(_) | FollowEvent::Deleted(_)
-    )
 }

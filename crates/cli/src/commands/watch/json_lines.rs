@@ -55,13 +55,15 @@ struct Reason<'a> {
 impl JsonLines<'_> {
     pub(super) fn print(&self, event: &FollowEvent, session: &mut Session) -> Result<(), Failure> {
         let line = match event {
-            FollowEvent::Added(object) => self.present("ADDED", object)?,
-            FollowEvent::Modified(object) => self.present("MODIFIED", object)?,
-            FollowEvent::Deleted(gone) => self.gone(gone)?,
-            FollowEvent::Synced(version) => self.about_stream("SYNCED", Some(version)),
-            FollowEvent::Restarted(restart) => self.restarted(restart),
             FollowEvent::Bookmark(_) if !self.bookmarks => return Ok(()),
-            FollowEvent::Bookmark(version) => self.about_stream("BOOKMARK", Some(version)),
+            FollowEvent::Added(object) | FollowEvent::Modified(object) => {
+                self.present(event.kind(), object)?
+            }
+            FollowEvent::Deleted(gone) => self.gone(event.kind(), gone)?,
+            FollowEvent::Restarted(restart) => self.restarted(event.kind(), restart),
+            FollowEvent::Synced(version) | FollowEvent::Bookmark(version) => {
+                self.about_stream(event.kind(), Some(version))
+            }
         };
         serde_json::to_writer(&mut session.out, &line).map_err(|error| Failure::Output(error.into()))?;
         writeln!(session.out)?;
@@ -80,9 +82,9 @@ impl JsonLines<'_> {
         })
     }
 
-    fn gone<'a>(&'a self, gone: &'a Gone) -> Result<Line<'a>, Failure> {
+    fn gone<'a>(&'a self, r#type: &'static str, gone: &'a Gone) -> Result<Line<'a>, Failure> {
         if let Some(last) = &gone.last {
-            return self.present("DELETED", last);
+            return self.present(r#type, last);
         }
         let mut who = json!({"metadata": {
             "name": gone.key.name(),
@@ -97,11 +99,11 @@ impl JsonLines<'_> {
             uid: Some(&gone.uid),
             inferred: true,
             object: Some(who),
-            ..self.line("DELETED", Some(gone.version.as_str()))
+            ..self.line(r#type, Some(gone.version.as_str()))
         })
     }
 
-    fn restarted<'a>(&'a self, restart: &'a Restart) -> Line<'a> {
+    fn restarted<'a>(&'a self, r#type: &'static str, restart: &'a Restart) -> Line<'a> {
         let text = |version: &'a Option<ResourceVersion>| version.as_ref().map(ResourceVersion::as_str);
         Line {
             restart: Some(Reason {
@@ -110,7 +112,7 @@ impl JsonLines<'_> {
                 reason: &restart.reason,
                 knows_deletes: restart.knows_deletes,
             }),
-            ..self.about_stream("RESTARTED", restart.to.as_ref())
+            ..self.about_stream(r#type, restart.to.as_ref())
         }
     }
 
