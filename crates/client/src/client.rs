@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures_util::future::BoxFuture;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri, header};
 use hyper_util::rt::TokioIo;
 
@@ -189,16 +190,20 @@ impl Client {
     }
 
     /// Sends a request whose URI is a path and query; returns a 2xx answer whose body is still arriving.
-    pub async fn send(
-        &self,
+    ///
+    /// The future is boxed: a program that awaits it does not compile credentials, retries and transport again.
+    pub fn send<'a>(
+        &'a self,
         request: Request<Bytes>,
-        options: &SendOptions,
-    ) -> Result<Response<Body>, Error> {
-        let mut call = Call::new(&self.0, request, options)?;
-        let limit = options
-            .timeout
-            .or(self.0.options.timeout.filter(|_| !options.watch));
-        call.run(limit).await
+        options: &'a SendOptions,
+    ) -> BoxFuture<'a, Result<Response<Body>, Error>> {
+        Box::pin(async move {
+            let mut call = Call::new(&self.0, request, options)?;
+            let limit = options
+                .timeout
+                .or(self.0.options.timeout.filter(|_| !options.watch));
+            call.run(limit).await
+        })
     }
 
     /// `GET` of a path; the whole body, but no more than `limit` bytes.

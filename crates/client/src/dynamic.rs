@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures_util::future::BoxFuture;
 use http::{Method, Request};
 use serde_json::Value;
 use watchkeeper_meta::{
@@ -365,8 +366,9 @@ impl DynamicApi {
         Ok(self.client.send(request, &options).await?.into_body())
     }
 
-    async fn send(&self, request: Request<Bytes>) -> Result<Object, Error> {
-        self.open(request, false).await?.object().await
+    /// Boxed, as all that is awaited behind the short functions above: callers compile those alone.
+    fn send(&self, request: Request<Bytes>) -> BoxFuture<'_, Result<Object, Error>> {
+        Box::pin(async move { self.open(request, false).await?.object().await })
     }
 
     async fn open(&self, request: Request<Bytes>, watch: bool) -> Result<Answer, Error> {

@@ -76,7 +76,7 @@ impl<O> Change<O> {
 
 /// A version to begin at that says nothing.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("initial resource version {version:?} is not supported due to issues with underlying watch")]
+#[error("initial RV {:?} is not supported due to issues with underlying WATCH", version.as_str())]
 pub struct InvalidStartError {
     /// The version given.
     pub version: ResourceVersion,

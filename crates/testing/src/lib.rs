@@ -33,6 +33,7 @@
 pub mod sandbox;
 pub mod webhook;
 
+use futures_util::future::BoxFuture;
 use serde_json::Value;
 use watchkeeper_client::config::Credentials;
 use watchkeeper_client::{Client, ClientOptions, Config, ConfigError, InProcess, Secret};
@@ -97,23 +98,26 @@ pub enum TestClusterError {
     },
 }
 
+/// Futures are boxed: a test that awaits them compiles none of what is behind.
 impl TestCluster {
     /// Starts a server with nothing but what every cluster has.
-    pub async fn start() -> Result<Self, TestClusterError> {
-        Self::start_with(TestOptions::default()).await
+    pub fn start() -> BoxFuture<'static, Result<Self, TestClusterError>> {
+        Self::start_with(TestOptions::default())
     }
 
     /// Starts a server with more.
-    pub async fn start_with(options: TestOptions) -> Result<Self, TestClusterError> {
-        let server = Server::builder().in_memory().start().await?;
-        let client = client_of(&server, unlimited())?;
-        let simulator = options
-            .simulator
-            .map(|options| Simulator::start(client.clone(), options));
-        Ok(Self {
-            server,
-            client,
-            simulator,
+    pub fn start_with(options: TestOptions) -> BoxFuture<'static, Result<Self, TestClusterError>> {
+        Box::pin(async move {
+            let server = Server::builder().in_memory().start().await?;
+            let client = client_of(&server, unlimited())?;
+            let simulator = options
+                .simulator
+                .map(|options| Simulator::start(client.clone(), options));
+            Ok(Self {
+                server,
+                client,
+                simulator,
+            })
         })
     }
 
@@ -129,15 +133,18 @@ impl TestCluster {
 
     /// Applies every document of a manifest, in order; namespaced ones go to `default` unless they say otherwise. A
     /// document may be of a kind that one before it defines.
-    pub async fn load(&self, manifest: &str) -> Result<(), TestClusterError> {
-        self.load_changed(manifest, |_| ()).await
+    pub fn load<'a>(&'a self, manifest: &'a str) -> BoxFuture<'a, Result<(), TestClusterError>> {
+        Box::pin(self.load_changed(manifest, |_| ()))
     }
 
     /// Does the same, and makes the webhook configurations among the documents lead to this webhook instead of to the
     /// services that they name.
-    pub async fn load_webhooks(&self, manifest: &str, webhook: &Webhook) -> Result<(), TestClusterError> {
-        self.load_changed(manifest, |document| webhook.stand_in(document))
-            .await
+    pub fn load_webhooks<'a>(
+        &'a self,
+        manifest: &'a str,
+        webhook: &'a Webhook,
+    ) -> BoxFuture<'a, Result<(), TestClusterError>> {
+        Box::pin(self.load_changed(manifest, |document| webhook.stand_in(document)))
     }
 
     async fn load_changed(
@@ -203,12 +210,14 @@ impl TestCluster {
     }
 
     /// Stops everything and waits for it.
-    pub async fn stop(self) {
-        if let Some(simulator) = self.simulator {
-            simulator.stop().await;
-        }
-        drop(self.client);
-        self.server.shutdown().await;
+    pub fn stop(self) -> BoxFuture<'static, ()> {
+        Box::pin(async move {
+            if let Some(simulator) = self.simulator {
+                simulator.stop().await;
+            }
+            drop(self.client);
+            self.server.shutdown().await;
+        })
     }
 }
 

@@ -9,7 +9,9 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::json;
 use watchkeeper::client::ResourceType;
-use watchkeeper::meta::{CreateOptions, DeleteOptions, ListOptions, ResourceVersion};
+use watchkeeper::meta::{
+    CreateOptions, DeleteOptions, ListOptions, PatchKind, PatchOptions, ResourceVersion,
+};
 use watchkeeper::runtime::api_source::ApiSource;
 use watchkeeper::runtime::retry_watcher::RetryWatcher;
 use watchkeeper_testing::Sandbox;
@@ -27,27 +29,19 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let now = pods.list(&ListOptions::default()).await?.head.resource_version;
     let mut watcher = RetryWatcher::new(source, now)?;
 
-    let containers = json!([{"name": "c", "image": "web"}]);
-    let pod = json!({"metadata": {"name": "pod-1"}, "spec": {"containers": containers}});
+    let spec = json!({"schedulingGates": [{"name": "example.com/wait"}], "containers": [{"name": "c", "image": "c"}]});
+    let pod = json!({"metadata": {"name": "pod-1"}, "spec": spec});
     pods.create(&pod, &CreateOptions::default()).await?;
-    let mut deleted = false;
-    while let Some(change) = watcher.next().await {
-        let change = change?;
+    let label = json!({"metadata": {"labels": {"app": "web"}}});
+    pods.patch("pod-1", PatchKind::Merge, &label, &PatchOptions::default())
+        .await?;
+    pods.delete("pod-1", &DeleteOptions::default()).await?;
+    for _ in 0..3 {
+        let change = watcher.next().await.ok_or("the watch has ended")??;
         let pod = change.object().to_value()?;
         let (kind, name) = (change.kind(), change.object().name());
         let phase = pod["status"]["phase"].as_str().unwrap_or_default();
         println!("   事件类型: {kind:<8} Pod名称: {name:<8} Pod阶段: {phase}");
-        match (phase, kind) {
-            (_, "DELETED") => break,
-            ("Running", _) if !std::mem::replace(&mut deleted, true) => {
-                let at_once = DeleteOptions {
-                    grace_period_seconds: Some(0),
-                    ..Default::default()
-                };
-                pods.delete("pod-1", &at_once).await?;
-            }
-            _ => {}
-        }
     }
     sandbox.close().await?;
     Ok(())

@@ -87,13 +87,13 @@ impl Watching<'_> {
     async fn watch(&mut self, session: &mut Session) -> Result<(), Failure> {
         let mut forgotten = false;
         loop {
-            let result = match std::mem::take(&mut forgotten) {
+            let result = match forgotten {
                 true => self.list(session).await.map_err(Interruption::from),
                 false => self.follow(session).await,
             };
             match result {
-                // The server's time for one stream is up.
-                Ok(()) => {}
+                // What is there was shown, or the server's time for one stream is up.
+                Ok(()) => forgotten = false,
                 Err(Interruption::Failed(failure)) => return Err(failure),
                 // A server that stays away is a reason to say so once.
                 Err(Interruption::Broken(cause)) if self.next_wait.is_zero() => {
@@ -133,28 +133,34 @@ impl Watching<'_> {
         Ok(())
     }
 
-    /// Prints what is there, unless only changes are wanted, and notes the version to go on from.
+    /// Prints what is there, unless only changes are wanted, and notes the version to go on from. A list that breaks off
+    /// leaves no version: it has to be asked for again.
     async fn list(&mut self, session: &mut Session) -> Result<(), Failure> {
         self.options.limit = Some(self.get.chunk_size).filter(|&size| size > 0 && !self.get.watch_only);
         self.options.continue_token.clear();
-        loop {
+        // Rows wait for those of the other pages, to be aligned with them.
+        let mut tables = Vec::new();
+        let version = loop {
             let page = documents::page(&self.api, self.accept(), &self.options).await?;
-            self.version = documents::version(&page);
+            let version = documents::version(&page);
             self.options.continue_token = documents::continue_token(&page);
-            if !self.get.watch_only {
-                self.show_page(page, session)?;
+            match self.format.is_table() {
+                _ if self.get.watch_only => {}
+                true => tables.push(page),
+                false => self.show_items(page, session)?,
             }
             if self.options.continue_token.is_empty() {
-                return self.print_gathered(session);
+                break version;
             }
+        };
+        for table in tables {
+            self.gather(table, "ADDED")?;
         }
+        self.version = version;
+        self.print_gathered(session)
     }
 
-    /// Prints the objects of a page; rows wait for those of the other pages, to be aligned with them.
-    fn show_page(&mut self, mut page: Value, session: &mut Session) -> Result<(), Failure> {
-        if self.format.is_table() {
-            return self.gather(page, "ADDED");
-        }
+    fn show_items(&mut self, mut page: Value, session: &mut Session) -> Result<(), Failure> {
         let Value::Array(items) = page["items"].take() else {
             return Ok(());
         };
