@@ -12,8 +12,11 @@ use crate::vmodule::Vmodule;
 pub const LOG_FILE_MAX_SIZE_MB: u64 = 1800;
 
 /// What to print, how and where. The default is klog's: level 0, to standard error.
+///
+/// With the feature `clap` these are arguments: flatten them into those of a program, or let a program that has no others
+/// say `Options::parse()`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "clap", derive(clap::Args))]
+#[cfg_attr(feature = "clap", derive(clap::Parser))]
 pub struct Options {
     /// Number for the log level verbosity
     #[cfg_attr(

@@ -437,7 +437,7 @@ fn an_extra_file_has_the_same_lines() {
 #[test]
 fn a_line_that_is_named_brings_a_stack_trace() {
     let screen = Screen::default();
-    let named = line!() + 8;
+    let named = line!() + 7;
     let layer = KlogLayer::new(Formatter::default(), Writer::new(screen.clone()))
         .with_clock(clock())
         .with_backtrace_at(format!("klog.rs:{named}").parse().unwrap());
