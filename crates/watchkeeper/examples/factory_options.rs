@@ -17,10 +17,8 @@ use watchkeeper_testing::Sandbox;
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let sandbox = Sandbox::open(Default::default()).await?;
-    let maps = sandbox
-        .client()
-        .dynamic(ConfigMap::resource())
-        .default_namespace();
+    let client = sandbox.client();
+    let maps = client.dynamic(ConfigMap::resource()).default_namespace();
     for (name, tier) in [
         ("etcd", "control-plane"),
         ("scheduler", "control-plane"),
@@ -39,7 +37,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         resync_by_resource: [(ConfigMap::resource(), Some(Duration::from_secs(1)))].into(),
         ..Default::default()
     };
-    let factory = Factory::new(sandbox.client().clone(), options);
+    let factory = Factory::new(client.clone(), options);
     let maps = factory.informer(Selection::of::<ConfigMap>());
     let deployments = factory.informer(Selection::of::<Deployment>());
     factory.synced(Duration::from_secs(10)).await?;

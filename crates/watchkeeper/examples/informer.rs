@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use clap::Parser;
+use clap::Parser as _;
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::json;
 use tokio::sync::Notify;
@@ -16,13 +16,6 @@ use watchkeeper::runtime::wait::{Condition, wait_for};
 use watchkeeper::wire::Object;
 use watchkeeper_logging::{Options, init, vlog};
 use watchkeeper_testing::Sandbox;
-
-/// Follows pods.
-#[derive(Parser)]
-struct Flags {
-    #[command(flatten)]
-    logging: Options,
-}
 
 /// Logs what it is told.
 struct Log {
@@ -53,7 +46,7 @@ impl Handler for Log {
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    init(&Flags::parse().logging)?;
+    init(&Options::parse())?;
     let sandbox = Sandbox::open(Default::default()).await?;
     let pods = sandbox.client().dynamic(Pod::resource()).default_namespace();
     let deleted = Arc::new(Notify::new());

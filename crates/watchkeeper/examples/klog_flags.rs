@@ -1,23 +1,11 @@
 //! klog's flags on a command line, and its four severities. `klog_flags -h` lists them; `klog_flags
-//! --log-backtrace-at=klog_flags.rs:22` shows how the program came there.
+//! --log-backtrace-at=klog_flags.rs:10` shows how the program came to that line.
 
-use clap::Parser;
+use clap::Parser as _;
 use watchkeeper_logging::{InitError, Options, fatal, init};
 
-/// Logs once at each severity.
-#[derive(Parser)]
-struct Flags {
-    #[command(flatten)]
-    logging: Options,
-}
-
 fn main() -> Result<(), InitError> {
-    init(&Flags::parse().logging)?;
-    log();
-    Ok(())
-}
-
-fn log() {
+    init(&Options::parse())?;
     tracing::info!("Info");
     tracing::warn!("Warning");
     tracing::error!("Error");

@@ -3,32 +3,29 @@
 
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::json;
-use watchkeeper::client::{DynamicApi, Error, ResourceType};
+use watchkeeper::client::ResourceType;
 use watchkeeper::meta::{CreateOptions, DeleteOptions, ListOptions, WatchEventKind, WatchOptions};
 use watchkeeper_testing::Sandbox;
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let sandbox = Sandbox::open(Default::default()).await?;
-    let pods = sandbox
-        .client()
-        .dynamic(Pod::resource())
-        .namespace(sandbox.namespace());
-    create(&pods, "test-pod").await?;
+    let pods = sandbox.client().dynamic(Pod::resource()).default_namespace();
+    let spec = json!({"containers": [{"name": "test-container", "image": "nginx:latest"}]});
+    let pod = |name: &str| json!({"metadata": {"name": name}, "spec": spec});
+    pods.create(&pod("test-pod"), &CreateOptions::default()).await?;
 
     let list = pods.list(&ListOptions::default()).await?;
     for pod in &list.items {
         println!("{}", pod.name());
     }
-    create(&pods, "test-pod2").await?;
-    let mut watch = pods
-        .watch(&WatchOptions {
-            resource_version: list.head.resource_version,
-            ..Default::default()
-        })
-        .await?;
-    while let Some(event) = watch.next().await {
-        let event = event?;
+    pods.create(&pod("test-pod2"), &CreateOptions::default()).await?;
+    let options = WatchOptions {
+        resource_version: list.head.resource_version,
+        ..Default::default()
+    };
+    let mut watch = pods.watch(&options).await?;
+    while let Some(event) = watch.next().await.transpose()? {
         let Some(pod) = event.object().filter(|pod| pod.name() == "test-pod2") else {
             continue;
         };
@@ -42,10 +39,4 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     sandbox.close().await?;
     Ok(())
-}
-
-async fn create(pods: &DynamicApi, name: &str) -> Result<(), Error> {
-    let spec = json!({"containers": [{"name": "test-container", "image": "nginx:latest"}]});
-    let pod = json!({"metadata": {"name": name}, "spec": spec});
-    pods.create(&pod, &CreateOptions::default()).await.map(drop)
 }

@@ -13,8 +13,8 @@ use watchkeeper_testing::Sandbox;
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let sandbox = Sandbox::open(Default::default()).await?;
-    let maps = sandbox.client().dynamic(ConfigMap::resource());
-    let maps = maps.namespace(sandbox.namespace());
+    let client = sandbox.client();
+    let maps = client.dynamic(ConfigMap::resource()).default_namespace();
     for (name, tier) in [
         ("etcd", "control-plane"),
         ("scheduler", "control-plane"),
@@ -24,7 +24,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         maps.create(&map, &CreateOptions::default()).await?;
     }
 
-    let factory = Factory::new(sandbox.client().clone(), Default::default());
+    let factory = Factory::new(client.clone(), Default::default());
     let informer = factory.informer(Selection::of::<ConfigMap>());
     let snapshot = informer.synced(Duration::from_secs(10)).await?;
     let tier: LabelSelector = "tier".parse()?;

@@ -2,11 +2,8 @@
 //! JSON, columns, and whatever a layer of one's own makes of them.
 #![allow(clippy::print_stdout)]
 
-use std::fmt;
-
-use tracing::field::{Field, Visit};
 use tracing::instrument::WithSubscriber as _;
-use tracing::{Event, Level, Subscriber};
+use tracing::{Event, Subscriber};
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt as _};
 use watchkeeper::client::{Client, ClientOptions, Config};
 use watchkeeper_logging::{Format, Formatter, KlogLayer, LevelStyle, TimeStyle, Writer};
@@ -26,7 +23,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         let backend = tracing_subscriber::registry().with(layer);
         ask(sandbox.config()).with_subscriber(backend).await?;
     }
-    let backend = tracing_subscriber::registry().with(Shouting);
+    let backend = tracing_subscriber::registry().with(Names);
     ask(sandbox.config()).with_subscriber(backend).await?;
     sandbox.close().await?;
     Ok(())
@@ -43,23 +40,11 @@ async fn ask(config: &Config) -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// A backend of one's own.
-struct Shouting;
+/// A backend of one's own: who says something, and nothing else.
+struct Names;
 
-impl<S: Subscriber> Layer<S> for Shouting {
+impl<S: Subscriber> Layer<S> for Names {
     fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
-        if *event.metadata().level() <= Level::INFO {
-            event.record(&mut Shout);
-        }
-    }
-}
-
-struct Shout;
-
-impl Visit for Shout {
-    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        if field.name() == "message" {
-            println!("{}!", format!("{value:?}").to_uppercase());
-        }
+        println!("{} {}", event.metadata().level(), event.metadata().target());
     }
 }

@@ -1,17 +1,10 @@
 //! V-levels: a message is printed if its level is at most that of `-v`. The level can be changed while the program runs.
 
-use clap::Parser;
+use clap::Parser as _;
 use watchkeeper_logging::{InitError, Options, init, vlog};
 
-/// Logs at each level.
-#[derive(Parser)]
-struct Flags {
-    #[command(flatten)]
-    logging: Options,
-}
-
 fn main() -> Result<(), InitError> {
-    let verbosity = init(&Flags::parse().logging)?;
+    let verbosity = init(&Options::parse())?;
     for level in -3..6 {
         vlog!(level, Level = %level, "klog");
     }

@@ -43,8 +43,7 @@ async fn show(
     last: &str,
 ) -> Result<(), Box<dyn std::error::Error>> {
     let mut watch = pods.watch(options).await?;
-    while let Some(event) = watch.next().await {
-        let event = event?;
+    while let Some(event) = watch.next().await.transpose()? {
         let Some(pod) = event.object() else {
             println!("   Error: {event:?}");
             continue;

@@ -83,7 +83,7 @@ fn every_example_is_run() {
 }
 
 /// Examples in which several tasks print: each its lines, in no order.
-const UNORDERED: &[&str] = &["queue"];
+const UNORDERED: &[&str] = &["controller", "queue"];
 
 /// Examples that follow a pod, whose status is written as often as its node likes: equal lines count once.
 const REPEATING: &[&str] = &["informer", "list_and_watch", "watch"];
