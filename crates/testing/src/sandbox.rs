@@ -19,7 +19,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::future::LocalBoxFuture;
+use futures_util::future::BoxFuture;
 use http::Uri;
 use serde_json::json;
 use watchkeeper_client::config::{Credentials, Material};
@@ -71,7 +71,7 @@ impl Sandbox {
     /// Makes a namespace and waits until pods can be created in it.
     ///
     /// The future is boxed: a program that waits for it does not compile a server.
-    pub fn open(options: ClientOptions) -> LocalBoxFuture<'static, Result<Self, SandboxError>> {
+    pub fn open(options: ClientOptions) -> BoxFuture<'static, Result<Self, SandboxError>> {
         Box::pin(async move {
             let (mut config, embedded) = match std::env::var_os("KUBECONFIG").filter(|path| !path.is_empty())
             {
@@ -110,7 +110,7 @@ impl Sandbox {
     }
 
     /// Deletes the namespace with all that is in it, and stops the cluster if it was embedded.
-    pub fn close(self) -> LocalBoxFuture<'static, Result<(), SandboxError>> {
+    pub fn close(self) -> BoxFuture<'static, Result<(), SandboxError>> {
         Box::pin(async move {
             let Some(Embedded { server, simulator }) = self.embedded else {
                 let namespaces = self.client.dynamic(namespaces());

@@ -110,6 +110,7 @@ fn run(example: &str, arguments: &[&str]) -> Output {
     let ran = Command::new(program(example))
         .args(arguments)
         .env_remove("KUBECONFIG")
+        .env_remove("KUBERNETES_SERVICE_HOST")
         .output();
     ran.unwrap_or_else(|error| panic!("{example} cannot be run: {error}"))
 }
