@@ -11,6 +11,7 @@ use base64::engine::general_purpose::STANDARD;
 use watchkeeper_meta::{GroupVersion, GroupVersionKind, Resource};
 
 use crate::Verb;
+use crate::openapi::Documents;
 
 /// All that is served.
 #[derive(Clone, Debug, Default)]
@@ -18,6 +19,8 @@ pub struct Catalog {
     groups: Vec<ApiGroup>,
     /// Which custom kinds it has, as the registry counts them.
     pub(crate) generation: u64,
+    /// Its OpenAPI documents, which end with it.
+    pub(crate) documents: Documents,
 }
 
 /// One API group.

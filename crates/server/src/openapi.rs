@@ -3,6 +3,7 @@
 //! There is one document per group and version. Texts that describe fields are not part of the schema and so not
 //! of the documents.
 
+mod documents;
 mod paths;
 mod protobuf;
 mod schemas;
@@ -16,6 +17,7 @@ use crate::catalog::{ApiVersion, Catalog};
 use crate::discovery::hex_of_sha512;
 use crate::version::KUBERNETES_MINOR;
 
+pub(crate) use documents::Documents;
 use schemas::Definitions;
 
 /// Documents whose answer has no schema.
@@ -26,7 +28,7 @@ const PLAIN: [&str; 3] = [".well-known/openid-configuration", "openid/v1/jwks", 
 pub(crate) fn index(catalog: &Catalog) -> Value {
     let mut paths = BTreeMap::new();
     for path in document_paths(catalog) {
-        let hash = document_hash(catalog, &path);
+        let hash = catalog.documents.hash(&path, || document_hash(catalog, &path));
         paths.insert(
             path.clone(),
             json!({ "serverRelativeURL": format!("/openapi/v3/{path}?hash={hash}") }),
@@ -50,6 +52,11 @@ pub(crate) fn document_hash(catalog: &Catalog, path: &str) -> String {
     };
     let text = format!("{} {path} {made_from}", env!("CARGO_PKG_VERSION"));
     hex_of_sha512(text.as_bytes())
+}
+
+/// Whether there is a document at a path.
+pub(crate) fn has_document(catalog: &Catalog, path: &str) -> bool {
+    version_at(catalog, path).is_some() || document_paths(catalog).iter().any(|known| known == path)
 }
 
 /// The document at a path of the index; `None` if there is none.

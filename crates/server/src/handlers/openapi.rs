@@ -9,7 +9,7 @@ use super::discovery::{is_known, not_modified};
 use crate::body::ResponseBody;
 use crate::filter::Call;
 use crate::negotiate::JSON;
-use crate::openapi::{document, document_hash, document_v2, index, to_protobuf};
+use crate::openapi::{document, document_hash, document_v2, has_document, index, to_protobuf};
 use crate::request_info::query_value;
 use crate::respond::{Answer, Failure, to_json, with_type};
 
@@ -25,7 +25,8 @@ const V2_PROTOBUF_BEFORE: &str = "application/com.github.proto-openapi.spec.v2@v
 
 /// `GET /openapi/v3`. A real server states plain text here, and clients do not look.
 pub(super) fn v3_index(call: &Call) -> Answer {
-    let bytes = to_json(&index(&call.server.catalog()));
+    let catalog = call.server.catalog();
+    let bytes = catalog.documents.get("v3", || to_json(&index(&catalog)));
     let mut answer = with_type(StatusCode::OK, "text/plain; charset=utf-8", bytes);
     answer.headers_mut().insert(LAST_MODIFIED, MADE);
     answer
@@ -34,22 +35,27 @@ pub(super) fn v3_index(call: &Call) -> Answer {
 /// `GET /openapi/v3/{path}`.
 pub(super) fn v3(call: &Call, path: &str) -> Result<Answer, Failure> {
     let catalog = call.server.catalog();
-    let Some(document) = document(&catalog, Schema::builtin(), path) else {
+    if !has_document(&catalog, path) {
         return Ok(empty(StatusCode::NOT_FOUND));
-    };
-    let hash = document_hash(&catalog, path);
+    }
+    let hash = catalog.documents.hash(path, || document_hash(&catalog, path));
     let asked = query_value(call.query(), "hash").filter(|asked| !asked.is_empty());
-    if asked.as_ref().is_some_and(|asked| *asked != hash) {
+    if asked.as_ref().is_some_and(|asked| **asked != *hash) {
         return Ok(moved(path, &hash));
     }
     let tag = format!("\"{hash}\"");
     let mut answer = match is_known(call, &tag) {
         true => not_modified(),
-        false => with_type(StatusCode::OK, JSON, to_json(&document)),
+        false => {
+            let bytes = catalog.documents.get(&format!("v3/{path}"), || {
+                to_json(&document(&catalog, Schema::builtin(), path))
+            });
+            with_type(StatusCode::OK, JSON, bytes)
+        }
     };
     let headers = answer.headers_mut();
     headers.insert(VARY, HeaderValue::from_static("Accept"));
-    headers.insert(ETAG, HeaderValue::try_from(tag).expect("hex digits and quotes"));
+    headers.insert(ETAG, HeaderValue::try_from(&*tag).expect("hex digits and quotes"));
     headers.insert(LAST_MODIFIED, MADE);
     if asked.is_some() {
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("public, immutable"));
@@ -63,12 +69,17 @@ pub(super) fn v2(call: &Call) -> Result<Answer, Failure> {
     let Some(media_type) = v2_media_type(&call.accept()) else {
         return Ok(empty(StatusCode::NOT_ACCEPTABLE));
     };
-    let document = document_v2(&call.server.catalog(), Schema::builtin());
-    let bytes = match media_type {
-        V2_PROTOBUF => to_protobuf(&document),
-        _ => to_json(&document),
-    };
-    let tag = crate::discovery::etag(&bytes);
+    let catalog = call.server.catalog();
+    let bytes = catalog.documents.get(media_type, || {
+        let document = document_v2(&catalog, Schema::builtin());
+        match media_type {
+            V2_PROTOBUF => to_protobuf(&document),
+            _ => to_json(&document),
+        }
+    });
+    let tag = catalog
+        .documents
+        .hash(media_type, || crate::discovery::etag(&bytes));
     let mut answer = match is_known(call, &tag) {
         true => not_modified(),
         false => with_type(StatusCode::OK, media_type, bytes),
@@ -76,7 +87,7 @@ pub(super) fn v2(call: &Call) -> Result<Answer, Failure> {
     let headers = answer.headers_mut();
     headers.append(VARY, HeaderValue::from_static("Accept-Encoding"));
     headers.append(VARY, HeaderValue::from_static("Accept"));
-    headers.insert(ETAG, HeaderValue::try_from(tag).expect("hex digits and quotes"));
+    headers.insert(ETAG, HeaderValue::try_from(&*tag).expect("hex digits and quotes"));
     headers.insert(LAST_MODIFIED, MADE);
     Ok(answer)
 }

@@ -35,8 +35,8 @@ pub(crate) struct Call {
     pub(crate) method: Method,
     pub(crate) path: String,
     pub(crate) content_type: &'static str,
-    /// Who asks, if not the administrator.
-    pub(crate) user: Option<&'static str>,
+    /// What else its head says.
+    pub(crate) header: Option<(&'static str, String)>,
     pub(crate) body: String,
 }
 
@@ -46,7 +46,7 @@ impl Call {
             method,
             path: path.into(),
             content_type: "application/json",
-            user: None,
+            header: None,
             body: body.to_string(),
         }
     }
@@ -73,7 +73,7 @@ impl Call {
 
     pub(crate) fn by(self, user: &'static str) -> Self {
         Self {
-            user: Some(user),
+            header: Some(("impersonate-user", user.to_owned())),
             ..self
         }
     }
@@ -136,8 +136,8 @@ impl Cluster {
                 "authorization",
                 format!("Bearer {}", self.server.admin_token().reveal()),
             );
-        if let Some(user) = call.user {
-            request = request.header("impersonate-user", user);
+        if let Some((name, value)) = &call.header {
+            request = request.header(*name, value);
         }
         let request = request.body(Full::new(Bytes::from(call.body.clone()))).unwrap();
         let before = thread_time();

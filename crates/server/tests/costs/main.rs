@@ -7,6 +7,7 @@
 
 mod counting;
 mod custom;
+mod documents;
 mod growth;
 mod kinds;
 mod metadata;
