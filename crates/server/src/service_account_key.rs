@@ -5,6 +5,8 @@
 //! are kept: a token of one is good for all. The public half is served to whoever wants to check a token without asking
 //! (OpenID Connect discovery).
 
+use std::collections::HashSet;
+
 use aws_lc_rs::digest;
 use aws_lc_rs::rand::SystemRandom;
 use aws_lc_rs::signature::{
@@ -95,7 +97,12 @@ impl ServiceAccountKey {
 
     /// What a token says, if this server issued it for one of these audiences and it has not run out; `now` in
     /// seconds.
-    pub(crate) fn claims(&self, token: &str, audiences: &[&str], now: i64) -> Option<Value> {
+    pub(crate) fn claims<'a>(
+        &self,
+        token: &str,
+        audiences: &[&'a str],
+        now: i64,
+    ) -> Option<(Value, Vec<&'a str>)> {
         let (said, signature) = token.rsplit_once('.')?;
         let signature = URL_SAFE_NO_PAD.decode(signature).ok()?;
         let public = UnparsedPublicKey::new(&ECDSA_P256_SHA256_FIXED, self.key.public_key().as_ref());
@@ -103,10 +110,18 @@ impl ServiceAccountKey {
         let claims = URL_SAFE_NO_PAD.decode(said.split_once('.')?.1).ok()?;
         let claims: Value = serde_json::from_slice(&claims).ok()?;
         let number = |name: &str| claims[name].as_i64().unwrap_or_default();
-        let mut meant = claims["aud"].as_array()?.iter().filter_map(Value::as_str);
-        let is_for_them = meant.any(|audience| audiences.contains(&audience));
+        let named: HashSet<&str> = claims["aud"]
+            .as_array()?
+            .iter()
+            .filter_map(Value::as_str)
+            .collect();
+        let meant = audiences
+            .iter()
+            .copied()
+            .filter(|audience| named.contains(audience));
+        let meant: Vec<&str> = meant.collect();
         let lasts = (number("nbf")..number("exp")).contains(&now);
-        (is_for_them && lasts).then_some(claims)
+        (!meant.is_empty() && lasts).then_some((claims, meant))
     }
 }
 
@@ -132,7 +147,8 @@ mod tests {
     fn a_token_is_known_while_it_lasts() {
         let key = ServiceAccountKey::random();
         let token = token(&key, ISSUER);
-        let claims = key.claims(&token, &[ISSUER], 150).unwrap();
+        let (claims, meant) = key.claims(&token, &["other", ISSUER], 150).unwrap();
+        assert_eq!(meant, [ISSUER]);
         assert_eq!(claims["sub"], "system:serviceaccount:default:robot");
         for (now, why) in [(99, "not yet"), (200, "no longer")] {
             assert_eq!(key.claims(&token, &[ISSUER], now), None, "{why}");

@@ -53,9 +53,20 @@ pub(crate) struct Shared {
 impl Shared {
     /// Whom a token speaks of that this server has issued itself, for one of these audiences.
     pub(crate) async fn issued_to(&self, token: &str, audiences: &[&str]) -> Option<User> {
+        let (user, _) = self.issued_for(token, audiences).await?;
+        Some(user)
+    }
+
+    /// As [`Shared::issued_to`], with those of the audiences that the token is meant for, in their order.
+    pub(crate) async fn issued_for<'a>(
+        &self,
+        token: &str,
+        audiences: &[&'a str],
+    ) -> Option<(User, Vec<&'a str>)> {
         let now = self.registry.clock().now().seconds;
-        let claims = self.service_account_key.get()?.claims(token, audiences, now)?;
-        self.registry.token_holder(&claims).await
+        let (claims, meant) = self.service_account_key.get()?.claims(token, audiences, now)?;
+        let user = self.registry.token_holder(&claims).await?;
+        Some((user, meant))
     }
 
     /// The key that signs tokens, made when it is first needed.

@@ -89,27 +89,36 @@ async fn token_status(call: &Call, spec: &Value) -> Result<Value, Status> {
             "token is required for TokenReview in authentication",
         ));
     }
-    if let Some(user) = call.server.tokens.user(token) {
-        return Ok(json!({ "authenticated": true, "user": user_info(user) }));
-    }
     let asked = spec["audiences"].as_array().into_iter().flatten();
     let mut audiences: Vec<&str> = asked.filter_map(Value::as_str).collect();
+    if let Some(user) = call.server.tokens.user(token) {
+        return Ok(known_token(user, &audiences));
+    }
     if audiences.is_empty() {
         audiences.push(ISSUER);
     }
-    // Each by itself: the answer names those the token is meant for.
-    let mut holder = None;
-    let mut meant = Vec::new();
-    for audience in audiences {
-        if let Some(user) = call.server.issued_to(token, &[audience]).await {
-            holder = Some(user);
-            meant.push(audience);
-        }
-    }
-    Ok(match holder {
-        Some(user) => json!({ "authenticated": true, "user": user_info(&user), "audiences": meant }),
-        None => json!({ "user": {}, "error": "invalid bearer token" }),
+    Ok(match call.server.issued_for(token, &audiences).await {
+        Some((user, meant)) => json!({ "authenticated": true, "user": user_info(&user), "audiences": meant }),
+        None => unknown_token(),
     })
+}
+
+/// A token from a file is meant for this server alone, as in Kubernetes: who asks for another audience does not know it.
+fn known_token(user: &User, audiences: &[&str]) -> Value {
+    let known = json!({ "authenticated": true, "user": user_info(user) });
+    match audiences {
+        [] => known,
+        audiences if audiences.contains(&ISSUER) => {
+            let mut known = known;
+            known["audiences"] = json!([ISSUER]);
+            known
+        }
+        _ => unknown_token(),
+    }
+}
+
+fn unknown_token() -> Value {
+    json!({ "user": {}, "error": "invalid bearer token" })
 }
 
 /// Whom a review is about.

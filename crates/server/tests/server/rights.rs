@@ -170,3 +170,21 @@ async fn a_signer_is_spoken_for_by_those_who_may() {
     }
     cluster.server.shutdown().await;
 }
+
+#[tokio::test]
+async fn a_token_from_a_file_is_meant_for_this_server_alone() {
+    const ISSUER: &str = "https://kubernetes.default.svc";
+    let mut cluster = Cluster::start(json!([])).await;
+    let token = cluster.server.admin_token().reveal().to_owned();
+    for (audiences, is_known, meant) in [
+        (json!([]), true, Value::Null),
+        (json!([ISSUER, "other"]), true, json!([ISSUER])),
+        (json!(["other"]), false, Value::Null),
+    ] {
+        let review = json!({"spec": {"token": token, "audiences": audiences}}).to_string();
+        let path = "/apis/authentication.k8s.io/v1/tokenreviews";
+        let answer = cluster.client.send(Method::POST, path, &[], &review).await.json();
+        assert_eq!(answer["status"]["authenticated"] == true, is_known, "{answer}");
+        assert_eq!(answer["status"]["audiences"], meant, "{answer}");
+    }
+}
