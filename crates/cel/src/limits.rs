@@ -17,6 +17,9 @@ pub const MAX_ISSUES: usize = 16;
 /// The most bytes that a compiled regular expression may take.
 pub const MAX_REGEX_BYTES: usize = 1 << 20;
 
+/// The most bytes that all patterns in the schemas of one kind may take together: room for thousands of usual ones.
+pub const MAX_SCHEMA_REGEX_BYTES: usize = 32 << 20;
+
 /// The most bytes of one text that an evaluation makes. A call's budget would end it as well, but only after the memory
 /// is taken.
 pub const MAX_MADE_BYTES: usize = 10 << 20;

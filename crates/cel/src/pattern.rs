@@ -34,6 +34,16 @@ pub fn compile(pattern: &str) -> Result<Regex, String> {
     })
 }
 
+/// The bytes that a pattern takes when it is compiled, rounded up to a power of four; 0 if it cannot be.
+pub fn compiled_size(pattern: &str) -> usize {
+    const LEAST: usize = 1 << 10;
+    let sizes = std::iter::successors(Some(LEAST), |size| Some(size * 4));
+    sizes
+        .take_while(|size| *size <= MAX_REGEX_BYTES)
+        .find(|size| compile_within(pattern, *size).is_ok())
+        .unwrap_or_default()
+}
+
 /// Compiles a pattern that may take so many bytes.
 pub(crate) fn compile_within(pattern: &str, bytes: usize) -> Result<Regex, regex::Error> {
     let mut translation = Translation {
@@ -188,6 +198,14 @@ mod tests {
         check(r"^\Qa.b\E+$", &[("a.bb", true), ("acb", false)]);
         check(r"^a{2,3}$", &[("aa", true), ("a", false)]);
         check(r"^\x{61}$", &[("a", true)]);
+    }
+
+    #[test]
+    fn repetitions_take_room() {
+        let size = |pattern: &str| compiled_size(pattern);
+        assert!(size("^[a-z]+$") < size("^[a-z]{1,253}$"));
+        assert!(size("^[a-z]{1,253}$") < size("^(é|[a-z0-9._-]{3}){1,900}$"));
+        assert_eq!(size("("), 0);
     }
 
     #[test]

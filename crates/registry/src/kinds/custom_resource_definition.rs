@@ -2,6 +2,7 @@
 //! in order is in [`custom`](crate::custom).
 
 pub(crate) mod approval;
+mod patterns;
 mod schema;
 mod versions;
 

@@ -4,10 +4,12 @@
 //! a kind with one version is `spec.validation`, not `spec.versions[0].schema`.
 
 use serde_json::{Value, json};
+use watchkeeper_cel::limits::MAX_SCHEMA_REGEX_BYTES;
 use watchkeeper_meta::validation::dns1035_label;
 use watchkeeper_meta::{FieldError, FieldPath, go_json};
 
 use super::super::place::{Faults, Place};
+use super::patterns::PatternBudget;
 use super::schema;
 use crate::custom::json_path::JsonPath;
 
@@ -81,6 +83,7 @@ fn check_schemas(versions: &[&Value], faults: &mut Faults) {
     let is_common = versions
         .iter()
         .all(|version| version["schema"] == versions[0]["schema"]);
+    let mut patterns = PatternBudget::new();
     for (index, version) in versions.iter().enumerate() {
         let own = FieldPath::new("spec")
             .child("versions")
@@ -90,14 +93,20 @@ fn check_schemas(versions: &[&Value], faults: &mut Faults) {
             faults.push(FieldError::required(&own.child("openAPIV3Schema"), ""));
             continue;
         };
-        if is_common && index > 0 {
-            continue;
-        }
         let path = match is_common {
             true => FieldPath::new("spec").child("validation"),
             false => own,
         };
-        faults.append(schema::faults(&path.child("openAPIV3Schema"), found));
+        let path = path.child("openAPIV3Schema");
+        // Each version keeps its own, also where they are the same.
+        if !patterns.has_room_for(found) {
+            let why = format!("patterns take more than {MAX_SCHEMA_REGEX_BYTES} bytes when compiled");
+            return faults.push(FieldError::forbidden(&path, why));
+        }
+        if is_common && index > 0 {
+            continue;
+        }
+        faults.append(schema::faults(&path, found));
     }
 }
 
