@@ -67,6 +67,8 @@ async fn send_all(
 ) {
     let config = WebSocketConfig::default()
         .max_message_size(Some(MAX_CLIENT_MESSAGE_BYTES))
+        // Else a frame that announces 16 MiB is waited for, and kept until it is whole.
+        .max_frame_size(Some(MAX_CLIENT_MESSAGE_BYTES))
         .read_buffer_size(READ_BUFFER_BYTES);
     let mut socket = WebSocketStream::from_raw_socket(io, Role::Server, Some(config)).await;
     loop {

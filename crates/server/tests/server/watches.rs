@@ -1,14 +1,20 @@
 //! Streams over HTTP: how they begin, how they end, and what faults do to them.
 
+use std::time::Duration;
+
 use ::http::Method;
 use futures_util::StreamExt as _;
 use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::protocol::Role;
 use watchkeeper_server::{Flow, Handle, RequestMatch, Server, Verb};
 
 use crate::client::Client;
 use crate::lines::{End, Lines};
+
+/// What a server that hangs up never takes.
+const PATIENCE: Duration = Duration::from_secs(20);
 
 const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
 const WATCH: &str = "/api/v1/namespaces/default/configmaps?watch=1&resourceVersion=1";
@@ -157,6 +163,30 @@ async fn events_travel_over_a_web_socket() {
     );
     server.shutdown().await;
     assert!(socket.next().await.unwrap().unwrap().is_close());
+}
+
+#[tokio::test]
+async fn a_web_socket_frame_is_refused_by_its_head() {
+    let server = Server::builder().start().await.unwrap();
+    let pipe = server.connector().connect().await.unwrap();
+    let mut client = Client::http1(pipe).await.with_token(&server);
+    let upgrade = [
+        ("connection", "Upgrade"),
+        ("upgrade", "websocket"),
+        ("sec-websocket-version", "13"),
+        ("sec-websocket-key", "dGhlIHNhbXBsZSBub25jZQ=="),
+    ];
+    let answer = client.open(Method::GET, WATCH, &upgrade, "").await;
+    let mut io = hyper_util::rt::TokioIo::new(hyper::upgrade::on(answer).await.unwrap());
+    // A masked binary frame of a mebibyte, of which nothing follows.
+    let mut head = vec![0x82, 0xff];
+    head.extend((1u64 << 20).to_be_bytes());
+    head.extend([0; 4]);
+    io.write_all(&head).await.unwrap();
+    let mut rest = Vec::new();
+    let hung_up = tokio::time::timeout(PATIENCE, io.read_to_end(&mut rest)).await;
+    assert!(hung_up.is_ok(), "the server waits for the rest of the frame");
+    server.shutdown().await;
 }
 
 #[tokio::test]
