@@ -162,13 +162,15 @@ impl Registry {
     async fn settle_once(&self, known: &mut HashMap<String, Known>) -> Result<bool, Status> {
         let defining = self.builtin("apiextensions.k8s.io", "customresourcedefinitions")?;
         let mut definitions = self.definition_values(&defining).await?;
-        let mut changed = false;
+        let (mut granted, mut changed) = (GrantedNames::of(&definitions), false);
         for index in 0..definitions.len() {
-            let Some(status) = settled_status(&definitions, index, &timestamp(self.clock().now())) else {
+            let now = timestamp(self.clock().now());
+            let Some(status) = settled_status(&definitions[index], index, &granted, &now) else {
                 continue;
             };
             self.write_status(&defining, &definitions[index], status).await?;
             definitions = self.definition_values(&defining).await?;
+            granted = GrantedNames::of(&definitions);
             changed = true;
             if index >= definitions.len() {
                 break;
@@ -431,16 +433,12 @@ fn is_true(definition: &Value, condition: &str) -> bool {
 }
 
 /// What the status of a definition should be, given all others; `None` if it is that.
-fn settled_status(definitions: &[Value], index: usize, now: &str) -> Option<Value> {
-    let definition = &definitions[index];
+fn settled_status(definition: &Value, index: usize, granted: &GrantedNames, now: &str) -> Option<Value> {
     if is_deleting(definition) {
         return None;
     }
-    let group = &definition["spec"]["group"];
-    let others = definitions.iter().enumerate();
-    let others = others.filter(|(other, it)| *other != index && it["spec"]["group"] == *group);
-    let others: Vec<&Value> = others.map(|(_, it)| &it["status"]["acceptedNames"]).collect();
     let status = &definition["status"];
+    let others = granted.by_others(definition, index);
     let (accepted, conflict) =
         accepted_names(&definition["spec"]["names"], &status["acceptedNames"], &others);
     let mut new = status.clone();
@@ -470,49 +468,100 @@ fn settled_status(definitions: &[Value], index: usize, now: &str) -> Option<Valu
     (new != *status).then_some(new)
 }
 
+/// The names that kinds have been granted, by their group. Each definition asks who else has a name, which must not take
+/// a look at all the others.
+#[derive(Default)]
+struct GrantedNames(HashMap<String, HashMap<(Sort, String), Holders>>);
+
+/// What a name stands for: kinds and resources may have the same.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+enum Sort {
+    Resource,
+    Kind,
+}
+
+/// The definitions that have a name: nearly always one.
+struct Holders {
+    first: usize,
+    has_others: bool,
+}
+
+/// The names that other definitions of a group have been granted.
+struct ByOthers<'g> {
+    group: Option<&'g HashMap<(Sort, String), Holders>>,
+    index: usize,
+}
+
+impl GrantedNames {
+    fn of(definitions: &[Value]) -> Self {
+        let mut granted = Self::default();
+        for (index, definition) in definitions.iter().enumerate() {
+            let names = &definition["status"]["acceptedNames"];
+            let group = granted
+                .0
+                .entry(text(&definition["spec"], "group").to_owned())
+                .or_default();
+            let resources =
+                texts(names, "shortNames").chain([text(names, "plural"), text(names, "singular")]);
+            let kinds = [text(names, "kind"), text(names, "listKind")];
+            let resources = resources.map(|name| (Sort::Resource, name));
+            for (sort, name) in resources.chain(kinds.map(|name| (Sort::Kind, name))) {
+                let holders = group.entry((sort, name.to_owned())).or_insert(Holders {
+                    first: index,
+                    has_others: false,
+                });
+                holders.has_others |= holders.first != index;
+            }
+        }
+        granted
+    }
+
+    fn by_others(&self, definition: &Value, index: usize) -> ByOthers<'_> {
+        let group = self.0.get(text(&definition["spec"], "group"));
+        ByOthers { group, index }
+    }
+}
+
+impl ByOthers<'_> {
+    fn have(&self, sort: Sort, name: &str) -> bool {
+        let holders = self.group.and_then(|group| group.get(&(sort, name.to_owned())));
+        holders.is_some_and(|holders| holders.first != self.index || holders.has_others)
+    }
+}
+
+fn text<'v>(names: &'v Value, field: &str) -> &'v str {
+    names[field].as_str().unwrap_or_default()
+}
+
+fn texts<'v>(names: &'v Value, field: &str) -> impl Iterator<Item = &'v str> + use<'v> {
+    let list = names[field].as_array().into_iter().flatten();
+    list.filter_map(Value::as_str)
+}
+
 /// The names that a kind may have, and the first that another has, with the word for the conflict.
 fn accepted_names(
     wanted: &Value,
     accepted: &Value,
-    others: &[&Value],
+    others: &ByOthers<'_>,
 ) -> (Value, Option<(&'static str, String)>) {
-    let text = |names: &Value, field: &str| names[field].as_str().unwrap_or_default().to_owned();
-    let texts = |names: &Value, field: &str| -> Vec<String> {
-        let list = names[field].as_array().into_iter().flatten();
-        list.filter_map(Value::as_str).map(str::to_owned).collect()
-    };
-    let resources: Vec<String> = others
-        .iter()
-        .flat_map(|names| {
-            let mut all = texts(names, "shortNames");
-            all.extend([text(names, "plural"), text(names, "singular")]);
-            all
-        })
-        .collect();
-    let kinds: Vec<String> = others
-        .iter()
-        .flat_map(|names| [text(names, "kind"), text(names, "listKind")])
-        .collect();
     let mut granted = accepted.clone();
     let mut conflict = None;
     let single = [
-        ("plural", "PluralConflict", &resources),
-        ("singular", "SingularConflict", &resources),
-        ("kind", "KindConflict", &kinds),
-        ("listKind", "ListKindConflict", &kinds),
+        ("plural", "PluralConflict", Sort::Resource),
+        ("singular", "SingularConflict", Sort::Resource),
+        ("kind", "KindConflict", Sort::Kind),
+        ("listKind", "ListKindConflict", Sort::Kind),
     ];
-    for (field, word, taken) in single {
+    for (field, word, sort) in single {
         let name = text(wanted, field);
-        match !name.is_empty() && taken.contains(&name) {
-            true => conflict = conflict.or(Some((word, name))),
+        match !name.is_empty() && others.have(sort, name) {
+            true => conflict = conflict.or_else(|| Some((word, name.to_owned()))),
             false => set_or_remove(&mut granted, field, wanted),
         }
     }
-    let short = texts(wanted, "shortNames")
-        .into_iter()
-        .find(|name| resources.contains(name));
+    let short = texts(wanted, "shortNames").find(|name| others.have(Sort::Resource, name));
     match short {
-        Some(name) => conflict = conflict.or(Some(("ShortNamesConflict", name))),
+        Some(name) => conflict = conflict.or_else(|| Some(("ShortNamesConflict", name.to_owned()))),
         None => set_or_remove(&mut granted, "shortNames", wanted),
     }
     set_or_remove(&mut granted, "categories", wanted);
@@ -581,7 +630,8 @@ mod tests {
     #[test]
     fn names_are_given_to_one_kind() {
         let conditions = |definitions: &[Value]| {
-            let status = settled_status(definitions, 0, "now").unwrap();
+            let granted = GrantedNames::of(definitions);
+            let status = settled_status(&definitions[0], 0, &granted, "now").unwrap();
             let list = status["conditions"].as_array().unwrap().clone();
             let texts = list
                 .iter()

@@ -149,6 +149,29 @@ async fn names_and_versions() {
         .await;
 }
 
+/// A definition is held against all others when it is written.
+#[tokio::test]
+async fn others_of_the_same_group() {
+    let mut cluster = Cluster::start().await;
+    let with_names = |plural: &str, names: usize| {
+        let mut definition = definition(plural, object(json!({})));
+        definition["spec"]["names"]["shortNames"] = list(names, |index| json!(format!("{plural}{index}")));
+        Call::post(DEFINITIONS, definition)
+    };
+    let mut size = 0;
+    let mut costs = Vec::new();
+    for sizes in [10, 20, 40] {
+        while size < sizes {
+            size += 1;
+            cluster.prepare(&with_names(&format!("k{size}x"), 200)).await;
+        }
+        let (cost, _) = cluster.send(&with_names(&format!("l{size}x"), 200)).await;
+        costs.push(cost.memory.allocations);
+        size += 1;
+    }
+    assert!(costs[2] <= 6 * costs[0], "{costs:?}");
+}
+
 #[tokio::test]
 async fn objects() {
     let mut cluster = Cluster::start().await;
