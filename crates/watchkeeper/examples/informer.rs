@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::Parser as _;
 use k8s_openapi::api::core::v1::Pod;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::sync::Notify;
 use watchkeeper::client::ResourceType;
 use watchkeeper::meta::{CreateOptions, DeleteOptions};
@@ -25,13 +25,10 @@ struct Log {
 impl Handler for Log {
     fn added(&mut self, pod: &Object, _: Cause) {
         let value = pod.to_value().unwrap_or_default();
-        let text = |pointer| {
-            value
-                .pointer(pointer)
-                .and_then(|text| text.as_str())
-                .unwrap_or_default()
-        };
-        vlog!(2, name = %pod.key(), podIP = text("/status/podIP"), node = text("/spec/nodeName"), hostIP = text("/status/hostIP"), "Add new pod to Store");
+        let text = |path| value.pointer(path).and_then(Value::as_str).unwrap_or_default();
+        let (pod_ip, host_ip) = (text("/status/podIP"), text("/status/hostIP"));
+        let node = text("/spec/nodeName");
+        vlog!(2, name = %pod.key(), podIP = pod_ip, node, hostIP = host_ip, "Add new pod to Store");
     }
 
     fn updated(&mut self, old: &Object, new: &Object, _: Cause) {
@@ -40,7 +37,9 @@ impl Handler for Log {
 
     fn deleted(&mut self, pod: &Object, _: bool) {
         vlog!(2, name = %pod.key(), "Delete pod");
-        self.deleted.notify_one();
+        if pod.name() == "web" {
+            self.deleted.notify_one();
+        }
     }
 }
 

@@ -46,7 +46,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     let sandbox = Sandbox::open(Default::default()).await?;
     let version = sandbox.client().server_version().await?;
-    info!(version = %version.git_version, platform = %version.platform, goVersion = %version.go_version, "Kubernetes server info");
+    let (version, platform, go) = (version.git_version, version.platform, version.go_version);
+    info!(%version, %platform, goVersion = %go, "Kubernetes server info");
     let pods = sandbox.client().api::<Pod>().default_namespace();
     let pod = json!({"metadata": {"name": "web"}, "spec": {"containers": [{"name": "c", "image": "web"}]}});
     let pod = pods.objects().create(&pod, &CreateOptions::default()).await?;

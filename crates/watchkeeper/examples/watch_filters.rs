@@ -14,7 +14,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let sandbox = Sandbox::open(Default::default()).await?;
     let pods = sandbox.client().dynamic(Pod::resource()).default_namespace();
     for (name, id) in [("pod-1", "1"), ("pod-2", "2")] {
-        let spec = json!({"schedulingGates": [{"name": "example.com/wait"}], "containers": [{"name": "c", "image": "c"}]});
+        let gates = json!([{"name": "example.com/wait"}]);
+        let spec = json!({"schedulingGates": gates, "containers": [{"name": "c", "image": "c"}]});
         let labels = json!({"app": name, "id": id, "sandbox": sandbox.namespace()});
         let pod = json!({"metadata": {"name": name, "labels": labels}, "spec": spec});
         pods.create(&pod, &CreateOptions::default()).await?;

@@ -18,7 +18,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let pods = sandbox.client().dynamic(Pod::resource()).default_namespace();
     let mut first = None;
     for name in ["pod-1", "pod-2", "pod-3"] {
-        let spec = json!({"schedulingGates": [{"name": "example.com/wait"}], "containers": [{"name": "c", "image": "c"}]});
+        let gates = json!([{"name": "example.com/wait"}]);
+        let spec = json!({"schedulingGates": gates, "containers": [{"name": "c", "image": "c"}]});
         let pod = json!({"metadata": {"name": name}, "spec": spec});
         let created = pods.create(&pod, &CreateOptions::default()).await?;
         first.get_or_insert(created.version());
