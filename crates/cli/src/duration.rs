@@ -1,31 +1,19 @@
-//! Durations as they are typed: `20s`, `1m30s`, `500ms`, `2h`, or a bare number of seconds.
+//! Durations as they are typed: Go's notation (`20s`, `1m30s`, `500ms`, `2h`), or a bare number of seconds.
 
 use std::time::Duration;
 
-/// Units, the longer name first where one begins with another.
-const UNITS: [(&str, f64); 4] = [("ms", 0.001), ("s", 1.0), ("m", 60.0), ("h", 3600.0)];
+use watchkeeper_wire::values;
 
 /// Reads a duration.
 pub(crate) fn parse(text: &str) -> Result<Duration, String> {
-    let wrong = || format!("{text:?} is no duration: type 20s, 1m30s or 500ms");
-    if let Ok(seconds) = text.parse::<f64>() {
-        return Duration::try_from_secs_f64(seconds).map_err(|_| wrong());
-    }
-    let (mut rest, mut seconds) = (text, 0.0);
-    while !rest.is_empty() {
-        let digits = rest
-            .find(|c: char| !c.is_ascii_digit() && c != '.')
-            .ok_or_else(wrong)?;
-        let (number, unit) = rest.split_at(digits);
-        let found = UNITS.iter().find(|(name, _)| unit.starts_with(name));
-        let (name, factor) = found.ok_or_else(wrong)?;
-        seconds += number.parse::<f64>().map_err(|_| wrong())? * factor;
-        rest = &unit[name.len()..];
-    }
-    if text.is_empty() {
-        return Err(wrong());
-    }
-    Duration::try_from_secs_f64(seconds).map_err(|_| wrong())
+    let read = match text.parse::<f64>() {
+        Ok(seconds) => Duration::try_from_secs_f64(seconds).ok(),
+        Err(_) => text
+            .parse::<values::Duration>()
+            .ok()
+            .and_then(values::Duration::to_std),
+    };
+    read.ok_or_else(|| format!("{text:?} is no duration: type 20s, 1m30s or 500ms"))
 }
 
 #[cfg(test)]

@@ -243,7 +243,12 @@ impl DynamicApi {
         Pager::new(self.clone(), options.clone(), page_size)
     }
 
-    /// The changes from now on, or after the version in `options`.
+    /// Everything that is there, as added, and then what changes: [`watch`](Self::watch) with nothing to say.
+    pub async fn watch_all(&self) -> Result<WatchStream, Error> {
+        self.watch(&WatchOptions::default()).await
+    }
+
+    /// The changes after the version in `options`; without one, what is there, as added, and what changes then.
     pub async fn watch(&self, options: &WatchOptions) -> Result<WatchStream, Error> {
         let request = self.build(
             Method::GET,

@@ -210,7 +210,13 @@ impl<K: ResourceType> Api<K> {
         self.objects.pages(options, page_size)
     }
 
-    /// The changes from now on, or after the version in `options`; each object decodes on request.
+    /// Everything that is there, as added, and then what changes: [`watch`](Self::watch) with nothing to say.
+    pub async fn watch_all(&self) -> Result<WatchStream, Error> {
+        self.objects.watch_all().await
+    }
+
+    /// The changes after the version in `options`; without one, what is there, as added, and what changes then. Each
+    /// object decodes on request.
     pub async fn watch(&self, options: &WatchOptions) -> Result<WatchStream, Error> {
         self.objects.watch(options).await
     }

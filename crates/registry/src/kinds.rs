@@ -212,7 +212,7 @@ pub(crate) fn reset_fields(definition: &Definition, part: Part) -> FieldSet {
     let paths: &[&[&str]] = match part {
         Part::Object if is_signing_request(definition) => &[&["spec"], &["status"]],
         Part::Object | Part::Finalize if definition.has_status() => &[&["status"]],
-        Part::Status if definition.resource.kind == "Deployment" => &[&["spec"], &["metadata", "labels"]],
+        Part::Status if definition.is_built_in("deployments") => &[&["spec"], &["metadata", "labels"]],
         Part::Status => &[&["spec"]],
         _ => &[],
     };
@@ -231,7 +231,7 @@ pub(crate) fn reset_fields(definition: &Definition, part: Part) -> FieldSet {
 
 /// Nodes report themselves, status and all, with their first write.
 fn keeps_no_status(definition: &Definition) -> bool {
-    definition.resource.kind != "Node"
+    !definition.is_built_in("nodes")
 }
 
 /// Resets what the client may not change.

@@ -4,6 +4,7 @@
 //! is the same however it arrives: as the status of an answer, an `ERROR` event or a broken stream. Of an object that
 //! cannot be read, its name is looked for all the same: whoever knows it can keep what is known of the object.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use futures_util::stream::{self, BoxStream};
@@ -81,6 +82,10 @@ impl Source for ApiSource {
             Ok(events.map(|event| event.map_or_else(failed, watch_input)).boxed())
         }
         .boxed()
+    }
+
+    fn name(&self) -> Cow<'_, str> {
+        self.api.resource().group_resource().to_string().into()
     }
 
     fn has_streaming_lists(&self) -> bool {

@@ -132,6 +132,8 @@ struct Inner {
     health: watch::Receiver<Health>,
     /// How often subscribers are told everything again by default.
     resync: Option<Duration>,
+    /// What is watched, for the log.
+    name: String,
     driver: tokio::sync::Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -182,6 +184,9 @@ impl Informer {
             failing: None,
         });
         let posts = Arc::new(Posts::default());
+        let name = sources
+            .first()
+            .map_or_else(String::new, |source| source.name().into_owned());
         let driver = Driver {
             reflector: Reflector::new(sources, writer, options.config),
             store: store.clone(),
@@ -193,6 +198,7 @@ impl Informer {
             posts,
             health,
             resync: options.resync,
+            name,
             driver: Some(tokio::spawn(driver.run())).into(),
         };
         Self {

@@ -62,6 +62,9 @@ impl Reflector {
     /// Feeds a store from sources, one for each part of its writer and in the same order.
     pub fn new(sources: Vec<Arc<ObjectSource>>, writer: Writer, config: Config) -> Self {
         debug_assert_eq!(sources.len(), writer.parts());
+        for source in &sources {
+            tracing::debug!(v = 3, resource = %source.name(), "Starting reflector");
+        }
         let troubles = sources.iter().map(|_| Trouble::default()).collect();
         let watchers = sources.into_iter().map(|source| Watcher::new(source, config));
         Self {

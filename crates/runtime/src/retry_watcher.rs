@@ -158,6 +158,13 @@ impl<S: Source + ?Sized> RetryWatcher<S> {
     }
 
     fn ask(&mut self) {
+        let (resource, version) = (self.source.name(), self.version.as_str());
+        match self.opened {
+            None => tracing::debug!(v = 4, %resource, "Starting RetryWatcher"),
+            Some(_) => {
+                tracing::debug!(v = 4, %resource, resourceVersion = version, "Restarting RetryWatcher")
+            }
+        }
         self.opened = Some(Instant::now());
         let request = WatchRequest {
             version: self.version.clone(),

@@ -157,6 +157,8 @@ pub struct Watcher<S: Source + ?Sized> {
     failing: bool,
     /// Whether somebody has listened since the last thing was received.
     listening: bool,
+    /// How many events the open watch has brought, for the log.
+    items: u64,
 }
 
 /// What the watcher waits for.
@@ -186,6 +188,7 @@ impl<S: Source + ?Sized> Watcher<S> {
             alarm: Alarm::default(),
             failing: false,
             listening: false,
+            items: 0,
         }
     }
 
@@ -229,6 +232,7 @@ impl<S: Source + ?Sized> Watcher<S> {
                 return Poll::Ready(None);
             };
             let now = now();
+            self.log(&input);
             let opened = matches!(input, Input::Opened);
             let lacked_streaming = self.machine.lacks_streaming_lists();
             let output = self.machine.step(input, now);
@@ -291,6 +295,21 @@ impl<S: Source + ?Sized> Watcher<S> {
         }
     }
 
+    /// Logs the end of a watch, as client-go at the same level.
+    fn log(&mut self, input: &Input<S::Object>) {
+        match input {
+            Input::Opened => self.items = 0,
+            Input::Added(_) | Input::Modified(_) | Input::Deleted(_) | Input::Bookmark { .. } => {
+                self.items += 1
+            }
+            Input::Ended | Input::Failed(_) | Input::Late if self.machine.is_watching() => {
+                let (resource, items) = (self.source.name(), self.items);
+                tracing::debug!(v = 4, %resource, totalItems = items, "Watch close");
+            }
+            _ => {}
+        }
+    }
+
     /// Keeps track of whether the last thing told was a failure. Returns whether a watch was opened after one.
     fn note_failure(&mut self, opened: bool, event: bool, report: bool) -> bool {
         let recovered = self.failing && opened && self.machine.is_watching();
@@ -303,6 +322,14 @@ impl<S: Source + ?Sized> Watcher<S> {
         let Doing::Pausing(_, next) = std::mem::replace(&mut self.doing, Doing::Stopped) else {
             return;
         };
+        let begins = match &next {
+            Next::List(request) => request.continue_token.is_empty(),
+            Next::Watch(request) => request.initial_events,
+            Next::Read | Next::Stop => false,
+        };
+        if begins {
+            tracing::debug!(v = 3, resource = %self.source.name(), "Listing and watching");
+        }
         self.doing = match next {
             Next::List(request) => Doing::Opening(self.source.list(request)),
             Next::Watch(request) => Doing::Opening(self.source.watch(request)),

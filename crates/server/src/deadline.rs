@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use watchkeeper_meta::Status;
+use watchkeeper_wire::values::{self, ParseDurationError};
 
 use crate::limits::MAX_REQUEST_TIMEOUT;
 use crate::request_info::{RequestInfo, query_value};
@@ -13,7 +14,7 @@ pub(crate) fn deadline(info: &RequestInfo, query: &str) -> Result<Option<Duratio
         return Ok(None);
     }
     let asked = match query_value(query, "timeout").filter(|text| !text.is_empty()) {
-        Some(text) => parse_go_duration(&text).map_err(|problem| {
+        Some(text) => parse(&text).map_err(|problem| {
             Status::bad_request(format!(
                 "invalid timeout specified in the request URL - {problem}"
             ))
@@ -26,52 +27,13 @@ pub(crate) fn deadline(info: &RequestInfo, query: &str) -> Result<Option<Duratio
     }))
 }
 
-/// Reads `1h30m`, `1.5s`, `250ms`: what Go's `time.ParseDuration` reads, except that time does not run backwards.
-fn parse_go_duration(text: &str) -> Result<Duration, String> {
-    let invalid = || format!("time: invalid duration {text:?}");
-    let mut rest = text.strip_prefix('+').unwrap_or(text);
-    if rest == "0" {
-        return Ok(Duration::ZERO);
-    }
-    if rest.strip_prefix('-').is_some_and(|rest| !rest.is_empty()) {
-        return Err("timeout duration can not be negative".to_owned());
-    }
-    if rest.is_empty() {
-        return Err(invalid());
-    }
-    let mut seconds = 0.0;
-    while !rest.is_empty() {
-        let digits = rest
-            .find(|char: char| !char.is_ascii_digit() && char != '.')
-            .unwrap_or(rest.len());
-        let number: f64 = rest[..digits].parse().map_err(|_| invalid())?;
-        rest = &rest[digits..];
-        let unit = rest
-            .find(|char: char| char.is_ascii_digit() || char == '.')
-            .unwrap_or(rest.len());
-        if unit == 0 {
-            return Err(format!("time: missing unit in duration {text:?}"));
-        }
-        seconds += number * seconds_in(&rest[..unit]).ok_or_else(|| unknown_unit(&rest[..unit], text))?;
-        rest = &rest[unit..];
-    }
-    Duration::try_from_secs_f64(seconds).map_err(|_| invalid())
-}
-
-fn unknown_unit(unit: &str, text: &str) -> String {
-    format!("time: unknown unit {unit:?} in duration {text:?}")
-}
-
-fn seconds_in(unit: &str) -> Option<f64> {
-    Some(match unit {
-        "ns" => 1e-9,
-        "us" | "µs" | "μs" => 1e-6,
-        "ms" => 1e-3,
-        "s" => 1.0,
-        "m" => 60.0,
-        "h" => 3600.0,
-        _ => return None,
-    })
+/// Reads a span of time in Go's notation; none runs backwards.
+fn parse(text: &str) -> Result<Duration, String> {
+    let span: values::Duration = text
+        .parse()
+        .map_err(|error: ParseDurationError| error.to_string())?;
+    span.to_std()
+        .ok_or_else(|| "timeout duration can not be negative".to_owned())
 }
 
 #[cfg(test)]

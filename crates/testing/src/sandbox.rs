@@ -24,7 +24,7 @@ use http::Uri;
 use serde_json::json;
 use watchkeeper_client::config::{Credentials, Material};
 use watchkeeper_client::{Client, ClientOptions, Config, ConfigError, LoadOptions, Secret, WatchEvent};
-use watchkeeper_meta::{CreateOptions, DeleteOptions, Resource, Scope, WatchOptions};
+use watchkeeper_meta::{CreateOptions, DeleteOptions, Resource, Scope};
 use watchkeeper_server::{Handle, Server, StartError};
 use watchkeeper_simulator::{Simulator, SimulatorOptions};
 
@@ -164,7 +164,7 @@ async fn service_account(client: &Client, namespace: &str) -> Result<(), watchke
     let accounts = client.dynamic(core("ServiceAccount", "serviceaccounts", Scope::Namespaced));
     let accounts = accounts.namespace(namespace);
     loop {
-        let mut watch = accounts.watch(&WatchOptions::default()).await?;
+        let mut watch = accounts.watch_all().await?;
         while let Some(event) = watch.next().await {
             if matches!(event?, WatchEvent::Added(account) if account.name() == "default") {
                 return Ok(());

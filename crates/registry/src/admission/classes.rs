@@ -98,7 +98,7 @@ impl Registry {
         live: &Value,
         new: &Value,
     ) -> Result<(), Status> {
-        let is_claim = definition.resource.kind == "PersistentVolumeClaim";
+        let is_claim = definition.is_built_in("persistentvolumeclaims");
         if !is_claim || part != Part::Object || size(new) <= size(live) {
             return Ok(());
         }

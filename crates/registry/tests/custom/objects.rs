@@ -234,3 +234,21 @@ async fn a_custom_kind_may_be_called_like_a_built_in_one() {
         assert_eq!(context.warnings.take(), [""; 0], "{plural}");
     }
 }
+
+/// A node reports itself with its first write, status and all. A custom kind of that name does not.
+#[tokio::test]
+async fn a_custom_node_keeps_no_status_that_its_writer_sends() {
+    let cluster = Cluster::start().await;
+    let mut called = definition(free());
+    called["metadata"]["name"] = json!("nodes.example.com");
+    called["spec"]["names"] = json!({"plural": "nodes", "kind": "Node"});
+    called["spec"]["versions"][0]["subresources"] = json!({"status": {}});
+    cluster.define(called).await.unwrap();
+    let resource = GroupVersionResource::new("example.com", "v1", "nodes");
+    let resource = cluster.registry.definition(&resource).unwrap();
+    let mut object = widget("a", json!({}));
+    object["kind"] = json!("Node");
+    object["status"] = json!({"phase": "Running"});
+    let created = cluster.create_in(&resource, "default", object).await.unwrap();
+    assert_eq!(created["status"], json!(null));
+}

@@ -648,3 +648,63 @@ async fn an_object_that_can_be_read_again_is_told_and_no_longer_named() {
     assert_eq!(told(&mut subscription, 1).await, ["a/x@1→a/x@7 Watch"]);
     health.wait_for(|health| health.failing.is_none()).await.unwrap();
 }
+
+/// Writes down messages and the fields that tests look at.
+#[derive(Clone, Default)]
+struct Lines(Arc<Mutex<Vec<String>>>);
+
+impl<S: tracing::Subscriber> tracing_subscriber::Layer<S> for Lines {
+    fn on_event(&self, event: &tracing::Event<'_>, _: tracing_subscriber::layer::Context<'_, S>) {
+        struct Text(String);
+        impl tracing::field::Visit for Text {
+            fn record_debug(&mut self, field: &tracing::field::Field, value: &dyn fmt::Debug) {
+                match field.name() {
+                    "message" => self.0.insert_str(0, &format!("{value:?}")),
+                    name => self.0.push_str(&format!(" {name}={value:?}")),
+                }
+            }
+        }
+        let mut text = Text(String::new());
+        event.record(&mut text);
+        self.0.lock().push(text.0);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reflector_logs_as_client_go_at_the_same_levels() {
+    use tracing_subscriber::layer::SubscriberExt as _;
+
+    let lines = Lines::default();
+    let subscriber = tracing_subscriber::registry().with(lines.clone());
+    let _guard = tracing::subscriber::set_default(subscriber);
+    let (source, mut voices) = played(vec![], 3);
+    let options = InformerOptions {
+        resync: Some(Duration::from_secs(1)),
+        ..paged()
+    };
+    let informer = Informer::start(source, options);
+    voices[0].send(Input::Item(object("a/x@1"))).unwrap();
+    voices[0].send(page_end("5")).unwrap();
+    let mut subscription = informer.subscribe(Default::default());
+    assert_eq!(told(&mut subscription, 3).await[2], "a/x@1→a/x@1 Resync");
+    let watch = voices.remove(1);
+    watch.send(Input::Modified(object("a/x@6"))).unwrap();
+    watch.send(Input::Added(object("a/y@7"))).unwrap();
+    drop(watch);
+    told(&mut subscription, 4).await;
+    let lines: Vec<String> = lines
+        .0
+        .lock()
+        .iter()
+        .filter(|line| !line.contains("Forcing"))
+        .cloned()
+        .collect();
+    assert_eq!(
+        lines,
+        [
+            "Starting reflector v=3 resource=objects",
+            "Listing and watching v=3 resource=objects",
+            "Watch close v=4 resource=objects totalItems=2",
+        ]
+    );
+}

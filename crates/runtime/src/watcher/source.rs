@@ -1,5 +1,7 @@
 //! Where lists and watches come from.
 
+use std::borrow::Cow;
+
 use futures_util::future::BoxFuture;
 use futures_util::stream::BoxStream;
 
@@ -25,6 +27,11 @@ pub trait Source: Send + Sync + 'static {
 
     /// Asks for a watch with bookmarks.
     fn watch(&self, request: WatchRequest) -> Opening<Self::Object>;
+
+    /// What is listed and watched, for the log: `deployments.apps`.
+    fn name(&self) -> Cow<'_, str> {
+        "objects".into()
+    }
 
     /// Whether a streaming list is worth a try.
     fn has_streaming_lists(&self) -> bool {
