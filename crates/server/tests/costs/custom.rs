@@ -160,7 +160,7 @@ async fn others_of_the_same_group() {
     };
     let mut size = 0;
     let mut costs = Vec::new();
-    for sizes in [10, 20, 40] {
+    for sizes in [8, 16, 32] {
         while size < sizes {
             size += 1;
             cluster.prepare(&with_names(&format!("k{size}x"), 200)).await;
