@@ -94,8 +94,14 @@ async fn a_request_timeout_ends_watch_and_keeps_its_position() {
     let world = with_config_map("a").await;
     let watch = "watch cm --position @position --request-timeout=2s -o json";
     let begun = Instant::now();
-    let event: serde_json::Value = serde_json::from_str(&run(&world, watch).await).unwrap();
-    assert_eq!(event["object"]["metadata"]["name"], "a");
+    let screen = run(&world, watch).await;
+    let lines = screen
+        .lines()
+        .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+    let told: Vec<_> = lines
+        .map(|line| format!("{} {}", line["type"], line["name"]))
+        .collect();
+    assert_eq!(told, [r#""ADDED" "a""#, r#""SYNCED" null"#]);
     assert_eq!(begun.elapsed().as_secs(), 2);
     check(&world, watch, 2, expect![[""]]).await;
 }

@@ -242,7 +242,9 @@ async fn a_custom_node_keeps_no_status_that_its_writer_sends() {
     let mut called = definition(free());
     called["metadata"]["name"] = json!("nodes.example.com");
     called["spec"]["names"] = json!({"plural": "nodes", "kind": "Node"});
-    called["spec"]["versions"][0]["subresources"] = json!({"status": {}});
+    let version = &mut called["spec"]["versions"][0];
+    version["subresources"] = json!({"status": {}});
+    version["schema"]["openAPIV3Schema"]["properties"]["status"] = free();
     cluster.define(called).await.unwrap();
     let resource = GroupVersionResource::new("example.com", "v1", "nodes");
     let resource = cluster.registry.definition(&resource).unwrap();
