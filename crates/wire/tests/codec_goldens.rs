@@ -3,6 +3,7 @@
 //!
 //! The recordings are not part of the project; without them the test says so and passes.
 
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
@@ -61,10 +62,12 @@ fn without_space(text: &str) -> String {
 fn check(what: &str, check: impl Fn(&Pair, &Envelope<'_>, TypeId) -> Result<(), String>) {
     let pairs = pairs();
     if pairs.is_empty() {
-        #[expect(clippy::print_stderr, reason = "a skipped test says so")]
-        {
-            eprintln!("skipped: no recorded pairs in {}", folder().display());
-        }
+        // Not by `eprintln!`: what that says in a test that passes is never seen.
+        let _ = writeln!(
+            std::io::stderr(),
+            "skipped: no recorded pairs in {}",
+            folder().display()
+        );
         return;
     }
     let mut failures = Vec::new();

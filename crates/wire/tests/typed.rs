@@ -3,6 +3,7 @@
 //! All instantiations are here, behind one generic function: they compile slowly.
 
 use std::fmt::Debug;
+use std::io::Write as _;
 use std::path::Path;
 
 use k8s_openapi::api::apps::v1::{ControllerRevision, Deployment};
@@ -200,10 +201,8 @@ fn recorded_objects() {
         match std::fs::read(folder.join(format!("{name}.json"))) {
             Ok(json) => check(&serde_json::from_slice(&json).unwrap()),
             Err(error) => {
-                #[expect(clippy::print_stderr, reason = "a skipped test says so")]
-                {
-                    eprintln!("skipped: {name}: {error}");
-                }
+                // Not by `eprintln!`: what that says in a test that passes is never seen.
+                let _ = writeln!(std::io::stderr(), "skipped: {name}: {error}");
             }
         }
     }
