@@ -1,10 +1,15 @@
 //! The kubeconfig of a running server, and a way to write it that leaves nobody else a look at it.
+//!
+//! A file that is there is merged into, as kind and k3d do: its other clusters, users and contexts stay, the server's own
+//! take the place of those of the same name, and its context becomes the current one.
 
 use std::io::{self, Write as _};
 use std::path::Path;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use serde_json::{Map, Value};
+use watchkeeper_wire::yaml;
 
 use crate::tokens::Token;
 
@@ -21,17 +26,83 @@ clusters:
     server: {server}
     certificate-authority-data: {authority}
 users:
-- name: admin
+- name: watchkeeper-admin
   user:
     token: {token}
 contexts:
 - name: watchkeeper
   context:
     cluster: watchkeeper
-    user: admin
+    user: watchkeeper-admin
 current-context: watchkeeper
 "
     )
+}
+
+/// Writes a kubeconfig, or merges it into the one that is there. The file as it was stays beside it, as `FILE.backup`, if
+/// others have anything in it. A file that is no kubeconfig is an error, and is left as it was.
+pub(crate) fn write_merged(path: &Path, own: &str) -> io::Result<()> {
+    let existing = match std::fs::read_to_string(path) {
+        Ok(existing) => existing,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return write_private(path, own),
+        Err(error) => return Err(error),
+    };
+    let Merged { text, has_others } = merge(&existing, own)?;
+    if has_others {
+        let mut name = path.file_name().unwrap_or_default().to_owned();
+        name.push(".backup");
+        write_private(&path.with_file_name(name), &existing)?;
+    }
+    write_private(path, &text)
+}
+
+/// Two kubeconfigs as one.
+struct Merged {
+    text: String,
+    /// True if the first had entries that the second has not.
+    has_others: bool,
+}
+
+fn merge(existing: &str, own: &str) -> io::Result<Merged> {
+    let (mut merged, own) = (read(existing)?, read(own)?);
+    let mut has_others = false;
+    for (field, own) in own {
+        let Value::Array(entries) = own else {
+            merged.insert(field, own);
+            continue;
+        };
+        let list = merged.entry(field).or_insert_with(|| Value::Array(Vec::new()));
+        if list.is_null() {
+            *list = Value::Array(Vec::new());
+        }
+        let Value::Array(list) = list else {
+            return Err(not_a_kubeconfig("a list of entries is none"));
+        };
+        list.retain(|known| entries.iter().all(|entry| entry["name"] != known["name"]));
+        has_others |= !list.is_empty();
+        list.extend(entries);
+    }
+    Ok(Merged {
+        text: yaml::to_string(&Value::Object(merged)),
+        has_others,
+    })
+}
+
+/// The fields of a kubeconfig. An empty file has none.
+fn read(text: &str) -> io::Result<Map<String, Value>> {
+    match yaml::first_document(text.as_bytes(), yaml::Mode::Strict) {
+        _ if text.trim().is_empty() => Ok(Map::new()),
+        Ok(document) => match document.value {
+            Value::Object(fields) if fields.get("kind").is_none_or(|kind| kind == "Config") => Ok(fields),
+            _ => Err(not_a_kubeconfig("it is no Config")),
+        },
+        Err(error) => Err(not_a_kubeconfig(&error.to_string())),
+    }
+}
+
+fn not_a_kubeconfig(why: &str) -> io::Error {
+    let text = format!("what is there is not a kubeconfig and is left as it was: {why}");
+    io::Error::new(io::ErrorKind::InvalidData, text)
 }
 
 /// Writes a secret so that only its owner can read it, and so that a reader never sees half of it.
@@ -65,4 +136,68 @@ fn create_private(path: &Path) -> io::Result<std::fs::File> {
         .write(true)
         .create_new(true)
         .open(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OWN: &str = "{kind: Config, clusters: [{name: watchkeeper, cluster: {server: new}}], \
+                       contexts: [{name: watchkeeper}], current-context: watchkeeper}";
+
+    fn write(existing: Option<&str>) -> (io::Result<()>, String, Option<String>) {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("config");
+        if let Some(existing) = existing {
+            std::fs::write(&path, existing).unwrap();
+        }
+        let written = write_merged(&path, OWN);
+        let backup = std::fs::read_to_string(directory.path().join("config.backup"));
+        (written, std::fs::read_to_string(&path).unwrap(), backup.ok())
+    }
+
+    #[test]
+    fn the_other_entries_of_a_kubeconfig_stay_and_so_does_a_backup() {
+        let theirs = "apiVersion: v1
+kind: Config
+clusters:
+- name: production
+  cluster: {server: https://production}
+- name: watchkeeper
+  cluster: {server: old}
+contexts: null
+preferences: {colors: true}
+current-context: production
+";
+        let (written, text, backup) = write(Some(theirs));
+        written.unwrap();
+        let merged = read(&text).unwrap();
+        assert_eq!(merged["clusters"][0]["name"], "production");
+        assert_eq!(merged["clusters"][1]["cluster"]["server"], "new");
+        assert_eq!(merged["clusters"].as_array().unwrap().len(), 2);
+        assert_eq!(merged["contexts"][0]["name"], "watchkeeper");
+        assert_eq!(merged["preferences"]["colors"], true);
+        assert_eq!(merged["current-context"], "watchkeeper");
+        assert_eq!(backup.as_deref(), Some(theirs));
+    }
+
+    #[test]
+    fn a_file_of_ours_or_an_empty_one_is_replaced() {
+        for existing in [None, Some(""), Some(OWN)] {
+            let (written, text, backup) = write(existing);
+            written.unwrap();
+            assert_eq!(read(&text).unwrap()["current-context"], "watchkeeper");
+            assert_eq!(backup, None);
+        }
+    }
+
+    #[test]
+    fn a_file_that_is_no_kubeconfig_is_left_as_it_was() {
+        for existing in ["[1]", "{kind: Pod}", "a: [", "clusters: 7"] {
+            let (written, text, _) = write(Some(existing));
+            let error = written.unwrap_err().to_string();
+            assert!(error.starts_with("what is there is not a kubeconfig"), "{error}");
+            assert_eq!(text, existing);
+        }
+    }
 }

@@ -24,7 +24,7 @@ use crate::certificates::{Authority, CertificateError, ClientCertificate, host_n
 use crate::connector::Connector;
 use crate::faults::Faults;
 use crate::in_flight::InFlight;
-use crate::kubeconfig::{kubeconfig, write_private};
+use crate::kubeconfig::{kubeconfig, write_merged};
 use crate::limits::MAX_WAITING_CONNECTIONS;
 use crate::listener::{self, Sources};
 use crate::metrics::Metrics;
@@ -325,13 +325,14 @@ impl Handle {
         Some(kubeconfig(&server, &self.authority_pem()?, &self.admin_token))
     }
 
-    /// Writes the kubeconfig so that only its owner can read it.
+    /// Writes the kubeconfig so that only its owner can read it. A kubeconfig that is there is merged into: what others
+    /// have in it stays, and the context of this server becomes the current one.
     pub fn write_kubeconfig(&self, path: &Path) -> io::Result<()> {
         let text = self.kubeconfig().ok_or_else(|| {
             let why = "a server without a port has no kubeconfig";
             io::Error::new(io::ErrorKind::Unsupported, why)
         })?;
-        write_private(path, &text)
+        write_merged(path, &text)
     }
 
     /// What lies below HTTP, for tests that want to look or compact.
