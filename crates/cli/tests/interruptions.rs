@@ -115,14 +115,7 @@ fn next(watch: &mut Running, what: &str, name: &str) {
 fn server(directory: &Path, address: &str) -> (Running, String) {
     let mut command = Command::new(PROGRAM);
     command
-        .args([
-            "up",
-            "--no-simulator",
-            "--data-dir",
-            "data",
-            "--token-auth-file",
-            "tokens",
-        ])
+        .args(["up", "--no-simulator", "--data-dir", "data"])
         .args(["--kubeconfig", "kubeconfig", "--listen", address])
         .current_dir(directory);
     let mut running = Running::of(&mut command);
@@ -138,17 +131,17 @@ fn server(directory: &Path, address: &str) -> (Running, String) {
 fn a_cluster_that_comes_back_is_watched_on() {
     let directory = tempfile::tempdir().unwrap();
     let at = |name: &str| directory.path().join(name);
-    std::fs::write(at("tokens"), "secret,admin,1,system:masters\n").unwrap();
     for name in ["a", "b"] {
         let manifest = format!("{{apiVersion: v1, kind: ConfigMap, metadata: {{name: {name}}}}}");
         std::fs::write(at(name), manifest).unwrap();
     }
     let (first, address) = server(directory.path(), "127.0.0.1:0");
+    // Who has it keeps it: the server has the same authority and the same administrator after a restart.
+    std::fs::rename(at("kubeconfig"), at("kubeconfig-of-the-first")).unwrap();
     let client = |line: &str| {
         let mut command = Command::new(PROGRAM);
         command
-            .args(["--server", &format!("https://{address}"), "--token", "secret"])
-            .arg("--insecure-skip-tls-verify")
+            .args(["--kubeconfig", "kubeconfig-of-the-first"])
             .args(line.split_whitespace())
             .current_dir(directory.path())
             .stderr(std::fs::File::create(at("errors")).unwrap());

@@ -1,23 +1,30 @@
 //! The server's own certificate authority and what it signs: one certificate for the listener, and client
 //! certificates for whoever holds the handle.
 //!
-//! Keys live in memory and end with the server. Nothing is written to disk here.
+//! Nothing is written to disk here; [`identity`](crate::identity) keeps the authority where there is a durable store. The
+//! listener's certificate is made anew at every start, for the names it has then.
 
 use std::net::IpAddr;
 use std::sync::Arc;
 
 use rcgen::{
-    BasicConstraints, CertificateParams, CertifiedIssuer, DistinguishedName, DnType, ExtendedKeyUsagePurpose,
-    IsCa, KeyPair, KeyUsagePurpose,
+    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer,
+    KeyPair, KeyUsagePurpose,
 };
 use rustls::RootCertStore;
 use rustls::crypto::CryptoProvider;
-use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use rustls::server::WebPkiClientVerifier;
 
-/// A certificate authority of one server.
+/// Where the key begins in the text that an authority is kept as.
+const KEY_BEGIN: &str = "-----BEGIN PRIVATE KEY-----";
+
+/// The certificate authority of a server, or of several that share a store.
 pub(crate) struct Authority {
-    issuer: CertifiedIssuer<'static, KeyPair>,
+    certificate: CertificateDer<'static>,
+    certificate_pem: String,
+    issuer: Issuer<'static, KeyPair>,
 }
 
 /// A client certificate and its key, both PEM.
@@ -55,17 +62,37 @@ pub enum CertificateError {
 impl Authority {
     /// Makes a new authority.
     pub(crate) fn new() -> Result<Self, CertificateError> {
-        let mut params = CertificateParams::default();
-        params.distinguished_name = named("watchkeeper-ca", None);
-        params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
-        params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
-        let issuer = CertifiedIssuer::self_signed(params, KeyPair::generate()?)?;
-        Ok(Self { issuer })
+        let (params, key) = (authority_params(), KeyPair::generate()?);
+        let certificate = params.self_signed(&key)?;
+        Ok(Self {
+            certificate_pem: certificate.pem(),
+            certificate: certificate.der().clone(),
+            issuer: Issuer::new(params, key),
+        })
+    }
+
+    /// Reads an authority from its certificate and its key.
+    pub(crate) fn from_pem(pem: &[u8]) -> Result<Self, AuthorityPemError> {
+        let text = str::from_utf8(pem).map_err(|_| AuthorityPemError)?;
+        let key = text.find(KEY_BEGIN).ok_or(AuthorityPemError)?;
+        let (certificate_pem, key_pem) = text.split_at(key);
+        let certificate = CertificateDer::from_pem_slice(certificate_pem.as_bytes());
+        let key = KeyPair::from_pem(key_pem).map_err(|_| AuthorityPemError)?;
+        Ok(Self {
+            certificate: certificate.map_err(|_| AuthorityPemError)?,
+            certificate_pem: certificate_pem.to_owned(),
+            issuer: Issuer::new(authority_params(), key),
+        })
+    }
+
+    /// The authority's certificate and its key: a secret.
+    pub(crate) fn to_pem(&self) -> String {
+        format!("{}{}", self.certificate_pem, self.issuer.key().serialize_pem())
     }
 
     /// The authority's certificate, which clients trust.
     pub(crate) fn pem(&self) -> String {
-        self.issuer.pem()
+        self.certificate_pem.clone()
     }
 
     /// Signs a certificate for a user.
@@ -112,10 +139,23 @@ impl Authority {
         provider: Arc<CryptoProvider>,
     ) -> Result<Arc<dyn rustls::server::danger::ClientCertVerifier>, CertificateError> {
         let mut roots = RootCertStore::empty();
-        roots.add(self.issuer.der().clone())?;
+        roots.add(self.certificate.clone())?;
         let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
         Ok(verifier.allow_unauthenticated().build()?)
     }
+}
+
+/// Text that is not the certificate and the key of an authority.
+#[derive(Debug)]
+pub(crate) struct AuthorityPemError;
+
+/// What a certificate says of an authority, and the authority of its certificates: the same after a restart.
+fn authority_params() -> CertificateParams {
+    let mut params = CertificateParams::default();
+    params.distinguished_name = named("watchkeeper-ca", None);
+    params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
+    params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+    params
 }
 
 /// The names a listener answers to: loopback, the names pods know an API server by, its address, and the

@@ -38,6 +38,7 @@ mod forms;
 mod handlers;
 mod health;
 mod host;
+mod identity;
 mod impersonate;
 mod in_flight;
 mod kubeconfig;

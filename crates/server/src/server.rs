@@ -23,13 +23,13 @@ use crate::catalog::Catalog;
 use crate::certificates::{Authority, CertificateError, ClientCertificate, host_names};
 use crate::connector::Connector;
 use crate::faults::Faults;
+use crate::identity;
 use crate::in_flight::InFlight;
 use crate::kubeconfig::{kubeconfig, write_merged};
 use crate::limits::MAX_WAITING_CONNECTIONS;
 use crate::listener::{self, Sources};
 use crate::metrics::Metrics;
 use crate::resources::built_in;
-use crate::service_account_key::ServiceAccountKey;
 use crate::shared::Shared;
 use crate::tokens::{Token, TokenFileError, Tokens};
 use crate::webhooks::Webhooks;
@@ -73,6 +73,11 @@ enum Storage {
 }
 
 impl Storage {
+    /// True if what is stored outlives the server.
+    fn is_durable(&self) -> bool {
+        !matches!(self, Self::Memory)
+    }
+
     async fn open(&self) -> Result<Store, OpenError> {
         let options = StoreOptions::default();
         match self {
@@ -194,27 +199,39 @@ impl Builder {
     }
 
     async fn start_unboxed(self) -> Result<Handle, StartError> {
-        let admin_token = self.admin_token.clone().unwrap_or_else(Token::random);
-        let tokens = self.all_tokens(&admin_token)?;
+        let mut tokens = self.user_tokens()?;
         let listener = self.bind().await?;
         let address = listener.as_ref().and_then(|listener| listener.local_addr().ok());
         let hosts = host_names(address.map(|address| address.ip()), &self.host_names);
-        // In-process servers never meet TLS, and making keys is the slowest part of a start.
-        let tls = match listener {
-            Some(listener) => Some((listener, Authority::new()?)),
-            None => None,
-        };
         let store = self.storage.open().await?;
         let options = RegistryOptions {
             webhooks: Some(Arc::new(Webhooks::default())),
             ..self.registry.clone()
         };
         let registry = options.open(store).await.map_err(StartError::Bootstrap)?;
+        let keeps = self.storage.is_durable().then(|| registry.store());
+        let admin_token = match (&self.admin_token, keeps) {
+            (Some(token), _) => token.clone(),
+            (None, Some(store)) => identity::admin_token(store)
+                .await
+                .map_err(StartError::Bootstrap)?,
+            (None, None) => Token::random(),
+        };
+        tokens.add_admin(&admin_token);
         let service_account_key = OnceLock::new();
-        if registry.store().is_shared() {
-            let key = ServiceAccountKey::of_store(registry.store()).await;
+        if let Some(store) = keeps {
+            let key = identity::service_account_key(store).await;
             let _ = service_account_key.set(key.map_err(StartError::Bootstrap)?);
         }
+        // In-process servers never meet TLS, and making keys is the slowest part of a start.
+        let tls = match (listener, keeps) {
+            (None, _) => None,
+            (Some(listener), Some(store)) => {
+                let authority = identity::authority(store).await;
+                Some((listener, authority.map_err(StartError::Bootstrap)?))
+            }
+            (Some(listener), None) => Some((listener, Authority::new()?)),
+        };
         let server = Arc::new(Shared {
             registry,
             catalog: RwLock::new(Arc::new(Catalog::new(built_in()))),
@@ -253,12 +270,12 @@ impl Builder {
         })
     }
 
-    fn all_tokens(&self, admin_token: &Token) -> Result<Tokens, StartError> {
+    /// The tokens of all but the administrator.
+    fn user_tokens(&self) -> Result<Tokens, StartError> {
         let mut tokens = self.tokens.clone();
         if let Some(path) = &self.token_file {
             tokens.add_file(path)?;
         }
-        tokens.add_admin(admin_token);
         Ok(tokens)
     }
 

@@ -1,9 +1,8 @@
 //! The key that signs the tokens of service accounts, and knows them again.
 //!
-//! It is made anew with every server and its private half never leaves it: tokens end with the server that issued
-//! them, or earlier, when they say so. Only servers that share a store have one key, which they keep there as secrets
-//! are kept: a token of one is good for all. The public half is served to whoever wants to check a token without asking
-//! (OpenID Connect discovery).
+//! A server in memory makes one for itself, and its tokens end with it; others keep it in their store
+//! ([`identity`](crate::identity)). The public half is served to whoever wants to check a token without asking (OpenID
+//! Connect discovery).
 
 use std::collections::HashSet;
 
@@ -15,8 +14,6 @@ use aws_lc_rs::signature::{
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::{Value, json};
-use watchkeeper_meta::Status;
-use watchkeeper_storage::{Store, WriteError};
 
 /// Who issues tokens, and whom they are for if nobody says.
 pub(crate) const ISSUER: &str = "https://kubernetes.default.svc";
@@ -26,9 +23,6 @@ pub(crate) const ALGORITHM: &str = "ES256";
 
 /// The bytes of one coordinate of a public key. The key is a byte that says "uncompressed" and two of them.
 const COORDINATE_BYTES: usize = 32;
-
-/// Where servers that share a store keep it.
-const STORED: &str = "/registry/watchkeeper/service-account-key";
 
 /// A key of one server, or of all that share a store.
 pub(crate) struct ServiceAccountKey {
@@ -44,27 +38,16 @@ impl ServiceAccountKey {
         Self::new(key)
     }
 
-    /// The key of all servers that share a store. The first of them makes it.
-    pub(crate) async fn of_store(store: &Store) -> Result<Self, Status> {
-        loop {
-            let found = store.get(STORED, None).await.map_err(Status::internal_error)?;
-            if let Some(found) = found {
-                let key = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &found.value);
-                let damaged = |_| Status::internal_error("the key of service accounts is damaged");
-                return Ok(Self::new(key.map_err(damaged)?));
-            }
-            let made = Self::random();
-            let bytes = made
-                .key
-                .to_pkcs8v1()
-                .expect("a key that was just made can be written");
-            match store.create(STORED, bytes.as_ref().to_vec().into(), None).await {
-                Ok(_) => return Ok(made),
-                // Another server was faster.
-                Err(WriteError::Conflict { .. }) => {}
-                Err(error) => return Err(Status::internal_error(error)),
-            }
-        }
+    /// Reads a key; `None` if it is damaged.
+    pub(crate) fn from_pkcs8(bytes: &[u8]) -> Option<Self> {
+        let key = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, bytes);
+        key.ok().map(Self::new)
+    }
+
+    /// The key as it is kept: a secret.
+    pub(crate) fn to_pkcs8(&self) -> Vec<u8> {
+        let bytes = self.key.to_pkcs8v1();
+        bytes.expect("a key in memory can be written").as_ref().to_vec()
     }
 
     fn new(key: EcdsaKeyPair) -> Self {

@@ -143,6 +143,56 @@ async fn objects_outlive_their_server() {
     server.shutdown().await;
 }
 
+/// A kubeconfig, a client certificate and a service account's token are good after a restart, on another port as well.
+#[tokio::test]
+async fn a_server_keeps_its_identity_with_its_objects() {
+    let directory = tempfile::tempdir().unwrap();
+    let any_port = std::net::SocketAddr::from(([127, 0, 0, 1], 0));
+    let started = || {
+        Server::builder()
+            .data_dir(directory.path())
+            .listen(any_port)
+            .start()
+    };
+
+    let first = started().await.unwrap();
+    let (authority, admin) = (first.authority_pem(), first.admin_token().reveal().to_owned());
+    let mut client = connected(&first).await;
+    let account = json!({"metadata": {"name": "robot"}}).to_string();
+    let accounts = "/api/v1/namespaces/default/serviceaccounts";
+    assert_eq!(
+        client.send(Method::POST, accounts, &[], &account).await.status,
+        201
+    );
+    let wanted = json!({"spec": {"expirationSeconds": 3600}}).to_string();
+    let issued = client
+        .send(Method::POST, &format!("{accounts}/robot/token"), &[], &wanted)
+        .await
+        .json();
+    let token = issued["status"]["token"].as_str().unwrap();
+    first.shutdown().await;
+
+    let second = started().await.unwrap();
+    assert_eq!(second.authority_pem(), authority);
+    assert_eq!(second.admin_token().reveal(), admin);
+    let review = json!({"spec": {"token": token}}).to_string();
+    let mut client = connected(&second).await;
+    let reviewed = client
+        .send(
+            Method::POST,
+            "/apis/authentication.k8s.io/v1/tokenreviews",
+            &[],
+            &review,
+        )
+        .await
+        .json();
+    assert_eq!(
+        reviewed["status"]["user"]["username"],
+        "system:serviceaccount:default:robot"
+    );
+    second.shutdown().await;
+}
+
 #[tokio::test]
 async fn an_owner_is_named_once() {
     let server = Server::builder().start().await.unwrap();

@@ -1,0 +1,67 @@
+//! What makes a server the same one after a restart: its certificate authority, the token of its administrator, and the
+//! key that signs the tokens of service accounts.
+//!
+//! They are kept in the store, as secrets are. So a kubeconfig, an issued token and a client certificate outlive a
+//! restart on the same data directory, and servers that share an etcd share them: any of them may stand behind one
+//! address. Whoever starts first makes them. A server in memory makes its own and takes them along.
+
+use bytes::Bytes;
+use watchkeeper_meta::Status;
+use watchkeeper_storage::{Store, WriteError};
+
+use crate::certificates::Authority;
+use crate::service_account_key::ServiceAccountKey;
+use crate::tokens::Token;
+
+/// The last part but one is the version of what is kept under it.
+const AUTHORITY: &str = "/registry/watchkeeper/identity/v1/certificate-authority";
+const ADMIN_TOKEN: &str = "/registry/watchkeeper/identity/v1/admin-token";
+/// From before the others were kept.
+const SERVICE_ACCOUNT_KEY: &str = "/registry/watchkeeper/service-account-key";
+
+/// The certificate authority: its certificate and its key, PEM.
+pub(crate) async fn authority(store: &Store) -> Result<Authority, Status> {
+    let make = || Ok(Authority::new().map_err(Status::internal_error)?.to_pem());
+    let pem = kept(store, AUTHORITY, make).await?;
+    Authority::from_pem(&pem).map_err(|_| damaged("certificate authority"))
+}
+
+/// The token of the administrator.
+pub(crate) async fn admin_token(store: &Store) -> Result<Token, Status> {
+    let text = kept(store, ADMIN_TOKEN, || Ok(Token::random().reveal().to_owned())).await?;
+    let text = str::from_utf8(&text).map_err(|_| damaged("token of the administrator"))?;
+    Ok(Token::new(text))
+}
+
+/// The key that signs tokens of service accounts.
+pub(crate) async fn service_account_key(store: &Store) -> Result<ServiceAccountKey, Status> {
+    let bytes = kept(store, SERVICE_ACCOUNT_KEY, || {
+        Ok(ServiceAccountKey::random().to_pkcs8())
+    })
+    .await?;
+    ServiceAccountKey::from_pkcs8(&bytes).ok_or_else(|| damaged("key of service accounts"))
+}
+
+/// What is kept under a key; the first to ask makes it.
+async fn kept<T: Into<Bytes>>(
+    store: &Store,
+    key: &str,
+    make: impl Fn() -> Result<T, Status>,
+) -> Result<Bytes, Status> {
+    loop {
+        if let Some(found) = store.get(key, None).await.map_err(Status::internal_error)? {
+            return Ok(found.value);
+        }
+        let made = make()?.into();
+        match store.create(key, made.clone(), None).await {
+            Ok(_) => return Ok(made),
+            // Another server was faster.
+            Err(WriteError::Conflict { .. }) => {}
+            Err(error) => return Err(Status::internal_error(error)),
+        }
+    }
+}
+
+fn damaged(what: &str) -> Status {
+    Status::internal_error(format!("the {what} in the store is damaged"))
+}
