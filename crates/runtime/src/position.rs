@@ -5,7 +5,7 @@
 //! for the day on which the version has expired: compared with a fresh list it tells what was added, modified and
 //! deleted meanwhile.
 //!
-//! With [`Position::open`] every step is appended to a log on disk ([`log`]). A crash loses at most the steps since the
+//! With [`Position::open`] every step is appended to a log on disk. A crash loses at most the steps since the
 //! last [`Position::save`]: their events are seen again, and none is missed.
 
 mod inventory;
