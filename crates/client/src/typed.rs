@@ -10,13 +10,13 @@ use std::time::Duration;
 use http::Method;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
+use serde_json::{Map, Value};
 use watchkeeper_meta::{
-    ApplyOptions, CreateOptions, DeleteOptions, GetOptions, ListOptions, PatchKind, PatchOptions, Payload,
-    Resource, UpdateOptions, WatchOptions,
+    ApplyOptions, CreateOptions, DeleteOptions, GetOptions, Header, ListOptions, PatchKind, PatchOptions,
+    Payload, Resource, UpdateOptions, WatchOptions,
 };
 use watchkeeper_wire::schema::Schema;
-use watchkeeper_wire::{Encoding, Object, protobuf};
+use watchkeeper_wire::{Encoding, Object, json, protobuf};
 
 use crate::client::Client;
 use crate::dynamic::{DynamicApi, ObjectOrStatus};
@@ -28,12 +28,13 @@ pub use stream::TypedStream;
 
 /// A struct that is a kind: it knows its resource and reads from and writes to the JSON form.
 ///
-/// With the feature `k8s-openapi` every kind of that crate is one. Your own are, too:
+/// With the feature `k8s-openapi` every kind of that crate is one. Your own are, too. A struct need not have
+/// `apiVersion` and `kind`: they are filled in when it is written.
 ///
 /// ```
 /// use serde::{Deserialize, Serialize};
 /// use watchkeeper_client::ResourceType;
-/// use watchkeeper_meta::{Resource, Scope};
+/// use watchkeeper_meta::Resource;
 ///
 /// #[derive(Serialize, Deserialize)]
 /// struct Widget {
@@ -43,13 +44,7 @@ pub use stream::TypedStream;
 ///
 /// impl ResourceType for Widget {
 ///     fn resource() -> Resource {
-///         Resource {
-///             group: "acme.example".into(),
-///             version: "v1".into(),
-///             kind: "Widget".into(),
-///             plural: "widgets".into(),
-///             scope: Scope::Namespaced,
-///         }
+///         Resource::namespaced("acme.example", "v1", "Widget", "widgets")
 ///     }
 /// }
 /// ```
@@ -248,7 +243,9 @@ impl<K: ResourceType> Api<K> {
 
     /// Changes an object to what `configuration` says about it: only the fields that are set.
     pub async fn apply(&self, name: &str, configuration: &Value, options: &ApplyOptions) -> Result<K, Error> {
-        let applied = self.objects.apply(name, configuration, options).await?;
+        let bytes = with_type(configuration.to_string().into_bytes(), self.objects.resource());
+        let payload = self.payload(Method::PATCH, bytes.map(Payload::json))?;
+        let applied = self.objects.apply(name, payload, options).await?;
         self.decode(Method::PATCH, name, &applied)
     }
 
@@ -277,11 +274,16 @@ impl<K: ResourceType> Api<K> {
             }
             _ => {
                 let bytes = serde_json::to_vec(object);
+                let bytes = bytes.and_then(|bytes| with_type(bytes, self.objects.resource()));
                 bytes.map(Payload::json).map_err(|error| error.to_string())
             }
         };
+        self.payload(method, payload)
+    }
+
+    fn payload(&self, method: Method, payload: Result<Payload, impl ToString>) -> Result<Payload, Error> {
         let plural = &*self.objects.resource().plural;
-        payload.map_err(|error| Error::new(&method, plural, ErrorKind::Request(error)))
+        payload.map_err(|error| Error::new(&method, plural, ErrorKind::Request(error.to_string())))
     }
 
     /// The name is that of the object asked for; empty for a new one.
@@ -291,6 +293,31 @@ impl<K: ResourceType> Api<K> {
             Error::new(&method, self.objects.url(name), kind)
         })
     }
+}
+
+/// Fills in `apiVersion` and `kind` where an object does not state them, which servers ask of every body.
+///
+/// One that states both is not touched; the kinds of `k8s-openapi` do.
+fn with_type(object: Vec<u8>, resource: &Resource) -> Result<Vec<u8>, serde_json::Error> {
+    let states_type = |header: Header<'_>| !header.api_version.is_empty() && !header.kind.is_empty();
+    if json::header(&object).is_ok_and(states_type) {
+        return Ok(object);
+    }
+    let mut members: Map<String, Value> = serde_json::from_slice(&object)?;
+    let kind = resource.group_version_kind();
+    for (member, text) in [
+        ("apiVersion", kind.api_version()),
+        ("kind", kind.kind.into_owned()),
+    ] {
+        let is_stated = members
+            .get(member)
+            .and_then(Value::as_str)
+            .is_some_and(|stated| !stated.is_empty());
+        if !is_stated {
+            members.insert(member.to_owned(), text.into());
+        }
+    }
+    serde_json::to_vec(&members)
 }
 
 impl<K> Clone for Api<K> {

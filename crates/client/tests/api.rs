@@ -33,6 +33,16 @@ impl ResourceType for ConfigMap {
     }
 }
 
+/// Any JSON.
+#[derive(Debug, Serialize, Deserialize)]
+struct Typed(Value);
+
+impl ResourceType for Typed {
+    fn resource() -> Resource {
+        ConfigMap::resource()
+    }
+}
+
 fn resource(group: &'static str, kind: &'static str, plural: &'static str) -> Resource {
     Resource {
         group: group.into(),
@@ -198,6 +208,45 @@ async fn bodies_are_json_unless_protobuf_is_asked_for() {
     let sent = Object::from_protobuf(&seen[1].body, &ObjectOptions::default()).unwrap();
     assert_eq!(sent.kind(), "ConfigMap");
     assert_eq!(sent.decode::<ConfigMap>().unwrap().data, map.data);
+}
+
+#[tokio::test]
+async fn typed_writes_state_the_type_that_a_struct_does_not() {
+    let answers = (0..3).map(|_| support::json(200, config_map("a", 1)));
+    let server = Server::new(answers);
+    let api = client(&server).api::<ConfigMap>().namespace("ns");
+    let map = ConfigMap {
+        metadata: json!({"name": "a"}),
+        data: json!({"colour": "blue"}),
+    };
+    api.create(&map, &CreateOptions::default()).await.unwrap();
+    api.update("a", &map, &UpdateOptions::default()).await.unwrap();
+    let configuration = json!({"kind": "", "data": {"colour": "blue"}});
+    let options = ApplyOptions {
+        field_manager: "me".into(),
+        ..Default::default()
+    };
+    api.apply("a", &configuration, &options).await.unwrap();
+    for request in server.seen() {
+        let sent: Value = serde_json::from_slice(&request.body).unwrap();
+        assert_eq!(
+            (&sent["apiVersion"], &sent["kind"]),
+            (&json!("v1"), &json!("ConfigMap"))
+        );
+        assert_eq!(sent["data"], map.data);
+    }
+}
+
+#[tokio::test]
+async fn a_type_that_an_object_states_is_sent_as_it_is() {
+    let server = Server::new([support::json(200, config_map("a", 1))]);
+    let api = client(&server).api::<Typed>().namespace("ns");
+    let stated = json!({"metadata": {"name": "a"}, "kind": "Other", "apiVersion": "v2"});
+    api.create(&Typed(stated.clone()), &CreateOptions::default())
+        .await
+        .unwrap();
+    let sent: Value = serde_json::from_slice(&server.seen()[0].body).unwrap();
+    assert_eq!(sent, stated);
 }
 
 #[tokio::test]

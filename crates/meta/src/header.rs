@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use serde::{Deserialize, Serialize};
+
 use crate::{ObjectKey, ResourceVersion, Time};
 
 /// What is read from an object's bytes without decoding the object.
@@ -37,7 +39,8 @@ pub struct Header<'a> {
 }
 
 /// One entry of `metadata.ownerReferences`.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
 pub struct OwnerReference<'a> {
     /// API version of the owner.
     pub api_version: Cow<'a, str>,
@@ -48,8 +51,10 @@ pub struct OwnerReference<'a> {
     /// Uid of the owner: names can be taken again, uids cannot.
     pub uid: Cow<'a, str>,
     /// Whether the owner manages this object; at most one owner does.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub controller: bool,
     /// Whether foreground deletion of the owner waits for this object.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub block_owner_deletion: bool,
 }
 

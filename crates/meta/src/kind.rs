@@ -261,6 +261,42 @@ impl fmt::Display for GroupResource {
 }
 
 impl Resource {
+    /// A resource whose objects live in namespaces.
+    ///
+    /// ```
+    /// use watchkeeper_meta::{Resource, Scope};
+    ///
+    /// let pods = Resource::namespaced("", "v1", "Pod", "pods");
+    /// assert_eq!(pods.scope, Scope::Namespaced);
+    /// ```
+    pub fn namespaced(
+        group: impl Into<Cow<'static, str>>,
+        version: impl Into<Cow<'static, str>>,
+        kind: impl Into<Cow<'static, str>>,
+        plural: impl Into<Cow<'static, str>>,
+    ) -> Self {
+        Self {
+            group: group.into(),
+            version: version.into(),
+            kind: kind.into(),
+            plural: plural.into(),
+            scope: Scope::Namespaced,
+        }
+    }
+
+    /// A resource whose objects have one set of names for the whole cluster.
+    pub fn cluster(
+        group: impl Into<Cow<'static, str>>,
+        version: impl Into<Cow<'static, str>>,
+        kind: impl Into<Cow<'static, str>>,
+        plural: impl Into<Cow<'static, str>>,
+    ) -> Self {
+        Self {
+            scope: Scope::Cluster,
+            ..Self::namespaced(group, version, kind, plural)
+        }
+    }
+
     /// The type of the resource's objects.
     pub fn group_version_kind(&self) -> GroupVersionKind {
         GroupVersionKind {

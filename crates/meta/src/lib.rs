@@ -15,6 +15,7 @@ mod label_selector;
 mod list_meta;
 mod metrics;
 mod object_key;
+mod object_meta;
 mod options;
 mod quote;
 mod request;
@@ -38,6 +39,7 @@ pub use label_selector::{LabelRequirement, LabelSelector, LabelTest, Labels, Sel
 pub use list_meta::ListMeta;
 pub use metrics::{Bounds, Collect, Histogram, METRICS_CONTENT_TYPE, MetricKind, MetricsText};
 pub use object_key::ObjectKey;
+pub use object_meta::ObjectMeta;
 pub use options::{
     ApplyOptions, AttachOptions, CreateOptions, DeleteOptions, ExecOptions, FieldValidation, GetOptions,
     ListOptions, LogOptions, MAX_FIELD_MANAGER, PatchOptions, PortForwardOptions, Preconditions,

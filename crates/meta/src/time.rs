@@ -1,11 +1,14 @@
 //! A point in time as Kubernetes writes it: seconds and nanoseconds since 1970, RFC 3339 as text.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 
 use jiff::civil::DateTime;
 use jiff::fmt::temporal::Pieces;
 use jiff::{SignedDuration, Timestamp};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 const EPOCH: DateTime = DateTime::constant(1970, 1, 1, 0, 0, 0, 0);
 
@@ -146,6 +149,20 @@ fn in_last_days(text: &str) -> Option<Time> {
         nanos: since.subsec_nanos(),
     };
     time.to_utc().map(|_| time)
+}
+
+/// RFC 3339 text, in whole seconds.
+impl Serialize for Time {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Time {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = Cow::<'de, str>::deserialize(deserializer)?;
+        text.parse().map_err(D::Error::custom)
+    }
 }
 
 impl fmt::Display for Time {
