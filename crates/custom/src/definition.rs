@@ -1,0 +1,248 @@
+//! What `#[resource(…)]` says about a kind, and the CustomResourceDefinition that it amounts to.
+
+use schemars::Schema;
+use schemars::generate::SchemaGenerator;
+use serde_json::{Map, Value, json};
+use watchkeeper_client::ResourceType;
+use watchkeeper_meta::{ObjectMeta, Resource, Scope};
+
+use crate::structural::{SchemaError, structural};
+
+/// A kind that `#[derive(Resource)]` made.
+pub trait CustomResource: ResourceType {
+    /// What is wanted.
+    type Spec;
+    /// What is; `()` if the kind has none.
+    type Status;
+
+    /// What its attributes say.
+    fn definition() -> Definition;
+}
+
+/// Metadata that a derived kind can have.
+pub trait Metadata {
+    /// That of an object with a name.
+    fn named(name: String) -> Self;
+}
+
+impl Metadata for ObjectMeta {
+    fn named(name: String) -> Self {
+        ObjectMeta::named(name)
+    }
+}
+
+#[cfg(feature = "k8s-openapi")]
+impl Metadata for k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta {
+    fn named(name: String) -> Self {
+        Self {
+            name: Some(name),
+            ..Self::default()
+        }
+    }
+}
+
+/// A kind in one version.
+#[derive(Clone, Debug)]
+pub struct Definition {
+    /// Group, version, kind, plural name and scope.
+    pub resource: Resource,
+    /// The name of one.
+    pub singular: String,
+    /// What the kind is for.
+    pub description: &'static str,
+    /// `ws`.
+    pub short_names: &'static [&'static str],
+    /// The larger sets it belongs to: `all`.
+    pub categories: &'static [&'static str],
+    /// What `kubectl get` prints after the name.
+    pub columns: &'static [Column],
+    /// Where the numbers of the subresource `scale` are.
+    pub scale: Option<Scale>,
+    /// The paths that field selectors may name.
+    pub selectable: &'static [&'static str],
+    /// What must hold for the whole object.
+    pub rules: &'static [Rule],
+    /// Whether the version can be asked for.
+    pub served: bool,
+    /// Whether objects are stored in this version.
+    pub storage: bool,
+    /// The warning to those who use the version. An empty one is the server's.
+    pub deprecated: Option<&'static str>,
+    /// The JSON Schema of the spec.
+    pub spec: fn(&mut SchemaGenerator) -> Schema,
+    /// The JSON Schema of the status, which is a subresource.
+    pub status: Option<fn(&mut SchemaGenerator) -> Schema>,
+}
+
+/// A printer column.
+#[derive(Clone, Debug)]
+pub struct Column {
+    /// The heading.
+    pub name: &'static str,
+    /// `string`, `integer`, `number`, `boolean` or `date`.
+    pub column_type: &'static str,
+    /// `.spec.domain`.
+    pub path: &'static str,
+    /// Empty if there is none.
+    pub description: &'static str,
+    /// Empty if there is none.
+    pub format: &'static str,
+    /// Columns other than 0 are for wide tables.
+    pub priority: i32,
+}
+
+/// The subresource `scale`.
+#[derive(Clone, Debug)]
+pub struct Scale {
+    /// The path of the wanted number.
+    pub spec: &'static str,
+    /// The path of the present number.
+    pub status: &'static str,
+    /// The path of the selector of the pods; empty if there is none.
+    pub selector: &'static str,
+}
+
+/// A CEL rule; empty texts are not stated.
+#[derive(Clone, Debug)]
+pub struct Rule {
+    /// `self.spec.replicas <= 10`.
+    pub rule: &'static str,
+    /// The error.
+    pub message: &'static str,
+    /// An expression that makes the error.
+    pub message_expression: &'static str,
+    /// `FieldValueInvalid` and the like.
+    pub reason: &'static str,
+    /// The field that the error names.
+    pub field_path: &'static str,
+}
+
+impl Definition {
+    /// The CustomResourceDefinition, with this version alone.
+    pub fn crd(&self) -> Result<Value, SchemaError> {
+        let Resource {
+            group, kind, plural, ..
+        } = &self.resource;
+        let scope = match self.resource.scope {
+            Scope::Cluster => "Cluster",
+            Scope::Namespaced => "Namespaced",
+        };
+        Ok(json!({
+            "apiVersion": "apiextensions.k8s.io/v1",
+            "kind": "CustomResourceDefinition",
+            "metadata": {"name": format!("{plural}.{group}")},
+            "spec": {
+                "group": group,
+                "scope": scope,
+                "names": stated([
+                    ("kind", json!(kind)),
+                    ("listKind", json!(format!("{kind}List"))),
+                    ("plural", json!(plural)),
+                    ("singular", json!(self.singular)),
+                    ("shortNames", json!(self.short_names)),
+                    ("categories", json!(self.categories)),
+                ]),
+                "versions": [self.version()?],
+            },
+        }))
+    }
+
+    fn version(&self) -> Result<Value, SchemaError> {
+        let columns: Vec<Value> = self.columns.iter().map(Column::to_value).collect();
+        let selectable: Vec<Value> = self
+            .selectable
+            .iter()
+            .map(|path| json!({"jsonPath": path}))
+            .collect();
+        let mut version = stated([
+            ("name", json!(self.resource.version)),
+            ("deprecationWarning", json!(self.deprecated.unwrap_or_default())),
+            ("additionalPrinterColumns", json!(columns)),
+            ("selectableFields", json!(selectable)),
+            ("subresources", self.subresources()),
+        ]);
+        version["served"] = self.served.into();
+        version["storage"] = self.storage.into();
+        if self.deprecated.is_some() {
+            version["deprecated"] = true.into();
+        }
+        version["schema"] = json!({"openAPIV3Schema": self.schema()?});
+        Ok(version)
+    }
+
+    fn subresources(&self) -> Value {
+        let mut subresources = Map::new();
+        if self.status.is_some() {
+            subresources.insert("status".into(), json!({}));
+        }
+        if let Some(scale) = &self.scale {
+            subresources.insert("scale".into(), scale.to_value());
+        }
+        subresources.into()
+    }
+
+    fn schema(&self) -> Result<Value, SchemaError> {
+        let rules: Vec<Value> = self.rules.iter().map(Rule::to_value).collect();
+        let mut properties = Map::from_iter([("spec".to_owned(), structural("spec", self.spec)?)]);
+        if let Some(status) = self.status {
+            properties.insert("status".into(), structural("status", status)?);
+        }
+        Ok(stated([
+            ("type", json!("object")),
+            ("description", json!(self.description)),
+            ("properties", properties.into()),
+            ("required", json!(["spec"])),
+            ("x-kubernetes-validations", json!(rules)),
+        ]))
+    }
+}
+
+impl Column {
+    fn to_value(&self) -> Value {
+        let mut column = stated([
+            ("name", json!(self.name)),
+            ("type", json!(self.column_type)),
+            ("jsonPath", json!(self.path)),
+            ("description", json!(self.description)),
+            ("format", json!(self.format)),
+        ]);
+        if self.priority != 0 {
+            column["priority"] = self.priority.into();
+        }
+        column
+    }
+}
+
+impl Scale {
+    fn to_value(&self) -> Value {
+        stated([
+            ("specReplicasPath", json!(self.spec)),
+            ("statusReplicasPath", json!(self.status)),
+            ("labelSelectorPath", json!(self.selector)),
+        ])
+    }
+}
+
+impl Rule {
+    fn to_value(&self) -> Value {
+        stated([
+            ("rule", json!(self.rule)),
+            ("message", json!(self.message)),
+            ("messageExpression", json!(self.message_expression)),
+            ("reason", json!(self.reason)),
+            ("fieldPath", json!(self.field_path)),
+        ])
+    }
+}
+
+/// An object of the members that are not empty.
+fn stated<const N: usize>(members: [(&str, Value); N]) -> Value {
+    let is_stated = |value: &Value| match value {
+        Value::String(text) => !text.is_empty(),
+        Value::Array(items) => !items.is_empty(),
+        Value::Object(members) => !members.is_empty(),
+        _ => true,
+    };
+    let members = members.into_iter().filter(|(_, value)| is_stated(value));
+    members.map(|(name, value)| (name.to_owned(), value)).collect()
+}

@@ -1,0 +1,66 @@
+//! Custom kinds from Rust structs.
+//!
+//! `#[derive(Resource)]` on the struct of a spec makes the kind: a struct with metadata, spec and status that is a
+//! [`ResourceType`](watchkeeper_client::ResourceType), and its CustomResourceDefinition with a structural schema.
+//!
+//! ```
+//! use schemars::JsonSchema;
+//! use serde::{Deserialize, Serialize};
+//! use watchkeeper_custom::Resource;
+//!
+//! /// A site that is served under a domain.
+//! #[derive(Resource, Clone, Debug, Serialize, Deserialize, JsonSchema)]
+//! #[resource(group = "example.com", version = "v1", namespaced, crate = watchkeeper_custom)]
+//! struct WebsiteSpec {
+//!     domain: String,
+//!     #[schemars(range(max = 10))]
+//!     replicas: u32,
+//! }
+//!
+//! let site = Website::new("home", WebsiteSpec { domain: "example.com".into(), replicas: 2 });
+//! assert_eq!(serde_json::to_value(&site).unwrap()["kind"], "Website");
+//! let schema = &Website::crd()["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
+//! assert_eq!(schema["properties"]["spec"]["properties"]["replicas"]["maximum"], 10);
+//! ```
+//!
+//! | attribute | meaning |
+//! |---|---|
+//! | `group = "example.com"`, `version = "v1"` | required |
+//! | `kind = "Website"` | the name of the struct without `Spec`, if it is not stated |
+//! | `plural`, `singular` | made from the kind, if they are not stated |
+//! | `namespaced` | the objects live in namespaces; without it they do not |
+//! | `status = WebsiteStatus` | the type of `status`, which becomes a subresource |
+//! | `shortname = "ws"`, `category = "all"` | any number of them |
+//! | `column(name = "Domain", type = "string", path = ".spec.domain")` | a column of `kubectl get`; also `description`, `format`, `priority` |
+//! | `scale(spec = ".spec.replicas", status = ".status.replicas")` | the subresource `scale`; also `selector` |
+//! | `selectable = ".spec.domain"` | a field that field selectors may name |
+//! | `rule = "self.spec.a <= self.spec.b"`, `rule("…", message = "…")` | CEL over the whole object; also `message_expression`, `reason`, `field_path` |
+//! | `served = false`, `storage = false`, `deprecated`, `deprecated = "…"` | of this version; see [`merge_crds`] |
+//! | `derive(Default, PartialEq)` | for the kind, beside `Clone` and `Debug` |
+//! | `metadata = ObjectMeta` | another type of [`Metadata`] than [`watchkeeper_meta::ObjectMeta`] |
+//! | `crate = watchkeeper_custom` | where this crate is, if not at `watchkeeper::custom` |
+//!
+//! Rules and list types of single fields are attributes of schemars:
+//! `#[schemars(extend("x-kubernetes-list-type" = "set"))]`. Types that have no structural schema are
+//! [`SchemaError`]s; the module's page says which.
+
+#[doc(hidden)]
+pub mod form;
+
+mod definition;
+mod merge;
+mod plural;
+mod structural;
+
+pub use definition::{Column, CustomResource, Definition, Metadata, Rule, Scale};
+pub use merge::{MergeError, merge_crds};
+pub use plural::plural;
+pub use structural::SchemaError;
+pub use watchkeeper_client::{InstallError, InstallOptions, install_crds};
+pub use watchkeeper_derive::Resource;
+
+/// The crates that the derived code names.
+#[doc(hidden)]
+pub mod reexported {
+    pub use {schemars, serde, serde_json, watchkeeper_client as client, watchkeeper_meta as meta};
+}

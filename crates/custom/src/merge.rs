@@ -1,0 +1,115 @@
+//! Several versions of a kind, each from its own struct, in one CustomResourceDefinition.
+
+use serde_json::Value;
+
+/// Definitions that cannot be one.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum MergeError {
+    /// There is nothing to merge.
+    #[error("no definitions were given")]
+    Nothing,
+    /// They are of different kinds, or disagree about what all versions share.
+    #[error("the definitions disagree about {field}: {first} and {other}")]
+    Different {
+        /// `spec.names.shortNames`.
+        field: String,
+        /// What the first one says.
+        first: String,
+        /// What another one says.
+        other: String,
+    },
+    /// Two definitions of one version.
+    #[error("version {0} is defined twice")]
+    Twice(String),
+    /// No definition has the version that objects are to be stored in.
+    #[error("no definition has the version {0}, in which objects are to be stored")]
+    NoStorage(String),
+}
+
+/// Makes one definition of several versions of a kind. Objects are stored in the version `storage`.
+///
+/// The versions stay in the order given. Between them only `apiVersion` changes, unless a conversion webhook is
+/// configured: add it to `spec.conversion`.
+///
+/// ```
+/// # use schemars::JsonSchema;
+/// # use serde::{Deserialize, Serialize};
+/// # use watchkeeper_custom::{Resource, merge_crds};
+/// mod v1 {
+///     # use super::*;
+///     #[derive(Resource, Clone, Debug, Serialize, Deserialize, JsonSchema)]
+///     #[resource(group = "example.com", version = "v1", kind = "Site", crate = watchkeeper_custom)]
+///     pub struct SiteSpec { pub domain: String }
+/// }
+/// mod v2 {
+///     # use super::*;
+///     #[derive(Resource, Clone, Debug, Serialize, Deserialize, JsonSchema)]
+///     #[resource(group = "example.com", version = "v2", kind = "Site", crate = watchkeeper_custom)]
+///     pub struct SiteSpec { pub domain: String, pub aliases: Option<Vec<String>> }
+/// }
+/// let crd = merge_crds(&[v2::Site::crd(), v1::Site::crd()], "v2")?;
+/// assert_eq!(crd["spec"]["versions"][0]["storage"], true);
+/// assert_eq!(crd["spec"]["versions"][1]["storage"], false);
+/// # Ok::<(), watchkeeper_custom::MergeError>(())
+/// ```
+pub fn merge_crds(crds: &[Value], storage: &str) -> Result<Value, MergeError> {
+    let (first, others) = crds.split_first().ok_or(MergeError::Nothing)?;
+    let mut merged = first.clone();
+    let mut versions: Vec<Value> = versions(first).to_vec();
+    for other in others {
+        agree(first, other)?;
+        versions.extend_from_slice(self::versions(other));
+    }
+    for (index, version) in versions.iter().enumerate() {
+        if versions[..index]
+            .iter()
+            .any(|earlier| earlier["name"] == version["name"])
+        {
+            return Err(MergeError::Twice(text(&version["name"])));
+        }
+    }
+    if !versions.iter().any(|version| version["name"] == storage) {
+        return Err(MergeError::NoStorage(storage.to_owned()));
+    }
+    for version in &mut versions {
+        version["storage"] = (version["name"] == storage).into();
+    }
+    merged["spec"]["versions"] = versions.into();
+    Ok(merged)
+}
+
+/// All but the versions must be equal.
+fn agree(first: &Value, other: &Value) -> Result<(), MergeError> {
+    let names = [
+        "kind",
+        "listKind",
+        "plural",
+        "singular",
+        "shortNames",
+        "categories",
+    ]
+    .map(|name| format!("/spec/names/{name}"));
+    let fields = ["/metadata/name", "/spec/group", "/spec/scope"].map(str::to_owned);
+    for field in fields.iter().chain(&names) {
+        let (first, other) = (first.pointer(field), other.pointer(field));
+        if first != other {
+            return Err(MergeError::Different {
+                field: field.trim_start_matches('/').replace('/', "."),
+                first: first.map_or("nothing".to_owned(), text),
+                other: other.map_or("nothing".to_owned(), text),
+            });
+        }
+    }
+    Ok(())
+}
+
+fn versions(crd: &Value) -> &[Value] {
+    crd["spec"]["versions"]
+        .as_array()
+        .map(Vec::as_slice)
+        .unwrap_or_default()
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}

@@ -1,0 +1,245 @@
+//! The words of a structural schema, and what becomes of them when two schemas are one.
+
+use serde_json::{Map, Value, json};
+
+use super::{CLOSED, INT_OR_STRING, Node, PRESERVE};
+
+/// Words that restrict values and say nothing of structure: these alone may stand in `oneOf` and the like.
+const RESTRICTIONS: [&str; 19] = [
+    "enum",
+    "format",
+    "minimum",
+    "maximum",
+    "exclusiveMinimum",
+    "exclusiveMaximum",
+    "multipleOf",
+    "minLength",
+    "maxLength",
+    "pattern",
+    "minItems",
+    "maxItems",
+    "minProperties",
+    "maxProperties",
+    "required",
+    "oneOf",
+    "anyOf",
+    "allOf",
+    "not",
+];
+
+/// The formats that kube-apiserver checks; it warns about all others.
+const FORMATS: [&str; 25] = [
+    "bsonobjectid",
+    "uri",
+    "email",
+    "hostname",
+    "ipv4",
+    "ipv6",
+    "cidr",
+    "mac",
+    "uuid",
+    "uuid3",
+    "uuid4",
+    "uuid5",
+    "isbn",
+    "isbn10",
+    "isbn13",
+    "creditcard",
+    "ssn",
+    "hexcolor",
+    "rgbcolor",
+    "byte",
+    "password",
+    "date",
+    "duration",
+    "date-time",
+    "int32",
+];
+
+pub(super) fn is_restriction(word: &str) -> bool {
+    RESTRICTIONS.contains(&word)
+}
+
+/// Whether a word of JSON Schema means the same in a structural schema.
+pub(super) fn is_kept(word: &str) -> bool {
+    is_restriction(word)
+        || matches!(
+            word,
+            "description" | "default" | "nullable" | "externalDocs" | "example"
+        )
+        || word.starts_with("x-kubernetes-")
+}
+
+/// States the type of a value that has one of these. None states nothing.
+pub(super) fn set_type(node: &mut Node, types: &[&str]) -> Result<(), String> {
+    let mut types = types.to_vec();
+    types.sort_unstable();
+    types.dedup();
+    match types[..] {
+        [] => {}
+        [one] => drop(node.insert("type".into(), one.into())),
+        ["integer", "string"] => drop(node.insert(INT_OR_STRING.into(), true.into())),
+        ["integer", "number"] => drop(node.insert("type".into(), "number".into())),
+        ["object", "string"] => {
+            return Err(
+                "unit variants are text and variants with fields are objects, and a field has one type; \
+                        give the unit variants braces, or the enum a `tag`"
+                    .into(),
+            );
+        }
+        _ => return Err(format!("a field has one type, not {}", types.join(" or "))),
+    }
+    Ok(())
+}
+
+/// The names of the types that a schema has; none if it states none.
+pub(super) fn types_of(node: &Node) -> Vec<&str> {
+    match (node.get("type").and_then(Value::as_str), node.get(INT_OR_STRING)) {
+        (Some(one), _) => vec![one],
+        (None, Some(Value::Bool(true))) => vec!["integer", "string"],
+        _ => Vec::new(),
+    }
+}
+
+/// Bounds in Kubernetes' form: exclusive ones are a flag beside the bound, and integers are of 32 or 64 bits.
+pub(super) fn bounds(node: &mut Node) {
+    for (exclusive, bound) in [("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")] {
+        if let Some(limit) = node.get(exclusive).filter(|limit| limit.is_number()).cloned() {
+            node.insert(bound.into(), limit);
+            node.insert(exclusive.into(), true.into());
+        }
+    }
+    let Some(format) = node.get("format").and_then(Value::as_str) else {
+        return;
+    };
+    let (format, limits) = match format {
+        "int8" => (Some("int32"), Some((json!(i8::MIN), json!(i8::MAX)))),
+        "int16" => (Some("int32"), Some((json!(i16::MIN), json!(i16::MAX)))),
+        "uint8" => (Some("int32"), Some((json!(0), json!(u8::MAX)))),
+        "uint16" => (Some("int32"), Some((json!(0), json!(u16::MAX)))),
+        "uint32" => (Some("int64"), Some((json!(0), json!(u32::MAX)))),
+        // What is greater has no place in the 64 bits with which Kubernetes counts.
+        "uint" | "uint64" | "uint128" => (Some("int64"), Some((json!(0), json!(i64::MAX)))),
+        "int" | "int64" | "int128" => (Some("int64"), None),
+        "float" => (Some("float"), None),
+        "double" => (Some("double"), None),
+        other => (FORMATS.iter().copied().find(|known| *known == other), None),
+    };
+    match format {
+        Some(format) => node.insert("format".into(), format.into()),
+        None => node.remove("format"),
+    };
+    if let Some((minimum, maximum)) = limits {
+        node.entry("minimum").or_insert(minimum);
+        if maximum != json!(i64::MAX) {
+            node.entry("maximum").or_insert(maximum);
+        }
+    }
+}
+
+/// A set is a list without duplicates. One of objects compares them as a whole.
+pub(super) fn set(node: &mut Node, words: &Map<String, Value>) {
+    if !words.contains_key("x-kubernetes-list-type") {
+        node.insert("x-kubernetes-list-type".into(), "set".into());
+    }
+}
+
+/// Adds a word to a schema that may have it already; then both hold.
+pub(super) fn insert_conjoined(node: &mut Node, word: &str, value: Value) -> Result<(), String> {
+    let Some(present) = node.get_mut(word) else {
+        node.insert(word.to_owned(), value);
+        return Ok(());
+    };
+    if *present == value {
+        return Ok(());
+    }
+    match (word, present, value) {
+        ("description" | "default", _, _) => {}
+        ("properties", Value::Object(fields), Value::Object(others)) => {
+            for (name, other) in others {
+                match (fields.get_mut(&name), other) {
+                    (Some(Value::Object(field)), Value::Object(other)) => {
+                        for (word, value) in other {
+                            insert_conjoined(field, &word, value)
+                                .map_err(|problem| format!("`{name}`: {problem}"))?;
+                        }
+                    }
+                    (_, other) => drop(fields.insert(name, other)),
+                }
+            }
+        }
+        ("required", Value::Array(names), Value::Array(others)) => {
+            for name in others {
+                if !names.contains(&name) {
+                    names.push(name);
+                }
+            }
+        }
+        ("type", Value::String(present), Value::String(other)) => {
+            return Err(format!("a field has one type, not {present} and {other}"));
+        }
+        (CLOSED | "nullable", present, _) => *present = true.into(),
+        (word, _, value) if is_restriction(word) => {
+            let all = node.entry("allOf").or_insert_with(|| json!([]));
+            if let Value::Array(all) = all {
+                all.push(json!({word: value}));
+            }
+        }
+        (word, _, _) => return Err(format!("`{word}` is stated twice")),
+    }
+    Ok(())
+}
+
+/// Gives a schema that stands on its own the type it does not state. Without any it is free in form.
+pub(super) fn finish(mut node: Node) -> Result<Node, String> {
+    node.remove(CLOSED);
+    atomic_items(&mut node);
+    if !types_of(&node).is_empty() || node.get(PRESERVE) == Some(&Value::Bool(true)) {
+        return Ok(node);
+    }
+    if node
+        .keys()
+        .all(|word| matches!(word.as_str(), "nullable" | "description"))
+        && node.contains_key("nullable")
+    {
+        return Err("`null` is its only value; leave the field out".into());
+    }
+    match inferred_type(&node) {
+        Some(name) => node.insert("type".into(), name.into()),
+        None => node.insert(PRESERVE.into(), true.into()),
+    };
+    Ok(node)
+}
+
+fn inferred_type(node: &Node) -> Option<&'static str> {
+    if node.contains_key("properties") || node.contains_key("additionalProperties") {
+        return Some("object");
+    }
+    if node.contains_key("items") {
+        return Some("array");
+    }
+    let values = node.get("enum")?.as_array()?;
+    let are = |is: fn(&Value) -> bool| values.iter().all(|value| is(value) || value.is_null());
+    match () {
+        () if are(Value::is_string) => Some("string"),
+        () if are(Value::is_i64) => Some("integer"),
+        () if are(Value::is_boolean) => Some("boolean"),
+        () => None,
+    }
+}
+
+/// The items of a set are compared as a whole.
+fn atomic_items(node: &mut Node) {
+    if node.get("x-kubernetes-list-type") != Some(&"set".into()) {
+        return;
+    }
+    let Some(Value::Object(items)) = node.get_mut("items") else {
+        return;
+    };
+    let word = match items.get("type").and_then(Value::as_str) {
+        Some("object") => ("x-kubernetes-map-type", "atomic"),
+        Some("array") => ("x-kubernetes-list-type", "atomic"),
+        _ => return,
+    };
+    items.entry(word.0).or_insert(word.1.into());
+}
