@@ -167,7 +167,8 @@ fn attributes_make_the_definition() {
               }
             ]
           }
-        }"#]].assert_eq(&crd);
+        }"#]]
+    .assert_eq(&crd);
 }
 
 #[test]
@@ -294,7 +295,7 @@ struct Units {
 #[test]
 fn unit_enums_are_lists_of_values() {
     check::<Units>(expect![[r#"
-        properties: {"documented":{"description":"How loud.\n\n- `Low`: Nearly silent.\n- `High`: As loud as can be.","enum":["Other","Low","High"],"type":"string"},"level":{"enum":["Low","High"],"type":"string"},"maybe":{"enum":["Low","High"],"nullable":true,"type":"string"}}
+        properties: {"documented":{"description":"How loud.\n\n- `Low`: Nearly silent.\n- `High`: As loud as can be.","enum":["Other","Low","High"],"type":"string"},"level":{"enum":["Low","High"],"type":"string"},"maybe":{"allOf":[{"enum":["Low","High"]}],"nullable":true,"type":"string"}}
         required: ["level","documented"]
         type: "object"
     "#]]);

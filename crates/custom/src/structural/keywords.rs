@@ -194,6 +194,7 @@ pub(super) fn insert_conjoined(node: &mut Node, word: &str, value: Value) -> Res
 pub(super) fn finish(mut node: Node) -> Result<Node, String> {
     node.remove(CLOSED);
     atomic_items(&mut node);
+    nullable_values(&mut node);
     if !types_of(&node).is_empty() || node.get(PRESERVE) == Some(&Value::Bool(true)) {
         return Ok(node);
     }
@@ -211,6 +212,25 @@ pub(super) fn finish(mut node: Node) -> Result<Node, String> {
     Ok(node)
 }
 
+/// To a Kubernetes server `null` is never among the values of an `enum`, even if it is listed. It does not look for it
+/// in an `allOf`.
+fn nullable_values(node: &mut Node) {
+    if node.get("nullable") != Some(&Value::Bool(true)) {
+        return;
+    }
+    if let Some(Value::Array(mut values)) = node.remove("enum") {
+        values.retain(|value| !value.is_null());
+        // The type is inferred from the values, which are about to move.
+        if let (true, Some(name)) = (types_of(node).is_empty(), type_of_all(&values)) {
+            node.insert("type".into(), name.into());
+        }
+        let all = node.entry("allOf").or_insert_with(|| json!([]));
+        if let Value::Array(all) = all {
+            all.push(json!({"enum": values}));
+        }
+    }
+}
+
 fn inferred_type(node: &Node) -> Option<&'static str> {
     if node.contains_key("properties") || node.contains_key("additionalProperties") {
         return Some("object");
@@ -218,8 +238,11 @@ fn inferred_type(node: &Node) -> Option<&'static str> {
     if node.contains_key("items") {
         return Some("array");
     }
-    let values = node.get("enum")?.as_array()?;
-    let are = |is: fn(&Value) -> bool| values.iter().all(|value| is(value) || value.is_null());
+    type_of_all(node.get("enum")?.as_array()?)
+}
+
+fn type_of_all(values: &[Value]) -> Option<&'static str> {
+    let are = |is: fn(&Value) -> bool| values.iter().all(is);
     match () {
         () if are(Value::is_string) => Some("string"),
         () if are(Value::is_i64) => Some("integer"),

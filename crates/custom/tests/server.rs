@@ -1,0 +1,617 @@
+//! Derived kinds on a server: it accepts their definitions, keeps their objects and enforces their rules.
+
+use std::cell::Cell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use proptest::prelude::*;
+use proptest::test_runner::{Config, TestRunner};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use watchkeeper_client::{Api, Client, Error};
+use watchkeeper_custom::{InstallError, InstallOptions, Resource, install_crds, merge_crds};
+use watchkeeper_meta::{
+    CreateOptions, FieldSelector, GetOptions, ListOptions, PatchKind, PatchOptions, UpdateOptions,
+};
+use watchkeeper_testing::TestCluster;
+
+/// Every sort of field that has a structural schema.
+#[derive(Resource, Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[resource(
+    group = "example.com",
+    version = "v1",
+    namespaced,
+    status = ThingStatus,
+    shortname = "th",
+    category = "all",
+    scale(spec = ".spec.replicas", status = ".status.replicas", selector = ".status.selector"),
+    column(name = "Level", type = "string", path = ".spec.level"),
+    column(name = "Replicas", type = "integer", path = ".status.replicas", description = "that run"),
+    selectable = ".spec.name",
+    rule("self.spec.replicas <= 10", message = "too many replicas", field_path = ".spec.replicas"),
+    rule = "self.spec.name != 'forbidden'",
+    derive(PartialEq),
+    crate = watchkeeper_custom
+)]
+struct ThingSpec {
+    #[schemars(length(min = 1, max = 20), regex(pattern = "^[a-z]*$"))]
+    name: String,
+    replicas: u32,
+    #[schemars(range(min = -5, max = 5))]
+    small: i8,
+    size: u64,
+    ratio: f64,
+    level: Level,
+    maybe_level: Option<Level>,
+    maybe: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    left_out: Option<bool>,
+    #[serde(default = "eighty")]
+    port: u16,
+    parts: Vec<Part>,
+    names: BTreeSet<String>,
+    labels: BTreeMap<String, Part>,
+    free: BTreeMap<String, Value>,
+    pair: (i32, i32),
+    source: Source,
+    storage: Storage,
+    maybe_storage: Option<Storage>,
+    adjacent: Adjacent,
+    address: Address,
+    target: IntOrString,
+    #[serde(flatten)]
+    strategy: Rollout,
+}
+
+fn eighty() -> u16 {
+    80
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+struct ThingStatus {
+    replicas: u32,
+    selector: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+enum Level {
+    /// Nearly silent.
+    Low,
+    /// As loud as can be.
+    VeryHigh,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+struct Part {
+    weight: i64,
+    note: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+enum Source {
+    Git { url: String },
+    Image(Part),
+    Nothing {},
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "type", rename_all = "camelCase")]
+enum Storage {
+    Disk {
+        size: u32,
+        path: String,
+    },
+    Memory {
+        #[schemars(range(max = 100))]
+        size: u32,
+    },
+    Nothing,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "kind", content = "with")]
+enum Adjacent {
+    One { a: String },
+    Other { b: bool },
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+enum Address {
+    Port { port: u16 },
+    Socket { path: String },
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+enum IntOrString {
+    Int(i32),
+    String(String),
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "strategy")]
+enum Rollout {
+    Rolling { surge: u8 },
+    Recreate,
+}
+
+fn thing() -> ThingSpec {
+    ThingSpec {
+        name: "abc".into(),
+        replicas: 2,
+        small: 5,
+        size: 1 << 40,
+        ratio: 0.5,
+        level: Level::Low,
+        maybe_level: None,
+        maybe: None,
+        left_out: None,
+        port: 8080,
+        parts: vec![],
+        names: BTreeSet::new(),
+        labels: BTreeMap::new(),
+        free: BTreeMap::new(),
+        pair: (1, 2),
+        source: Source::Nothing {},
+        storage: Storage::Nothing,
+        maybe_storage: None,
+        adjacent: Adjacent::Other { b: true },
+        address: Address::Port { port: 80 },
+        target: IntOrString::Int(80),
+        strategy: Rollout::Recreate,
+    }
+}
+
+/// A cluster that has the kind, and the objects of it.
+async fn installed() -> (TestCluster, Api<Thing>) {
+    let cluster = TestCluster::start().await.unwrap();
+    install(cluster.client()).await;
+    let api = cluster.client().api::<Thing>().namespace("default");
+    (cluster, api)
+}
+
+async fn install(client: &Client) {
+    install_crds(client, &[Thing::crd()], &InstallOptions::default())
+        .await
+        .unwrap();
+}
+
+async fn create(api: &Api<Thing>, name: &str, spec: ThingSpec) -> Result<Thing, Error> {
+    api.create(&Thing::new(name, spec), &CreateOptions::default())
+        .await
+}
+
+#[tokio::test]
+async fn an_installed_kind_can_be_used_at_once() {
+    let (cluster, api) = installed().await;
+    let created = create(&api, "a", thing()).await.unwrap();
+    assert_eq!((&*created.metadata.name, &created.spec), ("a", &thing()));
+    install(cluster.client()).await;
+    let found = cluster.client().discover().await.unwrap();
+    let found = found
+        .resources()
+        .find(|found| found.resource.plural == "things")
+        .unwrap();
+    assert_eq!(
+        (&*found.short_names, &*found.categories),
+        (&["th".to_owned()][..], &["all".to_owned()][..])
+    );
+    assert!(found.subresource("status").is_some() && found.subresource("scale").is_some());
+    cluster.stop().await;
+}
+
+#[test]
+fn any_value_of_a_rich_spec_is_read_as_it_was_written() {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    let (cluster, api) = runtime.block_on(installed());
+    let count = Cell::new(0);
+    let config = Config {
+        cases: 128,
+        failure_persistence: None,
+        ..Config::default()
+    };
+    let outcome = TestRunner::new(config).run(&any_spec(), |spec| {
+        count.set(count.get() + 1);
+        let name = format!("thing-{}", count.get());
+        let read = runtime.block_on(async {
+            create(&api, &name, spec.clone()).await?;
+            api.get(&name, &GetOptions::default()).await
+        });
+        prop_assert_eq!(
+            read.map_err(|error| TestCaseError::fail(error.to_string()))?.spec,
+            spec
+        );
+        Ok(())
+    });
+    runtime.block_on(cluster.stop());
+    outcome.unwrap();
+}
+
+fn any_spec() -> impl Strategy<Value = ThingSpec> {
+    let scalars = (
+        "[a-z]{1,20}",
+        0..=10_u32,
+        -5..=5_i8,
+        0..=i64::MAX as u64,
+        any::<i32>().prop_map(|number| f64::from(number) / 8.0),
+        any::<u16>(),
+    );
+    let options = (
+        any_level(),
+        proptest::option::of(any_level()),
+        proptest::option::of(".{0,5}"),
+        any::<Option<bool>>(),
+    );
+    let lists = (
+        proptest::collection::vec(any_part(), 0..3),
+        proptest::collection::btree_set("[a-z]{1,3}", 0..3),
+        proptest::collection::btree_map("[a-z]{1,3}", any_part(), 0..3),
+        proptest::collection::btree_map("[a-z]{1,3}", any_json(), 0..3),
+        any::<(i32, i32)>(),
+    );
+    let enums = (
+        any_source(),
+        any_storage(),
+        proptest::option::of(any_storage()),
+        any_adjacent(),
+        any_address(),
+    );
+    let rest = (any_target(), any_strategy());
+    (scalars, options, lists, enums, rest).prop_map(|(scalars, options, lists, enums, rest)| {
+        let (name, replicas, small, size, ratio, port) = scalars;
+        let (level, maybe_level, maybe, left_out) = options;
+        let (parts, names, labels, free, pair) = lists;
+        let (source, storage, maybe_storage, adjacent, address) = enums;
+        let (target, strategy) = rest;
+        ThingSpec {
+            name,
+            replicas,
+            small,
+            size,
+            ratio,
+            level,
+            maybe_level,
+            maybe,
+            left_out,
+            port,
+            parts,
+            names,
+            labels,
+            free,
+            pair,
+            source,
+            storage,
+            maybe_storage,
+            adjacent,
+            address,
+            target,
+            strategy,
+        }
+    })
+}
+
+fn any_level() -> impl Strategy<Value = Level> {
+    prop_oneof![Just(Level::Low), Just(Level::VeryHigh)]
+}
+
+fn any_part() -> impl Strategy<Value = Part> {
+    (any::<i64>(), proptest::option::of("[a-z]{0,3}")).prop_map(|(weight, note)| Part { weight, note })
+}
+
+fn any_json() -> impl Strategy<Value = Value> {
+    prop_oneof![
+        any::<bool>().prop_map(Value::from),
+        any::<i32>().prop_map(Value::from),
+        "[a-z]{0,3}".prop_map(Value::from),
+        Just(json!({"a": [1, {"b": null}]})),
+    ]
+}
+
+fn any_source() -> impl Strategy<Value = Source> {
+    prop_oneof![
+        "[a-z]{0,9}".prop_map(|url| Source::Git { url }),
+        any_part().prop_map(Source::Image),
+        Just(Source::Nothing {}),
+    ]
+}
+
+fn any_storage() -> impl Strategy<Value = Storage> {
+    prop_oneof![
+        (any::<u32>(), "[a-z]{0,9}").prop_map(|(size, path)| Storage::Disk { size, path }),
+        (0..=100_u32).prop_map(|size| Storage::Memory { size }),
+        Just(Storage::Nothing),
+    ]
+}
+
+fn any_adjacent() -> impl Strategy<Value = Adjacent> {
+    prop_oneof![
+        "[a-z]{0,9}".prop_map(|a| Adjacent::One { a }),
+        any::<bool>().prop_map(|b| Adjacent::Other { b }),
+    ]
+}
+
+fn any_address() -> impl Strategy<Value = Address> {
+    prop_oneof![
+        any::<u16>().prop_map(|port| Address::Port { port }),
+        "[a-z]{0,9}".prop_map(|path| Address::Socket { path }),
+    ]
+}
+
+fn any_target() -> impl Strategy<Value = IntOrString> {
+    prop_oneof![
+        any::<i32>().prop_map(IntOrString::Int),
+        "[a-z]{0,9}".prop_map(IntOrString::String),
+    ]
+}
+
+fn any_strategy() -> impl Strategy<Value = Rollout> {
+    prop_oneof![
+        any::<u8>().prop_map(|surge| Rollout::Rolling { surge }),
+        Just(Rollout::Recreate)
+    ]
+}
+
+#[tokio::test]
+async fn values_that_break_a_rule_are_refused_with_the_field() {
+    let (cluster, api) = installed().await;
+    let spec = serde_json::to_value(thing()).unwrap();
+    let cases = [
+        (
+            json!({"replicas": 11}),
+            "spec.replicas: Invalid value: too many replicas",
+        ),
+        (
+            json!({"name": "forbidden"}),
+            "failed rule: self.spec.name != 'forbidden'",
+        ),
+        (
+            json!({"name": "A"}),
+            "spec.name: Invalid value: \"A\": spec.name in body should match '^[a-z]*$'",
+        ),
+        (
+            json!({"name": ""}),
+            "spec.name in body should be at least 1 chars long",
+        ),
+        (
+            json!({"small": 6}),
+            "spec.small in body should be less than or equal to 5",
+        ),
+        (
+            json!({"size": -1}),
+            "spec.size in body should be greater than or equal to 0",
+        ),
+        (
+            json!({"level": "loud"}),
+            "spec.level: Unsupported value: \"loud\": supported values: \"low\", \"veryHigh\"",
+        ),
+        (
+            json!({"maybe_level": "loud"}),
+            "spec.maybe_level: Unsupported value: \"loud\"",
+        ),
+        (
+            json!({"names": ["a", "a"]}),
+            "spec.names[1]: Duplicate value: \"a\"",
+        ),
+        (
+            json!({"pair": [1]}),
+            "spec.pair in body should have at least 2 items",
+        ),
+        (
+            json!({"source": {}}),
+            "\"spec.source\" must validate one and only one schema (oneOf)",
+        ),
+        (
+            json!({"source": {"Git": {"url": "u"}, "Nothing": {}}}),
+            "\"spec.source\" must validate one and only one",
+        ),
+        (
+            json!({"storage": {"type": "disk", "size": 1}}),
+            "spec.storage.path: Required value",
+        ),
+        (
+            json!({"storage": {"type": "tape", "size": 1}}),
+            "spec.storage.type: Unsupported value: \"tape\"",
+        ),
+        (
+            json!({"storage": {"type": "memory", "size": 101}}),
+            "\"spec.storage\" must validate one and only one",
+        ),
+        (
+            json!({"adjacent": {"kind": "One", "with": {"b": true}}}),
+            "\"spec.adjacent\" must validate one and only",
+        ),
+        (
+            json!({"address": {}}),
+            "\"spec.address\" must validate at least one schema (anyOf)",
+        ),
+        (
+            json!({"target": true}),
+            "spec.target in body must be of type integer,string: \"boolean\"",
+        ),
+        (
+            json!({"strategy": "Rolling"}),
+            "\"spec\" must validate one and only one schema (oneOf)",
+        ),
+    ];
+    for (change, expected) in cases {
+        let mut spec = spec.clone();
+        for (field, value) in change.as_object().unwrap() {
+            spec[field] = value.clone();
+        }
+        let object = json!({
+            "apiVersion": "example.com/v1", "kind": "Thing", "metadata": {"name": "a"}, "spec": spec,
+        });
+        let error = api
+            .objects()
+            .create(&object, &CreateOptions::default())
+            .await
+            .unwrap_err();
+        assert!(
+            error.is_invalid() && error.to_string().contains(expected),
+            "{change}: {error}"
+        );
+    }
+    cluster.stop().await;
+}
+
+#[tokio::test]
+async fn a_field_that_is_left_out_has_its_default() {
+    let (cluster, api) = installed().await;
+    let mut object = serde_json::to_value(Thing::new("a", thing())).unwrap();
+    object["spec"].as_object_mut().unwrap().remove("port");
+    let created = api
+        .objects()
+        .create(&object, &CreateOptions::default())
+        .await
+        .unwrap();
+    assert_eq!(created.to_value().unwrap()["spec"]["port"], 80);
+    cluster.stop().await;
+}
+
+#[tokio::test]
+async fn status_scale_and_selectable_fields_work() {
+    let (cluster, api) = installed().await;
+    let mut object = create(&api, "a", thing()).await.unwrap();
+    create(
+        &api,
+        "b",
+        ThingSpec {
+            name: "other".into(),
+            ..thing()
+        },
+    )
+    .await
+    .unwrap();
+    assert_eq!(object.status, None);
+    object.status = Some(ThingStatus {
+        replicas: 1,
+        selector: "app=a".into(),
+    });
+    let updated = api
+        .status()
+        .update("a", &object, &UpdateOptions::default())
+        .await
+        .unwrap();
+    assert_eq!(updated.status, object.status);
+
+    let scale = api.objects().clone().subresource("scale");
+    let read = scale
+        .get("a", &GetOptions::default())
+        .await
+        .unwrap()
+        .to_value()
+        .unwrap();
+    assert_eq!(read["spec"], json!({"replicas": 2}));
+    assert_eq!(read["status"], json!({"replicas": 1, "selector": "app=a"}));
+    let patch = json!({"spec": {"replicas": 3}});
+    scale
+        .patch("a", PatchKind::Merge, &patch, &PatchOptions::default())
+        .await
+        .unwrap();
+    assert_eq!(
+        api.get("a", &GetOptions::default()).await.unwrap().spec.replicas,
+        3
+    );
+
+    let options = ListOptions {
+        field_selector: FieldSelector::equals("spec.name", "other"),
+        ..Default::default()
+    };
+    let found = api.list(&options).await.unwrap();
+    let names: Vec<&str> = found.objects().iter().map(|object| object.name()).collect();
+    assert_eq!(names, ["b"]);
+    cluster.stop().await;
+}
+
+/// The kind again, in the next version.
+mod v2 {
+    use super::*;
+
+    #[derive(Resource, Clone, Debug, Serialize, Deserialize, JsonSchema)]
+    #[resource(group = "example.com", version = "v2", kind = "Note", crate = watchkeeper_custom)]
+    pub(super) struct NoteSpec {
+        pub(super) text: String,
+        pub(super) author: Option<String>,
+    }
+}
+
+mod v1 {
+    use super::*;
+
+    #[derive(Resource, Clone, Debug, Serialize, Deserialize, JsonSchema)]
+    #[resource(group = "example.com", version = "v1", kind = "Note", crate = watchkeeper_custom)]
+    pub(super) struct NoteSpec {
+        pub(super) text: String,
+    }
+}
+
+#[tokio::test]
+async fn an_object_of_one_version_is_read_in_the_other() {
+    let cluster = TestCluster::start().await.unwrap();
+    let crd = merge_crds(&[v2::Note::crd(), v1::Note::crd()], "v2").unwrap();
+    install_crds(cluster.client(), &[crd], &InstallOptions::default())
+        .await
+        .unwrap();
+    let old = v1::Note::new("a", v1::NoteSpec { text: "hello".into() });
+    let options = CreateOptions::default();
+    cluster
+        .client()
+        .api::<v1::Note>()
+        .create(&old, &options)
+        .await
+        .unwrap();
+    let new = cluster
+        .client()
+        .api::<v2::Note>()
+        .get("a", &GetOptions::default())
+        .await
+        .unwrap();
+    assert_eq!((&*new.spec.text, new.spec.author), ("hello", None));
+    cluster.stop().await;
+}
+
+#[tokio::test]
+async fn an_installation_that_fails_says_where() {
+    let cluster = TestCluster::start().await.unwrap();
+    let client = cluster.client();
+    install_crds(client, &[v1::Note::crd()], &InstallOptions::default())
+        .await
+        .unwrap();
+
+    let mut taken = v1::Note::crd();
+    taken["metadata"]["name"] = "memos.example.com".into();
+    taken["spec"]["names"]["plural"] = "memos".into();
+    let error = install_crds(client, &[taken], &InstallOptions::default())
+        .await
+        .unwrap_err();
+    assert!(
+        matches!(&error, InstallError::Refused { condition, .. } if condition == "NamesAccepted"),
+        "{error}"
+    );
+
+    let mut invalid = v1::Note::crd();
+    invalid["spec"]["group"] = "other.example".into();
+    let error = install_crds(client, &[invalid], &InstallOptions::default())
+        .await
+        .unwrap_err();
+    assert_eq!(error.to_string(), "notes.example.com cannot be applied");
+
+    let hurried = InstallOptions {
+        timeout: Duration::ZERO,
+        ..Default::default()
+    };
+    let error = install_crds(client, &[Thing::crd()], &hurried).await.unwrap_err();
+    assert!(matches!(error, InstallError::Timeout { .. }), "{error}");
+
+    let error = install_crds(client, &[json!({"spec": {"versions": []}})], &hurried)
+        .await
+        .unwrap_err();
+    assert_eq!(error.to_string(), "the definition has no metadata.name");
+    cluster.stop().await;
+}
