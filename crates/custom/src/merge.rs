@@ -32,17 +32,20 @@ pub enum MergeError {
 /// configured: add it to `spec.conversion`.
 ///
 /// ```
-/// # use schemars::JsonSchema;
-/// # use serde::{Deserialize, Serialize};
-/// # use watchkeeper_custom::{Resource, merge_crds};
+/// use watchkeeper_custom::merge_crds;
+///
 /// mod v1 {
-///     # use super::*;
+///     # use schemars::JsonSchema;
+///     # use serde::{Deserialize, Serialize};
+///     # use watchkeeper_custom::Resource;
 ///     #[derive(Resource, Clone, Debug, Serialize, Deserialize, JsonSchema)]
 ///     #[resource(group = "example.com", version = "v1", kind = "Site", crate = watchkeeper_custom)]
 ///     pub struct SiteSpec { pub domain: String }
 /// }
 /// mod v2 {
-///     # use super::*;
+///     # use schemars::JsonSchema;
+///     # use serde::{Deserialize, Serialize};
+///     # use watchkeeper_custom::Resource;
 ///     #[derive(Resource, Clone, Debug, Serialize, Deserialize, JsonSchema)]
 ///     #[resource(group = "example.com", version = "v2", kind = "Site", crate = watchkeeper_custom)]
 ///     pub struct SiteSpec { pub domain: String, pub aliases: Option<Vec<String>> }

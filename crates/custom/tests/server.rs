@@ -4,15 +4,17 @@ use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use bytes::Bytes;
+use http::Request;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use watchkeeper_client::{Api, Client, Error};
+use watchkeeper_client::{Api, Client, Error, SendOptions};
 use watchkeeper_custom::{InstallError, InstallOptions, Resource, install_crds, merge_crds};
 use watchkeeper_meta::{
-    CreateOptions, FieldSelector, GetOptions, ListOptions, PatchKind, PatchOptions, UpdateOptions,
+    CreateOptions, FieldSelector, GetOptions, ListOptions, PatchKind, PatchOptions, UpdateOptions, accept,
 };
 use watchkeeper_testing::TestCluster;
 
@@ -526,6 +528,33 @@ async fn status_scale_and_selectable_fields_work() {
     let found = api.list(&options).await.unwrap();
     let names: Vec<&str> = found.objects().iter().map(|object| object.name()).collect();
     assert_eq!(names, ["b"]);
+    cluster.stop().await;
+}
+
+#[tokio::test]
+async fn tables_have_the_columns() {
+    let (cluster, api) = installed().await;
+    create(&api, "a", thing()).await.unwrap();
+    let request =
+        Request::get("/apis/example.com/v1/namespaces/default/things").header("accept", accept::TABLE);
+    let request = request.body(Bytes::new()).unwrap();
+    let response = cluster
+        .client()
+        .send(request, &SendOptions::default())
+        .await
+        .unwrap();
+    let table = response.into_body().collect(1 << 20).await.unwrap();
+    let table: Value = serde_json::from_slice(&table).unwrap();
+    let column = |index: usize| {
+        (
+            table["columnDefinitions"][index]["name"].clone(),
+            table["rows"][0]["cells"][index].clone(),
+        )
+    };
+    assert_eq!(column(0), (json!("Name"), json!("a")));
+    assert_eq!(column(1), (json!("Level"), json!("low")));
+    assert_eq!(column(2), (json!("Replicas"), Value::Null));
+    assert_eq!(table["columnDefinitions"][2]["description"], "that run");
     cluster.stop().await;
 }
 

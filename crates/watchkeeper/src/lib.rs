@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`client`] | configuration, credentials, transport; REST, typed, dynamic, metadata and discovery clients; watch streams |
 //! | [`runtime`] | watcher, reflector, indexed store, shared informers, work queues, controllers, leader election |
+//! | [`custom`] | custom kinds from structs, their definitions and schemas, by `#[derive(Resource)]` (feature `derive`, on by default) |
 //! | [`meta`] | names, versions, selectors, options per verb, `Status` |
 //! | [`wire`] | objects as bytes: JSON, protobuf and YAML, the schema of every built-in kind |
 //! | `server`, `simulator`, `testing` | an API server in this process and a cluster around it (feature `server`) |
@@ -28,8 +29,43 @@
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! A kind of one's own is a struct. Its schema comes from the struct, too:
+//!
+//! ```
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use schemars::JsonSchema;
+//! use serde::{Deserialize, Serialize};
+//! use watchkeeper::meta::CreateOptions;
+//! use watchkeeper::{Resource, custom::install_crds};
+//! # use watchkeeper_testing::TestCluster;
+//!
+//! #[derive(Resource, Clone, Debug, Serialize, Deserialize, JsonSchema)]
+//! #[resource(group = "example.com", version = "v1", namespaced)]
+//! struct WebsiteSpec {
+//!     #[schemars(length(max = 63))]
+//!     domain: String,
+//! }
+//!
+//! # let cluster = TestCluster::start().await?;
+//! # let client = cluster.client().clone();
+//! install_crds(&client, &[Website::crd()], &Default::default()).await?;
+//! let websites = client.api::<Website>().namespace("default");
+//! let home = Website::new("home", WebsiteSpec { domain: "example.com".into() });
+//! assert_eq!(websites.create(&home, &CreateOptions::default()).await?.spec.domain, "example.com");
+//! let long = Website::new("long", WebsiteSpec { domain: "x".repeat(64) });
+//! assert!(websites.create(&long, &CreateOptions::default()).await.is_err_and(|error| error.is_invalid()));
+//! # cluster.stop().await;
+//! # Ok(())
+//! # }
+//! ```
 
 pub use watchkeeper_client as client;
+#[cfg(feature = "derive")]
+pub use watchkeeper_custom as custom;
+#[cfg(feature = "derive")]
+pub use watchkeeper_custom::Resource;
 pub use watchkeeper_meta as meta;
 pub use watchkeeper_runtime as runtime;
 #[cfg(feature = "server")]

@@ -44,6 +44,7 @@ examples! {
     controller;
     create_from_yaml;
     crud;
+    custom_kind;
     delaying_queue;
     factory_options;
     indexer;

@@ -199,11 +199,7 @@ fn hoist_required(variants: &[Node], shared: &mut Node, rests: &mut [Node]) {
 /// Variants that allow no fields but their own forbid those of the others, unless `oneOf` does so by itself: each
 /// variant then requires a field that no other has.
 fn close(word: &str, variants: &mut [Node], around: &Node) {
-    let all: BTreeSet<String> = variants
-        .iter()
-        .flat_map(|variant| names(variant))
-        .cloned()
-        .collect();
+    let all: BTreeSet<String> = variants.iter().flat_map(names).cloned().collect();
     let is_own = |index: usize, name: &Value| {
         let has = |other: &Node| names(other).any(|field| *name == **field);
         !variants

@@ -1,0 +1,21 @@
+use watchkeeper_derive::Resource;
+
+#[derive(Resource)]
+#[resource(group = "example.com")]
+struct VersionSpec {}
+
+#[derive(Resource)]
+#[resource(group = "example.com", version = "v1")]
+struct Website {}
+
+#[derive(Resource)]
+#[resource(group = "example.com", version = "v1", kind = "Page")]
+struct Page {}
+
+#[derive(Resource)]
+#[resource(group = "example.com", version = "v1")]
+struct GenericSpec<T> {
+    value: T,
+}
+
+fn main() {}
