@@ -28,8 +28,9 @@ pub use stream::TypedStream;
 
 /// A struct that is a kind: it knows its resource and reads from and writes to the JSON form.
 ///
-/// With the feature `k8s-openapi` every kind of that crate is one. Your own are, too. A struct need not have
-/// `apiVersion` and `kind`: they are filled in when it is written.
+/// With the feature `k8s-openapi` every kind of that crate is one. Your own are, too: by `#[derive(Resource)]` of
+/// `watchkeeper-custom`, which also makes their schema, or by hand. A struct need not have `apiVersion` and `kind`: they
+/// are filled in when it is written.
 ///
 /// ```
 /// use serde::{Deserialize, Serialize};

@@ -40,9 +40,41 @@
 //! | `metadata = ObjectMeta` | another type of [`Metadata`] than [`watchkeeper_meta::ObjectMeta`] |
 //! | `crate = watchkeeper_custom` | where this crate is, if not at `watchkeeper::custom` |
 //!
-//! Rules and list types of single fields are attributes of schemars:
-//! `#[schemars(extend("x-kubernetes-list-type" = "set"))]`. Types that have no structural schema are
-//! [`SchemaError`]s; the module's page says which.
+//! # Schemas
+//! The schema is made from `JsonSchema` of schemars. Doc comments are descriptions, `Option`s are nullable, serde's
+//! defaults are defaults, and `range`, `length` and `regex` of `#[schemars(…)]` are enforced by the server. What
+//! schemars has no word for is an extension:
+//!
+//! ```
+//! # use schemars::JsonSchema;
+//! #[derive(JsonSchema)]
+//! struct Rollout {
+//!     #[schemars(extend("x-kubernetes-validations" = [{"rule": "self >= oldSelf", "message": "never goes back"}]))]
+//!     step: u32,
+//!     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
+//!     targets: Vec<Target>,
+//! }
+//!
+//! #[derive(JsonSchema)]
+//! struct Target {
+//!     name: String,
+//! }
+//! ```
+//!
+//! | Rust | schema |
+//! |---|---|
+//! | enum of unit variants | a text of these values |
+//! | enum with any tag, or none | an object with the fields of all variants; `oneOf` or `anyOf` says what each requires |
+//! | untagged enum of a number and a text | `x-kubernetes-int-or-string` |
+//! | `BTreeMap`, `HashMap` | `additionalProperties`; keys are any text, also where the struct wants numbers |
+//! | `BTreeSet`, `HashSet` | a list of type `set` |
+//! | `serde_json::Value`, `Map` | `x-kubernetes-preserve-unknown-fields` |
+//! | `u8` … `u64` | an integer with bounds; values above `i64::MAX` have no place in Kubernetes |
+//!
+//! Structural schemas give each field one type. What does not fit is a [`SchemaError`] that names the field: types that
+//! contain themselves, tuples of different types, variants of which some are text and some are objects (unit variants
+//! beside others, without a tag), fields that differ in type between variants, a flattened map beside named fields, a
+//! CEL rule on one variant, and `()`.
 
 #[doc(hidden)]
 pub mod form;

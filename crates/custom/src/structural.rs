@@ -5,10 +5,7 @@
 //! are inlined, `Option`s become `nullable`, enums are [hoisted](variants): their fields move to the schema around the
 //! variants, which keep only what they require.
 //!
-//! Not every type has such a schema. What Kubernetes cannot express is an error that names the field, never a looser
-//! schema: types that contain themselves, variants of different types (unit variants beside variants with fields: the
-//! former are text, the latter objects), tuples of different types, maps beside named fields, `null` as the only value.
-//!
+//! What Kubernetes cannot express is an error that names the field, never a looser schema; the crate's page lists it.
 //! Two things are looser than serde: unknown fields are pruned or refused as the request asks, also with
 //! `deny_unknown_fields`, and the keys of a map are any text.
 

@@ -1,12 +1,16 @@
 //! The structural schema of every sort of Rust type, and the types that have none.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::error::Error;
 
 use expect_test::{Expect, expect};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use watchkeeper_custom::{CustomResource, MergeError, Resource, merge_crds};
+use watchkeeper_custom::{
+    CustomResource, InstallOptions, MergeError, Resource, install_crds, merge_crds, plural,
+};
+use watchkeeper_testing::TestCluster;
 
 /// Compares the schema of a field's type, one line per member of the root.
 fn check<T: JsonSchema>(expected: Expect) {
@@ -402,6 +406,8 @@ fn an_untagged_enum_requires_what_any_variant_does() {
         type: "object"
     "#]]);
     check::<IntOrString>(expect![[r#"
+        maximum: 2147483647
+        minimum: -2147483648
         x-kubernetes-int-or-string: true
     "#]]);
 }
@@ -482,6 +488,42 @@ fn types_without_a_structural_schema_are_refused_with_the_field() {
         spec.unit: `null` is its only value; leave the field out
         spec: the items of a tuple must have one type; use a struct
     "#]].assert_eq(&refused.concat());
+}
+
+/// The definition of a kind whose spec is this type.
+fn definition<T: JsonSchema>(kind: &'static str) -> Value {
+    let mut definition = Site::definition();
+    definition.resource = watchkeeper_meta::Resource::cluster("example.com", "v1", kind, plural(kind));
+    definition.singular = kind.to_lowercase();
+    definition.short_names = &[];
+    definition.selectable = &[];
+    definition.rules = &[];
+    definition.scale = None;
+    definition.spec = |generator| generator.subschema_for::<T>();
+    definition.crd().unwrap()
+}
+
+#[tokio::test]
+async fn a_server_accepts_every_schema() {
+    let cluster = TestCluster::start().await.unwrap();
+    let definitions = [
+        Site::crd(),
+        definition::<Scalars>("Scalars"),
+        definition::<Shapes>("Shapes"),
+        definition::<Units>("Units"),
+        definition::<External>("External"),
+        definition::<Internal>("Internal"),
+        definition::<Adjacent>("Adjacent"),
+        definition::<Untagged>("Untagged"),
+        definition::<Exact>("Exact"),
+        definition::<IntOrString>("IntOrString"),
+        definition::<Flattened>("Flattened"),
+    ];
+    for crd in definitions {
+        let installed = install_crds(cluster.client(), &[crd], &InstallOptions::default()).await;
+        installed.unwrap_or_else(|error| panic!("{error}: {}", error.source().unwrap()));
+    }
+    cluster.stop().await;
 }
 
 mod v2 {

@@ -11,6 +11,7 @@ use proptest::test_runner::{Config, TestRunner};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use tokio::runtime::Runtime;
 use watchkeeper_client::{Api, Client, Error, SendOptions};
 use watchkeeper_custom::{InstallError, InstallOptions, Resource, install_crds, merge_crds};
 use watchkeeper_meta::{
@@ -51,6 +52,8 @@ struct ThingSpec {
     left_out: Option<bool>,
     #[serde(default = "eighty")]
     port: u16,
+    #[serde(default)]
+    settings: Settings,
     parts: Vec<Part>,
     names: BTreeSet<String>,
     labels: BTreeMap<String, Part>,
@@ -68,6 +71,14 @@ struct ThingSpec {
 
 fn eighty() -> u16 {
     80
+}
+
+/// All of it has defaults.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+struct Settings {
+    depth: u8,
+    note: Option<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -152,6 +163,7 @@ fn thing() -> ThingSpec {
         maybe: None,
         left_out: None,
         port: 8080,
+        settings: Settings::default(),
         parts: vec![],
         names: BTreeSet::new(),
         labels: BTreeMap::new(),
@@ -207,18 +219,10 @@ async fn an_installed_kind_can_be_used_at_once() {
 
 #[test]
 fn any_value_of_a_rich_spec_is_read_as_it_was_written() {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .unwrap();
+    let runtime = runtime();
     let (cluster, api) = runtime.block_on(installed());
     let count = Cell::new(0);
-    let config = Config {
-        cases: 128,
-        failure_persistence: None,
-        ..Config::default()
-    };
-    let outcome = TestRunner::new(config).run(&any_spec(), |spec| {
+    let outcome = TestRunner::new(cases(128)).run(&any_spec(), |spec| {
         count.set(count.get() + 1);
         let name = format!("thing-{}", count.get());
         let read = runtime.block_on(async {
@@ -233,6 +237,99 @@ fn any_value_of_a_rich_spec_is_read_as_it_was_written() {
     });
     runtime.block_on(cluster.stop());
     outcome.unwrap();
+}
+
+/// The schema is as strict as serde: what the server lets through, the struct can hold.
+#[test]
+fn whatever_the_server_accepts_can_be_read() {
+    let runtime = runtime();
+    let (cluster, api) = runtime.block_on(installed());
+    let accepted = Cell::new(0);
+    let change = (
+        any_spec(),
+        any::<prop::sample::Index>(),
+        any::<prop::sample::Index>(),
+    );
+    let outcome = TestRunner::new(cases(1024)).run(&change, |(spec, place, value)| {
+        let mut object = serde_json::to_value(Thing::new("a", spec)).unwrap();
+        object["metadata"] = json!({"generateName": "thing-"});
+        let places = places(&object["spec"]);
+        let place = place.get(&places);
+        change_value(&mut object["spec"], place, value.get(&REPLACEMENTS)());
+        let created = runtime.block_on(api.objects().create(&object, &CreateOptions::default()));
+        if let Ok(created) = created {
+            accepted.set(accepted.get() + 1);
+            let read = created.decode::<Thing>();
+            prop_assert!(read.is_ok(), "{} is accepted: {:?}", object["spec"], read);
+        }
+        Ok(())
+    });
+    runtime.block_on(cluster.stop());
+    outcome.unwrap();
+    assert!(
+        accepted.get() > 100,
+        "only {} changes were accepted",
+        accepted.get()
+    );
+}
+
+/// What is put in the place of a value; `None` removes it.
+const REPLACEMENTS: [fn() -> Option<Value>; 9] = [
+    || None,
+    || Some(Value::Null),
+    || Some(json!(true)),
+    || Some(json!(0)),
+    || Some(json!(-1)),
+    || Some(json!(5_000_000_000_u64)),
+    || Some(json!("")),
+    || Some(json!([])),
+    || Some(json!({})),
+];
+
+/// The paths of all members and items.
+fn places(value: &Value) -> Vec<String> {
+    let members: Vec<(String, &Value)> = match value {
+        Value::Object(members) => members
+            .iter()
+            .map(|(name, value)| (name.clone(), value))
+            .collect(),
+        Value::Array(items) => items
+            .iter()
+            .enumerate()
+            .map(|(index, item)| (index.to_string(), item))
+            .collect(),
+        _ => Vec::new(),
+    };
+    let mut found = Vec::new();
+    for (step, value) in members {
+        found.extend(places(value).into_iter().map(|rest| format!("/{step}{rest}")));
+        found.push(format!("/{step}"));
+    }
+    found
+}
+
+fn change_value(spec: &mut Value, place: &str, value: Option<Value>) {
+    let (parent, step) = place.rsplit_once('/').unwrap();
+    match (spec.pointer_mut(parent).unwrap(), value) {
+        (Value::Object(members), None) => drop(members.remove(step)),
+        (Value::Array(items), None) => drop(items.remove(step.parse().unwrap())),
+        (_, value) => *spec.pointer_mut(place).unwrap() = value.unwrap(),
+    }
+}
+
+fn runtime() -> Runtime {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap()
+}
+
+fn cases(cases: u32) -> Config {
+    Config {
+        cases,
+        failure_persistence: None,
+        ..Config::default()
+    }
 }
 
 fn any_spec() -> impl Strategy<Value = ThingSpec> {
@@ -268,6 +365,10 @@ fn any_spec() -> impl Strategy<Value = ThingSpec> {
     (scalars, options, lists, enums, rest).prop_map(|(scalars, options, lists, enums, rest)| {
         let (name, replicas, small, size, ratio, port) = scalars;
         let (level, maybe_level, maybe, left_out) = options;
+        let settings = Settings {
+            depth: size as u8,
+            note: maybe.clone(),
+        };
         let (parts, names, labels, free, pair) = lists;
         let (source, storage, maybe_storage, adjacent, address) = enums;
         let (target, strategy) = rest;
@@ -282,6 +383,7 @@ fn any_spec() -> impl Strategy<Value = ThingSpec> {
             maybe,
             left_out,
             port,
+            settings,
             parts,
             names,
             labels,
@@ -466,13 +568,19 @@ async fn values_that_break_a_rule_are_refused_with_the_field() {
 async fn a_field_that_is_left_out_has_its_default() {
     let (cluster, api) = installed().await;
     let mut object = serde_json::to_value(Thing::new("a", thing())).unwrap();
-    object["spec"].as_object_mut().unwrap().remove("port");
+    for field in ["port", "settings"] {
+        object["spec"].as_object_mut().unwrap().remove(field);
+    }
     let created = api
         .objects()
         .create(&object, &CreateOptions::default())
         .await
         .unwrap();
-    assert_eq!(created.to_value().unwrap()["spec"]["port"], 80);
+    let spec = &created.to_value().unwrap()["spec"];
+    assert_eq!(
+        (&spec["port"], &spec["settings"]),
+        (&json!(80), &json!({"depth": 0, "note": null}))
+    );
     cluster.stop().await;
 }
 

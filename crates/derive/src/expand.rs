@@ -2,7 +2,7 @@
 
 use proc_macro2::{Span, TokenStream};
 use quote::{format_ident, quote};
-use syn::{Attribute, Data, DeriveInput, Error, Expr, Ident, Lit, LitStr, Meta, Result, parse_quote};
+use syn::{Attribute, Data, DeriveInput, Error, Expr, Field, Ident, Lit, LitStr, Meta, Result, parse_quote};
 
 use crate::attributes::{Attributes, Column, Rule, Scale};
 
@@ -20,12 +20,30 @@ pub(crate) fn expand(input: &DeriveInput) -> Result<TokenStream> {
             "a kind has one schema, so its spec has no parameters",
         ));
     }
+    refuse_on_fields(&input.data)?;
     let attributes = Attributes::read(input)?;
     let names = Names::new(input, &attributes)?;
     let object = object(input, &attributes, &names);
     let serde = serde(input, &attributes, &names);
     let definition = definition(input, &attributes, &names);
     Ok(quote!(#object #serde #definition))
+}
+
+/// Says that a field's attributes are schemars', rather than ignore them.
+fn refuse_on_fields(data: &Data) -> Result<()> {
+    let fields: Vec<&Field> = match data {
+        Data::Struct(data) => data.fields.iter().collect(),
+        Data::Enum(data) => data.variants.iter().flat_map(|variant| &variant.fields).collect(),
+        Data::Union(_) => Vec::new(),
+    };
+    let mut attributes = fields.into_iter().flat_map(|field| &field.attrs);
+    match attributes.find(|attribute| attribute.path().is_ident("resource")) {
+        None => Ok(()),
+        Some(attribute) => Err(Error::new_spanned(
+            attribute,
+            "`#[resource]` is for the whole kind; rules of a field are `#[schemars(extend(\"x-kubernetes-validations\" = …))]`",
+        )),
+    }
 }
 
 /// What the parts of the code call the kind and each other.

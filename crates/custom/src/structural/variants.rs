@@ -69,6 +69,10 @@ impl Reader {
         let mut shared = Node::new();
         let types: Vec<&str> = variants.iter().flat_map(types_of).collect();
         set_type(&mut shared, &types).map_err(|problem| self.error(problem))?;
+        let mut variants = variants;
+        if shared.contains_key(INT_OR_STRING) {
+            share_bounds(&mut variants, &mut shared);
+        }
         let words: BTreeSet<&String> = variants.iter().flat_map(Node::keys).collect();
         for word in words {
             match word.as_str() {
@@ -147,6 +151,29 @@ impl Reader {
             rests[index].insert("items".into(), left.into());
         }
         Ok(())
+    }
+}
+
+/// Moves the bounds of numbers and those of texts to the whole that is either: neither restricts the other.
+fn share_bounds(variants: &mut [Node], shared: &mut Node) {
+    const BOUNDS: [&str; 8] = [
+        "minimum",
+        "maximum",
+        "exclusiveMinimum",
+        "exclusiveMaximum",
+        "multipleOf",
+        "minLength",
+        "maxLength",
+        "pattern",
+    ];
+    for variant in variants {
+        if variant.remove("format").is_some_and(|format| format == "int32") {
+            variant.entry("minimum").or_insert(i32::MIN.into());
+            variant.entry("maximum").or_insert(i32::MAX.into());
+        }
+        for word in BOUNDS {
+            shared.extend(variant.remove_entry(word));
+        }
     }
 }
 

@@ -18,4 +18,11 @@ struct GenericSpec<T> {
     value: T,
 }
 
+#[derive(Resource)]
+#[resource(group = "example.com", version = "v1")]
+struct FieldSpec {
+    #[resource(rule = "self > 0")]
+    count: u32,
+}
+
 fn main() {}
