@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use serde_json::Value;
-use tokio::time::{Instant, sleep_until, timeout_at};
+use tokio::time::{Instant, sleep, sleep_until, timeout_at};
 use watchkeeper_meta::{ApplyOptions, FieldSelector, ListOptions, Resource, WatchOptions};
 use watchkeeper_wire::Object;
 
@@ -16,7 +16,8 @@ use crate::dynamic::DynamicApi;
 use crate::error::Error;
 use crate::watch::WatchEvent;
 
-/// The pause between two looks at discovery, which cannot be watched. It grows to [`MAX_PAUSE`].
+/// The pause between two looks at discovery, which cannot be watched, where it grows to [`MAX_PAUSE`]; and between two
+/// watches.
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const MAX_PAUSE: Duration = Duration::from_secs(1);
 
@@ -177,10 +178,11 @@ impl<'a> Definition<'a> {
                 crd: self.name.to_owned(),
                 source,
             })?;
-            // A watch ends when the server likes.
             if let Some(verdict) = found {
                 return verdict;
             }
+            // A watch ends when the server likes.
+            sleep(FIRST_PAUSE).await;
         }
     }
 

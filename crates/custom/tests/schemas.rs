@@ -216,13 +216,17 @@ struct Scalars {
     #[schemars(length(min = 1, max = 63), regex(pattern = "^[a-z]+$"))]
     name: String,
     non_zero: std::num::NonZeroI32,
+    #[schemars(extend("format" = "date-time"))]
+    at: String,
+    #[schemars(extend("format" = "duration"))]
+    iso_duration: String,
 }
 
 #[test]
 fn numbers_and_texts_keep_their_limits() {
     check::<Scalars>(expect![[r#"
-        properties: {"bounded":{"exclusiveMinimum":true,"format":"int32","maximum":5,"minimum":0,"type":"integer"},"count":{"format":"int64","maximum":4294967295,"minimum":0,"type":"integer"},"letter":{"maxLength":1,"minLength":1,"type":"string"},"name":{"maxLength":63,"minLength":1,"pattern":"^[a-z]+$","type":"string"},"non_zero":{"format":"int32","not":{"enum":[0]},"type":"integer"},"offset":{"format":"int64","type":"integer"},"port":{"format":"int32","maximum":65535,"minimum":0,"type":"integer"},"ratio":{"format":"double","type":"number"},"size":{"format":"int64","minimum":0,"type":"integer"},"small":{"description":"Of 8 bits.","format":"int32","maximum":255,"minimum":0,"type":"integer"}}
-        required: ["small","port","count","size","offset","ratio","letter","bounded","name","non_zero"]
+        properties: {"at":{"format":"date-time","type":"string"},"bounded":{"exclusiveMinimum":true,"format":"int32","maximum":5,"minimum":0,"type":"integer"},"count":{"format":"int64","maximum":4294967295,"minimum":0,"type":"integer"},"iso_duration":{"type":"string"},"letter":{"maxLength":1,"minLength":1,"type":"string"},"name":{"maxLength":63,"minLength":1,"pattern":"^[a-z]+$","type":"string"},"non_zero":{"format":"int32","not":{"enum":[0]},"type":"integer"},"offset":{"format":"int64","type":"integer"},"port":{"format":"int32","maximum":65535,"minimum":0,"type":"integer"},"ratio":{"format":"double","type":"number"},"size":{"format":"int64","minimum":0,"type":"integer"},"small":{"description":"Of 8 bits.","format":"int32","maximum":255,"minimum":0,"type":"integer"}}
+        required: ["small","port","count","size","offset","ratio","letter","bounded","name","non_zero","at","iso_duration"]
         type: "object"
     "#]]);
 }
