@@ -29,11 +29,33 @@ const RESTRICTIONS: [&str; 19] = [
 
 /// The formats that kube-apiserver checks; it warns about all others. Its `duration` is Go's, while that of JSON Schema is
 /// ISO 8601's: that one is not among them.
-#[rustfmt::skip]
 const FORMATS: [&str; 26] = [
-    "bsonobjectid", "byte", "cidr", "creditcard", "date", "date-time", "email", "hexcolor", "hostname", "int32", "ipv4",
-    "ipv6", "isbn", "isbn10", "isbn13", "k8s-long-name", "k8s-short-name", "mac", "password", "rgbcolor", "ssn", "uri",
-    "uuid", "uuid3", "uuid4", "uuid5",
+    "bsonobjectid",
+    "byte",
+    "cidr",
+    "creditcard",
+    "date",
+    "date-time",
+    "email",
+    "hexcolor",
+    "hostname",
+    "int32",
+    "ipv4",
+    "ipv6",
+    "isbn",
+    "isbn10",
+    "isbn13",
+    "k8s-long-name",
+    "k8s-short-name",
+    "mac",
+    "password",
+    "rgbcolor",
+    "ssn",
+    "uri",
+    "uuid",
+    "uuid3",
+    "uuid4",
+    "uuid5",
 ];
 
 pub(super) fn is_restriction(word: &str) -> bool {
