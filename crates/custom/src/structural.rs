@@ -9,6 +9,7 @@
 //! Two things are looser than serde: unknown fields are pruned or refused as the request asks, also with
 //! `deny_unknown_fields`, and the keys of a map are any text.
 
+mod descriptions;
 mod keywords;
 mod variants;
 

@@ -312,7 +312,11 @@ fn unit_enums_are_lists_of_values() {
 #[derive(JsonSchema)]
 #[allow(dead_code)]
 enum External {
-    Git { url: String, depth: Option<u8> },
+    /// A repository.
+    Git {
+        url: String,
+        depth: Option<u8>,
+    },
     Image(Nested),
     Empty {},
 }
@@ -321,7 +325,7 @@ enum External {
 fn an_externally_tagged_enum_requires_one_of_its_fields() {
     check::<External>(expect![[r#"
         oneOf: [{"required":["Git"]},{"required":["Image"]},{"required":["Empty"]}]
-        properties: {"Empty":{"type":"object"},"Git":{"properties":{"depth":{"format":"int32","maximum":255,"minimum":0,"nullable":true,"type":"integer"},"url":{"type":"string"}},"required":["url"],"type":"object"},"Image":{"description":"A part.","properties":{"name":{"type":"string"}},"required":["name"],"type":"object"}}
+        properties: {"Empty":{"type":"object"},"Git":{"description":"A repository.","properties":{"depth":{"format":"int32","maximum":255,"minimum":0,"nullable":true,"type":"integer"},"url":{"type":"string"}},"required":["url"],"type":"object"},"Image":{"description":"A part.","properties":{"name":{"type":"string"}},"required":["name"],"type":"object"}}
         type: "object"
     "#]]);
 }
@@ -330,6 +334,7 @@ fn an_externally_tagged_enum_requires_one_of_its_fields() {
 #[serde(tag = "type")]
 #[allow(dead_code)]
 enum Internal {
+    /// A repository.
     Git {
         url: String,
         #[serde(default)]
@@ -341,6 +346,7 @@ enum Internal {
         url: String,
     },
     Nested(Nested),
+    /// No source at all.
     Nothing,
 }
 
@@ -348,7 +354,7 @@ enum Internal {
 fn an_internally_tagged_enum_keeps_what_each_variant_requires() {
     check::<Internal>(expect![[r#"
         oneOf: [{"properties":{"type":{"enum":["Git"]}},"required":["url"]},{"properties":{"type":{"enum":["Image"]},"url":{"maxLength":3}},"required":["name","url"]},{"not":{"anyOf":[{"required":["depth"]},{"required":["url"]}]},"properties":{"type":{"enum":["Nested"]}},"required":["name"]},{"properties":{"type":{"enum":["Nothing"]}}}]
-        properties: {"depth":{"format":"int32","maximum":255,"minimum":0,"type":"integer"},"name":{"type":"string"},"type":{"enum":["Git","Image","Nested","Nothing"],"type":"string"},"url":{"type":"string"}}
+        properties: {"depth":{"format":"int32","maximum":255,"minimum":0,"type":"integer"},"name":{"type":"string"},"type":{"description":"- `Git`: A repository.\n- `Nested`: A part.\n- `Nothing`: No source at all.","enum":["Git","Image","Nested","Nothing"],"type":"string"},"url":{"type":"string"}}
         required: ["type"]
         type: "object"
     "#]]);
@@ -433,7 +439,7 @@ fn flattened_enums_stand_beside_named_fields() {
     check::<Flattened>(expect![[r#"
         description: "A part."
         oneOf: [{"required":["Git"]},{"required":["Image"]},{"required":["Empty"]}]
-        properties: {"Empty":{"type":"object"},"Git":{"properties":{"depth":{"format":"int32","maximum":255,"minimum":0,"nullable":true,"type":"integer"},"url":{"type":"string"}},"required":["url"],"type":"object"},"Image":{"description":"A part.","properties":{"name":{"type":"string"}},"required":["name"],"type":"object"},"depth":{"format":"int32","maximum":255,"minimum":0,"type":"integer"},"name":{"type":"string"},"own":{"type":"string"},"type":{"enum":["Git","Image","Nested","Nothing"],"type":"string"},"url":{"type":"string"}}
+        properties: {"Empty":{"type":"object"},"Git":{"description":"A repository.","properties":{"depth":{"format":"int32","maximum":255,"minimum":0,"nullable":true,"type":"integer"},"url":{"type":"string"}},"required":["url"],"type":"object"},"Image":{"description":"A part.","properties":{"name":{"type":"string"}},"required":["name"],"type":"object"},"depth":{"format":"int32","maximum":255,"minimum":0,"type":"integer"},"name":{"type":"string"},"own":{"type":"string"},"type":{"description":"- `Git`: A repository.\n- `Nested`: A part.\n- `Nothing`: No source at all.","enum":["Git","Image","Nested","Nothing"],"type":"string"},"url":{"type":"string"}}
         required: ["own","name"]
         type: "object"
     "#]]);

@@ -20,6 +20,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
+use super::descriptions::{describe_field, described_tag, described_values, joined};
 use super::keywords::{is_restriction, set_type, types_of};
 use super::{CLOSED, INT_OR_STRING, Node, PRESERVE, Reader, SchemaError};
 
@@ -46,8 +47,16 @@ impl Reader {
             return Ok(());
         }
         close(word, &mut variants, node);
-        let described = described_values(&variants);
+        // The one field of an untagged variant has a description of its own.
+        if word == "oneOf" {
+            variants.iter_mut().for_each(describe_field);
+        }
+        let (described, tag) = (described_values(&variants), described_tag(&variants));
         let (mut shared, rests) = self.hoist(variants)?;
+        if let Some((name, text)) = tag {
+            let field = &mut shared["properties"][name];
+            field["description"] = joined(field.get("description"), &text).into();
+        }
         if let Some(text) = described {
             let before = node.remove("description").or(shared.remove("description"));
             node.insert("description".into(), joined(before.as_ref(), &text).into());
@@ -252,30 +261,6 @@ fn close(word: &str, variants: &mut [Node], around: &Node) {
             [one] => drop(variant.insert("not".into(), one.clone())),
             _ => drop(variant.insert("not".into(), json!({"anyOf": foreign}))),
         }
-    }
-}
-
-/// Lists what each value means, if the variants are values with descriptions.
-fn described_values(variants: &[Node]) -> Option<String> {
-    let mut lines = Vec::new();
-    for variant in variants {
-        let values = variant.get("enum")?.as_array()?;
-        if let Some(Value::String(text)) = variant.get("description") {
-            let names: Vec<String> = values
-                .iter()
-                .filter_map(Value::as_str)
-                .map(|name| format!("`{name}`"))
-                .collect();
-            lines.push(format!("- {}: {text}", names.join(", ")));
-        }
-    }
-    (!lines.is_empty()).then(|| lines.join("\n"))
-}
-
-fn joined(before: Option<&Value>, text: &str) -> String {
-    match before.and_then(Value::as_str) {
-        Some(before) => format!("{before}\n\n{text}"),
-        None => text.to_owned(),
     }
 }
 
