@@ -1,7 +1,8 @@
 //! A namespace of one's own on a cluster: the one that `KUBECONFIG` names, or else an embedded one.
 //!
-//! For tests and examples that should run anywhere. The embedded cluster has nodes and controllers, and is reached
-//! over TLS as any other: nothing tells the two apart but their speed.
+//! For tests and examples that should run anywhere. The embedded cluster has nodes and controllers, runs on a thread of
+//! its own and is reached over TLS as any other: nothing tells the two apart but their speed. What a program logs, and
+//! how its time passes, is its own.
 //!
 //! ```
 //! use watchkeeper_testing::Sandbox;
@@ -16,12 +17,13 @@
 //! ```
 
 use std::net::{Ipv4Addr, SocketAddr};
-use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use http::Uri;
 use serde_json::json;
+use tokio::sync::oneshot;
+use tracing::subscriber::NoSubscriber;
 use watchkeeper_client::config::{Credentials, Material};
 use watchkeeper_client::{Client, ClientOptions, Config, ConfigError, LoadOptions, Secret, WatchEvent};
 use watchkeeper_meta::{CreateOptions, DeleteOptions, Resource, Scope};
@@ -42,9 +44,10 @@ pub struct Sandbox {
     embedded: Option<Embedded>,
 }
 
+/// A cluster on a thread of its own, which ends when this is stopped or dropped.
 struct Embedded {
-    server: Handle,
-    simulator: Simulator,
+    stop: oneshot::Sender<()>,
+    stopped: oneshot::Receiver<()>,
 }
 
 /// Why there is no sandbox.
@@ -56,6 +59,12 @@ pub enum SandboxError {
     /// The embedded server did not start.
     #[error("the embedded server cannot start")]
     Start(#[from] StartError),
+    /// The thread of the embedded server cannot be had.
+    #[error("the embedded server has no thread")]
+    Thread(#[from] std::io::Error),
+    /// The embedded server has ended before it was ready.
+    #[error("the embedded server ended while it started")]
+    Ended,
     /// The namespace cannot be made or deleted.
     #[error("cannot make or delete a namespace")]
     Namespace(#[from] watchkeeper_client::Error),
@@ -112,16 +121,15 @@ impl Sandbox {
     /// Deletes the namespace with all that is in it, and stops the cluster if it was embedded.
     pub fn close(self) -> BoxFuture<'static, Result<(), SandboxError>> {
         Box::pin(async move {
-            let Some(Embedded { server, simulator }) = self.embedded else {
+            let Some(embedded) = self.embedded else {
                 let namespaces = self.client.dynamic(namespaces());
                 namespaces
                     .delete(&self.namespace, &DeleteOptions::default())
                     .await?;
                 return Ok(());
             };
-            simulator.stop().await;
             drop(self.client);
-            server.shutdown().await;
+            embedded.stop().await;
             Ok(())
         })
     }
@@ -129,23 +137,58 @@ impl Sandbox {
 
 impl Embedded {
     async fn start() -> Result<(Config, Self), SandboxError> {
-        let any_port = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-        let server = Server::builder().in_memory().listen(any_port).start().await?;
-        // Its controllers are told that they use old APIs; that is not news to whoever logs here.
-        let quiet = ClientOptions {
-            warnings: Arc::new(|_| ()),
-            ..unlimited()
+        let (started, start) = oneshot::channel();
+        let (stop, stop_requested) = oneshot::channel();
+        let (ended, stopped) = oneshot::channel();
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()?;
+        let run = move || {
+            // It is not the program's own: whoever logs there does not hear of it.
+            let _quiet = tracing::subscriber::set_default(NoSubscriber::new());
+            let cluster = async {
+                let (server, simulator) = match start_cluster().await {
+                    Ok(cluster) => cluster,
+                    Err(error) => return drop(started.send(Err(error))),
+                };
+                let _ = started.send(Ok(config_of(&server)));
+                let _ = stop_requested.await;
+                simulator.stop().await;
+                server.shutdown().await;
+            };
+            runtime.block_on(cluster);
+            let _ = ended.send(());
         };
-        let simulator = Simulator::start(client_of(&server, quiet)?, SimulatorOptions::default());
-        let address = server.address().unwrap_or(any_port);
-        let url = Uri::builder().scheme("https").authority(address.to_string());
-        let url = url.path_and_query("/").build();
-        let mut config = Config::new(url.unwrap_or_else(|_| unreachable!("an address is an authority")));
-        let authority = server.authority_pem().unwrap_or_default();
-        config.tls.authority = Some(Material::Inline(authority.into_bytes().into()));
-        config.credentials = Credentials::Token(Secret::new(server.admin_token().reveal()));
-        Ok((config, Self { server, simulator }))
+        std::thread::Builder::new().name("sandbox".into()).spawn(run)?;
+        let config = start.await.unwrap_or(Err(SandboxError::Ended))?;
+        Ok((config, Self { stop, stopped }))
     }
+
+    async fn stop(self) {
+        let _ = self.stop.send(());
+        let _ = self.stopped.await;
+    }
+}
+
+async fn start_cluster() -> Result<(Handle, Simulator), SandboxError> {
+    let any_port = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+    let server = Server::builder().in_memory().listen(any_port).start().await?;
+    let simulator = Simulator::start(client_of(&server, unlimited())?, SimulatorOptions::default());
+    Ok((server, simulator))
+}
+
+/// The administrator's way to a server with a port.
+fn config_of(server: &Handle) -> Config {
+    let address = server.address().map(|address| address.to_string());
+    let url = Uri::builder()
+        .scheme("https")
+        .authority(address.unwrap_or_default());
+    let url = url.path_and_query("/").build();
+    let mut config = Config::new(url.unwrap_or_else(|_| unreachable!("an address is an authority")));
+    let authority = server.authority_pem().unwrap_or_default();
+    config.tls.authority = Some(Material::Inline(authority.into_bytes().into()));
+    config.credentials = Credentials::Token(Secret::new(server.admin_token().reveal()));
+    config
 }
 
 async fn make_namespace(client: &Client) -> Result<String, SandboxError> {
