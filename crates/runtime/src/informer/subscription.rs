@@ -214,7 +214,7 @@ impl Subscription {
             self.resync_at = Some(Instant::now());
             return;
         }
-        tracing::debug!(v = 4, resource = self.informer.name, "Forcing resync");
+        tracing::debug!(v = 4, resource = %self.informer.name, "Forcing resync");
         self.replay = Some((Walk::new(snapshot), Cause::Resync));
         self.schedule_resync();
     }
