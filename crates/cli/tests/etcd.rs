@@ -327,6 +327,24 @@ async fn a_server_without_etcd_says_so_and_recovers() {
     server.shutdown().await;
 }
 
+/// Behind one address, it does not matter which of them answers.
+#[tokio::test]
+async fn servers_that_share_an_etcd_share_their_identity() {
+    let Some(etcd) = Etcd::start() else { return };
+    let start = || {
+        let any_port = std::net::SocketAddr::from(([127, 0, 0, 1], 0));
+        let server = Server::builder().etcd(EtcdOptions::at([etcd.url()]));
+        server.listen(any_port).start()
+    };
+    // Both at once: one of them makes it, the other finds it.
+    let (one, other) = tokio::join!(start(), start());
+    let (one, other) = (one.unwrap(), other.unwrap());
+    assert_eq!(one.authority_pem(), other.authority_pem());
+    assert_eq!(one.admin_token().reveal(), other.admin_token().reveal());
+    one.shutdown().await;
+    other.shutdown().await;
+}
+
 fn up(directory: &Path, kubeconfig: &str, more: &[&str]) -> Running {
     let mut command = Command::new(PROGRAM);
     command

@@ -183,6 +183,14 @@ async fn several_kinds_and_namespaces_are_one_stream() {
         "#]],
     )
     .await;
+    check(
+        &world,
+        "watch configmap/b --count 1 --no-headers",
+        expect![[r#"
+            ADDED      default       configmap/b                               -
+        "#]],
+    )
+    .await;
 }
 
 #[tokio::test]

@@ -107,6 +107,35 @@ async fn a_request_timeout_ends_watch_and_keeps_its_position() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn bookmarks_are_told_where_they_are_asked_for() {
+    let world = with_config_map("a").await;
+    let types = async |flags: &str| -> Vec<String> {
+        let screen = run(
+            &world,
+            &format!("watch cm -o json --request-timeout=150s {flags}"),
+        )
+        .await;
+        let lines = screen
+            .lines()
+            .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+        lines
+            .map(|line| line["type"].as_str().unwrap().to_owned())
+            .collect()
+    };
+    // What happens elsewhere moves a quiet watch on.
+    let elsewhere = async |namespace: &str| {
+        tokio::time::sleep(Duration::from_secs(10)).await;
+        let manifest = format!("{{apiVersion: v1, kind: Namespace, metadata: {{name: {namespace}}}}}");
+        world.write("ns.yaml", &manifest);
+        world.run("create -f @ns.yaml").await;
+    };
+    let (told, ()) = tokio::join!(types(""), elsewhere("one"));
+    assert_eq!(told, ["ADDED", "SYNCED"]);
+    let (told, ()) = tokio::join!(types("--bookmarks"), elsewhere("two"));
+    assert_eq!(told, ["ADDED", "SYNCED", "BOOKMARK"]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn get_w_tells_ages_as_they_are_when_something_happens() {
     let world = with_config_map("old").await;
     let meanwhile = async {

@@ -132,20 +132,21 @@ async fn a_request_over_its_deadline_is_told_so() {
     server.shutdown().await;
 }
 
+/// Asks for a WebSocket. The server's answer to this key stands in RFC 6455.
+const UPGRADE: [(&str, &str); 4] = [
+    ("connection", "Upgrade"),
+    ("upgrade", "websocket"),
+    ("sec-websocket-version", "13"),
+    ("sec-websocket-key", "dGhlIHNhbXBsZSBub25jZQ=="),
+];
+
 #[tokio::test]
 async fn events_travel_over_a_web_socket() {
     let server = Server::builder().start().await.unwrap();
     let pipe = server.connector().connect().await.unwrap();
     let mut client = Client::http1(pipe).await.with_token(&server);
-    let upgrade = [
-        ("connection", "Upgrade"),
-        ("upgrade", "websocket"),
-        ("sec-websocket-version", "13"),
-        ("sec-websocket-key", "dGhlIHNhbXBsZSBub25jZQ=="),
-    ];
-    let answer = client.open(Method::GET, WATCH, &upgrade, "").await;
+    let answer = client.open(Method::GET, WATCH, &UPGRADE, "").await;
     assert_eq!(answer.status(), 101);
-    // The answer to this key stands in RFC 6455.
     assert_eq!(
         answer.headers()["sec-websocket-accept"],
         "s3pPLMBiTxaQ9kYGzzhZRbK+xOo="
@@ -170,13 +171,7 @@ async fn a_web_socket_frame_is_refused_by_its_head() {
     let server = Server::builder().start().await.unwrap();
     let pipe = server.connector().connect().await.unwrap();
     let mut client = Client::http1(pipe).await.with_token(&server);
-    let upgrade = [
-        ("connection", "Upgrade"),
-        ("upgrade", "websocket"),
-        ("sec-websocket-version", "13"),
-        ("sec-websocket-key", "dGhlIHNhbXBsZSBub25jZQ=="),
-    ];
-    let answer = client.open(Method::GET, WATCH, &upgrade, "").await;
+    let answer = client.open(Method::GET, WATCH, &UPGRADE, "").await;
     let mut io = hyper_util::rt::TokioIo::new(hyper::upgrade::on(answer).await.unwrap());
     // A masked binary frame of a mebibyte, of which nothing follows.
     let mut head = vec![0x82, 0xff];
