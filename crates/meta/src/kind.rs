@@ -325,11 +325,7 @@ impl Resource {
 
     /// The kind as kubectl prints it in front of names: `deployment.apps`.
     pub fn display_kind(&self) -> String {
-        let kind = self.kind.to_lowercase();
-        match self.group.is_empty() {
-            true => kind,
-            false => format!("{kind}.{}", self.group),
-        }
+        GroupKind::new(self.group.clone(), self.kind.to_lowercase()).to_string()
     }
 
     /// An object as kubectl names it: `deployment.apps/demo`.
