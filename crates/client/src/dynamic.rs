@@ -243,7 +243,7 @@ impl DynamicApi {
         Pager::new(self.clone(), options.clone(), page_size)
     }
 
-    /// Everything that is there, as added, and then what changes: [`watch`](Self::watch) with nothing to say.
+    /// Everything that is there, as added, and then what changes: [`watch`](Self::watch) with default options.
     pub async fn watch_all(&self) -> Result<WatchStream, Error> {
         self.watch(&WatchOptions::default()).await
     }

@@ -206,7 +206,7 @@ impl<K: ResourceType> Api<K> {
         self.objects.pages(options, page_size)
     }
 
-    /// Everything that is there, as added, and then what changes: [`watch`](Self::watch) with nothing to say.
+    /// Everything that is there, as added, and then what changes: [`watch`](Self::watch) with default options.
     pub async fn watch_all(&self) -> Result<WatchStream, Error> {
         self.objects.watch_all().await
     }

@@ -90,7 +90,7 @@ impl Selection {
     }
 }
 
-/// Changes a selection before it is looked for.
+/// Edits a selection before its informer is looked up or started, as client-go's `WithTweakListOptions`.
 pub type Tweak = Arc<dyn Fn(&mut Selection) + Send + Sync>;
 
 /// What a factory gives to every informer and subscriber unless they say otherwise.
@@ -105,7 +105,7 @@ pub struct FactoryOptions {
     pub resync_by_resource: HashMap<Resource, Option<Duration>>,
     /// The namespaces to watch where a selection names none, of resources that have namespaces.
     pub namespaces: Vec<String>,
-    /// Changes every selection: labels and fields for all, metadata only for some.
+    /// Edits every selection: to add a label selector to all of them, say.
     pub tweak: Option<Tweak>,
 }
 

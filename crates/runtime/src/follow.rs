@@ -227,7 +227,7 @@ impl Follow {
         }
     }
 
-    /// True while a list is under way: who stops now will be told the rest as a restart.
+    /// True while a list is being handled. Who stops now is told `Restarted` and the rest of the list at the next start.
     pub fn is_listing(&self) -> bool {
         !self.next.is_empty() || self.streams.iter().any(|stream| stream.ledger.is_listing())
     }

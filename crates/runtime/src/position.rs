@@ -1,9 +1,8 @@
 //! A position: how far several streams were handled, and which objects they held then.
 //!
 //! In flow the steps of a follower, after each was handled; out flows, at the next start, where each stream was: its
-//! version, and an inventory of key, uid and version of every object. The version resumes a watch. The inventory is
-//! for the day on which the version has expired: compared with a fresh list it tells what was added, modified and
-//! deleted meanwhile.
+//! version, and an inventory of key, uid and version of every object. The version resumes a watch. If it has expired,
+//! the inventory is compared with a fresh list, which tells what was added, modified and deleted meanwhile.
 //!
 //! With [`Position::open`] every step is appended to a log on disk. A crash loses at most the steps since the
 //! last [`Position::save`]: their events are seen again, and none is missed.

@@ -13,10 +13,10 @@ use crate::certificates::Authority;
 use crate::service_account_key::ServiceAccountKey;
 use crate::tokens::Token;
 
-/// The last part but one is the version of what is kept under it.
+/// `v1` is the version of the format.
 const AUTHORITY: &str = "/registry/watchkeeper/identity/v1/certificate-authority";
 const ADMIN_TOKEN: &str = "/registry/watchkeeper/identity/v1/admin-token";
-/// From before the others were kept.
+/// Without a version: earlier releases kept it here for servers that share an etcd.
 const SERVICE_ACCOUNT_KEY: &str = "/registry/watchkeeper/service-account-key";
 
 /// The certificate authority: its certificate and its key, PEM.

@@ -62,7 +62,7 @@ pub(crate) struct Watch {
     #[arg(long)]
     no_headers: bool,
 
-    /// In JSON, also tell how far the server is when nothing happens
+    /// Also print BOOKMARK lines, in JSON: the version up to which nothing else happened
     #[arg(long)]
     bookmarks: bool,
 
@@ -105,8 +105,10 @@ pub(crate) async fn run(watch: Watch, cluster: &Cluster, session: &mut Session) 
 
 /// Reads a position, which must be one in this cluster: versions of another one mean nothing here.
 async fn position_in(cluster: &Cluster, path: &Path) -> Result<Position, Failure> {
+    // Asked first: a server that does not answer leaves no empty file behind.
+    let here = cluster.id().await?;
     let mut position = Position::open(path).map_err(Failure::other)?;
-    if let Some(here) = cluster.id().await? {
+    if let Some(here) = here {
         position.bind_to(&here).map_err(Failure::other)?;
     }
     Ok(position)

@@ -11,9 +11,9 @@
 //! | another uid | it | `Deleted` without a final state, then `Added` |
 //! | an object | nothing | `Deleted`; without a final state if a list says so |
 //!
-//! The events of a watch have types, and the table gives the same ones. They part only where an event before could not
-//! be read: then the table is right, for it says what the follower was told. Without a complete inventory, the server's
-//! type is passed on as it is.
+//! The events of a watch have types, and the table gives the same ones. The two differ only after an event that could
+//! not be decoded; then the table counts, because it knows what the follower was told. Without a complete inventory, the
+//! server's type is passed on as it is.
 //!
 //! A first list is told as it comes. The differences of a later one wait for its end, because only the end says the
 //! version they lead to, and are told behind [`FollowEvent::Restarted`]; [`MAX_WAITING`] bounds how many wait.
