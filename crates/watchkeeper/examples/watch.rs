@@ -6,7 +6,7 @@
 
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::json;
-use watchkeeper::client::{DynamicApi, ResourceType};
+use watchkeeper::client::{ResourceType, WatchStream};
 use watchkeeper::meta::{CreateOptions, WatchOptions};
 use watchkeeper_testing::Sandbox;
 
@@ -16,13 +16,11 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let pods = sandbox.client().dynamic(Pod::resource()).default_namespace();
 
     println!("a watch that is dropped:");
-    let creating = async {
-        let pod =
-            json!({"metadata": {"name": "web"}, "spec": {"containers": [{"name": "c", "image": "web"}]}});
-        Ok(pods.create(&pod, &CreateOptions::default()).await?)
-    };
-    let everything = WatchOptions::default();
-    tokio::try_join!(show(&pods, &everything, "Running"), creating)?;
+    // Opened first: it sees the pod from its first moment on.
+    let watch = pods.watch_all().await?;
+    let pod = json!({"metadata": {"name": "web"}, "spec": {"containers": [{"name": "c", "image": "web"}]}});
+    pods.create(&pod, &CreateOptions::default()).await?;
+    show(watch, "Running").await?;
 
     println!("watches that the server ends after a second:");
     let options = WatchOptions {
@@ -30,19 +28,14 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         ..Default::default()
     };
     for _ in 0..2 {
-        show(&pods, &options, "none").await?;
+        show(pods.watch(&options).await?, "none").await?;
     }
     sandbox.close().await?;
     Ok(())
 }
 
 /// Prints what happens to pods, until one is in the last phase.
-async fn show(
-    pods: &DynamicApi,
-    options: &WatchOptions,
-    last: &str,
-) -> Result<(), Box<dyn std::error::Error>> {
-    let mut watch = pods.watch(options).await?;
+async fn show(mut watch: WatchStream, last: &str) -> Result<(), Box<dyn std::error::Error>> {
     while let Some(event) = watch.next().await.transpose()? {
         let Some(pod) = event.object() else {
             println!("   Error: {event:?}");
