@@ -17,31 +17,27 @@ pub(crate) mod webhooks;
 use std::sync::Arc;
 
 use serde_json::Value;
-use watchkeeper_meta::{DeleteOptions, GroupResource, GroupVersionResource, Status, StatusCause};
+use watchkeeper_kinds::{Part, builtin};
+use watchkeeper_meta::{DeleteOptions, Status, StatusCause};
 
 use self::request::{Action, GROUP, PartKind, Write};
 use crate::custom::writing::Writing;
 use crate::definition::Definition;
-use crate::kinds::priority_class::is_system_class;
 use crate::object::Live;
 use crate::subresources::scale::scale_of;
-use crate::update::Part;
 use crate::write::WriteContext;
-use crate::{Registry, kinds, metadata};
-
-/// Namespaces that a cluster cannot do without.
-const IMMORTAL: &[&str] = &["default", "kube-system", "kube-public"];
+use crate::{Registry, metadata};
 
 impl Registry {
     /// Looks whether somebody has written a policy or a webhook already. Who shares a store cannot know when others do.
     pub(crate) async fn look_for_judges(&self) -> Result<(), Status> {
         let mut may_have = self.store().is_shared();
-        for plural in [
-            "mutatingwebhookconfigurations",
-            "validatingadmissionpolicybindings",
-            "validatingwebhookconfigurations",
+        for kind in [
+            &builtin::MUTATING_WEBHOOK_CONFIGURATION,
+            &builtin::VALIDATING_ADMISSION_POLICY_BINDING,
+            &builtin::VALIDATING_WEBHOOK_CONFIGURATION,
         ] {
-            may_have = may_have || !self.all_values(&*self.builtin(GROUP, plural)?).await?.is_empty();
+            may_have = may_have || !self.all_values(&*self.builtin(kind)?).await?.is_empty();
         }
         if may_have {
             self.notice_judge();
@@ -60,13 +56,13 @@ impl Registry {
         if definition.resource.group == GROUP {
             self.notice_judge();
         }
-        kinds::sign(definition, object, context);
+        definition.sign(object, context.requester.as_ref());
         if definition.is_namespaced() {
             self.check_namespace(definition, namespace, metadata::text(object, "name"))
                 .await?;
         }
         self.take_default_class(definition, object).await?;
-        if is_pod(definition) {
+        if definition.is(&builtin::POD) {
             self.take_from_service_account(definition, namespace, object)
                 .await?;
             limit_range::complete(&self.limits(namespace).await?, object);
@@ -87,7 +83,7 @@ impl Registry {
         self.check_signer(definition, Part::Object, None, object, context)
             .await?;
         self.check_grant(definition, None, object, context).await?;
-        if is_pod(definition) {
+        if definition.is(&builtin::POD) {
             let refuse = |why| {
                 let name = metadata::text(object, "name");
                 Err(Status::forbidden(&definition.group_resource(), name, why))
@@ -98,10 +94,10 @@ impl Registry {
             if let Some(why) = self.pod_security(namespace, &object["spec"], context).await? {
                 return refuse(why);
             }
-        } else if let Some(template) = kinds::pod_template(definition, object) {
+        } else if let Some(spec) = definition.template_spec(object) {
             // Nothing runs yet: the author is warned, the pods are refused.
             if let Some(found) = self.find_namespace(namespace).await? {
-                warn_of_pod_security(&found, &template["spec"], context);
+                warn_of_pod_security(&found, spec, context);
             }
         }
         self.check_policies(Write {
@@ -140,10 +136,7 @@ impl Registry {
     }
 
     async fn find_namespace(&self, namespace: &str) -> Result<Option<Value>, Status> {
-        let namespaces = GroupVersionResource::new("", "v1", "namespaces");
-        let Some(namespaces) = self.definition(&namespaces) else {
-            return Ok(None);
-        };
+        let namespaces = self.builtin(&builtin::NAMESPACE)?;
         let found = self.find(&namespaces, "", namespace).await?;
         found.map(|found| found.to_value(&namespaces)).transpose()
     }
@@ -216,14 +209,10 @@ impl Registry {
 
     /// Admits a delete, or says why not.
     pub(crate) fn admit_delete(&self, definition: &Definition, name: &str) -> Result<(), Status> {
-        let why = if definition.is_built_in("namespaces") && IMMORTAL.contains(&name) {
-            "this namespace may not be deleted"
-        } else if definition.is_built_in("priorityclasses") && is_system_class(name) {
-            "this is a system priority class and cannot be deleted"
-        } else {
-            return Ok(());
-        };
-        Err(Status::forbidden(&definition.group_resource(), name, why))
+        match (definition.kind.undeletable)(name) {
+            Some(why) => Err(Status::forbidden(&definition.group_resource(), name, why)),
+            None => Ok(()),
+        }
     }
 
     /// Refuses a deletion that a policy or a webhook does not allow.
@@ -256,9 +245,8 @@ impl Registry {
         namespace: &str,
         name: &str,
     ) -> Result<(), Status> {
-        let namespaces = GroupVersionResource::new("", "v1", "namespaces");
-        let missing = || Status::not_found(&GroupResource::new("", "namespaces"), namespace);
-        let namespaces = self.definition(&namespaces).ok_or_else(missing)?;
+        let namespaces = self.builtin(&builtin::NAMESPACE)?;
+        let missing = || Status::not_found(&namespaces.group_resource(), namespace);
         let found = self.find(&namespaces, "", namespace).await?.ok_or_else(missing)?;
         if found.header(&namespaces)?.deletion_timestamp.is_none() {
             return Ok(());
@@ -272,10 +260,6 @@ impl Registry {
         };
         Err(Status::forbidden(&definition.group_resource(), name, why).with_cause(cause))
     }
-}
-
-fn is_pod(definition: &Definition) -> bool {
-    definition.resource.kind == "Pod" && definition.resource.group.is_empty()
 }
 
 fn warn_of_pod_security(namespace: &Value, spec: &Value, context: &WriteContext) {

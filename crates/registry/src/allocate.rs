@@ -18,6 +18,7 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::sync::MutexGuard;
+use watchkeeper_kinds::builtin;
 use watchkeeper_meta::{FieldError, FieldErrors, FieldPath, ListOptions, Status};
 use watchkeeper_storage::{Feed, Revision, WriteError};
 
@@ -178,11 +179,6 @@ impl Followed {
     }
 }
 
-/// Whether objects of the resource have addresses.
-pub(crate) fn is_service(definition: &Definition) -> bool {
-    definition.resource.group.is_empty() && definition.resource.plural == "services"
-}
-
 impl Registry {
     /// Completes a service with the addresses and ports it asks for or needs. `own` is the live service on an
     /// update: what it has is not taken from it.
@@ -223,7 +219,7 @@ impl Registry {
         service: &Value,
         own: Option<&Value>,
     ) -> Result<(), Status> {
-        if !is_service(definition) {
+        if !definition.is(&builtin::SERVICE) {
             return Ok(());
         }
         writing.begin_allocation(definition).await;
@@ -555,7 +551,7 @@ mod tests {
         let registry = Registry::open(Store::memory(StoreOptions::default()))
             .await
             .unwrap();
-        let services = registry.builtin("", "services").unwrap();
+        let services = registry.builtin(&builtin::SERVICE).unwrap();
         (registry, services)
     }
 

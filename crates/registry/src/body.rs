@@ -275,16 +275,8 @@ pub(crate) fn unknown_kind(api_version: &str, kind: &str) -> String {
 
 /// What Go says of an object of another kind.
 pub(crate) fn unknown_conversion(definition: &Definition, kind: &str) -> String {
-    let (group, wanted) = (internal_group(definition), &definition.resource.kind);
+    let (group, wanted) = (definition.internal_group(), &definition.resource.kind);
     format!("converting (v1.{kind}) to ({group}.{wanted}): unknown conversion")
-}
-
-/// The name Kubernetes' own packages have for a group, which some of its texts show.
-fn internal_group(definition: &Definition) -> &str {
-    match &*definition.resource.group {
-        "" => "core",
-        group => group.split('.').next().unwrap_or(group),
-    }
 }
 
 /// A YAML body: the first document counts.

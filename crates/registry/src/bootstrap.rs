@@ -6,11 +6,11 @@
 
 use futures_util::future::{try_join_all, try_join3};
 use serde_json::{Value, json};
-use watchkeeper_meta::{GroupVersionResource, Status};
+use watchkeeper_kinds::{Kind, builtin, system_classes};
+use watchkeeper_meta::Status;
 
 use crate::custom::writing::Writing;
-use crate::kinds::priority_class::system_classes;
-use crate::rbac::{self, default_objects};
+use crate::rbac::default_objects;
 use crate::write::WriteContext;
 use crate::{Registry, metadata};
 
@@ -26,13 +26,12 @@ impl Registry {
         let namespace = |name| json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
         let namespaces = NAMESPACES
             .iter()
-            .map(|name| self.ensure("", "namespaces", "", namespace(name)));
+            .map(|name| self.ensure(&builtin::NAMESPACE, "", namespace(name)));
         let rights = default_objects();
         let rights = rights
             .into_iter()
-            .map(|(plural, object)| self.ensure(rbac::GROUP, plural, "", object));
-        let classes =
-            system_classes().map(|class| self.ensure("scheduling.k8s.io", "priorityclasses", "", class));
+            .map(|(kind, object)| self.ensure(kind, "", object));
+        let classes = system_classes().map(|class| self.ensure(&builtin::PRIORITY_CLASS, "", class));
         // All at once, because a durable store then makes one commit of them.
         try_join3(
             try_join_all(namespaces),
@@ -40,14 +39,12 @@ impl Registry {
             try_join_all(classes),
         )
         .await?;
-        self.ensure("", "services", "default", kubernetes_service()).await
+        self.ensure(&builtin::SERVICE, "default", kubernetes_service())
+            .await
     }
 
-    async fn ensure(&self, group: &str, plural: &str, namespace: &str, object: Value) -> Result<(), Status> {
-        let resource = GroupVersionResource::new(group.to_owned(), "v1", plural.to_owned());
-        let Some(definition) = self.definition(&resource) else {
-            return Ok(());
-        };
+    async fn ensure(&self, kind: &'static Kind, namespace: &str, object: Value) -> Result<(), Status> {
+        let definition = self.builtin(kind)?;
         let context = WriteContext {
             manager: MANAGER.to_owned(),
             by_server: true,

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
+use watchkeeper_kinds::{Generation, Part, builtin};
 use watchkeeper_meta::{FieldErrors, Resource, Status};
 use watchkeeper_patch::endpoint::Endpoint;
 use watchkeeper_patch::managed_fields::{Managers, Writer, empty_object};
@@ -11,15 +12,13 @@ use watchkeeper_wire::canonical::canonicalize_changed;
 use watchkeeper_wire::difference::Difference;
 use watchkeeper_wire::schema::{Schema, TypeId};
 
-use crate::allocate::is_service;
 use crate::body::Body;
 use crate::custom::writing::Writing;
 use crate::definition::Definition;
 use crate::metadata::Repeated;
 use crate::object::StoredObject;
-use crate::update::Part;
 use crate::write::{WriteContext, accept, not_stored, timestamp};
-use crate::{Registry, allocate, kinds, metadata, names};
+use crate::{Registry, allocate, metadata, names};
 
 impl Registry {
     /// Creates an object.
@@ -55,7 +54,7 @@ impl Registry {
         }
         metadata::drop_system_fields(&mut object);
         metadata::drop_repeated_owners(&mut object, Repeated::InRequest, &context.warnings);
-        kinds::default(definition, &mut object, &Difference::Everywhere);
+        definition.default(&mut object, &Difference::Everywhere);
         let given = metadata::take_managed_fields(&mut object);
         let managers = self.record_create(definition, &mut object, given.as_ref(), context);
         self.store_new(writing, definition, namespace, object, managers, context)
@@ -87,7 +86,7 @@ impl Registry {
         context: &WriteContext,
     ) -> Managers {
         let writer = context.writer(definition, "", self.clock().now());
-        let unmanaged = kinds::unmanaged_fields(definition);
+        let unmanaged = definition.unmanaged_fields();
         let set_aside = unmanaged
             .iter()
             .filter_map(|name| object.as_object_mut()?.remove_entry(*name));
@@ -124,15 +123,15 @@ impl Registry {
             );
             Box::pin(mutated).await?;
         }
-        if is_service(definition) {
+        if definition.is(&builtin::SERVICE) {
             writing.begin_allocation(definition).await;
             self.allocate_service(definition, &mut object, None).await?;
         }
         let prefix = metadata::begin(&mut object, &timestamp(self.clock().now()));
-        if definition.strategy.counts_generations {
+        if definition.kind.generation != Generation::None {
             metadata::of(&mut object).insert("generation".to_owned(), json!(1));
         }
-        kinds::prepare_for_create(definition, &mut object);
+        definition.prepare_for_create(&mut object);
         if let Some(conversion) = definition.conversion {
             conversion.keep(Part::Object, &mut object, &Value::Null);
         }
@@ -144,7 +143,7 @@ impl Registry {
         self.judge_new(writing, definition, namespace, (&object, &managers), context)
             .await?;
         self.charge(definition, None, &object, context).await?;
-        kinds::warn(definition, &object, None, &context.warnings);
+        definition.warn(&object, None, &context.warnings);
         for _ in 0..names::MAX_TRIES {
             let attempt = self.try_create(definition, namespace, &object, &managers, context);
             let created = allocate::store(&mut writing.allocating, attempt, Status::is_timeout).await?;
@@ -197,7 +196,7 @@ impl Registry {
     /// What is wrong with an object in the form in which the server prints it, were it created.
     pub fn faults(&self, definition: &Definition, object: &Value) -> FieldErrors {
         let mut faults = metadata::faults(definition, object);
-        faults.append(kinds::faults(definition, object));
+        faults.append(definition.faults(object));
         faults.append(self.policy_faults(definition, object));
         faults
     }
@@ -228,7 +227,7 @@ impl Registry {
         }
         match self
             .store()
-            .create(&key, bytes.clone(), definition.strategy.ttl)
+            .create(&key, bytes.clone(), definition.kind.ttl)
             .await
         {
             Ok(revision) => Ok(Created::Stored(StoredObject {

@@ -7,6 +7,7 @@
 use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
+use watchkeeper_kinds::builtin;
 use watchkeeper_meta::{DeleteOptions, ListOptions, PropagationPolicy, Status, Time};
 use watchkeeper_storage::WriteError;
 
@@ -17,7 +18,7 @@ use crate::definition::Definition;
 use crate::list::List;
 use crate::object::{Live, StoredObject};
 use crate::write::{WriteContext, not_stored, timestamp};
-use crate::{Registry, kinds, metadata};
+use crate::{Registry, metadata};
 
 /// How often a delete is tried again when others change the object.
 const MAX_TRIES: usize = 100;
@@ -126,7 +127,7 @@ impl Registry {
         live: &Value,
         options: &DeleteOptions,
     ) -> Result<Value, Status> {
-        if definition.defines_kinds() {
+        if definition.is(&builtin::CUSTOM_RESOURCE_DEFINITION) {
             return recanonicalized(definition, terminating(live, &timestamp(self.clock().now())));
         }
         if let Some(pending) = Pending::of(live) {
@@ -142,7 +143,7 @@ impl Registry {
                 fields.insert("generation".to_owned(), json!(generation + 1));
             }
         }
-        if kinds::is_namespace(definition) {
+        if definition.is(&builtin::NAMESPACE) {
             // It ends when it is empty, however long that takes.
             fields.remove("deletionGracePeriodSeconds");
             new["status"]["phase"] = json!("Terminating");
@@ -173,9 +174,9 @@ impl Registry {
             encoded.unwrap_or_else(|_| stored.bytes.clone())
         };
         let live = &live.value;
-        if kinds::is_ready_to_go(definition, &marked) {
+        if definition.is_ready_to_go(&marked) {
             // Pods are shown as they end, all others as they were.
-            let bytes = if kinds::is_graceful(definition) {
+            let bytes = if definition.kind.graceful {
                 encode(&marked)
             } else {
                 stored.bytes.clone()
@@ -187,11 +188,11 @@ impl Registry {
                 }));
             }
             // A pod that runs somewhere is told to end before it is gone.
-            let is_told = kinds::is_graceful(definition) && runs_somewhere(live) && marked != *live;
+            let is_told = definition.kind.graceful && runs_somewhere(live) && marked != *live;
             let expected = match is_told {
                 true => {
                     self.store()
-                        .update(&key, bytes.clone(), expected, definition.strategy.ttl)
+                        .update(&key, bytes.clone(), expected, definition.kind.ttl)
                         .await?
                 }
                 false => expected,
@@ -210,7 +211,7 @@ impl Registry {
             true => expected,
             false => {
                 self.store()
-                    .update(&key, bytes.clone(), expected, definition.strategy.ttl)
+                    .update(&key, bytes.clone(), expected, definition.kind.ttl)
                     .await?
             }
         };
@@ -301,7 +302,7 @@ pub(crate) fn check_preconditions(
         let found = metadata::text(live, field);
         match wanted {
             // Namespaces have a store of their own in Kubernetes, and words of their own.
-            Some(wanted) if wanted != found && field == "uid" && kinds::is_namespace(definition) => {
+            Some(wanted) if wanted != found && field == "uid" && definition.is(&builtin::NAMESPACE) => {
                 let why = format!(
                     "Precondition failed: UID in precondition: {wanted}, UID in object meta: {found}"
                 );
@@ -341,27 +342,24 @@ fn definition_as_kind(definition: &Definition) -> watchkeeper_meta::GroupResourc
     }
 }
 
-/// Whoever deletes a job without a word about its pods may not expect them to stay.
+/// Whoever deletes an object without a word about its dependents may not expect them to stay.
 fn warn_of_orphans(definition: &Definition, options: &DeleteOptions, context: &WriteContext) {
     let says_nothing = options.propagation_policy.is_none() && options.orphan_dependents.is_none();
-    if says_nothing && definition.is_built_in("jobs") {
-        context.warnings.add(
-            "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove \
-             them or set propagationPolicy=Orphan to suppress this warning",
-        );
+    if let Some(warning) = definition.kind.orphan_warning.filter(|_| says_nothing) {
+        context.warnings.add(warning);
     }
 }
 
 /// Turns a propagation policy into the finalizer that carries it out.
 fn set_propagation(definition: &Definition, object: &mut Value, options: &DeleteOptions) {
-    if !definition.strategy.garbage_collected {
+    if !definition.kind.garbage_collected {
         return;
     }
     let policy = match (options.propagation_policy, options.orphan_dependents) {
         (Some(policy), _) => Some(policy),
         (None, Some(true)) => Some(PropagationPolicy::Orphan),
         (None, Some(false)) => Some(PropagationPolicy::Background),
-        (None, None) if definition.strategy.orphans_by_default => Some(PropagationPolicy::Orphan),
+        (None, None) if definition.kind.orphans_by_default => Some(PropagationPolicy::Orphan),
         (None, None) => None,
     };
     let Some(policy) = policy else { return };
@@ -382,7 +380,7 @@ fn set_propagation(definition: &Definition, object: &mut Value, options: &Delete
 
 /// How long the object may take to end. Only a pod that runs somewhere takes any time.
 fn grace_seconds(definition: &Definition, live: &Value, options: &DeleteOptions) -> i64 {
-    if !kinds::is_graceful(definition) {
+    if !definition.kind.graceful {
         return 0;
     }
     if !runs_somewhere(live) {

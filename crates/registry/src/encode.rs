@@ -13,6 +13,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use serde_json::{Value, json};
+use watchkeeper_kinds::{builtin, claim_templates};
 use watchkeeper_meta::{Status, WatchEventKind};
 use watchkeeper_storage::Revision;
 use watchkeeper_wire::Encoding;
@@ -20,7 +21,6 @@ use watchkeeper_wire::protobuf::frame::{self, WatchFrame};
 use watchkeeper_wire::protobuf::{Envelope, Message, encode_body, encode_message};
 use watchkeeper_wire::schema::{Schema, TypeId};
 
-use crate::claim_templates;
 use crate::create::recanonicalized;
 use crate::custom::stored;
 use crate::definition::Definition;
@@ -141,7 +141,7 @@ pub(crate) fn bookmark(
     }
     let mut empty = recanonicalized(definition, json!({"metadata": metadata}))?;
     // Where a client may leave the number open, the server's own form has it always.
-    if definition.resource.group == "apps" && definition.listing.subresource("scale").is_some() {
+    if definition.kind.states_replicas {
         empty["spec"]["replicas"] = json!(0);
     }
     Ok(empty)
@@ -169,7 +169,7 @@ impl<'d> Sent<'d> {
                 kind: &definition.resource.kind,
                 list_kind: &definition.list_kind,
                 view,
-                holds_claims: claim_templates::are_in(definition),
+                holds_claims: definition.is(&builtin::STATEFUL_SET),
             },
             View::Metadata => Self {
                 schema: Schema::builtin(),

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use tokio::sync::Mutex;
-use watchkeeper_meta::{GroupVersionResource, ListOptions, Status};
+use watchkeeper_kinds::Kind;
+use watchkeeper_meta::{ListOptions, Status};
 use watchkeeper_storage::Feed;
 
 use crate::{Definition, Registry};
@@ -42,13 +43,8 @@ impl<T> Followed<T> {
 
 impl Registry {
     /// All objects of a built-in resource, and what follows them.
-    pub(crate) async fn followed_values(
-        &self,
-        group: &'static str,
-        plural: &'static str,
-    ) -> Result<(Vec<Value>, Feed), Status> {
-        let resource = GroupVersionResource::new(group, "v1", plural);
-        let definition = self.definition(&resource).ok_or_else(Status::path_not_found)?;
+    pub(crate) async fn followed_values(&self, kind: &'static Kind) -> Result<(Vec<Value>, Feed), Status> {
+        let definition = self.builtin(kind)?;
         // The feed begins before the read: what changes in between is read twice rather than missed.
         let after = self.store().current_revision();
         let feed = self.store().watch(&definition.prefix(""), after);

@@ -231,7 +231,7 @@ mod tests {
     async fn a_list_that_names_no_version_does_not_expire() {
         let store = Store::memory(StoreOptions::default());
         let registry = Registry::open(store.clone()).await.unwrap();
-        let namespaces = registry.builtin("", "namespaces").unwrap();
+        let namespaces = registry.builtin(&watchkeeper_kinds::builtin::NAMESPACE).unwrap();
         let default = registry.find(&namespaces, "", "default").await.unwrap().unwrap();
         for number in 0..MANY {
             let key = namespaces.key("", &format!("copy-{number}"));

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::collections::HashSet;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use watchkeeper_meta::validation::{
     FinalizerRule, MAX_ANNOTATIONS, ObjectMetaRules, annotations, finalizers, labels, managed_fields,
     object_meta, object_meta_update,
@@ -12,9 +12,11 @@ use watchkeeper_meta::{FieldErrors, FieldPath, Status};
 use watchkeeper_patch::managed_fields::Managers;
 use watchkeeper_wire::difference::Difference;
 
+pub(crate) use watchkeeper_kinds::metadata::{of, text};
+
 use crate::definition::Definition;
 use crate::names;
-use crate::write::Warnings;
+use watchkeeper_kinds::Warnings;
 
 /// What a client may not say of a new object.
 const SYSTEM_FIELDS: &[&str] = &[
@@ -23,23 +25,6 @@ const SYSTEM_FIELDS: &[&str] = &[
     "selfLink",
     "resourceVersion",
 ];
-
-/// The object's `metadata`, made if it is not there.
-pub(crate) fn of(object: &mut Value) -> &mut Map<String, Value> {
-    if !object["metadata"].is_object() {
-        object["metadata"] = json!({});
-    }
-    match &mut object["metadata"] {
-        Value::Object(fields) => fields,
-        // Made an object above.
-        _ => unreachable!("metadata is an object"),
-    }
-}
-
-/// One text of an object's metadata; empty when it is not set.
-pub(crate) fn text<'v>(object: &'v Value, name: &str) -> &'v str {
-    object["metadata"][name].as_str().unwrap_or_default()
-}
 
 /// Brings the namespace of a body and of the path together.
 pub(crate) fn match_namespace(
@@ -232,10 +217,7 @@ fn size_of(map: &Value) -> usize {
 fn rules(definition: &Definition) -> ObjectMetaRules {
     ObjectMetaRules {
         scope: definition.resource.scope,
-        name: definition.strategy.names,
-        finalizers: match definition.is_custom() || definition.defines_kinds() {
-            true => FinalizerRule::AnyQualifiedName,
-            false => FinalizerRule::WithDomain,
-        },
+        name: definition.kind.names,
+        finalizers: definition.kind.finalizers,
     }
 }

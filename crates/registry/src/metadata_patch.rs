@@ -24,6 +24,7 @@
 use std::sync::Arc;
 
 use serde_json::Value;
+use watchkeeper_kinds::Part;
 use watchkeeper_meta::Status;
 use watchkeeper_patch::endpoint::Endpoint;
 use watchkeeper_patch::managed_fields::Managers;
@@ -33,9 +34,9 @@ use crate::definition::Definition;
 use crate::object::{METADATA_ALONE, StoredObject};
 use crate::open_metadata::OpenMetadata;
 use crate::patch::{PatchKind, patched};
-use crate::update::{Failed, Part};
+use crate::update::Failed;
 use crate::write::WriteContext;
-use crate::{Registry, kinds, metadata};
+use crate::{Registry, metadata};
 
 /// What such a patch may speak of, in order.
 const FIELDS: [&str; 3] = ["annotations", "finalizers", "labels"];
@@ -64,7 +65,7 @@ impl Registry {
         }
         let key = definition.key(namespace, name);
         let stored = StoredObject::from(self.store().get(&key, None).await.ok()??);
-        let means_something = kinds::heeds(definition)?;
+        let means_something = definition.heeds()?;
         let opens = |name: &str| speaks_of(kind, patch, name);
         let open = OpenMetadata::of(&stored.bytes, opens, means_something)?;
         let value = tidied(patched(definition, kind, open.value.clone(), patch).ok()?)?;
@@ -220,7 +221,7 @@ mod tests {
         async fn all() -> Vec<Self> {
             let mut all = Vec::new();
             for definition in Definition::builtin() {
-                if kinds::heeds(&definition).is_some() {
+                if definition.heeds().is_some() {
                     all.push(Self::start(definition, StoreOptions::default()).await);
                 }
             }

@@ -8,6 +8,7 @@ use std::sync::LazyLock;
 
 use bytes::Bytes;
 use serde_json::{Value, json};
+use watchkeeper_kinds::{builtin, claim_templates};
 use watchkeeper_meta::{Header, Status};
 use watchkeeper_patch::managed_fields::Managers;
 use watchkeeper_storage::{KeyValue, Revision};
@@ -20,7 +21,7 @@ use watchkeeper_wire::schema::{Schema, TypeId};
 use crate::custom::stored;
 use crate::definition::Definition;
 use crate::encode::View;
-use crate::{claim_templates, metadata};
+use crate::metadata;
 
 /// `metadata` of every kind.
 pub(crate) const METADATA: u32 = 1;
@@ -156,7 +157,7 @@ impl StoredObject {
         if let Some(conversion) = definition.conversion {
             value = conversion.to_served(value);
         }
-        if claim_templates::are_in(definition) {
+        if definition.is(&builtin::STATEFUL_SET) {
             claim_templates::name_in_value(&mut value);
         }
         if let Some(revision) = self.revision {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::Value;
+use watchkeeper_kinds::Part;
 use watchkeeper_meta::{
     FieldError, FieldPath, FieldValidation, GroupKind, Status, StatusCause, StatusReason,
 };
@@ -20,9 +21,9 @@ use crate::body::{unknown_conversion, unknown_kind};
 use crate::custom::writing::Writing;
 use crate::definition::Definition;
 use crate::object::{Live, StoredObject};
-use crate::update::{Managed, Part, Proposal, Written};
+use crate::update::{Managed, Proposal, Written};
 use crate::write::{WriteContext, accept};
-use crate::{Registry, kinds, metadata};
+use crate::{Registry, metadata};
 
 /// What a patch says, by its content type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -205,7 +206,7 @@ impl Registry {
         metadata::match_name(&object, name)?;
         object["apiVersion"] = definition.api_version.as_str().into();
         object["kind"] = definition.resource.kind.as_ref().into();
-        kinds::default(definition, &mut object, &difference);
+        definition.default(&mut object, &difference);
         Ok(object)
     }
 
@@ -229,7 +230,7 @@ impl Registry {
         let writer = context.writer(definition, part.subresource(), self.clock().now());
         let (schema, root) = (&*definition.schema, definition.type_id);
         let endpoint = Endpoint {
-            reset: kinds::reset_fields(definition, part),
+            reset: definition.reset_fields(part),
             versions: definition.versions(),
         };
         let apply_to = |live: &Live| -> Result<(Value, Managers), Status> {

@@ -13,6 +13,7 @@ mod rule;
 use std::sync::Arc;
 
 use serde_json::Value;
+use watchkeeper_kinds::builtin;
 use watchkeeper_meta::Status;
 use watchkeeper_storage::Feed;
 
@@ -120,10 +121,10 @@ impl Registry {
     }
 
     async fn read_policy(&self) -> Result<(Policy, Vec<Feed>), Status> {
-        let (roles, a) = self.followed_values(GROUP, "roles").await?;
-        let (cluster_roles, b) = self.followed_values(GROUP, "clusterroles").await?;
-        let (role_bindings, c) = self.followed_values(GROUP, "rolebindings").await?;
-        let (cluster_role_bindings, d) = self.followed_values(GROUP, "clusterrolebindings").await?;
+        let (roles, a) = self.followed_values(&builtin::ROLE).await?;
+        let (cluster_roles, b) = self.followed_values(&builtin::CLUSTER_ROLE).await?;
+        let (role_bindings, c) = self.followed_values(&builtin::ROLE_BINDING).await?;
+        let (cluster_role_bindings, d) = self.followed_values(&builtin::CLUSTER_ROLE_BINDING).await?;
         let policy = Policy::read(&Stored {
             roles: &roles,
             cluster_roles: &cluster_roles,

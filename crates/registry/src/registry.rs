@@ -6,16 +6,16 @@ use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 use serde_json::Value;
+use watchkeeper_kinds::builtin;
 use watchkeeper_meta::{FieldErrors, GroupVersionResource, Status};
 use watchkeeper_storage::{ReadError, Store};
 
 use crate::admission::policies::PolicyBook;
 use crate::admission::webhooks::{WebhookBook, WebhookTransport};
-use crate::allocate::{Allocating, Allocations, is_service};
+use crate::allocate::{Allocating, Allocations};
 use crate::clock::Clock;
 use crate::custom::CustomKinds;
 use crate::definition::Definition;
-use crate::kinds;
 use crate::rbac::PolicyCache;
 use crate::shared;
 use crate::watch_cache::{WatchCache, Watcher};
@@ -155,7 +155,7 @@ impl Registry {
     pub(crate) fn policy_faults(&self, definition: &Definition, object: &Value) -> FieldErrors {
         match self.inner.options.allow_privileged {
             true => FieldErrors::new(),
-            false => kinds::privileged_faults(definition, object),
+            false => definition.privileged_faults(object),
         }
     }
 
@@ -235,7 +235,7 @@ impl Registry {
 
     /// Keeps others from giving out addresses, for a resource that has them.
     pub(crate) async fn allocation_lock(&self, definition: &Definition) -> Option<Allocating<'_>> {
-        match is_service(definition) {
+        match definition.is(&builtin::SERVICE) {
             true => Some(Allocating::new(self, self.inner.allocation.lock().await)),
             false => None,
         }
@@ -244,8 +244,8 @@ impl Registry {
     /// Ends every watch on a custom resource that is served no longer, or otherwise, when it has told what happened.
     /// Whoever watches what takes its place shares nothing with them.
     pub(crate) fn end_watches(&self, definition: &Definition) {
-        if let Some(custom) = &definition.custom {
-            custom.is_retired.send_replace(true);
+        if let Some(life) = &definition.life {
+            life.is_retired.send_replace(true);
         }
         self.inner.watch_caches.lock().remove(&definition.prefix(""));
     }

@@ -3,7 +3,6 @@
 use watchkeeper_meta::{FieldSelector, LabelSelector, Status};
 
 use crate::definition::Definition;
-use crate::fields;
 use crate::object::StoredObject;
 
 /// Which objects of a resource a request is about. The namespace is a prefix of the store and needs no test.
@@ -22,7 +21,7 @@ impl Selection {
     ) -> Result<Self, Status> {
         Ok(Self {
             labels,
-            fields: fields::check(definition, fields)?,
+            fields: definition.check_fields(fields)?,
         })
     }
 
@@ -53,8 +52,6 @@ impl Selection {
             }));
         }
         let value = object.to_value(definition)?;
-        Ok(self
-            .fields
-            .matches(|field| fields::value(definition, &value, field)))
+        Ok(self.fields.matches(|field| definition.field_value(&value, field)))
     }
 }

@@ -6,6 +6,7 @@
 use std::sync::Weak;
 use std::time::Duration;
 
+use watchkeeper_kinds::builtin;
 use watchkeeper_meta::Status;
 use watchkeeper_storage::{Feed, ReadError};
 
@@ -20,7 +21,7 @@ pub(crate) fn definition_feed(registry: &Registry) -> Result<Option<Feed>, Statu
     if !registry.store().is_shared() {
         return Ok(None);
     }
-    let defining = registry.builtin("apiextensions.k8s.io", "customresourcedefinitions")?;
+    let defining = registry.builtin(&builtin::CUSTOM_RESOURCE_DEFINITION)?;
     let after = registry.store().current_revision();
     let feed = registry.store().watch(&defining.prefix(""), after);
     feed.map(Some).map_err(Status::internal_error)

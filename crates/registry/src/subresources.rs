@@ -11,6 +11,7 @@ mod token;
 use std::sync::Arc;
 
 use serde_json::Value;
+use watchkeeper_kinds::{Kind, builtin};
 use watchkeeper_meta::{GroupVersionResource, Status};
 
 use crate::Registry;
@@ -19,13 +20,9 @@ use crate::definition::Definition;
 pub use token::TokenIssuer;
 
 impl Registry {
-    /// A resource that every registry has.
-    pub(crate) fn builtin(
-        &self,
-        group: &'static str,
-        plural: &'static str,
-    ) -> Result<Arc<Definition>, Status> {
-        let resource = GroupVersionResource::new(group, "v1", plural);
+    /// A built-in kind, in its first stable version.
+    pub(crate) fn builtin(&self, kind: &'static Kind) -> Result<Arc<Definition>, Status> {
+        let resource = GroupVersionResource::new(kind.group, "v1", kind.plural);
         self.definition(&resource).ok_or_else(Status::path_not_found)
     }
 
@@ -47,7 +44,7 @@ impl Registry {
         if node.is_empty() || pod["spec"] == live["spec"] {
             return Ok(());
         }
-        let nodes = self.builtin("", "nodes")?;
+        let nodes = self.builtin(&builtin::NODE)?;
         if self.find(&nodes, "", node).await?.is_none() {
             let name = crate::metadata::text(pod, "name");
             let why = format!("node {node:?} not found");

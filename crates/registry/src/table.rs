@@ -1,13 +1,6 @@
 //! Objects as rows: what `kubectl get` prints, worked out by the server.
 //!
-//! The columns come with the resource's data, and what they say of themselves is in [`descriptions`]; the cells of a
-//! column are in [`cells`], those of a pod's status in [`pod`].
-
-mod autoscaler;
-mod cells;
-mod descriptions;
-mod human;
-mod pod;
+//! The columns and what stands in them are the kind's to say.
 
 use bytes::Bytes;
 use serde::Serialize;
@@ -19,8 +12,6 @@ use crate::definition::Definition;
 use crate::list::List;
 use crate::object::StoredObject;
 use crate::watch::WatchItem;
-
-use descriptions::Descriptions;
 
 /// How much of each object comes with its row.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -161,34 +152,13 @@ impl TablePrinter<'_> {
     }
 
     fn columns(&self) -> Vec<Column<'_>> {
-        let described = Descriptions::of(self.definition);
-        if let Some(custom) = &self.definition.custom {
-            let name = Column {
-                name: "Name",
-                kind: "string",
-                format: "name",
-                description: described.column("Name"),
-                priority: 0,
-            };
-            let others = custom.columns.iter().map(|column| Column {
-                name: &column.heading.name,
-                kind: &column.heading.kind,
-                format: &column.heading.format,
-                description: match &column.description {
-                    Some(text) => text,
-                    None => described.column(&column.heading.name),
-                },
-                priority: column.heading.priority,
-            });
-            return std::iter::once(name).chain(others).collect();
-        }
-        let columns = self.definition.listing.columns.iter();
-        let columns = columns.map(|column| Column {
-            name: &column.name,
-            kind: &column.kind,
-            format: &column.format,
-            description: described.column(&column.name),
-            priority: column.priority,
+        let headings = self.definition.headings().into_iter();
+        let columns = headings.map(|heading| Column {
+            name: heading.name,
+            kind: heading.kind,
+            format: heading.format,
+            description: heading.description,
+            priority: heading.priority,
         });
         columns.collect()
     }
@@ -199,7 +169,7 @@ impl TablePrinter<'_> {
 
     fn row_of(&self, object: Value) -> Row {
         Row {
-            cells: self.cells(&object),
+            cells: self.definition.cells(&object, self.now),
             conditions: self.conditions(&object),
             object: self.included(object),
         }
@@ -210,39 +180,15 @@ impl TablePrinter<'_> {
         crate::encode::bookmark(self.definition, revision, initial_events_end).map(|empty| self.row_of(empty))
     }
 
-    /// Cells are worked out in the version objects are stored in, which knows all that there is.
-    fn cells(&self, object: &Value) -> Vec<Value> {
-        if let Some(custom) = &self.definition.custom {
-            let others = custom.columns.iter();
-            let others = others.map(|column| column.cell(object, human::age, self.now));
-            return std::iter::once(object["metadata"]["name"].clone())
-                .chain(others)
-                .collect();
-        }
-        let conversion = self.definition.conversion;
-        let stored = conversion.map(|conversion| conversion.to_stored(object.clone()));
-        let object = stored.as_ref().unwrap_or(object);
-        let columns = self.definition.listing.columns.iter();
-        let names = columns.map(|column| &*column.name);
-        cells::cells(&self.definition.resource.kind, names, object, self.now)
-    }
-
-    /// Clients may leave out rows of pods that have run their course.
     fn conditions(&self, object: &Value) -> Vec<RowCondition> {
-        if self.definition.resource.kind != "Pod" || !self.definition.resource.group.is_empty() {
-            return Vec::new();
-        }
-        let (reason, message) = match object["status"]["phase"].as_str() {
-            Some("Succeeded") => ("Succeeded", "The pod has completed successfully."),
-            Some("Failed") => ("Failed", "The pod failed."),
-            _ => return Vec::new(),
-        };
-        vec![RowCondition {
+        let special = self.definition.row_condition(object);
+        let completed = special.map(|it| RowCondition {
             kind: "Completed",
             status: "True",
-            reason,
-            message,
-        }]
+            reason: it.reason,
+            message: it.message,
+        });
+        completed.into_iter().collect()
     }
 
     fn included(&self, object: Value) -> Value {

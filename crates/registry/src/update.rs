@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use serde_json::{Value, json};
+use watchkeeper_kinds::{Generation, Part, builtin};
 use watchkeeper_meta::{FieldError, FieldPath, GroupKind, Status};
 use watchkeeper_patch::endpoint::Endpoint;
 use watchkeeper_patch::managed_fields::Managers;
@@ -15,7 +16,6 @@ use watchkeeper_storage::WriteError;
 use watchkeeper_wire::difference::Difference;
 
 use crate::admission::quota;
-use crate::allocate::{self, is_service};
 use crate::body::Body;
 use crate::create::recanonicalized_changed;
 use crate::custom::writing::Writing;
@@ -25,46 +25,10 @@ use crate::object::{Live, StoredObject};
 use crate::read_version::parse_number;
 use crate::subresources::scale::with_replicas_of;
 use crate::write::{WriteContext, accept, not_stored, timestamp};
-use crate::{Registry, kinds, metadata};
+use crate::{Registry, allocate, metadata};
 
 /// How often a write without a version is tried again when others are faster.
 const MAX_TRIES: usize = 100;
-
-/// Which part of an object a write is about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Part {
-    /// The object, except for its status.
-    Object,
-    /// The status alone.
-    Status,
-    /// How many replicas there are to be.
-    Scale,
-    /// A pod's debugging containers.
-    EphemeralContainers,
-    /// What a pod's containers may use.
-    Resize,
-    /// Whether a signing request is approved.
-    Approval,
-    /// What keeps a namespace from going.
-    Finalize,
-    /// All of it, as the server's own subresources write.
-    Whole,
-}
-
-impl Part {
-    /// As managed fields name it.
-    pub(crate) fn subresource(self) -> &'static str {
-        match self {
-            Self::Status => "status",
-            Self::Scale => "scale",
-            Self::EphemeralContainers => "ephemeralcontainers",
-            Self::Resize => "resize",
-            Self::Approval => "approval",
-            Self::Finalize => "finalize",
-            Self::Object | Self::Whole => "",
-        }
-    }
-}
 
 /// An object that was written.
 #[derive(Clone, Debug)]
@@ -136,7 +100,7 @@ impl Registry {
             Ok(object)
         };
         let mut first = Some(read()?);
-        let creates = definition.strategy.creates_on_update && part == Part::Object;
+        let creates = definition.kind.creates_on_update && part == Part::Object;
         if creates && self.find(definition, namespace, name).await?.is_none() {
             let mut object = first.take().map_or_else(read, Ok)?;
             // The version of an object that is not there says nothing.
@@ -152,7 +116,7 @@ impl Registry {
         let propose = |live: &Live| {
             let mut object = first.take().map_or_else(read, Ok)?;
             let difference = Difference::between(live.canonical(definition), &object);
-            kinds::default(definition, &mut object, &difference);
+            definition.default(&mut object, &difference);
             Ok(Proposal {
                 object,
                 managed: Managed::ByChange,
@@ -268,8 +232,8 @@ impl Registry {
             }
         }
         metadata::drop_repeated_owners(&mut new, Repeated::AfterAdmission, &context.warnings);
-        kinds::prepare_for_update(definition, part, &mut new, live, &timestamp(now));
-        if is_service(definition) && part == Part::Object {
+        definition.prepare_for_update(part, &mut new, live, &timestamp(now));
+        if definition.is(&builtin::SERVICE) && part == Part::Object {
             writing.begin_allocation(definition).await;
             self.allocate_service(definition, &mut new, Some(live)).await?;
         }
@@ -285,13 +249,7 @@ impl Registry {
         if given.is_some() {
             faults.append(metadata::manager_faults(&managers));
         }
-        faults.append(kinds::update_faults(
-            definition,
-            part,
-            &new,
-            live,
-            &context.warnings,
-        ));
+        faults.append(definition.update_faults(part, &new, live, &context.warnings));
         faults.append(self.policy_faults(definition, &new));
         accept(definition, &new, &faults)?;
         self.admit_updated(definition, part, live, &new, context).await?;
@@ -305,7 +263,7 @@ impl Registry {
         if quota::can_grow(definition, part) {
             self.charge(definition, Some(live), &new, context).await?;
         }
-        kinds::warn(definition, &new, Some(live), &context.warnings);
+        definition.warn(&new, Some(live), &context.warnings);
         Ok(Complete {
             value: new,
             managers,
@@ -339,7 +297,7 @@ impl Registry {
         let key = definition.key(metadata::text(&new, "namespace"), metadata::text(&new, "name"));
         if let Some(expected) = stored.revision
             && !context.dry_run
-            && kinds::is_ready_to_go(definition, &new)
+            && definition.is_ready_to_go(&new)
         {
             let removed = self.store().delete(&key, expected).await;
             return removed
@@ -368,7 +326,7 @@ impl Registry {
         if !context.dry_run {
             let update = self
                 .store()
-                .update(key, bytes.clone(), expected, definition.strategy.ttl);
+                .update(key, bytes.clone(), expected, definition.kind.ttl);
             revision = update.await?;
         }
         Ok(StoredObject {
@@ -417,7 +375,7 @@ fn check_identity(definition: &Definition, live: &Value, new: &Value) -> Result<
         parse_number(version).map_err(Status::unclassified)?
     };
     if number == 0 {
-        if definition.strategy.updates_unconditionally {
+        if definition.kind.updates_unconditionally {
             return Ok(());
         }
         // Kubernetes names the resource where other refusals name the kind.
@@ -514,13 +472,13 @@ fn take_resources(new: &mut Value, live: &Value) {
 
 /// One more if anything but metadata and status changed, or a label that means as much.
 fn count_generation(definition: &Definition, new: &mut Value, live: &Value, difference: &Difference) {
-    if !definition.strategy.counts_generations {
+    if definition.kind.generation == Generation::None {
         return;
     }
     // A custom kind without a status of its own may have a field of that name.
     let has_status = !definition.is_custom() || definition.has_status();
     let is_spec = |name: &str| name != "metadata" && !(name == "status" && has_status);
-    let counts_labels = definition.strategy.generations_count_labels;
+    let counts_labels = definition.kind.generation == Generation::SpecAndLabels;
     let is_relabeled = || live["metadata"].get("labels") != new["metadata"].get("labels");
     if !is_same_but_for(difference, live, new, is_spec) || (counts_labels && is_relabeled()) {
         let generation = live["metadata"]["generation"].as_i64().unwrap_or_default();

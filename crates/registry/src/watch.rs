@@ -146,10 +146,7 @@ impl Registry {
             selection,
             prefix: definition.prefix(namespace),
             signal: cache.signal(),
-            is_retired: definition
-                .custom
-                .as_ref()
-                .map(|custom| custom.is_retired.subscribe()),
+            is_retired: definition.life.as_ref().map(|life| life.is_retired.subscribe()),
             position: version,
             initial: VecDeque::new(),
             ready: VecDeque::new(),
@@ -286,14 +283,14 @@ impl Watch {
 
     /// Whether the history reaches back to the version the watch should start after.
     fn check_start(&self, version: Revision) -> Result<(), Status> {
-        let custom = self.definition.custom.as_ref();
-        let begin = custom.map_or(Revision::ZERO, |custom| custom.served_since);
+        let life = self.definition.life.as_ref();
+        let begin = life.map_or(Revision::ZERO, |life| life.served_since);
         let since = self.cache.since(version).max(begin);
         if version >= since {
             return Ok(());
         }
         // Kubernetes keeps no cache of events and words the refusal of its store.
-        if self.definition.is_built_in("events") {
+        if self.definition.kind.uncached {
             return Err(Status::watch_expired());
         }
         Err(Status::too_old_resource_version(version.get(), since.get()))

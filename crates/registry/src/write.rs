@@ -1,20 +1,16 @@
 //! What every write has in common: who writes, how strictly, and what they should be warned of.
 
-use parking_lot::Mutex;
 use serde_json::Value;
+use watchkeeper_kinds::{Part, Warnings};
 use watchkeeper_meta::{FieldErrors, FieldValidation, Status, Time};
 use watchkeeper_patch::managed_fields::Writer;
 use watchkeeper_storage::WriteError;
 
 use crate::definition::Definition;
-use crate::update::Part;
 use crate::user::User;
 
 /// Whom managed fields name for a writer that says nothing of itself, as Kubernetes.
 const UNNAMED: &str = "unknown";
-
-/// The most warnings of one write; further ones are not heard. The head of an answer has room for fewer.
-const MAX_WARNINGS: usize = 256;
 
 /// Who writes, and how.
 #[derive(Debug)]
@@ -33,26 +29,6 @@ pub struct WriteContext {
     pub asks_to_create: bool,
     /// The server writes this itself, to do its work: no policy can keep it from that.
     pub by_server: bool,
-}
-
-/// What a writer should hear besides the answer.
-#[derive(Debug, Default)]
-pub struct Warnings(Mutex<Vec<String>>);
-
-impl Warnings {
-    /// Adds a warning, unless it is there already or there are too many.
-    pub fn add(&self, text: impl Into<String>) {
-        let text = text.into();
-        let mut warnings = self.0.lock();
-        if warnings.len() < MAX_WARNINGS && !warnings.contains(&text) {
-            warnings.push(text);
-        }
-    }
-
-    /// All warnings so far.
-    pub fn take(&self) -> Vec<String> {
-        std::mem::take(&mut self.0.lock())
-    }
 }
 
 impl Default for WriteContext {

@@ -325,7 +325,7 @@ impl Remote<'_> {
 
     /// What `kubectl apply` does with the manifest it applied last, a new one and the live object.
     fn apply_from_client(&self, original: &Value, modified: &Value, live: &Value) -> Value {
-        let Definition { schema, type_id, .. } = &*self.definition;
+        let (schema, type_id) = (&self.definition.schema, &self.definition.type_id);
         let (original, modified) = (self.named(original), self.named(modified));
         let patch = three_way::strategic_patch(schema, *type_id, &original, &modified, live).unwrap();
         self.patch("kubectl-client-side-apply", PatchKind::Strategic, &patch)

@@ -24,6 +24,7 @@ mod watch;
 mod websocket;
 
 use hyper::body::Incoming;
+use watchkeeper_kinds::builtin;
 use watchkeeper_meta::Status;
 use watchkeeper_registry::Part;
 
@@ -120,13 +121,7 @@ async fn resource(call: &mut Call, route: &ResourceRoute, body: &mut Incoming) -
 /// What everyone hears who uses a resource that has a successor, whatever becomes of the request.
 fn deprecation(route: &ResourceRoute) -> Option<&str> {
     let resource = &route.resource.resource;
-    match (&*resource.group, &*resource.plural) {
-        ("", "endpoints") => {
-            Some("v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice")
-        }
-        ("", "componentstatuses") => Some("v1 ComponentStatus is deprecated in v1.19+"),
-        _ => None,
-    }
+    builtin::by_plural(&resource.group, &resource.plural)?.deprecation
 }
 
 /// What is known but cannot be done here yet.

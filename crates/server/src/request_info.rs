@@ -7,9 +7,13 @@
 
 use http::Method;
 use percent_encoding::percent_decode_str;
+use watchkeeper_kinds::builtin;
 use watchkeeper_meta::{FieldSelector, QueryParams};
 
 use crate::Verb;
+
+/// What a path says before the name of a namespace.
+pub(crate) const NAMESPACES: &str = builtin::NAMESPACE.plural;
 
 /// A request in the words of an authorization rule.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -114,9 +118,9 @@ fn resource_of(method: &Method, path: &str, query: &str) -> Option<(Option<Verb>
         rest => (false, rest),
     };
     let (namespace, rest) = match rest {
-        ["namespaces", namespace] => (*namespace, rest),
-        ["namespaces", namespace, "status" | "finalize", ..] => (*namespace, rest),
-        ["namespaces", namespace, inner @ ..] if !inner.is_empty() => (*namespace, inner),
+        [NAMESPACES, namespace] => (*namespace, rest),
+        [NAMESPACES, namespace, "status" | "finalize", ..] => (*namespace, rest),
+        [NAMESPACES, namespace, inner @ ..] if !inner.is_empty() => (*namespace, inner),
         rest => ("", rest),
     };
     let part = |index: usize| rest.get(index).copied().unwrap_or_default().to_owned();

@@ -11,7 +11,7 @@ use percent_encoding::percent_decode_str;
 use watchkeeper_meta::Scope;
 
 use crate::catalog::{ApiGroup, ApiResource, ApiSubresource, ApiVersion, Catalog};
-use crate::request_info::{asks_to_watch, path_parts};
+use crate::request_info::{NAMESPACES, asks_to_watch, path_parts};
 use crate::{HealthProbe, Verb};
 
 /// Where a request goes.
@@ -200,7 +200,7 @@ impl<'a> Place<'a> {
 
     /// `namespaces/{namespace}/{resource}…`, for resources that live in namespaces.
     fn in_namespace(version: &'a ApiVersion, rest: &[&'a str]) -> Option<Self> {
-        let ["namespaces", namespace, plural, rest @ ..] = rest else {
+        let [NAMESPACES, namespace, plural, rest @ ..] = rest else {
             return None;
         };
         let resource = version.resource(plural)?;

@@ -18,8 +18,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use watchkeeper_client::Error;
+use watchkeeper_kinds::quota::{Usage, amounts, is_about, resource_of, usage};
 use watchkeeper_meta::{GroupResource, ListOptions, Resource, Scope};
-use watchkeeper_registry::quota::{Usage, amounts, is_about, resource_of, usage};
 use watchkeeper_runtime::controller::{Action, Controller, ControllerOptions, Predicate, Request};
 use watchkeeper_runtime::delta::Delta;
 use watchkeeper_wire::Object;

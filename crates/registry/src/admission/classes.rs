@@ -2,12 +2,11 @@
 //! grows only if its class can.
 
 use serde_json::{Value, json};
-use watchkeeper_meta::{GroupVersionResource, ListOptions, Status};
+use watchkeeper_kinds::{CLASS_ANNOTATION, Kind, Part, builtin};
+use watchkeeper_meta::{ListOptions, Status};
 use watchkeeper_wire::values::Quantity;
 
 use crate::definition::Definition;
-use crate::kinds::CLASS_ANNOTATION;
-use crate::update::Part;
 use crate::{Registry, metadata};
 
 /// Why a claim stays as it is.
@@ -19,27 +18,27 @@ struct Classified {
     /// The field that names it, and the annotation that did before.
     field: &'static str,
     old_annotation: &'static str,
-    classes: GroupVersionResource,
+    classes: &'static Kind,
     /// What marks the default class.
     marks: &'static [&'static str],
 }
 
 impl Classified {
     fn of(definition: &Definition) -> Option<Self> {
-        match (&*definition.resource.group, &*definition.resource.kind) {
-            ("", "PersistentVolumeClaim") => Some(Self {
+        match definition.kind {
+            kind if *kind == builtin::PERSISTENT_VOLUME_CLAIM => Some(Self {
                 field: "storageClassName",
                 old_annotation: CLASS_ANNOTATION,
-                classes: storage_classes(),
+                classes: &builtin::STORAGE_CLASS,
                 marks: &[
                     "storageclass.kubernetes.io/is-default-class",
                     "storageclass.beta.kubernetes.io/is-default-class",
                 ],
             }),
-            ("networking.k8s.io", "Ingress") => Some(Self {
+            kind if *kind == builtin::INGRESS => Some(Self {
                 field: "ingressClassName",
                 old_annotation: "kubernetes.io/ingress.class",
-                classes: GroupVersionResource::new("networking.k8s.io", "v1", "ingressclasses"),
+                classes: &builtin::INGRESS_CLASS,
                 marks: &["ingressclass.kubernetes.io/is-default-class"],
             }),
             _ => None,
@@ -69,9 +68,7 @@ impl Registry {
         let Some(classified) = Classified::of(definition).filter(|known| !known.is_named_in(object)) else {
             return Ok(());
         };
-        let Some(classes) = self.definition(&classified.classes) else {
-            return Ok(());
-        };
+        let classes = self.builtin(classified.classes)?;
         let mut defaults = Vec::new();
         for class in self.list(&classes, "", &ListOptions::default()).await?.items {
             let class = class.to_value(&classes)?;
@@ -98,7 +95,7 @@ impl Registry {
         live: &Value,
         new: &Value,
     ) -> Result<(), Status> {
-        let is_claim = definition.is_built_in("persistentvolumeclaims");
+        let is_claim = definition.is(&builtin::PERSISTENT_VOLUME_CLAIM);
         if !is_claim || part != Part::Object || size(new) <= size(live) {
             return Ok(());
         }
@@ -111,17 +108,11 @@ impl Registry {
     }
 
     async fn can_expand(&self, class: &str) -> Result<bool, Status> {
-        let Some(classes) = self.definition(&storage_classes()) else {
-            return Ok(false);
-        };
+        let classes = self.builtin(&builtin::STORAGE_CLASS)?;
         let found = self.find(&classes, "", class).await?;
         let found = found.map(|found| found.to_value(&classes)).transpose()?;
         Ok(found.is_some_and(|class| class["allowVolumeExpansion"] == true))
     }
-}
-
-fn storage_classes() -> GroupVersionResource {
-    GroupVersionResource::new("storage.k8s.io", "v1", "storageclasses")
 }
 
 fn class_of(claim: &Value) -> &str {

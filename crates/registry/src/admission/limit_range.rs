@@ -5,7 +5,8 @@
 //! pods that are already there.
 
 use serde_json::{Map, Value, json};
-use watchkeeper_meta::{GroupVersionResource, ListOptions, Status};
+use watchkeeper_kinds::{builtin, metadata, pod_total};
+use watchkeeper_meta::{ListOptions, Status};
 use watchkeeper_wire::values::Quantity;
 
 use crate::Registry;
@@ -19,10 +20,7 @@ const CONTAINERS: [(&str, &str); 2] = [("containers", "container"), ("initContai
 impl Registry {
     /// The limits that hold in a namespace, of all its ranges.
     pub(super) async fn limits(&self, namespace: &str) -> Result<Vec<Value>, Status> {
-        let resource = GroupVersionResource::new("", "v1", "limitranges");
-        let Some(definition) = self.definition(&resource) else {
-            return Ok(Vec::new());
-        };
+        let definition = self.builtin(&builtin::LIMIT_RANGE)?;
         let ranges = self.list(&definition, namespace, &ListOptions::default()).await?;
         let mut limits = Vec::new();
         for range in &ranges.items {
@@ -56,7 +54,7 @@ pub(super) fn complete(limits: &[Value], pod: &mut Value) {
     }
     if !done.is_empty() {
         let note = format!("LimitRanger plugin set: {}", done.join("; "));
-        let annotations = crate::metadata::of(pod)
+        let annotations = metadata::of(pod)
             .entry("annotations")
             .or_insert_with(|| json!({}));
         annotations[ANNOTATION] = json!(note);
@@ -92,7 +90,7 @@ pub(super) fn refusal(limits: &[Value], pod: &Value) -> Option<String> {
                     check("Container", limit, &container["resources"], &mut reasons);
                 }
             }
-            "Pod" => check("Pod", limit, &total(pod), &mut reasons),
+            "Pod" => check("Pod", limit, &pod_total(pod), &mut reasons),
             _ => {}
         }
     }
@@ -160,37 +158,6 @@ fn check(what: &str, limit: &Value, resources: &Value, reasons: &mut Vec<String>
             }
             _ => reasons.push(format!("{rule}, but no request is specified or request is 0")),
         }
-    }
-}
-
-/// What a pod asks for as a whole: the sum of its containers, or the most that one of those before them asks for.
-pub(crate) fn total(pod: &Value) -> Value {
-    let mut total = json!({});
-    let spec = &pod["spec"];
-    for list in ["requests", "limits"] {
-        let mut amounts: Map<String, Value> = Map::new();
-        for container in spec["containers"].as_array().into_iter().flatten() {
-            merge(&mut amounts, &container["resources"][list], |old, new| {
-                old.checked_add(&new)
-            });
-        }
-        for container in spec["initContainers"].as_array().into_iter().flatten() {
-            merge(&mut amounts, &container["resources"][list], |old, new| {
-                Some(old.max(new))
-            });
-        }
-        total[list] = Value::Object(amounts);
-    }
-    total
-}
-
-fn merge(amounts: &mut Map<String, Value>, more: &Value, join: fn(Quantity, Quantity) -> Option<Quantity>) {
-    for (name, amount) in more.as_object().into_iter().flatten() {
-        let joined = match (amounts.get(name).and_then(quantity), quantity(amount)) {
-            (Some(old), Some(new)) => join(old, new).map(|sum| json!(sum.to_string())),
-            _ => Some(amount.clone()),
-        };
-        amounts.extend(joined.map(|joined| (name.clone(), joined)));
     }
 }
 

@@ -1,7 +1,8 @@
 //! The priority of a pod, which its class says.
 
 use serde_json::{Value, json};
-use watchkeeper_meta::{GroupVersionResource, ListOptions, Status};
+use watchkeeper_kinds::builtin;
+use watchkeeper_meta::{ListOptions, Status};
 
 use crate::definition::Definition;
 use crate::{Registry, metadata};
@@ -52,18 +53,14 @@ impl Registry {
     }
 
     async fn priority_class(&self, name: &str) -> Result<Option<Value>, Status> {
-        let Some(definition) = self.definition(&classes()) else {
-            return Ok(None);
-        };
+        let definition = self.builtin(&builtin::PRIORITY_CLASS)?;
         let found = self.find(&definition, "", name).await?;
         found.map(|found| found.to_value(&definition)).transpose()
     }
 
     /// The class of pods that name none; of several, the lowest.
     async fn default_priority_class(&self) -> Result<Option<Value>, Status> {
-        let Some(definition) = self.definition(&classes()) else {
-            return Ok(None);
-        };
+        let definition = self.builtin(&builtin::PRIORITY_CLASS)?;
         let mut lowest: Option<Value> = None;
         for class in self.list(&definition, "", &ListOptions::default()).await?.items {
             let class = class.to_value(&definition)?;
@@ -76,8 +73,4 @@ impl Registry {
         }
         Ok(lowest)
     }
-}
-
-fn classes() -> GroupVersionResource {
-    GroupVersionResource::new("scheduling.k8s.io", "v1", "priorityclasses")
 }

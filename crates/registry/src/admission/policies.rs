@@ -9,25 +9,26 @@
 //! cluster in which nobody has ever written a policy or a webhook pays for one load. Left out are `authorizer` and audit
 //! annotations; of a resource with several versions they see the one that was written.
 
-mod compile;
 mod evaluate;
 mod parameters;
+mod policy;
 
 use std::sync::Arc;
 
 use serde_json::Value;
+use watchkeeper_kinds::builtin;
 use watchkeeper_meta::{Status, StatusCause, StatusReason};
 use watchkeeper_storage::Feed;
 
-use self::compile::Policy;
-pub(super) use self::compile::{Expression, conditions};
-pub(crate) use self::compile::{condition_faults, faults};
+use self::policy::Policy;
+
 use self::evaluate::Denial;
 pub(super) use self::evaluate::{Input, all_hold};
 use super::matching::Matching;
-use super::request::{GROUP, Write};
+use super::request::Write;
 use crate::followed::Followed;
 use crate::{Registry, metadata};
+pub(super) use watchkeeper_kinds::expressions::{Expression, conditions};
 
 /// The policies that are in force.
 #[derive(Debug, Default)]
@@ -122,13 +123,15 @@ impl Registry {
 
     async fn read_bound_policies(&self) -> Result<(Vec<Bound>, Vec<Feed>), Status> {
         let (bindings, feed) = self
-            .followed_values(GROUP, "validatingadmissionpolicybindings")
+            .followed_values(&builtin::VALIDATING_ADMISSION_POLICY_BINDING)
             .await?;
         let mut feeds = vec![feed];
         let mut bound = Vec::new();
         // A policy that nobody binds is not in force, and need not be followed.
         if !bindings.is_empty() {
-            let (policies, feed) = self.followed_values(GROUP, "validatingadmissionpolicies").await?;
+            let (policies, feed) = self
+                .followed_values(&builtin::VALIDATING_ADMISSION_POLICY)
+                .await?;
             feeds.push(feed);
             let policies: Vec<Arc<Policy>> = policies.iter().map(Policy::compile).map(Arc::new).collect();
             for binding in &bindings {

@@ -5,13 +5,14 @@
 //! as in Kubernetes. What is given back when objects go is counted by the controller alone.
 
 use serde_json::{Value, json};
-use watchkeeper_meta::{GroupVersionResource, ListOptions, Status};
+use watchkeeper_kinds::quota::{STATED, Usage, amounts, is_about, usage};
+use watchkeeper_kinds::{Part, builtin};
+use watchkeeper_meta::{ListOptions, Status};
 
 use crate::custom::writing::Writing;
 use crate::definition::Definition;
 use crate::object::Live;
-use crate::quota::{STATED, Usage, amounts, is_about, usage};
-use crate::update::{Managed, Part, Proposal};
+use crate::update::{Managed, Proposal};
 use crate::write::WriteContext;
 use crate::{Registry, metadata};
 
@@ -28,12 +29,10 @@ impl Registry {
         context: &WriteContext,
     ) -> Result<(), Status> {
         let namespace = metadata::text(object, "namespace");
-        if namespace.is_empty() || definition.is_built_in("events") {
+        if namespace.is_empty() || definition.kind.quota_exempt {
             return Ok(());
         }
-        let Some(quotas) = self.definition(&GroupVersionResource::new("", "v1", "resourcequotas")) else {
-            return Ok(());
-        };
+        let quotas = self.builtin(&builtin::RESOURCE_QUOTA)?;
         let name = metadata::text(object, "name");
         let refuse = |why| Status::forbidden(&definition.group_resource(), name, why);
         let mut charged = Vec::new();
@@ -76,11 +75,7 @@ impl Registry {
 
 /// Whether a change can take more than was taken before.
 pub(crate) fn can_grow(definition: &Definition, part: Part) -> bool {
-    definition.resource.group.is_empty()
-        && matches!(
-            (&*definition.resource.plural, part),
-            ("pods", Part::Resize) | ("services" | "persistentvolumeclaims", Part::Object)
-        )
+    definition.kind.grows_by.contains(&part)
 }
 
 /// What of a quota a write takes; nothing if the quota is not about it.
@@ -94,7 +89,7 @@ fn bill(
     let taken = usage(&resource, object);
     let limited = amounts(&quota["status"]["hard"]);
     let restricted: Vec<&String> = limited.keys().filter(|name| taken.contains_key(*name)).collect();
-    let is_pod = super::is_pod(definition);
+    let is_pod = definition.is(&builtin::POD);
     if restricted.is_empty() || !is_about(quota, &resource, object) {
         return Ok(Usage::new());
     }

@@ -1,15 +1,15 @@
 //! A write as those see it who judge it: the policies and webhooks that a cluster was given.
 
 use serde_json::{Value, json};
+use watchkeeper_kinds::{Part, builtin};
 use watchkeeper_meta::{Resource, Status};
 use watchkeeper_wire::canonical::canonicalize;
 use watchkeeper_wire::schema::Schema;
 
 use crate::definition::Definition;
-use crate::update::Part;
+use crate::metadata;
 use crate::user::User;
 use crate::write::WriteContext;
-use crate::{kinds, metadata};
 
 /// The group of policies, bindings and webhooks, which are not subject to each other: a wrong one could not be repaired.
 pub(super) const GROUP: &str = "admissionregistration.k8s.io";
@@ -156,7 +156,7 @@ impl<'w> Write<'w> {
     }
 
     pub(super) fn is_of_namespace(&self) -> bool {
-        kinds::is_namespace(self.action.definition)
+        self.action.definition.is(&builtin::NAMESPACE)
     }
 
     /// Where the object is; a namespace is in itself.

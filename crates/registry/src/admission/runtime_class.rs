@@ -1,7 +1,8 @@
 //! Runtime classes: what a pod gets from the class it names, the cost of its sandbox and the nodes that have it.
 
 use serde_json::{Value, json};
-use watchkeeper_meta::{GroupVersionResource, Status};
+use watchkeeper_kinds::builtin;
+use watchkeeper_meta::Status;
 
 use crate::definition::Definition;
 use crate::{Registry, metadata};
@@ -30,10 +31,7 @@ impl Registry {
     }
 
     async fn runtime_class(&self, name: &str) -> Result<Option<Value>, Status> {
-        let classes = GroupVersionResource::new("node.k8s.io", "v1", "runtimeclasses");
-        let Some(classes) = self.definition(&classes) else {
-            return Ok(None);
-        };
+        let classes = self.builtin(&builtin::RUNTIME_CLASS)?;
         let found = self.find(&classes, "", name).await?;
         found.map(|found| found.to_value(&classes)).transpose()
     }

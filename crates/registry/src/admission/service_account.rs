@@ -5,7 +5,8 @@
 //! cluster without the controllers that make default accounts, no pod could be created.
 
 use serde_json::{Value, json};
-use watchkeeper_meta::{GroupVersionResource, Status};
+use watchkeeper_kinds::builtin;
+use watchkeeper_meta::Status;
 
 use crate::definition::Definition;
 use crate::{Registry, metadata, names};
@@ -49,10 +50,7 @@ impl Registry {
     }
 
     async fn service_account(&self, namespace: &str, name: &str) -> Result<Option<Value>, Status> {
-        let accounts = GroupVersionResource::new("", "v1", "serviceaccounts");
-        let Some(accounts) = self.definition(&accounts) else {
-            return Ok(None);
-        };
+        let accounts = self.builtin(&builtin::SERVICE_ACCOUNT)?;
         let found = self.find(&accounts, namespace, name).await?;
         found.map(|found| found.to_value(&accounts)).transpose()
     }

@@ -2,11 +2,11 @@
 //! *signer*, which its users have besides their rights on the objects.
 
 use serde_json::Value;
+use watchkeeper_kinds::{Part, builtin};
 use watchkeeper_meta::{Status, quote};
 
 use crate::definition::Definition;
 use crate::rbac::Action;
-use crate::update::Part;
 use crate::write::WriteContext;
 use crate::{Registry, User, metadata};
 
@@ -71,10 +71,14 @@ impl Word {
     /// What a write does; `None` if it is no signer's business.
     fn of(definition: &Definition, part: Part, live: Option<&Value>, object: &Value) -> Option<Self> {
         let changes = |field: &str| live.is_none_or(|live| live[field] != object[field]);
-        match (&*definition.resource.kind, part) {
-            ("CertificateSigningRequest", Part::Approval) => Some(Self::Approve),
-            ("CertificateSigningRequest", Part::Status) if changes("status") => Some(Self::Sign),
-            ("ClusterTrustBundle", _) if changes("spec") => Some(Self::Attest),
+        let (is_request, is_bundle) = (
+            definition.is(&builtin::CERTIFICATE_SIGNING_REQUEST),
+            definition.is(&builtin::CLUSTER_TRUST_BUNDLE),
+        );
+        match part {
+            Part::Approval if is_request => Some(Self::Approve),
+            Part::Status if is_request && changes("status") => Some(Self::Sign),
+            _ if is_bundle && changes("spec") => Some(Self::Attest),
             _ => None,
         }
     }

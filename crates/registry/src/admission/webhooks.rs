@@ -22,23 +22,25 @@ use std::sync::Arc;
 
 use futures_util::future::join_all;
 use serde_json::{Value, json};
+use watchkeeper_kinds::builtin;
 use watchkeeper_meta::{DeleteOptions, Status};
 use watchkeeper_patch::json_patch;
 use watchkeeper_patch::managed_fields::Managers;
 
 use self::configuration::{Destination, Webhook};
 use self::review::{Verdict, options, refusal};
+
 pub use self::transport::{WebhookCall, WebhookTransport};
 use super::policies::{Input, all_hold};
-use super::request::{Action, GROUP, Write};
+use super::request::{Action, Write};
 use crate::custom::writing::Writing;
 use crate::definition::Definition;
 use crate::followed::Followed;
 use crate::object::Live;
 use crate::subresources::scale::scale_of;
-use crate::update::Part;
 use crate::write::WriteContext;
 use crate::{Registry, names};
+use watchkeeper_kinds::Part;
 
 /// The webhooks that are configured.
 #[derive(Debug, Default)]
@@ -91,10 +93,10 @@ impl Registry {
     async fn webhooks(&self) -> Result<Arc<Webhooks>, Status> {
         let read = || async {
             let (mutating, changes) = self
-                .followed_values(GROUP, "mutatingwebhookconfigurations")
+                .followed_values(&builtin::MUTATING_WEBHOOK_CONFIGURATION)
                 .await?;
             let (validating, more) = self
-                .followed_values(GROUP, "validatingwebhookconfigurations")
+                .followed_values(&builtin::VALIDATING_WEBHOOK_CONFIGURATION)
                 .await?;
             let webhooks = Webhooks {
                 mutating: mutating.iter().flat_map(Webhook::all).collect(),

@@ -15,16 +15,17 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use parking_lot::RwLock;
 use serde_json::{Value, json};
+use tokio::sync::watch;
+use watchkeeper_kinds::custom::compile;
+use watchkeeper_kinds::{Approval, Part, builtin};
 use watchkeeper_meta::{DeleteOptions, GroupVersionResource, ListOptions, Status};
 use watchkeeper_storage::{RangeRequest, ReadAt, Revision};
 
-use super::compile::{Since, compile};
 use super::writing::{InForce, Writing};
-use crate::definition::Definition;
+use crate::definition::{Definition, Life};
 use crate::delete::Deletion;
-use crate::kinds::Approval;
 use crate::object::Live;
-use crate::update::{Managed, Part, Proposal};
+use crate::update::{Managed, Proposal};
 use crate::write::{WriteContext, timestamp};
 use crate::{Registry, metadata};
 
@@ -160,7 +161,7 @@ impl Registry {
 
     /// Looks at every definition once; whether something changed that others may depend on.
     async fn settle_once(&self, known: &mut HashMap<String, Known>) -> Result<bool, Status> {
-        let defining = self.builtin("apiextensions.k8s.io", "customresourcedefinitions")?;
+        let defining = self.builtin(&builtin::CUSTOM_RESOURCE_DEFINITION)?;
         let mut definitions = self.definition_values(&defining).await?;
         let (mut granted, mut changed) = (GrantedNames::of(&definitions), false);
         for index in 0..definitions.len() {
@@ -260,18 +261,16 @@ impl Registry {
         let before = before.filter(|before| before.uid == uid);
         let name = metadata::text(definition, "name");
         let has_changed = definition["metadata"]["generation"].as_i64().unwrap_or(1) > 1;
-        let since = Since {
-            schema: match (has_changed, self.store().is_shared()) {
-                // Nothing can have been stored before the first schema.
-                (false, _) => Revision::ZERO,
-                (true, false) => defined.now,
-                // Other servers may go by the older one for a while yet, so nothing is taken for granted.
-                (true, true) => Revision::new(u64::MAX),
-            },
-            served: match &before {
-                Some(before) => before.served_since,
-                None => defined.since(name),
-            },
+        let schema_since = match (has_changed, self.store().is_shared()) {
+            // Nothing can have been stored before the first schema.
+            (false, _) => Revision::ZERO,
+            (true, false) => defined.now,
+            // Other servers may go by the older one for a while yet, so nothing is taken for granted.
+            (true, true) => Revision::new(u64::MAX),
+        };
+        let served_since = match &before {
+            Some(before) => before.served_since,
+            None => defined.since(name),
         };
         // A kind that is to go is what it was: whoever watches it hears of the end of its objects.
         let (ended, watched) = match &before {
@@ -282,15 +281,25 @@ impl Registry {
             None => (&[][..], &[][..]),
         };
         ended.iter().for_each(|it| self.end_watches(it));
-        let compiled = compile(definition, since, is_deleting(definition), watched);
-        let definitions = compiled.unwrap_or_else(|error| {
+        let is_terminating = is_deleting(definition);
+        let compiled = compile(definition).unwrap_or_else(|error| {
             tracing::error!(name, %error, "custom resource definition cannot be served");
             Vec::new()
         });
+        let definitions = compiled.into_iter().map(|version| {
+            let life = Life {
+                schema_since,
+                served_since,
+                is_retired: is_retired(watched, &version.api_version),
+                is_terminating,
+            };
+            Arc::new(Definition::custom(version, life))
+        });
+        let definitions = definitions.collect();
         Known {
             uid: uid.to_owned(),
             source,
-            served_since: since.served,
+            served_since,
             definitions,
         }
     }
@@ -393,6 +402,13 @@ impl Registry {
 }
 
 /// What the server writes as itself.
+/// What ends the watches of a version: whoever watches one of `watched` goes on with what takes its place.
+fn is_retired(watched: &[Arc<Definition>], api_version: &str) -> watch::Sender<bool> {
+    let same = watched.iter().find(|it| it.api_version == api_version);
+    let life = same.and_then(|it| it.life.as_ref());
+    life.map_or_else(|| watch::Sender::new(false), |life| life.is_retired.clone())
+}
+
 fn context() -> WriteContext {
     WriteContext {
         manager: MANAGER.to_owned(),

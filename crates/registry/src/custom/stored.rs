@@ -5,6 +5,7 @@
 
 use bytes::Bytes;
 use serde_json::{Value, json};
+use watchkeeper_kinds::custom::CustomVersion;
 use watchkeeper_meta::{Header, Status, WatchEventKind};
 use watchkeeper_patch::managed_fields::Managers;
 use watchkeeper_storage::Revision;
@@ -13,13 +14,12 @@ use watchkeeper_wire::difference::Difference;
 use watchkeeper_wire::json::{self, JsonError};
 use watchkeeper_wire::schema::TypeId;
 
-use super::CustomVersion;
 use crate::definition::Definition;
 use crate::encode::bookmark;
 use crate::list::List;
+use crate::metadata;
 use crate::object::{Live, StoredObject};
 use crate::watch::WatchItem;
-use crate::{kinds, metadata};
 
 /// What is stored of a value, which has no managed fields, and of its managers.
 pub(crate) fn encode(
@@ -131,7 +131,7 @@ fn begin_event(kind: WatchEventKind, out: &mut Vec<u8>) {
 pub(crate) fn write(definition: &Definition, object: &StoredObject, out: &mut Vec<u8>) -> Result<(), Status> {
     let is_current = definition.custom.as_ref().is_some_and(|custom| {
         custom.stored_api_version == definition.api_version
-            && custom.is_current(&definition.api_version, object.revision)
+            && definition.shows(&definition.api_version, object.revision)
     });
     let is_stated = || -> Result<bool, JsonError> {
         Ok(json::header(&object.bytes)?.api_version == definition.api_version)
@@ -152,7 +152,7 @@ pub(crate) fn write(definition: &Definition, object: &StoredObject, out: &mut Ve
 fn is_current(definition: &Definition, value: &Value, revision: Option<Revision>) -> bool {
     let stated = value["apiVersion"].as_str().unwrap_or_default();
     let custom = definition.custom.as_ref();
-    stated == definition.api_version && custom.is_some_and(|custom| custom.is_current(stated, revision))
+    stated == definition.api_version && custom.is_some() && definition.shows(stated, revision)
 }
 
 /// An object that was stored under another version or an older schema, as this version shows it.
@@ -166,7 +166,7 @@ fn upgraded(definition: &Definition, value: Value) -> Result<Value, Status> {
 fn fitted(definition: &Definition, id: TypeId, value: Value) -> Result<Value, Status> {
     let read = canonicalize(&definition.schema, id, value).map_err(Status::internal_error)?;
     let mut value = read.value;
-    kinds::fill_from_schema(&definition.schema, id, &mut value, &Difference::Everywhere);
+    watchkeeper_kinds::fill_from_schema(&definition.schema, id, &mut value, &Difference::Everywhere);
     Ok(value)
 }
 

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use tokio::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
+use watchkeeper_kinds::builtin;
 use watchkeeper_meta::Status;
 
 use crate::allocate::Allocating;
@@ -121,7 +122,7 @@ impl Registry {
         definition: &Arc<Definition>,
     ) -> Result<(Arc<Definition>, Writing<'_>), Status> {
         let mut writing = Writing::plain(self);
-        writing.settles = definition.defines_kinds();
+        writing.settles = definition.is(&builtin::CUSTOM_RESOURCE_DEFINITION);
         if !definition.is_custom() {
             return Ok((definition.clone(), writing));
         }
@@ -129,15 +130,13 @@ impl Registry {
         let resource = definition.resource.group_version_resource();
         let served = self.custom_kinds().find(&resource);
         let served = served.ok_or_else(Status::path_not_found)?;
-        let custom = served.custom.as_ref();
-        writing.settles = custom.is_some_and(|custom| custom.is_terminating);
+        writing.settles = served.is_terminating();
         Ok((served, writing))
     }
 
     /// Refuses a new object of a kind that is to go.
     pub(crate) fn check_kind_stays(&self, definition: &Definition, object: &Value) -> Result<(), Status> {
-        let custom = definition.custom.as_ref();
-        if custom.is_none_or(|custom| !custom.is_terminating) {
+        if !definition.is_terminating() {
             return Ok(());
         }
         // The name is made up later.
@@ -185,7 +184,7 @@ mod tests {
         });
         let (format, text) = (Format::Json, definition.to_string());
         let bytes = text.as_bytes();
-        let defining = registry.builtin("apiextensions.k8s.io", "customresourcedefinitions");
+        let defining = registry.builtin(&builtin::CUSTOM_RESOURCE_DEFINITION);
         let (defining, context) = (defining.unwrap(), WriteContext::default());
         let created = registry.create(&defining, "", Body { format, bytes }, &context);
         created.await.unwrap();

@@ -3,6 +3,7 @@
 //! The many roles of Kubernetes' own components are left out: those components do not run here.
 
 use serde_json::{Value, json};
+use watchkeeper_kinds::{Kind, builtin};
 use watchkeeper_meta::Scope;
 use watchkeeper_wire::schema::resources;
 
@@ -13,18 +14,19 @@ const WRITE: &[&str] = &["create", "delete", "deletecollection", "patch", "updat
 /// What tells nothing but whether the server is well and which version it is.
 const PUBLIC_PATHS: &[&str] = &["/healthz", "/livez", "/readyz", "/version", "/version/"];
 /// What an editor must not touch: rights are an administrator's.
-const RIGHTS: &[&str] = &["roles", "rolebindings"];
+const RIGHTS: &[&str] = &[builtin::ROLE.plural, builtin::ROLE_BINDING.plural];
 /// What a viewer must not see: with a secret goes what it is the key to.
-const HIDDEN: &[&str] = &["secrets"];
+const HIDDEN: &[&str] = &[builtin::SECRET.plural];
 /// What a viewer sees of an object besides itself. Others act when they are read: `exec` is a `get`.
 const READABLE_PARTS: &[&str] = &["log", "scale", "status"];
 /// What is written by the cluster and read by people.
-const READ_ONLY: &[&str] = &["resourcequotas", "limitranges"];
+const READ_ONLY: &[&str] = &[builtin::RESOURCE_QUOTA.plural, builtin::LIMIT_RANGE.plural];
 
-/// The objects with their plural names.
-pub(crate) fn default_objects() -> Vec<(&'static str, Value)> {
+/// The objects with their kinds.
+pub(crate) fn default_objects() -> Vec<(&'static Kind, Value)> {
     let mut objects = Vec::new();
-    let mut role = |name: &str, rules: Vec<Value>| objects.push(("clusterroles", cluster_role(name, rules)));
+    let mut role =
+        |name: &str, rules: Vec<Value>| objects.push((&builtin::CLUSTER_ROLE, cluster_role(name, rules)));
     role(
         "cluster-admin",
         vec![
@@ -77,9 +79,9 @@ pub(crate) fn default_objects() -> Vec<(&'static str, Value)> {
             &["system:serviceaccounts"],
         ),
     ];
-    objects.extend(roles_of_people().map(|role| ("clusterroles", role)));
+    objects.extend(roles_of_people().map(|role| (&builtin::CLUSTER_ROLE, role)));
     for (name, groups) in bindings {
-        objects.push(("clusterrolebindings", cluster_role_binding(name, groups)));
+        objects.push((&builtin::CLUSTER_ROLE_BINDING, cluster_role_binding(name, groups)));
     }
     objects
 }
@@ -157,7 +159,7 @@ fn people_rules(mine: fn(&str) -> bool) -> Vec<Value> {
         rules.extend(rule(group, &both, &[READ, WRITE].concat()));
         rules.extend(rule(group, &read_only, READ));
     }
-    rules.extend(rule("", &["namespaces".to_owned()], READ));
+    rules.extend(rule("", &[builtin::NAMESPACE.plural.to_owned()], READ));
     rules
 }
 
@@ -168,7 +170,7 @@ fn viewer_rules() -> Vec<Value> {
         .into_iter()
         .filter_map(|(group, names)| rule(group, &names, READ))
         .collect();
-    rules.extend(rule("", &["namespaces".to_owned()], READ));
+    rules.extend(rule("", &[builtin::NAMESPACE.plural.to_owned()], READ));
     rules
 }
 

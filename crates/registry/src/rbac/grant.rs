@@ -7,7 +7,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use serde_json::Value;
-use watchkeeper_meta::{GroupResource, Status, quote};
+use watchkeeper_kinds::{Kind, builtin};
+use watchkeeper_meta::{Status, quote};
 
 use super::rule::{Object, quoted};
 use super::{Action, GROUP, Rule};
@@ -66,14 +67,8 @@ impl Registry {
     }
 
     async fn rules_of_role(&self, kind: &str, namespace: &str, name: &str) -> Result<Vec<Rule>, Status> {
-        let resource = GroupResource::new(GROUP, plural(kind));
-        let known = self.definition(&watchkeeper_meta::GroupVersionResource::new(
-            GROUP,
-            "v1",
-            plural(kind),
-        ));
-        let missing = || Status::not_found(&resource, name);
-        let definition = known.ok_or_else(missing)?;
+        let definition = self.builtin(role_kind(kind))?;
+        let missing = || Status::not_found(&definition.group_resource(), name);
         let namespace = if definition.is_namespaced() { namespace } else { "" };
         let role = self
             .find(&definition, namespace, name)
@@ -128,7 +123,7 @@ impl<'a> Grant<'a> {
         Action::Resource {
             verb: self.verb,
             group: GROUP,
-            resource: plural(self.kind),
+            resource: role_kind(self.kind).plural,
             subresource: "",
             namespace: self.namespace,
             name: self.role,
@@ -209,11 +204,10 @@ fn rules_of(role: &Value) -> Vec<Rule> {
     rules.map(Rule::read).collect()
 }
 
-fn plural(kind: &str) -> &'static str {
-    if kind == "ClusterRole" {
-        "clusterroles"
-    } else {
-        "roles"
+fn role_kind(name: &str) -> &'static Kind {
+    match name == builtin::CLUSTER_ROLE.name {
+        true => &builtin::CLUSTER_ROLE,
+        false => &builtin::ROLE,
     }
 }
 

@@ -1,13 +1,14 @@
 //! Binding: a pod gets its node, once.
 
 use serde_json::{Value, json};
+use watchkeeper_kinds::{Part, builtin};
 use watchkeeper_meta::{FieldError, FieldErrors, FieldPath, GroupResource, Status, join_field_errors};
 
 use crate::admission::request::BINDING;
 use crate::body::Body;
 use crate::custom::writing::Writing;
 use crate::object::Live;
-use crate::update::{Managed, Part, Proposal};
+use crate::update::{Managed, Proposal};
 use crate::write::{WriteContext, timestamp};
 use crate::{Registry, metadata};
 
@@ -29,7 +30,7 @@ impl Registry {
                 "name in URL does not match name in Binding object",
             ));
         }
-        let pods = self.builtin("", "pods")?;
+        let pods = self.builtin(&builtin::POD)?;
         binding["metadata"]["namespace"] = json!(namespace);
         self.admit_posted(&pods, &BINDING, &mut binding, context).await?;
         let node = target(&binding)?;

@@ -1,6 +1,7 @@
 //! Eviction: a delete that asks the pod's disruption budget first.
 
 use serde_json::{Value, json};
+use watchkeeper_kinds::{Part, builtin};
 use watchkeeper_meta::{
     DeleteOptions, LabelSelector, Labels, ListOptions, Status, StatusCause, StatusReason,
 };
@@ -11,7 +12,7 @@ use crate::custom::writing::Writing;
 use crate::definition::Definition;
 use crate::delete::check_preconditions;
 use crate::object::Live;
-use crate::update::{Managed, Part, Proposal};
+use crate::update::{Managed, Proposal};
 use crate::write::{WriteContext, timestamp};
 use crate::{Registry, metadata};
 
@@ -42,7 +43,7 @@ impl Registry {
         };
         // The query may ask for a dry run, and so may the options within.
         context.dry_run |= read_options(&eviction)?.dry_run;
-        let pods = self.builtin("", "pods")?;
+        let pods = self.builtin(&builtin::POD)?;
         eviction["metadata"]["namespace"] = json!(namespace);
         self.admit_posted(&pods, &EVICTION, &mut eviction, &context)
             .await?;
@@ -73,7 +74,7 @@ impl Registry {
     }
 
     async fn spend_budget(&self, namespace: &str, pod: &Value, context: &WriteContext) -> Result<(), Status> {
-        let budgets = self.builtin("policy", "poddisruptionbudgets")?;
+        let budgets = self.builtin(&builtin::POD_DISRUPTION_BUDGET)?;
         let mut covering = self.budgets_of(&budgets, namespace, pod).await?;
         let Some(budget) = covering.pop() else {
             return Ok(());

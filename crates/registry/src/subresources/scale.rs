@@ -3,19 +3,20 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
+use watchkeeper_kinds::Part;
+use watchkeeper_kinds::custom::ScalePaths;
+use watchkeeper_kinds::custom::json_path::JsonPath;
 use watchkeeper_meta::{FieldError, FieldPath, GroupKind, LabelSelector, Status};
 use watchkeeper_wire::canonical::{canonicalize, read_body};
 use watchkeeper_wire::schema::Schema;
 
 use crate::body::Body;
-use crate::custom::ScalePaths;
-use crate::custom::json_path::JsonPath;
 use crate::definition::Definition;
 use crate::object::Live;
 use crate::patch::{
     PatchKind, check_shape, complain_of_repeated_keys, other_kind, patched, read_configuration,
 };
-use crate::update::{Managed, Part, Proposal};
+use crate::update::{Managed, Proposal};
 use crate::write::WriteContext;
 use crate::{Registry, metadata};
 

@@ -8,6 +8,7 @@ use std::fmt;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::{Value, json};
+use watchkeeper_kinds::{Kind, builtin};
 use watchkeeper_meta::{FieldError, FieldPath, GroupKind, GroupResource, Status, Time, quote};
 use watchkeeper_patch::endpoint::Endpoint;
 use watchkeeper_patch::managed_fields::{Managers, Writer, empty_object};
@@ -68,7 +69,7 @@ impl Registry {
     ) -> Result<Value, Status> {
         let mut request = body.read_as(API_VERSION, KIND)?;
         check_identity(&request, namespace, name)?;
-        let accounts = self.builtin("", "serviceaccounts")?;
+        let accounts = self.builtin(&builtin::SERVICE_ACCOUNT)?;
         let account = self.present(&accounts, namespace, name).await?;
         check_uid(&request, &account)?;
         request["metadata"]["name"] = json!(name);
@@ -129,23 +130,23 @@ impl Registry {
         let private = &claims["kubernetes.io"];
         let namespace = private["namespace"].as_str()?;
         let bound = [
-            ("serviceaccount", "serviceaccounts", namespace),
-            ("pod", "pods", namespace),
-            ("secret", "secrets", namespace),
-            ("node", "nodes", ""),
+            ("serviceaccount", &builtin::SERVICE_ACCOUNT, namespace),
+            ("pod", &builtin::POD, namespace),
+            ("secret", &builtin::SECRET, namespace),
+            ("node", &builtin::NODE, ""),
         ];
         let mut extra = BTreeMap::new();
         if let Some(id) = claims["jti"].as_str() {
             extra.insert(CREDENTIAL_ID.to_owned(), vec![format!("JTI={id}")]);
         }
-        for (claim, plural, namespace) in bound {
+        for (claim, kind, namespace) in bound {
             let Some(name) = private[claim]["name"].as_str() else {
                 continue;
             };
             let uid = private[claim]["uid"].as_str();
             // The node of a pod is told, not asked for: the pod goes with it.
             let is_told = claim == "node" && private["pod"].is_object();
-            if !is_told && !self.is_there(plural, namespace, name, uid?).await {
+            if !is_told && !self.is_there(kind, namespace, name, uid?).await {
                 return None;
             }
             if matches!(claim, "pod" | "node") {
@@ -168,8 +169,8 @@ impl Registry {
     }
 
     /// Whether an object is there, is the one that is meant, and has not been on its way out for long.
-    async fn is_there(&self, plural: &'static str, namespace: &str, name: &str, uid: &str) -> bool {
-        let Ok(definition) = self.builtin("", plural) else {
+    async fn is_there(&self, kind: &'static Kind, namespace: &str, name: &str, uid: &str) -> bool {
+        let Ok(definition) = self.builtin(kind) else {
             return false;
         };
         let Ok(found) = self.present(&definition, namespace, name).await else {
@@ -191,17 +192,17 @@ impl Registry {
             return Ok(Vec::new());
         }
         let text = |name: &str| reference[name].as_str().unwrap_or_default();
-        let (claim, plural, namespace) = match (text("apiVersion"), text("kind")) {
-            ("v1", "Pod") => ("pod", "pods", namespace),
-            ("v1", "Secret") => ("secret", "secrets", namespace),
-            ("v1", "Node") => ("node", "nodes", ""),
+        let (claim, bound, namespace) = match (text("apiVersion"), text("kind")) {
+            ("v1", "Pod") => ("pod", &builtin::POD, namespace),
+            ("v1", "Secret") => ("secret", &builtin::SECRET, namespace),
+            ("v1", "Node") => ("node", &builtin::NODE, ""),
             (version, kind) => {
                 let (group, version) = version.split_once('/').unwrap_or(("", version));
                 let why = format!("cannot bind token to object of type {group}/{version}, Kind={kind}");
                 return Err(Status::bad_request(why));
             }
         };
-        let definition = self.builtin("", plural)?;
+        let definition = self.builtin(bound)?;
         let found = self.present(&definition, namespace, text("name")).await?;
         let mut claims = Vec::new();
         if claim == "pod" {
@@ -232,7 +233,7 @@ impl Registry {
         let Some(name) = pod["spec"]["nodeName"].as_str().filter(|name| !name.is_empty()) else {
             return Ok(None);
         };
-        let nodes = self.builtin("", "nodes")?;
+        let nodes = self.builtin(&builtin::NODE)?;
         let mut claim = json!({"name": name});
         if let Some(node) = self.find(&nodes, "", name).await? {
             claim["uid"] = node.to_value(&nodes)?["metadata"]["uid"].clone();

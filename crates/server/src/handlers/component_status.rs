@@ -3,6 +3,7 @@
 
 use http::StatusCode;
 use serde_json::{Value, json};
+use watchkeeper_kinds::builtin;
 use watchkeeper_meta::Status;
 use watchkeeper_registry::{Definition, StoredObject};
 use watchkeeper_wire::protobuf::encode_body;
@@ -20,7 +21,7 @@ const STORAGE: &str = "etcd-0";
 /// Whether a request is about them.
 pub(super) fn is_asked(route: &ResourceRoute) -> bool {
     let resource = &route.resource.resource;
-    resource.group.is_empty() && resource.plural == "componentstatuses"
+    builtin::by_plural(&resource.group, &resource.plural) == Some(&builtin::COMPONENT_STATUS)
 }
 
 /// `GET /api/v1/componentstatuses`, or one of them.

@@ -72,7 +72,7 @@ fn answer(
     form: Form,
 ) -> Result<Answer, Failure> {
     match deletion {
-        Deletion::Gone(object) if !definition.strategy.delete_returns_object => {
+        Deletion::Gone(object) if !definition.kind.delete_returns_object => {
             let value = object.to_value(definition)?;
             let uid = value["metadata"]["uid"].as_str().unwrap_or_default();
             Ok(status(

@@ -5,7 +5,8 @@
 
 use http::StatusCode;
 use serde_json::Value;
-use watchkeeper_meta::{GetOptions, GroupVersionResource, LogOptions, Status};
+use watchkeeper_kinds::{Kind, builtin};
+use watchkeeper_meta::{GetOptions, GroupResource, GroupVersionResource, LogOptions, Status};
 
 use crate::body::ResponseBody;
 use crate::filter::Call;
@@ -20,16 +21,17 @@ pub(super) fn is_asked_of_a_node(subresource: &str) -> bool {
 /// Answers as far as that is possible.
 pub(super) async fn answer(call: &Call, route: &ResourceRoute, subresource: &str) -> Result<Answer, Failure> {
     let name = route.name.as_deref().unwrap_or_default();
-    match (&*route.resource.resource.plural, subresource) {
-        ("services", _) => {
-            let text = format!("no endpoints available for service {name:?}");
-            Err(Status::service_unavailable(text).into())
-        }
-        ("nodes", _) => {
-            read(call, "nodes", "", name).await?;
-            Err(unreachable(name))
-        }
-        (_, "log") => log(call, route, name).await,
+    let plural = &*route.resource.resource.plural;
+    if plural == builtin::SERVICE.plural {
+        let text = format!("no endpoints available for service {name:?}");
+        return Err(Status::service_unavailable(text).into());
+    }
+    if plural == builtin::NODE.plural {
+        read(call, &builtin::NODE, "", name).await?;
+        return Err(unreachable(name));
+    }
+    match subresource {
+        "log" => log(call, route, name).await,
         _ => {
             let pod = read_pod(call, route, name).await?;
             match node_of(&pod) {
@@ -80,9 +82,9 @@ fn check_container(pod: &Value, name: &str, wanted: &str) -> Result<(), Status> 
 /// A node that is known cannot be reached; one that is not is reported in the words of a real server, which speaks
 /// of pods here.
 async fn find_node(call: &Call, node: &str) -> Result<Answer, Failure> {
-    match read(call, "nodes", "", node).await {
+    match read(call, &builtin::NODE, "", node).await {
         Ok(_) => Err(unreachable(node)),
-        Err(_) => Err(Status::not_found(&watchkeeper_meta::GroupResource::new("", "pods"), node).into()),
+        Err(_) => Err(Status::not_found(&GroupResource::new("", builtin::POD.plural), node).into()),
     }
 }
 
@@ -96,13 +98,13 @@ fn node_of(pod: &Value) -> &str {
 
 async fn read_pod(call: &Call, route: &ResourceRoute, name: &str) -> Result<Value, Failure> {
     let namespace = route.namespace.as_deref().unwrap_or_default();
-    Ok(read(call, "pods", namespace, name).await?)
+    Ok(read(call, &builtin::POD, namespace, name).await?)
 }
 
-async fn read(call: &Call, plural: &'static str, namespace: &str, name: &str) -> Result<Value, Status> {
+async fn read(call: &Call, kind: &'static Kind, namespace: &str, name: &str) -> Result<Value, Status> {
     let registry = &call.server.registry;
     let definition = registry
-        .definition(&GroupVersionResource::new("", "v1", plural))
+        .definition(&GroupVersionResource::new(kind.group, "v1", kind.plural))
         .ok_or_else(Status::path_not_found)?;
     let object = registry
         .get(&definition, namespace, name, &GetOptions::default())

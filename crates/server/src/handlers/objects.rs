@@ -190,19 +190,11 @@ pub(super) fn list_answer(definition: &Arc<Definition>, list: List, form: Form) 
 fn is_a_list(definition: &Definition) -> Failure {
     let list = &definition.list_kind;
     let text = "you requested PartialObjectMetadata, but the requested object is a list";
-    Status::not_acceptable(format!("{text} (*{}.{list})", internal_group(definition))).into()
+    Status::not_acceptable(format!("{text} (*{}.{list})", definition.internal_group())).into()
 }
 
 fn not_a_list(definition: &Definition) -> Failure {
     let kind = &definition.resource.kind;
     let text = "you requested PartialObjectMetadataList, but the requested object is not a list";
-    Status::not_acceptable(format!("{text} (*{}.{kind})", internal_group(definition))).into()
-}
-
-/// The package name some of Kubernetes' texts show for a group.
-fn internal_group(definition: &Definition) -> &str {
-    match definition.resource.group.split('.').next() {
-        Some("") | None => "core",
-        Some(first) => first,
-    }
+    Status::not_acceptable(format!("{text} (*{}.{kind})", definition.internal_group())).into()
 }

@@ -1,6 +1,6 @@
-//! What a Kubernetes server serves: the built-in resources with their names, verbs, subresources and columns.
+//! What a Kubernetes server serves: the built-in resources with their names, verbs and subresources.
 //!
-//! The table is data for discovery, for clients that need no discovery, and for printing.
+//! The table is data for discovery, and for clients that need no discovery.
 
 use std::borrow::Cow;
 use std::sync::LazyLock;
@@ -25,8 +25,6 @@ pub struct BuiltinResource {
     pub categories: Box<[Text]>,
     /// The parts that have an address of their own.
     pub subresources: Box<[Subresource]>,
-    /// The columns of a Table; empty when it cannot be listed.
-    pub columns: Box<[Column]>,
 }
 
 /// A part of an object that has an address of its own: `status`, `scale`, `log`.
@@ -41,20 +39,6 @@ pub struct Subresource {
     pub group_version: Text,
     /// What can be done with it, in order.
     pub verbs: Box<[Text]>,
-}
-
-/// A column of a Table.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-pub struct Column {
-    /// The heading.
-    pub name: Text,
-    /// `string`, `integer`, `date`.
-    #[serde(rename = "type")]
-    pub kind: Text,
-    /// `name` for the column that names the object.
-    pub format: Text,
-    /// 0 is always shown, more only in wide output.
-    pub priority: i32,
 }
 
 impl BuiltinResource {
@@ -115,8 +99,6 @@ struct Line {
     short_names: Box<[Text]>,
     categories: Box<[Text]>,
     subresources: Box<[Subresource]>,
-    #[serde(default)]
-    columns: Box<[Column]>,
 }
 
 fn read(line: &str) -> Result<BuiltinResource, serde_json::Error> {
@@ -142,7 +124,6 @@ fn read(line: &str) -> Result<BuiltinResource, serde_json::Error> {
         short_names: line.short_names,
         categories: line.categories,
         subresources: line.subresources,
-        columns: line.columns,
     })
 }
 
@@ -166,10 +147,6 @@ mod tests {
                 assert!(
                     Schema::builtin().kind(&api_version, &list).is_some(),
                     "{api_version} {list}"
-                );
-                assert!(
-                    !resource.columns.is_empty(),
-                    "{api_version} {kind} has no columns"
                 );
             }
         }

@@ -5,8 +5,9 @@ use std::sync::LazyLock;
 use serde_json::Value;
 use watchkeeper_cel::limits::{CALL_BUDGET, OBJECT_BUDGET};
 use watchkeeper_cel::{Declared, EvalError, Value as Evaluated};
+use watchkeeper_kinds::expressions::{Expression, declared};
 
-use super::compile::{Expression, Policy, Validation, declared};
+use super::policy::{Policy, Validation};
 
 /// The longest message that an expression may make.
 const MAX_MESSAGE_BYTES: usize = 5 * 1024;

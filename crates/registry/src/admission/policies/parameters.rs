@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::Value;
 use watchkeeper_meta::{LabelSelector, Status};
 
-use super::compile::Policy;
+use super::policy::Policy;
 use crate::Registry;
 use crate::definition::Definition;
 

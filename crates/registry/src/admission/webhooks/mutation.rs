@@ -13,6 +13,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use serde_json::Value;
+use watchkeeper_kinds::Part;
 use watchkeeper_meta::Status;
 use watchkeeper_patch::managed_fields::Managers;
 use watchkeeper_wire::difference::Difference;
@@ -24,9 +25,8 @@ use crate::custom::writing::Writing;
 use crate::definition::Definition;
 use crate::object::Live;
 use crate::subresources::scale::{scale_of, set_replicas};
-use crate::update::Part;
 use crate::write::WriteContext;
-use crate::{Registry, kinds, metadata};
+use crate::{Registry, metadata};
 
 /// Who is asked again. Webhooks go by their places.
 #[derive(Default)]
@@ -241,7 +241,7 @@ fn take_over(
         Some(kind) => kind.read(patched)?,
         None => {
             let mut patched = recanonicalized(action.definition, patched)?;
-            kinds::default(action.definition, &mut patched, &Difference::Everywhere);
+            action.definition.default(&mut patched, &Difference::Everywhere);
             patched
         }
     };

@@ -5,6 +5,7 @@
 //! endpoints, this one takes any that is ready.
 
 use serde_json::Value;
+use watchkeeper_kinds::builtin;
 use watchkeeper_meta::{LabelSelector, ListOptions, Status};
 
 use crate::Registry;
@@ -20,7 +21,7 @@ impl Registry {
         name: &str,
         port: u16,
     ) -> Result<Result<String, String>, Status> {
-        let services = self.builtin("", "services")?;
+        let services = self.builtin(&builtin::SERVICE)?;
         let Some(service) = self.find(&services, namespace, name).await? else {
             return Ok(Err(format!("service {name:?} not found")));
         };
@@ -43,7 +44,7 @@ impl Registry {
 
     /// The addresses of a service's endpoints that are ready, with the port of this name.
     async fn ready_endpoints(&self, namespace: &str, name: &str, port: &str) -> Result<Vec<String>, Status> {
-        let slices = self.builtin("discovery.k8s.io", "endpointslices")?;
+        let slices = self.builtin(&builtin::ENDPOINT_SLICE)?;
         let selector = LabelSelector::from_labels([(SERVICE_LABEL, name)]);
         let options = ListOptions {
             label_selector: selector.map_err(Status::internal_error)?,

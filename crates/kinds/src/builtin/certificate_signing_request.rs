@@ -1,0 +1,214 @@
+//! Certificate signing requests: asked for once, approved or denied by someone else.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use serde_json::{Value, json};
+use watchkeeper_meta::validation::{NameRule, dns1123_subdomain};
+
+use crate::Part;
+use crate::fields::Selectable;
+use crate::kind::{Hooks, Kind, PLAIN};
+use crate::rules::defaulting::{fill_empty, items_mut};
+use crate::rules::place::{Faults, Place};
+use crate::table::cells::{NONE, condition, text_at};
+use crate::table::human::duration;
+use crate::table::{Column, Row};
+use crate::user::User;
+
+const MIN_SECONDS: i64 = 600;
+
+const USAGES: &[&str] = &[
+    "any",
+    "cert sign",
+    "client auth",
+    "code signing",
+    "content commitment",
+    "crl sign",
+    "data encipherment",
+    "decipher only",
+    "digital signature",
+    "email protection",
+    "encipher only",
+    "ipsec end system",
+    "ipsec tunnel",
+    "ipsec user",
+    "key agreement",
+    "key encipherment",
+    "microsoft sgc",
+    "netscape sgc",
+    "ocsp signing",
+    "s/mime",
+    "server auth",
+    "signing",
+    "timestamping",
+];
+
+/// What is particular to `certificatesigningrequests`.
+pub static KIND: Kind = Kind {
+    group: "certificates.k8s.io",
+    name: "CertificateSigningRequest",
+    plural: "certificatesigningrequests",
+    names: NameRule::PathSegment,
+    // Nobody manages what never changes.
+    unmanaged: &["spec"],
+    columns: COLUMNS,
+    selectable: Some(SELECTABLE),
+    hooks: HOOKS,
+    ..Kind::PLAIN
+};
+
+const COLUMNS: &[Column] = &[
+    Column::NAME,
+    Column::AGE,
+    Column::text("SignerName", |row| row.text_or_none("/spec/signerName")),
+    Column::text("Requestor", |row| json!(row.text("/spec/username"))),
+    Column::text("RequestedDuration", |row| json!(requested_duration(row))),
+    Column::text("Condition", |row| json!(shown_condition(row.object))),
+];
+
+const SELECTABLE: &[Selectable] = &[Selectable::at("spec.signerName", &["/spec/signerName"])];
+
+const HOOKS: Hooks = Hooks {
+    sign,
+    prepare_for_update: |part, request, live, now| {
+        request["spec"] = live["spec"].clone();
+        match part {
+            Part::Approval => stamp_conditions(request, now),
+            Part::Status => keep_decision(request, live),
+            _ => {}
+        }
+    },
+    check: |request, faults| check(&request.field("spec"), faults),
+    check_change: |change, faults| {
+        if change.part != Part::Object {
+            check_status(&change.new, &change.live, faults);
+        }
+    },
+    ..PLAIN
+};
+
+/// Says since when each condition holds, unless it says so itself.
+fn stamp_conditions(request: &mut Value, now: &str) {
+    let Some(status) = request.get_mut("status") else {
+        return;
+    };
+    for condition in items_mut(status, "conditions") {
+        fill_empty(condition, "lastUpdateTime", now);
+        fill_empty(condition, "lastTransitionTime", now);
+    }
+}
+
+/// Who signs does not decide.
+fn keep_decision(request: &mut Value, live: &Value) {
+    let is_decision = |condition: &Value| {
+        let kind = condition["type"].as_str().unwrap_or_default();
+        matches!(kind, "Approved" | "Denied")
+    };
+    let conditions = |request: &Value, decisions: bool| {
+        let all = request["status"]["conditions"].as_array().cloned();
+        let all = all.unwrap_or_default().into_iter();
+        all.filter(move |condition| is_decision(condition) == decisions)
+    };
+    let conditions: Vec<Value> = conditions(live, true).chain(conditions(request, false)).collect();
+    if !conditions.is_empty() {
+        request["status"]["conditions"] = Value::Array(conditions);
+    }
+}
+
+/// Who asks for the certificate is the server's to say.
+fn sign(request: &mut Value, requester: Option<&User>) {
+    let Some(spec) = request.get_mut("spec").and_then(Value::as_object_mut) else {
+        return;
+    };
+    for owned in ["username", "uid", "groups", "extra"] {
+        spec.remove(owned);
+    }
+    if let Some(requester) = requester {
+        spec.insert("username".to_owned(), json!(requester.name));
+        spec.insert("uid".to_owned(), json!(requester.uid));
+        spec.insert("groups".to_owned(), json!(requester.groups));
+    }
+}
+
+fn check(spec: &Place<'_, '_>, faults: &mut Faults) {
+    let request = spec.field("request");
+    let pem = BASE64.decode(request.text()).unwrap_or_default();
+    if !has_block(&pem, "CERTIFICATE REQUEST") {
+        faults.push(request.invalid_for(request.text(), "PEM block type must be CERTIFICATE REQUEST"));
+    }
+    let usages = spec.field("usages");
+    if usages.len() == 0 {
+        faults.push(usages.required(""));
+    }
+    usages.items().for_each(|usage| usage.is_one_of(USAGES, faults));
+    check_signer(&spec.field("signerName"), faults);
+    let lifetime = spec.field("expirationSeconds");
+    if lifetime.is_set() && lifetime.number() < MIN_SECONDS {
+        let why = "may not specify a duration less than 600 seconds (10 minutes)";
+        faults.push(lifetime.invalid(why));
+    }
+}
+
+fn has_block(pem: &[u8], kind: &str) -> bool {
+    String::from_utf8_lossy(pem).contains(&format!("-----BEGIN {kind}-----"))
+}
+
+fn check_signer(signer: &Place<'_, '_>, faults: &mut Faults) {
+    let domain = match signer.text().split_once('/') {
+        _ if signer.text().is_empty() => {
+            faults.push(signer.required(""));
+            return;
+        }
+        Some((domain, name)) if !domain.is_empty() && !name.is_empty() && !name.contains('/') => domain,
+        _ => {
+            let why = "must be a fully qualified domain and path of the form 'example.com/signer-name'";
+            faults.push(signer.invalid(why));
+            return;
+        }
+    };
+    let reasons = dns1123_subdomain(domain).into_iter();
+    faults.extend(reasons.map(|why| signer.invalid(why)));
+}
+
+fn check_status(request: &Place<'_, '_>, live: &Place<'_, '_>, faults: &mut Faults) {
+    let status = request.field("status");
+    let conditions = status.field("conditions");
+    let has = |kind: &str| {
+        let mut all = conditions.items();
+        all.any(|condition| condition.field("type").text() == kind)
+    };
+    if has("Approved") && has("Denied") {
+        let [approved, denied] =
+            ["Approved", "Denied"].map(|kind| format!(r#"conditions[{{"type": "{kind}"}}]"#));
+        let why = format!("must specify at most one of: `{approved}`, `{denied}`");
+        let shown = format!("{{{approved}, {denied}}}");
+        faults.push(conditions.invalid_for(shown, why));
+    }
+    let certificate = status.field("certificate");
+    let old = live.field("status").field("certificate").text();
+    if !certificate.text().is_empty() && certificate.text() != old {
+        let pem = BASE64.decode(certificate.text()).unwrap_or_default();
+        if !has_block(&pem, "CERTIFICATE") {
+            let why = "must contain at least one CERTIFICATE PEM block";
+            faults.push(certificate.invalid_for("<certificate data>", why));
+        }
+    }
+}
+
+fn shown_condition(request: &Value) -> String {
+    let is = |kind: &str| !condition(request, kind).is_empty();
+    let mut words = Vec::new();
+    words.push(match (is("Approved"), is("Denied")) {
+        (_, true) => "Denied",
+        (true, _) => "Approved",
+        _ => "Pending",
+    });
+    words.extend(is("Failed").then_some("Failed"));
+    words.extend((!text_at(request, "/status/certificate").is_empty()).then_some("Issued"));
+    words.join(",")
+}
+
+fn requested_duration(row: &Row<'_>) -> String {
+    let seconds = row.at("/spec/expirationSeconds").as_i64();
+    seconds.map_or_else(|| NONE.to_owned(), duration)
+}

@@ -1,0 +1,47 @@
+//! Cluster roles: what may be done anywhere, and roles that are put together of others.
+
+use watchkeeper_meta::validation::NameRule;
+
+use crate::kind::{Hooks, Kind, PLAIN};
+use crate::rules::place::{Faults, Place};
+use crate::rules::rbac::check_rules;
+use crate::table::Column;
+
+/// What is particular to `clusterroles`.
+pub static KIND: Kind = Kind {
+    group: "rbac.authorization.k8s.io",
+    name: "ClusterRole",
+    plural: "clusterroles",
+    names: NameRule::PathSegment,
+    creates_on_update: true,
+    columns: COLUMNS,
+    hooks: HOOKS,
+    ..Kind::PLAIN
+};
+
+const COLUMNS: &[Column] = &[
+    Column::NAME,
+    Column::CREATED_AT,
+];
+
+const HOOKS: Hooks = Hooks {
+    check: |role, faults| {
+        check_rules(&role.field("rules"), false, faults);
+        check_aggregation(&role.field("aggregationRule"), faults);
+    },
+    ..PLAIN
+};
+
+fn check_aggregation(rule: &Place<'_, '_>, faults: &mut Faults) {
+    if !rule.is_set() {
+        return;
+    }
+    let selectors = rule.field("clusterRoleSelectors");
+    if selectors.len() == 0 {
+        let why = "at least one clusterRoleSelector required if aggregationRule is non-nil";
+        faults.push(selectors.required(why));
+    }
+    for selector in selectors.items() {
+        selector.must_select(faults);
+    }
+}

@@ -1,0 +1,59 @@
+//! Controller revisions: old states of stateful and daemon sets, which never change.
+
+use serde_json::{Value, json};
+
+use crate::kind::{Hooks, Kind, PLAIN};
+use crate::table::Column;
+use crate::table::cells::{NONE, text_at};
+
+/// What is particular to `controllerrevisions`.
+pub static KIND: Kind = Kind {
+    group: "apps",
+    name: "ControllerRevision",
+    plural: "controllerrevisions",
+    columns: COLUMNS,
+    hooks: HOOKS,
+    ..Kind::PLAIN
+};
+
+const COLUMNS: &[Column] = &[
+    Column::NAME,
+    Column::text("Controller", |row| json!(controller(row.object))),
+    Column::text("Revision", |row| row.count("/revision")),
+    Column::AGE,
+];
+
+const HOOKS: Hooks = Hooks {
+    check: |revision, faults| {
+        let data = revision.field("data");
+        if !data.is_set() {
+            faults.push(data.required("data is mandatory"));
+        }
+        revision.field("revision").must_not_be_negative(faults);
+    },
+    check_change: |change, faults| {
+        let (new, live) = (change.new.field("data"), change.live.field("data"));
+        new.must_stay(&live, faults);
+    },
+    ..PLAIN
+};
+
+fn controller(object: &Value) -> String {
+    let owners = object["metadata"]["ownerReferences"]
+        .as_array()
+        .into_iter()
+        .flatten();
+    let Some(owner) = owners.into_iter().find(|owner| owner["controller"] == true) else {
+        return NONE.to_owned();
+    };
+    let group = text_at(owner, "/apiVersion");
+    let group = group
+        .split_once('/')
+        .map(|(group, _)| format!(".{group}"))
+        .unwrap_or_default();
+    format!(
+        "{}{group}/{}",
+        text_at(owner, "/kind").to_lowercase(),
+        text_at(owner, "/name")
+    )
+}

@@ -1,0 +1,167 @@
+//! Cron jobs: jobs by the clock.
+
+use serde_json::{Value, json};
+use watchkeeper_meta::FieldError;
+use watchkeeper_wire::values::CronSchedule;
+
+use crate::Part;
+use crate::builtin::job::check_job_spec;
+use crate::builtin::pod;
+use crate::kind::{Generation, Hooks, Kind, PLAIN};
+use crate::rules::defaulting::{fill, object_mut};
+use crate::rules::place::{Faults, Place};
+use crate::rules::workloads::default_template;
+use crate::table::cells::{NONE, containers, selector};
+use crate::table::{Column, Row};
+
+/// Jobs add eleven characters to it, and their names become labels.
+const MAX_NAME: usize = 52;
+
+const CONCURRENCY: &[&str] = &["Allow", "Forbid", "Replace"];
+
+/// What is particular to `cronjobs`.
+pub static KIND: Kind = Kind {
+    group: "batch",
+    name: "CronJob",
+    plural: "cronjobs",
+    generation: Generation::Spec,
+    columns: COLUMNS,
+    pod_spec: Some("/spec/jobTemplate/spec/template/spec"),
+    hooks: HOOKS,
+    ..Kind::PLAIN
+};
+
+const COLUMNS: &[Column] = &[
+    Column::NAME,
+    Column::text("Schedule", |row| json!(row.text("/spec/schedule"))),
+    Column::text("Timezone", |row| row.text_or_none("/spec/timeZone")),
+    Column::boolean("Suspend", |row| row.at("/spec/suspend").clone()),
+    Column::integer("Active", |row| row.len("/status/active")),
+    Column::text("Last Schedule", last_schedule),
+    Column::AGE,
+    Column::text("Containers", |row| json!(containers(row.object, "/spec/jobTemplate/spec/template/spec", "name"))).wide(),
+    Column::text("Images", |row| json!(containers(row.object, "/spec/jobTemplate/spec/template/spec", "image"))).wide(),
+    Column::text("Selector", |row| json!(selector(row.at("/spec/jobTemplate/spec/selector")))).wide(),
+];
+
+const HOOKS: Hooks = Hooks {
+    default: |cron_job| {
+        let Some(spec) = object_mut(cron_job, "spec") else {
+            return;
+        };
+        fill(spec, "concurrencyPolicy", "Allow");
+        fill(spec, "suspend", false);
+        fill(spec, "successfulJobsHistoryLimit", 3);
+        fill(spec, "failedJobsHistoryLimit", 1);
+        if let Some(template) = object_mut(spec, "jobTemplate")
+            && let Some(job) = object_mut(template, "spec")
+        {
+            default_template(job);
+        }
+    },
+    check_new: |cron_job, faults| {
+        check(&cron_job.field("spec"), None, faults);
+        let metadata = cron_job.field("metadata");
+        let name = metadata.field("name");
+        if name.text().len() > MAX_NAME {
+            faults.push(name.invalid(format!("must be no more than {MAX_NAME} characters")));
+        }
+    },
+    check_change: |change, faults| {
+        if change.part != Part::Status {
+            let (new, live) = (change.new.field("spec"), change.live.field("spec"));
+            check(&new, Some(&live), faults);
+        }
+    },
+    warn: |cron_job, live, warnings| {
+        if live.is_none_or(|live| live["spec"] != cron_job["spec"]) {
+            let cron_job = Place::object(cron_job);
+            let spec = cron_job.field("spec");
+            let template = spec.field("jobTemplate");
+            pod::warn_template(&template.field("spec").field("template"), warnings);
+        }
+    },
+    ..PLAIN
+};
+
+/// Checks a spec. What was allowed once stays allowed where it is: `live` is the spec as it is.
+fn check(spec: &Place<'_, '_>, live: Option<&Place<'_, '_>>, faults: &mut Faults) {
+    check_schedule(spec, live, faults);
+    spec.field("startingDeadlineSeconds").must_not_be_negative(faults);
+    let zone = spec.field("timeZone");
+    if live.is_none_or(|live| live.field("timeZone").value() != zone.value()) {
+        check_time_zone(&zone, faults);
+    }
+    spec.field("concurrencyPolicy")
+        .must_be_one_of(CONCURRENCY, faults);
+    check_template(&spec.field("jobTemplate").field("spec"), faults);
+    spec.field("successfulJobsHistoryLimit")
+        .must_not_be_negative(faults);
+    spec.field("failedJobsHistoryLimit").must_not_be_negative(faults);
+}
+
+fn check_schedule(spec: &Place<'_, '_>, live: Option<&Place<'_, '_>>, faults: &mut Faults) {
+    let schedule = spec.field("schedule");
+    let text = schedule.text();
+    if text.is_empty() {
+        faults.push(schedule.required(""));
+        return;
+    }
+    let without_zone = match text.split_once(' ') {
+        Some((zone, rest)) if zone.starts_with("TZ=") || zone.starts_with("CRON_TZ=") => rest.trim(),
+        _ => text,
+    };
+    if let Err(why) = without_zone.parse::<CronSchedule>() {
+        faults.push(schedule.invalid(why.to_string()));
+    }
+    let was_zoned = live.is_some_and(|live| live.field("schedule").text().contains("TZ"));
+    if !text.contains("TZ") {
+        return;
+    }
+    if !was_zoned {
+        faults.push(schedule.invalid("cannot use TZ or CRON_TZ in schedule, use timeZone field instead"));
+    } else if spec.field("timeZone").is_set() {
+        faults.push(schedule.invalid("cannot use both timeZone field and TZ or CRON_TZ in schedule"));
+    }
+}
+
+/// Jobs that are made by the clock select their own pods.
+fn check_template(spec: &Place<'_, '_>, faults: &mut Faults) {
+    check_job_spec(spec, faults);
+    let (selector, manual) = (spec.field("selector"), spec.field("manualSelector"));
+    if selector.is_set() {
+        faults.push(selector.invalid("`selector` will be auto-generated"));
+    }
+    if manual.is_true() {
+        let supported = &["nil", "false"];
+        faults.push(FieldError::not_supported(&manual.path(), true, supported));
+    }
+}
+
+fn check_time_zone(zone: &Place<'_, '_>, faults: &mut Faults) {
+    if !zone.is_set() {
+        return;
+    }
+    match zone.text() {
+        "" => faults.push(zone.invalid("timeZone must be nil or non-empty string")),
+        name if name.eq_ignore_ascii_case("local") => {
+            let why = "timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones";
+            faults.push(zone.invalid(why));
+        }
+        name if !is_known_zone(name) => faults.push(zone.invalid(format!("unknown time zone {name}"))),
+        _ => {}
+    }
+}
+
+/// Zones come with the program: whether a name is known does not depend on the machine.
+fn is_known_zone(name: &str) -> bool {
+    let found = jiff::tz::TimeZone::get(name);
+    found.is_ok_and(|zone| zone.iana_name() == Some(name))
+}
+
+fn last_schedule(row: &Row<'_>) -> Value {
+    match row.text("/status/lastScheduleTime").is_empty() {
+        true => json!(NONE),
+        false => row.age("/status/lastScheduleTime"),
+    }
+}

@@ -1,0 +1,273 @@
+//! Definitions of custom kinds: what they may say, and what the server adds to them. What comes of a definition that is
+//! in order is in [`custom`](crate::custom).
+
+pub(crate) mod approval;
+mod patterns;
+mod schema;
+mod versions;
+
+use serde_json::{Value, json};
+use watchkeeper_meta::validation::{FinalizerRule, dns1035_label, dns1123_subdomain};
+
+use crate::Part;
+use crate::kind::{Change, Generation, Hooks, Kind, PLAIN};
+use crate::rules::defaulting::{fill, fill_empty, object_mut};
+use crate::rules::place::{Faults, Place};
+use crate::table::Column;
+use crate::table::cells::{condition, joined, list_of, plain};
+
+/// What is particular to `customresourcedefinitions`.
+pub static KIND: Kind = Kind {
+    group: "apiextensions.k8s.io",
+    name: "CustomResourceDefinition",
+    plural: "customresourcedefinitions",
+    finalizers: FinalizerRule::AnyQualifiedName,
+    updates_unconditionally: false,
+    generation: Generation::Spec,
+    columns: COLUMNS,
+    hooks: HOOKS,
+    ..Kind::PLAIN
+};
+
+const COLUMNS: &[Column] = &[
+    Column::NAME,
+    Column::text("Scope", |row| json!(row.text("/spec/scope"))),
+    Column::text("Versions", |row| json!(shown_versions(row.object))),
+    Column::CREATED_AT,
+    Column::text("Group", |row| json!(row.text("/spec/group"))).wide(),
+    Column::text("Kind", |row| json!(row.text("/spec/names/kind"))).wide(),
+    Column::text("ShortNames", |row| json!(joined(row.at("/spec/names/shortNames"), ","))).wide(),
+    Column::boolean("Established", |row| json!(condition(row.object, "Established") == "True")).wide(),
+];
+
+const HOOKS: Hooks = Hooks {
+    default,
+    prepare_for_create,
+    prepare_for_update,
+    check,
+    check_new: check_name,
+    check_change,
+    ..PLAIN
+};
+
+fn default(definition: &mut Value) {
+    let Some(spec) = object_mut(definition, "spec") else {
+        return;
+    };
+    if let Some(names) = object_mut(spec, "names") {
+        let kind = names["kind"].as_str().unwrap_or_default().to_owned();
+        fill_empty(names, "singular", kind.to_lowercase());
+        if !kind.is_empty() {
+            fill_empty(names, "listKind", format!("{kind}List"));
+        }
+    }
+    fill(spec, "conversion", json!({"strategy": "None"}));
+}
+
+/// The version that objects will be stored in is the first that they have ever been stored in.
+fn prepare_for_create(definition: &mut Value) {
+    if let Some(version) = storage_version(definition) {
+        definition["status"] = json!({"storedVersions": [version]});
+    }
+}
+
+/// A version that objects may be stored in stays known until somebody says that none is any longer.
+fn prepare_for_update(part: Part, definition: &mut Value, _: &Value, _: &str) {
+    let Some(version) = storage_version(definition).filter(|_| part != Part::Status) else {
+        return;
+    };
+    if let Some(Value::Array(stored)) = definition.pointer_mut("/status/storedVersions")
+        && !stored.contains(&version)
+    {
+        stored.push(version);
+    }
+}
+
+fn storage_version(definition: &Value) -> Option<Value> {
+    let versions = definition["spec"]["versions"].as_array()?;
+    let stored = versions.iter().find(|version| version["storage"] == true)?;
+    Some(stored["name"].clone())
+}
+
+fn check(definition: &Place<'_, '_>, faults: &mut Faults) {
+    let spec = definition.field("spec");
+    check_group(&spec, faults);
+    spec.field("scope")
+        .must_be_one_of(&["Cluster", "Namespaced"], faults);
+    if spec.field("preserveUnknownFields").is_true() {
+        faults.push(spec.field("preserveUnknownFields").invalid(
+            "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead",
+        ));
+    }
+    versions::check(&spec, faults);
+    check_names(&spec.field("names"), faults);
+    check_conversion(&spec.field("conversion"), faults);
+    check_stored_versions(definition, faults);
+    approval::check(definition, faults);
+}
+
+/// Of a definition that is there, neither the name nor what it is made of can change.
+fn check_name(definition: &Place<'_, '_>, faults: &mut Faults) {
+    let metadata = definition.field("metadata");
+    let name = metadata.field("name");
+    let (plural, group) = (
+        &definition.value()["spec"]["names"]["plural"],
+        &definition.value()["spec"]["group"],
+    );
+    let wanted = format!(
+        "{}.{}",
+        plural.as_str().unwrap_or_default(),
+        group.as_str().unwrap_or_default()
+    );
+    if name.text() != wanted {
+        faults.push(name.invalid("must be spec.names.plural+\".\"+spec.group"));
+    }
+}
+
+fn check_group(spec: &Place<'_, '_>, faults: &mut Faults) {
+    let group = spec.field("group");
+    let text = group.text();
+    if text.is_empty() {
+        return faults.push(group.required(""));
+    }
+    let problems = dns1123_subdomain(text);
+    if !problems.is_empty() {
+        faults.push(group.invalid(problems.join(",")));
+    } else if !text.contains('.') {
+        faults.push(group.invalid("should be a domain with at least one dot"));
+    }
+}
+
+fn check_names(names: &Place<'_, '_>, faults: &mut Faults) {
+    let check_label = |name: &Place<'_, '_>, faults: &mut Faults| {
+        let problems = dns1035_label(name.text());
+        if !problems.is_empty() {
+            faults.push(name.invalid(problems.join(",")));
+        }
+    };
+    let check_kind = |kind: &Place<'_, '_>, faults: &mut Faults| {
+        let problems = dns1035_label(&kind.text().to_lowercase());
+        if !problems.is_empty() {
+            let why = format!(
+                "may have mixed case, but should otherwise match: {}",
+                problems.join(",")
+            );
+            faults.push(kind.invalid(why));
+        }
+    };
+    let field = |name| names.field(name);
+    match field("plural").text() {
+        "" => faults.push(field("plural").required("")),
+        _ => check_label(&field("plural"), faults),
+    }
+    if !field("singular").text().is_empty() {
+        check_label(&field("singular"), faults);
+    }
+    match field("kind").text() {
+        "" => faults.push(field("kind").required("")),
+        _ => check_kind(&field("kind"), faults),
+    }
+    if !field("listKind").text().is_empty() {
+        check_kind(&field("listKind"), faults);
+    }
+    for list in ["shortNames", "categories"] {
+        field(list).items().for_each(|name| check_label(&name, faults));
+    }
+    let (kind, list_kind) = (field("kind"), field("listKind"));
+    if !kind.text().is_empty() && kind.text() == list_kind.text() {
+        faults.push(list_kind.invalid("kind and listKind may not be the same"));
+    }
+}
+
+fn check_conversion(conversion: &Place<'_, '_>, faults: &mut Faults) {
+    let strategy = conversion.field("strategy");
+    let webhook = conversion.field("webhook");
+    match strategy.text() {
+        "None" if webhook.is_set() => {
+            let client = conversion.field("webhookClientConfig");
+            faults.push(client.forbidden("should not be set when strategy is not set to Webhook"));
+        }
+        "None" => {}
+        "Webhook" => {
+            let config = webhook.field("clientConfig");
+            let versions = webhook.field("conversionReviewVersions");
+            if !config.is_set() {
+                let client = conversion.field("webhookClientConfig");
+                faults.push(client.required("required when strategy is set to Webhook"));
+            }
+            if versions.len() == 0 {
+                faults.push(conversion.field("conversionReviewVersions").required(""));
+            }
+            if config.is_set() && versions.len() > 0 {
+                faults.push(strategy.forbidden("conversion by a webhook is not supported by this server"));
+            }
+        }
+        "" => faults.push(strategy.required("")),
+        _ => faults.push(strategy.unsupported(&["None", "Webhook"])),
+    }
+}
+
+fn check_stored_versions(definition: &Place<'_, '_>, faults: &mut Faults) {
+    let status = definition.field("status");
+    let stored = status.field("storedVersions");
+    if stored.len() == 0 {
+        return faults.push(stored.invalid_for(Value::Null, "must have at least one stored version"));
+    }
+    let versions = definition.value()["spec"]["versions"].as_array();
+    let versions = || versions.into_iter().flatten();
+    let known: Vec<&str> = versions().filter_map(|it| it["name"].as_str()).collect();
+    for version in stored.items() {
+        let text = version.text();
+        if !known.contains(&text) {
+            faults.push(version.invalid(format!(
+                "missing from spec.versions; {text} was previously a storage version, and must remain in \
+                 spec.versions until a storage migration ensures no data remains persisted in {text} and removes \
+                 {text} from status.storedVersions"
+            )));
+        }
+    }
+    let texts: Vec<&str> = stored.texts().collect();
+    let storage = versions().filter(|it| it["storage"] == true);
+    // Of several, Kubernetes asks for the last.
+    if let Some(name) = storage.filter_map(|it| it["name"].as_str()).next_back()
+        && !texts.contains(&name)
+    {
+        faults.push(stored.invalid(format!("must have the storage version {name}")));
+    }
+}
+
+fn check_change(change: &Change<'_>, faults: &mut Faults) {
+    if change.part == Part::Status {
+        return;
+    }
+    let (new, live) = (change.new.field("spec"), change.live.field("spec"));
+    let mut must_stay = |path: &[&str]| {
+        let (new, live) = match path {
+            [outer, inner] => {
+                let (new, live) = (new.field(outer), live.field(outer));
+                return new.field(inner).must_stay(&live.field(inner), faults);
+            }
+            path => (new.field(path[0]), live.field(path[0])),
+        };
+        new.must_stay(&live, faults);
+    };
+    let conditions = change.live.value()["status"]["conditions"].as_array();
+    let mut conditions = conditions.into_iter().flatten();
+    if conditions.any(|it| it["type"] == "Established" && it["status"] == "True") {
+        must_stay(&["scope"]);
+        must_stay(&["names", "kind"]);
+    }
+    must_stay(&["group"]);
+    must_stay(&["names", "plural"]);
+}
+
+fn shown_versions(definition: &Value) -> String {
+    let versions = list_of(&definition["spec"]["versions"], |version| {
+        let mut name = plain(&version["name"]);
+        if version["storage"] == true {
+            name += "(storage)";
+        }
+        name
+    });
+    versions.join(",")
+}

@@ -1,0 +1,135 @@
+//! Groups of Kubernetes itself are for kinds that it has agreed to: a definition in one of them says where that was, or
+//! that it was not.
+
+use serde_json::Value;
+use watchkeeper_meta::{FieldError, FieldPath};
+
+use crate::rules::place::{Faults, Place};
+
+const ANNOTATION: &str = "api-approved.kubernetes.io";
+
+/// What a definition in such a group says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Approval<'d> {
+    /// It needs one and has none.
+    Missing,
+    /// Where it was approved.
+    Approved(&'d str),
+    /// Why it was not.
+    Unapproved(&'d str),
+    /// Neither a place nor a reason.
+    Invalid(&'d str),
+}
+
+impl<'d> Approval<'d> {
+    /// What a definition says; `None` if it need not say anything.
+    pub fn of(definition: &'d Value) -> Option<Self> {
+        let group = definition["spec"]["group"].as_str().unwrap_or_default();
+        let mut domains = ["k8s.io", "kubernetes.io"].iter();
+        let is_within = |domain: &&str| {
+            let parent = group.strip_suffix(*domain);
+            parent.is_some_and(|parent| parent.is_empty() || parent.ends_with('.'))
+        };
+        domains.any(is_within).then(|| {
+            let said = &definition["metadata"]["annotations"][ANNOTATION];
+            Self::read(said.as_str().unwrap_or_default())
+        })
+    }
+
+    fn read(said: &'d str) -> Self {
+        match said {
+            "" => Self::Missing,
+            reason if reason.starts_with("unapproved") => Self::Unapproved(reason),
+            place if is_url(place) => Self::Approved(place),
+            other => Self::Invalid(other),
+        }
+    }
+
+    /// The condition of the definition that tells of it: its status, its reason and its message.
+    pub fn condition(self) -> (&'static str, &'static str, String) {
+        let (state, reason) = match self {
+            Self::Missing => ("False", "MissingAnnotation"),
+            Self::Approved(_) => ("True", "ApprovedAnnotation"),
+            Self::Unapproved(_) => ("False", "UnapprovedAnnotation"),
+            Self::Invalid(_) => ("False", "InvalidAnnotation"),
+        };
+        (state, reason, self.explained())
+    }
+
+    fn explained(self) -> String {
+        const SEE: &str = "see https://github.com/kubernetes/enhancements/pull/1111";
+        match self {
+            Self::Missing => format!("protected groups must have approval annotation {ANNOTATION:?}, {SEE}"),
+            Self::Approved(place) => format!("approved in {place}"),
+            Self::Unapproved(reason) => format!("not approved: {reason:?}"),
+            Self::Invalid(_) => format!(
+                "protected groups must have approval annotation {ANNOTATION:?} with either a URL or a reason starting \
+                 with \"unapproved\", {SEE}"
+            ),
+        }
+    }
+}
+
+/// Refuses a definition that says nothing, or nothing sensible.
+pub(crate) fn check(definition: &Place<'_, '_>, faults: &mut Faults) {
+    let path = || FieldPath::new("metadata").child("annotations").key(ANNOTATION);
+    match Approval::of(definition.value()) {
+        Some(missing @ Approval::Missing) => {
+            faults.push(FieldError::required(&path(), missing.explained()));
+        }
+        Some(invalid @ Approval::Invalid(said)) => {
+            faults.push(FieldError::invalid(&path(), said, invalid.explained()));
+        }
+        Some(Approval::Approved(_) | Approval::Unapproved(_)) | None => {}
+    }
+}
+
+/// Whether a text has the scheme and the host of a URL.
+fn is_url(text: &str) -> bool {
+    let Some((scheme, rest)) = text.split_once("://") else {
+        return false;
+    };
+    let is_scheme = scheme.starts_with(|first: char| first.is_ascii_alphabetic())
+        && scheme
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte));
+    is_scheme && !rest.is_empty() && !rest.starts_with(['/', '?', '#'])
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_is_said_of_a_group_of_kubernetes_is_a_place_or_a_reason() {
+        let check = |group: &str, said: &str, expected: Option<&str>| {
+            let definition =
+                json!({"metadata": {"annotations": {ANNOTATION: said}}, "spec": {"group": group}});
+            let condition = Approval::of(&definition).map(Approval::condition);
+            let shown = condition.map(|(state, reason, _)| format!("{state} {reason}"));
+            assert_eq!(shown.as_deref(), expected, "{group} {said:?}");
+        };
+        check("example.com", "", None);
+        check("myk8s.io", "", None);
+        check("k8s.io", "", Some("False MissingAnnotation"));
+        check(
+            "a.k8s.io",
+            "https://example.com/1",
+            Some("True ApprovedAnnotation"),
+        );
+        check(
+            "a.kubernetes.io",
+            "http://example.com",
+            Some("True ApprovedAnnotation"),
+        );
+        check(
+            "a.k8s.io",
+            "unapproved, for a test",
+            Some("False UnapprovedAnnotation"),
+        );
+        check("a.k8s.io", "https:///1", Some("False InvalidAnnotation"));
+        check("a.k8s.io", "yes", Some("False InvalidAnnotation"));
+    }
+}

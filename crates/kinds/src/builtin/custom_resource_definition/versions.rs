@@ -1,0 +1,247 @@
+//! The versions of a custom kind: which there are, which one is stored, and what each has besides a schema.
+//!
+//! What all versions have in common, Kubernetes finds in one place above them, and says so in its faults: the schema of
+//! a kind with one version is `spec.validation`, not `spec.versions[0].schema`.
+
+use serde_json::{Value, json};
+use watchkeeper_cel::limits::MAX_SCHEMA_REGEX_BYTES;
+use watchkeeper_meta::validation::dns1035_label;
+use watchkeeper_meta::{FieldError, FieldPath, go_json};
+
+use crate::custom::json_path::JsonPath;
+use crate::rules::place::{Faults, Place};
+use super::patterns::PatternBudget;
+use super::schema;
+
+const COLUMN_TYPES: [&str; 5] = ["boolean", "date", "integer", "number", "string"];
+
+/// The most versions of a kind. Kubernetes has no limit here; what is sent of an event is shared by watches on a version,
+/// which is told apart by five bits.
+const MAX_VERSIONS: usize = 32;
+
+/// The most fields a selector may name, as Kubernetes has it.
+const MAX_SELECTABLE: usize = 8;
+
+pub(crate) fn check(spec: &Place<'_, '_>, faults: &mut Faults) {
+    let versions = spec.field("versions");
+    let list: Vec<&Value> = versions.items().map(|version| version.value()).collect();
+    for version in versions.items() {
+        let name = version.field("name");
+        let problems = dns1035_label(name.text());
+        if !problems.is_empty() {
+            faults.push(name.invalid(problems.join(",")));
+        }
+    }
+    if list.len() > MAX_VERSIONS {
+        faults.push(versions.too_many(MAX_VERSIONS));
+    }
+    let mut names: Vec<&str> = list.iter().filter_map(|it| it["name"].as_str()).collect();
+    names.sort_unstable();
+    if names.windows(2).any(|pair| pair[0] == pair[1]) {
+        faults.push(versions.invalid_in_go(in_go(&list), "must contain unique version names"));
+    }
+    if list.iter().filter(|it| it["storage"] == true).count() != 1 {
+        faults.push(versions.invalid_in_go(
+            in_go(&list),
+            "must have exactly one version marked as storage version",
+        ));
+    }
+    check_schemas(&list, faults);
+    each(&list, "subresources", |path, value| {
+        check_subresources(path, value, faults)
+    });
+    each(&list, "additionalPrinterColumns", |path, value| {
+        check_columns(path, value, faults);
+    });
+    for (index, version) in list.iter().enumerate() {
+        let path = common(&list, "selectableFields", index);
+        if let Some(path) = path {
+            check_selectable(&path, version, faults);
+        }
+    }
+}
+
+/// Where a part of a version is said to stand; `None` if all versions have it in common and it was seen before.
+fn common(versions: &[&Value], name: &str, index: usize) -> Option<FieldPath> {
+    let spec = FieldPath::new("spec");
+    match versions.iter().all(|version| version[name] == versions[0][name]) {
+        true => (index == 0).then(|| spec.child(name)),
+        false => Some(spec.child("versions").index(index).child(name)),
+    }
+}
+
+/// Calls back for each part of that name that differs from the others.
+fn each(versions: &[&Value], name: &str, mut check: impl FnMut(&FieldPath, &Value)) {
+    for (index, version) in versions.iter().enumerate() {
+        if let Some(path) = common(versions, name, index) {
+            check(&path, &version[name]);
+        }
+    }
+}
+
+fn check_schemas(versions: &[&Value], faults: &mut Faults) {
+    let is_common = versions
+        .iter()
+        .all(|version| version["schema"] == versions[0]["schema"]);
+    let mut patterns = PatternBudget::new();
+    for (index, version) in versions.iter().enumerate() {
+        let own = FieldPath::new("spec")
+            .child("versions")
+            .index(index)
+            .child("schema");
+        let Some(found) = version["schema"].get("openAPIV3Schema") else {
+            faults.push(FieldError::required(&own.child("openAPIV3Schema"), ""));
+            continue;
+        };
+        let path = match is_common {
+            true => FieldPath::new("spec").child("validation"),
+            false => own,
+        };
+        let path = path.child("openAPIV3Schema");
+        // Each version keeps its own, also where they are the same.
+        if !patterns.has_room_for(found) {
+            let why = format!("patterns take more than {MAX_SCHEMA_REGEX_BYTES} bytes when compiled");
+            return faults.push(FieldError::forbidden(&path, why));
+        }
+        if is_common && index > 0 {
+            continue;
+        }
+        faults.append(schema::faults(&path, found));
+    }
+}
+
+fn check_subresources(path: &FieldPath, subresources: &Value, faults: &mut Faults) {
+    let Some(scale) = subresources.get("scale").filter(|scale| !scale.is_null()) else {
+        return;
+    };
+    let path = path.child("scale");
+    let mut check = |name: &str, roots: &[&str], is_optional: bool| {
+        let path = path.child(name);
+        let text = scale[name].as_str().unwrap_or_default();
+        match (text, simple_path(text)) {
+            ("", _) if is_optional => {}
+            ("", _) => faults.push(FieldError::required(&path, "")),
+            (text, Err(why)) => faults.push(FieldError::invalid(&path, text, why)),
+            (text, Ok(parsed)) => {
+                let root = parsed.fields().next().unwrap_or_default().to_owned();
+                if !roots.contains(&&*root) {
+                    let roots: Vec<String> = roots.iter().map(|root| format!(".{root}")).collect();
+                    let why = format!("should be a json path under {}", roots.join(" or "));
+                    faults.push(FieldError::invalid(&path, text, why));
+                }
+            }
+        }
+    };
+    check("specReplicasPath", &["spec"], false);
+    check("statusReplicasPath", &["status"], false);
+    check("labelSelectorPath", &["spec", "status"], true);
+}
+
+fn check_columns(path: &FieldPath, columns: &Value, faults: &mut Faults) {
+    for (index, column) in columns.as_array().into_iter().flatten().enumerate() {
+        let path = path.index(index);
+        let text = |name: &str| column[name].as_str().unwrap_or_default();
+        match text("type") {
+            "" => faults.push(FieldError::required(
+                &path.child("type"),
+                format!("must be one of {}", COLUMN_TYPES.join(",")),
+            )),
+            kind if COLUMN_TYPES.contains(&kind) => {}
+            kind => faults.push(FieldError::invalid(
+                &path.child("type"),
+                kind,
+                format!("must be one of {}", COLUMN_TYPES.join(",")),
+            )),
+        }
+        if text("name").is_empty() {
+            faults.push(FieldError::required(&path.child("name"), ""));
+        }
+        let json_path = text("jsonPath");
+        let at = path.child("JSONPath");
+        if json_path.is_empty() {
+            faults.push(FieldError::required(&at, ""));
+        } else if !json_path.starts_with('.') {
+            faults.push(FieldError::invalid(&at, json_path, NOT_SIMPLE));
+        } else if JsonPath::parse(json_path).is_none() {
+            let why = "is a path that this server cannot follow";
+            faults.push(FieldError::invalid(&at, json_path, why));
+        }
+    }
+}
+
+fn check_selectable(path: &FieldPath, version: &Value, faults: &mut Faults) {
+    let list = version["selectableFields"].as_array();
+    let fields: Vec<&Value> = list.into_iter().flatten().collect();
+    if fields.len() > MAX_SELECTABLE {
+        faults.push(FieldError::too_many(path, fields.len(), MAX_SELECTABLE));
+    }
+    let mut seen = Vec::new();
+    for (index, field) in fields.iter().enumerate() {
+        let at = path.index(index).child("jsonPath");
+        let text = field["jsonPath"].as_str().unwrap_or_default();
+        if seen.contains(&text) {
+            faults.push(FieldError::duplicate(&at, text));
+        }
+        seen.push(text);
+        let why = match simple_path(text) {
+            _ if text.is_empty() => {
+                faults.push(FieldError::required(&at, ""));
+                continue;
+            }
+            Err(_) => Some("is an invalid path: does not refer to a valid field"),
+            Ok(parsed) if parsed.fields().next() == Some("metadata") => {
+                Some("must not point to fields in metadata")
+            }
+            Ok(parsed) => selectable_fault(&version["schema"]["openAPIV3Schema"], &parsed),
+        };
+        if let Some(why) = why {
+            faults.push(FieldError::invalid(&at, text, why));
+        }
+    }
+}
+
+/// A selectable field is one that the schema knows, with one plain value.
+fn selectable_fault(schema: &Value, path: &JsonPath) -> Option<&'static str> {
+    let mut schema = schema;
+    for name in path.fields() {
+        schema = match schema["properties"].get(name) {
+            Some(inner) => inner,
+            None => return Some("is an invalid path: does not refer to a valid field"),
+        };
+    }
+    match schema["type"].as_str() {
+        Some("string" | "boolean" | "integer") => None,
+        _ => Some(
+            "must point to a field of type string, boolean or integer. Enum string fields and strings with formats are allowed.",
+        ),
+    }
+}
+
+const NOT_SIMPLE: &str = "must be a simple json path starting with .";
+
+fn simple_path(text: &str) -> Result<JsonPath, &'static str> {
+    let parsed = JsonPath::parse(text).filter(|path| text.starts_with('.') && path.is_simple());
+    parsed.ok_or(NOT_SIMPLE)
+}
+
+/// Versions as Go prints its structs, without what it has moved to a common place.
+fn in_go(versions: &[&Value]) -> String {
+    let printed: Vec<String> = versions
+        .iter()
+        .map(|version| {
+            let text = |name: &str| go_json(&version[name]);
+            let flag = |name: &str| version[name] == true;
+            let warning = version.get("deprecationWarning").unwrap_or(&json!(null)).clone();
+            format!(
+                "{{\"Name\":{},\"Served\":{},\"Storage\":{},\"Deprecated\":{},\"DeprecationWarning\":{},\"Schema\":null,\
+                 \"Subresources\":null,\"AdditionalPrinterColumns\":null,\"SelectableFields\":null}}",
+                text("name"),
+                flag("served"),
+                flag("storage"),
+                flag("deprecated"),
+                go_json(&warning),
+            )
+        })
+        .collect();
+    format!("[{}]", printed.join(","))
+}

@@ -1,0 +1,27 @@
+//! Device taint rules: devices that are not to be used.
+
+use serde_json::json;
+
+use crate::kind::{Generation, Kind};
+use crate::table::Column;
+
+/// What is particular to `devicetaintrules`.
+pub static KIND: Kind = Kind {
+    group: "resource.k8s.io",
+    name: "DeviceTaintRule",
+    plural: "devicetaintrules",
+    generation: Generation::Spec,
+    delete_returns_object: true,
+    columns: COLUMNS,
+    ..Kind::PLAIN
+};
+
+const COLUMNS: &[Column] = &[
+    Column::NAME,
+    Column::text("Key", |row| json!(row.text("/spec/taint/key"))),
+    Column::text("Value", |row| json!(row.text("/spec/taint/value"))),
+    Column::text("Effect", |row| json!(row.text("/spec/taint/effect"))),
+    Column::text("TimeAdded", |row| row.age("/spec/taint/timeAdded")),
+    Column::AGE,
+];
+

@@ -1,0 +1,167 @@
+//! Endpoint slices: where the pods behind a service can be reached, in pieces.
+
+use std::collections::HashSet;
+
+use serde_json::{Value, json};
+use watchkeeper_meta::validation::{labels, dns1123_label, dns1123_subdomain, label_value};
+
+use crate::builtin::endpoints::{check_app_protocol, check_reachable};
+use crate::kind::{Generation, Hooks, Kind, PLAIN};
+use crate::rules::defaulting::{fill_empty, items_mut};
+use crate::rules::formats::PROTOCOLS;
+use crate::rules::place::{Faults, Place};
+use crate::table::Column;
+use crate::table::cells::{list_of, plain, some_of};
+
+const MAX_ENDPOINTS: usize = 1000;
+const MAX_ADDRESSES: usize = 100;
+const MAX_PORTS: usize = 20_000;
+const MAX_TOPOLOGY_LABELS: usize = 16;
+const MAX_HINTS: usize = 8;
+const ADDRESS_TYPES: &[&str] = &["FQDN", "IPv4", "IPv6"];
+
+/// What is particular to `endpointslices`.
+pub static KIND: Kind = Kind {
+    group: "discovery.k8s.io",
+    name: "EndpointSlice",
+    plural: "endpointslices",
+    generation: Generation::SpecAndLabels,
+    columns: COLUMNS,
+    hooks: HOOKS,
+    ..Kind::PLAIN
+};
+
+const COLUMNS: &[Column] = &[
+    Column::NAME,
+    Column::text("AddressType", |row| json!(row.text("/addressType"))),
+    Column::text("Ports", |row| json!(some_of(slice_ports(row.object), 3, "<unset>"))),
+    Column::text("Endpoints", |row| json!(some_of(slice_addresses(row.object), 3, "<unset>"))),
+    Column::AGE,
+];
+
+const HOOKS: Hooks = Hooks {
+    default: |slice| {
+        for port in items_mut(slice, "ports") {
+            fill_empty(port, "name", "");
+            fill_empty(port, "protocol", "TCP");
+        }
+    },
+    check: check_slice,
+    check_change: |change, faults| {
+        let (new, live) = (change.new.field("addressType"), change.live.field("addressType"));
+        new.must_stay(&live, faults);
+    },
+    ..PLAIN
+};
+
+
+fn check_slice(slice: &Place<'_, '_>, faults: &mut Faults) {
+    let kind = slice.field("addressType");
+    kind.must_be_one_of(ADDRESS_TYPES, faults);
+    let endpoints = slice.field("endpoints");
+    match endpoints.len() > MAX_ENDPOINTS {
+        true => faults.push(endpoints.too_many(MAX_ENDPOINTS)),
+        false => {
+            let endpoints = endpoints.items();
+            endpoints.for_each(|endpoint| check_endpoint(&endpoint, kind.text(), faults));
+        }
+    }
+    check_slice_ports(&slice.field("ports"), faults);
+}
+
+fn check_endpoint(endpoint: &Place<'_, '_>, kind: &str, faults: &mut Faults) {
+    let addresses = endpoint.field("addresses");
+    if addresses.len() == 0 {
+        faults.push(addresses.required("must contain at least 1 address"));
+    } else if addresses.len() > MAX_ADDRESSES {
+        faults.push(addresses.too_many(MAX_ADDRESSES));
+    }
+    for address in addresses.items() {
+        match kind {
+            "IPv4" | "IPv6" => check_address_of(&address, kind, faults),
+            "FQDN" => address.must_keep(dns1123_subdomain, faults),
+            _ => {}
+        }
+    }
+    let node = endpoint.field("nodeName");
+    if node.is_set() {
+        node.must_keep(dns1123_subdomain, faults);
+    }
+    let topology = endpoint.field("deprecatedTopology");
+    if topology.len() > MAX_TOPOLOGY_LABELS {
+        faults.push(topology.too_many(MAX_TOPOLOGY_LABELS));
+    }
+    if topology.is_set() {
+        faults.append(labels(topology.value(), &topology.path()));
+    }
+    let host = endpoint.field("hostname");
+    if host.is_set() {
+        host.must_keep(dns1123_label, faults);
+    }
+    check_hints(&endpoint.field("hints"), faults);
+}
+
+/// An address of the family that all of a slice have.
+fn check_address_of(address: &Place<'_, '_>, kind: &str, faults: &mut Faults) {
+    let parsed = address.must_be_ip(faults);
+    if parsed.is_some_and(|parsed| parsed.is_ipv4() != (kind == "IPv4")) {
+        faults.push(address.invalid(format!("must be an {kind} address")));
+    }
+    check_reachable(address, faults);
+}
+
+fn check_hints(hints: &Place<'_, '_>, faults: &mut Faults) {
+    for (name, rule) in [
+        ("forZones", label_value as fn(&str) -> Vec<String>),
+        ("forNodes", dns1123_subdomain),
+    ] {
+        let places = hints.field(name);
+        if places.len() > MAX_HINTS {
+            faults.push(places.too_many(MAX_HINTS));
+            continue;
+        }
+        let mut names = HashSet::new();
+        for place in places.items() {
+            let name = place.field("name");
+            if !names.insert(name.text()) {
+                faults.push(name.duplicate());
+            }
+            name.must_keep(rule, faults);
+        }
+    }
+}
+
+fn check_slice_ports(ports: &Place<'_, '_>, faults: &mut Faults) {
+    if ports.len() > MAX_PORTS {
+        faults.push(ports.too_many(MAX_PORTS));
+        return;
+    }
+    let mut names = HashSet::new();
+    for entry in ports.items() {
+        let name = entry.field("name");
+        name.may_keep(dns1123_label, faults);
+        if !names.insert(name.text()) {
+            faults.push(name.duplicate());
+        }
+        entry.field("protocol").must_be_one_of(PROTOCOLS, faults);
+        let number = entry.field("port");
+        if number.is_set() {
+            number.must_be_port(faults);
+        }
+        check_app_protocol(&entry, faults);
+    }
+}
+
+fn slice_ports(slice: &Value) -> Vec<String> {
+    list_of(&slice["ports"], |port| match &port["port"] {
+        Value::Null => "*".to_owned(),
+        number => plain(number),
+    })
+}
+
+fn slice_addresses(slice: &Value) -> Vec<String> {
+    let endpoints = slice["endpoints"].as_array().into_iter().flatten();
+    endpoints
+        .flat_map(|endpoint| list_of(&endpoint["addresses"], plain))
+        .collect()
+}

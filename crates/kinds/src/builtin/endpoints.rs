@@ -1,0 +1,116 @@
+//! Where the pods behind a service can be reached: endpoints, and the slices that replace them.
+
+
+use serde_json::{Value, json};
+use watchkeeper_meta::validation::{dns1123_label, dns1123_subdomain, qualified_name};
+
+use crate::kind::{Hooks, Kind, PLAIN};
+use crate::rules::defaulting::{fill_empty, items_mut};
+use crate::rules::formats::{PROTOCOLS, check_not_local, parse_ip};
+use crate::rules::place::{Faults, Place};
+use crate::table::Column;
+use crate::table::cells::{NONE, list_of, plain, some_of, text_at};
+
+
+/// What is particular to `endpoints`.
+pub static KIND: Kind = Kind {
+    group: "",
+    name: "Endpoints",
+    plural: "endpoints",
+    storage_name: Some("services/endpoints"),
+    deprecation: Some("v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice"),
+    creates_on_update: true,
+    columns: COLUMNS,
+    hooks: HOOKS,
+    ..Kind::PLAIN
+};
+
+const COLUMNS: &[Column] = &[
+    Column::NAME,
+    Column::text("Endpoints", |row| json!(shown_endpoints(row.object))),
+    Column::AGE,
+];
+
+const HOOKS: Hooks = Hooks {
+    default: |endpoints| {
+        for subset in items_mut(endpoints, "subsets") {
+            for port in items_mut(subset, "ports") {
+                fill_empty(port, "protocol", "TCP");
+            }
+        }
+    },
+    check: |endpoints, faults| {
+        let subsets = endpoints.field("subsets");
+        subsets.items().for_each(|subset| check_subset(&subset, faults));
+    },
+    ..PLAIN
+};
+
+fn check_subset(subset: &Place<'_, '_>, faults: &mut Faults) {
+    let lists = ["addresses", "notReadyAddresses"].map(|name| subset.field(name));
+    if lists.iter().all(|list| list.len() == 0) {
+        faults.push(subset.required("must specify `addresses` or `notReadyAddresses`"));
+    }
+    for list in lists {
+        list.items().for_each(|address| check_address(&address, faults));
+    }
+    let ports = subset.field("ports");
+    for port in ports.items() {
+        check_port(&port, ports.len() > 1, faults);
+    }
+}
+
+fn check_address(address: &Place<'_, '_>, faults: &mut Faults) {
+    let ip = address.field("ip");
+    ip.must_be_ip(faults);
+    address.field("hostname").may_keep(dns1123_label, faults);
+    let node = address.field("nodeName");
+    if node.is_set() {
+        node.must_keep(dns1123_subdomain, faults);
+    }
+    check_reachable(&ip, faults);
+}
+
+/// Two checks of Kubernetes stumble over a text that is no address.
+pub(crate) fn check_reachable(ip: &Place<'_, '_>, faults: &mut Faults) {
+    match parse_ip(ip.text()) {
+        Ok(address) => check_not_local(ip, address, faults),
+        Err(_) => faults.push(ip.invalid_for(ip.text(), "must be a valid IP address")),
+    }
+}
+
+fn check_port(entry: &Place<'_, '_>, needs_name: bool, faults: &mut Faults) {
+    let name = entry.field("name");
+    match needs_name {
+        true => name.must_be_set_and_keep(dns1123_label, faults),
+        false => name.may_keep(dns1123_label, faults),
+    }
+    entry.field("port").must_be_port(faults);
+    entry.field("protocol").must_be_one_of(PROTOCOLS, faults);
+    check_app_protocol(entry, faults);
+}
+
+pub(crate) fn check_app_protocol(entry: &Place<'_, '_>, faults: &mut Faults) {
+    let protocol = entry.field("appProtocol");
+    if protocol.is_set() {
+        protocol.must_keep(qualified_name, faults);
+    }
+}
+
+fn shown_endpoints(object: &Value) -> String {
+    let mut all = Vec::new();
+    for subset in object["subsets"].as_array().into_iter().flatten() {
+        let addresses = list_of(&subset["addresses"], |address| text_at(address, "/ip"));
+        let ports = list_of(&subset["ports"], |port| plain(&port["port"]));
+        match ports.is_empty() {
+            true => all.extend(addresses),
+            false => all.extend(ports.iter().flat_map(|port| {
+                addresses.iter().map(move |address| match address.contains(':') {
+                    true => format!("[{address}]:{port}"),
+                    false => format!("{address}:{port}"),
+                })
+            })),
+        }
+    }
+    some_of(all, 3, NONE)
+}

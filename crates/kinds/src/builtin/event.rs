@@ -1,0 +1,309 @@
+//! Events, in both versions. Core events without an exact time are checked as leniently as they ever were.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use watchkeeper_meta::Time;
+use watchkeeper_meta::validation::{NameRule, dns1123_subdomain, qualified_name};
+
+use crate::conversion::Conversion;
+use crate::fields::Selectable;
+use crate::kind::{Change, Hooks, Kind, PLAIN};
+use crate::rules::place::{Faults, Place};
+use crate::table::Column;
+use crate::table::cells::either;
+use crate::table::human::age;
+
+/// An hour, as Kubernetes: events are news, not state.
+pub(crate) const TTL: Duration = Duration::from_secs(3600);
+
+const MAX_TEXT: usize = 128;
+const MAX_NOTE: usize = 1024;
+
+/// What is particular to `events`.
+pub static KIND: Kind = Kind {
+    group: "",
+    name: "Event",
+    plural: "events",
+    names: NameRule::PathSegment,
+    ttl: Some(TTL),
+    conversion: Some(&CONVERSION),
+    creates_on_update: true,
+    garbage_collected: false,
+    columns: COLUMNS,
+    selectable: Some(SELECTABLE),
+    quota_exempt: true,
+    uncached: true,
+    hooks: HOOKS,
+    ..Kind::PLAIN
+};
+
+pub(crate) const COLUMNS: &[Column] = &[
+    Column::text("Last Seen", |row| json!(last_seen(row.object, row.now))),
+    Column::text("Type", |row| json!(row.text("/type"))),
+    Column::text("Reason", |row| json!(row.text("/reason"))),
+    Column::text("Object", |row| json!(event_object(row.object))),
+    Column::text("Subobject", |row| json!(row.text("/involvedObject/fieldPath"))).wide(),
+    Column::text("Source", |row| json!(event_source(row.object))).wide(),
+    Column::text("Message", |row| json!(row.text("/message").trim())),
+    Column::text("First Seen", |row| json!(first_seen(row.object, row.now))).wide(),
+    Column::text("Count", |row| json!(count(row.object))).wide(),
+    Column::NAME.wide(),
+];
+
+const SELECTABLE: &[Selectable] = &[
+    Selectable::at("involvedObject.kind", &["/involvedObject/kind"]),
+    Selectable::at("involvedObject.namespace", &["/involvedObject/namespace"]),
+    Selectable::at("involvedObject.name", &["/involvedObject/name"]),
+    Selectable::at("involvedObject.uid", &["/involvedObject/uid"]),
+    Selectable::at("involvedObject.apiVersion", &["/involvedObject/apiVersion"]),
+    Selectable::at(
+        "involvedObject.resourceVersion",
+        &["/involvedObject/resourceVersion"],
+    ),
+    Selectable::at("involvedObject.fieldPath", &["/involvedObject/fieldPath"]),
+    Selectable::at("reason", &["/reason"]),
+    Selectable::at("reportingComponent", &["/reportingComponent"]),
+    Selectable::at("source", &["/source/component", "/reportingComponent"]),
+    Selectable::at("type", &["/type"]),
+];
+
+const HOOKS: Hooks = Hooks {
+    check: |event, faults| check_leniently(event, &CORE_NAMES, faults),
+    ..PLAIN
+};
+
+/// Where a version keeps what both have.
+pub(crate) struct Names {
+    object: &'static str,
+    note: &'static str,
+    controller: &'static str,
+}
+
+const CORE_NAMES: Names = Names {
+    object: "involvedObject",
+    note: "message",
+    controller: "reportingComponent",
+};
+pub(crate) const EVENTS_NAMES: Names = Names {
+    object: "regarding",
+    note: "note",
+    controller: "reportingController",
+};
+
+/// What does not change after the first write, and the name faults call it by.
+const FROZEN: &[(&str, &str)] = &[
+    ("regarding", "involvedObject"),
+    ("reason", "reason"),
+    ("note", "message"),
+    ("deprecatedSource", "source"),
+    ("deprecatedFirstTimestamp", "firstTimestamp"),
+    ("deprecatedLastTimestamp", "lastTimestamp"),
+    ("deprecatedCount", "count"),
+    ("type", "type"),
+    ("eventTime", "eventTime"),
+    ("action", "action"),
+    ("related", "related"),
+    ("reportingController", "reportingController"),
+    ("reportingInstance", "reportingInstance"),
+];
+
+pub(crate) fn check_leniently(event: &Place<'_, '_>, names: &Names, faults: &mut Faults) {
+    let metadata = event.field("metadata");
+    let namespace = metadata.field("namespace").text();
+    let has_time = event.field("eventTime").is_set();
+    let about = event.field(names.object);
+    let agrees = match (has_time, about.field("namespace").text()) {
+        (false, "") => matches!(namespace, "" | "default"),
+        (false, about) => about == namespace,
+        (true, "") => matches!(namespace, "default" | "kube-system"),
+        (true, _) => true,
+    };
+    if !agrees {
+        let place = about.known_as("involvedObject");
+        let place = place.field("namespace");
+        faults.push(place.invalid_for(place.text(), "does not match event.namespace"));
+    }
+    if has_time {
+        check_exactly(event, names, faults);
+    }
+    let place = event.field("namespace");
+    let reasons = dns1123_subdomain(namespace).into_iter();
+    faults.extend(reasons.map(|why| place.invalid_for(namespace, why)));
+}
+
+/// An event with an exact time says who reports what.
+fn check_exactly(event: &Place<'_, '_>, names: &Names, faults: &mut Faults) {
+    let controller = event.field(names.controller).known_as("reportingController");
+    controller.must_be_set(faults);
+    let reasons = qualified_name(controller.text()).into_iter();
+    faults.extend(reasons.map(|why| controller.invalid_for(controller.text(), why)));
+    for name in ["reportingInstance", "action", "reason"] {
+        let field = event.field(name);
+        field.must_be_set(faults);
+        check_length(&field, MAX_TEXT, faults);
+    }
+    let note = event.field(names.note).known_as("message");
+    check_length(&note, MAX_NOTE, faults);
+}
+
+fn check_length(text: &Place<'_, '_>, max: usize, faults: &mut Faults) {
+    if text.text().len() > max {
+        faults.push(text.invalid_for("", format!("can have at most {max} characters")));
+    }
+}
+
+/// What a new event of the newer version must say, and what it leaves to the older.
+pub(crate) fn check_strictly(event: &Place<'_, '_>, faults: &mut Faults) {
+    check_series(event, faults);
+    let time = event.field("eventTime");
+    if !time.is_set() {
+        faults.push(time.required(""));
+    }
+    let kind = event.field("type");
+    if !matches!(kind.text(), "Normal" | "Warning") {
+        faults.push(kind.invalid_for("", format!("has invalid value: {}", kind.text())));
+    }
+    for (name, core_name) in [
+        ("deprecatedFirstTimestamp", "firstTimestamp"),
+        ("deprecatedLastTimestamp", "lastTimestamp"),
+        ("deprecatedCount", "count"),
+        ("deprecatedSource", "source"),
+    ] {
+        let field = event.field(name);
+        let is_empty = field.value().as_object().is_some_and(serde_json::Map::is_empty);
+        if field.is_set() && !is_empty && field.value() != 0 {
+            let field = field.known_as(core_name);
+            faults.push(field.invalid_for("", "needs to be unset"));
+        }
+    }
+}
+
+fn check_series(event: &Place<'_, '_>, faults: &mut Faults) {
+    let series = event.field("series");
+    if !series.is_set() {
+        return;
+    }
+    if series.field("count").number() < 2 {
+        faults.push(series.field("count").invalid_for("", "should be at least 2"));
+    }
+    let seen = series.field("lastObservedTime");
+    if !seen.is_set() {
+        faults.push(seen.required(""));
+    }
+}
+
+pub(crate) fn check_change(change: &Change<'_>, faults: &mut Faults) {
+    let (new, live) = (&change.new, &change.live);
+    if new.field("series").value() != live.field("series").value() {
+        check_series(new, faults);
+    }
+    for (name, core_name) in FROZEN {
+        let (field, before) = (new.field(name).known_as(core_name), live.field(name));
+        field.must_stay(&before, faults);
+    }
+}
+
+pub(crate) fn first_seen(event: &Value, now: Time) -> String {
+    let pointers = ["/firstTimestamp", "/deprecatedFirstTimestamp", "/eventTime"];
+    let time = pointers
+        .iter()
+        .find_map(|pointer| event.pointer(pointer).and_then(Value::as_str));
+    age(time, now)
+}
+
+pub(crate) fn last_seen(event: &Value, now: Time) -> String {
+    let pointers = [
+        "/series/lastObservedTime",
+        "/lastTimestamp",
+        "/deprecatedLastTimestamp",
+        "/firstTimestamp",
+        "/eventTime",
+    ];
+    let time = pointers
+        .iter()
+        .find_map(|pointer| event.pointer(pointer).and_then(Value::as_str));
+    age(time, now)
+}
+
+pub(crate) fn event_object(event: &Value) -> String {
+    let kind = either(event, "/involvedObject/kind", "/regarding/kind").to_lowercase();
+    let name = either(event, "/involvedObject/name", "/regarding/name");
+    if kind.is_empty() {
+        name
+    } else {
+        format!("{kind}/{name}")
+    }
+}
+
+pub(crate) fn event_source(event: &Value) -> String {
+    let component = either(event, "/source/component", "/deprecatedSource/component");
+    let host = either(event, "/source/host", "/deprecatedSource/host");
+    let component = match component.is_empty() {
+        true => either(event, "/reportingComponent", "/reportingController"),
+        false => component,
+    };
+    if host.is_empty() {
+        component
+    } else {
+        format!("{component}, {host}")
+    }
+}
+
+pub(crate) fn count(event: &Value) -> i64 {
+    let times = [&event["series"]["count"], &event["count"]];
+    let times = times.into_iter().find_map(Value::as_i64);
+    times.filter(|times| *times > 0).unwrap_or(1)
+}
+
+/// The names that differ between `events.k8s.io` and core events.
+const EVENT_NAMES: &[(&str, &str)] = &[
+    ("regarding", "involvedObject"),
+    ("note", "message"),
+    ("reportingController", "reportingComponent"),
+    ("deprecatedSource", "source"),
+    ("deprecatedFirstTimestamp", "firstTimestamp"),
+    ("deprecatedLastTimestamp", "lastTimestamp"),
+    ("deprecatedCount", "count"),
+];
+
+pub(crate) static CONVERSION: Conversion = Conversion {
+    kind: "Event",
+    served_api_version: "events.k8s.io/v1",
+    stored_api_version: "v1",
+    to_stored: |event| {
+        renamed(event, |name| {
+            EVENT_NAMES.iter().find(|pair| pair.0 == name).map(|pair| pair.1)
+        })
+    },
+    to_served: |event| {
+        renamed(event, |name| {
+            EVENT_NAMES.iter().find(|pair| pair.1 == name).map(|pair| pair.0)
+        })
+    },
+    spec_annotations: &[],
+    status_annotations: &[],
+};
+
+fn renamed(object: Value, new_name: impl Fn(&str) -> Option<&'static str>) -> Value {
+    let Value::Object(fields) = object else {
+        return object;
+    };
+    let fields = fields
+        .into_iter()
+        .map(|(name, value)| (new_name(&name).map_or(name, str::to_owned), value));
+    Value::Object(fields.collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_event_is_the_same_after_the_way_to_the_store_and_back() {
+        let served = json!({"regarding": {"name": "p"}, "note": "hello", "type": "Normal"});
+        let stored = (CONVERSION.to_stored)(served.clone());
+        assert_eq!(stored["message"], "hello");
+        assert_eq!((CONVERSION.to_served)(stored), served);
+    }
+}

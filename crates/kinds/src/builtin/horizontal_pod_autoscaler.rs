@@ -1,0 +1,330 @@
+//! Horizontal pod autoscalers, in both versions.
+
+mod conversion;
+mod table;
+
+use serde_json::{Value, json};
+use watchkeeper_meta::validation::path_segment_name;
+use watchkeeper_meta::{FieldError, FieldPath, GroupVersion};
+
+use crate::Part;
+use crate::kind::{Generation, Hooks, Kind, PLAIN};
+use crate::rules::defaulting::{fill, fill_empty};
+use crate::rules::formats::quantity;
+use crate::rules::place::{Faults, Place};
+use crate::table::Column;
+use crate::table::cells::{or, plain};
+use self::conversion::METRICS_ANNOTATION;
+
+/// What a pod may use of its CPU request before more pods are made, in percent.
+const CPU_UTILIZATION: i64 = 80;
+const MAX_PERIOD_SECONDS: i64 = 1800;
+const MAX_WINDOW_SECONDS: i64 = 3600;
+
+/// Each type of metric, and the field that says more of it, in the order in which Kubernetes looks for them.
+const METRICS: &[(&str, &str)] = &[
+    ("Object", "object"),
+    ("External", "external"),
+    ("Pods", "pods"),
+    ("Resource", "resource"),
+    ("ContainerResource", "containerResource"),
+];
+const METRIC_TYPES: &[&str] = &["ContainerResource", "External", "Object", "Pods", "Resource"];
+
+/// What is particular to `horizontalpodautoscalers`.
+pub static KIND: Kind = Kind {
+    group: "autoscaling",
+    name: "HorizontalPodAutoscaler",
+    plural: "horizontalpodautoscalers",
+    conversion: Some(&conversion::CONVERSION),
+    generation: Generation::Spec,
+    columns: COLUMNS,
+    hooks: HOOKS,
+    ..Kind::PLAIN
+};
+
+const COLUMNS: &[Column] = &[
+    Column::NAME,
+    Column::text("Reference", |row| json!(format!("{}/{}", row.text("/spec/scaleTargetRef/kind"), row.text("/spec/scaleTargetRef/name")))),
+    Column::text("Targets", |row| json!(table::targets(row.object))),
+    Column::text("MinPods", |row| json!(or(plain(row.at("/spec/minReplicas")), "<unset>"))),
+    Column::text("MaxPods", |row| row.count("/spec/maxReplicas")),
+    Column::text("Replicas", |row| row.count("/status/currentReplicas")),
+    Column::AGE,
+];
+
+const HOOKS: Hooks = Hooks {
+    default,
+    prepare_for_create: fill_target,
+    prepare_for_update: |part, scaler, _, _| {
+        if part == Part::Object {
+            fill_target(scaler);
+        }
+    },
+    check,
+    check_change: |change, faults| {
+        if change.part == Part::Status {
+            let status = change.new.field("status");
+            status.field("currentReplicas").must_not_be_negative(faults);
+            status.field("desiredReplicas").must_not_be_negative(faults);
+        }
+    },
+    ..PLAIN
+};
+
+fn knows_metrics(scaler: &Value) -> bool {
+    scaler["apiVersion"] == "autoscaling/v2"
+}
+
+fn default(scaler: &mut Value) {
+    let knows_metrics = knows_metrics(scaler);
+    let spec = &mut scaler["spec"];
+    if !spec.is_object() {
+        return;
+    }
+    fill(spec, "minReplicas", 1);
+    if !knows_metrics {
+        return;
+    }
+    let metrics = spec.get("metrics").and_then(Value::as_array);
+    if metrics.is_none_or(Vec::is_empty) {
+        let target = json!({"type": "Utilization", "averageUtilization": CPU_UTILIZATION});
+        spec["metrics"] = json!([{"type": "Resource", "resource": {"name": "cpu", "target": target}}]);
+    }
+    if spec.get("behavior").is_some_and(Value::is_object) {
+        default_behavior(&mut spec["behavior"]);
+    }
+}
+
+fn default_behavior(behavior: &mut Value) {
+    let everything = json!({"type": "Percent", "value": 100, "periodSeconds": 15});
+    let four_pods = json!({"type": "Pods", "value": 4, "periodSeconds": 15});
+    for (direction, policies) in [
+        ("scaleUp", json!([four_pods, everything])),
+        ("scaleDown", json!([everything])),
+    ] {
+        if !behavior[direction].is_object() {
+            behavior[direction] = json!({});
+        }
+        let rules = &mut behavior[direction];
+        fill_empty(rules, "selectPolicy", "Max");
+        fill(rules, "policies", policies);
+    }
+    fill(&mut behavior["scaleUp"], "stabilizationWindowSeconds", 0);
+}
+
+/// The older version has one metric. It is the stored version that makes it what it is when nobody says, so that it
+/// belongs to nobody.
+fn fill_target(scaler: &mut Value) {
+    let annotated = scaler["metadata"]["annotations"]
+        .get(METRICS_ANNOTATION)
+        .is_some();
+    if !knows_metrics(scaler) && !annotated && scaler["spec"].is_object() {
+        fill(
+            &mut scaler["spec"],
+            "targetCPUUtilizationPercentage",
+            CPU_UTILIZATION,
+        );
+    }
+}
+
+fn check(scaler: &Place<'_, '_>, faults: &mut Faults) {
+    let spec = scaler.field("spec");
+    let (min, max) = (spec.field("minReplicas"), spec.field("maxReplicas"));
+    if min.is_set() && min.number() < 1 {
+        faults.push(min.invalid("must be greater than or equal to 1"));
+    }
+    if max.number() < 1 {
+        faults.push(max.invalid_for(max.number(), "must be greater than 0"));
+    }
+    if min.is_set() && max.number() < min.number() {
+        faults.push(max.invalid_for(max.number(), "must be greater than or equal to `minReplicas`"));
+    }
+    check_target(&spec.field("scaleTargetRef"), faults);
+    let cpu = spec.field("targetCPUUtilizationPercentage");
+    if cpu.is_set() && cpu.number() < 1 {
+        // Checked is what is stored, where this is the target of a metric.
+        let path = FieldPath::from("spec.metrics[0].resource.target.averageUtilization");
+        faults.push(FieldError::invalid(&path, cpu.number(), "must be greater than 0"));
+    }
+    for metric in spec.field("metrics").items() {
+        check_metric(&metric, faults);
+    }
+    let behavior = spec.field("behavior");
+    for direction in ["scaleUp", "scaleDown"] {
+        check_rules(&behavior.field(direction), faults);
+    }
+}
+
+fn check_target(target: &Place<'_, '_>, faults: &mut Faults) {
+    for name in ["kind", "name"] {
+        target.field(name).must_be_set_and_keep(path_segment_name, faults);
+    }
+    let version = target.field("apiVersion");
+    let text = version.text();
+    let why = match text.parse::<GroupVersion>() {
+        _ if text.matches('/').count() > 1 => format!("unexpected GroupVersion string: {text}"),
+        Ok(parsed) if !parsed.group.is_empty() => return,
+        // The one core kind that scales.
+        _ if text == "v1" && target.field("kind").text() == "ReplicationController" => return,
+        _ => "apiVersion must specify API group".to_owned(),
+    };
+    faults.push(version.invalid_for(text, why));
+}
+
+/// Each type of metric has a field of its own, which must be there, and no other.
+fn check_metric(metric: &Place<'_, '_>, faults: &mut Faults) {
+    let kind = metric.field("type");
+    if kind.text().is_empty() {
+        faults.push(kind.required("must specify a metric source type"));
+    }
+    let expected = METRICS.iter().find(|(known, _)| *known == kind.text());
+    if expected.is_none() {
+        faults.push(kind.unsupported(METRIC_TYPES));
+    }
+    let present: Vec<&str> = METRICS
+        .iter()
+        .map(|(_, field)| *field)
+        .filter(|field| metric.field(field).is_set())
+        .collect();
+    if let Some(first) = present.first() {
+        check_source(first, &metric.field(first), faults);
+    }
+    let Some((_, expected)) = expected else {
+        faults.push(kind.unsupported(METRIC_TYPES));
+        return;
+    };
+    if !present.contains(expected) {
+        let why = "must populate information for the given metric source";
+        faults.push(metric.field(expected).required(why));
+    }
+    if present.len() != 1 {
+        for other in present.iter().filter(|field| *field != expected) {
+            faults.push(
+                metric
+                    .field(other)
+                    .forbidden("must populate the given metric source only"),
+            );
+        }
+    }
+}
+
+fn check_source(name: &str, source: &Place<'_, '_>, faults: &mut Faults) {
+    let target = source.field("target");
+    match name {
+        "resource" | "containerResource" => {
+            check_resource(source, name == "containerResource", faults);
+            check_metric_target(&target, faults);
+        }
+        _ => {
+            if name == "object" {
+                check_target(&source.field("describedObject"), faults);
+            }
+            check_identifier(&source.field("metric"), faults);
+            check_metric_target(&target, faults);
+        }
+    }
+    check_amounts(name, &target, faults);
+}
+
+fn check_resource(source: &Place<'_, '_>, is_of_container: bool, faults: &mut Faults) {
+    let (name, container) = (source.field("name"), source.field("container"));
+    if name.text().is_empty() {
+        faults.push(name.required("must specify a resource name"));
+    }
+    if is_of_container && container.text().is_empty() {
+        faults.push(container.required("must specify a container"));
+    }
+}
+
+/// Which amounts a target of each kind has: at least one, and not any two.
+fn check_amounts(source: &str, target: &Place<'_, '_>, faults: &mut Faults) {
+    let utilization = target.field("averageUtilization");
+    let (value, average) = (target.field("value"), target.field("averageValue"));
+    let is_resource = matches!(source, "resource" | "containerResource");
+    let has_one = match source {
+        "pods" => average.is_set(),
+        _ if is_resource => utilization.is_set() || average.is_set(),
+        _ => value.is_set() || average.is_set(),
+    };
+    if !has_one {
+        faults.push(match source {
+            "pods" => average.required("must specify a positive target averageValue"),
+            "object" => average.required("must set either a target value or averageValue"),
+            "external" => average.required("must set either a target value for metric or a per-pod target"),
+            _ => utilization.required("must set either a target raw value or a target utilization"),
+        });
+    }
+    if is_resource && utilization.is_set() && average.is_set() {
+        faults.push(average.forbidden("may not set both a target raw value and a target utilization"));
+    }
+    if source == "external" && value.is_set() && average.is_set() {
+        faults.push(value.forbidden("may not set both a target value for metric and a per-pod target"));
+    }
+}
+
+fn check_identifier(metric: &Place<'_, '_>, faults: &mut Faults) {
+    let name = metric.field("name");
+    match name.text() {
+        "" => faults.push(name.required("must specify a metric name")),
+        _ => name.must_keep(path_segment_name, faults),
+    }
+}
+
+fn check_metric_target(target: &Place<'_, '_>, faults: &mut Faults) {
+    let kind = target.field("type");
+    if kind.text().is_empty() {
+        faults.push(kind.required("must specify a metric target type"));
+    }
+    if !matches!(kind.text(), "Utilization" | "Value" | "AverageValue") {
+        faults.push(kind.invalid_for(kind.text(), "must be either Utilization, Value, or AverageValue"));
+    }
+    for name in ["value", "averageValue"] {
+        let amount = target.field(name);
+        let value = quantity(amount.value());
+        if amount.is_set() && (value.is_zero() || value.is_negative()) {
+            faults.push(amount.invalid_for(value.to_string(), "must be positive"));
+        }
+    }
+    let utilization = target.field("averageUtilization");
+    if utilization.is_set() && utilization.number() < 1 {
+        faults.push(utilization.invalid("must be greater than 0"));
+    }
+}
+
+/// How quickly the number of pods may change in one direction.
+fn check_rules(rules: &Place<'_, '_>, faults: &mut Faults) {
+    if !rules.is_set() {
+        return;
+    }
+    let window = rules.field("stabilizationWindowSeconds");
+    if window.number() < 0 {
+        faults.push(window.invalid("must be greater than or equal to zero"));
+    }
+    if window.number() > MAX_WINDOW_SECONDS {
+        faults.push(window.invalid(format!("must be less than or equal to {MAX_WINDOW_SECONDS}")));
+    }
+    rules
+        .field("selectPolicy")
+        .may_be_one_of(&["Disabled", "Max", "Min"], faults);
+    let policies = rules.field("policies");
+    if policies.len() == 0 {
+        faults.push(policies.required("must specify at least one Policy"));
+    }
+    for policy in policies.items() {
+        policy.field("type").is_one_of(&["Percent", "Pods"], faults);
+        let (value, period) = (policy.field("value"), policy.field("periodSeconds"));
+        for number in [value, period] {
+            if number.number() <= 0 {
+                faults.push(number.invalid_for(number.number(), "must be greater than zero"));
+            }
+        }
+        if period.number() > MAX_PERIOD_SECONDS {
+            faults.push(period.invalid(format!("must be less than or equal to {MAX_PERIOD_SECONDS}")));
+        }
+    }
+    let tolerance = rules.field("tolerance");
+    if quantity(tolerance.value()).is_negative() {
+        faults.push(tolerance.invalid("must be greater or equal to 0"));
+    }
+}

@@ -1,0 +1,225 @@
+//! Ingresses and their classes.
+
+use std::net::IpAddr;
+
+use serde_json::{Value, json};
+use watchkeeper_meta::validation::{dns1035_label, dns1123_subdomain, path_segment_name};
+use watchkeeper_meta::{FieldError, FieldPath};
+
+use crate::Part;
+use crate::kind::{Generation, Hooks, Kind, PLAIN};
+use crate::rules::formats::{port_name, wildcard_domain};
+use crate::rules::place::{Faults, Place};
+use crate::table::cells::{list_of, load_balancer, some_of, text_at};
+use crate::table::{Column, Row};
+
+/// How the class was named before there was a field for it.
+const CLASS_ANNOTATION: &str = "kubernetes.io/ingress.class";
+const PATH_TYPES: &[&str] = &["Exact", "ImplementationSpecific", "Prefix"];
+
+/// What is particular to `ingresses`.
+pub static KIND: Kind = Kind {
+    group: "networking.k8s.io",
+    name: "Ingress",
+    plural: "ingresses",
+    storage_name: Some("ingress"),
+    generation: Generation::Spec,
+    columns: COLUMNS,
+    hooks: HOOKS,
+    ..Kind::PLAIN
+};
+
+const COLUMNS: &[Column] = &[
+    Column::NAME,
+    Column::text("Class", |row| row.text_or_none("/spec/ingressClassName")),
+    Column::text("Hosts", |row| json!(ingress_hosts(row.object))),
+    Column::text("Address", |row| json!(load_balancer(row.object).join(","))),
+    Column::text("Ports", |row| json!(ingress_ports(row))),
+    Column::AGE,
+];
+
+const HOOKS: Hooks = Hooks {
+    check: |ingress, faults| check(&ingress.field("spec"), faults),
+    check_new: check_class_annotation,
+    check_change: |change, faults| {
+        if change.part == Part::Status {
+            let status = change.new.field("status");
+            let balancer = status.field("loadBalancer");
+            for point in balancer.field("ingress").items() {
+                check_point(&point, faults);
+            }
+        }
+    },
+    warn: |ingress, live, warnings| {
+        let class = |object: &Value| object["metadata"]["annotations"].get(CLASS_ANNOTATION).cloned();
+        if class(ingress).is_some() && live.and_then(class) != class(ingress) {
+            warnings.add(format!(
+                "annotation \"{CLASS_ANNOTATION}\" is deprecated, please use 'spec.ingressClassName' instead"
+            ));
+        }
+    },
+    ..PLAIN
+};
+
+/// The class has one name, however it is named.
+fn check_class_annotation(ingress: &Place<'_, '_>, faults: &mut Faults) {
+    let annotation = ingress.value()["metadata"]["annotations"][CLASS_ANNOTATION].as_str();
+    let class = ingress.value()["spec"]["ingressClassName"].as_str();
+    if let (Some(annotation), Some(class)) = (annotation, class)
+        && annotation != class
+    {
+        // Kubernetes leaves the metadata out of the path.
+        let path = FieldPath::new("annotations").child(CLASS_ANNOTATION);
+        let why = "must match `ingressClassName` when both are specified";
+        faults.push(FieldError::invalid(&path, annotation, why));
+    }
+}
+
+fn check(spec: &Place<'_, '_>, faults: &mut Faults) {
+    let (backend, rules) = (spec.field("defaultBackend"), spec.field("rules"));
+    if rules.len() == 0 && !backend.is_set() {
+        let why = "either `defaultBackend` or `rules` must be specified";
+        faults.push(spec.invalid_for(Value::Null, why));
+    }
+    if backend.is_set() {
+        check_backend(&backend, faults);
+    }
+    for rule in rules.items() {
+        check_rule(&rule, faults);
+    }
+    for tls in spec.field("tls").items() {
+        for host in tls.field("hosts").items() {
+            check_host(&host, faults);
+        }
+        tls.field("secretName").may_keep(dns1123_subdomain, faults);
+    }
+    let class = spec.field("ingressClassName");
+    if class.is_set() {
+        class.must_keep(dns1123_subdomain, faults);
+    }
+}
+
+fn check_rule(rule: &Place<'_, '_>, faults: &mut Faults) {
+    let host = rule.field("host");
+    if !host.text().is_empty() {
+        check_not_ip(&host, faults);
+        check_host(&host, faults);
+    }
+    let http = rule.field("http");
+    if !http.is_set() {
+        return;
+    }
+    let paths = http.field("paths");
+    if paths.len() == 0 {
+        faults.push(paths.required(""));
+    }
+    paths.items().for_each(|path| check_path(&path, faults));
+}
+
+fn check_not_ip(host: &Place<'_, '_>, faults: &mut Faults) {
+    if host.text().parse::<IpAddr>().is_ok() {
+        faults.push(host.invalid("must be a DNS name, not an IP address"));
+    }
+}
+
+/// A host, or all hosts of a domain.
+fn check_host(host: &Place<'_, '_>, faults: &mut Faults) {
+    match host.text().contains('*') {
+        true => host.must_keep(wildcard_domain, faults),
+        false => host.must_keep(dns1123_subdomain, faults),
+    }
+}
+
+fn check_path(entry: &Place<'_, '_>, faults: &mut Faults) {
+    let (kind, path) = (entry.field("pathType"), entry.field("path"));
+    let mut refuse = |why: String| faults.push(path.invalid_for(path.text(), why));
+    match kind.text() {
+        "Exact" | "Prefix" => {
+            if !path.text().starts_with('/') {
+                refuse("must be an absolute path".to_owned());
+            }
+            for part in ["//", "/./", "/../", "%2f", "%2F"] {
+                if path.text().contains(part) {
+                    refuse(format!("must not contain '{part}'"));
+                }
+            }
+            for end in ["/..", "/."] {
+                if path.text().ends_with(end) {
+                    refuse(format!("cannot end with '{end}'"));
+                }
+            }
+        }
+        "ImplementationSpecific" => {
+            if !path.text().is_empty() && !path.text().starts_with('/') {
+                refuse("must be an absolute path".to_owned());
+            }
+        }
+        _ if !kind.is_set() => {
+            faults.push(kind.required("pathType must be specified"));
+            return;
+        }
+        _ => faults.push(kind.unsupported(PATH_TYPES)),
+    }
+    check_backend(&entry.field("backend"), faults);
+}
+
+fn check_backend(backend: &Place<'_, '_>, faults: &mut Faults) {
+    let (resource, service) = (backend.field("resource"), backend.field("service"));
+    match (resource.is_set(), service.is_set()) {
+        (true, true) => {
+            faults.push(backend.invalid_for("", "cannot set both resource and service backends"));
+        }
+        (true, false) => check_reference(&resource, faults),
+        (false, true) => check_service(backend, &service, faults),
+        (false, false) => faults.push(backend.invalid_for("", "resource or service backend is required")),
+    }
+}
+
+pub(crate) fn check_reference(reference: &Place<'_, '_>, faults: &mut Faults) {
+    let group = reference.field("apiGroup");
+    if group.is_set() {
+        group.must_keep(dns1123_subdomain, faults);
+    }
+    for name in ["kind", "name"] {
+        reference
+            .field(name)
+            .must_be_set_and_keep(path_segment_name, faults);
+    }
+}
+
+fn check_service(backend: &Place<'_, '_>, service: &Place<'_, '_>, faults: &mut Faults) {
+    service.field("name").must_be_set_and_keep(dns1035_label, faults);
+    let port = service.field("port");
+    let (name, number) = (port.field("name"), port.field("number"));
+    match (name.text().is_empty(), number.number() == 0) {
+        (true, true) => faults.push(backend.required("port name or number is required")),
+        (true, false) => number.must_be_port(faults),
+        (false, true) => name.must_keep(port_name, faults),
+        (false, false) => faults.push(backend.invalid_for("", "cannot set both port name & port number")),
+    }
+}
+
+/// Where an ingress can be reached.
+fn check_point(point: &Place<'_, '_>, faults: &mut Faults) {
+    let (ip, host) = (point.field("ip"), point.field("hostname"));
+    if !ip.text().is_empty() {
+        ip.must_be_ip(faults);
+    }
+    if !host.text().is_empty() {
+        host.must_keep(dns1123_subdomain, faults);
+        check_not_ip(&host, faults);
+    }
+}
+
+fn ingress_hosts(ingress: &Value) -> String {
+    let mut hosts = list_of(&ingress["spec"]["rules"], |rule| text_at(rule, "/host"));
+    hosts.retain(|host| !host.is_empty());
+    some_of(hosts, 3, "*")
+}
+
+fn ingress_ports(row: &Row<'_>) -> &'static str {
+    match row.at("/spec/tls").as_array().is_none_or(Vec::is_empty) {
+        true => "80",
+        false => "80, 443",
+    }
+}

@@ -1,0 +1,417 @@
+//! Jobs: pods that end.
+
+mod policies;
+
+use serde_json::{Value, json};
+use watchkeeper_meta::Time;
+
+use crate::builtin::replication_controller::fill_labels;
+use crate::fields::Selectable;
+use crate::kind::{Change, Generation, Hooks, Kind, PLAIN};
+use crate::rules::defaulting::{fill, items_mut, object_mut};
+use crate::rules::formats::check_domain_prefixed_path;
+use crate::rules::go_structs;
+use crate::rules::place::{Faults, Place};
+use crate::rules::workloads::template_rules::{check_ends, check_selected, check_template};
+use crate::rules::workloads::{default_template, warn_of_workload};
+use crate::table::Column;
+use crate::table::cells::{condition, containers, selector};
+use crate::table::human::duration;
+use crate::{Part, metadata};
+use self::policies::{check_failure_policy, check_success_policy};
+
+/// The job's own uid, on its pods and in its selector.
+const CONTROLLER_UID: &str = "batch.kubernetes.io/controller-uid";
+
+/// The most pods that can run at once where each has an index, and the most that can fail.
+const MAX_INDEXES: i64 = 100_000;
+/// The same where every index is tried again on its own, and there are more than the above.
+const MAX_INDEXES_WITH_RETRIES: i64 = 10_000;
+const MAX_MANAGER: usize = 63;
+
+/// What is particular to `jobs`.
+pub static KIND: Kind = Kind {
+    group: "batch",
+    name: "Job",
+    plural: "jobs",
+    generation: Generation::Spec,
+    orphans_by_default: true,
+    orphan_warning: Some(
+        "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove \
+         them or set propagationPolicy=Orphan to suppress this warning",
+    ),
+    columns: COLUMNS,
+    selectable: Some(SELECTABLE),
+    pod_spec: Some("/spec/template/spec"),
+    hooks: HOOKS,
+    ..Kind::PLAIN
+};
+
+const COLUMNS: &[Column] = &[
+    Column::NAME,
+    Column::text("Status", |row| json!(job_status(row.object))),
+    Column::text("Completions", |row| json!(job_completions(row.object))),
+    Column::text("Duration", |row| json!(job_duration(row.object, row.now))),
+    Column::AGE,
+    Column::text("Containers", |row| json!(containers(row.object, "/spec/template/spec", "name"))).wide(),
+    Column::text("Images", |row| json!(containers(row.object, "/spec/template/spec", "image"))).wide(),
+    Column::text("Selector", |row| json!(selector(row.at("/spec/selector")))).wide(),
+];
+
+const SELECTABLE: &[Selectable] = &[Selectable::number("status.successful", &["/status/succeeded"])];
+
+const HOOKS: Hooks = Hooks {
+    default: |job| {
+        if let Some(spec) = object_mut(job, "spec") {
+            default(spec);
+        }
+        label_as_its_pods(job);
+    },
+    prepare_for_create: |job| {
+        if job["spec"]["manualSelector"] != true {
+            select_own_pods(job);
+        }
+        // Kubernetes defaults once more when it reads what it has stored.
+        label_as_its_pods(job);
+    },
+    check: |job, faults| check(&job.field("spec"), faults),
+    check_new: |job, faults| {
+        check_own_selector(job, faults);
+        check_host_name(job, faults);
+    },
+    check_change: |change, faults| match change.part {
+        Part::Status => check_status(change, faults),
+        _ => check_change(change, faults),
+    },
+    warn: warn_of_workload,
+    ..PLAIN
+};
+
+/// A job without labels has those of its pods.
+fn label_as_its_pods(job: &mut Value) {
+    let labels = job["spec"]["template"]["metadata"]["labels"].clone();
+    if labels.is_object() {
+        metadata::of(job);
+        fill_labels(&mut job["metadata"], "labels", &labels);
+    }
+}
+
+fn default(spec: &mut Value) {
+    if spec.get("completions").is_none() && spec.get("parallelism").is_none() {
+        fill(spec, "completions", 1);
+    }
+    fill(spec, "parallelism", 1);
+    let retries = match spec.get("backoffLimitPerIndex") {
+        Some(_) => i32::MAX,
+        None => 6,
+    };
+    fill(spec, "backoffLimit", retries);
+    fill(spec, "completionMode", "NonIndexed");
+    fill(spec, "suspend", false);
+    let replaced_when = match object_mut(spec, "podFailurePolicy") {
+        Some(policy) => {
+            items_mut(policy, "rules").for_each(default_failure_rule);
+            "Failed"
+        }
+        None => "TerminatingOrFailed",
+    };
+    fill(spec, "podReplacementPolicy", replaced_when);
+    fill(spec, "manualSelector", false);
+    default_template(spec);
+}
+
+fn default_failure_rule(rule: &mut Value) {
+    for pattern in items_mut(rule, "onPodConditions") {
+        fill(pattern, "status", "True");
+    }
+}
+
+/// Marks the job's pods with its name and uid, each under its old and its new label, and selects them by uid.
+fn select_own_pods(job: &mut Value) {
+    let uid = metadata::text(job, "uid").to_owned();
+    let name = metadata::text(job, "name").to_owned();
+    let spec = &mut job["spec"];
+    let labels = &mut spec["template"]["metadata"]["labels"];
+    if !labels.is_object() {
+        *labels = json!({});
+    }
+    for (label, value) in [
+        ("controller-uid", &uid),
+        (CONTROLLER_UID, &uid),
+        ("job-name", &name),
+        ("batch.kubernetes.io/job-name", &name),
+    ] {
+        labels[label] = json!(value);
+    }
+    fill(spec, "selector", json!({}));
+    fill(&mut spec["selector"], "matchLabels", json!({}));
+    fill(&mut spec["selector"]["matchLabels"], CONTROLLER_UID, uid);
+}
+
+fn check(spec: &Place<'_, '_>, faults: &mut Faults) {
+    check_job_spec(spec, faults);
+    let selector = spec.field("selector");
+    if !selector.is_set() {
+        faults.push(selector.required(""));
+    }
+    selector.must_select(faults);
+    check_selected(spec, None, faults);
+}
+
+/// Checks the spec of a job, or of a template for jobs.
+pub(crate) fn check_job_spec(spec: &Place<'_, '_>, faults: &mut Faults) {
+    for name in [
+        "parallelism",
+        "completions",
+        "activeDeadlineSeconds",
+        "backoffLimit",
+        "ttlSecondsAfterFinished",
+        "backoffLimitPerIndex",
+        "maxFailedIndexes",
+    ] {
+        spec.field(name).must_not_be_negative(faults);
+    }
+    let retries = spec.field("backoffLimitPerIndex");
+    if spec.field("maxFailedIndexes").is_set() && !retries.is_set() {
+        faults.push(retries.required("when maxFailedIndexes is specified"));
+    }
+    let manager = spec.field("managedBy");
+    if manager.is_set() {
+        check_domain_prefixed_path(&manager, faults);
+        if manager.text().len() > MAX_MANAGER {
+            faults.push(manager.too_long(MAX_MANAGER));
+        }
+    }
+    check_completion(spec, faults);
+    check_failure_policy(spec, faults);
+    check_success_policy(spec, faults);
+    check_replacement(spec, faults);
+    let template = spec.field("template");
+    check_template(&template, Vec::new(), faults);
+    check_ends(&template, spec.field("podFailurePolicy").is_set(), faults);
+}
+
+fn check_completion(spec: &Place<'_, '_>, faults: &mut Faults) {
+    let mode = spec.field("completionMode");
+    match mode.text() {
+        "Indexed" => check_indexes(spec, faults),
+        "" | "NonIndexed" => {
+            for name in ["backoffLimitPerIndex", "maxFailedIndexes"] {
+                let limit = spec.field(name);
+                if limit.is_set() {
+                    faults.push(limit.invalid("requires indexed completion mode"));
+                }
+            }
+        }
+        _ => faults.push(mode.unsupported(&["NonIndexed", "Indexed"])),
+    }
+}
+
+/// What can be counted where each pod has an index.
+fn check_indexes(spec: &Place<'_, '_>, faults: &mut Faults) {
+    let (parallelism, completions) = (spec.field("parallelism"), spec.field("completions"));
+    let failures = spec.field("maxFailedIndexes");
+    if !completions.is_set() {
+        faults.push(completions.required("when completion mode is Indexed"));
+    }
+    let most = "must be less than or equal to";
+    if parallelism.number() > MAX_INDEXES {
+        let why = format!("{most} {MAX_INDEXES} when completion mode is Indexed");
+        faults.push(parallelism.invalid(why));
+    }
+    if completions.is_set() && failures.number() > completions.number() {
+        faults.push(failures.invalid(format!("{most} completions")));
+    }
+    if failures.number() > MAX_INDEXES {
+        faults.push(failures.invalid(format!("{most} {MAX_INDEXES}")));
+    }
+    if completions.number() <= MAX_INDEXES || !spec.field("backoffLimitPerIndex").is_set() {
+        return;
+    }
+    if !failures.is_set() {
+        let why = format!("must be specified when completions is above {MAX_INDEXES}");
+        faults.push(failures.required(&why));
+    }
+    for limited in [parallelism, failures] {
+        if limited.number() > MAX_INDEXES_WITH_RETRIES {
+            faults.push(limited.invalid(format!(
+                "{most} {MAX_INDEXES_WITH_RETRIES} when completions are above {MAX_INDEXES} and used with backoff \
+                 limit per index"
+            )));
+        }
+    }
+}
+
+/// When a pod that ends is replaced.
+fn check_replacement(spec: &Place<'_, '_>, faults: &mut Faults) {
+    let allowed: &[&str] = match spec.field("podFailurePolicy").is_set() {
+        true => &["Failed"],
+        false => &["Failed", "TerminatingOrFailed"],
+    };
+    spec.field("podReplacementPolicy").may_be_one_of(allowed, faults);
+}
+
+/// A job that leaves its selector to the server has exactly the server's.
+fn check_own_selector(job: &Place<'_, '_>, faults: &mut Faults) {
+    let spec = job.field("spec");
+    let selector = spec.field("selector");
+    if !selector.is_set() || spec.field("manualSelector").is_true() {
+        return;
+    }
+    let uid = &job.value()["metadata"]["uid"];
+    let own = json!({"matchLabels": {CONTROLLER_UID: uid}});
+    let old = json!({"matchLabels": {"controller-uid": uid}});
+    if *selector.value() != own && *selector.value() != old {
+        // Kubernetes looks at this before all else.
+        faults.push_first(selector.invalid("`selector` not auto-generated"));
+    }
+}
+
+/// Pods of a job with indexes are called by them, and the longest name must fit.
+fn check_host_name(job: &Place<'_, '_>, faults: &mut Faults) {
+    let (metadata, spec) = (job.field("metadata"), job.field("spec"));
+    let (name, completions) = (metadata.field("name"), spec.field("completions").number());
+    if spec.field("completionMode").text() != "Indexed" || completions < 1 {
+        return;
+    }
+    let longest = format!("{}-{}", name.text(), completions - 1);
+    if !watchkeeper_meta::validation::dns1123_label(&longest).is_empty() {
+        let why = format!("will not able to create pod with invalid DNS label: {longest}");
+        faults.push(name.invalid(why));
+    }
+}
+
+fn check_change(change: &Change<'_>, faults: &mut Faults) {
+    let (new, live) = (change.new.field("spec"), change.live.field("spec"));
+    check_completions(&new, &live, faults);
+    new.field("selector").must_stay(&live.field("selector"), faults);
+    check_same_template(change, faults);
+    for name in [
+        "completionMode",
+        "podFailurePolicy",
+        "backoffLimitPerIndex",
+        "managedBy",
+        "successPolicy",
+    ] {
+        new.field(name).must_stay(&live.field(name), faults);
+    }
+}
+
+/// Only a job that counts by index can be asked for another number of completions, and then for as many pods.
+fn check_completions(new: &Place<'_, '_>, live: &Place<'_, '_>, faults: &mut Faults) {
+    let (completions, before) = (new.field("completions"), live.field("completions"));
+    if new.field("completionMode").text() != "Indexed" {
+        completions.must_stay(&before, faults);
+    } else if completions.value() != before.value()
+        && completions.is_set()
+        && completions.number() != new.field("parallelism").number()
+    {
+        faults.push(completions.invalid("can only be modified in tandem with spec.parallelism"));
+    }
+}
+
+/// A suspended job that never ran may still be told where to run.
+fn check_same_template(change: &Change<'_>, faults: &mut Faults) {
+    let live = change.live.value();
+    let is_waiting = live["spec"]["suspend"] == true && live["status"].get("startTime").is_none();
+    let fixed = |object: &Value| {
+        let mut template = object["spec"]["template"].clone();
+        if is_waiting {
+            drop_scheduling(&mut template);
+        }
+        template
+    };
+    if fixed(change.new.value()) != fixed(live) {
+        let spec = change.new.field("spec");
+        let template = spec.field("template");
+        let shown = go_structs::template(template.value());
+        faults.push(template.invalid_in_go(shown, "field is immutable"));
+    }
+}
+
+/// Takes out what says where pods run.
+fn drop_scheduling(template: &mut Value) {
+    let drop = |object: Option<&mut Value>, names: &[&str]| {
+        if let Some(fields) = object.and_then(Value::as_object_mut) {
+            names.iter().for_each(|name| drop(fields.remove(*name)));
+        }
+    };
+    drop(template.pointer_mut("/spec/affinity"), &["nodeAffinity"]);
+    if template.pointer("/spec/affinity") == Some(&json!({})) {
+        drop(template.get_mut("spec"), &["affinity"]);
+    }
+    drop(
+        template.get_mut("spec"),
+        &["nodeSelector", "tolerations", "schedulingGates"],
+    );
+    drop(template.get_mut("metadata"), &["annotations", "labels"]);
+}
+
+/// A job is complete or has failed, and what was counted once stays counted.
+fn check_status(change: &Change<'_>, faults: &mut Faults) {
+    let (status, live) = (change.new.field("status"), change.live.field("status"));
+    for name in ["active", "succeeded", "failed", "ready", "terminating"] {
+        status.field(name).must_not_be_negative(faults);
+    }
+    let conditions = status.field("conditions");
+    let is_true = |kind: &str| {
+        let mut all = conditions.items();
+        all.any(|condition| {
+            condition.field("type").text() == kind && condition.field("status").text() == "True"
+        })
+    };
+    if is_true("Complete") && is_true("Failed") {
+        faults.push(conditions.invalid_unshown("cannot set Complete=True and Failed=true conditions"));
+    }
+    for name in ["failed", "succeeded"] {
+        let count = status.field(name);
+        if count.number() < live.field(name).number() {
+            let why = format!("cannot decrease the {name} counter");
+            faults.push(count.invalid_for(count.number(), why));
+        }
+    }
+}
+
+fn job_status(job: &Value) -> &'static str {
+    let is = |kind: &str| condition(job, kind) == "True";
+    if is("Complete") {
+        "Complete"
+    } else if is("Failed") {
+        "Failed"
+    } else if !job["metadata"]["deletionTimestamp"].is_null() {
+        "Terminating"
+    } else if is("Suspended") {
+        "Suspended"
+    } else if is("FailureTarget") {
+        "FailureTarget"
+    } else if is("SuccessCriteriaMet") {
+        "SuccessCriteriaMet"
+    } else {
+        "Running"
+    }
+}
+
+fn job_completions(job: &Value) -> String {
+    let succeeded = job["status"]["succeeded"].as_i64().unwrap_or_default();
+    match (
+        job["spec"]["completions"].as_i64(),
+        job["spec"]["parallelism"].as_i64().unwrap_or_default(),
+    ) {
+        (Some(completions), _) => format!("{succeeded}/{completions}"),
+        (None, parallelism) if parallelism > 1 => format!("{succeeded}/1 of {parallelism}"),
+        _ => format!("{succeeded}/1"),
+    }
+}
+
+fn job_duration(job: &Value, now: Time) -> String {
+    let time = |name: &str| {
+        job["status"][name]
+            .as_str()
+            .and_then(|text| text.parse::<Time>().ok())
+    };
+    match (time("startTime"), time("completionTime")) {
+        (None, _) => String::new(),
+        (Some(start), Some(end)) => duration(end.seconds - start.seconds),
+        (Some(start), None) => duration(now.seconds - start.seconds),
+    }
+}

@@ -1,0 +1,56 @@
+//! Leases: who leads, and for how long.
+
+use serde_json::json;
+use watchkeeper_meta::validation::qualified_name;
+
+use crate::kind::{Hooks, Kind, PLAIN};
+use crate::rules::place::{Faults, Place};
+use crate::table::Column;
+
+/// How Kubernetes itself picks a leader.
+const STRATEGIES: &[&str] = &["OldestEmulationVersion"];
+
+/// What is particular to `leases`.
+pub static KIND: Kind = Kind {
+    group: "coordination.k8s.io",
+    name: "Lease",
+    plural: "leases",
+    creates_on_update: true,
+    updates_unconditionally: false,
+    columns: COLUMNS,
+    hooks: HOOKS,
+    ..Kind::PLAIN
+};
+
+const COLUMNS: &[Column] = &[
+    Column::NAME,
+    Column::text("Holder", |row| json!(row.text("/spec/holderIdentity"))),
+    Column::AGE,
+];
+
+const HOOKS: Hooks = Hooks {
+    check: |lease, faults| check(&lease.field("spec"), faults),
+    heeds: Some(|_| false),
+    ..PLAIN
+};
+
+fn check(spec: &Place<'_, '_>, faults: &mut Faults) {
+    let duration = spec.field("leaseDurationSeconds");
+    if duration.is_set() && duration.number() <= 0 {
+        faults.push(duration.invalid("must be greater than 0"));
+    }
+    spec.field("leaseTransitions").must_not_be_negative(faults);
+    let strategy = spec.field("strategy");
+    if strategy.is_set() {
+        // The texts name the field twice.
+        let twice = strategy.field("strategy").with_value(strategy.value());
+        match strategy.text().contains('/') {
+            true => twice.must_keep(qualified_name, faults),
+            false => twice.is_one_of(STRATEGIES, faults),
+        }
+    }
+    let holder = spec.field("preferredHolder");
+    if !holder.text().is_empty() && strategy.text().is_empty() {
+        faults.push(holder.forbidden("may only be specified if `strategy` is defined"));
+    }
+}

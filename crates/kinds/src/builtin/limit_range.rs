@@ -1,0 +1,240 @@
+//! Limit ranges: what one pod, container or claim may ask for.
+
+use std::collections::{BTreeSet, HashSet};
+
+use serde_json::{Value, json};
+use watchkeeper_meta::validation::qualified_name;
+use watchkeeper_wire::values::Quantity;
+
+use crate::kind::{Hooks, Kind, PLAIN};
+use crate::rules::defaulting::items_mut;
+use crate::rules::formats::quantity;
+use crate::rules::place::{Faults, Place};
+use crate::rules::resource_names::{can_be_shared, check_container_name, check_name};
+use crate::table::Column;
+
+/// What a limit says of an amount.
+const BOUNDS: &[&str] = &["max", "min", "default", "defaultRequest", "maxLimitRequestRatio"];
+const TYPES: &[&str] = &["Pod", "Container", "PersistentVolumeClaim"];
+
+/// What is particular to `limitranges`.
+pub static KIND: Kind = Kind {
+    group: "",
+    name: "LimitRange",
+    plural: "limitranges",
+    creates_on_update: true,
+    columns: COLUMNS,
+    hooks: HOOKS,
+    ..Kind::PLAIN
+};
+
+const COLUMNS: &[Column] = &[
+    Column::NAME,
+    Column::CREATED_AT,
+];
+
+const HOOKS: Hooks = Hooks {
+    default: |range| {
+        let Some(spec) = range.get_mut("spec") else {
+            return;
+        };
+        for limit in items_mut(spec, "limits").filter(|limit| limit["type"] == "Container") {
+            // What is not said follows from what is, in this order.
+            inherit(limit, "max", "default");
+            inherit(limit, "default", "defaultRequest");
+            inherit(limit, "min", "defaultRequest");
+        }
+    },
+    check: |range, faults| {
+        let spec = range.field("spec");
+        let mut seen = HashSet::new();
+        for limit in spec.field("limits").items() {
+            let kind = limit.field("type");
+            check_type(&kind, faults);
+            if !seen.insert(kind.text()) {
+                faults.push(kind.duplicate());
+            }
+            check_limit(&limit, kind.text(), faults);
+        }
+    },
+    ..PLAIN
+};
+
+fn inherit(limit: &mut Value, from: &str, to: &str) {
+    let known = limit[from].as_object().cloned().unwrap_or_default();
+    for (name, amount) in known {
+        if !limit[to].is_object() {
+            limit[to] = json!({});
+        }
+        if limit[to].get(&name).is_none() {
+            limit[to][name] = amount;
+        }
+    }
+}
+
+fn check_type(kind: &Place<'_, '_>, faults: &mut Faults) {
+    let reasons = qualified_name(kind.text());
+    if reasons.is_empty() && !kind.text().contains('/') && !TYPES.contains(&kind.text()) {
+        faults.push(kind.invalid("must be a standard limit type or fully qualified"));
+    }
+    faults.extend(reasons.into_iter().map(|why| kind.invalid_for(kind.text(), why)));
+}
+
+fn check_limit(limit: &Place<'_, '_>, kind: &str, faults: &mut Faults) {
+    let is_of_pods = kind == "Pod";
+    let mut names = BTreeSet::new();
+    for bound in BOUNDS {
+        let amounts = limit.field(bound);
+        if is_of_pods && bound.starts_with("default") {
+            if amounts.len() > 0 {
+                faults.push(amounts.forbidden("may not be specified when `type` is 'Pod'"));
+            }
+            continue;
+        }
+        if *bound == "maxLimitRequestRatio" {
+            check_storage(limit, kind, faults);
+        }
+        for (name, amount) in amounts.entries() {
+            match kind {
+                "Pod" | "Container" => check_container_name(name, &amount, faults),
+                _ => check_name(name, &amount, faults),
+            }
+            names.insert(name);
+        }
+    }
+    for name in names {
+        check_order(limit, name, faults);
+        check_ratio(limit, name, faults);
+        check_shared(limit, name, faults);
+    }
+}
+
+fn check_storage(limit: &Place<'_, '_>, kind: &str, faults: &mut Faults) {
+    let is_bound = |bound: &str| limit.value()[bound].get("storage").is_some();
+    if kind == "PersistentVolumeClaim" && !is_bound("min") && !is_bound("max") {
+        let why = "either minimum or maximum storage value is required, but neither was provided";
+        faults.push(limit.field("limits").required(why));
+    }
+}
+
+fn amount(limit: &Place<'_, '_>, bound: &str, name: &str) -> Option<Quantity> {
+    let kind = limit.field("type").text();
+    let counts = kind != "Pod" || !bound.starts_with("default");
+    let amount = limit.value()[bound].get(name)?;
+    counts.then(|| quantity(amount))
+}
+
+/// Two bounds of which one must not be above the other.
+struct Order {
+    low: &'static str,
+    high: &'static str,
+    /// What texts call them.
+    words: (&'static str, &'static str),
+    /// Where the fault is, and whether it shows the lower of the two.
+    at: &'static str,
+    shows_low: bool,
+}
+
+const ORDERS: &[Order] = &[
+    Order {
+        low: "min",
+        high: "max",
+        words: ("min", "max"),
+        at: "min",
+        shows_low: true,
+    },
+    Order {
+        low: "min",
+        high: "defaultRequest",
+        words: ("min", "default request"),
+        at: "defaultRequest",
+        shows_low: false,
+    },
+    Order {
+        low: "defaultRequest",
+        high: "max",
+        words: ("default request", "max"),
+        at: "defaultRequest",
+        shows_low: true,
+    },
+    Order {
+        low: "defaultRequest",
+        high: "default",
+        words: ("default request", "default limit"),
+        at: "defaultRequest",
+        shows_low: true,
+    },
+    Order {
+        low: "min",
+        high: "default",
+        words: ("min", "default"),
+        at: "default",
+        shows_low: true,
+    },
+    Order {
+        low: "default",
+        high: "max",
+        words: ("default", "max"),
+        at: "default",
+        shows_low: false,
+    },
+];
+
+fn check_order(limit: &Place<'_, '_>, name: &str, faults: &mut Faults) {
+    for order in ORDERS {
+        let bounds = (amount(limit, order.low, name), amount(limit, order.high, name));
+        let (Some(low), Some(high)) = bounds else {
+            continue;
+        };
+        if low > high {
+            let (lower, higher) = order.words;
+            let why = format!("{lower} value {low} is greater than {higher} value {high}");
+            let shown = if order.shows_low { low } else { high };
+            refuse(limit, order.at, name, &shown, why, faults);
+        }
+    }
+}
+
+fn check_ratio(limit: &Place<'_, '_>, name: &str, faults: &mut Faults) {
+    let Some(ratio) = amount(limit, "maxLimitRequestRatio", name) else {
+        return;
+    };
+    let mut refuse = |why: String| refuse(limit, "maxLimitRequestRatio", name, &ratio, why, faults);
+    if ratio.to_f64() < 1.0 {
+        refuse(format!("ratio {ratio} is less than 1"));
+    }
+    if let (Some(min), Some(max)) = (amount(limit, "min", name), amount(limit, "max", name)) {
+        let most = max.to_f64() / min.to_f64();
+        if ratio.to_f64() > most {
+            refuse(format!("ratio {ratio} is greater than max/min = {most:.6}"));
+        }
+    }
+}
+
+/// Of what cannot be shared, a container gets what it asks for.
+fn check_shared(limit: &Place<'_, '_>, name: &str, faults: &mut Faults) {
+    let amounts = (
+        amount(limit, "default", name),
+        amount(limit, "defaultRequest", name),
+    );
+    let (Some(most), Some(asked)) = amounts else {
+        return;
+    };
+    if !can_be_shared(name) && most != asked {
+        let why = format!("default value {most} must equal to defaultRequest value {asked} in {name}");
+        refuse(limit, "defaultRequest", name, &asked, why, faults);
+    }
+}
+
+fn refuse(
+    limit: &Place<'_, '_>,
+    bound: &str,
+    name: &str,
+    shown: &Quantity,
+    why: String,
+    faults: &mut Faults,
+) {
+    let bound = limit.field(bound);
+    let entry = bound.entry(name);
+    faults.push(entry.invalid_for(shown.to_string(), why));
+}

@@ -1,0 +1,26 @@
+//! Policies that change writes, in expressions.
+
+use serde_json::json;
+
+use crate::kind::{Generation, Kind};
+use crate::table::Column;
+use crate::table::cells::param_kind;
+
+/// What is particular to `mutatingadmissionpolicies`.
+pub static KIND: Kind = Kind {
+    group: "admissionregistration.k8s.io",
+    name: "MutatingAdmissionPolicy",
+    plural: "mutatingadmissionpolicies",
+    updates_unconditionally: false,
+    generation: Generation::Spec,
+    columns: COLUMNS,
+    ..Kind::PLAIN
+};
+
+const COLUMNS: &[Column] = &[
+    Column::NAME,
+    Column::integer("Mutations", |row| row.len("/spec/mutations")),
+    Column::text("ParamKind", |row| json!(param_kind(row.at("/spec/paramKind")))),
+    Column::AGE,
+];
+

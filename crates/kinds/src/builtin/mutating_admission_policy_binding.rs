@@ -1,0 +1,26 @@
+//! Where a mutating policy is in force.
+
+use serde_json::json;
+
+use crate::kind::{Generation, Kind};
+use crate::table::Column;
+use crate::table::cells::param_ref;
+
+/// What is particular to `mutatingadmissionpolicybindings`.
+pub static KIND: Kind = Kind {
+    group: "admissionregistration.k8s.io",
+    name: "MutatingAdmissionPolicyBinding",
+    plural: "mutatingadmissionpolicybindings",
+    updates_unconditionally: false,
+    generation: Generation::Spec,
+    columns: COLUMNS,
+    ..Kind::PLAIN
+};
+
+const COLUMNS: &[Column] = &[
+    Column::NAME,
+    Column::text("PolicyName", |row| json!(row.text("/spec/policyName"))),
+    Column::text("ParamRef", |row| json!(param_ref(row.at("/spec/paramRef")))),
+    Column::AGE,
+];
+

@@ -1,0 +1,36 @@
+//! Webhooks that change writes.
+
+use crate::kind::{Generation, Hooks, Kind, PLAIN};
+use crate::rules::admission::{check_webhooks, default_webhook};
+use crate::rules::defaulting::{fill_empty, items_mut};
+use crate::table::Column;
+
+/// What is particular to `mutatingwebhookconfigurations`.
+pub static KIND: Kind = Kind {
+    group: "admissionregistration.k8s.io",
+    name: "MutatingWebhookConfiguration",
+    plural: "mutatingwebhookconfigurations",
+    updates_unconditionally: false,
+    generation: Generation::Spec,
+    columns: COLUMNS,
+    hooks: HOOKS,
+    ..Kind::PLAIN
+};
+
+const COLUMNS: &[Column] = &[
+    Column::NAME,
+    Column::integer("Webhooks", |row| row.len("/webhooks")),
+    Column::AGE,
+];
+
+const HOOKS: Hooks = Hooks {
+    default: |configuration| {
+        for webhook in items_mut(configuration, "webhooks") {
+            default_webhook(webhook);
+            fill_empty(webhook, "reinvocationPolicy", "Never");
+        }
+    },
+    check: check_webhooks,
+    ..PLAIN
+};
+

@@ -1,0 +1,228 @@
+//! Nodes: not ready until they say so.
+
+use std::collections::HashSet;
+
+use serde_json::{Value, json};
+use watchkeeper_meta::validation::{label_value, qualified_name};
+use watchkeeper_meta::{BadValue, FieldError};
+
+use crate::fields::Selectable;
+use crate::kind::{Change, Hooks, Kind, PLAIN};
+use crate::rules::go_structs;
+use crate::rules::place::{Faults, Place};
+use crate::rules::resource_names::check_amount;
+use crate::table::Column;
+use crate::table::cells::{NONE, condition, or, text_at};
+
+/// Keeps pods away from a node that has not reported itself ready.
+const NOT_READY: &str = "node.kubernetes.io/not-ready";
+const EFFECTS: &[&str] = &["NoSchedule", "PreferNoSchedule", "NoExecute"];
+
+/// What is particular to `nodes`.
+pub static KIND: Kind = Kind {
+    group: "",
+    name: "Node",
+    plural: "nodes",
+    storage_name: Some("minions"),
+    // Nodes report themselves, status and all, with their first write.
+    keeps_new_status: true,
+    columns: COLUMNS,
+    selectable: Some(SELECTABLE),
+    hooks: HOOKS,
+    ..Kind::PLAIN
+};
+
+const COLUMNS: &[Column] = &[
+    Column::NAME,
+    Column::text("Status", |row| json!(node_status(row.object))),
+    Column::text("Roles", |row| json!(node_roles(row.object))),
+    Column::AGE,
+    Column::text("Version", |row| json!(row.text("/status/nodeInfo/kubeletVersion"))),
+    Column::text("Internal-IP", |row| json!(node_address(row.object, "InternalIP"))).wide(),
+    Column::text("External-IP", |row| json!(node_address(row.object, "ExternalIP"))).wide(),
+    Column::text("OS-Image", |row| row.text_or("/status/nodeInfo/osImage", "<unknown>")).wide(),
+    Column::text("Kernel-Version", |row| json!(kernel(row.object))).wide(),
+    Column::text("Container-Runtime", |row| row.text_or("/status/nodeInfo/containerRuntimeVersion", "<unknown>")).wide(),
+];
+
+const SELECTABLE: &[Selectable] = &[Selectable::boolean("spec.unschedulable", &["/spec/unschedulable"])];
+
+const HOOKS: Hooks = Hooks {
+    default: |node| {
+        default_allocatable(node);
+        sync_ranges(node);
+    },
+    prepare_for_create: taint_until_ready,
+    check: |node, faults| {
+        check_taints(node, faults);
+        check_amounts(&node.field("status"), faults);
+    },
+    check_new: |node, faults| {
+        let spec = node.field("spec");
+        check_ranges(&spec.field("podCIDRs"), faults);
+    },
+    check_change,
+    change_first: true,
+    heeds: Some(|_| false),
+    ..PLAIN
+};
+
+/// The one range that older clients know is the first of all.
+fn sync_ranges(node: &mut Value) {
+    let first = node["spec"]["podCIDR"].clone();
+    if first.as_str().is_some_and(|first| !first.is_empty()) && node["spec"]["podCIDRs"][0] != first {
+        node["spec"]["podCIDRs"] = json!([first]);
+    }
+}
+
+/// A node that keeps nothing for itself gives pods all it has.
+fn default_allocatable(node: &mut Value) {
+    if let Some(capacity) = node["status"].get("capacity").cloned()
+        && node["status"].get("allocatable").is_none()
+    {
+        node["status"]["allocatable"] = capacity;
+    }
+}
+
+fn taint_until_ready(node: &mut Value) {
+    let mut taints = node["spec"]["taints"].as_array().cloned().unwrap_or_default();
+    if taints.iter().any(|taint| taint["key"] == NOT_READY) {
+        return;
+    }
+    taints.push(json!({"key": NOT_READY, "effect": "NoSchedule"}));
+    if !node["spec"].is_object() {
+        node["spec"] = json!({});
+    }
+    node["spec"]["taints"] = Value::Array(taints);
+}
+
+/// Kubernetes says `metadata` where it means `spec`.
+fn check_taints(node: &Place<'_, '_>, faults: &mut Faults) {
+    let metadata = node.field("metadata").with_value(node.field("spec").value());
+    let mut seen = HashSet::new();
+    for taint in metadata.field("taints").items() {
+        let (key, effect) = (taint.field("key"), taint.field("effect"));
+        check_taint(&taint, faults);
+        if !seen.insert((key.text(), effect.text())) {
+            let shown = go_structs::structure("Taint", taint.value());
+            let mut fault = FieldError::duplicate(&taint.path(), Value::Null);
+            fault.value = BadValue::Printed(shown.into());
+            fault.detail = "taints must be unique by key and effect pair".to_owned();
+            faults.push(fault);
+        }
+    }
+}
+
+fn check_taint(taint: &Place<'_, '_>, faults: &mut Faults) {
+    let (key, value) = (taint.field("key"), taint.field("value"));
+    let reasons = qualified_name(key.text()).into_iter();
+    faults.extend(reasons.map(|why| key.invalid_for(key.text(), why)));
+    let problems = label_value(value.text());
+    if !problems.is_empty() {
+        faults.push(value.invalid(problems.join(";")));
+    }
+    taint.field("effect").must_be_one_of(EFFECTS, faults);
+}
+
+/// What a node has, and what it gives to pods.
+fn check_amounts(status: &Place<'_, '_>, faults: &mut Faults) {
+    for name in ["capacity", "allocatable"] {
+        let amounts = status.field(name);
+        for (resource, amount) in amounts.entries() {
+            // Here resources are fields for once.
+            let amount = amounts.field(resource).with_value(amount.value());
+            check_amount(resource, &amount, faults);
+        }
+    }
+}
+
+/// One range of each family.
+fn check_ranges(ranges: &Place<'_, '_>, faults: &mut Faults) {
+    let before = faults.len();
+    let families: Vec<bool> = ranges
+        .items()
+        .filter_map(|range| range.must_be_cidr(faults))
+        .map(|range| range.is_ipv4())
+        .collect();
+    let is_repeated = |family: bool| families.iter().filter(|other| **other == family).count() > 1;
+    if faults.len() == before && (is_repeated(true) || is_repeated(false)) {
+        faults.push(ranges.invalid("may specify no more than one CIDR for each IP family"));
+    }
+    let mut seen = HashSet::new();
+    for range in ranges.items() {
+        if !seen.insert(range.text()) {
+            faults.push(range.duplicate());
+        }
+    }
+}
+
+fn check_change(change: &Change<'_>, faults: &mut Faults) {
+    let (spec, old) = (change.new.field("spec"), change.live.field("spec"));
+    let status = change.new.field("status");
+    let mut seen = Vec::new();
+    for address in status.field("addresses").items() {
+        if seen.contains(&address.value()) {
+            let shown = go_structs::structure("NodeAddress", address.value());
+            let mut fault = FieldError::duplicate(&address.path(), Value::Null);
+            fault.value = BadValue::Printed(shown.into());
+            faults.push(fault);
+        }
+        seen.push(address.value());
+    }
+    for (name, shown) in [("podCIDRs", "podCIDR"), ("providerID", "providerID")] {
+        let (new, old) = (spec.field(name), old.field(name));
+        if old.is_set() && old.value() != "" && new.value() != old.value() {
+            let why = format!("node updates may not change {shown} except from \"\" to valid");
+            faults.push(new.forbidden(why));
+        }
+    }
+}
+
+fn node_status(node: &Value) -> String {
+    let ready = match condition(node, "Ready").as_str() {
+        "True" => "Ready",
+        "" => "Unknown",
+        _ => "NotReady",
+    };
+    match node["spec"]["unschedulable"].as_bool() {
+        Some(true) => format!("{ready},SchedulingDisabled"),
+        _ => ready.to_owned(),
+    }
+}
+
+fn node_roles(node: &Value) -> String {
+    let labels = node["metadata"]["labels"].as_object().into_iter().flatten();
+    let mut roles: Vec<String> = labels
+        .filter_map(
+            |(key, value)| match key.strip_prefix("node-role.kubernetes.io/") {
+                Some(role) if !role.is_empty() => Some(role.to_owned()),
+                _ if key == "kubernetes.io/role" => value.as_str().map(str::to_owned),
+                _ => None,
+            },
+        )
+        .collect();
+    roles.sort_unstable();
+    roles.dedup();
+    or(roles.join(","), NONE)
+}
+
+fn node_address(node: &Value, kind: &str) -> String {
+    let addresses = node["status"]["addresses"].as_array().into_iter().flatten();
+    let found = addresses.into_iter().find(|address| address["type"] == kind);
+    or(
+        found
+            .map(|address| text_at(address, "/address"))
+            .unwrap_or_default(),
+        NONE,
+    )
+}
+
+fn kernel(node: &Value) -> String {
+    let info = &node["status"]["nodeInfo"];
+    let (version, architecture) = (text_at(info, "/kernelVersion"), text_at(info, "/architecture"));
+    match (version.is_empty(), architecture.is_empty()) {
+        (true, _) => "<unknown>".to_owned(),
+        (false, true) => version,
+        (false, false) => format!("{version} ({architecture})"),
+    }
+}

@@ -1,0 +1,282 @@
+//! Persistent volumes: storage that is there.
+
+use serde_json::{Value, json};
+use watchkeeper_meta::validation::dns1123_subdomain;
+use watchkeeper_meta::{FieldError, FieldPath};
+
+use crate::builtin::persistent_volume_claim::{check_access_modes, check_basic, check_positive, check_volume_mode, protect, warn_of_class_annotation};
+use crate::builtin::pod;
+use crate::kind::{Change, Hooks, Kind, PLAIN};
+use crate::rules::defaulting::fill_empty;
+use crate::rules::place::{Faults, Place};
+use crate::rules::volume_sources::{Source, check_driver, check_host_path, check_local, check_nfs, check_secret_reference, check_sources, vendor};
+use crate::table::Column;
+use crate::table::cells::{access_modes, storage_class, text_at, volume_phase};
+use crate::{Part, Warnings};
+
+const RECLAIM_POLICIES: &[&str] = &["Delete", "Recycle", "Retain"];
+
+/// Sources in the order in which Kubernetes looks for them.
+const SOURCES: &[Source] = &[
+    Source {
+        name: "hostPath",
+        check: check_host_path,
+    },
+    vendor("gcePersistentDisk"),
+    vendor("awsElasticBlockStore"),
+    vendor("glusterfs"),
+    vendor("flocker"),
+    Source {
+        name: "nfs",
+        check: check_nfs,
+    },
+    vendor("rbd"),
+    vendor("quobyte"),
+    vendor("cephfs"),
+    vendor("iscsi"),
+    vendor("cinder"),
+    vendor("fc"),
+    vendor("flexVolume"),
+    vendor("azureFile"),
+    vendor("vsphereVolume"),
+    vendor("photonPersistentDisk"),
+    vendor("portworxVolume"),
+    vendor("azureDisk"),
+    vendor("scaleIO"),
+    Source {
+        name: "local",
+        check: check_local,
+    },
+    vendor("storageos"),
+    Source {
+        name: "csi",
+        check: |source, faults| {
+            check_driver(&source.field("driver"), faults);
+            source.field("volumeHandle").must_be_set(faults);
+            for name in [
+                "controllerPublishSecretRef",
+                "controllerExpandSecretRef",
+                "nodePublishSecretRef",
+                "nodeExpandSecretRef",
+            ] {
+                check_secret_reference(&source.field(name), faults);
+            }
+        },
+    },
+];
+
+/// What is particular to `persistentvolumes`.
+pub static KIND: Kind = Kind {
+    group: "",
+    name: "PersistentVolume",
+    plural: "persistentvolumes",
+    delete_returns_object: true,
+    columns: COLUMNS,
+    hooks: HOOKS,
+    ..Kind::PLAIN
+};
+
+const COLUMNS: &[Column] = &[
+    Column::NAME,
+    Column::text("Capacity", |row| json!(row.text("/spec/capacity/storage"))),
+    Column::text("Access Modes", |row| json!(access_modes(row.at("/spec/accessModes")))),
+    Column::text("Reclaim Policy", |row| json!(row.text("/spec/persistentVolumeReclaimPolicy"))),
+    Column::text("Status", volume_phase),
+    Column::text("Claim", |row| json!(shown_claim(row.at("/spec/claimRef")))),
+    Column::text("StorageClass", |row| json!(storage_class(row.object))),
+    Column::text("VolumeAttributesClass", |row| row.text_or("/spec/volumeAttributesClassName", "<unset>")),
+    Column::text("Reason", |row| json!(row.text("/status/reason"))),
+    Column::AGE,
+    Column::text("VolumeMode", |row| row.text_or("/spec/volumeMode", "<unset>")).wide(),
+];
+
+const HOOKS: Hooks = Hooks {
+    default: |volume| {
+        if !volume["spec"].is_object() {
+            return;
+        }
+        let spec = &mut volume["spec"];
+        fill_empty(spec, "persistentVolumeReclaimPolicy", "Retain");
+        fill_empty(spec, "volumeMode", "Filesystem");
+        if spec["hostPath"].is_object() {
+            fill_empty(&mut spec["hostPath"], "type", "");
+        }
+    },
+    prepare_for_create: |volume| {
+        let now = volume["metadata"]["creationTimestamp"].clone();
+        volume["status"] = json!({"phase": "Pending", "lastPhaseTransitionTime": now});
+        protect(volume, "kubernetes.io/pv-protection");
+    },
+    prepare_for_update: |part, volume, live, now| {
+        if part != Part::Object {
+            note_phase(volume, live, now);
+        }
+    },
+    check: |volume, faults| check(&volume.field("spec"), faults),
+    check_change: |change, faults| {
+        if change.part != Part::Status {
+            check_change(change, faults);
+        }
+    },
+    warn: |volume, _, warnings| warn(volume, warnings),
+    ..PLAIN
+};
+
+fn warn(volume: &Value, warnings: &Warnings) {
+    warn_of_class_annotation(volume, warnings);
+    let volume = Place::object(volume);
+    let (metadata, spec) = (volume.field("metadata"), volume.field("spec"));
+    let annotations = metadata.field("annotations");
+    let options = annotations.entry("volume.beta.kubernetes.io/mount-options");
+    if options.is_set() {
+        let path = options.path();
+        warnings.add(format!(
+            "{path}: deprecated since v1.31; use \"mountOptions\" attribute instead"
+        ));
+    }
+    if spec.field("persistentVolumeReclaimPolicy").text() == "Recycle" {
+        warnings.add(
+            "spec.persistentVolumeReclaimPolicy: The Recycle reclaim policy is deprecated. Instead, the \
+             recommended approach is to use dynamic provisioning.",
+        );
+    }
+    let affinity = spec.field("nodeAffinity");
+    for term in affinity.field("required").field("nodeSelectorTerms").items() {
+        pod::warn_of_old_keys(&term, warnings);
+    }
+    pod::warn_of_old_source(&spec, warnings);
+}
+
+/// Says since when a volume is in its phase.
+fn note_phase(volume: &mut Value, live: &Value, now: &str) {
+    let phase = |object: &Value| object["status"]["phase"].clone();
+    if !volume["status"].is_object() {
+        return;
+    }
+    if phase(volume) != phase(live) {
+        volume["status"]["lastPhaseTransitionTime"] = json!(now);
+    } else if let Some(since) = live["status"].get("lastPhaseTransitionTime") {
+        fill_empty(&mut volume["status"], "lastPhaseTransitionTime", since.clone());
+    }
+}
+
+fn check(spec: &Place<'_, '_>, faults: &mut Faults) {
+    let modes = spec.field("accessModes");
+    if modes.len() == 0 {
+        faults.push(modes.required(""));
+    }
+    check_access_modes(&modes, faults);
+    check_capacity(&spec.field("capacity"), faults);
+    let policy = spec.field("persistentVolumeReclaimPolicy");
+    if !policy.text().is_empty() {
+        policy.is_one_of(RECLAIM_POLICIES, faults);
+    }
+    let affinity = spec.field("nodeAffinity");
+    let required = affinity.field("required");
+    match (affinity.is_set(), required.is_set()) {
+        (true, true) => pod::check_node_selector(&required, faults),
+        (true, false) => faults.push(required.required("must specify required node constraints")),
+        _ => {}
+    }
+    check_sources(spec, SOURCES, faults);
+    if spec.field("local").is_set() && !affinity.is_set() {
+        faults.push(affinity.required("Local volume requires node affinity"));
+    }
+    let host = spec.field("hostPath");
+    if is_root(host.field("path").text()) && policy.text() == "Recycle" {
+        faults.push(policy.forbidden("may not be 'recycle' for a hostPath mount of '/'"));
+    }
+    spec.field("storageClassName").may_keep(dns1123_subdomain, faults);
+    check_volume_mode(&spec.field("volumeMode"), faults);
+    check_attributes(spec, faults);
+}
+
+fn is_root(path: &str) -> bool {
+    path.starts_with('/') && path.split('/').all(|part| matches!(part, "" | "."))
+}
+
+fn check_capacity(capacity: &Place<'_, '_>, faults: &mut Faults) {
+    if capacity.len() == 0 {
+        faults.push(capacity.required(""));
+    }
+    if capacity.len() != 1 || !capacity.entry("storage").is_set() {
+        let shown = capacity.value().clone();
+        let fault = FieldError::not_supported(&capacity.path(), shown, &["storage"]);
+        faults.push(fault);
+    }
+    for (_, amount) in capacity.entries() {
+        check_basic(&amount, faults);
+        check_positive(&amount, faults);
+    }
+}
+
+fn check_attributes(spec: &Place<'_, '_>, faults: &mut Faults) {
+    let class = spec.field("volumeAttributesClassName");
+    if !class.is_set() {
+        return;
+    }
+    match class.text() {
+        "" => faults.push(class.required("an empty string is disallowed")),
+        _ => class.must_keep(dns1123_subdomain, faults),
+    }
+    let csi = spec.field("csi");
+    if !csi.is_set() {
+        faults.push(csi.required("has to be specified when using volumeAttributesClassName"));
+    }
+}
+
+fn check_change(change: &Change<'_>, faults: &mut Faults) {
+    let (new, live) = (change.new.field("spec"), change.live.field("spec"));
+    let source = |spec: &Place<'_, '_>| -> Vec<Value> {
+        let sources = SOURCES.iter();
+        sources
+            .map(|source| without_new_secret(spec.field(source.name).value(), live.value()))
+            .collect()
+    };
+    if source(&new) != source(&live) {
+        let path = FieldPath::from("spec.persistentvolumesource");
+        // Kubernetes adds how the two differ, in Go's notation.
+        let why = "spec.persistentvolumesource is immutable after creation";
+        faults.push(FieldError::forbidden(&path, why));
+    }
+    let (mode, old_mode) = (new.field("volumeMode"), live.field("volumeMode"));
+    if mode.value() != old_mode.value() {
+        let path = FieldPath::new("volumeMode");
+        faults.push(FieldError::invalid(
+            &path,
+            mode.value().clone(),
+            "field is immutable",
+        ));
+    }
+    let (affinity, old_affinity) = (new.field("nodeAffinity"), live.field("nodeAffinity"));
+    if old_affinity.is_set() && affinity.value() != old_affinity.value() {
+        let path = FieldPath::new("nodeAffinity");
+        let why = "field is immutable, except for updating from beta label to GA";
+        faults.push(FieldError::invalid(&path, affinity.value().clone(), why));
+    }
+    let (class, old_class) = (
+        new.field("volumeAttributesClassName"),
+        live.field("volumeAttributesClassName"),
+    );
+    if old_class.is_set() && !class.is_set() {
+        faults.push(class.forbidden("update from non-nil value to nil is forbidden"));
+    }
+}
+
+/// A source without the secret for growing, if it had none: that may come later.
+fn without_new_secret(source: &Value, live: &Value) -> Value {
+    let mut source = source.clone();
+    let name = "controllerExpandSecretRef";
+    let had_one = live["csi"].get(name).is_some();
+    if let (false, Some(fields)) = (had_one, source.as_object_mut()) {
+        fields.remove(name);
+    }
+    source
+}
+
+fn shown_claim(claim: &Value) -> String {
+    match claim.is_null() {
+        true => String::new(),
+        false => format!("{}/{}", text_at(claim, "/namespace"), text_at(claim, "/name")),
+    }
+}

@@ -1,0 +1,351 @@
+//! Persistent volume claims: what storage a pod wants, whoever has it.
+
+use serde_json::{Value, json};
+use watchkeeper_meta::validation::{dns1123_label, dns1123_subdomain};
+use watchkeeper_meta::{FieldError, FieldPath};
+use watchkeeper_wire::values::Quantity;
+
+use crate::builtin::pod;
+use crate::kind::{Change, Hooks, Kind, PLAIN};
+use crate::quota::{OF_CLASS, Usage, number};
+use crate::rules::defaulting::{fill_empty, object_mut};
+use crate::rules::formats::quantity;
+use crate::rules::place::{Faults, NOT_NEGATIVE, Place};
+use crate::table::Column;
+use crate::table::cells::{access_modes, storage_class, volume_phase};
+use crate::{Part, Warnings, metadata};
+
+const ACCESS_MODES: &[&str] = &[
+    "ReadOnlyMany",
+    "ReadWriteMany",
+    "ReadWriteOnce",
+    "ReadWriteOncePod",
+];
+const VOLUME_MODES: &[&str] = &["Block", "Filesystem"];
+/// How the class was named before there was a field for it.
+pub const CLASS_ANNOTATION: &str = "volume.beta.kubernetes.io/storage-class";
+
+/// What is particular to `persistentvolumeclaims`.
+pub static KIND: Kind = Kind {
+    group: "",
+    name: "PersistentVolumeClaim",
+    plural: "persistentvolumeclaims",
+    delete_returns_object: true,
+    columns: COLUMNS,
+    usage,
+    counted_by_plural: true,
+    grows_by: &[Part::Object],
+    hooks: HOOKS,
+    ..Kind::PLAIN
+};
+
+const COLUMNS: &[Column] = &[
+    Column::NAME,
+    Column::text("Status", volume_phase),
+    Column::text("Volume", |row| json!(row.text("/spec/volumeName"))),
+    Column::text("Capacity", |row| json!(row.text("/status/capacity/storage"))),
+    Column::text("Access Modes", |row| json!(access_modes(row.at("/status/accessModes")))),
+    Column::text("StorageClass", |row| json!(storage_class(row.object))),
+    Column::text("VolumeAttributesClass", |row| row.text_or("/spec/volumeAttributesClassName", "<unset>")),
+    Column::AGE,
+    Column::text("VolumeMode", |row| row.text_or("/spec/volumeMode", "<unset>")).wide(),
+];
+
+const HOOKS: Hooks = Hooks {
+    default: default_claim,
+    prepare_for_create: |claim| {
+        claim["status"] = json!({"phase": "Pending"});
+        copy_data_source(&mut claim["spec"]);
+        protect(claim, "kubernetes.io/pvc-protection");
+    },
+    prepare_for_update: |part, claim, _, _| {
+        if part == Part::Object {
+            copy_data_source(&mut claim["spec"]);
+        }
+        if claim["status"].is_object() {
+            fill_empty(&mut claim["status"], "phase", "Pending");
+        }
+    },
+    check: |claim, faults| check_claim_spec(&claim.field("spec"), faults),
+    check_change: |change, faults| match change.part {
+        Part::Status => check_status(&change.new.field("status"), faults),
+        _ => check_change(change, faults),
+    },
+    warn: |claim, _, warnings| {
+        warn_of_class_annotation(claim, warnings);
+        let claim = Place::object(claim);
+        pod::warn_of_fractions(
+            &claim.field("spec").field("resources").field("requests"),
+            warnings,
+        );
+    },
+    ..PLAIN
+};
+
+/// Fills in what a claim, or a template for claims, leaves open.
+pub(crate) fn default_claim(claim: &mut Value) {
+    if let Some(spec) = object_mut(claim, "spec") {
+        fill_empty(spec, "volumeMode", "Filesystem");
+    }
+}
+
+/// What a volume is filled with has an old name and a new one, and stands under both. The old one knows two kinds.
+fn copy_data_source(spec: &mut Value) {
+    let Some(fields) = spec.as_object_mut() else {
+        return;
+    };
+    let is_known = |source: &Value| {
+        let text = |name: &str| source[name].as_str().unwrap_or_default();
+        let snapshot = ("snapshot.storage.k8s.io", "VolumeSnapshot");
+        let kind = (text("apiGroup"), text("kind"));
+        kind == ("", "PersistentVolumeClaim") || kind == snapshot
+    };
+    if fields.get("dataSource").is_some_and(|source| !is_known(source)) {
+        fields.remove("dataSource");
+    }
+    match (
+        fields.get("dataSource").cloned(),
+        fields.get("dataSourceRef").cloned(),
+    ) {
+        (Some(old), None) => drop(fields.insert("dataSourceRef".to_owned(), old)),
+        (None, Some(new)) if new["namespace"].as_str().is_none_or(str::is_empty) => {
+            fields.insert("dataSource".to_owned(), new);
+        }
+        _ => {}
+    }
+}
+
+/// Keeps an object until nobody uses it.
+pub(crate) fn protect(object: &mut Value, finalizer: &str) {
+    let finalizers = metadata::of(object)
+        .entry("finalizers")
+        .or_insert_with(|| json!([]));
+    if !finalizers.is_array() {
+        *finalizers = json!([]);
+    }
+    if let Some(list) = finalizers.as_array_mut()
+        && !list.iter().any(|known| known == finalizer)
+    {
+        list.push(json!(finalizer));
+    }
+}
+
+/// Warns of a class that is named the old way.
+pub(crate) fn warn_of_class_annotation(object: &Value, warnings: &Warnings) {
+    if object["metadata"]["annotations"].get(CLASS_ANNOTATION).is_some() {
+        warnings.add(format!(
+            "metadata.annotations[{CLASS_ANNOTATION}]: deprecated since v1.8; use \"storageClassName\" attribute instead"
+        ));
+    }
+}
+
+/// Checks how a volume may be used; faults are about the list.
+pub(crate) fn check_access_modes(modes: &Place<'_, '_>, faults: &mut Faults) {
+    let stated: Vec<&str> = modes.texts().collect();
+    for mode in &stated {
+        if !ACCESS_MODES.contains(mode) {
+            let fault = FieldError::not_supported(&modes.path(), *mode, ACCESS_MODES);
+            faults.push(fault);
+        }
+    }
+    let is_alone = |mode: &&&str| **mode == "ReadWriteOncePod";
+    let others = stated
+        .iter()
+        .filter(|mode| !is_alone(mode) && ACCESS_MODES.contains(*mode));
+    if stated.iter().any(|mode| is_alone(&mode)) && others.count() > 0 {
+        faults.push(modes.forbidden("may not use ReadWriteOncePod with other access modes"));
+    }
+}
+
+/// Checks whether a volume is a disk or a file system.
+pub(crate) fn check_volume_mode(mode: &Place<'_, '_>, faults: &mut Faults) {
+    mode.may_be_one_of(VOLUME_MODES, faults);
+}
+
+/// Refuses an amount that is not above zero.
+pub(crate) fn check_positive(amount: &Place<'_, '_>, faults: &mut Faults) {
+    let value = quantity(amount.value());
+    if value.is_zero() || value.is_negative() {
+        faults.push(amount.invalid_for(value.to_string(), "must be greater than zero"));
+    }
+}
+
+/// Checks the spec of a claim, or of a template for claims.
+pub(crate) fn check_claim_spec(spec: &Place<'_, '_>, faults: &mut Faults) {
+    let modes = spec.field("accessModes");
+    if modes.len() == 0 {
+        faults.push(modes.required("at least 1 access mode is required"));
+    }
+    spec.field("selector").must_select(faults);
+    check_access_modes(&modes, faults);
+    let resources = spec.field("resources");
+    let requests = resources.field("requests");
+    // The texts leave out that it is a request.
+    let storage = resources
+        .entry("storage")
+        .with_value(requests.field("storage").value());
+    match storage.is_set() {
+        false => faults.push(storage.required("")),
+        true => check_positive(&storage, faults),
+    }
+    spec.field("storageClassName").may_keep(dns1123_subdomain, faults);
+    check_volume_mode(&spec.field("volumeMode"), faults);
+    check_data_sources(spec, faults);
+    spec.field("volumeAttributesClassName")
+        .may_keep(dns1123_subdomain, faults);
+}
+
+fn check_data_sources(spec: &Place<'_, '_>, faults: &mut Faults) {
+    let (old, new) = (spec.field("dataSource"), spec.field("dataSourceRef"));
+    for source in [old, new] {
+        if source.is_set() {
+            check_data_source(&source, faults);
+        }
+    }
+    let namespace = new.field("namespace");
+    namespace.may_keep(dns1123_label, faults);
+    if !old.is_set() || !new.is_set() {
+        return;
+    }
+    let same = ["apiGroup", "kind", "name"]
+        .iter()
+        .all(|name| old.field(name).value() == new.field(name).value());
+    let why = match namespace.text().is_empty() {
+        false => "may not be specified when dataSourceRef.namespace is specified",
+        true if !same => "must match dataSourceRef",
+        true => return,
+    };
+    // What is shown is a path of Go's, which prints as nothing.
+    faults.push(spec.invalid_in_go("{}".to_owned(), why));
+}
+
+fn check_data_source(source: &Place<'_, '_>, faults: &mut Faults) {
+    let (group, kind) = (source.field("apiGroup"), source.field("kind"));
+    source.field("name").must_be_set(faults);
+    kind.must_be_set(faults);
+    if group.text().is_empty() && kind.text() != "PersistentVolumeClaim" {
+        let why = "must be 'PersistentVolumeClaim' when referencing the default apiGroup";
+        faults.push(source.invalid_for(kind.text(), why));
+    }
+    group.may_keep(dns1123_subdomain, faults);
+}
+
+/// What may change: what a bound claim asks for, and what was not said at first.
+fn check_change(change: &Change<'_>, faults: &mut Faults) {
+    let (new, live) = (change.new.field("spec"), change.live.field("spec"));
+    let annotation = |object: &Place<'_, '_>| {
+        let annotations = &object.value()["metadata"]["annotations"];
+        annotations[CLASS_ANNOTATION]
+            .as_str()
+            .unwrap_or_default()
+            .to_owned()
+    };
+    let (class, old_class) = (annotation(&change.new), annotation(&change.live));
+    if class != old_class {
+        let path = FieldPath::from("metadata.annotations").child(CLASS_ANNOTATION);
+        let why = "field is immutable";
+        faults.push(FieldError::invalid(&path, class, why));
+    }
+    let is_bound = change.new.value()["status"]["phase"] == "Bound";
+    let fixed = |spec: &Place<'_, '_>| fixed_part(spec.value(), live.value(), is_bound);
+    if fixed(&new) != fixed(&live) {
+        // Kubernetes adds how the two differ, in Go's notation.
+        faults.push(new.forbidden(
+            "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims",
+        ));
+    }
+    check_shrinking(change, faults);
+    let mode = new.field("volumeMode");
+    if mode.value() != live.field("volumeMode").value() {
+        let path = FieldPath::new("volumeMode");
+        let fault = FieldError::invalid(&path, mode.value().clone(), "field is immutable");
+        faults.push(fault);
+    }
+    check_attributes(&new, &live, faults);
+}
+
+/// A spec without what may change in it.
+fn fixed_part(spec: &Value, live: &Value, is_bound: bool) -> Value {
+    let mut fixed = spec.clone();
+    let is_open = |name: &str| live[name].as_str().is_none_or(str::is_empty);
+    let Some(fields) = fixed.as_object_mut() else {
+        return fixed;
+    };
+    if is_open("volumeName") {
+        fields.remove("volumeName");
+    }
+    if live.get("storageClassName").is_none() {
+        fields.remove("storageClassName");
+    }
+    if is_bound {
+        fields.remove("volumeAttributesClassName");
+        if let Some(requests) = fixed
+            .pointer_mut("/resources/requests")
+            .and_then(Value::as_object_mut)
+        {
+            requests.remove("storage");
+        }
+    }
+    fixed
+}
+
+/// A claim never asks for less than it has.
+fn check_shrinking(change: &Change<'_>, faults: &mut Faults) {
+    let storage =
+        |object: &Place<'_, '_>| quantity(&object.value()["spec"]["resources"]["requests"]["storage"]);
+    let capacity = quantity(&change.live.value()["status"]["capacity"]["storage"]);
+    let (new, live) = (storage(&change.new), storage(&change.live));
+    if new < live && new <= capacity {
+        let path = FieldPath::from("spec.resources.requests.storage");
+        let why = "field can not be less than status.capacity";
+        faults.push(FieldError::forbidden(&path, why));
+    }
+}
+
+fn check_attributes(new: &Place<'_, '_>, live: &Place<'_, '_>, faults: &mut Faults) {
+    let name = "volumeAttributesClassName";
+    let (new, live) = (new.field(name), live.field(name));
+    if live.is_set() && !new.is_set() {
+        faults.push(new.forbidden("update from non-nil value to nil is forbidden"));
+    } else if live.is_set() && new.text().is_empty() && !live.text().is_empty() {
+        faults.push(new.forbidden("update from non-nil value to an empty string is forbidden"));
+    }
+}
+
+/// Refuses an amount below zero, and shows it as a number.
+pub(crate) fn check_basic(amount: &Place<'_, '_>, faults: &mut Faults) {
+    let value = quantity(amount.value());
+    if value.is_negative() {
+        let whole = value.to_i64().unwrap_or(i64::MIN);
+        faults.push(amount.invalid_for(whole, "must be a valid resource quantity"));
+    }
+}
+
+fn check_status(status: &Place<'_, '_>, faults: &mut Faults) {
+    for (_, amount) in status.field("capacity").entries() {
+        check_basic(&amount, faults);
+    }
+    for (_, amount) in status.field("allocatedResources").entries() {
+        let value = quantity(amount.value());
+        if value.is_negative() {
+            faults.push(amount.invalid_for(value.to_string(), NOT_NEGATIVE));
+        }
+    }
+}
+
+/// What a claim takes of a quota, as such and of its class.
+fn usage(claim: &Value, usage: &mut Usage) {
+    let size = claim["spec"]["resources"]["requests"]["storage"].as_str();
+    let size: Option<Quantity> = size.and_then(|size| size.parse().ok());
+    let class = claim["spec"]["storageClassName"].as_str().unwrap_or_default();
+    let of_class = |what: &str| format!("{class}{OF_CLASS}{what}");
+    if !class.is_empty() {
+        usage.insert(of_class(KIND.plural), number(1));
+    }
+    if let Some(size) = size {
+        if !class.is_empty() {
+            usage.insert(of_class("requests.storage"), size.clone());
+        }
+        usage.insert("requests.storage".to_owned(), size);
+    }
+}

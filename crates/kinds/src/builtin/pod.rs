@@ -1,0 +1,250 @@
+//! Pods: what runs.
+
+mod annotation_rules;
+mod container_rules;
+mod defaults;
+mod env_rules;
+mod ephemeral_rules;
+mod image;
+mod mount_rules;
+mod placement_rules;
+mod port_rules;
+mod probe_rules;
+mod quality_of_service;
+pub(crate) mod quota;
+mod resource_rules;
+mod security_rules;
+mod spec_rules;
+mod status_rules;
+mod table;
+mod unified_diff;
+mod update_rules;
+mod volume_rules;
+mod warnings;
+
+use self::table::Summary;
+pub(crate) use annotation_rules::check_annotations;
+pub(crate) use container_rules::privileged_faults;
+pub(crate) use defaults::default_spec;
+pub(crate) use placement_rules::check_node_selector;
+pub(crate) use spec_rules::check_spec;
+pub(crate) use warnings::{
+    renamed, warn_name, warn_of_fractions, warn_of_old_keys, warn_of_old_source, warn_template,
+};
+
+use serde_json::{Value, json};
+
+use crate::rules::place::{Faults, Place};
+use crate::kind::{Hooks, PLAIN};
+use crate::metadata;
+use crate::Part;
+use crate::fields::Selectable;
+use crate::kind::{Generation, Kind};
+use crate::table::Column;
+use crate::table::cells::{NONE, either, or};
+
+/// How long a pod stays on a node that went away: five minutes, as Kubernetes has it.
+const TOLERATED_SECONDS: i64 = 300;
+
+/// What a node is marked with that went away.
+const NODE_FAULTS: [&str; 2] = ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"];
+
+/// What is around the spec of a pod, or of a template.
+#[derive(Default)]
+pub(crate) struct Around<'v> {
+    /// The pod's name; none for a template, of which less is known and less is asked.
+    pub(crate) pod: Option<&'v str>,
+    /// Claims that each pod of a template gets, and that its containers mount by name.
+    pub(crate) claims: Vec<&'v str>,
+}
+
+/// What is particular to `pods`.
+pub static KIND: Kind = Kind {
+    group: "",
+    name: "Pod",
+    plural: "pods",
+    generation: Generation::Spec,
+    delete_returns_object: true,
+    graceful: true,
+    columns: COLUMNS,
+    row_condition: table::row_condition,
+    selectable: Some(SELECTABLE),
+    pod_spec: Some("/spec"),
+    usage: quota::usage,
+    counted_by_plural: true,
+    grows_by: &[Part::Resize],
+    hooks: HOOKS,
+    ..Kind::PLAIN
+};
+
+const COLUMNS: &[Column] = &[
+    Column::NAME,
+    Column::text("Ready", |row| json!(Summary::of(row.object).ready())),
+    Column::text("Status", |row| json!(Summary::of(row.object).status)),
+    Column::text("Restarts", |row| Summary::of(row.object).restarts(row.now)),
+    Column::AGE,
+    Column::text("IP", |row| json!(or(either(row.object, "/status/podIPs/0/ip", "/status/podIP"), NONE))).wide(),
+    Column::text("Node", |row| row.text_or_none("/spec/nodeName")).wide(),
+    Column::text("Nominated Node", |row| row.text_or_none("/status/nominatedNodeName")).wide(),
+    Column::text("Readiness Gates", |row| json!(table::readiness_gates(row.object))).wide(),
+];
+
+const SELECTABLE: &[Selectable] = &[
+    Selectable::at("spec.nodeName", &["/spec/nodeName"]),
+    Selectable::renamed("spec.host", "spec.nodeName"),
+    Selectable::at("spec.restartPolicy", &["/spec/restartPolicy"]),
+    Selectable::at("spec.schedulerName", &["/spec/schedulerName"]),
+    Selectable::at("spec.serviceAccountName", &["/spec/serviceAccountName"]),
+    Selectable::boolean("spec.hostNetwork", &["/spec/hostNetwork"]),
+    Selectable::at("status.phase", &["/status/phase"]),
+    Selectable::at("status.podIP", &["/status/podIP"]),
+    Selectable::at("status.podIPs", &["/status/podIP"]),
+    Selectable::at("status.nominatedNodeName", &["/status/nominatedNodeName"]),
+];
+
+const HOOKS: Hooks = Hooks {
+    default: defaults::default_pod,
+    prepare_for_create: |pod| {
+        tolerate_node_faults(pod);
+        take_app_armor_from_annotations(pod);
+        let quality = quality_of_service::of(&pod["spec"]);
+        pod["status"] = json!({"phase": "Pending", "qosClass": quality});
+    },
+    prepare_for_update: |part, pod, live, _| match part {
+        Part::Object | Part::Whole => {
+            tolerate_node_faults(pod);
+            keep_priority(pod, live);
+        }
+        Part::Status => keep_identity(pod, live),
+        _ => {}
+    },
+    check,
+    check_new,
+    check_change: |change, faults| match change.part {
+        Part::Object => update_rules::check_change(&change.new, &change.live, faults),
+        Part::EphemeralContainers => ephemeral_rules::check_change(&change.new, &change.live, faults),
+        Part::Status => status_rules::check_change(&change.new, &change.live, faults),
+        _ => {}
+    },
+    warn: warnings::warn_pod,
+    // Those that mean something to Kubernetes are in its domain.
+    heeds: Some(|key| {
+        let domain_end = key.bytes().position(|byte| byte == b'/');
+        domain_end.is_some_and(|end| key[..end].ends_with("kubernetes.io"))
+    }),
+    ..PLAIN
+};
+
+fn check(pod: &Place<'_, '_>, faults: &mut Faults) {
+    let (metadata, spec) = (pod.field("metadata"), pod.field("spec"));
+    check_annotations(&metadata.field("annotations"), &spec, faults);
+    let around = Around {
+        pod: Some(metadata.field("name").text()),
+        claims: Vec::new(),
+    };
+    check_spec(&spec, &around, faults);
+    if spec.field("serviceAccountName").text().is_empty() {
+        check_no_tokens(&spec, faults);
+    }
+    container_rules::check_images_of_pod(&spec, faults);
+}
+
+/// Nobody has no tokens.
+fn check_no_tokens(spec: &Place<'_, '_>, faults: &mut Faults) {
+    for volume in spec.field("volumes").items() {
+        let projected = volume.field("projected");
+        for source in projected.field("sources").items() {
+            let token = source.field("serviceAccountToken");
+            if token.is_set() {
+                faults.push(token.forbidden("must not be specified when serviceAccountName is not set"));
+            }
+        }
+    }
+}
+
+fn check_new(pod: &Place<'_, '_>, faults: &mut Faults) {
+    let spec = pod.field("spec");
+    let debugging = spec.field("ephemeralContainers");
+    if debugging.len() > 0 {
+        faults.push(debugging.forbidden("cannot be set on create"));
+    }
+    let node = spec.field("nodeName");
+    if !node.text().is_empty() && spec.field("schedulingGates").len() > 0 {
+        faults.push(node.forbidden("cannot be set until all schedulingGates have been cleared"));
+    }
+}
+
+/// Who reports on a pod changes neither its owners nor what it was promised.
+fn keep_identity(pod: &mut Value, live: &Value) {
+    let owners = live["metadata"].get("ownerReferences").cloned();
+    match owners {
+        Some(owners) => drop(metadata::of(pod).insert("ownerReferences".to_owned(), owners)),
+        None => drop(metadata::of(pod).remove("ownerReferences")),
+    }
+    if let Some(quality) = live["status"].get("qosClass").cloned() {
+        crate::rules::defaulting::fill(&mut pod["status"], "qosClass", quality);
+    }
+}
+
+/// Lets a pod stay for a while on a node that went away, unless it says what it tolerates.
+fn tolerate_node_faults(pod: &mut Value) {
+    for fault in NODE_FAULTS {
+        let given = pod["spec"]["tolerations"].as_array().into_iter().flatten();
+        if given.into_iter().any(|toleration| covers(toleration, fault)) {
+            continue;
+        }
+        let toleration = json!({
+            "key": fault,
+            "operator": "Exists",
+            "effect": "NoExecute",
+            "tolerationSeconds": TOLERATED_SECONDS,
+        });
+        match &mut pod["spec"]["tolerations"] {
+            Value::Array(list) => list.push(toleration),
+            none => *none = json!([toleration]),
+        }
+    }
+}
+
+/// Whether a toleration says anything about pods that are to be driven off for this reason.
+fn covers(toleration: &Value, fault: &str) -> bool {
+    let text = |name: &str| toleration[name].as_str().unwrap_or_default();
+    (text("key") == fault || text("key").is_empty())
+        && (text("effect") == "NoExecute" || text("effect").is_empty())
+}
+
+/// A client that does not know a pod's priority does not mean to change it.
+fn keep_priority(pod: &mut Value, live: &Value) {
+    for name in ["priority", "preemptionPolicy"] {
+        if let Some(kept) = live["spec"].get(name) {
+            crate::rules::defaulting::fill(&mut pod["spec"], name, kept.clone());
+        }
+    }
+}
+
+/// A profile that a pod names in an annotation, the old way, is shown in its field too.
+fn take_app_armor_from_annotations(pod: &mut Value) {
+    let annotations = pod["metadata"]["annotations"]
+        .as_object()
+        .cloned()
+        .unwrap_or_default();
+    for list in ["initContainers", "containers"] {
+        for container in crate::rules::defaulting::items_mut(&mut pod["spec"], list) {
+            let name = container["name"].as_str().unwrap_or_default();
+            let named = annotations.get(&format!("{}{name}", warnings::APP_ARMOR));
+            let Some(profile) = named.and_then(Value::as_str).and_then(app_armor_profile) else {
+                continue;
+            };
+            crate::rules::defaulting::fill(container, "securityContext", json!({}));
+            crate::rules::defaulting::fill(&mut container["securityContext"], "appArmorProfile", profile);
+        }
+    }
+}
+
+fn app_armor_profile(text: &str) -> Option<Value> {
+    Some(match text {
+        "runtime/default" => json!({"type": "RuntimeDefault"}),
+        "unconfined" => json!({"type": "Unconfined"}),
+        text => json!({"type": "Localhost", "localhostProfile": text.strip_prefix("localhost/")?}),
+    })
+}

@@ -1,0 +1,228 @@
+//! What is wrong with the containers of a pod.
+
+use std::collections::{BTreeSet, HashSet};
+
+use serde_json::Value;
+use watchkeeper_meta::validation::dns1123_label;
+use watchkeeper_meta::{FieldError, FieldPath};
+
+use crate::rules::place::{Faults, Place};
+use super::volume_rules::Volumes;
+use super::{env_rules, mount_rules, port_rules, probe_rules, resource_rules, security_rules};
+
+pub(crate) const PULL_POLICIES: &[&str] = &["Always", "IfNotPresent", "Never"];
+const MESSAGE_POLICIES: &[&str] = &["File", "FallbackToLogsOnError"];
+const RESTART_POLICIES: &[&str] = &["Always", "Never", "OnFailure"];
+
+/// What an ephemeral container may not have: nothing waits for it and nothing restarts it.
+const NOT_EPHEMERAL: &[&str] = &[
+    "ports",
+    "resources",
+    "resizePolicy",
+    "restartPolicy",
+    "restartPolicyRules",
+    "livenessProbe",
+    "readinessProbe",
+    "startupProbe",
+    "lifecycle",
+];
+
+/// What containers are checked against.
+struct Pod<'a, 'v> {
+    volumes: &'a Volumes<'v>,
+    claims: &'a BTreeSet<&'v str>,
+    /// How long the pod takes to end, in seconds.
+    grace: i64,
+    /// Whether users of the pod are the host's.
+    host_users: bool,
+    never_restarts: bool,
+}
+
+/// Checks all containers of a spec, given its volumes that are in order and the names of its claims.
+pub(crate) fn check_containers<'v>(
+    spec: &Place<'v, '_>,
+    volumes: &Volumes<'v>,
+    claims: &BTreeSet<&'v str>,
+    faults: &mut Faults,
+) {
+    let pod = Pod {
+        volumes,
+        claims,
+        grace: spec.field("terminationGracePeriodSeconds").number(),
+        host_users: spec.field("hostUsers").value() != false,
+        never_restarts: spec.field("restartPolicy").text() == "Never",
+    };
+    let containers = spec.field("containers");
+    if containers.len() == 0 {
+        faults.push(containers.required(""));
+    }
+    let mut names = HashSet::new();
+    for container in containers.items() {
+        check_container(&container, &pod, faults);
+        let name = container.field("name");
+        if !names.insert(name.text()) {
+            faults.push(name.duplicate());
+        }
+        probe_rules::check_lifecycle(&container.field("lifecycle"), pod.grace, faults);
+        probe_rules::check_probes(&container, pod.grace, faults);
+        check_restart(&container, faults);
+    }
+    port_rules::check_host_ports(&containers, faults);
+    let init_containers = spec.field("initContainers");
+    for container in init_containers.items() {
+        check_init_container(&container, &pod, &mut names, faults);
+    }
+    let lasting = names.clone();
+    for container in spec.field("ephemeralContainers").items() {
+        check_ephemeral_container(&container, &pod, &lasting, &mut names, faults);
+    }
+}
+
+fn check_init_container<'v>(
+    container: &Place<'v, '_>,
+    pod: &Pod<'_, '_>,
+    names: &mut HashSet<&'v str>,
+    faults: &mut Faults,
+) {
+    check_container(container, pod, faults);
+    check_restart(container, faults);
+    check_unique(container, names, faults);
+    // They run one after another, so that ports are taken by one container at a time.
+    port_rules::check_host_ports_of(container, &mut HashSet::new(), faults);
+    if container.field("restartPolicy").text() == "Always" {
+        probe_rules::check_lifecycle(&container.field("lifecycle"), pod.grace, faults);
+        probe_rules::check_probes(container, pod.grace, faults);
+        return;
+    }
+    for name in ["lifecycle", "livenessProbe", "readinessProbe", "startupProbe"] {
+        let field = container.field(name);
+        if field.is_set() {
+            faults.push(field.forbidden("may not be set for init containers without restartPolicy=Always"));
+        }
+    }
+}
+
+fn check_ephemeral_container<'v>(
+    container: &Place<'v, '_>,
+    pod: &Pod<'_, '_>,
+    lasting: &HashSet<&str>,
+    names: &mut HashSet<&'v str>,
+    faults: &mut Faults,
+) {
+    check_container(container, pod, faults);
+    check_image_of_pod(container, faults);
+    check_unique(container, names, faults);
+    let target = container.field("targetContainerName");
+    if !target.text().is_empty() && !lasting.contains(target.text()) {
+        faults.push(target.not_found());
+    }
+    for name in NOT_EPHEMERAL {
+        let field = container.field(name);
+        if field.is_set() && field.value() != &serde_json::json!({}) {
+            faults.push(field.forbidden("cannot be set for an Ephemeral Container"));
+        }
+    }
+    for mount in container.field("volumeMounts").items() {
+        for name in ["subPath", "subPathExpr"] {
+            let path = mount.field(name);
+            if !path.text().is_empty() {
+                faults.push(path.forbidden("cannot be set for an Ephemeral Container"));
+            }
+        }
+    }
+}
+
+fn check_unique<'v>(container: &Place<'v, '_>, names: &mut HashSet<&'v str>, faults: &mut Faults) {
+    let name = container.field("name");
+    if !name.text().is_empty() && !names.insert(name.text()) {
+        faults.push(name.duplicate());
+    }
+}
+
+/// Whether a container starts again by rules of its own.
+fn check_restart(container: &Place<'_, '_>, faults: &mut Faults) {
+    let policy = container.field("restartPolicy");
+    policy.may_be_one_of(RESTART_POLICIES, faults);
+    if container.field("restartPolicyRules").len() > 0 && !policy.is_set() {
+        faults.push(policy.required("must specify restartPolicy when restart rules are used"));
+    }
+}
+
+/// What all containers have in common.
+fn check_container(container: &Place<'_, '_>, pod: &Pod<'_, '_>, faults: &mut Faults) {
+    container
+        .field("name")
+        .must_be_set_and_keep(dns1123_label, faults);
+    container.field("image").must_be_set(faults);
+    container
+        .field("terminationMessagePolicy")
+        .must_be_one_of(MESSAGE_POLICIES, faults);
+    port_rules::check_ports(&container.field("ports"), faults);
+    env_rules::check_env(&container.field("env"), faults);
+    env_rules::check_env_from(&container.field("envFrom"), faults);
+    mount_rules::check_mounts(container, pod.volumes, faults);
+    container
+        .field("imagePullPolicy")
+        .must_be_one_of(PULL_POLICIES, faults);
+    resource_rules::check_resources(&container.field("resources"), pod.claims, faults);
+    check_resize(&container.field("resizePolicy"), pod, faults);
+    security_rules::check_container(&container.field("securityContext"), pod.host_users, faults);
+}
+
+/// What happens to a container that gets more or less. Faults are about the list.
+fn check_resize(policies: &Place<'_, '_>, pod: &Pod<'_, '_>, faults: &mut Faults) {
+    let mut resources = HashSet::new();
+    for policy in policies.items() {
+        let (resource, restart) = (policy.field("resourceName"), policy.field("restartPolicy"));
+        if !resources.insert(resource.text()) {
+            faults.push(FieldError::duplicate(&policy.path(), resource.text()));
+        }
+        let list = |field: &Place<'_, '_>, allowed: &[&str], faults: &mut Faults| match field.text() {
+            "" => faults.push(policies.required("")),
+            text if !allowed.contains(&text) => {
+                faults.push(FieldError::not_supported(&policies.path(), text, allowed));
+            }
+            _ => {}
+        };
+        list(&resource, &["cpu", "memory"], faults);
+        list(&restart, &["NotRequired", "RestartContainer"], faults);
+        if pod.never_restarts && restart.text() != "NotRequired" {
+            let why = "must be 'NotRequired' when `restartPolicy` is 'Never'";
+            faults.push(policies.invalid_for(restart.text(), why));
+        }
+    }
+}
+
+/// What is checked of the images of pods, and not of those of templates.
+pub(crate) fn check_images_of_pod(spec: &Place<'_, '_>, faults: &mut Faults) {
+    for list in ["containers", "initContainers"] {
+        for container in spec.field(list).items() {
+            check_image_of_pod(&container, faults);
+        }
+    }
+}
+
+fn check_image_of_pod(container: &Place<'_, '_>, faults: &mut Faults) {
+    let image = container.field("image");
+    if image.text().trim() != image.text() {
+        faults.push(image.invalid("must not have leading or trailing whitespace"));
+    }
+}
+
+/// Containers that may do everything, where the server allows none.
+pub(crate) fn privileged_faults(path: &FieldPath, spec: &Value) -> Faults {
+    let mut faults = Faults::new();
+    for list in ["containers", "initContainers"] {
+        for (index, container) in spec[list].as_array().into_iter().flatten().enumerate() {
+            if container["securityContext"]["privileged"] == true {
+                let path = path
+                    .child(list)
+                    .index(index)
+                    .child("securityContext")
+                    .child("privileged");
+                faults.push(FieldError::forbidden(&path, "disallowed by cluster policy"));
+            }
+        }
+    }
+    faults
+}

@@ -1,0 +1,174 @@
+//! What a pod is unless it says otherwise.
+//!
+//! Templates of pods share [`default_spec`]; the rest shows in pods alone, so that a template keeps saying what its
+//! author said. Not filled in: requests and limits of the pod as a whole from those of its containers.
+
+use serde_json::{Value, json};
+
+use crate::rules::defaulting::{fill, items_mut, object_mut};
+use super::image;
+
+/// `rw-r--r--`.
+const FILE_MODE: i64 = 0o644;
+
+const CONTAINER_LISTS: [&str; 3] = ["initContainers", "containers", "ephemeralContainers"];
+
+/// Fills in what a pod leaves open.
+pub(crate) fn default_pod(pod: &mut Value) {
+    let Some(spec) = object_mut(pod, "spec") else {
+        return;
+    };
+    for list in ["containers", "initContainers"] {
+        items_mut(spec, list).for_each(request_what_is_allowed);
+    }
+    fill(spec, "enableServiceLinks", true);
+    if spec["hostNetwork"] == true {
+        for list in ["containers", "initContainers"] {
+            items_mut(spec, list).for_each(use_ports_of_host);
+        }
+    }
+    default_spec(spec);
+}
+
+/// A container that limits itself without saying what it needs needs all it may take.
+fn request_what_is_allowed(container: &mut Value) {
+    let Some(resources) = object_mut(container, "resources") else {
+        return;
+    };
+    let limits = resources["limits"].as_object().cloned().unwrap_or_default();
+    if limits.is_empty() {
+        return;
+    }
+    fill(resources, "requests", json!({}));
+    for (name, limit) in limits {
+        fill(&mut resources["requests"], &name, limit);
+    }
+}
+
+/// On the host's network a container's port is the host's.
+fn use_ports_of_host(container: &mut Value) {
+    for port in items_mut(container, "ports") {
+        let number = port["containerPort"].clone();
+        fill(port, "hostPort", number);
+    }
+}
+
+/// Fills in what the spec of a pod, or of a template for pods, leaves open.
+pub(crate) fn default_spec(spec: &mut Value) {
+    fill(spec, "dnsPolicy", "ClusterFirst");
+    fill(spec, "restartPolicy", "Always");
+    fill(spec, "securityContext", json!({}));
+    fill(spec, "terminationGracePeriodSeconds", 30);
+    fill(spec, "schedulerName", "default-scheduler");
+    name_service_account_twice(spec);
+    items_mut(spec, "volumes").for_each(default_volume);
+    for list in CONTAINER_LISTS {
+        items_mut(spec, list).for_each(default_container);
+    }
+}
+
+/// The account has an old name and a new one; both are shown, and the new one counts.
+fn name_service_account_twice(spec: &mut Value) {
+    if let Some(old) = spec.get("serviceAccount").cloned() {
+        fill(spec, "serviceAccountName", old);
+    }
+    if let Some(name) = spec.get("serviceAccountName").cloned() {
+        spec["serviceAccount"] = name;
+    }
+}
+
+fn default_container(container: &mut Value) {
+    let image = container["image"].as_str().unwrap_or_default();
+    let pull = pull_policy(image);
+    fill(container, "imagePullPolicy", pull);
+    fill(container, "terminationMessagePath", "/dev/termination-log");
+    fill(container, "terminationMessagePolicy", "File");
+    for variable in items_mut(container, "env") {
+        if let Some(source) = object_mut(variable, "valueFrom") {
+            default_field_reference(source);
+        }
+    }
+    for name in ["livenessProbe", "readinessProbe", "startupProbe"] {
+        if let Some(probe) = object_mut(container, name) {
+            default_probe(probe);
+        }
+    }
+    if let Some(lifecycle) = object_mut(container, "lifecycle") {
+        for name in ["postStart", "preStop"] {
+            if let Some(handler) = object_mut(lifecycle, name) {
+                default_http_get(handler);
+            }
+        }
+    }
+}
+
+fn pull_policy(image: &str) -> &'static str {
+    if image::is_latest(image) {
+        "Always"
+    } else {
+        "IfNotPresent"
+    }
+}
+
+fn default_probe(probe: &mut Value) {
+    fill(probe, "timeoutSeconds", 1);
+    fill(probe, "periodSeconds", 10);
+    fill(probe, "successThreshold", 1);
+    fill(probe, "failureThreshold", 3);
+    default_http_get(probe);
+}
+
+fn default_http_get(handler: &mut Value) {
+    if let Some(request) = object_mut(handler, "httpGet") {
+        fill(request, "path", "/");
+        fill(request, "scheme", "HTTP");
+    }
+}
+
+fn default_field_reference(source: &mut Value) {
+    if let Some(reference) = object_mut(source, "fieldRef") {
+        fill(reference, "apiVersion", "v1");
+    }
+}
+
+fn default_volume(volume: &mut Value) {
+    let has_source = volume
+        .as_object()
+        .is_some_and(|fields| fields.keys().any(|name| name != "name"));
+    if !has_source {
+        fill(volume, "emptyDir", json!({}));
+    }
+    for name in ["secret", "configMap", "downwardAPI", "projected"] {
+        if let Some(source) = object_mut(volume, name) {
+            fill(source, "defaultMode", FILE_MODE);
+        }
+    }
+    if let Some(source) = object_mut(volume, "hostPath") {
+        fill(source, "type", "");
+    }
+    if let Some(source) = object_mut(volume, "image") {
+        let pull = pull_policy(source["reference"].as_str().unwrap_or_default());
+        fill(source, "pullPolicy", pull);
+    }
+    if let Some(source) = object_mut(volume, "downwardAPI") {
+        items_mut(source, "items").for_each(default_field_reference);
+    }
+    if let Some(source) = object_mut(volume, "projected") {
+        items_mut(source, "sources").for_each(default_projection);
+    }
+    if let Some(source) = object_mut(volume, "ephemeral")
+        && let Some(template) = object_mut(source, "volumeClaimTemplate")
+        && let Some(claim) = object_mut(template, "spec")
+    {
+        fill(claim, "volumeMode", "Filesystem");
+    }
+}
+
+fn default_projection(projection: &mut Value) {
+    if let Some(token) = object_mut(projection, "serviceAccountToken") {
+        fill(token, "expirationSeconds", 3600);
+    }
+    if let Some(source) = object_mut(projection, "downwardAPI") {
+        items_mut(source, "items").for_each(default_field_reference);
+    }
+}

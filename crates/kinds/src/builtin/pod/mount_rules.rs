@@ -1,0 +1,125 @@
+//! What is wrong with the places at which containers see volumes. What Kubernetes says of paths and propagation, it
+//! says of the list of mounts and not of the one that is meant.
+
+use std::collections::HashSet;
+
+use crate::rules::formats::check_descending;
+use crate::rules::place::{Faults, Place};
+use super::volume_rules::{Found, Volumes};
+
+const PROPAGATION: &[&str] = &["Bidirectional", "HostToContainer", "None"];
+const RECURSIVE: &[&str] = &["Disabled", "Enabled", "IfPossible"];
+
+/// Checks the mounts and devices of a container, given the pod's volumes that are in order.
+pub(crate) fn check_mounts(container: &Place<'_, '_>, volumes: &Volumes<'_>, faults: &mut Faults) {
+    let (mounts, devices) = (container.field("volumeMounts"), container.field("volumeDevices"));
+    let device_names = texts(&devices, "name");
+    let device_paths = texts(&devices, "devicePath");
+    let mut paths = HashSet::new();
+    for mount in mounts.items() {
+        let (name, path) = (mount.field("name"), mount.field("mountPath"));
+        name.must_be_set(faults);
+        if !volumes.contains_key(name.text()) {
+            faults.push(name.not_found());
+        }
+        path.must_be_set(faults);
+        if !paths.insert(path.text()) {
+            faults.push(path.invalid("must be unique"));
+        }
+        if device_names.contains(name.text()) {
+            faults.push(name.invalid("must not already exist in volumeDevices"));
+        }
+        if device_paths.contains(path.text()) {
+            faults.push(path.invalid("must not already exist as a path in volumeDevices"));
+        }
+        check_sub_path(&mount, &mounts, faults);
+        check_propagation(container, &mounts.with_value(mount.value()), faults);
+    }
+    check_devices(&mounts, &devices, volumes, faults);
+}
+
+fn check_sub_path(mount: &Place<'_, '_>, mounts: &Place<'_, '_>, faults: &mut Faults) {
+    let (plain, expression) = (mount.field("subPath"), mount.field("subPathExpr"));
+    let list = mounts.with_value(mount.value());
+    check_descending(&list.field("subPath"), faults);
+    if !expression.text().is_empty() && !plain.text().is_empty() {
+        faults.push(expression.invalid("subPathExpr and subPath are mutually exclusive"));
+    }
+    check_descending(&list.field("subPathExpr"), faults);
+}
+
+fn check_propagation(container: &Place<'_, '_>, mount: &Place<'_, '_>, faults: &mut Faults) {
+    let propagation = mount.field("mountPropagation");
+    propagation.may_be_one_of(PROPAGATION, faults);
+    let context = container.field("securityContext");
+    if propagation.text() == "Bidirectional" && !context.field("privileged").is_true() {
+        let why = "Bidirectional mount propagation is available only to privileged containers";
+        faults.push(propagation.forbidden(why));
+    }
+    let recursive = mount.field("recursiveReadOnly");
+    recursive.may_be_one_of(RECURSIVE, faults);
+    if matches!(recursive.text(), "Enabled" | "IfPossible") {
+        if !mount.field("readOnly").is_true() {
+            faults.push(recursive.forbidden("may only be specified when readOnly is true"));
+        }
+        if !matches!(propagation.text(), "" | "None") {
+            let why = "may only be specified when mountPropagation is None or not specified";
+            faults.push(recursive.forbidden(why));
+        }
+    }
+}
+
+fn check_devices(
+    mounts: &Place<'_, '_>,
+    devices: &Place<'_, '_>,
+    volumes: &Volumes<'_>,
+    faults: &mut Faults,
+) {
+    let (mount_names, mount_paths) = (texts(mounts, "name"), texts(mounts, "mountPath"));
+    let (mut names, mut paths) = (HashSet::new(), HashSet::new());
+    for device in devices.items() {
+        let (name, path) = (device.field("name"), device.field("devicePath"));
+        name.must_be_set(faults);
+        if names.contains(name.text()) {
+            faults.push(name.invalid("must be unique"));
+        }
+        match volumes.get(name.text()) {
+            None => faults.push(name.not_found()),
+            Some(found) if !is_claim(found) => faults.push(name.invalid(
+                "can only use volume source type of PersistentVolumeClaim or Ephemeral for block mode",
+            )),
+            Some(_) => {}
+        }
+        path.must_be_set(faults);
+        if paths.contains(path.text()) {
+            faults.push(path.invalid("must be unique"));
+        }
+        match path.text().split('/').any(|part| part == "..") {
+            true => faults.push(path.invalid("can not contain backsteps ('..')")),
+            false => drop(paths.insert(path.text())),
+        }
+        if mount_names.contains(name.text()) {
+            faults.push(name.invalid("must not already exist in volumeMounts"));
+        }
+        if mount_paths.contains(path.text()) {
+            faults.push(path.invalid("must not already exist as a path in volumeMounts"));
+        }
+        if !name.text().is_empty() {
+            names.insert(name.text());
+        }
+    }
+}
+
+fn is_claim(found: &Found<'_>) -> bool {
+    match found {
+        Found::Claim => true,
+        Found::Volume(volume) => {
+            volume.get("persistentVolumeClaim").is_some() || volume.get("ephemeral").is_some()
+        }
+    }
+}
+
+fn texts<'v>(list: &Place<'v, '_>, name: &str) -> HashSet<&'v str> {
+    let items = list.value().as_array().into_iter().flatten();
+    items.filter_map(|item| item[name].as_str()).collect()
+}

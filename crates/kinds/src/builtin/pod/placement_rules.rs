@@ -1,0 +1,292 @@
+//! What is wrong with where a pod wants to run: near or far from nodes and other pods, and how evenly spread.
+
+use watchkeeper_meta::FieldError;
+use watchkeeper_meta::validation::{dns1123_label, dns1123_subdomain, label_value, qualified_name};
+
+use crate::rules::place::{Faults, Place};
+
+const UNSATISFIABLE: &[&str] = &["DoNotSchedule", "ScheduleAnyway"];
+const HONORED: &[&str] = &["Honor", "Ignore"];
+const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
+const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
+
+/// Checks what a pod is drawn to and driven from.
+pub(crate) fn check_affinity(affinity: &Place<'_, '_>, faults: &mut Faults) {
+    check_node_affinity(&affinity.field("nodeAffinity"), faults);
+    for name in ["podAffinity", "podAntiAffinity"] {
+        let affinity = affinity.field(name);
+        for term in affinity.field(REQUIRED).items() {
+            check_pod_term(&term, faults);
+        }
+        for preferred in affinity.field(PREFERRED).items() {
+            check_weight(&preferred, faults);
+            check_pod_term(&preferred.field("podAffinityTerm"), faults);
+        }
+    }
+}
+
+fn check_node_affinity(affinity: &Place<'_, '_>, faults: &mut Faults) {
+    let required = affinity.field(REQUIRED);
+    if required.is_set() {
+        check_node_selector(&required, faults);
+    }
+    for preferred in affinity.field(PREFERRED).items() {
+        check_weight(&preferred, faults);
+        check_node_term(&preferred.field("preference"), Values::Any, faults);
+    }
+}
+
+/// Checks which nodes are selected; volumes select nodes in the same way.
+pub(crate) fn check_node_selector(selector: &Place<'_, '_>, faults: &mut Faults) {
+    let terms = selector.field("nodeSelectorTerms");
+    if terms.len() == 0 {
+        faults.push(terms.required("must have at least one node selector term"));
+    }
+    for term in terms.items() {
+        check_node_term(&term, Values::OfLabels, faults);
+    }
+}
+
+fn check_weight(preferred: &Place<'_, '_>, faults: &mut Faults) {
+    let weight = preferred.field("weight");
+    if !(1..=100).contains(&weight.number()) {
+        faults.push(weight.invalid_for(weight.number(), "must be in the range 1-100"));
+    }
+}
+
+/// What the values of a requirement must be. A preference that no node can meet harms nobody.
+#[derive(Clone, Copy, PartialEq)]
+enum Values {
+    Any,
+    OfLabels,
+}
+
+fn check_node_term(term: &Place<'_, '_>, allowed: Values, faults: &mut Faults) {
+    for requirement in term.field("matchExpressions").items() {
+        let (operator, values) = (requirement.field("operator"), requirement.field("values"));
+        match (operator.text(), values.len()) {
+            ("In" | "NotIn", 0) => {
+                faults.push(values.required("must be specified when `operator` is 'In' or 'NotIn'"));
+            }
+            ("Exists" | "DoesNotExist", 1..) => faults
+                .push(values.forbidden("may not be specified when `operator` is 'Exists' or 'DoesNotExist'")),
+            ("Gt" | "Lt", count) if count != 1 => {
+                faults
+                    .push(values.required("must be specified single value when `operator` is 'Lt' or 'Gt'"));
+            }
+            ("In" | "NotIn" | "Exists" | "DoesNotExist" | "Gt" | "Lt", _) => {}
+            _ => faults.push(operator.invalid("not a valid selector operator")),
+        }
+        requirement.field("key").must_keep(qualified_name, faults);
+        if allowed == Values::OfLabels {
+            values
+                .items()
+                .for_each(|value| value.must_keep(label_value, faults));
+        }
+    }
+    for requirement in term.field("matchFields").items() {
+        check_field_requirement(&requirement, faults);
+    }
+}
+
+/// Nodes can be selected by one field, their name.
+fn check_field_requirement(requirement: &Place<'_, '_>, faults: &mut Faults) {
+    let (operator, values) = (requirement.field("operator"), requirement.field("values"));
+    let key = requirement.field("key");
+    match operator.text() {
+        "In" | "NotIn" if values.len() != 1 => {
+            faults.push(values.required(
+                "must be only one value when `operator` is 'In' or 'NotIn' for node field selector",
+            ))
+        }
+        "In" | "NotIn" => {}
+        _ => faults.push(operator.invalid("not a valid selector operator")),
+    }
+    match key.text() {
+        "metadata.name" => {
+            let values = values.items();
+            values.for_each(|value| value.must_keep(dns1123_subdomain, faults));
+        }
+        _ => faults.push(key.invalid("not a valid field selector key")),
+    }
+}
+
+fn check_pod_term(term: &Place<'_, '_>, faults: &mut Faults) {
+    for name in ["labelSelector", "namespaceSelector"] {
+        term.field(name).must_select(faults);
+    }
+    for namespace in term.field("namespaces").texts() {
+        let place = term.field("namespace");
+        let reasons = dns1123_label(namespace).into_iter();
+        faults.extend(reasons.map(|why| place.invalid_for(namespace, why)));
+    }
+    check_label_keys(term, faults);
+    let key = term.field("topologyKey");
+    if key.text().is_empty() {
+        faults.push(key.required("can not be empty"));
+    }
+    let reasons = qualified_name(key.text()).into_iter();
+    faults.extend(reasons.map(|why| key.invalid_for(key.text(), why)));
+}
+
+/// Keys whose values are taken from the pod itself.
+fn check_label_keys(term: &Place<'_, '_>, faults: &mut Faults) {
+    let has_selector = term.field("labelSelector").is_set();
+    for name in ["matchLabelKeys", "mismatchLabelKeys"] {
+        let keys = term.field(name);
+        if keys.len() > 0 && !has_selector {
+            faults.push(keys.forbidden("must not be specified when labelSelector is not set"));
+            continue;
+        }
+        keys.items().for_each(|key| key.must_keep(qualified_name, faults));
+    }
+    let mismatched: Vec<&str> = term.field("mismatchLabelKeys").texts().collect();
+    for key in term.field("matchLabelKeys").items() {
+        if mismatched.contains(&key.text()) {
+            faults.push(key.invalid("exists in both matchLabelKeys and mismatchLabelKeys"));
+        }
+    }
+}
+
+/// Checks how evenly pods are to be spread.
+pub(crate) fn check_spread(constraints: &Place<'_, '_>, faults: &mut Faults) {
+    let pair = |constraint: &Place<'_, '_>| {
+        let text = |name: &str| constraint.field(name).text().to_owned();
+        (text("topologyKey"), text("whenUnsatisfiable"))
+    };
+    let pairs: Vec<(String, String)> = constraints.items().map(|constraint| pair(&constraint)).collect();
+    for (index, constraint) in constraints.items().enumerate() {
+        let skew = constraint.field("maxSkew");
+        if skew.number() <= 0 {
+            faults.push(skew.invalid_for(skew.number(), "must be greater than zero"));
+        }
+        let key = constraint.field("topologyKey");
+        if key.text().is_empty() {
+            faults.push(key.required("can not be empty"));
+        }
+        constraint
+            .field("whenUnsatisfiable")
+            .is_one_of(UNSATISFIABLE, faults);
+        let (topology, otherwise) = &pairs[index];
+        if pairs[index + 1..].contains(&pairs[index]) {
+            let path = constraint.path().child("{topologyKey, whenUnsatisfiable}");
+            let shown = format!("{{{topology}, {otherwise}}}");
+            faults.push(FieldError::duplicate(&path, shown));
+        }
+        check_domains(&constraint, faults);
+        for name in ["nodeAffinityPolicy", "nodeTaintsPolicy"] {
+            constraint.field(name).may_be_one_of(HONORED, faults);
+        }
+        check_spread_keys(&constraint, faults);
+        constraint.field("labelSelector").must_select(faults);
+    }
+}
+
+fn check_spread_keys(constraint: &Place<'_, '_>, faults: &mut Faults) {
+    let (keys, selector) = (
+        constraint.field("matchLabelKeys"),
+        constraint.field("labelSelector"),
+    );
+    if keys.len() == 0 {
+        return;
+    }
+    if !selector.is_set() {
+        faults.push(keys.forbidden("must not be specified when labelSelector is not set"));
+    }
+    let expressions = selector.field("matchExpressions");
+    for key in keys.items() {
+        key.must_keep(qualified_name, faults);
+        let selects = |expression: Place<'_, '_>| expression.field("key").text() == key.text();
+        if selector.value()["matchLabels"].get(key.text()).is_some() || expressions.items().any(selects) {
+            faults.push(key.invalid("exists in both matchLabelKeys and labelSelector"));
+        }
+    }
+}
+
+fn check_domains(constraint: &Place<'_, '_>, faults: &mut Faults) {
+    let domains = constraint.field("minDomains");
+    if !domains.is_set() {
+        return;
+    }
+    if domains.number() <= 0 {
+        faults.push(domains.invalid("must be greater than zero"));
+    }
+    let otherwise = constraint.field("whenUnsatisfiable").text();
+    if otherwise != "DoNotSchedule" {
+        let why = format!("can only use minDomains if whenUnsatisfiable=DoNotSchedule, not {otherwise}");
+        faults.push(domains.invalid(why));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn check(spec: Value, wanted: &[&str]) {
+        let mut faults = Faults::new();
+        let place = Place::object(&spec);
+        check_affinity(&place.field("affinity"), &mut faults);
+        check_spread(&place.field("topologySpreadConstraints"), &mut faults);
+        let found: Vec<String> = faults.iter().map(ToString::to_string).collect();
+        assert_eq!(found, wanted, "{spec}");
+    }
+
+    #[test]
+    fn requirements_of_nodes_have_the_values_that_their_operator_takes() {
+        let affinity = |operator: &str, values: Value| {
+            let terms = json!([{"matchExpressions": [{"key": "k", "operator": operator, "values": values}]}]);
+            let required = json!({"nodeSelectorTerms": terms});
+            json!({"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}})
+        };
+        let at = "affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[0].\
+                  matchExpressions[0]";
+        check(affinity("In", json!(["a"])), &[]);
+        check(affinity("Gt", json!(["1"])), &[]);
+        let fault =
+            format!("{at}.values: Required value: must be specified when `operator` is 'In' or 'NotIn'");
+        check(affinity("In", json!([])), &[&fault]);
+        let fault = format!(r#"{at}.operator: Invalid value: "Like": not a valid selector operator"#);
+        check(affinity("Like", json!(["a"])), &[&fault]);
+    }
+
+    #[test]
+    fn pods_are_drawn_to_a_topology_with_a_weight() {
+        let preferred = json!([{"weight": 0, "podAffinityTerm": {"topologyKey": ""}}]);
+        check(
+            json!({"affinity": {"podAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": preferred}}}),
+            &[
+                "affinity.podAffinity.preferredDuringSchedulingIgnoredDuringExecution[0].weight: Invalid value: 0: must \
+                 be in the range 1-100",
+                "affinity.podAffinity.preferredDuringSchedulingIgnoredDuringExecution[0].podAffinityTerm.topologyKey: \
+                 Required value: can not be empty",
+                "affinity.podAffinity.preferredDuringSchedulingIgnoredDuringExecution[0].podAffinityTerm.topologyKey: \
+                 Invalid value: \"\": name part must be non-empty",
+                "affinity.podAffinity.preferredDuringSchedulingIgnoredDuringExecution[0].podAffinityTerm.topologyKey: \
+                 Invalid value: \"\": name part must consist of alphanumeric characters, '-', '_' or '.', and must \
+                 start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex \
+                 used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')",
+            ],
+        );
+    }
+
+    #[test]
+    fn pods_are_spread_by_a_positive_skew() {
+        let constraint = json!({"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "ScheduleAnyway"});
+        check(json!({"topologySpreadConstraints": [constraint]}), &[]);
+        check(
+            json!({"topologySpreadConstraints": [constraint, constraint]}),
+            &[
+                r#"topologySpreadConstraints[0].{topologyKey, whenUnsatisfiable}: Duplicate value: "{zone, ScheduleAnyway}""#,
+            ],
+        );
+        check(
+            json!({"topologySpreadConstraints": [{"maxSkew": 0, "topologyKey": "zone", "whenUnsatisfiable": "Wait"}]}),
+            &[
+                "topologySpreadConstraints[0].maxSkew: Invalid value: 0: must be greater than zero",
+                r#"topologySpreadConstraints[0].whenUnsatisfiable: Unsupported value: "Wait": supported values: "DoNotSchedule", "ScheduleAnyway""#,
+            ],
+        );
+    }
+}

@@ -1,0 +1,77 @@
+//! What is wrong with the ports of containers.
+
+use std::collections::HashSet;
+
+use watchkeeper_meta::FieldError;
+
+use crate::rules::formats::{PROTOCOLS, port_name};
+use crate::rules::place::{Faults, Place};
+use super::Around;
+
+/// Checks the ports of a container.
+pub(crate) fn check_ports(ports: &Place<'_, '_>, faults: &mut Faults) {
+    let mut names = HashSet::new();
+    for port in ports.items() {
+        let name = port.field("name");
+        if !name.text().is_empty() {
+            let reasons = port_name(name.text());
+            if reasons.is_empty() && !names.insert(name.text()) {
+                faults.push(name.duplicate());
+            }
+            faults.extend(reasons.into_iter().map(|reason| name.invalid(reason)));
+        }
+        let number = port.field("containerPort");
+        match number.number() {
+            0 => faults.push(number.required("")),
+            _ => number.must_be_port(faults),
+        }
+        let host_port = port.field("hostPort");
+        if host_port.number() != 0 {
+            host_port.must_be_port(faults);
+        }
+        port.field("protocol").must_be_one_of(PROTOCOLS, faults);
+    }
+}
+
+/// A container on the host's network has the host's ports. A template may leave them open.
+pub(crate) fn check_shared_ports(containers: &Place<'_, '_>, around: &Around<'_>, faults: &mut Faults) {
+    for container in containers.items() {
+        for port in container.field("ports").items() {
+            let host_port = port.field("hostPort");
+            let is_given = around.pod.is_some() || host_port.number() != 0;
+            if is_given && host_port.number() != port.field("containerPort").number() {
+                let why = "must match `containerPort` when `hostNetwork` is true";
+                faults.push(host_port.invalid_for(host_port.number(), why));
+            }
+        }
+    }
+}
+
+/// A port of the host is one container's only.
+pub(crate) fn check_host_ports(containers: &Place<'_, '_>, faults: &mut Faults) {
+    let mut taken = HashSet::new();
+    for container in containers.items() {
+        check_host_ports_of(&container, &mut taken, faults);
+    }
+}
+
+/// Checks the host's ports of one container against those that are taken.
+pub(crate) fn check_host_ports_of(
+    container: &Place<'_, '_>,
+    taken: &mut HashSet<String>,
+    faults: &mut Faults,
+) {
+    for port in container.field("ports").items() {
+        let host_port = port.field("hostPort");
+        if host_port.number() == 0 {
+            continue;
+        }
+        let (protocol, ip) = (port.field("protocol"), port.field("hostIP"));
+        let key = format!("{}/{}/{}", protocol.text(), ip.text(), host_port.number());
+        if taken.contains(&key) {
+            faults.push(FieldError::duplicate(&host_port.path(), key));
+        } else {
+            taken.insert(key);
+        }
+    }
+}

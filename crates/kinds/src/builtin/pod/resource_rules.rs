@@ -1,0 +1,179 @@
+//! What is wrong with what containers, or a pod as a whole, ask for and may take.
+
+use std::collections::BTreeSet;
+
+use watchkeeper_meta::FieldError;
+use watchkeeper_meta::validation::{dns1123_label, dns1123_subdomain, qualified_name};
+use watchkeeper_wire::values::Quantity;
+
+use crate::rules::formats::quantity;
+use crate::rules::go_structs;
+use crate::rules::place::{Faults, Place};
+use crate::rules::resource_names::{can_be_shared, check_amount, check_container_name, is_huge_page};
+
+/// What a pod as a whole can have, huge pages apart.
+const OF_PODS: &[&str] = &["cpu", "memory"];
+
+/// Checks the resources of a container.
+pub(crate) fn check_resources(resources: &Place<'_, '_>, claims: &BTreeSet<&str>, faults: &mut Faults) {
+    check_requirements(resources, check_container_name, faults);
+    check_claim_names(&resources.field("claims"), claims, faults);
+}
+
+/// Checks the resources of a pod as a whole.
+pub(crate) fn check_pod_resources(spec: &Place<'_, '_>, faults: &mut Faults) {
+    let resources = spec.field("resources");
+    if !resources.is_set() {
+        return;
+    }
+    let claims = resources.field("claims");
+    if claims.is_set() {
+        faults.push(claims.forbidden("claims cannot be set for Resources at pod-level"));
+    }
+    check_requirements(&resources, check_pod_name, faults);
+}
+
+fn check_pod_name(name: &str, place: &Place<'_, '_>, faults: &mut Faults) {
+    let reasons = qualified_name(name);
+    if !reasons.is_empty() {
+        faults.extend(reasons.into_iter().map(|why| place.invalid_for(name, why)));
+    } else if !OF_PODS.contains(&name) && !is_huge_page(name) {
+        faults.push(FieldError::not_supported(&place.path(), name, OF_PODS));
+    }
+}
+
+type NameRule = fn(&str, &Place<'_, '_>, &mut Faults);
+
+fn check_requirements(resources: &Place<'_, '_>, check_name: NameRule, faults: &mut Faults) {
+    let (limits, requests) = (resources.field("limits"), resources.field("requests"));
+    for (name, limit) in limits.entries() {
+        check_name(name, &limit, faults);
+        check_amount(name, &limit, faults);
+        check_pages(name, &limit, faults);
+    }
+    for (name, request) in requests.entries() {
+        check_name(name, &request, faults);
+        check_amount(name, &request, faults);
+        check_against_limit(name, &request, &requests, &limits, faults);
+        check_pages(name, &request, faults);
+    }
+    let names = || limits.entries().chain(requests.entries()).map(|(name, _)| name);
+    let computes = names().any(|name| matches!(name, "cpu" | "memory"));
+    if names().any(is_huge_page) && !computes {
+        faults.push(resources.forbidden("HugePages require cpu or memory"));
+    }
+}
+
+/// A request is at most the limit; what cannot be shared is limited, and exactly so.
+fn check_against_limit(
+    name: &str,
+    request: &Place<'_, '_>,
+    requests: &Place<'_, '_>,
+    limits: &Place<'_, '_>,
+    faults: &mut Faults,
+) {
+    let limit = &limits.value()[name];
+    if limit.is_null() {
+        if !can_be_shared(name) {
+            faults.push(limits.required("Limit must be set for non overcommitable resources"));
+        }
+        return;
+    }
+    let (asked, most) = (quantity(request.value()), quantity(limit));
+    let rule = match asked.cmp(&most) {
+        order if order.is_ne() && !can_be_shared(name) => "equal to",
+        order if order.is_gt() => "less than or equal to",
+        _ => return,
+    };
+    let why = format!("must be {rule} {name} limit of {most}");
+    faults.push(requests.invalid_for(asked.to_string(), why));
+}
+
+/// Big pages come whole.
+fn check_pages(name: &str, amount: &Place<'_, '_>, faults: &mut Faults) {
+    let Some(size) = name.strip_prefix("hugepages-") else {
+        return;
+    };
+    let value = quantity(amount.value());
+    let milli = |amount: &Quantity| amount.to_milli().filter(|milli| *milli > 0);
+    let size = size.parse::<Quantity>().ok().and_then(|size| milli(&size));
+    let is_multiple = milli(&value)
+        .zip(size)
+        .is_some_and(|(value, size)| value % size == 0);
+    if !is_multiple {
+        let why = format!("{value} is not positive integer multiple of {name}");
+        faults.push(amount.invalid_for(value.to_string(), why));
+    }
+}
+
+/// Checks the devices a pod claims, and returns their names.
+pub(crate) fn check_claims<'v>(claims: &Place<'v, '_>, faults: &mut Faults) -> BTreeSet<&'v str> {
+    let mut names = BTreeSet::new();
+    for claim in claims.items() {
+        let name = claim.field("name");
+        match name.text() {
+            "" => faults.push(name.required("")),
+            text if names.contains(text) => faults.push(name.duplicate()),
+            _ => name.must_keep(dns1123_label, faults),
+        }
+        names.insert(name.text());
+        let (direct, template) = (
+            claim.field("resourceClaimName"),
+            claim.field("resourceClaimTemplateName"),
+        );
+        let why = match (direct.is_set(), template.is_set()) {
+            (true, true) => {
+                "at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified"
+            }
+            (false, false) => "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`",
+            _ => "",
+        };
+        if !why.is_empty() {
+            let shown = go_structs::structure("PodResourceClaim", claim.value());
+            faults.push(claim.invalid_in_go(shown, why));
+        }
+        for name in [direct, template] {
+            if name.is_set() {
+                name.must_keep(dns1123_subdomain, faults);
+            }
+        }
+    }
+    names.remove("");
+    names
+}
+
+fn check_claim_names(claims: &Place<'_, '_>, known: &BTreeSet<&str>, faults: &mut Faults) {
+    let mut seen = Vec::new();
+    for claim in claims.items() {
+        let name = claim.field("name").text();
+        if name.is_empty() {
+            faults.push(claim.required(""));
+            continue;
+        }
+        let request = claim.field("request");
+        let entry = (name, request.text());
+        let is_repeated = |(other, part): &(&str, &str)| {
+            *other == name && (part.is_empty() || request.text().is_empty() || *part == request.text())
+        };
+        if seen.iter().any(is_repeated) {
+            faults.push(FieldError::duplicate(&claim.path(), name));
+        } else {
+            request.may_keep(dns1123_label, faults);
+        }
+        seen.push(entry);
+        if !known.contains(name) {
+            let mut fault = FieldError::not_found(&claim.path(), name);
+            fault.detail = match known.is_empty() {
+                true => "must be one of the names in pod.spec.resourceClaims which is empty".to_owned(),
+                false => {
+                    let known: Vec<&str> = known.iter().copied().collect();
+                    format!(
+                        "must be one of the names in pod.spec.resourceClaims: {}",
+                        known.join(", ")
+                    )
+                }
+            };
+            faults.push(fault);
+        }
+    }
+}

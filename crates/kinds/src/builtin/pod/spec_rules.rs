@@ -1,0 +1,199 @@
+//! What is wrong with the spec of a pod, or of a template for pods. Faults come in the order in which Kubernetes
+//! finds them.
+//!
+//! Not checked: what only Windows has.
+
+use std::collections::HashSet;
+
+use watchkeeper_meta::FieldError;
+use watchkeeper_meta::validation::{dns1123_label, dns1123_subdomain, label_value, labels, qualified_name};
+
+use crate::rules::formats::search_domain;
+use crate::rules::place::{Faults, Place};
+use crate::rules::resource_names::{check_amount, check_container_name};
+use super::{Around, container_rules, placement_rules, port_rules, resource_rules, security_rules, volume_rules};
+
+const RESTART_POLICIES: &[&str] = &["Always", "OnFailure", "Never"];
+const DNS_POLICIES: &[&str] = &["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"];
+const PREEMPTION_POLICIES: &[&str] = &["PreemptLowerPriority", "Never"];
+const EFFECTS: &[&str] = &["NoSchedule", "PreferNoSchedule", "NoExecute"];
+const OPERATING_SYSTEMS: &[&str] = &["linux", "windows"];
+const OPERATORS: &[&str] = &["Equal", "Exists"];
+/// As many as a resolver asks.
+const MAX_NAMESERVERS: usize = 3;
+const MAX_SEARCHES: usize = 32;
+/// How long all searches may be together, with a space between them.
+const MAX_SEARCH_CHARS: usize = 2048;
+
+/// What is wrong with a spec, given what is around it.
+pub(crate) fn check_spec<'v>(spec: &Place<'v, '_>, around: &Around<'v>, faults: &mut Faults) {
+    let volumes = volume_rules::check_volumes(&spec.field("volumes"), around, faults);
+    let claims = resource_rules::check_claims(&spec.field("resourceClaims"), faults);
+    container_rules::check_containers(spec, &volumes, &claims, faults);
+    resource_rules::check_pod_resources(spec, faults);
+    if spec.field("hostNetwork").is_true() {
+        port_rules::check_shared_ports(&spec.field("containers"), around, faults);
+    }
+    spec.field("restartPolicy")
+        .must_be_one_of(RESTART_POLICIES, faults);
+    spec.field("dnsPolicy").must_be_one_of(DNS_POLICIES, faults);
+    let node_selector = spec.field("nodeSelector");
+    if node_selector.is_set() {
+        faults.append(labels(node_selector.value(), &node_selector.path()));
+    }
+    security_rules::check_pod(spec, faults);
+    placement_rules::check_affinity(&spec.field("affinity"), faults);
+    check_dns(spec, faults);
+    for gate in spec.field("readinessGates").items() {
+        gate.field("conditionType").must_keep(qualified_name, faults);
+    }
+    check_scheduling_gates(&spec.field("schedulingGates"), faults);
+    placement_rules::check_spread(&spec.field("topologySpreadConstraints"), faults);
+    security_rules::check_host_users(spec, faults);
+    check_names(spec, faults);
+    check_tolerations(&spec.field("tolerations"), faults);
+    check_host_aliases(&spec.field("hostAliases"), faults);
+    check_classes(spec, faults);
+    for (name, amount) in spec.field("overhead").entries() {
+        check_container_name(name, &amount, faults);
+        check_amount(name, &amount, faults);
+    }
+    check_system(&spec.field("os"), faults);
+}
+
+fn check_system(system: &Place<'_, '_>, faults: &mut Faults) {
+    let name = system.field("name");
+    if system.is_set() && name.text().is_empty() {
+        faults.push(name.required("cannot be empty"));
+    } else if system.is_set() && !OPERATING_SYSTEMS.contains(&name.text()) {
+        let fault = FieldError::not_supported(&system.path(), name.text(), OPERATING_SYSTEMS);
+        faults.push(fault);
+    }
+}
+
+/// A pod that leaves nothing to the cluster's DNS must say whom to ask.
+fn check_dns(spec: &Place<'_, '_>, faults: &mut Faults) {
+    let config = spec.field("dnsConfig");
+    let servers = config.field("nameservers");
+    if spec.field("dnsPolicy").text() == "None" && servers.len() == 0 {
+        faults.push(match config.is_set() {
+            false => config.required("must provide `dnsConfig` when `dnsPolicy` is None"),
+            true => servers.required("must provide at least one DNS nameserver when `dnsPolicy` is None"),
+        });
+        return;
+    }
+    if servers.len() > MAX_NAMESERVERS {
+        faults.push(servers.invalid(format!("must not have more than {MAX_NAMESERVERS} nameservers")));
+    }
+    for server in servers.items() {
+        server.must_be_ip(faults);
+    }
+    check_searches(&config.field("searches"), faults);
+    for option in config.field("options").items() {
+        if option.field("name").text().is_empty() {
+            faults.push(option.required("must not be empty"));
+        }
+    }
+}
+
+fn check_searches(searches: &Place<'_, '_>, faults: &mut Faults) {
+    if searches.len() > MAX_SEARCHES {
+        faults.push(searches.invalid(format!("must not have more than {MAX_SEARCHES} search paths")));
+    }
+    let chars: usize = searches.texts().map(|search| search.len() + 1).sum();
+    if chars > MAX_SEARCH_CHARS + 1 {
+        let why = format!(
+            "must not have more than {MAX_SEARCH_CHARS} characters (including spaces) in the search list"
+        );
+        faults.push(searches.invalid(why));
+    }
+    for search in searches.items().filter(|search| search.text() != ".") {
+        let domain = search.text().strip_suffix('.').unwrap_or(search.text());
+        let reasons = search_domain(domain).into_iter();
+        faults.extend(reasons.map(|why| search.invalid_for(domain, why)));
+    }
+}
+
+fn check_scheduling_gates(gates: &Place<'_, '_>, faults: &mut Faults) {
+    let mut names = HashSet::new();
+    for gate in gates.items() {
+        let name = gate.field("name").text();
+        let reasons = qualified_name(name).into_iter();
+        faults.extend(reasons.map(|why| gate.invalid_for(name, why)));
+        if !names.insert(name) {
+            faults.push(FieldError::duplicate(&gate.path(), name));
+        }
+    }
+}
+
+fn check_names(spec: &Place<'_, '_>, faults: &mut Faults) {
+    for name in ["serviceAccountName", "nodeName"] {
+        spec.field(name).may_keep(dns1123_subdomain, faults);
+    }
+    let deadline = spec.field("activeDeadlineSeconds");
+    if deadline.is_set() && !(1..=i64::from(i32::MAX)).contains(&deadline.number()) {
+        faults.push(deadline.invalid("must be between 1 and 2147483647, inclusive"));
+    }
+    for name in ["hostname", "subdomain"] {
+        spec.field(name).may_keep(dns1123_label, faults);
+    }
+}
+
+fn check_tolerations(tolerations: &Place<'_, '_>, faults: &mut Faults) {
+    for toleration in tolerations.items() {
+        check_toleration(&toleration, faults);
+    }
+}
+
+fn check_toleration(toleration: &Place<'_, '_>, faults: &mut Faults) {
+    let (key, operator) = (toleration.field("key"), toleration.field("operator"));
+    let (value, effect) = (toleration.field("value").text(), toleration.field("effect"));
+    key.may_keep(qualified_name, faults);
+    if key.text().is_empty() && operator.text() != "Exists" {
+        let why =
+            r#"operator must be Exists when `key` is empty, which means "match all values and all keys""#;
+        faults.push(operator.invalid_for(operator.text(), why));
+    }
+    if toleration.field("tolerationSeconds").is_set() && effect.text() != "NoExecute" {
+        let why = "effect must be 'NoExecute' when `tolerationSeconds` is set";
+        faults.push(effect.invalid_for(effect.text(), why));
+    }
+    match operator.text() {
+        "" | "Equal" => {
+            let reasons = label_value(value);
+            if !reasons.is_empty() {
+                faults.push(operator.invalid_for(value, reasons.join(";")));
+            }
+        }
+        "Exists" if !value.is_empty() => {
+            faults.push(operator.invalid_for(value, "value must be empty when `operator` is 'Exists'"));
+        }
+        "Exists" => {}
+        _ => faults.push(operator.unsupported(OPERATORS)),
+    }
+    if !effect.text().is_empty() {
+        effect.is_one_of(EFFECTS, faults);
+    }
+}
+
+fn check_host_aliases(aliases: &Place<'_, '_>, faults: &mut Faults) {
+    for alias in aliases.items() {
+        alias.field("ip").must_be_ip(faults);
+        for host in alias.field("hostnames").items() {
+            host.must_keep(dns1123_subdomain, faults);
+        }
+    }
+}
+
+fn check_classes(spec: &Place<'_, '_>, faults: &mut Faults) {
+    spec.field("priorityClassName")
+        .may_keep(dns1123_subdomain, faults);
+    let runtime = spec.field("runtimeClassName");
+    if runtime.is_set() {
+        runtime.must_keep(dns1123_subdomain, faults);
+    }
+    let preemption = spec.field("preemptionPolicy");
+    if preemption.is_set() {
+        preemption.must_be_one_of(PREEMPTION_POLICIES, faults);
+    }
+}

@@ -1,0 +1,116 @@
+//! What may not change in what nodes say of a pod.
+
+use serde_json::Value;
+use watchkeeper_meta::FieldError;
+use watchkeeper_meta::validation::{dns1123_subdomain, qualified_name};
+
+use crate::rules::formats::parse_ip;
+use crate::rules::go_structs;
+use crate::rules::place::{Faults, Place};
+
+/// Conditions that are Kubernetes' own.
+const CONDITIONS: &[&str] = &["Initialized", "PodScheduled", "Ready"];
+
+/// What is wrong with a change.
+pub(crate) fn check_change(pod: &Place<'_, '_>, live: &Place<'_, '_>, faults: &mut Faults) {
+    let (status, old) = (pod.field("status"), live.field("status"));
+    check_conditions(pod, &status.field("conditions"), faults);
+    let nominated = status.field("nominatedNodeName");
+    if nominated.text() != old.field("nominatedNodeName").text() {
+        nominated.may_keep(dns1123_subdomain, faults);
+    }
+    status.field("qosClass").must_stay(&old.field("qosClass"), faults);
+    let restarts = live.value()["spec"]["restartPolicy"].as_str().unwrap_or_default();
+    for (name, restarts) in [
+        ("containerStatuses", restarts),
+        ("initContainerStatuses", restarts),
+        ("ephemeralContainerStatuses", "Never"),
+    ] {
+        let is_sidecar = |container: &str| name == "initContainerStatuses" && restarts_alone(live, container);
+        check_ends(
+            &status.field(name),
+            &old.field(name),
+            restarts,
+            is_sidecar,
+            faults,
+        );
+    }
+    check_addresses(&status.field("podIPs"), "PodIP", faults);
+    let (hosts, host) = (status.field("hostIPs"), status.field("hostIP"));
+    if let Some(first) = hosts.items().next()
+        && first.field("ip").text() != host.text()
+    {
+        faults.push(first.field("ip").invalid("must be equal to `hostIP`"));
+    }
+    check_addresses(&hosts, "HostIP", faults);
+}
+
+/// Types of conditions are names. Kubernetes says `metadata` where it means `status`.
+fn check_conditions(pod: &Place<'_, '_>, conditions: &Place<'_, '_>, faults: &mut Faults) {
+    let metadata = pod.field("metadata").with_value(pod.field("status").value());
+    let shown = metadata.field("conditions").with_value(conditions.value());
+    for condition in shown.items() {
+        let kind = condition.field("type");
+        if !CONDITIONS.contains(&kind.text()) {
+            let reasons = qualified_name(kind.text()).into_iter();
+            let place = kind.known_as("Type");
+            faults.extend(reasons.map(|why| place.invalid_for(kind.text(), why)));
+        }
+    }
+}
+
+fn restarts_alone(pod: &Place<'_, '_>, name: &str) -> bool {
+    let containers = pod.value()["spec"]["initContainers"].as_array();
+    let mut containers = containers.into_iter().flatten();
+    containers.any(|container| container["name"] == name && container["restartPolicy"] == "Always")
+}
+
+/// A container that has ended for good does not run again.
+fn check_ends(
+    new: &Place<'_, '_>,
+    old: &Place<'_, '_>,
+    restarts: &str,
+    is_sidecar: impl Fn(&str) -> bool,
+    faults: &mut Faults,
+) {
+    if restarts == "Always" {
+        return;
+    }
+    let has_ended = |status: &Value| status["state"]["terminated"].is_object();
+    for before in old.items() {
+        let name = before.field("name").text();
+        let failed = before.value()["state"]["terminated"]["exitCode"] != 0;
+        let may_run = (failed && restarts == "OnFailure") || is_sidecar(name);
+        if !has_ended(before.value()) || may_run {
+            continue;
+        }
+        let mut after = new.items().filter(|after| after.field("name").text() == name);
+        if after.any(|after| !has_ended(after.value())) {
+            let state = before.path().child("state");
+            faults.push(FieldError::forbidden(
+                &state,
+                "may not be transitioned to non-terminated state",
+            ));
+        }
+    }
+}
+
+/// One address of each family.
+fn check_addresses(addresses: &Place<'_, '_>, kind: &str, faults: &mut Faults) {
+    let mut families = Vec::new();
+    for address in addresses.items() {
+        let text = address.field("ip").text();
+        match parse_ip(text) {
+            Ok(parsed) => families.push(parsed.is_ipv4()),
+            Err(why) => faults.push(address.invalid_for(text, why)),
+        }
+    }
+    let is_repeated = |family: bool| families.iter().filter(|other| **other == family).count() > 1;
+    if is_repeated(true) || is_repeated(false) {
+        let shown = addresses
+            .items()
+            .map(|address| go_structs::structure(kind, address.value()));
+        let shown = format!("[{}]", shown.collect::<Vec<_>>().join(","));
+        faults.push(addresses.invalid_in_go(shown, "may specify no more than one IP for each IP family"));
+    }
+}

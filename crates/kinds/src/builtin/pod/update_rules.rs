@@ -1,0 +1,176 @@
+//! What may not change in a pod once it is there: nearly everything.
+
+use serde_json::Value;
+use watchkeeper_meta::FieldError;
+
+use crate::rules::go_structs;
+use crate::rules::place::{Faults, Place};
+use super::annotation_rules::MIRROR;
+use super::unified_diff::unified_diff;
+use super::warnings::APP_ARMOR;
+
+const FIXED: &str = "pod updates may not change fields other than `spec.containers[*].image`,\
+                     `spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions \
+                     to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was \
+                     previously negative)";
+
+/// What is wrong with a change.
+pub(crate) fn check_change(pod: &Place<'_, '_>, live: &Place<'_, '_>, faults: &mut Faults) {
+    check_annotations(pod, live, faults);
+    let (spec, live) = (pod.field("spec"), live.field("spec"));
+    for name in ["containers", "initContainers"] {
+        let containers = spec.field(name);
+        if containers.len() != live.field(name).len() {
+            faults.push(containers.forbidden("pod updates may not add or remove containers"));
+            return;
+        }
+    }
+    if !check_deadline(&spec, &live, faults) {
+        return;
+    }
+    check_tolerations(&spec, &live, faults);
+    check_gates(&spec, &live, faults);
+    check_node_selector(&spec, &live, faults);
+    let rest = without_allowed_changes(live.value(), spec.value());
+    if rest != *live.value() {
+        let (old, new) = (
+            go_structs::spec_lines(live.value()),
+            go_structs::spec_lines(&rest),
+        );
+        faults.push(spec.forbidden(format!("{FIXED}\n{}", unified_diff(&old, &new))));
+    }
+}
+
+/// Annotations that say what a pod is stay with it.
+fn check_annotations(pod: &Place<'_, '_>, live: &Place<'_, '_>, faults: &mut Faults) {
+    let (metadata, old_metadata) = (pod.field("metadata"), live.field("metadata"));
+    let (new, old) = (metadata.field("annotations"), old_metadata.field("annotations"));
+    for (kind, what) in [
+        (APP_ARMOR, "AppArmor annotations"),
+        (MIRROR, "mirror pod annotation"),
+    ] {
+        for (key, value) in old.entries().filter(|(key, _)| key.starts_with(kind)) {
+            if new.value().get(key) != Some(value.value()) {
+                let place = value.path();
+                faults.push(FieldError::forbidden(
+                    &place,
+                    format!("may not remove or update {what}"),
+                ));
+            }
+        }
+        for (key, value) in new.entries().filter(|(key, _)| key.starts_with(kind)) {
+            if old.value().get(key).is_none() {
+                faults.push(value.forbidden(format!("may not add {what}")));
+            }
+        }
+    }
+}
+
+/// A pod that is not scheduled yet can be kept from more nodes.
+fn check_node_selector(spec: &Place<'_, '_>, live: &Place<'_, '_>, faults: &mut Faults) {
+    let (new, old) = (spec.field("nodeSelector"), live.field("nodeSelector"));
+    let is_gated = live.field("schedulingGates").len() > 0;
+    if is_gated
+        && old
+            .entries()
+            .any(|(key, value)| new.value().get(key) != Some(value.value()))
+    {
+        let why = "only additions to spec.nodeSelector are allowed (no mutations or deletions)";
+        faults.push(new.invalid(why));
+    }
+}
+
+/// A deadline can come nearer, not go away. Returns whether the rest is worth looking at.
+fn check_deadline(spec: &Place<'_, '_>, live: &Place<'_, '_>, faults: &mut Faults) -> bool {
+    let name = "activeDeadlineSeconds";
+    let (new, old) = (spec.field(name), live.field(name));
+    if new.is_set() && !(0..=i64::from(i32::MAX)).contains(&new.number()) {
+        faults.push(new.invalid("must be between 0 and 2147483647, inclusive"));
+        return false;
+    }
+    if new.is_set() && old.is_set() && new.number() > old.number() {
+        faults.push(new.invalid("must be less than or equal to previous value"));
+        return false;
+    }
+    if old.is_set() && !new.is_set() {
+        faults.push(new.invalid("must not update from a positive integer to nil value"));
+    }
+    true
+}
+
+/// Tolerations can be added; of those that are there, only the time can change.
+fn check_tolerations(spec: &Place<'_, '_>, live: &Place<'_, '_>, faults: &mut Faults) {
+    let (new, old) = (spec.field("tolerations"), live.field("tolerations"));
+    let timeless = |toleration: &Value| {
+        let mut toleration = toleration.clone();
+        toleration
+            .as_object_mut()
+            .map(|fields| fields.remove("tolerationSeconds"));
+        toleration
+    };
+    let kept: Vec<Value> = new
+        .items()
+        .map(|toleration| timeless(toleration.value()))
+        .collect();
+    let all_kept = old
+        .items()
+        .all(|toleration| kept.contains(&timeless(toleration.value())));
+    if !all_kept {
+        faults.push(new.forbidden("existing toleration can not be modified except its tolerationSeconds"));
+    }
+}
+
+/// What keeps a pod from being scheduled can only go.
+fn check_gates(spec: &Place<'_, '_>, live: &Place<'_, '_>, faults: &mut Faults) {
+    let old = live.field("schedulingGates");
+    let known: Vec<&str> = old.items().map(|gate| gate.field("name").text()).collect();
+    for gate in spec.field("schedulingGates").items() {
+        let name = gate.field("name");
+        if !known.contains(&name.text()) {
+            let gate = name.text();
+            let why = format!("only deletion is allowed, but found new scheduling gate '{gate}'");
+            faults.push(name.forbidden(why));
+        }
+    }
+}
+
+/// The new spec without those changes of the live one that are allowed.
+fn without_allowed_changes(live: &Value, new: &Value) -> Value {
+    let mut rest = new.clone();
+    for list in ["containers", "initContainers"] {
+        let containers = rest.get_mut(list).and_then(Value::as_array_mut);
+        let before = live[list].as_array().into_iter().flatten();
+        for (container, before) in containers.into_iter().flatten().zip(before) {
+            container["image"] = before["image"].clone();
+        }
+    }
+    let gated = live["schedulingGates"]
+        .as_array()
+        .is_some_and(|gates| !gates.is_empty());
+    let ended =
+        live["terminationGracePeriodSeconds"].as_i64() < Some(0) && new["terminationGracePeriodSeconds"] == 1;
+    for (name, changes) in [
+        ("activeDeadlineSeconds", true),
+        ("tolerations", true),
+        ("schedulingGates", true),
+        ("terminationGracePeriodSeconds", ended),
+        // Where a pod may run is open until nothing keeps it from being scheduled.
+        ("nodeSelector", gated),
+        ("affinity", gated),
+    ] {
+        if changes {
+            take(&mut rest, live, name);
+        }
+    }
+    rest
+}
+
+fn take(spec: &mut Value, from: &Value, name: &str) {
+    let Some(fields) = spec.as_object_mut() else {
+        return;
+    };
+    match from.get(name) {
+        Some(value) => drop(fields.insert(name.to_owned(), value.clone())),
+        None => drop(fields.remove(name)),
+    }
+}

@@ -1,0 +1,302 @@
+//! What the author of a pod, or of a template for pods, should hear although nothing is wrong.
+
+mod overlaps;
+mod ports;
+
+use serde_json::Value;
+use watchkeeper_meta::quote;
+use watchkeeper_meta::validation::dns1123_label;
+use watchkeeper_wire::values::Quantity;
+
+use crate::Warnings;
+use crate::rules::place::Place;
+
+/// Where AppArmor profiles were before they were fields.
+pub(crate) const APP_ARMOR: &str = "container.apparmor.security.beta.kubernetes.io/";
+
+/// Labels of nodes that have other names now.
+const OLD_LABELS: &[(&str, &str, &str)] = &[
+    ("beta.kubernetes.io/arch", "v1.14", "kubernetes.io/arch"),
+    ("beta.kubernetes.io/os", "v1.14", "kubernetes.io/os"),
+    (
+        "failure-domain.beta.kubernetes.io/region",
+        "v1.17",
+        "topology.kubernetes.io/region",
+    ),
+    (
+        "failure-domain.beta.kubernetes.io/zone",
+        "v1.17",
+        "topology.kubernetes.io/zone",
+    ),
+    (
+        "beta.kubernetes.io/instance-type",
+        "v1.17",
+        "node.kubernetes.io/instance-type",
+    ),
+];
+
+/// Annotations that do nothing any more.
+const OLD_ANNOTATIONS: &[(&str, &str)] = &[
+    (
+        "scheduler.alpha.kubernetes.io/critical-pod",
+        "non-functional in v1.16+; use the \"priorityClassName\" field instead",
+    ),
+    (
+        "security.alpha.kubernetes.io/sysctls",
+        "non-functional in v1.11+; use the \"sysctls\" field instead",
+    ),
+    (
+        "security.alpha.kubernetes.io/unsafe-sysctls",
+        "non-functional in v1.11+; use the \"sysctls\" field instead",
+    ),
+];
+
+/// Sources of volumes that nobody mounts any more.
+const OLD_VOLUMES: &[(&str, &str)] = &[
+    (
+        "photonPersistentDisk",
+        "deprecated in v1.11, non-functional in v1.16+",
+    ),
+    (
+        "gitRepo",
+        "deprecated in v1.11, and disabled by default in v1.33+",
+    ),
+    ("scaleIO", "deprecated in v1.16, non-functional in v1.22+"),
+    ("flocker", "deprecated in v1.22, non-functional in v1.25+"),
+    ("storageos", "deprecated in v1.22, non-functional in v1.25+"),
+    ("quobyte", "deprecated in v1.22, non-functional in v1.25+"),
+    ("glusterfs", "deprecated in v1.25, non-functional in v1.26+"),
+    ("cephfs", "deprecated in v1.28, non-functional in v1.31+"),
+    ("rbd", "deprecated in v1.28, non-functional in v1.31+"),
+];
+
+const SECCOMP: &str = "seccomp.security.alpha.kubernetes.io/pod";
+const CONTAINER_SECCOMP: &str = "container.seccomp.security.alpha.kubernetes.io/";
+
+const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
+const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
+
+/// Warns of what is in a pod; of its name only when it is new.
+pub(crate) fn warn_pod(pod: &Value, live: Option<&Value>, warnings: &Warnings) {
+    if live.is_some_and(|live| live["spec"] == pod["spec"]) {
+        return;
+    }
+    if live.is_none() {
+        warn_name(pod, "the Pod's hostname", warnings);
+    }
+    warn_template(&Place::object(pod), warnings);
+}
+
+/// Warns of a name that is no label of a DNS name; `used_in` says where it will be one.
+pub(crate) fn warn_name(object: &Value, used_in: &str, warnings: &Warnings) {
+    let reasons = dns1123_label(object["metadata"]["name"].as_str().unwrap_or_default());
+    if !reasons.is_empty() {
+        let reasons = reasons.join(" ");
+        warnings.add(format!(
+            "metadata.name: this is used in {used_in}, which can result in surprising behavior; a DNS label is \
+             recommended: [{reasons}]"
+        ));
+    }
+}
+
+/// Warns of what is in a pod or a template, in Kubernetes' order.
+pub(crate) fn warn_template(pod: &Place<'_, '_>, warnings: &Warnings) {
+    let (metadata, spec) = (pod.field("metadata"), pod.field("spec"));
+    let annotations = metadata.field("annotations");
+    warn_of_old_labels(&spec, warnings);
+    for (name, why) in OLD_ANNOTATIONS {
+        let entry = annotations.entry(name);
+        if entry.is_set() {
+            warnings.add(format!("{}: {why}", entry.path()));
+        }
+    }
+    for volume in spec.field("volumes").items() {
+        warn_of_old_source(&volume, warnings);
+        let template = volume.field("ephemeral");
+        let template = template.field("volumeClaimTemplate");
+        warn_of_fractions(
+            &template.field("spec").field("resources").field("requests"),
+            warnings,
+        );
+    }
+    overlaps::warn(&spec.field("volumes"), warnings);
+    warn_of_repeated(&spec.field("hostAliases"), "ip", warnings);
+    warn_of_repeated(&spec.field("imagePullSecrets"), "name", warnings);
+    for secret in spec.field("imagePullSecrets").items() {
+        let name = secret.field("name");
+        if name.text().is_empty() {
+            warnings.add(format!("{}: invalid empty name \"\"", name.path()));
+        }
+    }
+    warn_of_fractions(&spec.field("overhead"), warnings);
+    warn_of_seccomp(&annotations.entry(SECCOMP), &spec, warnings);
+    warn_of_app_armor(&annotations, warnings);
+    for list in ["initContainers", "containers", "ephemeralContainers"] {
+        for container in spec.field(list).items() {
+            let name = container.field("name").text();
+            let mut entries = annotations.entries();
+            if let Some((_, entry)) =
+                entries.find(|(key, _)| key.strip_prefix(CONTAINER_SECCOMP) == Some(name))
+            {
+                warn_of_seccomp(&entry, &container, warnings);
+            }
+            for amounts in ["limits", "requests"] {
+                warn_of_fractions(&container.field("resources").field(amounts), warnings);
+            }
+            warn_of_hidden_variables(&container.field("env"), warnings);
+        }
+    }
+    ports::warn(&spec, warnings);
+    let grace = spec.field("terminationGracePeriodSeconds");
+    if grace.number() < 0 {
+        let path = grace.path();
+        warnings.add(format!(
+            "{path}: must be >= 0; negative values are invalid and will be treated as 1"
+        ));
+    }
+    for kind in ["podAffinity", "podAntiAffinity"] {
+        let affinity = spec.field("affinity");
+        let affinity = affinity.field(kind);
+        for term in affinity.field(REQUIRED).items() {
+            warn_of_no_selector(&term, warnings);
+        }
+        for term in affinity.field(PREFERRED).items() {
+            warn_of_no_selector(&term.field("podAffinityTerm"), warnings);
+        }
+    }
+}
+
+/// Who selects nothing at all may have meant to select everything.
+fn warn_of_no_selector(term: &Place<'_, '_>, warnings: &Warnings) {
+    let selector = term.field("labelSelector");
+    if !selector.is_set() {
+        let path = selector.path();
+        warnings.add(format!("{path}: a null labelSelector results in matching no pod"));
+    }
+}
+
+/// Since when a label of nodes has another name.
+pub(crate) fn renamed(label: &str) -> Option<String> {
+    let (_, since, now) = OLD_LABELS.iter().find(|(old, ..)| *old == label)?;
+    Some(format!("deprecated since {since}; use {} instead", quote(now)))
+}
+
+fn warn_of_old_labels(spec: &Place<'_, '_>, warnings: &Warnings) {
+    for (label, entry) in spec.field("nodeSelector").entries() {
+        if let Some(why) = renamed(label) {
+            warnings.add(format!("{}: {why}", entry.path()));
+        }
+    }
+    let affinity = spec.field("affinity");
+    let affinity = affinity.field("nodeAffinity");
+    for term in affinity.field(REQUIRED).field("nodeSelectorTerms").items() {
+        warn_of_old_keys(&term, warnings);
+    }
+    for term in affinity.field(PREFERRED).items() {
+        warn_of_old_keys(&term.field("preference"), warnings);
+    }
+    for constraint in spec.field("topologySpreadConstraints").items() {
+        warn_of_old_key(&constraint.field("topologyKey"), warnings);
+        warn_of_no_selector(&constraint, warnings);
+    }
+}
+
+/// Warns of labels of nodes that a term selects by their old names.
+pub(crate) fn warn_of_old_keys(term: &Place<'_, '_>, warnings: &Warnings) {
+    for expression in term.field("matchExpressions").items() {
+        warn_of_old_key(&expression.field("key"), warnings);
+    }
+}
+
+fn warn_of_old_key(key: &Place<'_, '_>, warnings: &Warnings) {
+    if let Some(why) = renamed(key.text()) {
+        warnings.add(format!("{}: {} is {why}", key.path(), key.text()));
+    }
+}
+
+/// Warns of a volume that nobody mounts any more.
+pub(crate) fn warn_of_old_source(volume: &Place<'_, '_>, warnings: &Warnings) {
+    let is_old = |name: &str| OLD_VOLUMES.iter().any(|(old, _)| *old == name);
+    // Looking through what a volume has is quicker than asking it for all that it might have.
+    if !volume.entries().any(|(name, _)| is_old(name)) {
+        return;
+    }
+    for (source, why) in OLD_VOLUMES {
+        let source = volume.field(source);
+        if source.is_set() {
+            warnings.add(format!("{}: {why}", source.path()));
+        }
+    }
+}
+
+/// Items that cannot be told apart.
+fn warn_of_repeated(list: &Place<'_, '_>, key: &str, warnings: &Warnings) {
+    let mut seen = Vec::new();
+    for item in list.items() {
+        let name = item.field(key);
+        if seen.contains(&name.text()) {
+            let (path, name) = (name.path(), quote(name.text()));
+            warnings.add(format!("{path}: duplicate {key} {name}"));
+        }
+        seen.push(name.text());
+    }
+}
+
+/// An annotation that did what a field does now; who has the field too knows.
+fn warn_of_seccomp(annotation: &Place<'_, '_>, of: &Place<'_, '_>, warnings: &Warnings) {
+    let has_field = of.field("securityContext").field("seccompProfile").is_set();
+    if annotation.is_set() && !has_field {
+        let path = annotation.path();
+        warnings.add(format!(
+            r#"{path}: non-functional in v1.27+; use the "seccompProfile" field instead"#
+        ));
+    }
+}
+
+fn warn_of_app_armor(annotations: &Place<'_, '_>, warnings: &Warnings) {
+    for (name, entry) in annotations.entries() {
+        if name.starts_with(APP_ARMOR) {
+            let path = entry.path();
+            warnings.add(format!(
+                r#"{path}: deprecated since v1.30; use the "appArmorProfile" field instead"#
+            ));
+        }
+    }
+}
+
+/// Bytes come whole.
+pub(crate) fn warn_of_fractions(amounts: &Place<'_, '_>, warnings: &Warnings) {
+    for name in ["memory", "ephemeral-storage", "storage"] {
+        let amount = amounts.entry(name);
+        if !amount.is_set() {
+            continue;
+        }
+        let quantity = amount.text().parse::<Quantity>().ok();
+        let milli = quantity.and_then(|quantity| quantity.to_milli());
+        if milli.is_some_and(|milli| milli % 1000 != 0) {
+            let (path, shown) = (amount.path(), quote(amount.text()));
+            warnings.add(format!(
+                "{path}: fractional byte value {shown} is invalid, must be an integer"
+            ));
+        }
+    }
+}
+
+/// A variable that is set again, unless the new value is made from the old one.
+fn warn_of_hidden_variables(env: &Place<'_, '_>, warnings: &Warnings) {
+    let mut names = Vec::new();
+    for variable in env.items() {
+        let (name, value) = (variable.field("name").text(), variable.field("value").text());
+        let extends = || {
+            let reference = format!("$({name})");
+            value.contains(&reference) && value != reference && !variable.field("valueFrom").is_set()
+        };
+        if names.contains(&name) && !extends() {
+            let (path, name) = (variable.path(), quote(name));
+            warnings.add(format!(
+                "{path}: hides previous definition of {name}, which may be dropped when using apply"
+            ));
+        }
+        names.push(name);
+    }
+}

@@ -1,0 +1,35 @@
+//! Pod templates that stand alone.
+
+use serde_json::json;
+
+use crate::kind::{Generation, Hooks, Kind, PLAIN};
+use crate::rules::workloads::default_template;
+use crate::rules::workloads::template_rules::check_template;
+use crate::table::Column;
+use crate::table::cells::{containers, label_pairs};
+
+/// What is particular to `podtemplates`.
+pub static KIND: Kind = Kind {
+    group: "",
+    name: "PodTemplate",
+    plural: "podtemplates",
+    generation: Generation::Spec,
+    delete_returns_object: true,
+    columns: COLUMNS,
+    pod_spec: Some("/template/spec"),
+    hooks: HOOKS,
+    ..Kind::PLAIN
+};
+
+const COLUMNS: &[Column] = &[
+    Column::NAME,
+    Column::text("Containers", |row| json!(containers(row.object, "/template/spec", "name"))),
+    Column::text("Images", |row| json!(containers(row.object, "/template/spec", "image"))),
+    Column::text("Pod Labels", |row| json!(label_pairs(row.at("/template/metadata/labels")))),
+];
+
+const HOOKS: Hooks = Hooks {
+    default: default_template,
+    check: |template, faults| check_template(&template.field("template"), Vec::new(), faults),
+    ..PLAIN
+};

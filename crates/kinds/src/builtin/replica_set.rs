@@ -1,0 +1,57 @@
+//! Replica sets: so many pods of one template.
+
+use serde_json::json;
+
+use crate::Part;
+use crate::kind::{Generation, Hooks, Kind, PLAIN};
+use crate::rules::defaulting::{fill, object_mut};
+use crate::rules::workloads::template_rules::check_selected_template;
+use crate::rules::workloads::{REPLICA_COUNTS, check_same_selector, default_template, warn_of_workload};
+use crate::table::Column;
+use crate::table::cells::{containers, selector};
+
+/// What is particular to `replicasets`.
+pub static KIND: Kind = Kind {
+    group: "apps",
+    name: "ReplicaSet",
+    plural: "replicasets",
+    generation: Generation::Spec,
+    columns: COLUMNS,
+    pod_spec: Some("/spec/template/spec"),
+    states_replicas: true,
+    hooks: HOOKS,
+    ..Kind::PLAIN
+};
+
+const COLUMNS: &[Column] = &[
+    Column::NAME,
+    Column::integer("Desired", |row| row.count("/spec/replicas")),
+    Column::integer("Current", |row| row.count("/status/replicas")),
+    Column::integer("Ready", |row| row.count("/status/readyReplicas")),
+    Column::AGE,
+    Column::text("Containers", |row| json!(containers(row.object, "/spec/template/spec", "name"))).wide(),
+    Column::text("Images", |row| json!(containers(row.object, "/spec/template/spec", "image"))).wide(),
+    Column::text("Selector", |row| json!(selector(row.at("/spec/selector")))).wide(),
+];
+
+const HOOKS: Hooks = Hooks {
+    default: |set| {
+        if let Some(spec) = object_mut(set, "spec") {
+            fill(spec, "replicas", 1);
+            default_template(spec);
+        }
+    },
+    check: |set, faults| {
+        let spec = set.field("spec");
+        spec.field("replicas").must_not_be_negative(faults);
+        spec.field("minReadySeconds").must_not_be_negative(faults);
+        check_selected_template(&spec, faults);
+    },
+    check_change: |change, faults| match change.part {
+        Part::Status => REPLICA_COUNTS.check_change(change, faults),
+        _ => check_same_selector(change, faults),
+    },
+    warn: warn_of_workload,
+    heeds: Some(|_| false),
+    ..PLAIN
+};

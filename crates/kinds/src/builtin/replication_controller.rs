@@ -1,0 +1,89 @@
+//! Replication controllers: replica sets before there were replica sets. They take labels and selector from their
+//! template.
+
+use serde_json::{Value, json};
+
+use crate::fields::Selectable;
+use crate::kind::{Generation, Hooks, Kind, PLAIN};
+use crate::rules::defaulting::{fill, object_mut};
+use crate::rules::place::{Faults, Place};
+use crate::rules::workloads::template_rules::{check_runs_on, check_selected_by_labels, check_template};
+use crate::rules::workloads::{REPLICA_COUNTS, default_template, warn_of_workload};
+use crate::table::Column;
+use crate::table::cells::{containers, label_pairs};
+use crate::{Part, metadata};
+
+/// What is particular to `replicationcontrollers`.
+pub static KIND: Kind = Kind {
+    group: "",
+    name: "ReplicationController",
+    plural: "replicationcontrollers",
+    storage_name: Some("controllers"),
+    generation: Generation::Spec,
+    orphans_by_default: true,
+    columns: COLUMNS,
+    selectable: Some(SELECTABLE),
+    pod_spec: Some("/spec/template/spec"),
+    counted_by_plural: true,
+    hooks: HOOKS,
+    ..Kind::PLAIN
+};
+
+const COLUMNS: &[Column] = &[
+    Column::NAME,
+    Column::integer("Desired", |row| row.count("/spec/replicas")),
+    Column::integer("Current", |row| row.count("/status/replicas")),
+    Column::integer("Ready", |row| row.count("/status/readyReplicas")),
+    Column::AGE,
+    Column::text("Containers", |row| json!(containers(row.object, "/spec/template/spec", "name"))).wide(),
+    Column::text("Images", |row| json!(containers(row.object, "/spec/template/spec", "image"))).wide(),
+    Column::text("Selector", |row| json!(label_pairs(row.at("/spec/selector")))).wide(),
+];
+
+const SELECTABLE: &[Selectable] = &[Selectable::number("status.replicas", &["/status/replicas"])];
+
+const HOOKS: Hooks = Hooks {
+    default: |controller| {
+        let labels = controller["spec"]["template"]["metadata"]["labels"].clone();
+        if let Some(spec) = object_mut(controller, "spec") {
+            fill(spec, "replicas", 1);
+            default_template(spec);
+        }
+        if labels.is_object() {
+            fill_labels(&mut controller["spec"], "selector", &labels);
+            metadata::of(controller);
+            fill_labels(&mut controller["metadata"], "labels", &labels);
+        }
+    },
+    check: |controller, faults| check(&controller.field("spec"), faults),
+    check_change: |change, faults| {
+        if change.part == Part::Status {
+            REPLICA_COUNTS.check_change(change, faults);
+        }
+    },
+    warn: warn_of_workload,
+    ..PLAIN
+};
+
+fn check(spec: &Place<'_, '_>, faults: &mut Faults) {
+    spec.field("minReadySeconds").must_not_be_negative(faults);
+    let (selector, template) = (spec.field("selector"), spec.field("template"));
+    if selector.len() == 0 {
+        faults.push(selector.required(""));
+    }
+    spec.field("replicas").must_not_be_negative(faults);
+    if !template.is_set() {
+        faults.push(template.required(""));
+        return;
+    }
+    check_selected_by_labels(spec, faults);
+    check_template(&template, Vec::new(), faults);
+    check_runs_on(&template, "ReplicationController", faults);
+}
+
+/// Here, a map without entries counts as not set.
+pub(crate) fn fill_labels(object: &mut Value, name: &str, labels: &Value) {
+    if object[name].as_object().is_none_or(serde_json::Map::is_empty) {
+        object[name] = labels.clone();
+    }
+}

@@ -1,0 +1,197 @@
+//! Resource quotas: what a namespace may use in all.
+
+use std::collections::HashMap;
+
+use serde_json::{Value, json};
+
+use crate::Part;
+use crate::kind::{Hooks, Kind, PLAIN};
+use crate::rules::place::{Faults, Place};
+use crate::rules::resource_names::{check_amount, check_quota_name, is_for_quota, is_measured_of_pods};
+use crate::table::Column;
+use crate::table::cells::{or, plain};
+
+const SCOPES: &[&str] = &[
+    "BestEffort",
+    "CrossNamespacePodAffinity",
+    "NotBestEffort",
+    "NotTerminating",
+    "PriorityClass",
+    "Terminating",
+    "VolumeAttributesClass",
+];
+
+/// Scopes that no pod is in at once.
+const OPPOSITES: &[(&str, &str)] = &[("BestEffort", "NotBestEffort"), ("NotTerminating", "Terminating")];
+
+/// What is particular to `resourcequotas`.
+pub static KIND: Kind = Kind {
+    group: "",
+    name: "ResourceQuota",
+    plural: "resourcequotas",
+    delete_returns_object: true,
+    columns: COLUMNS,
+    counted_by_plural: true,
+    hooks: HOOKS,
+    ..Kind::PLAIN
+};
+
+const COLUMNS: &[Column] = &[
+    Column::NAME,
+    Column::text("Request", |row| json!(shown_limits(row.object, |name| !name.starts_with("limits")))),
+    Column::text("Limit", |row| json!(shown_limits(row.object, |name| name.starts_with("limits")))),
+    Column::AGE,
+];
+
+const HOOKS: Hooks = Hooks {
+    check: |quota, faults| {
+        let spec = quota.field("spec");
+        check_amounts(&spec.field("hard"), faults);
+        check_scopes(&spec, faults);
+        check_selector(&spec, faults);
+    },
+    check_change: |change, faults| match change.part {
+        Part::Status => {
+            let status = change.new.field("status");
+            check_amounts(&status.field("hard"), faults);
+            check_amounts(&status.field("used"), faults);
+        }
+        _ => {
+            let (new, live) = (change.new.field("spec"), change.live.field("spec"));
+            check_same(&new, &live, faults);
+        }
+    },
+    ..PLAIN
+};
+
+fn check_amounts(amounts: &Place<'_, '_>, faults: &mut Faults) {
+    for (name, amount) in amounts.entries() {
+        check_quota_name(name, &amount, faults);
+        check_amount(name, &amount, faults);
+    }
+}
+
+/// Whether a scope says something of what is counted or measured under a name.
+fn means(scope: &str, name: &str) -> bool {
+    match scope {
+        "BestEffort" => name == "pods",
+        "VolumeAttributesClass" => matches!(name, "persistentvolumeclaims" | "requests.storage"),
+        scope if SCOPES.contains(&scope) => name == "pods" || is_measured_of_pods(name),
+        _ => true,
+    }
+}
+
+/// How many of the limited amounts each scope says nothing of. A scope that stands often is looked at once.
+struct NotMeant<'v> {
+    hard: Vec<&'v str>,
+    counts: HashMap<&'v str, usize>,
+}
+
+impl<'v> NotMeant<'v> {
+    fn new(spec: &Place<'v, '_>) -> Self {
+        let hard = spec.field("hard").value().as_object().into_iter().flatten();
+        let names = hard.map(|(name, _)| name.as_str());
+        Self {
+            hard: names.filter(|name| is_for_quota(name)).collect(),
+            counts: HashMap::new(),
+        }
+    }
+
+    fn by(&mut self, scope: &'v str) -> usize {
+        // A scope that is not known means everything.
+        if !SCOPES.contains(&scope) {
+            return 0;
+        }
+        let count = || self.hard.iter().filter(|name| !means(scope, name)).count();
+        *self.counts.entry(scope).or_insert_with(count)
+    }
+}
+
+fn check_scopes(spec: &Place<'_, '_>, faults: &mut Faults) {
+    let scopes = spec.field("scopes");
+    let stated: Vec<&str> = scopes.texts().collect();
+    let mut not_meant = NotMeant::new(spec);
+    // All of these show the whole list.
+    for scope in &stated {
+        if !SCOPES.contains(scope) {
+            faults.push_with(|| scopes.invalid("unsupported scope"));
+        }
+        let why = "unsupported scope applied to resource";
+        faults.push_times(not_meant.by(scope), || scopes.invalid(why));
+    }
+    check_opposites(&stated, &scopes, faults);
+}
+
+/// The texts show the scopes of the older field, whichever has them.
+fn check_opposites(stated: &[&str], scopes: &Place<'_, '_>, faults: &mut Faults) {
+    for (one, other) in OPPOSITES {
+        if stated.contains(one) && stated.contains(other) {
+            faults.push(scopes.invalid("conflicting scopes"));
+        }
+    }
+}
+
+/// What Kubernetes says of a selector, it says of the list and not of the expression that is meant.
+fn check_selector(spec: &Place<'_, '_>, faults: &mut Faults) {
+    let selector = spec.field("scopeSelector");
+    let expressions = selector.field("matchExpressions");
+    let (mut stated, mut not_meant) = (Vec::new(), NotMeant::new(spec));
+    for expression in expressions.items() {
+        let list = expressions.with_value(expression.value());
+        let (scope, operator) = (list.field("scopeName"), list.field("operator"));
+        let values = list.field("values");
+        if !SCOPES.contains(&scope.text()) {
+            faults.push(scope.invalid("unsupported scope"));
+        }
+        let why = "unsupported scope applied to resource";
+        faults.push_times(not_meant.by(scope.text()), || {
+            expressions.invalid_for(selector.value().clone(), why)
+        });
+        let is_plain = !matches!(scope.text(), "PriorityClass" | "VolumeAttributesClass");
+        if SCOPES.contains(&scope.text()) && is_plain && operator.text() != "Exists" {
+            faults.push(operator.invalid(
+                "must be 'Exists' when scope is any of ResourceQuotaScopeTerminating, \
+                 ResourceQuotaScopeNotTerminating, ResourceQuotaScopeBestEffort, ResourceQuotaScopeNotBestEffort or \
+                 ResourceQuotaScopeCrossNamespacePodAffinity",
+            ));
+        }
+        match (operator.text(), values.len()) {
+            ("In" | "NotIn", 0) => faults.push(values.required(
+                "must be at least one value when `operator` is 'In' or 'NotIn' for scope selector",
+            )),
+            ("Exists" | "DoesNotExist", 1..) => {
+                faults.push(values.invalid(
+                    "must be no value when `operator` is 'Exist' or 'DoesNotExist' for scope selector",
+                ))
+            }
+            ("In" | "NotIn" | "Exists" | "DoesNotExist", _) => {}
+            _ => faults.push(operator.invalid("not a valid selector operator")),
+        }
+        stated.push(scope.text());
+    }
+    let scopes = expressions.with_value(spec.field("scopes").value());
+    check_opposites(&stated, &scopes, faults);
+}
+
+fn check_same(spec: &Place<'_, '_>, live: &Place<'_, '_>, faults: &mut Faults) {
+    let sorted = |spec: &Place<'_, '_>| {
+        let mut scopes: Vec<String> = spec.field("scopes").texts().map(str::to_owned).collect();
+        scopes.sort();
+        scopes
+    };
+    let scopes = spec.field("scopes");
+    if sorted(spec) != sorted(live) {
+        faults.push(scopes.invalid("field is immutable"));
+    }
+    let selector = spec.field("scopeSelector");
+    selector.must_stay(&live.field("scopeSelector"), faults);
+}
+
+fn shown_limits(quota: &Value, wanted: impl Fn(&str) -> bool) -> String {
+    let hard = quota["status"]["hard"].as_object().into_iter().flatten();
+    let shown = hard.filter(|(name, _)| wanted(name)).map(|(name, limit)| {
+        let used = or(plain(&quota["status"]["used"][name]), "0");
+        format!("{name}: {used}/{}", plain(limit))
+    });
+    shown.collect::<Vec<_>>().join(", ")
+}

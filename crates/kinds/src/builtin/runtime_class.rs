@@ -1,0 +1,34 @@
+//! Runtime classes: what runs a pod's containers.
+
+use serde_json::json;
+use watchkeeper_meta::validation::dns1123_label;
+
+use crate::kind::{Hooks, Kind, PLAIN};
+use crate::table::Column;
+
+/// What is particular to `runtimeclasses`.
+pub static KIND: Kind = Kind {
+    group: "node.k8s.io",
+    name: "RuntimeClass",
+    plural: "runtimeclasses",
+    creates_on_update: true,
+    updates_unconditionally: false,
+    columns: COLUMNS,
+    hooks: HOOKS,
+    ..Kind::PLAIN
+};
+
+const COLUMNS: &[Column] = &[
+    Column::NAME,
+    Column::text("Handler", |row| json!(row.text("/handler"))),
+    Column::AGE,
+];
+
+const HOOKS: Hooks = Hooks {
+    check: |class, faults| class.field("handler").must_keep(dns1123_label, faults),
+    check_change: |change, faults| {
+        let (new, live) = (change.new.field("handler"), change.live.field("handler"));
+        new.must_stay(&live, faults);
+    },
+    ..PLAIN
+};

@@ -1,0 +1,351 @@
+//! Services: ports, addresses and what each type of service may have.
+//!
+//! Addresses and node ports are given out by [`allocate`](crate::allocate), after defaulting and before these checks.
+//! What a type may and must have is in [`type_rules`].
+
+mod change_rules;
+mod status_rules;
+mod type_change;
+mod type_rules;
+
+use std::collections::HashSet;
+
+use serde_json::{Value, json};
+use watchkeeper_meta::validation::{NameRule, dns1123_label, labels, qualified_name};
+use watchkeeper_meta::{BadValue, FieldError};
+
+use crate::fields::Selectable;
+use crate::kind::{Hooks, Kind, PLAIN};
+use crate::quota::{Usage, number};
+use crate::rules::defaulting::{fill_empty, items_mut};
+use crate::rules::formats::{PROTOCOLS, check_not_local};
+use crate::rules::go_structs;
+use crate::rules::place::{Faults, Place};
+use crate::table::Column;
+use crate::table::cells::{label_pairs, NONE, joined, list_of, load_balancer, or, plain, text_at};
+use crate::{Part, Warnings};
+
+/// Three hours: how long a client sticks to a backend, if it does.
+const STICKY_SECONDS: i64 = 10_800;
+
+const TYPES: &[&str] = &["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"];
+const OLD_HINTS: &str = "service.kubernetes.io/topology-aware-hints";
+const HINTS: &str = "service.kubernetes.io/topology-mode";
+
+/// What is particular to `services`.
+pub static KIND: Kind = Kind {
+    group: "",
+    name: "Service",
+    plural: "services",
+    names: NameRule::Dns1035Label,
+    storage_name: Some("services/specs"),
+    creates_on_update: true,
+    delete_returns_object: true,
+    columns: COLUMNS,
+    selectable: Some(SELECTABLE),
+    usage,
+    counted_by_plural: true,
+    grows_by: &[Part::Object],
+    hooks: HOOKS,
+    ..Kind::PLAIN
+};
+
+const COLUMNS: &[Column] = &[
+    Column::NAME,
+    Column::text("Type", |row| json!(row.text("/spec/type"))),
+    Column::text("Cluster-IP", |row| row.text_or_none("/spec/clusterIP")),
+    Column::text("External-IP", |row| json!(external_ip(row.object))),
+    Column::text("Port(s)", |row| json!(service_ports(row.object))),
+    Column::AGE,
+    Column::text("Selector", |row| json!(label_pairs(row.at("/spec/selector")))).wide(),
+];
+
+const SELECTABLE: &[Selectable] = &[
+    Selectable::at("spec.clusterIP", &["/spec/clusterIP"]),
+    Selectable::at("spec.type", &["/spec/type"]),
+];
+
+const HOOKS: Hooks = Hooks {
+    default,
+    prepare_for_update: |part, service, live, _| {
+        if part == Part::Object {
+            type_change::keep(service, live);
+            type_change::give_back(service, live);
+        }
+    },
+    check,
+    check_change: |change, faults| match change.part {
+        Part::Status => status_rules::check(&change.new, faults),
+        _ => change_rules::check(&change.new, &change.live, faults),
+    },
+    change_first: true,
+    warn: |service, _, warnings| warn(service, warnings),
+    ..PLAIN
+};
+
+/// A text of an object; empty when it is not set.
+fn text<'v>(object: &'v Value, pointer: &str) -> &'v str {
+    object
+        .pointer(pointer)
+        .and_then(Value::as_str)
+        .unwrap_or_default()
+}
+
+fn remove(service: &mut Value, name: &str) {
+    if let Some(spec) = service["spec"].as_object_mut() {
+        spec.remove(name);
+    }
+}
+
+fn has_node_ports(service: &Value) -> bool {
+    matches!(text(service, "/spec/type"), "NodePort" | "LoadBalancer")
+}
+
+/// Whether it can be reached from outside of the cluster.
+fn is_external(service: &Value) -> bool {
+    let has_addresses = service["spec"]["externalIPs"]
+        .as_array()
+        .is_some_and(|addresses| !addresses.is_empty());
+    has_node_ports(service) || (text(service, "/spec/type") == "ClusterIP" && has_addresses)
+}
+
+fn default(service: &mut Value) {
+    if !service["spec"].is_object() {
+        service["spec"] = json!({});
+    }
+    let spec = &mut service["spec"];
+    fill_empty(spec, "sessionAffinity", "None");
+    fill_empty(spec, "type", "ClusterIP");
+    if spec["sessionAffinity"] == "None" {
+        if let Some(fields) = spec.as_object_mut() {
+            fields.remove("sessionAffinityConfig");
+        }
+    } else if spec["sessionAffinity"] == "ClientIP" && spec["sessionAffinityConfig"]["clientIP"].is_null() {
+        spec["sessionAffinityConfig"] = json!({"clientIP": {"timeoutSeconds": STICKY_SECONDS}});
+    }
+    for port in items_mut(spec, "ports") {
+        fill_empty(port, "protocol", "TCP");
+        let is_unset = port["targetPort"].is_null() || port["targetPort"] == 0 || port["targetPort"] == "";
+        if is_unset {
+            port["targetPort"] = port["port"].clone();
+        }
+    }
+    let kind = text(service, "/spec/type").to_owned();
+    let is_external = is_external(service);
+    let spec = &mut service["spec"];
+    if is_external {
+        fill_empty(spec, "externalTrafficPolicy", "Cluster");
+    }
+    if matches!(kind.as_str(), "ClusterIP" | "NodePort" | "LoadBalancer") {
+        fill_empty(spec, "internalTrafficPolicy", "Cluster");
+    }
+    if kind == "LoadBalancer" {
+        fill_empty(spec, "allocateLoadBalancerNodePorts", true);
+        default_points(service);
+    }
+}
+
+/// An address of a load balancer is its own, unless it says that it only passes on.
+fn default_points(service: &mut Value) {
+    let Some(balancer) = service.pointer_mut("/status/loadBalancer") else {
+        return;
+    };
+    for point in items_mut(balancer, "ingress") {
+        if point["ip"].as_str().is_some_and(|ip| !ip.is_empty()) {
+            fill_empty(point, "ipMode", "VIP");
+        }
+    }
+}
+
+fn check(service: &Place<'_, '_>, faults: &mut Faults) {
+    let spec = service.field("spec");
+    let (kind, ports) = (spec.field("type"), spec.field("ports"));
+    check_annotations(service, faults);
+    if ports.len() == 0 && !is_headless(&spec) && kind.text() != "ExternalName" {
+        faults.push(ports.required(""));
+    }
+    type_rules::check_type(&spec, faults);
+    check_ports(&ports, faults);
+    let selector = spec.field("selector");
+    if selector.is_set() {
+        faults.append(labels(selector.value(), &selector.path()));
+    }
+    spec.field("sessionAffinity")
+        .must_be_one_of(&["ClientIP", "None"], faults);
+    type_rules::check_affinity(&spec, faults);
+    type_rules::check_addresses(&spec, faults);
+    for address in spec.field("externalIPs").items() {
+        if let Some(parsed) = address.must_be_ip(faults) {
+            check_not_local(&address, parsed, faults);
+        }
+    }
+    kind.must_be_one_of(TYPES, faults);
+    check_node_ports(&spec, faults);
+    check_collisions(&ports, faults);
+    type_rules::check_load_balancer(service, faults);
+    type_rules::check_policies(&spec, faults);
+}
+
+/// Whether a service has no address of its own.
+fn is_headless(spec: &Place<'_, '_>) -> bool {
+    spec.field("clusterIP").text() == "None"
+}
+
+/// Hints have an old name and a new one, and mean one thing.
+fn check_annotations(service: &Place<'_, '_>, faults: &mut Faults) {
+    let metadata = service.field("metadata");
+    let annotations = metadata.field("annotations");
+    let (old, new) = (annotations.entry(OLD_HINTS), annotations.entry(HINTS));
+    if old.is_set() && new.is_set() && old.value() != new.value() {
+        let why = format!("must match annotations[{OLD_HINTS}] when both are specified");
+        faults.push(new.invalid(why));
+    }
+}
+
+fn check_ports(ports: &Place<'_, '_>, faults: &mut Faults) {
+    let mut names = HashSet::new();
+    for entry in ports.items() {
+        let name = entry.field("name");
+        match ports.len() > 1 {
+            true => name.must_be_set_and_keep(dns1123_label, faults),
+            false => name.may_keep(dns1123_label, faults),
+        }
+        if !name.text().is_empty() && !names.insert(name.text()) {
+            faults.push(name.duplicate());
+        }
+        entry.field("port").must_be_port(faults);
+        entry.field("protocol").must_be_one_of(PROTOCOLS, faults);
+        entry.field("targetPort").must_be_port_or_name(faults);
+        let protocol = entry.field("appProtocol");
+        if protocol.is_set() {
+            protocol.must_keep(qualified_name, faults);
+        }
+    }
+}
+
+/// No two ports are the same.
+fn check_collisions(ports: &Place<'_, '_>, faults: &mut Faults) {
+    let mut seen = HashSet::new();
+    for entry in ports.items() {
+        let (port, protocol) = (entry.field("port"), entry.field("protocol"));
+        if !seen.insert((port.number(), protocol.text())) {
+            // Of the struct, the two fields that collide are shown.
+            let both = json!({"port": port.value(), "protocol": protocol.value()});
+            let shown = go_structs::structure("ServicePort", &both);
+            faults.push(FieldError {
+                value: BadValue::Printed(shown.into()),
+                ..FieldError::duplicate(&entry.path(), Value::Null)
+            });
+        }
+    }
+}
+
+fn check_node_ports(spec: &Place<'_, '_>, faults: &mut Faults) {
+    let (ports, is_inner) = (spec.field("ports"), spec.field("type").text() == "ClusterIP");
+    let given = || ports.items().filter(|port| port.field("nodePort").number() != 0);
+    if is_inner {
+        let ports = given().map(|port| port.field("nodePort").path());
+        let why = "may not be used when `type` is 'ClusterIP'";
+        faults.extend(ports.map(|path| FieldError::forbidden(&path, why)));
+    }
+    let mut seen = HashSet::new();
+    for port in given() {
+        let number = port.field("nodePort");
+        if !seen.insert((number.number(), port.field("protocol").text())) {
+            faults.push(number.duplicate());
+        }
+    }
+}
+
+/// What is there, and means nothing or not for long.
+fn warn(service: &Value, warnings: &Warnings) {
+    let has = |name: &str| service["spec"].get(name).is_some_and(is_meant);
+    let kind = text(service, "/spec/type");
+    let is_headless = kind == "ClusterIP" && text(service, "/spec/clusterIP") == "None";
+    let rules = [
+        (
+            service["metadata"]["annotations"].get(OLD_HINTS).is_some(),
+            "annotation service.kubernetes.io/topology-aware-hints is deprecated, please use \
+             service.kubernetes.io/topology-mode instead",
+        ),
+        (
+            is_headless && has("loadBalancerIP"),
+            "spec.loadBalancerIP is ignored for headless services",
+        ),
+        (
+            is_headless && has("externalIPs"),
+            "spec.externalIPs is ignored for headless services",
+        ),
+        (
+            is_headless && text(service, "/spec/sessionAffinity") != "None",
+            "spec.SessionAffinity is ignored for headless services",
+        ),
+        (
+            has("externalIPs") && !is_headless && kind != "ExternalName",
+            "spec.externalIPs is deprecated and may no longer be implemented in some clusters",
+        ),
+        (
+            has("externalIPs") && kind == "ExternalName",
+            "spec.externalIPs is ignored when spec.type is \"ExternalName\"",
+        ),
+        (
+            has("externalName") && kind != "ExternalName",
+            "spec.externalName is ignored when spec.type is not \"ExternalName\"",
+        ),
+        (
+            text(service, "/spec/trafficDistribution") == "PreferClose",
+            "spec.trafficDistribution: \"PreferClose\" is deprecated; use \"PreferSameZone\"",
+        ),
+    ];
+    for (_, warning) in rules.iter().filter(|(applies, _)| *applies) {
+        warnings.add(*warning);
+    }
+}
+
+fn is_meant(value: &Value) -> bool {
+    match value {
+        Value::String(text) => !text.is_empty(),
+        Value::Array(items) => !items.is_empty(),
+        value => !value.is_null(),
+    }
+}
+
+fn external_ip(service: &Value) -> String {
+    let external = joined(&service["spec"]["externalIPs"], ",");
+    match text_at(service, "/spec/type").as_str() {
+        "ExternalName" => text_at(service, "/spec/externalName"),
+        "LoadBalancer" => {
+            let mut all = load_balancer(service);
+            all.extend((!external.is_empty()).then_some(external));
+            or(all.join(","), "<pending>")
+        }
+        _ => or(external, NONE),
+    }
+}
+
+fn service_ports(service: &Value) -> String {
+    let ports = list_of(&service["spec"]["ports"], |port| {
+        let (number, protocol) = (plain(&port["port"]), plain(&port["protocol"]));
+        match port["nodePort"].as_i64() {
+            Some(node) if node > 0 => format!("{number}:{node}/{protocol}"),
+            _ => format!("{number}/{protocol}"),
+        }
+    });
+    or(ports.join(","), NONE)
+}
+
+/// What a service takes of a quota, by its type.
+fn usage(service: &Value, usage: &mut Usage) {
+    let ports = service["spec"]["ports"].as_array().map_or(0, Vec::len);
+    let (balancers, node_ports) = match service["spec"]["type"].as_str() {
+        Some("NodePort") => (0, ports),
+        Some("LoadBalancer") => {
+            let given = |port: &&Value| port["nodePort"].as_i64().unwrap_or_default() != 0;
+            let ports = service["spec"]["ports"].as_array().into_iter().flatten();
+            (1, ports.filter(given).count())
+        }
+        _ => (0, 0),
+    };
+    usage.insert("services.loadbalancers".to_owned(), number(balancers));
+    usage.insert("services.nodeports".to_owned(), number(node_ports));
+}

@@ -1,0 +1,111 @@
+//! What an update of a service keeps of what it was given, and what it gives back.
+//!
+//! A field that only another type has goes with that type, unless it was changed at the same time: then the writer is
+//! told that the new type has no such field.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+
+use crate::rules::defaulting::items_mut;
+use super::{has_node_ports, is_external, remove, text};
+
+/// Addresses and ports stay with a service that does not say otherwise, as long as its type has them.
+pub(crate) fn keep(service: &mut Value, live: &Value) {
+    if has_address(service) && has_address(live) {
+        keep_fields(
+            service,
+            live,
+            &["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"],
+        );
+    }
+    if has_node_ports(service) && has_node_ports(live) {
+        keep_node_ports(service, live);
+    }
+    if has_health_port(service) && has_health_port(live) {
+        keep_fields(service, live, &["healthCheckNodePort"]);
+    }
+}
+
+fn keep_fields(service: &mut Value, live: &Value, names: &[&str]) {
+    for &name in names {
+        if service["spec"].get(name).is_none() && live["spec"].get(name).is_some() {
+            service["spec"][name] = live["spec"][name].clone();
+        }
+    }
+}
+
+/// A node port stays with its port.
+fn keep_node_ports(service: &mut Value, live: &Value) {
+    let old = live["spec"]["ports"].as_array().cloned().unwrap_or_default();
+    for port in items_mut(&mut service["spec"], "ports") {
+        let same = old
+            .iter()
+            .find(|old| old["port"] == port["port"] && old["protocol"] == port["protocol"]);
+        if let (true, Some(node_port)) = (port["nodePort"].is_null(), same.map(|old| &old["nodePort"])) {
+            port["nodePort"] = node_port.clone();
+        }
+    }
+}
+
+/// Takes away what the new type does not have, where the writer left it as it was.
+pub(crate) fn give_back(service: &mut Value, live: &Value) {
+    let loses = |has: fn(&Value) -> bool| has(live) && !has(service);
+    let mut gone: Vec<&str> = Vec::new();
+    if loses(has_address) {
+        let is_same = ["clusterIP", "clusterIPs"]
+            .iter()
+            .all(|name| is_kept(service, live, name));
+        if is_same {
+            gone.extend(["clusterIP", "clusterIPs"]);
+        }
+        gone.extend(
+            ["ipFamilies", "ipFamilyPolicy", "internalTrafficPolicy"]
+                .iter()
+                .filter(|name| is_kept(service, live, name)),
+        );
+    }
+    for (has, name) in [
+        (has_health_port as fn(&Value) -> bool, "healthCheckNodePort"),
+        (is_balanced, "allocateLoadBalancerNodePorts"),
+        (is_balanced, "loadBalancerClass"),
+        (is_external, "externalTrafficPolicy"),
+    ] {
+        if loses(has) && is_kept(service, live, name) {
+            gone.push(name);
+        }
+    }
+    if loses(has_node_ports) && node_ports(live).is_superset(&node_ports(service)) {
+        for port in items_mut(&mut service["spec"], "ports").filter_map(Value::as_object_mut) {
+            port.remove("nodePort");
+        }
+    }
+    gone.into_iter().for_each(|name| remove(service, name));
+    if !is_balanced(service) && service["status"].is_object() {
+        service["status"]["loadBalancer"] = json!({});
+    }
+}
+
+fn is_kept(service: &Value, live: &Value, name: &str) -> bool {
+    service["spec"].get(name) == live["spec"].get(name)
+}
+
+fn has_address(service: &Value) -> bool {
+    text(service, "/spec/type") != "ExternalName"
+}
+
+fn is_balanced(service: &Value) -> bool {
+    text(service, "/spec/type") == "LoadBalancer"
+}
+
+fn has_health_port(service: &Value) -> bool {
+    is_balanced(service) && text(service, "/spec/externalTrafficPolicy") == "Local"
+}
+
+fn node_ports(service: &Value) -> BTreeSet<i64> {
+    let ports = service["spec"]["ports"].as_array().into_iter().flatten();
+    ports
+        .filter_map(|port| port["nodePort"].as_i64())
+        .filter(|port| *port != 0)
+        .collect()
+}

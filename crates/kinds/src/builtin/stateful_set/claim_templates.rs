@@ -1,0 +1,90 @@
+//! The claims within stateful sets, the one place where an object stands in another and says what it is.
+//!
+//! The stored form has no room for kinds within an object; Kubernetes writes these on the way out, and so does this.
+
+use serde_json::{Value, json};
+
+const API_VERSION: &str = "v1";
+const KIND: &str = "PersistentVolumeClaim";
+/// How the list of claims begins in JSON. Within a text its quotes would be escaped.
+const LIST: &[u8] = br#""volumeClaimTemplates":["#;
+const IDENTITY: &[u8] = br#""kind":"PersistentVolumeClaim","apiVersion":"v1","#;
+
+/// Says of a claim what it is.
+pub fn name(claim: &mut Value) {
+    claim["apiVersion"] = json!(API_VERSION);
+    claim["kind"] = json!(KIND);
+}
+
+/// Says of every claim in a set what it is.
+pub fn name_in_value(set: &mut Value) {
+    let claims = set.pointer_mut("/spec/volumeClaimTemplates");
+    let claims = claims.and_then(Value::as_array_mut).into_iter().flatten();
+    claims.for_each(name);
+}
+
+/// Says of every claim in a set what it is, in the set's JSON, which begins at `start`.
+pub fn name_in_json(out: &mut Vec<u8>, start: usize) {
+    let Some(list) = find(&out[start..], LIST) else {
+        return;
+    };
+    let mut claims = objects(&out[start + list + LIST.len()..]);
+    claims.reverse();
+    for offset in claims {
+        let inside = start + list + LIST.len() + offset + 1;
+        out.splice(inside..inside, IDENTITY.iter().copied());
+    }
+}
+
+fn find(text: &[u8], part: &[u8]) -> Option<usize> {
+    text.windows(part.len()).position(|window| window == part)
+}
+
+/// Where the objects of a list begin, up to the end of the list. What follows the list is not looked at.
+fn objects(json: &[u8]) -> Vec<usize> {
+    let (mut depth, mut in_text, mut escaped) = (0_usize, false, false);
+    let mut found = Vec::new();
+    for (offset, byte) in json.iter().enumerate() {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' if in_text => escaped = true,
+            b'"' => in_text = !in_text,
+            _ if in_text => {}
+            b'{' | b'[' => {
+                if depth == 0 {
+                    found.push(offset);
+                }
+                depth += 1;
+            }
+            b']' | b'}' if depth == 0 => break,
+            b']' | b'}' => depth -= 1,
+            _ => {}
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn claims_are_named_wherever_they_stand() {
+        for (before, after) in [
+            (r#"{"spec":{}}"#, r#"{"spec":{}}"#),
+            (
+                r#"{"spec":{"volumeClaimTemplates":[{"metadata":{"name":"]}\""}},{"spec":{"a":["{"]}}],"x":[{}]}}"#,
+                r#"{"spec":{"volumeClaimTemplates":[{"kind":"PersistentVolumeClaim","apiVersion":"v1","metadata":{"name":"]}\""}},{"kind":"PersistentVolumeClaim","apiVersion":"v1","spec":{"a":["{"]}}],"x":[{}]}}"#,
+            ),
+            (
+                r#"{"metadata":{"annotations":{"a":"{\"volumeClaimTemplates\":[{}]}"}}}"#,
+                r#"{"metadata":{"annotations":{"a":"{\"volumeClaimTemplates\":[{}]}"}}}"#,
+            ),
+        ] {
+            let mut out = b"data: ".to_vec();
+            out.extend_from_slice(before.as_bytes());
+            name_in_json(&mut out, 6);
+            assert_eq!(String::from_utf8(out).unwrap(), format!("data: {after}"));
+        }
+    }
+}

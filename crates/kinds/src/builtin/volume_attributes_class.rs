@@ -1,0 +1,23 @@
+//! Volume attributes classes: how good a volume is.
+
+use serde_json::json;
+
+use crate::kind::Kind;
+use crate::table::Column;
+
+/// What is particular to `volumeattributesclasses`.
+pub static KIND: Kind = Kind {
+    group: "storage.k8s.io",
+    name: "VolumeAttributesClass",
+    plural: "volumeattributesclasses",
+    delete_returns_object: true,
+    columns: COLUMNS,
+    ..Kind::PLAIN
+};
+
+const COLUMNS: &[Column] = &[
+    Column::NAME,
+    Column::text("DriverName", |row| json!(row.text("/driverName"))),
+    Column::AGE,
+];
+

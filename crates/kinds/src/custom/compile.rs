@@ -1,0 +1,254 @@
+//! A stored definition, turned into the resources it defines.
+
+use std::cmp::Reverse;
+use std::sync::Arc;
+
+use serde_json::Value;
+use watchkeeper_meta::{Resource, Scope};
+use watchkeeper_wire::schema::resources::{BuiltinResource, Subresource};
+use watchkeeper_wire::schema::structural::Compiler;
+use watchkeeper_wire::schema::{SchemaError, Text};
+
+use super::expressions::Expressions;
+use super::json_path::JsonPath;
+use super::rules::Rules;
+use super::table::Column;
+use super::versions::Versions;
+use super::{CustomVersion, ScalePaths};
+use crate::kind_version::KindVersion;
+
+/// In the order in which discovery lists them.
+const VERBS: [&str; 8] = [
+    "delete",
+    "deletecollection",
+    "get",
+    "list",
+    "patch",
+    "create",
+    "update",
+    "watch",
+];
+const SUBRESOURCE_VERBS: [&str; 3] = ["get", "patch", "update"];
+
+/// All versions of a kind, the preferred one first. Those that are not served are for whoever cleans up.
+pub fn compile(definition: &Value) -> Result<Vec<KindVersion>, SchemaError> {
+    let kind = Defined::read(definition);
+    let mut compiler = Compiler::new();
+    let mut types = Versions::default();
+    for version in &kind.versions {
+        let api_version = kind.api_version(version);
+        let id = compiler.version(&api_version, &kind.name, open_api(version))?;
+        types.0.insert(api_version, id);
+    }
+    let schema = Arc::new(compiler.finish()?);
+    let compiled = kind.versions.iter().zip(0..).filter_map(|(version, number)| {
+        let id = *types.0.get(&kind.api_version(version))?;
+        let custom = CustomVersion {
+            number,
+            versions: types.clone(),
+            ..kind.custom(version)
+        };
+        let (listing, list_kind) = (kind.listing(version), kind.list_kind());
+        Some(KindVersion::custom(
+            listing,
+            list_kind,
+            schema.clone(),
+            id,
+            custom,
+        ))
+    });
+    Ok(compiled.collect())
+}
+
+/// What a definition defines.
+struct Defined<'d> {
+    spec: &'d Value,
+    names: &'d Value,
+    name: String,
+    /// The preferred one first.
+    versions: Vec<&'d Value>,
+}
+
+impl<'d> Defined<'d> {
+    fn read(definition: &'d Value) -> Self {
+        let (spec, names) = (&definition["spec"], &definition["status"]["acceptedNames"]);
+        let mut versions: Vec<&Value> = spec["versions"].as_array().into_iter().flatten().collect();
+        versions.sort_by_key(|version| Reverse(priority(version["name"].as_str().unwrap_or_default())));
+        Self {
+            spec,
+            names,
+            name: text(&names["kind"]),
+            versions,
+        }
+    }
+
+    /// `example.com/v1`.
+    fn api_version(&self, version: &Value) -> String {
+        format!("{}/{}", text(&self.spec["group"]), text(&version["name"]))
+    }
+
+    fn list_kind(&self) -> String {
+        text(&self.names["listKind"])
+    }
+
+    /// What a version says itself.
+    fn custom(&self, version: &Value) -> CustomVersion {
+        let stored = self.versions.iter().find(|version| version["storage"] == true);
+        CustomVersion {
+            number: 0,
+            is_served: version["served"] == true,
+            stored_api_version: stored.map(|stored| self.api_version(stored)).unwrap_or_default(),
+            rules: Rules::compile(open_api(version)),
+            expressions: Expressions::compile(open_api(version)),
+            open_api: open_api(version).clone(),
+            columns: columns(version),
+            selectable: selectable(version),
+            scale: scale(version),
+            deprecation: self.deprecation(version),
+            versions: Versions::default(),
+        }
+    }
+
+    fn deprecation(&self, version: &Value) -> Option<String> {
+        if version["deprecated"] != true {
+            return None;
+        }
+        if let Some(stated) = version["deprecationWarning"].as_str() {
+            return Some(stated.to_owned());
+        }
+        let better = self
+            .versions
+            .iter()
+            .take_while(|it| it["name"] != version["name"]);
+        let mut better = better.filter(|it| it["served"] == true && it["deprecated"] != true);
+        let (own, kind) = (self.api_version(version), &self.name);
+        Some(match better.next() {
+            Some(newer) => format!(
+                "{own} {kind} is deprecated; use {} {kind}",
+                self.api_version(newer)
+            ),
+            None => format!("{own} {kind} is deprecated"),
+        })
+    }
+
+    fn listing(&self, version: &Value) -> BuiltinResource {
+        listing(self.spec, self.names, version)
+    }
+}
+
+fn open_api(version: &Value) -> &Value {
+    &version["schema"]["openAPIV3Schema"]
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().unwrap_or_default().to_owned()
+}
+
+fn listing(spec: &Value, names: &Value, version: &Value) -> BuiltinResource {
+    let texts = |value: &Value| -> Box<[Text]> {
+        let list = value.as_array().into_iter().flatten();
+        list.map(|item| Text::from(text(item))).collect()
+    };
+    let kind = text(&names["kind"]);
+    let subresource = |name: &'static str, kind: Text, group_version: &'static str| {
+        let is_there = version["subresources"].get(name).is_some_and(|it| !it.is_null());
+        is_there.then(|| Subresource {
+            name: name.into(),
+            kind,
+            group_version: group_version.into(),
+            verbs: SUBRESOURCE_VERBS.map(Text::from).into(),
+        })
+    };
+    let subresources = [
+        subresource("status", kind.clone().into(), ""),
+        subresource("scale", "Scale".into(), "autoscaling/v1"),
+    ];
+    BuiltinResource {
+        resource: Resource {
+            group: text(&spec["group"]).into(),
+            version: text(&version["name"]).into(),
+            kind: kind.into(),
+            plural: text(&names["plural"]).into(),
+            scope: match spec["scope"].as_str() {
+                Some("Cluster") => Scope::Cluster,
+                _ => Scope::Namespaced,
+            },
+        },
+        singular: text(&names["singular"]).into(),
+        verbs: VERBS.map(Text::from).into(),
+        short_names: texts(&names["shortNames"]),
+        categories: texts(&names["categories"]),
+        subresources: subresources.into_iter().flatten().collect(),
+    }
+}
+
+fn columns(version: &Value) -> Vec<Column> {
+    let listed = version["additionalPrinterColumns"]
+        .as_array()
+        .into_iter()
+        .flatten();
+    let columns: Vec<Column> = listed.filter_map(Column::read).collect();
+    match columns.is_empty() {
+        true => vec![Column::age()],
+        false => columns,
+    }
+}
+
+fn selectable(version: &Value) -> Vec<(String, JsonPath)> {
+    let listed = version["selectableFields"].as_array().into_iter().flatten();
+    let paths = listed.filter_map(|field| field["jsonPath"].as_str());
+    let named = paths.filter_map(|path| Some((path.strip_prefix('.')?.to_owned(), JsonPath::parse(path)?)));
+    named.collect()
+}
+
+fn scale(version: &Value) -> Option<ScalePaths> {
+    let scale = version["subresources"].get("scale")?;
+    let path = |name: &str| scale[name].as_str().and_then(JsonPath::parse);
+    Some(ScalePaths {
+        wanted: path("specReplicasPath")?,
+        found: path("statusReplicasPath")?,
+        selector: path("labelSelectorPath").filter(JsonPath::is_simple),
+    })
+}
+
+/// How Kubernetes orders versions, the highest first: `v2`, `v1`, `v1beta2`, `v1alpha1`, then others by name.
+fn priority(version: &str) -> (u8, u64, u64, Reverse<String>) {
+    let other = (0, 0, 0, Reverse(version.to_owned()));
+    let Some(rest) = version.strip_prefix('v') else {
+        return other;
+    };
+    let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+    let (major, rest) = rest.split_at(digits);
+    let Ok(major) = major.parse() else { return other };
+    let (stability, minor) = match rest {
+        "" => (3, Ok(0)),
+        rest => match (rest.strip_prefix("beta"), rest.strip_prefix("alpha")) {
+            (Some(minor), _) => (2, minor.parse()),
+            (_, Some(minor)) => (1, minor.parse()),
+            _ => return other,
+        },
+    };
+    match minor {
+        Ok(minor) => (stability, major, minor, Reverse(String::new())),
+        Err(_) => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_ordered_as_kubernetes_orders_them() {
+        let mut versions = [
+            "foo10", "v1alpha1", "v2", "v1", "v1beta2", "v10", "foo1", "v1beta10", "vx",
+        ];
+        versions.sort_by_key(|version| Reverse(priority(version)));
+        assert_eq!(
+            versions,
+            [
+                "v10", "v2", "v1", "v1beta10", "v1beta2", "v1alpha1", "foo1", "foo10", "vx"
+            ]
+        );
+    }
+}

@@ -1,0 +1,479 @@
+//! A kind in one of the versions it is served in: its names, its schema, its place in the store, and what its rules
+//! make of an object.
+//!
+//! Built-in and custom kinds are the same type. A custom kind's rules are those of its definition ([`CustomVersion`]);
+//! here is the only place that asks which of the two it is.
+
+use std::borrow::Cow;
+use std::ops::Deref;
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use watchkeeper_meta::{FieldErrors, FieldPath, GroupKind, GroupResource, Resource, Scope, Time};
+use watchkeeper_patch::endpoint::Versions;
+use watchkeeper_patch::field_set::{FieldSet, PathElement};
+use watchkeeper_wire::difference::Difference;
+use watchkeeper_wire::schema::resources::{self, BuiltinResource};
+use watchkeeper_wire::schema::{Schema, TypeId};
+
+use crate::conversion::Conversion;
+use crate::custom::{CustomVersion, expressions, nulls};
+use crate::kind::{Change, Hooks, Kind, RowCondition};
+use crate::rules::defaulting::fill_from_schema;
+use crate::rules::place::{Faults, Place};
+use crate::rules::schema_rules;
+use crate::table::{Heading, headings_of};
+use crate::user::User;
+use crate::{Part, Warnings, builtin};
+
+/// Where everything is stored, as in etcd behind a Kubernetes server.
+const ROOT: &str = "/registry";
+
+/// A kind in one of its versions.
+#[derive(Debug)]
+pub struct KindVersion {
+    /// What is particular to it.
+    pub kind: &'static Kind,
+    /// Group, version, kind, plural name and scope.
+    pub resource: Resource,
+    /// What discovery says of it.
+    pub listing: Cow<'static, BuiltinResource>,
+    /// `v1`, `apps/v1`.
+    pub api_version: String,
+    /// `PodList`.
+    pub list_kind: String,
+    /// What its objects are made of.
+    pub schema: SharedSchema,
+    /// The type of its objects.
+    pub type_id: TypeId,
+    /// How the stored version differs, if it does.
+    pub conversion: Option<&'static Conversion>,
+    /// What a custom resource definition says of it, if it is one's.
+    pub custom: Option<Box<CustomVersion>>,
+    /// `/registry/pods/`.
+    prefix: String,
+}
+
+/// A schema that is part of the program, or one that the versions of a custom kind have in common.
+#[derive(Clone, Debug)]
+pub enum SharedSchema {
+    /// That of every built-in kind.
+    Builtin(&'static Schema),
+    /// One that was made at run time.
+    Custom(Arc<Schema>),
+}
+
+impl Deref for SharedSchema {
+    type Target = Schema;
+
+    fn deref(&self) -> &Schema {
+        match self {
+            Self::Builtin(schema) => schema,
+            Self::Custom(schema) => schema,
+        }
+    }
+}
+
+/// What it is called, where it stands, and in which version.
+impl KindVersion {
+    /// Every built-in resource that is stored: those that can be listed and created.
+    pub fn all() -> Vec<Self> {
+        let stored = resources::all()
+            .iter()
+            .filter(|builtin| builtin.has_verb("list") && builtin.has_verb("create"));
+        stored.filter_map(Self::of).collect()
+    }
+
+    /// Component statuses, which can be read though nothing stores them.
+    pub fn component_statuses() -> Option<Self> {
+        resources::by_plural("", "v1", builtin::COMPONENT_STATUS.plural).and_then(Self::of)
+    }
+
+    fn of(listing: &'static BuiltinResource) -> Option<Self> {
+        let resource = listing.resource.clone();
+        let schema = Schema::builtin();
+        let api_version = listing.api_version();
+        let kind = builtin::find(&resource.group, &resource.kind)?;
+        Some(Self {
+            type_id: schema.kind(&api_version, &resource.kind)?,
+            list_kind: format!("{}List", resource.kind),
+            conversion: kind.conversion.filter(|it| it.served_api_version == api_version),
+            prefix: format!("{ROOT}/{}/", kind.storage_name.unwrap_or(kind.plural)),
+            kind,
+            resource,
+            listing: Cow::Borrowed(listing),
+            api_version,
+            schema: SharedSchema::Builtin(schema),
+            custom: None,
+        })
+    }
+
+    /// A version of a custom kind.
+    pub(crate) fn custom(
+        listing: BuiltinResource,
+        list_kind: String,
+        schema: Arc<Schema>,
+        type_id: TypeId,
+        custom: CustomVersion,
+    ) -> Self {
+        let resource = listing.resource.clone();
+        Self {
+            kind: &builtin::CUSTOM,
+            api_version: listing.api_version(),
+            list_kind,
+            schema: SharedSchema::Custom(schema),
+            type_id,
+            conversion: None,
+            custom: Some(Box::new(custom)),
+            prefix: format!("{ROOT}/{}/{}/", resource.group, resource.plural),
+            listing: Cow::Owned(listing),
+            resource,
+        }
+    }
+
+    /// Whether it is a version of that built-in kind.
+    pub fn is(&self, kind: &'static Kind) -> bool {
+        self.kind == kind
+    }
+
+    /// Whether it is a custom kind's, whose objects travel as JSON only.
+    pub fn is_custom(&self) -> bool {
+        self.custom.is_some()
+    }
+
+    /// Where the resource's objects are stored, one namespace's or all.
+    pub fn prefix(&self, namespace: &str) -> String {
+        match namespace {
+            "" => self.prefix.clone(),
+            namespace => format!("{}{namespace}/", self.prefix),
+        }
+    }
+
+    /// Where one object is stored.
+    pub fn key(&self, namespace: &str, name: &str) -> String {
+        match namespace {
+            "" => [&self.prefix, name].concat(),
+            namespace => [&self.prefix, namespace, "/", name].concat(),
+        }
+    }
+
+    /// The versions of the kind, if it has several.
+    pub fn versions(&self) -> Option<&dyn Versions> {
+        match (&self.custom, self.kind.conversion) {
+            (Some(custom), _) => custom.versions(),
+            (None, Some(conversion)) => Some(conversion),
+            (None, None) => None,
+        }
+    }
+
+    /// The version objects are stored in.
+    pub fn stored_api_version(&self) -> &str {
+        match (&self.custom, self.conversion) {
+            (Some(custom), _) => &custom.stored_api_version,
+            (None, Some(conversion)) => conversion.stored_api_version,
+            (None, None) => &self.api_version,
+        }
+    }
+
+    /// The version that objects are stored in, without its group.
+    pub fn stored_version(&self) -> &str {
+        let stored = self.stored_api_version();
+        stored.rsplit_once('/').map_or(stored, |(_, version)| version)
+    }
+
+    /// Whether its objects are stored as the messages they are served as.
+    pub fn stores_messages(&self) -> bool {
+        self.conversion.is_none() && !self.is_custom()
+    }
+
+    /// The OpenAPI schema of a custom kind.
+    pub fn open_api(&self) -> Option<&Value> {
+        self.custom.as_ref().map(|custom| &custom.open_api)
+    }
+
+    /// What everyone hears who uses a kind or a version that is going away.
+    pub fn deprecation(&self) -> Option<&str> {
+        match &self.custom {
+            Some(custom) => custom.deprecation.as_deref(),
+            None => self.kind.deprecation,
+        }
+    }
+
+    /// `deployments.apps`, for error texts.
+    pub fn group_resource(&self) -> GroupResource {
+        self.resource.group_resource()
+    }
+
+    /// `Deployment.apps`, for error texts.
+    pub fn group_kind(&self) -> GroupKind {
+        GroupKind {
+            group: match self.kind.error_group {
+                Some(group) => group.into(),
+                None => self.resource.group.clone(),
+            },
+            kind: self.resource.kind.clone(),
+        }
+    }
+
+    /// The package name that some of Kubernetes' texts show for the group.
+    pub fn internal_group(&self) -> &str {
+        match self.resource.group.split('.').next() {
+            Some("") | None => "core",
+            Some(first) => first,
+        }
+    }
+
+    /// Whether its objects live in namespaces.
+    pub fn is_namespaced(&self) -> bool {
+        self.resource.scope == Scope::Namespaced
+    }
+
+    /// Whether status is written apart from the rest.
+    pub fn has_status(&self) -> bool {
+        self.listing.subresource("status").is_some()
+    }
+}
+
+/// What a write does to an object, and what is wrong with it.
+impl KindVersion {
+    fn hooks(&self) -> &'static Hooks {
+        &self.kind.hooks
+    }
+
+    /// Fills in what the client left open: first what the schema says, then what the kind says. What is as it is stored
+    /// has its defaults.
+    pub fn default(&self, object: &mut Value, difference: &Difference) {
+        fill_from_schema(&self.schema, self.type_id, object, difference);
+        match &self.custom {
+            Some(custom) => nulls::drop_entries(&custom.open_api, object),
+            None => (self.hooks().default)(object),
+        }
+    }
+
+    /// Resets what the client may not set on a new object: first of all, its status.
+    pub fn prepare_for_create(&self, object: &mut Value) {
+        if self.drops_new_status() {
+            match object.as_object_mut() {
+                Some(fields) if self.is_custom() => drop(fields.remove("status")),
+                _ => object["status"] = json!({}),
+            }
+        }
+        (self.hooks().prepare_for_create)(object);
+    }
+
+    fn drops_new_status(&self) -> bool {
+        self.has_status() && !self.kind.keeps_new_status
+    }
+
+    /// Writes into a new object who asks for it, where the kind says so.
+    pub fn sign(&self, object: &mut Value, requester: Option<&User>) {
+        (self.hooks().sign)(object, requester);
+    }
+
+    /// Resets what the client may not change.
+    pub fn prepare_for_update(&self, part: Part, object: &mut Value, live: &Value, now: &str) {
+        (self.hooks().prepare_for_update)(part, object, live, now);
+    }
+
+    /// The fields of a new object in which its writer manages nothing: the status, if it will not be kept, and what
+    /// never changes.
+    pub fn unmanaged_fields(&self) -> Vec<&'static str> {
+        let status = self.drops_new_status().then_some("status");
+        self.kind.unmanaged.iter().copied().chain(status).collect()
+    }
+
+    /// What a writer of one part of an object does not say there: the rest of it is as it was, whatever an apply claims.
+    pub fn reset_fields(&self, part: Part) -> FieldSet {
+        let mut fields = FieldSet::new();
+        let mut add = |path: &[&str]| {
+            let path: Vec<PathElement> = path.iter().map(|name| PathElement::field(name)).collect();
+            fields.insert(&path);
+        };
+        match part {
+            Part::Object => {
+                self.kind.unmanaged.iter().for_each(|field| add(&[field]));
+                if self.has_status() {
+                    add(&["status"]);
+                }
+            }
+            Part::Finalize if self.has_status() => add(&["status"]),
+            Part::Status => {
+                add(&["spec"]);
+                self.kind.not_of_status.iter().for_each(|path| add(path));
+                if self.is_custom() {
+                    let all = self.schema.fields(self.type_id).into_iter();
+                    let others =
+                        all.filter(|field| !matches!(&*field.name, "status" | "apiVersion" | "kind"));
+                    others.for_each(|field| add(&[&field.name]));
+                }
+            }
+            _ => {}
+        }
+        fields
+    }
+
+    /// What is wrong with a new object beyond its metadata.
+    pub fn faults(&self, object: &Value) -> FieldErrors {
+        let mut faults = FieldErrors::new();
+        self.check(object, None, &Warnings::default(), &mut faults);
+        (self.hooks().check_new)(&Place::object(object), &mut faults);
+        faults
+    }
+
+    /// What is wrong with a changed object beyond its metadata. Of an object whose status is written, the rest is as it
+    /// was, and was checked then.
+    pub fn update_faults(
+        &self,
+        part: Part,
+        object: &Value,
+        live: &Value,
+        warnings: &Warnings,
+    ) -> FieldErrors {
+        let mut faults = FieldErrors::new();
+        let hooks = self.hooks();
+        let change = Change {
+            part,
+            new: Place::object(object),
+            live: Place::object(live),
+        };
+        if hooks.change_first {
+            (hooks.check_change)(&change, &mut faults);
+        }
+        match &self.custom {
+            Some(custom) if part == Part::Status => {
+                faults.append(custom.rules.faults_of_part("status", object, Some(live)));
+                // These speak of the whole object, and of how its parts fit together.
+                check_expressions(custom, object, Some(live), warnings, &mut faults);
+            }
+            _ if part != Part::Status => self.check(object, Some(live), warnings, &mut faults),
+            _ => {}
+        }
+        if !hooks.change_first {
+            (hooks.check_change)(&change, &mut faults);
+        }
+        faults
+    }
+
+    /// Checks an object's own fields: its kind knows, or else its schema.
+    fn check(&self, object: &Value, live: Option<&Value>, warnings: &Warnings, faults: &mut Faults) {
+        if let Some(custom) = &self.custom {
+            faults.append(custom.rules.faults(object, live));
+            return check_expressions(custom, object, live, warnings, faults);
+        }
+        match self.hooks().checked_by_schema {
+            true => faults.append(schema_rules::faults(&self.schema, self.type_id, object)),
+            false => (self.hooks().check)(&Place::object(object), faults),
+        }
+    }
+
+    /// Whether a label or an annotation with this key means anything to the rules of the kind. `None` if the rest of
+    /// the object does as well.
+    pub fn heeds(&self) -> Option<fn(&str) -> bool> {
+        self.hooks().heeds
+    }
+
+    /// What the writer should hear.
+    pub fn warn(&self, object: &Value, live: Option<&Value>, warnings: &Warnings) {
+        if self.is_custom() {
+            warn_of_finalizers(object, live, warnings);
+        }
+        (self.hooks().warn)(object, live, warnings);
+    }
+
+    /// Whether a deleted object has nothing left that keeps it.
+    pub fn is_ready_to_go(&self, object: &Value) -> bool {
+        let is_empty = |list: &Value| list.as_array().is_none_or(Vec::is_empty);
+        let metadata = &object["metadata"];
+        let grace = metadata["deletionGracePeriodSeconds"].as_i64();
+        let kept_by_spec = self.kind.finalizers_in_spec && !is_empty(&object["spec"]["finalizers"]);
+        !metadata["deletionTimestamp"].is_null()
+            && is_empty(&metadata["finalizers"])
+            && grace.unwrap_or_default() == 0
+            && !kept_by_spec
+    }
+}
+
+/// What else there is to an object.
+impl KindVersion {
+    /// Containers that may do everything, where none may.
+    pub fn privileged_faults(&self, object: &Value) -> FieldErrors {
+        let Some(pointer) = self.kind.pod_spec else {
+            return FieldErrors::new();
+        };
+        let mut names = pointer.split('/').filter(|name| !name.is_empty());
+        let first = FieldPath::new(names.next().unwrap_or_default());
+        let path = names.fold(first, |path, name| path.child(name));
+        match object.pointer(pointer) {
+            Some(spec) => builtin::pod::privileged_faults(&path, spec),
+            None => FieldErrors::new(),
+        }
+    }
+
+    /// The spec of the pods that an object makes, of kinds that make some.
+    pub fn template_spec<'v>(&self, object: &'v Value) -> Option<&'v Value> {
+        let pointer = self.kind.pod_spec.filter(|_| !self.is(&builtin::POD))?;
+        Some(object.pointer(pointer).unwrap_or(&Value::Null))
+    }
+
+    /// The columns of a Table.
+    pub fn headings(&self) -> Vec<Heading<'_>> {
+        headings_of(self)
+    }
+
+    /// The cells of an object's row, one per column. They are worked out in the version objects are stored in, which
+    /// knows all that there is.
+    pub fn cells(&self, object: &Value, now: Time) -> Vec<Value> {
+        if let Some(custom) = &self.custom {
+            let name = object["metadata"]["name"].clone();
+            let others = custom.columns.iter().map(|column| column.cell(object, now));
+            return std::iter::once(name).chain(others).collect();
+        }
+        let stored = self
+            .conversion
+            .map(|conversion| conversion.to_stored(object.clone()));
+        let row = crate::table::Row {
+            object: stored.as_ref().unwrap_or(object),
+            now,
+        };
+        let columns = self.kind.columns.iter();
+        columns.map(|column| (column.cell)(&row)).collect()
+    }
+
+    /// What is special about an object's row.
+    pub fn row_condition(&self, object: &Value) -> Option<RowCondition> {
+        (self.kind.row_condition)(object)
+    }
+}
+
+/// Holds an object to the expressions of its kind, unless it is not even what they speak of.
+fn check_expressions(
+    custom: &CustomVersion,
+    object: &Value,
+    live: Option<&Value>,
+    warnings: &Warnings,
+    faults: &mut Faults,
+) {
+    let Some(rules) = &custom.expressions else { return };
+    match expressions::unchecked(faults) {
+        Some(unchecked) => faults.push(unchecked),
+        None => faults.append(rules.faults(object, live, warnings)),
+    }
+}
+
+/// A custom object may have finalizers of any name, but should not.
+fn warn_of_finalizers(object: &Value, live: Option<&Value>, warnings: &Warnings) {
+    let list = |object: &Value| -> Vec<String> {
+        let list = object["metadata"]["finalizers"].as_array().into_iter().flatten();
+        list.filter_map(Value::as_str).map(str::to_owned).collect()
+    };
+    let known = live.map(list).unwrap_or_default();
+    for name in list(object) {
+        let is_qualified = name.contains('/') || matches!(&*name, "orphan" | "foregroundDeletion");
+        if !is_qualified && !known.contains(&name) {
+            warnings.add(format!(
+                "metadata.finalizers: {name:?}: prefer a domain-qualified finalizer name to avoid accidental conflicts \
+                 with other finalizer writers"
+            ));
+        }
+    }
+}

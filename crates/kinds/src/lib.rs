@@ -1,0 +1,47 @@
+//! What is particular to each Kubernetes kind, in one place and one value each.
+//!
+//! A [`Kind`] says how a kind's objects are named, defaulted, checked, printed, counted, converted and deleted; each
+//! built-in kind is one such value in the file of [`builtin`] that is named after it. A [`KindVersion`] is a kind in one
+//! of the versions it is served in, with its schema; [`custom::compile`] makes the same of a CustomResourceDefinition.
+//!
+//! Nothing here waits, stores or knows the time: objects come as JSON values, and go as JSON values or as field errors.
+//!
+//! ```
+//! use serde_json::json;
+//! use watchkeeper_kinds::{KindVersion, builtin};
+//!
+//! let all = KindVersion::all();
+//! let config_maps = all.iter().find(|it| it.is(&builtin::CONFIG_MAP)).unwrap();
+//! let wrong = config_maps.faults(&json!({"data": {"no spaces": "here"}}));
+//! assert!(wrong.iter().next().unwrap().to_string().starts_with("data[no spaces]: Invalid value"));
+//! ```
+
+pub mod builtin;
+mod conversion;
+pub mod custom;
+pub mod expressions;
+mod fields;
+mod kind;
+mod kind_version;
+pub mod metadata;
+mod part;
+pub mod quota;
+mod rules;
+mod table;
+pub mod user;
+mod warnings;
+
+pub use builtin::custom_resource_definition::approval::Approval;
+pub use builtin::persistent_volume_claim::CLASS_ANNOTATION;
+pub use builtin::pod::quota::total as pod_total;
+pub use builtin::priority_class::system_classes;
+pub use builtin::stateful_set::claim_templates;
+pub use conversion::Conversion;
+pub use fields::Selectable;
+pub use kind::{Generation, Kind, RowCondition};
+pub use kind_version::{KindVersion, SharedSchema};
+pub use part::Part;
+pub use rules::defaulting::fill_from_schema;
+pub use table::{Column, Heading};
+pub use user::User;
+pub use warnings::Warnings;

@@ -1,0 +1,161 @@
+//! What objects take of a quota: how they are counted and measured, and which of them a quota is about. Admission charges
+//! by this, and whoever keeps the status of quotas counts by it, so that the two agree.
+//!
+//! Not counted: device and volume attributes classes, and pod-level resources.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+use watchkeeper_meta::GroupResource;
+use watchkeeper_wire::values::{Quantity, QuantityFormat};
+
+use crate::builtin;
+use crate::rules::resource_names::is_counted_kind;
+
+/// Before the name of any resource, which is then counted.
+const COUNT: &str = "count/";
+
+/// Within the name of what claims of one class take.
+pub(crate) const OF_CLASS: &str = ".storageclass.storage.k8s.io/";
+
+/// What every container must ask for by itself if it is limited.
+pub const STATED: &[&str] = &[
+    "cpu",
+    "limits.cpu",
+    "limits.memory",
+    "memory",
+    "requests.cpu",
+    "requests.memory",
+];
+
+/// Amounts by the names under which a quota limits them.
+pub type Usage = BTreeMap<String, Quantity>;
+
+/// The amounts of a list by name, `{"cpu": "500m"}`; what is none is left out.
+pub fn amounts(list: &Value) -> Usage {
+    let entries = list.as_object().into_iter().flatten();
+    let amounts = entries.filter_map(|(name, amount)| Some((name.clone(), amount.as_str()?.parse().ok()?)));
+    amounts.collect()
+}
+
+pub(crate) fn number(count: usize) -> Quantity {
+    Quantity::new(
+        i64::try_from(count).unwrap_or(i64::MAX),
+        QuantityFormat::DecimalSi,
+    )
+}
+
+/// Everything an object takes that a quota can limit.
+pub fn usage(resource: &GroupResource, object: &Value) -> Usage {
+    let mut usage = Usage::from([(format!("{COUNT}{resource}"), number(1))]);
+    if let Some(kind) = builtin::by_plural(&resource.group, &resource.resource) {
+        if kind.counted_by_plural {
+            usage.insert(kind.plural.to_owned(), number(1));
+        }
+        (kind.usage)(object, &mut usage);
+    }
+    usage
+}
+
+/// The resource whose objects are counted or measured under a name.
+pub fn resource_of(name: &str) -> GroupResource {
+    if let Some(counted) = name.strip_prefix(COUNT) {
+        let (plural, group) = counted.split_once('.').unwrap_or((counted, ""));
+        return GroupResource::new(group.to_owned(), plural.to_owned());
+    }
+    let plural = match name {
+        name if is_counted_kind(name) => name,
+        name if name.starts_with("services.") => builtin::SERVICE.plural,
+        name if name == "requests.storage" || name.contains(OF_CLASS) => {
+            builtin::PERSISTENT_VOLUME_CLAIM.plural
+        }
+        _ => builtin::POD.plural,
+    };
+    GroupResource::new("", plural.to_owned())
+}
+
+/// Whether a quota means an object. Scopes are about pods.
+pub fn is_about(quota: &Value, resource: &GroupResource, object: &Value) -> bool {
+    let is_pod = builtin::by_plural(&resource.group, &resource.resource) == Some(&builtin::POD);
+    let scopes = quota["spec"]["scopes"].as_array().into_iter().flatten();
+    let scopes: Vec<Value> = scopes
+        .map(|scope| json!({"scopeName": scope, "operator": "Exists"}))
+        .collect();
+    let selectors = quota["spec"]["scopeSelector"]["matchExpressions"]
+        .as_array()
+        .into_iter()
+        .flatten();
+    scopes
+        .iter()
+        .chain(selectors)
+        .all(|selector| is_pod && in_scope(selector, object))
+}
+
+fn in_scope(selector: &Value, pod: &Value) -> bool {
+    let ends = pod["spec"]["activeDeadlineSeconds"]
+        .as_i64()
+        .is_some_and(|seconds| seconds >= 0);
+    let is_best_effort = || pod["status"]["qosClass"] == "BestEffort";
+    match selector["scopeName"].as_str().unwrap_or_default() {
+        "Terminating" => ends,
+        "NotTerminating" => !ends,
+        "BestEffort" => is_best_effort(),
+        "NotBestEffort" => !is_best_effort(),
+        "CrossNamespacePodAffinity" => reaches_out(pod),
+        "PriorityClass" => {
+            let class = pod["spec"]["priorityClassName"].as_str().unwrap_or_default();
+            let values = || selector["values"].as_array().into_iter().flatten();
+            match selector["operator"].as_str().unwrap_or_default() {
+                "Exists" => !class.is_empty(),
+                "DoesNotExist" => class.is_empty(),
+                "In" => values().any(|value| value == class),
+                "NotIn" => values().all(|value| value != class),
+                _ => false,
+            }
+        }
+        _ => false,
+    }
+}
+
+/// Whether a pod wants to be near, or far from, pods of other namespaces.
+fn reaches_out(pod: &Value) -> bool {
+    let affinity = &pod["spec"]["affinity"];
+    let terms = ["podAffinity", "podAntiAffinity"].into_iter().flat_map(|kind| {
+        let required = affinity[kind]["requiredDuringSchedulingIgnoredDuringExecution"].as_array();
+        let preferred = affinity[kind]["preferredDuringSchedulingIgnoredDuringExecution"].as_array();
+        let preferred = preferred
+            .into_iter()
+            .flatten()
+            .map(|weighted| &weighted["podAffinityTerm"]);
+        required.into_iter().flatten().chain(preferred)
+    });
+    let mut terms = terms;
+    terms.any(|term| {
+        term["namespaces"]
+            .as_array()
+            .is_some_and(|names| !names.is_empty())
+            || !term["namespaceSelector"].is_null()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_name_is_measured_by_one_resource() {
+        let check = |name: &str, resource: &str| assert_eq!(resource_of(name).to_string(), resource);
+        check("pods", "pods");
+        check("requests.cpu", "pods");
+        check("limits.ephemeral-storage", "pods");
+        check("count/pods", "pods");
+        check("count/deployments.apps", "deployments.apps");
+        check("count/widgets.example.com", "widgets.example.com");
+        check("services.nodeports", "services");
+        check("requests.storage", "persistentvolumeclaims");
+        check(
+            "fast.storageclass.storage.k8s.io/persistentvolumeclaims",
+            "persistentvolumeclaims",
+        );
+    }
+}

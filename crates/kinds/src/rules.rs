@@ -1,0 +1,16 @@
+//! What rules of kinds are made of: places in an object, formats, what the schema says, and what several kinds share.
+
+pub(crate) mod admission;
+pub(crate) mod data;
+pub(crate) mod defaulting;
+pub(crate) mod device_claims;
+pub(crate) mod formats;
+pub(crate) mod go_structs;
+pub(crate) mod place;
+pub(crate) mod rbac;
+pub(crate) mod resource_names;
+pub(crate) mod schema_plan;
+pub(crate) mod schema_rules;
+pub(crate) mod volume_sources;
+pub(crate) mod webhook_client;
+pub(crate) mod workloads;

@@ -1,0 +1,23 @@
+//! Config maps and secrets: keys, sizes, and data that is never to change.
+
+use crate::kind::Change;
+use crate::rules::formats::data_key;
+use crate::rules::place::{Faults, Place};
+
+pub(crate) fn check_key(key: &str, entry: &Place<'_, '_>, faults: &mut Faults) {
+    let reasons = data_key(key).into_iter();
+    faults.extend(reasons.map(|why| entry.invalid_for(key, why)));
+}
+
+/// What changed of an object that says it never will.
+pub(crate) fn check_frozen(change: &Change<'_>, fields: &[&str], faults: &mut Faults) {
+    if !change.live.field("immutable").is_true() {
+        return;
+    }
+    for name in fields {
+        let (new, live) = (change.new.field(name), change.live.field(name));
+        if new.value() != live.value() {
+            faults.push(new.forbidden("field is immutable when `immutable` is set"));
+        }
+    }
+}

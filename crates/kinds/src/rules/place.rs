@@ -1,0 +1,346 @@
+//! A value and where it stands in its object, for rules that say what is wrong with it.
+//!
+//! Rules walk down an object, and nearly all objects are in order: a place knows its way back up, and the path is
+//! only written out for a fault. Rules that many kinds share are methods here, in Kubernetes' words; what texts may
+//! look like is in [`formats`](crate::rules::formats).
+
+use std::fmt::Write as _;
+use std::net::IpAddr;
+
+use serde_json::Value;
+use watchkeeper_meta::validation::label_selector;
+use watchkeeper_meta::{BadValue, FieldError, FieldPath};
+
+use crate::rules::formats::{self, Cidr};
+
+/// What rules find.
+pub(crate) type Faults = watchkeeper_meta::FieldErrors;
+
+/// Room for most paths.
+const PATH_BYTES: usize = 64;
+
+/// A rule for what stands at a place.
+pub(crate) type Rule = fn(&Place<'_, '_>, &mut Faults);
+
+/// A value and where it stands. Values outlive the places that rules make of them.
+#[derive(Clone, Copy)]
+pub(crate) struct Place<'v, 'p> {
+    value: &'v Value,
+    step: Step<'p>,
+    within: Option<&'p Place<'v, 'p>>,
+}
+
+#[derive(Clone, Copy)]
+enum Step<'a> {
+    Object,
+    Field(&'a str),
+    Index(usize),
+    Key(&'a str),
+}
+
+impl<'v, 'p> Place<'v, 'p> {
+    /// A whole object.
+    pub(crate) fn object(value: &'v Value) -> Self {
+        Self {
+            value,
+            step: Step::Object,
+            within: None,
+        }
+    }
+
+    /// A field; it need not be set.
+    pub(crate) fn field<'q>(&'q self, name: &'q str) -> Place<'v, 'q> {
+        self.below(&self.value[name], Step::Field(name))
+    }
+
+    /// The same value under another name: the few fields that Kubernetes' texts call differently.
+    pub(crate) fn known_as(self, name: &'p str) -> Self {
+        Self {
+            step: Step::Field(name),
+            ..self
+        }
+    }
+
+    /// Another value as if it stood here: of some lists, Kubernetes' texts do not say which item they mean.
+    pub(crate) fn with_value(self, value: &'v Value) -> Self {
+        Self { value, ..self }
+    }
+
+    /// The items of a list; none if there is no list.
+    pub(crate) fn items<'q>(&'q self) -> impl Iterator<Item = Place<'v, 'q>> {
+        let items = self.value.as_array().into_iter().flatten().enumerate();
+        items.map(|(index, value)| self.below(value, Step::Index(index)))
+    }
+
+    /// The texts of a list.
+    pub(crate) fn texts(&self) -> impl Iterator<Item = &'v str> + use<'v> {
+        self.value
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter_map(Value::as_str)
+    }
+
+    /// The entries of a map, in order; none if there is no map.
+    pub(crate) fn entries<'q>(&'q self) -> impl Iterator<Item = (&'v str, Place<'v, 'q>)>
+    where
+        'v: 'q,
+    {
+        let entries = self.value.as_object().into_iter().flatten();
+        entries.map(|(key, value)| (key.as_str(), self.below(value, Step::Key(key))))
+    }
+
+    /// One entry of a map; it need not be there.
+    pub(crate) fn entry<'q>(&'q self, key: &'q str) -> Place<'v, 'q> {
+        self.below(&self.value[key], Step::Key(key))
+    }
+
+    fn below<'q>(&'q self, value: &'v Value, step: Step<'q>) -> Place<'v, 'q> {
+        let within = Some(self);
+        Place { value, step, within }
+    }
+
+    /// What stands here; null if nothing does.
+    pub(crate) fn value(&self) -> &'v Value {
+        self.value
+    }
+
+    /// The text that stands here, or none.
+    pub(crate) fn text(&self) -> &'v str {
+        self.value.as_str().unwrap_or_default()
+    }
+
+    /// The number that stands here, or 0.
+    pub(crate) fn number(&self) -> i64 {
+        self.value.as_i64().unwrap_or_default()
+    }
+
+    /// Whether anything stands here.
+    pub(crate) fn is_set(&self) -> bool {
+        !self.value.is_null()
+    }
+
+    /// Whether a yes stands here.
+    pub(crate) fn is_true(&self) -> bool {
+        self.value == true
+    }
+
+    /// How many items or entries there are.
+    pub(crate) fn len(&self) -> usize {
+        match self.value {
+            Value::Array(items) => items.len(),
+            Value::Object(entries) => entries.len(),
+            _ => 0,
+        }
+    }
+
+    /// The way here.
+    pub(crate) fn path(&self) -> FieldPath {
+        let mut path = String::with_capacity(PATH_BYTES);
+        self.write_path(&mut path);
+        path.into()
+    }
+
+    fn write_path(&self, path: &mut String) {
+        if let Some(within) = self.within {
+            within.write_path(path);
+        }
+        match self.step {
+            Step::Object => {}
+            Step::Field(name) if path.is_empty() => path.push_str(name),
+            Step::Field(name) => path.extend([".", name]),
+            // Writing to a text cannot fail.
+            Step::Index(index) => drop(write!(path, "[{index}]")),
+            Step::Key(key) => path.extend(["[", key, "]"]),
+        }
+    }
+}
+
+/// Faults.
+impl Place<'_, '_> {
+    /// Something must stand here.
+    pub(crate) fn required(&self, why: &str) -> FieldError {
+        FieldError::required(&self.path(), why)
+    }
+
+    /// What stands here is malformed or out of range.
+    pub(crate) fn invalid(&self, why: impl Into<String>) -> FieldError {
+        FieldError::invalid(&self.path(), self.value.clone(), why)
+    }
+
+    /// Something is wrong here, and something else is to blame.
+    pub(crate) fn invalid_for(&self, shown: impl Into<Value>, why: impl Into<String>) -> FieldError {
+        FieldError::invalid(&self.path(), shown, why)
+    }
+
+    /// An item of the list that stands here is wrong; the fault shows the whole list.
+    pub(crate) fn invalid_item(&self, index: usize, why: impl Into<String>) -> FieldError {
+        FieldError::invalid(&self.path().index(index), self.value.clone(), why)
+    }
+
+    /// What stands here is wrong, in the form in which Kubernetes prints structs of its own.
+    pub(crate) fn invalid_in_go(&self, shown: String, why: impl Into<String>) -> FieldError {
+        FieldError {
+            value: BadValue::Printed(shown.into()),
+            ..FieldError::invalid(&self.path(), Value::Null, why)
+        }
+    }
+
+    /// What stands here is wrong, and too long or too secret to be shown.
+    pub(crate) fn invalid_unshown(&self, why: impl Into<String>) -> FieldError {
+        FieldError {
+            value: BadValue::Omitted,
+            ..FieldError::invalid(&self.path(), Value::Null, why)
+        }
+    }
+
+    /// Nothing may stand here, or not this.
+    pub(crate) fn forbidden(&self, why: impl Into<String>) -> FieldError {
+        FieldError::forbidden(&self.path(), why)
+    }
+
+    /// What stands here stands elsewhere too.
+    pub(crate) fn duplicate(&self) -> FieldError {
+        FieldError::duplicate(&self.path(), self.value.clone())
+    }
+
+    /// What stands here names nothing.
+    pub(crate) fn not_found(&self) -> FieldError {
+        FieldError::not_found(&self.path(), self.value.clone())
+    }
+
+    /// The text that stands here is none of these.
+    pub(crate) fn unsupported(&self, supported: &[&str]) -> FieldError {
+        FieldError::not_supported(&self.path(), self.text(), supported)
+    }
+
+    /// There is too much here.
+    pub(crate) fn too_many(&self, max: usize) -> FieldError {
+        FieldError::too_many(&self.path(), self.len(), max)
+    }
+
+    /// The text is too long.
+    pub(crate) fn too_long(&self, max: usize) -> FieldError {
+        FieldError::too_long(&self.path(), max)
+    }
+}
+
+/// Rules.
+impl Place<'_, '_> {
+    /// Refuses an empty text.
+    pub(crate) fn must_be_set(&self, faults: &mut Faults) {
+        if self.text().is_empty() {
+            faults.push(self.required(""));
+        }
+    }
+
+    /// Refuses an empty text, or one that breaks a rule; one fault for each reason.
+    pub(crate) fn must_keep(&self, rule: fn(&str) -> Vec<String>, faults: &mut Faults) {
+        faults.extend(rule(self.text()).into_iter().map(|reason| self.invalid(reason)));
+    }
+
+    /// Refuses an empty text as missing, and one that breaks a rule.
+    pub(crate) fn must_be_set_and_keep(&self, rule: fn(&str) -> Vec<String>, faults: &mut Faults) {
+        match self.text() {
+            "" => faults.push(self.required("")),
+            _ => self.must_keep(rule, faults),
+        }
+    }
+
+    /// Refuses a text that breaks a rule; there need not be one.
+    pub(crate) fn may_keep(&self, rule: fn(&str) -> Vec<String>, faults: &mut Faults) {
+        if !self.text().is_empty() {
+            self.must_keep(rule, faults);
+        }
+    }
+
+    /// Refuses a text that is none of these.
+    pub(crate) fn must_be_one_of(&self, supported: &[&str], faults: &mut Faults) {
+        match self.text() {
+            "" => faults.push(self.required("")),
+            _ => self.is_one_of(supported, faults),
+        }
+    }
+
+    /// Refuses a text that is none of these; there need not be one.
+    pub(crate) fn may_be_one_of(&self, supported: &[&str], faults: &mut Faults) {
+        if self.is_set() {
+            self.is_one_of(supported, faults);
+        }
+    }
+
+    /// Refuses whatever is none of these.
+    pub(crate) fn is_one_of(&self, supported: &[&str], faults: &mut Faults) {
+        if !supported.contains(&self.text()) {
+            faults.push(self.unsupported(supported));
+        }
+    }
+
+    /// Refuses a number below zero.
+    pub(crate) fn must_not_be_negative(&self, faults: &mut Faults) {
+        if self.number() < 0 {
+            faults.push(self.invalid(NOT_NEGATIVE));
+        }
+    }
+
+    /// Refuses a number that no port has.
+    pub(crate) fn must_be_port(&self, faults: &mut Faults) {
+        if !(1..=65_535).contains(&self.number()) {
+            faults.push(self.invalid_for(self.number(), "must be between 1 and 65535, inclusive"));
+        }
+    }
+
+    /// Refuses what is neither a port's number nor its name.
+    pub(crate) fn must_be_port_or_name(&self, faults: &mut Faults) {
+        match self.value {
+            Value::String(_) => self.must_keep(formats::port_name, faults),
+            _ => self.must_be_port(faults),
+        }
+    }
+
+    /// Refuses what is neither a number of things nor a percentage.
+    pub(crate) fn must_be_number_or_percent(&self, faults: &mut Faults) {
+        match self.value {
+            Value::String(_) => self.must_keep(formats::percent_text, faults),
+            _ => self.must_not_be_negative(faults),
+        }
+    }
+
+    /// Refuses more than everything.
+    pub(crate) fn must_be_at_most_all(&self, faults: &mut Faults) {
+        if formats::percent(self.text()).is_some_and(|percent| percent > 100) {
+            faults.push(self.invalid("must not be greater than 100%"));
+        }
+    }
+
+    /// Refuses what is no address.
+    pub(crate) fn must_be_ip(&self, faults: &mut Faults) -> Option<IpAddr> {
+        formats::parse_ip(self.text())
+            .map_err(|why| faults.push(self.invalid_for(self.text(), why)))
+            .ok()
+    }
+
+    /// Refuses what is no range of addresses.
+    pub(crate) fn must_be_cidr(&self, faults: &mut Faults) -> Option<Cidr> {
+        let (range, why) = Cidr::parse(self.text());
+        faults.extend(why.map(|why| self.invalid_for(self.text(), why)));
+        range
+    }
+
+    /// Refuses a selector that cannot be understood.
+    pub(crate) fn must_select(&self, faults: &mut Faults) {
+        if self.is_set() {
+            faults.append(label_selector(self.value, &self.path()));
+        }
+    }
+
+    /// Refuses a change.
+    pub(crate) fn must_stay(&self, live: &Self, faults: &mut Faults) {
+        if self.value != live.value {
+            faults.push(self.invalid("field is immutable"));
+        }
+    }
+}
+
+/// What is said of amounts below zero.
+pub(crate) const NOT_NEGATIVE: &str = "must be greater than or equal to 0";

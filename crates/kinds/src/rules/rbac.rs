@@ -1,0 +1,91 @@
+//! Roles and their bindings.
+
+use serde_json::Value;
+use watchkeeper_meta::validation::{dns1123_subdomain, path_segment_name};
+
+use crate::kind::Change;
+use crate::rules::defaulting::{fill_empty, items_mut};
+use crate::rules::go_structs;
+use crate::rules::place::{Faults, Place};
+
+pub(crate) const GROUP: &str = "rbac.authorization.k8s.io";
+pub(crate) const SUBJECTS: &[&str] = &["ServiceAccount", "User", "Group"];
+
+pub(crate) fn default_binding(binding: &mut Value) {
+    if binding["roleRef"].is_object() {
+        fill_empty(&mut binding["roleRef"], "apiGroup", GROUP);
+    }
+    for subject in items_mut(binding, "subjects") {
+        if matches!(subject["kind"].as_str(), Some("User" | "Group")) {
+            fill_empty(subject, "apiGroup", GROUP);
+        }
+    }
+}
+
+pub(crate) fn check_rules(rules: &Place<'_, '_>, is_namespaced: bool, faults: &mut Faults) {
+    for rule in rules.items() {
+        check_rule(&rule, is_namespaced, faults);
+    }
+}
+
+pub(crate) fn check_rule(rule: &Place<'_, '_>, is_namespaced: bool, faults: &mut Faults) {
+    let verbs = rule.field("verbs");
+    if verbs.len() == 0 {
+        faults.push(verbs.required(""));
+    }
+    let (groups, resources) = (rule.field("apiGroups"), rule.field("resources"));
+    let urls = rule.field("nonResourceURLs");
+    if urls.len() > 0 {
+        if is_namespaced {
+            faults.push(urls.invalid("namespaced rules cannot apply to non-resource URLs"));
+        }
+        if groups.len() + resources.len() + rule.field("resourceNames").len() > 0 {
+            faults.push(urls.invalid("rules cannot apply to both regular resources and non-resource URLs"));
+        }
+        return;
+    }
+    if groups.len() == 0 {
+        faults.push(groups.required("resource rules must supply at least one api group"));
+    }
+    if resources.len() == 0 {
+        faults.push(resources.required("resource rules must supply at least one resource"));
+    }
+}
+
+pub(crate) fn check_binding(binding: &Place<'_, '_>, kinds: &[&str], faults: &mut Faults) {
+    let role = binding.field("roleRef");
+    role.field("apiGroup").is_one_of(&[GROUP], faults);
+    role.field("kind").is_one_of(kinds, faults);
+    let needs_namespace = !kinds.contains(&"Role");
+    for subject in binding.field("subjects").items() {
+        check_subject(&subject, needs_namespace, faults);
+    }
+    role.field("name").must_be_set_and_keep(path_segment_name, faults);
+}
+
+pub(crate) fn check_subject(subject: &Place<'_, '_>, needs_namespace: bool, faults: &mut Faults) {
+    let (kind, name) = (subject.field("kind"), subject.field("name"));
+    let group = subject.field("apiGroup");
+    kind.is_one_of(SUBJECTS, faults);
+    name.must_be_set(faults);
+    match kind.text() {
+        "ServiceAccount" => {
+            name.may_keep(dns1123_subdomain, faults);
+            group.is_one_of(&[""], faults);
+            if needs_namespace {
+                subject.field("namespace").must_be_set(faults);
+            }
+        }
+        "User" | "Group" => group.is_one_of(&[GROUP], faults),
+        _ => {}
+    }
+}
+
+/// A binding is to one role for ever; whoever wants another makes another binding.
+pub(crate) fn check_same_role(change: &Change<'_>, faults: &mut Faults) {
+    let (role, live) = (change.new.field("roleRef"), change.live.field("roleRef"));
+    if role.value() != live.value() {
+        let shown = go_structs::structure("RoleRef", role.value());
+        faults.push(role.invalid_in_go(shown, "field is immutable"));
+    }
+}

@@ -1,0 +1,116 @@
+//! What the schema alone can say of an object: texts of a closed set, and fields that must be set.
+//!
+//! This is for kinds without rules of their own; those that have them say it in their own words and order. Metadata
+//! has rules of its own too, and a status is whatever its controller says.
+
+use serde_json::Value;
+use watchkeeper_meta::FieldErrors;
+use watchkeeper_wire::schema::{Schema, Shape, TypeId};
+
+use crate::rules::place::{Faults, Place};
+use crate::rules::schema_plan::{self, Step};
+
+/// What is wrong with an object as far as its schema knows.
+pub(crate) fn faults(schema: &Schema, id: TypeId, object: &Value) -> FieldErrors {
+    let mut faults = FieldErrors::new();
+    check_object(schema, id, &Place::object(object), &mut faults);
+    faults
+}
+
+fn check_object(schema: &Schema, id: TypeId, object: &Place<'_, '_>, faults: &mut Faults) {
+    for step in schema_plan::of(schema, id) {
+        if !matches!(step.name, "metadata" | "status") {
+            let field = object.field(step.name);
+            check_field(step, &field, faults);
+            check_within(schema, step.shape, &field, faults);
+        }
+    }
+}
+
+fn check_field(step: &Step, field: &Place<'_, '_>, faults: &mut Faults) {
+    let is_empty = field.text().is_empty() && field.len() == 0;
+    if step.required && is_empty {
+        faults.push(field.required(""));
+    }
+    let is_unknown = |text: &str| !text.is_empty() && !step.values.is_empty() && !step.values.contains(&text);
+    if is_unknown(field.text()) {
+        faults.push(field.unsupported(&step.values));
+    }
+    let items = field.items().filter(|item| is_unknown(item.text()));
+    faults.extend(items.map(|item| item.unsupported(&step.values)));
+}
+
+fn check_within(schema: &Schema, shape: &Shape, place: &Place<'_, '_>, faults: &mut Faults) {
+    match shape {
+        Shape::Struct(id) if place.is_set() => check_object(schema, *id, place, faults),
+        Shape::List(item) | Shape::ListMessage(item) => {
+            for place in place.items() {
+                check_within(schema, item, &place, faults);
+            }
+        }
+        Shape::Map(item) => {
+            for (_, place) in place.entries() {
+                check_within(schema, item, &place, faults);
+            }
+        }
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use crate::kind_version::KindVersion;
+
+    use super::*;
+
+    fn check(group: &str, kind: &str, object: Value, wanted: &[&str]) {
+        let known = KindVersion::all();
+        let definition = known
+            .iter()
+            .find(|known| known.resource.group == group && known.resource.kind == kind)
+            .unwrap();
+        let found = faults(&definition.schema, definition.type_id, &object);
+        let found: Vec<String> = found.iter().map(ToString::to_string).collect();
+        assert_eq!(found, wanted, "{kind}");
+    }
+
+    #[test]
+    fn the_schema_knows_closed_sets_and_what_must_be_set() {
+        check(
+            "discovery.k8s.io",
+            "EndpointSlice",
+            json!({"addressType": "", "endpoints": [{"addresses": []}]}),
+            &[
+                "addressType: Required value",
+                "endpoints[0].addresses: Required value",
+            ],
+        );
+        check(
+            "storage.k8s.io",
+            "StorageClass",
+            json!({"provisioner": "", "volumeBindingMode": "Later"}),
+            &[
+                "provisioner: Required value",
+                r#"volumeBindingMode: Unsupported value: "Later": supported values: "Immediate", "WaitForFirstConsumer""#,
+            ],
+        );
+        check(
+            "rbac.authorization.k8s.io",
+            "Role",
+            json!({"rules": [{"apiGroups": [""], "resources": ["pods"]}]}),
+            &["rules[0].verbs: Required value"],
+        );
+        check("", "ConfigMap", json!({"data": {"a": "b"}}), &[]);
+    }
+
+    #[test]
+    fn metadata_and_status_are_left_alone() {
+        let node = json!({
+            "metadata": {"managedFields": [{"operation": "Nope"}]},
+            "status": {"phase": "Nope", "addresses": [{"type": "Nope", "address": ""}]},
+        });
+        check("", "Node", node, &[]);
+    }
+}

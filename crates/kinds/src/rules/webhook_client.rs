@@ -1,0 +1,83 @@
+//! Where a webhook is: a URL, or a service of the cluster.
+
+use watchkeeper_meta::validation::dns1123_subdomain;
+
+use crate::rules::place::{Faults, Place};
+
+/// What a refusal of a URL ends with.
+const FORM: &str = "; desired format: https://host[/path]";
+
+/// Checks a `clientConfig`.
+pub(crate) fn check(config: &Place<'_, '_>, faults: &mut Faults) {
+    let (url, service) = (config.field("url"), config.field("service"));
+    match (url.is_set(), service.is_set()) {
+        (true, false) => check_url(&url, faults),
+        (false, true) => check_service(&service, faults),
+        _ => faults.push(config.required("exactly one of url or service is required")),
+    }
+}
+
+fn check_url(url: &Place<'_, '_>, faults: &mut Faults) {
+    let (rest, fragment) = split(url.text(), '#');
+    let (rest, query) = split(rest, '?');
+    let (scheme, rest) = rest.split_once(':').unwrap_or(("", rest));
+    let authority = rest.strip_prefix("//").unwrap_or_default();
+    let authority = authority.split('/').next().unwrap_or_default();
+    let (user, host) = authority.rsplit_once('@').unwrap_or(("", authority));
+    let mut refuse = |is_wrong: bool, shown: &str, why: String| {
+        if is_wrong {
+            faults.push(url.invalid_for(shown, why));
+        }
+    };
+    let only_https = format!("'https' is the only allowed URL scheme{FORM}");
+    refuse(scheme != "https", scheme, only_https);
+    refuse(host.is_empty(), host, format!("host must be provided{FORM}"));
+    let unwanted = |what: &str| format!("{what} not permitted in the URL");
+    refuse(!user.is_empty(), user, unwanted("user information is"));
+    refuse(!fragment.is_empty(), fragment, unwanted("fragments are"));
+    refuse(!query.is_empty(), query, unwanted("query parameters are"));
+}
+
+fn split(text: &str, at: char) -> (&str, &str) {
+    text.split_once(at).unwrap_or((text, ""))
+}
+
+fn check_service(service: &Place<'_, '_>, faults: &mut Faults) {
+    for (name, why) in [
+        ("name", "service name is required"),
+        ("namespace", "service namespace is required"),
+    ] {
+        let field = service.field(name);
+        if field.text().is_empty() {
+            faults.push(field.required(why));
+        }
+    }
+    let port = service.field("port");
+    if !(1..=65535).contains(&port.number()) {
+        let why = "port is not valid: must be between 1 and 65535, inclusive";
+        faults.push(port.invalid_for(port.number(), why));
+    }
+    check_path(&service.field("path"), faults);
+}
+
+fn check_path(path: &Place<'_, '_>, faults: &mut Faults) {
+    let text = path.text();
+    if matches!(text, "" | "/") {
+        return;
+    }
+    if text == "//" {
+        return faults.push(path.invalid("segment[0] may not be empty"));
+    }
+    let Some(rest) = text.strip_prefix('/') else {
+        return faults.push(path.invalid("must start with a '/'"));
+    };
+    let steps = rest.strip_suffix('/').unwrap_or(rest).split('/');
+    for (index, step) in steps.enumerate() {
+        if step.is_empty() {
+            faults.push(path.invalid(format!("segment[{index}] may not be empty")));
+            continue;
+        }
+        let problems = dns1123_subdomain(step).into_iter();
+        faults.extend(problems.map(|problem| path.invalid(format!("segment[{index}]: {problem}"))));
+    }
+}

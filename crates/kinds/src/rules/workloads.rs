@@ -1,0 +1,69 @@
+//! The kinds that make pods: a template of a pod, and how many of it, where, or when.
+
+pub(crate) mod rollout_rules;
+pub(crate) mod status_rules;
+pub(crate) mod template_rules;
+
+use serde_json::Value;
+use status_rules::Counts;
+
+use crate::builtin::pod;
+use crate::kind::Change;
+use crate::rules::defaulting::object_mut;
+use crate::rules::place::{Faults, Place};
+use crate::{Warnings, metadata};
+
+/// How many old states are kept for a way back: ten, as Kubernetes has it.
+pub(crate) const KEPT_REVISIONS: i64 = 10;
+
+/// Fills in what the template in a spec leaves open.
+pub(crate) fn default_template(spec: &mut Value) {
+    if let Some(template) = object_mut(spec, "template")
+        && let Some(spec) = object_mut(template, "spec")
+    {
+        pod::default_spec(spec);
+    }
+}
+
+/// How many pods the older kinds count, and in which states.
+pub(crate) const REPLICA_COUNTS: Counts = Counts {
+    all: &[
+        "replicas",
+        "fullyLabeledReplicas",
+        "readyReplicas",
+        "availableReplicas",
+        "observedGeneration",
+    ],
+    of_replicas: &["fullyLabeledReplicas", "readyReplicas", "availableReplicas"],
+    ready: "readyReplicas",
+};
+
+/// Refuses a change of the one thing that never changes.
+pub(crate) fn check_same_selector(change: &Change<'_>, faults: &mut Faults) {
+    let (new, live) = (change.new.field("spec"), change.live.field("spec"));
+    new.field("selector").must_stay(&live.field("selector"), faults);
+}
+
+/// Who reports on an object does not label it.
+pub(crate) fn keep_labels(object: &mut Value, live: &Value) {
+    match live["metadata"].get("labels") {
+        Some(labels) => drop(metadata::of(object).insert("labels".to_owned(), labels.clone())),
+        None => drop(metadata::of(object).remove("labels")),
+    }
+}
+
+/// Warns of a new or changed template; a name is warned of once, when it is given.
+pub(crate) fn warn_of_workload(object: &Value, live: Option<&Value>, warnings: &Warnings) {
+    if live.is_none() {
+        pod::warn_name(object, "Pod names and hostnames", warnings);
+    }
+    warn_template(object, live, warnings);
+}
+
+/// Warns of a new or changed template.
+pub(crate) fn warn_template(object: &Value, live: Option<&Value>, warnings: &Warnings) {
+    if live.is_none_or(|live| live["spec"] != object["spec"]) {
+        let object = Place::object(object);
+        pod::warn_template(&object.field("spec").field("template"), warnings);
+    }
+}

@@ -1,0 +1,87 @@
+//! What is wrong with what controllers say of their pods: counts below zero, and more pods in some state than there
+//! are.
+
+use crate::kind::Change;
+use crate::rules::place::{Faults, Place};
+
+/// The counts of a kind, in the order in which Kubernetes checks them.
+pub(crate) struct Counts {
+    /// Counts that are not below zero.
+    pub(crate) all: &'static [&'static str],
+    /// Those that are not above `replicas`.
+    pub(crate) of_replicas: &'static [&'static str],
+    /// What texts call the number of ready pods, above which that of available ones is not.
+    pub(crate) ready: &'static str,
+}
+
+impl Counts {
+    /// What is wrong with a changed status.
+    pub(crate) fn check_change(&self, change: &Change<'_>, faults: &mut Faults) {
+        let (status, live) = (change.new.field("status"), change.live.field("status"));
+        self.check(&status, faults);
+        let (count, before) = (status.field("collisionCount"), live.field("collisionCount"));
+        if before.is_set() && count.number() < before.number() {
+            faults.push(count.invalid_for(count.number(), "cannot be decremented"));
+        }
+    }
+
+    fn check(&self, status: &Place<'_, '_>, faults: &mut Faults) {
+        for name in self.all {
+            status.field(name).must_not_be_negative(faults);
+        }
+        let replicas = status.field("replicas").number();
+        for name in self.of_replicas {
+            let count = status.field(name);
+            if count.number() > replicas {
+                faults.push(count.invalid("cannot be greater than status.replicas"));
+            }
+        }
+        let (available, ready) = (status.field("availableReplicas"), status.field("readyReplicas"));
+        if available.number() > ready.number() {
+            faults.push(available.invalid(format!("cannot be greater than {}", self.ready)));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use crate::rules::place::Place;
+
+    #[test]
+    fn no_more_pods_are_ready_than_there_are() {
+        let counts = super::Counts {
+            all: &["replicas", "readyReplicas", "availableReplicas"],
+            of_replicas: &["readyReplicas", "availableReplicas"],
+            ready: "readyReplicas",
+        };
+        for (status, wanted) in [
+            (
+                json!({"replicas": 3, "readyReplicas": 2, "availableReplicas": 1}),
+                vec![],
+            ),
+            (
+                json!({"replicas": 1, "readyReplicas": 2, "availableReplicas": 3}),
+                vec![
+                    "status.readyReplicas: Invalid value: 2: cannot be greater than status.replicas",
+                    "status.availableReplicas: Invalid value: 3: cannot be greater than status.replicas",
+                    "status.availableReplicas: Invalid value: 3: cannot be greater than readyReplicas",
+                ],
+            ),
+            (
+                json!({"replicas": 0, "readyReplicas": -1, "availableReplicas": -1}),
+                vec![
+                    "status.readyReplicas: Invalid value: -1: must be greater than or equal to 0",
+                    "status.availableReplicas: Invalid value: -1: must be greater than or equal to 0",
+                ],
+            ),
+        ] {
+            let mut found = watchkeeper_meta::FieldErrors::new();
+            let object = json!({"status": status});
+            counts.check(&Place::object(&object).field("status"), &mut found);
+            let found: Vec<String> = found.iter().map(ToString::to_string).collect();
+            assert_eq!(found, wanted, "{status}");
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! What is wrong with a template for pods, and with how it is selected.
+
+use serde_json::Value;
+use watchkeeper_meta::LabelSelector;
+use watchkeeper_meta::validation::{annotations, labels};
+
+use crate::builtin::pod::{self, Around};
+use crate::rules::place::{Faults, Place};
+
+const MISMATCH: &str = "`selector` does not match template `labels`";
+
+/// Checks a template on its own; `claims` are what each of its pods gets, and mounts by name.
+pub(crate) fn check_template<'v>(template: &Place<'v, '_>, claims: Vec<&'v str>, faults: &mut Faults) {
+    let (metadata, spec) = (template.field("metadata"), template.field("spec"));
+    // The texts leave the metadata out of the path.
+    for (name, rule) in [
+        ("labels", labels as fn(&Value, &_) -> Faults),
+        ("annotations", annotations),
+    ] {
+        let map = template.field(name).with_value(metadata.field(name).value());
+        if map.is_set() {
+            faults.append(rule(map.value(), &map.path()));
+        }
+    }
+    let notes = template
+        .field("annotations")
+        .with_value(metadata.field("annotations").value());
+    pod::check_annotations(&notes, &spec, faults);
+    pod::check_spec(&spec, &Around { pod: None, claims }, faults);
+    let ephemeral = spec.field("ephemeralContainers");
+    if ephemeral.len() > 0 {
+        faults.push(ephemeral.forbidden("ephemeral containers not allowed in pod template"));
+    }
+}
+
+/// Checks the template of a deployment or a replica set, and how it is selected.
+pub(crate) fn check_selected_template(spec: &Place<'_, '_>, faults: &mut Faults) {
+    let (selector, template) = (spec.field("selector"), spec.field("template"));
+    check_selector(&selector, "deployment", faults);
+    check_selected(spec, Some("invalid label selector"), faults);
+    if is_valid(&selector) {
+        check_template(&template, Vec::new(), faults);
+        check_runs_on(&template, "ReplicaSet", faults);
+    }
+}
+
+/// Checks a selector that must be there and must select something; `kind` is for the text.
+pub(crate) fn check_selector(selector: &Place<'_, '_>, kind: &str, faults: &mut Faults) {
+    if !selector.is_set() {
+        faults.push(selector.required(""));
+        return;
+    }
+    selector.must_select(faults);
+    if selects_everything(selector.value()) {
+        faults.push(selector.invalid(format!("empty selector is invalid for {kind}")));
+    }
+}
+
+/// Checks that a template's pods will be selected. A missing selector selects nothing, an empty one everything. What
+/// is said of a selector that cannot be understood differs from kind to kind; some say nothing.
+pub(crate) fn check_selected(spec: &Place<'_, '_>, not_understood: Option<&str>, faults: &mut Faults) {
+    let (selector, template) = (spec.field("selector"), spec.field("template"));
+    let metadata = template.field("metadata");
+    let labels = metadata.field("labels");
+    let is_selected = match selector.value() {
+        Value::Null => Ok(false),
+        value => LabelSelector::from_json(value).map(|selector| matches(&selector, labels.value())),
+    };
+    match is_selected {
+        Ok(true) => {}
+        Ok(false) => faults.push(labels.invalid(MISMATCH)),
+        Err(_) => faults.extend(not_understood.map(|why| selector.invalid(why))),
+    }
+}
+
+/// Whether a selector can be understood at all.
+pub(crate) fn is_valid(selector: &Place<'_, '_>) -> bool {
+    !selector.is_set() || LabelSelector::from_json(selector.value()).is_ok()
+}
+
+/// Checks that pods are to run on and on.
+pub(crate) fn check_runs_on(template: &Place<'_, '_>, kind: &str, faults: &mut Faults) {
+    let spec = template.field("spec");
+    let restart = spec.field("restartPolicy");
+    if restart.text() != "Always" {
+        faults.push(restart.unsupported(&["Always"]));
+    }
+    let deadline = spec.field("activeDeadlineSeconds");
+    if deadline.is_set() {
+        faults.push(deadline.forbidden(format!("activeDeadlineSeconds in {kind} is not Supported")));
+    }
+}
+
+/// Checks that pods are to end; where failures are told apart, it is the job that tries again.
+pub(crate) fn check_ends(template: &Place<'_, '_>, has_failure_policy: bool, faults: &mut Faults) {
+    let spec = template.field("spec");
+    let restart = spec.field("restartPolicy");
+    match restart.text() {
+        "" | "Always" => faults.push(restart.required(r#"valid values: "OnFailure", "Never""#)),
+        "OnFailure" if has_failure_policy => {
+            faults.push(restart.invalid(r#"only "Never" is supported when podFailurePolicy is specified"#));
+        }
+        _ => restart.is_one_of(&["OnFailure", "Never"], faults),
+    }
+}
+
+/// Checks a selector that is a map of labels, as old kinds have it.
+pub(crate) fn check_selected_by_labels(spec: &Place<'_, '_>, faults: &mut Faults) {
+    let (selector, template) = (spec.field("selector"), spec.field("template"));
+    let metadata = template.field("metadata");
+    let labels = metadata.field("labels");
+    let wanted = selector.value().as_object().into_iter().flatten();
+    if !wanted
+        .into_iter()
+        .all(|(key, value)| labels.value().get(key) == Some(value))
+    {
+        faults.push(labels.invalid(MISMATCH));
+    }
+}
+
+/// Whether a selector says nothing.
+pub(crate) fn selects_everything(selector: &Value) -> bool {
+    let is_empty = |value: &Value| match value {
+        Value::Object(entries) => entries.is_empty(),
+        Value::Array(items) => items.is_empty(),
+        _ => true,
+    };
+    is_empty(&selector["matchLabels"]) && is_empty(&selector["matchExpressions"])
+}
+
+fn matches(selector: &LabelSelector, labels: &Value) -> bool {
+    match labels.as_object() {
+        Some(labels) => selector.matches(labels),
+        None => selector.matches(&serde_json::Map::new()),
+    }
+}

@@ -1,0 +1,161 @@
+//! Objects as rows: the columns of a kind, and what stands in them.
+//!
+//! Each kind lists its [`Column`]s with the cell of each; what several kinds print alike is in [`cells`]. What a column
+//! says of itself is in [`descriptions`].
+
+pub(crate) mod cells;
+mod descriptions;
+pub(crate) mod human;
+
+use serde_json::{Value, json};
+use watchkeeper_meta::Time;
+
+use self::cells::{NONE, or, text_at};
+use self::descriptions::Descriptions;
+use crate::kind_version::KindVersion;
+
+/// A column of a built-in kind's Table.
+pub struct Column {
+    /// The heading.
+    pub(crate) name: &'static str,
+    /// `string`, `integer`, `date`.
+    pub(crate) kind: &'static str,
+    /// `name` for the column that names the object.
+    pub(crate) format: &'static str,
+    /// 0 is always shown, more only in wide output.
+    pub(crate) priority: i32,
+    /// What stands in it.
+    pub(crate) cell: fn(&Row<'_>) -> Value,
+}
+
+/// A column as a Table announces it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Heading<'a> {
+    /// The heading.
+    pub name: &'a str,
+    /// `string`, `integer`, `date`.
+    pub kind: &'a str,
+    /// `name` for the column that names the object.
+    pub format: &'a str,
+    /// What it says of itself.
+    pub description: &'a str,
+    /// 0 is always shown, more only in wide output.
+    pub priority: i32,
+}
+
+/// The object of a row, and when it is looked at.
+pub(crate) struct Row<'v> {
+    pub(crate) object: &'v Value,
+    pub(crate) now: Time,
+}
+
+impl Column {
+    /// The name of the object.
+    pub(crate) const NAME: Self = Self {
+        format: "name",
+        ..Self::text("Name", |row| json!(row.text("/metadata/name")))
+    };
+
+    /// How long the object has been there.
+    pub(crate) const AGE: Self = Self::text("Age", |row| row.age("/metadata/creationTimestamp"));
+
+    /// Since when the object has been there.
+    pub(crate) const CREATED_AT: Self = Self::of("date", "Created At", |row| {
+        json!(row.text("/metadata/creationTimestamp"))
+    });
+
+    pub(crate) const fn text(name: &'static str, cell: fn(&Row<'_>) -> Value) -> Self {
+        Self::of("string", name, cell)
+    }
+
+    pub(crate) const fn integer(name: &'static str, cell: fn(&Row<'_>) -> Value) -> Self {
+        Self::of("integer", name, cell)
+    }
+
+    pub(crate) const fn boolean(name: &'static str, cell: fn(&Row<'_>) -> Value) -> Self {
+        Self::of("boolean", name, cell)
+    }
+
+    const fn of(kind: &'static str, name: &'static str, cell: fn(&Row<'_>) -> Value) -> Self {
+        Self {
+            name,
+            kind,
+            format: "",
+            priority: 0,
+            cell,
+        }
+    }
+
+    /// Shown only in wide output.
+    pub(crate) const fn wide(self) -> Self {
+        Self { priority: 1, ..self }
+    }
+}
+
+impl Row<'_> {
+    /// The value at a JSON pointer; null where there is none.
+    pub(crate) fn at(&self, pointer: &str) -> &Value {
+        self.object.pointer(pointer).unwrap_or(&Value::Null)
+    }
+
+    /// The text at a JSON pointer; empty where there is none.
+    pub(crate) fn text(&self, pointer: &str) -> String {
+        text_at(self.object, pointer)
+    }
+
+    pub(crate) fn text_or(&self, pointer: &str, otherwise: &str) -> Value {
+        json!(or(self.text(pointer), otherwise))
+    }
+
+    pub(crate) fn text_or_none(&self, pointer: &str) -> Value {
+        self.text_or(pointer, NONE)
+    }
+
+    /// A number, 0 where there is none.
+    pub(crate) fn count(&self, pointer: &str) -> Value {
+        json!(self.at(pointer).as_i64().unwrap_or_default())
+    }
+
+    /// How many items a list has.
+    pub(crate) fn len(&self, pointer: &str) -> Value {
+        json!(self.at(pointer).as_array().map_or(0, Vec::len))
+    }
+
+    /// Whether something is so, false where nothing is said.
+    pub(crate) fn is(&self, pointer: &str) -> Value {
+        json!(self.at(pointer).as_bool().unwrap_or_default())
+    }
+
+    /// How long ago a time was.
+    pub(crate) fn age(&self, pointer: &str) -> Value {
+        json!(human::age(self.at(pointer).as_str(), self.now))
+    }
+}
+
+/// The columns of a kind.
+pub(crate) fn headings_of(version: &KindVersion) -> Vec<Heading<'_>> {
+    let described = Descriptions::of(version);
+    let heading = |column: &'static Column| Heading {
+        name: column.name,
+        kind: column.kind,
+        format: column.format,
+        description: described.column(column.name),
+        priority: column.priority,
+    };
+    match &version.custom {
+        None => version.kind.columns.iter().map(heading).collect(),
+        Some(custom) => {
+            let others = custom.columns.iter().map(|column| Heading {
+                name: &column.name,
+                kind: &column.kind,
+                format: &column.format,
+                description: match &column.description {
+                    Some(text) => text,
+                    None => described.column(&column.name),
+                },
+                priority: column.priority,
+            });
+            std::iter::once(heading(&Column::NAME)).chain(others).collect()
+        }
+    }
+}
