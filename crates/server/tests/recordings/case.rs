@@ -17,6 +17,37 @@ pub(crate) struct Case {
     pub streams: Vec<Stream>,
 }
 
+impl Case {
+    pub(crate) fn full_name(&self) -> String {
+        format!("{}/{}", self.area, self.name)
+    }
+
+    /// The ids of all whose answers are compared. Of the setup only the status is, so it counts for nothing.
+    pub(crate) fn compared(&self) -> impl Iterator<Item = Compared<'_>> {
+        let setup = self.setup.iter().map(|step| (&step.id, false));
+        let steps = self.steps.iter().map(|step| (&step.id, true));
+        let streams = self.streams.iter().map(|stream| (&stream.id, true));
+        let all = setup.chain(steps).chain(streams);
+        all.map(|(id, counts)| Compared { id, counts })
+    }
+
+    /// The request of the step or stream with this id, as it was recorded.
+    pub(crate) fn request(&self, id: &str) -> Option<&Request> {
+        let steps = self.setup.iter().chain(&self.steps);
+        let steps = steps.map(|step| (&step.id, step.request.as_ref()));
+        let streams = self
+            .streams
+            .iter()
+            .map(|stream| (&stream.id, Some(&stream.request)));
+        steps.chain(streams).find(|(of, _)| *of == id)?.1
+    }
+}
+
+pub(crate) struct Compared<'c> {
+    pub id: &'c str,
+    pub counts: bool,
+}
+
 #[derive(Deserialize)]
 pub(crate) struct Step {
     pub id: String,

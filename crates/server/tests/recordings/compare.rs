@@ -64,16 +64,29 @@ static NUMBERS: LazyLock<Vec<Regex>> = LazyLock::new(|| {
 static AGE: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"^(\d+ \()?(\d+(ms|s|m|h|d|y))+( ago)?(\))?$").expect("a pattern"));
 
+/// One thing in which an answer is not as recorded.
+#[derive(Debug)]
+pub(crate) struct Difference {
+    /// The id of the step, stream or step of the setup.
+    pub step: String,
+    /// Only the words of an error are others: its code, reason and fields are as recorded.
+    pub wording: bool,
+    pub text: String,
+}
+
 /// Everything in which a replay differs from its recording.
-pub(crate) fn differences(case: &Case, seen: &Replayed) -> Vec<String> {
+pub(crate) fn differences(case: &Case, seen: &Replayed) -> Vec<Difference> {
     let mut compare = Compare::default();
     for step in &case.setup {
+        compare.current.clone_from(&step.id);
         compare.setup(step, &seen.setup[&step.id]);
     }
     for step in case.steps.iter().filter(|step| step.external.is_none()) {
+        compare.current.clone_from(&step.id);
         compare.step(step, &seen.steps[&step.id]);
     }
     for stream in &case.streams {
+        compare.current.clone_from(&stream.id);
         match seen.streams.get(&stream.id) {
             Some(seen) => compare.stream(stream, seen),
             None => compare.say(&format!("stream {}: not opened", stream.id)),
@@ -85,25 +98,39 @@ pub(crate) fn differences(case: &Case, seen: &Replayed) -> Vec<String> {
 
 #[derive(Default)]
 struct Compare {
-    found: Vec<String>,
+    found: Vec<Difference>,
+    /// The step that is being compared.
+    current: String,
     /// Recorded names to those of this run, and back.
     names: HashMap<(String, String), String>,
     back: HashMap<(String, String), String>,
     /// Texts of this run that stand for recorded ones.
     renamed: Vec<(String, String)>,
     /// Recorded version, version of this run, and where.
-    versions: Vec<(u64, u64, String)>,
+    versions: Vec<Version>,
+}
+
+/// A version of an object: as recorded, in this run, and where.
+struct Version {
+    expected: u64,
+    got: u64,
+    step: String,
+    path: String,
 }
 
 impl Compare {
     fn say(&mut self, difference: &str) {
-        self.found.push(difference.to_owned());
+        self.found.push(Difference {
+            step: self.current.clone(),
+            wording: false,
+            text: difference.to_owned(),
+        });
     }
 
     fn differ(&mut self, path: &str, expected: impl std::fmt::Display, got: impl std::fmt::Display) {
         let short = |text: String| -> String { text.chars().take(400).collect() };
         let (expected, got) = (short(expected.to_string()), short(got.to_string()));
-        self.found.push(format!("{path}: expected {expected}, got {got}"));
+        self.say(&format!("{path}: expected {expected}, got {got}"));
     }
 
     /// Setup is judged by its status alone, but its names count.
@@ -268,6 +295,8 @@ impl Compare {
         }
         self.learn_generated_name(expected, got, path);
         let bookmark = expected.get("type").is_some_and(|word| word == "BOOKMARK");
+        let is_error =
+            expected.contains_key("reason") || expected.get("kind").is_some_and(|kind| kind == "Status");
         let is_list = ["items", "columnDefinitions", "rows"]
             .iter()
             .any(|name| expected.contains_key(*name));
@@ -285,9 +314,13 @@ impl Compare {
                 list: name == "metadata" && (is_list || place.list) || name == "object" && bookmark,
                 cells: place.cells || name == "cells",
             };
+            let before = self.found.len();
             match name.as_str() {
                 "resourceVersion" => self.version(expected, got, &path, place),
                 name => self.member(name, expected, got, &path, inner),
+            }
+            if name == "message" && is_error {
+                self.found[before..].iter_mut().for_each(|it| it.wording = true);
             }
         }
     }
@@ -298,7 +331,12 @@ impl Compare {
         let number = |value: &Value| value.as_str()?.parse::<u64>().ok().filter(|number| *number > 0);
         match (number(expected), number(got)) {
             (Some(_), Some(_)) if place.list => {}
-            (Some(expected), Some(got)) => self.versions.push((expected, got, path.to_owned())),
+            (Some(expected), Some(got)) => self.versions.push(Version {
+                expected,
+                got,
+                step: self.current.clone(),
+                path: path.to_owned(),
+            }),
             _ => self.value(expected, got, path, Place::default()),
         }
     }
@@ -444,25 +482,31 @@ impl Compare {
 
     /// Versions of objects keep equality and order over the whole case.
     fn versions(&mut self) {
-        let mut seen: BTreeMap<u64, (u64, String)> = BTreeMap::new();
-        for (expected, got, path) in std::mem::take(&mut self.versions) {
-            match seen.get(&expected) {
-                Some((other, at)) if *other != got => {
+        let mut seen: BTreeMap<u64, Version> = BTreeMap::new();
+        for version in std::mem::take(&mut self.versions) {
+            let Version { got, step, path, .. } = &version;
+            match seen.get(&version.expected) {
+                Some(first) if first.got != *got => {
+                    self.current.clone_from(step);
+                    let (other, at) = (first.got, &first.path);
                     let text = format!("{path}: resourceVersion {got} should be that of {at}, {other}");
                     self.say(&text);
                 }
                 Some(_) => {}
-                None => drop(seen.insert(expected, (got, path))),
+                None => drop(seen.insert(version.expected, version)),
             }
         }
-        let mut before: Option<(u64, String)> = None;
-        for (got, path) in seen.into_values() {
-            if let Some((earlier, at)) = before.filter(|(earlier, _)| *earlier >= got) {
+        let mut before: Option<Version> = None;
+        for version in seen.into_values() {
+            let Version { got, step, path, .. } = &version;
+            if let Some(earlier) = before.filter(|earlier| earlier.got >= *got) {
+                self.current.clone_from(step);
+                let (earlier, at) = (earlier.got, earlier.path);
                 self.say(&format!(
                     "{path}: resourceVersion {got} should be newer than {earlier} of {at}"
                 ));
             }
-            before = Some((got, path));
+            before = Some(version);
         }
     }
 }

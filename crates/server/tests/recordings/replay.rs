@@ -458,7 +458,7 @@ fn encoded(recorded: &RawValue) -> Vec<u8> {
 }
 
 /// JSON without the white space between its parts, and with its keys where they are.
-fn compact(json: &str) -> Vec<u8> {
+pub(crate) fn compact(json: &str) -> Vec<u8> {
     let (mut quoted, mut escaped) = (false, false);
     let kept = json.bytes().filter(|byte| {
         quoted ^= *byte == b'"' && !escaped;

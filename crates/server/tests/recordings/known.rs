@@ -1,0 +1,85 @@
+//! Which differences are known. Both lists are checked both ways: a step that differs and is on neither fails the
+//! test, and so does one that is on a list and is answered as recorded.
+//!
+//! `differences.txt` is written by hand: `area/name step: why`, or `area/name: why` for a whole case. `open.txt` names,
+//! without a reason, what is not answered as recorded yet: `area/name: step step …`; `--write-open` writes it anew.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Steps by case.
+type Steps = BTreeMap<String, BTreeSet<String>>;
+
+pub(crate) struct Known {
+    folder: PathBuf,
+    /// Why, by case and step; an empty step stands for every step of the case.
+    reasons: BTreeMap<(String, String), String>,
+    open: Steps,
+}
+
+/// How a step that was replayed stands to the lists.
+pub(crate) enum Verdict<'a> {
+    Same,
+    /// Answered as recorded, but named as different.
+    Mended,
+    Explained(&'a str),
+    Open,
+    Unexpected,
+}
+
+impl Known {
+    pub(crate) fn read(folder: &Path) -> io::Result<Self> {
+        let lines = |name: &str| -> io::Result<Vec<(String, String)>> {
+            let text = std::fs::read_to_string(folder.join(name))?;
+            let lines = text.lines().filter(|line| !line.starts_with('#'));
+            let pairs = lines.filter_map(|line| line.split_once(": "));
+            Ok(pairs
+                .map(|(name, rest)| (name.to_owned(), rest.to_owned()))
+                .collect())
+        };
+        let reasons = lines("differences.txt")?.into_iter().map(|(place, reason)| {
+            let (case, step) = place.split_once(' ').unwrap_or((&place, ""));
+            ((case.to_owned(), step.to_owned()), reason)
+        });
+        let open = lines("open.txt")?.into_iter().map(|(case, steps)| {
+            let steps = steps.split(' ').map(str::to_owned).collect();
+            (case, steps)
+        });
+        Ok(Self {
+            folder: folder.to_owned(),
+            reasons: reasons.collect(),
+            open: open.collect(),
+        })
+    }
+
+    pub(crate) fn verdict(&self, case: &str, step: &str, differs: bool) -> Verdict<'_> {
+        let reason = |step: &str| self.reasons.get(&(case.to_owned(), step.to_owned()));
+        let open = self.open.get(case).is_some_and(|steps| steps.contains(step));
+        match (differs, reason(step).or_else(|| reason(""))) {
+            (true, Some(reason)) => Verdict::Explained(reason),
+            (true, None) if open => Verdict::Open,
+            (true, None) => Verdict::Unexpected,
+            (false, _) if open || reason(step).is_some() => Verdict::Mended,
+            (false, _) => Verdict::Same,
+        }
+    }
+
+    /// Whether a whole case is named that is the same.
+    pub(crate) fn names_whole_case(&self, case: &str) -> bool {
+        self.reasons.contains_key(&(case.to_owned(), String::new()))
+    }
+
+    pub(crate) fn write_open(&self, open: &Steps) -> io::Result<()> {
+        let mut text =
+            "# Steps that are not answered as recorded yet. Written by `--write-open`; no line may stay \
+                        that is not needed.\n"
+                .to_owned();
+        for (case, steps) in open {
+            let steps: Vec<&str> = steps.iter().map(String::as_str).collect();
+            writeln!(text, "{case}: {}", steps.join(" ")).expect("a text grows");
+        }
+        std::fs::write(self.folder.join("open.txt"), text)
+    }
+}
