@@ -1,9 +1,11 @@
 //! The body of a write: bytes in one of three formats go in, an object of the resource's kind comes out, in the form
 //! in which the server prints it.
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 use watchkeeper_meta::{FieldValidation, GroupVersion, Status};
-use watchkeeper_wire::canonical::{BodyError, StrictError, canonicalize, read_body, strict_errors};
+use watchkeeper_wire::canonical::{
+    BodyError, StrictError, canonicalize, json_type, read_body, read_body_into_one, strict_errors,
+};
 use watchkeeper_wire::protobuf::envelope::MAGIC;
 use watchkeeper_wire::protobuf::primitive::{ProtobufError, ProtobufErrorKind};
 use watchkeeper_wire::protobuf::{Envelope, Message};
@@ -84,6 +86,10 @@ impl Body<'_> {
         let wanted = (&*definition.api_version, &*definition.resource.kind);
         let raw = self.read_raw(wanted);
         let raw = raw.map_err(|unread| unread.into_status(unrecognized))?;
+        let raw = match definition.is_custom() {
+            true => raw,
+            false => self.as_read_into_struct(raw),
+        };
         if definition.is_custom() {
             let shown = match self.format {
                 Format::Json => String::from_utf8_lossy(self.bytes).into_owned(),
@@ -95,6 +101,18 @@ impl Body<'_> {
             })?;
         }
         object_of(self, definition, raw, context)
+    }
+
+    /// Of a built-in kind, values with equal keys are read into the same field.
+    fn as_read_into_struct(&self, raw: Raw) -> Raw {
+        let grown = match self.format {
+            Format::Json if !raw.complaints.is_empty() => read_body_into_one(self.bytes),
+            _ => None,
+        };
+        match grown {
+            Some(value) => Raw { value, ..raw },
+            None => raw,
+        }
     }
 
     /// Reads the body as an object that is not stored: an option, a binding, a review.
@@ -212,14 +230,10 @@ fn object_of(
             .unwrap_or_default()
             .to_owned()
     };
-    let (api_version, kind) = match (text("apiVersion"), text("kind")) {
-        // Who names neither means what the path says.
-        (api_version, kind) if api_version.is_empty() && kind.is_empty() => (
-            definition.api_version.clone(),
-            definition.resource.kind.to_string(),
-        ),
-        named => named,
-    };
+    // Who does not say it means what the path says.
+    let or = |named: String, meant: &str| if named.is_empty() { meant.to_owned() } else { named };
+    let api_version = or(text("apiVersion"), &definition.api_version);
+    let kind = or(text("kind"), &definition.resource.kind);
     let version = match api_version.parse::<GroupVersion>() {
         Ok(parsed) => parsed.version.into_owned(),
         Err(_) => api_version.clone(),
@@ -303,19 +317,31 @@ fn protobuf_problem(error: ProtobufError) -> Unread {
     })
 }
 
-/// A body that names neither version nor kind must at least be able to.
+/// A body that names neither version nor kind must at least be able to, and one that does must name them by a text.
 fn must_be_object(value: &Value) -> Result<(), String> {
     let found = match value {
-        Value::Object(_) | Value::Null => return Ok(()),
-        Value::Array(_) => "array",
-        Value::String(_) => "string",
-        Value::Number(_) => "number",
-        Value::Bool(_) => "bool",
+        Value::Object(fields) => return names_are_texts(fields),
+        Value::Null => return Ok(()),
+        other => json_type(other),
     };
     let wanted = r#"struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }"#;
     Err(format!(
         "couldn't get version/kind; json parse error: json: cannot unmarshal {found} into Go value of type {wanted}"
     ))
+}
+
+fn names_are_texts(fields: &Map<String, Value>) -> Result<(), String> {
+    let named = ["apiVersion", "kind"].map(|name| (name, fields.get(name)));
+    let wrong = named.into_iter().find_map(|(name, value)| {
+        let value = value.filter(|value| !value.is_string() && !value.is_null())?;
+        Some((name, json_type(value)))
+    });
+    wrong.map_or(Ok(()), |(name, found)| {
+        Err(format!(
+            "couldn't get version/kind; json parse error: json: cannot unmarshal {found} into Go struct field \
+             .{name} of type string"
+        ))
+    })
 }
 
 fn no_version(error: &BodyError) -> String {

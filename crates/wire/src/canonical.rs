@@ -26,7 +26,7 @@ mod strict;
 mod syntax;
 mod walk;
 
-pub use body::{Body, BodyError, read_body};
+pub use body::{Body, BodyError, read_body, read_body_into_one};
 pub use strict::strict_errors;
 pub use syntax::message as syntax_complaint;
 

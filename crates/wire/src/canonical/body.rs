@@ -61,9 +61,24 @@ fn read_quickly(body: &[u8]) -> Option<(Value, bool)> {
     Some((value, has_duplicates))
 }
 
+/// Reads a body as Go reads it into a struct: equal keys are read into the same value, so objects grow together and of
+/// anything else the last counts. `None` if it is not JSON.
+pub fn read_body_into_one(body: &[u8]) -> Option<Value> {
+    let mut has_duplicates = false;
+    let seed = Plain {
+        has_duplicates: &mut has_duplicates,
+        equal_keys: EqualKeys::GrowTogether,
+    };
+    read(body, seed).ok()
+}
+
 fn read_any(body: &[u8]) -> Result<(Value, bool), BodyError> {
     let mut has_duplicates = false;
-    let value = read(body, Plain(&mut has_duplicates)).map_err(|error| BodyError::Syntax {
+    let seed = Plain {
+        has_duplicates: &mut has_duplicates,
+        equal_keys: EqualKeys::LastCounts,
+    };
+    let value = read(body, seed).map_err(|error| BodyError::Syntax {
         message: syntax::message(body).unwrap_or_else(|| error.to_string()),
     })?;
     Ok((value, has_duplicates))
@@ -89,7 +104,39 @@ fn read<'de, S: DeserializeSeed<'de>>(body: &'de [u8], seed: S) -> Result<S::Val
 }
 
 /// Reads a value and notices a key that stands twice.
-struct Plain<'a>(&'a mut bool);
+struct Plain<'a> {
+    has_duplicates: &'a mut bool,
+    equal_keys: EqualKeys,
+}
+
+/// What becomes of values whose keys are equal.
+#[derive(Clone, Copy)]
+enum EqualKeys {
+    LastCounts,
+    GrowTogether,
+}
+
+impl Plain<'_> {
+    /// The same for a value within this one.
+    fn within(&mut self) -> Plain<'_> {
+        Plain {
+            has_duplicates: self.has_duplicates,
+            equal_keys: self.equal_keys,
+        }
+    }
+}
+
+/// Puts an object's entries into another, the way Go reads both into one struct.
+fn grow(found: &mut Value, again: Value) {
+    match (found, again) {
+        (Value::Object(found), Value::Object(again)) => {
+            for (key, value) in again {
+                grow(found.entry(key).or_insert(Value::Null), value);
+            }
+        }
+        (found, again) => *found = again,
+    }
+}
 
 impl<'de> DeserializeSeed<'de> for Plain<'_> {
     type Value = Value;
@@ -135,19 +182,22 @@ impl<'de> Visitor<'de> for Plain<'_> {
         Ok(Value::String(text))
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Value, A::Error> {
+    fn visit_seq<A: SeqAccess<'de>>(mut self, mut list: A) -> Result<Value, A::Error> {
         let mut items = Vec::new();
-        while let Some(item) = list.next_element_seed(Plain(self.0))? {
+        while let Some(item) = list.next_element_seed(self.within())? {
             items.push(item);
         }
         Ok(Value::Array(items))
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Value, A::Error> {
+    fn visit_map<A: MapAccess<'de>>(mut self, mut map: A) -> Result<Value, A::Error> {
         let mut entries = Map::new();
         while let Some(key) = map.next_key::<String>()? {
-            let value = map.next_value_seed(Plain(self.0))?;
-            *self.0 |= entries.insert(key, value).is_some();
+            let value = map.next_value_seed(self.within())?;
+            match (self.equal_keys, entries.get_mut(&key)) {
+                (EqualKeys::GrowTogether, Some(found)) => grow(found, value),
+                _ => *self.has_duplicates |= entries.insert(key, value).is_some(),
+            }
         }
         Ok(Value::Object(entries))
     }
