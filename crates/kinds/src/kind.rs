@@ -48,6 +48,8 @@ pub struct Kind {
     pub updates_unconditionally: bool,
     /// What `metadata.generation` counts.
     pub generation: Generation,
+    /// A new object has no generation; its first change is the first.
+    pub generation_begins_with_change: bool,
     /// DELETE answers with the object instead of a Status.
     pub delete_returns_object: bool,
     /// Dependents stay when the deletion does not say otherwise.
@@ -67,6 +69,8 @@ pub struct Kind {
     pub keeps_new_status: bool,
     /// Fields besides the status in which the writer of the whole object manages nothing.
     pub unmanaged: &'static [&'static str],
+    /// Who writes the status writes no labels, annotations, finalizers and owners.
+    pub status_keeps_metadata: bool,
     /// Fields besides the spec that a writer of the status does not say.
     pub not_of_status: &'static [&'static [&'static str]],
 
@@ -190,6 +194,7 @@ impl Kind {
         creates_on_update: false,
         updates_unconditionally: true,
         generation: Generation::None,
+        generation_begins_with_change: false,
         delete_returns_object: false,
         orphans_by_default: false,
         orphan_warning: None,
@@ -199,6 +204,7 @@ impl Kind {
         finalizers_in_spec: false,
         keeps_new_status: false,
         unmanaged: &[],
+        status_keeps_metadata: false,
         not_of_status: &[],
         columns: &[],
         row_condition: |_| None,
@@ -219,6 +225,7 @@ impl Kind {
         updates_unconditionally: false,
         generation: Generation::Spec,
         finalizers: FinalizerRule::AnyQualifiedName,
+        status_keeps_metadata: true,
         hooks: PLAIN,
         ..Self::PLAIN
     };

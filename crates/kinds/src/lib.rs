@@ -24,6 +24,7 @@ mod fields;
 mod kind;
 mod kind_version;
 pub mod metadata;
+pub mod names;
 mod part;
 pub mod quota;
 mod rules;

@@ -99,6 +99,11 @@ impl FieldSelector {
 }
 
 impl SelectorError {
+    /// Another reason, in a kind's own words.
+    pub fn new(reason: String) -> Self {
+        Self(reason)
+    }
+
     /// A field no object of a kind without fields of its own can be selected by.
     pub fn unknown_field(field: &str) -> Self {
         Self(format!(

@@ -44,7 +44,7 @@ mod followed;
 mod list;
 mod metadata;
 mod metadata_patch;
-mod names;
+use watchkeeper_kinds::names;
 mod object;
 mod open_metadata;
 mod patch;

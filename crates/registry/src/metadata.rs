@@ -19,12 +19,7 @@ use crate::names;
 use watchkeeper_kinds::Warnings;
 
 /// What a client may not say of a new object.
-const SYSTEM_FIELDS: &[&str] = &[
-    "deletionTimestamp",
-    "deletionGracePeriodSeconds",
-    "selfLink",
-    "resourceVersion",
-];
+const SYSTEM_FIELDS: &[&str] = &["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"];
 
 /// Brings the namespace of a body and of the path together.
 pub(crate) fn match_namespace(

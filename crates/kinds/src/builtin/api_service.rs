@@ -1,6 +1,7 @@
 //! API services: who serves a group and version.
 
 use serde_json::{Value, json};
+use watchkeeper_meta::validation::FinalizerRule;
 
 use crate::kind::Kind;
 use crate::table::Column;
@@ -11,6 +12,8 @@ pub static KIND: Kind = Kind {
     group: "apiregistration.k8s.io",
     name: "APIService",
     plural: "apiservices",
+    status_keeps_metadata: true,
+    finalizers: FinalizerRule::AnyQualifiedName,
     updates_unconditionally: false,
     columns: COLUMNS,
     ..Kind::PLAIN

@@ -9,6 +9,7 @@ pub static KIND: Kind = Kind {
     group: "certificates.k8s.io",
     name: "ClusterTrustBundle",
     plural: "clustertrustbundles",
+    updates_unconditionally: false,
     columns: COLUMNS,
     selectable: Some(SELECTABLE),
     ..Kind::PLAIN

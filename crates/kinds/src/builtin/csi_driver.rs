@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::kind::{BY_SCHEMA, Hooks, Kind};
+use crate::kind::{BY_SCHEMA, Generation, Hooks, Kind};
 use crate::rules::defaulting::fill_empty;
 use crate::table::Column;
 use crate::table::cells::{NONE, joined, list_of, or, text_at};
@@ -12,6 +12,8 @@ pub static KIND: Kind = Kind {
     group: "storage.k8s.io",
     name: "CSIDriver",
     plural: "csidrivers",
+    generation: Generation::Spec,
+    generation_begins_with_change: true,
     updates_unconditionally: false,
     delete_returns_object: true,
     columns: COLUMNS,

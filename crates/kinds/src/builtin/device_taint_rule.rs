@@ -10,8 +10,9 @@ pub static KIND: Kind = Kind {
     group: "resource.k8s.io",
     name: "DeviceTaintRule",
     plural: "devicetaintrules",
+    updates_unconditionally: false,
+    status_keeps_metadata: true,
     generation: Generation::Spec,
-    delete_returns_object: true,
     columns: COLUMNS,
     ..Kind::PLAIN
 };

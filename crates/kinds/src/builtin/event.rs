@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use watchkeeper_meta::Time;
-use watchkeeper_meta::validation::{NameRule, dns1123_subdomain, qualified_name};
+use watchkeeper_meta::validation::{FinalizerRule, NameRule, dns1123_subdomain, qualified_name};
 
 use crate::conversion::Conversion;
 use crate::fields::Selectable;
@@ -25,6 +25,7 @@ pub static KIND: Kind = Kind {
     group: "",
     name: "Event",
     plural: "events",
+    finalizers: FinalizerRule::AnyQualifiedName,
     names: NameRule::PathSegment,
     ttl: Some(TTL),
     conversion: Some(&CONVERSION),

@@ -12,6 +12,7 @@ pub static KIND: Kind = Kind {
     group: "flowcontrol.apiserver.k8s.io",
     name: "FlowSchema",
     plural: "flowschemas",
+    status_keeps_metadata: true,
     generation: Generation::Spec,
     columns: COLUMNS,
     hooks: HOOKS,

@@ -1,7 +1,7 @@
 //! Leases: who leads, and for how long.
 
 use serde_json::json;
-use watchkeeper_meta::validation::qualified_name;
+use watchkeeper_meta::validation::{FinalizerRule, qualified_name};
 
 use crate::kind::{Hooks, Kind, PLAIN};
 use crate::rules::place::{Faults, Place};
@@ -15,6 +15,7 @@ pub static KIND: Kind = Kind {
     group: "coordination.k8s.io",
     name: "Lease",
     plural: "leases",
+    finalizers: FinalizerRule::AnyQualifiedName,
     creates_on_update: true,
     updates_unconditionally: false,
     columns: COLUMNS,

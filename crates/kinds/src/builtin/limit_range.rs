@@ -12,6 +12,7 @@ use crate::rules::formats::quantity;
 use crate::rules::place::{Faults, Place};
 use crate::rules::resource_names::{can_be_shared, check_container_name, check_name};
 use crate::table::Column;
+use crate::{metadata, names};
 
 /// What a limit says of an amount.
 const BOUNDS: &[&str] = &["max", "min", "default", "defaultRequest", "maxLimitRequestRatio"];
@@ -43,6 +44,13 @@ const HOOKS: Hooks = Hooks {
             inherit(limit, "max", "default");
             inherit(limit, "default", "defaultRequest");
             inherit(limit, "min", "defaultRequest");
+        }
+    },
+    // One without a name gets one that nobody else has.
+    prepare_for_create: |range| {
+        let metadata = metadata::of(range);
+        if metadata.get("name").is_none_or(|name| name == "") {
+            metadata.insert("name".to_owned(), json!(names::uid()));
         }
     },
     check: |range, faults| {

@@ -1,6 +1,7 @@
 //! Where a mutating policy is in force.
 
 use serde_json::json;
+use watchkeeper_meta::validation::FinalizerRule;
 
 use crate::kind::{Generation, Kind};
 use crate::table::Column;
@@ -11,6 +12,7 @@ pub static KIND: Kind = Kind {
     group: "admissionregistration.k8s.io",
     name: "MutatingAdmissionPolicyBinding",
     plural: "mutatingadmissionpolicybindings",
+    finalizers: FinalizerRule::AnyQualifiedName,
     updates_unconditionally: false,
     generation: Generation::Spec,
     columns: COLUMNS,

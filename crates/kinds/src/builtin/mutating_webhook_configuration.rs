@@ -1,5 +1,7 @@
 //! Webhooks that change writes.
 
+use watchkeeper_meta::validation::FinalizerRule;
+
 use crate::kind::{Generation, Hooks, Kind, PLAIN};
 use crate::rules::admission::{check_webhooks, default_webhook};
 use crate::rules::defaulting::{fill_empty, items_mut};
@@ -10,6 +12,7 @@ pub static KIND: Kind = Kind {
     group: "admissionregistration.k8s.io",
     name: "MutatingWebhookConfiguration",
     plural: "mutatingwebhookconfigurations",
+    finalizers: FinalizerRule::AnyQualifiedName,
     updates_unconditionally: false,
     generation: Generation::Spec,
     columns: COLUMNS,

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use serde_json::json;
-use watchkeeper_meta::validation::NameRule;
+use watchkeeper_meta::validation::{FinalizerRule, NameRule};
 
 use crate::Part;
 use crate::kind::{Generation, Hooks, Kind, PLAIN};
@@ -25,6 +25,7 @@ pub static KIND: Kind = Kind {
     group: "policy",
     name: "PodDisruptionBudget",
     plural: "poddisruptionbudgets",
+    finalizers: FinalizerRule::AnyQualifiedName,
     names: NameRule::PathSegment,
     updates_unconditionally: false,
     generation: Generation::Spec,

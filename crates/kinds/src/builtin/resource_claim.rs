@@ -11,6 +11,7 @@ pub static KIND: Kind = Kind {
     group: "resource.k8s.io",
     name: "ResourceClaim",
     plural: "resourceclaims",
+    status_keeps_metadata: true,
     delete_returns_object: true,
     columns: COLUMNS,
     hooks: HOOKS,

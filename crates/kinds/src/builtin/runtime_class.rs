@@ -1,7 +1,7 @@
 //! Runtime classes: what runs a pod's containers.
 
 use serde_json::json;
-use watchkeeper_meta::validation::dns1123_label;
+use watchkeeper_meta::validation::{FinalizerRule, dns1123_label};
 
 use crate::kind::{Hooks, Kind, PLAIN};
 use crate::table::Column;
@@ -11,6 +11,7 @@ pub static KIND: Kind = Kind {
     group: "node.k8s.io",
     name: "RuntimeClass",
     plural: "runtimeclasses",
+    finalizers: FinalizerRule::AnyQualifiedName,
     creates_on_update: true,
     updates_unconditionally: false,
     columns: COLUMNS,

@@ -37,7 +37,7 @@ pub static KIND: Kind = Kind {
     group: "",
     name: "Service",
     plural: "services",
-    names: NameRule::Dns1035Label,
+    names: NameRule::Dns1123Label,
     storage_name: Some("services/specs"),
     creates_on_update: true,
     delete_returns_object: true,

@@ -11,6 +11,7 @@ pub static KIND: Kind = Kind {
     group: "networking.k8s.io",
     name: "ServiceCIDR",
     plural: "servicecidrs",
+    status_keeps_metadata: true,
     columns: COLUMNS,
     ..Kind::PLAIN
 };

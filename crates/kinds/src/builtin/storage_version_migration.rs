@@ -11,6 +11,8 @@ pub static KIND: Kind = Kind {
     group: "storagemigration.k8s.io",
     name: "StorageVersionMigration",
     plural: "storageversionmigrations",
+    updates_unconditionally: false,
+    status_keeps_metadata: true,
     columns: COLUMNS,
     ..Kind::PLAIN
 };

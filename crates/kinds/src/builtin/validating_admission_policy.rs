@@ -1,6 +1,7 @@
 //! Policies that refuse writes, in expressions.
 
 use serde_json::json;
+use watchkeeper_meta::validation::FinalizerRule;
 
 use crate::expressions;
 use crate::kind::{Generation, Hooks, Kind, PLAIN};
@@ -15,6 +16,8 @@ pub static KIND: Kind = Kind {
     group: "admissionregistration.k8s.io",
     name: "ValidatingAdmissionPolicy",
     plural: "validatingadmissionpolicies",
+    status_keeps_metadata: true,
+    finalizers: FinalizerRule::AnyQualifiedName,
     updates_unconditionally: false,
     generation: Generation::Spec,
     columns: COLUMNS,

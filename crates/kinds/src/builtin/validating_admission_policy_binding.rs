@@ -1,6 +1,7 @@
 //! Where a validating policy is in force.
 
 use serde_json::json;
+use watchkeeper_meta::validation::FinalizerRule;
 
 use crate::kind::{Generation, Hooks, Kind, PLAIN};
 use crate::rules::admission::{ACTIONS, default_match};
@@ -12,6 +13,7 @@ pub static KIND: Kind = Kind {
     group: "admissionregistration.k8s.io",
     name: "ValidatingAdmissionPolicyBinding",
     plural: "validatingadmissionpolicybindings",
+    finalizers: FinalizerRule::AnyQualifiedName,
     updates_unconditionally: false,
     generation: Generation::Spec,
     columns: COLUMNS,

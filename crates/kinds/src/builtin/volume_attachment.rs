@@ -10,6 +10,7 @@ pub static KIND: Kind = Kind {
     group: "storage.k8s.io",
     name: "VolumeAttachment",
     plural: "volumeattachments",
+    status_keeps_metadata: true,
     updates_unconditionally: false,
     delete_returns_object: true,
     columns: COLUMNS,

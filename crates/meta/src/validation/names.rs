@@ -30,9 +30,9 @@ pub enum NameRule {
     /// Most resources.
     #[default]
     Dns1123Subdomain,
-    /// Namespaces.
+    /// Namespaces and services.
     Dns1123Label,
-    /// Services.
+    /// Names that begin with a letter.
     Dns1035Label,
     /// Roles and bindings.
     PathSegment,

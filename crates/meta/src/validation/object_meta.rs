@@ -33,9 +33,9 @@ pub struct ObjectMetaRules {
 /// What finalizers look like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FinalizerRule {
-    /// Custom resources: a bare word will do.
+    /// Custom resources and some built-in ones: a bare word will do.
     AnyQualifiedName,
-    /// Built-in kinds: with a domain, or one of Kubernetes' own.
+    /// Most built-in kinds: with a domain, or one of Kubernetes' own.
     WithDomain,
 }
 

@@ -18,8 +18,8 @@ pub fn owner_references(references: &Value, path: &FieldPath) -> FieldErrors {
     let mut faults = FieldErrors::new();
     let mut controller: Option<String> = None;
     let shown = LazyCell::new(|| print(&references));
-    for reference in &references {
-        reference.check(path, &mut faults);
+    for (index, reference) in references.iter().enumerate() {
+        reference.check(&path.index(index), &mut faults);
         if reference.controller != Some(true) {
             continue;
         }
@@ -59,20 +59,20 @@ struct Reference {
 impl Reference {
     fn check(&self, path: &FieldPath, faults: &mut FieldErrors) {
         let kind = GroupVersionKind::from_api_version(&self.api_version, &self.kind).unwrap_or_default();
-        let mut demand = |set: bool, field: &str, value: &str, why: &str| {
-            if !set {
-                faults.push(FieldError::invalid(&path.child(field), value, why));
+        let demanded = [
+            ("apiVersion", &self.api_version),
+            ("kind", &self.kind),
+            ("name", &self.name),
+            ("uid", &self.uid),
+        ];
+        for (field, value) in demanded {
+            if value.is_empty() {
+                faults.push(FieldError::required(&path.child(field), "must not be empty"));
+            } else if field == "apiVersion" && kind.version.is_empty() {
+                let why = "version must not be empty";
+                faults.push(FieldError::invalid(&path.child(field), value.as_str(), why));
             }
-        };
-        demand(
-            !kind.version.is_empty(),
-            "apiVersion",
-            &self.api_version,
-            "version must not be empty",
-        );
-        demand(!self.kind.is_empty(), "kind", &self.kind, "must not be empty");
-        demand(!self.name.is_empty(), "name", &self.name, "must not be empty");
-        demand(!self.uid.is_empty(), "uid", &self.uid, "must not be empty");
+        }
         // Events come and go too quickly to own anything.
         if kind == GroupVersionKind::new("", "v1", "Event") {
             let why = format!("{kind} is disallowed from being an owner");
@@ -117,9 +117,9 @@ mod tests {
         check(
             json!([{"apiVersion": "a/b/c", "name": "x"}]),
             &[
-                r#"metadata.ownerReferences.apiVersion: Invalid value: "a/b/c": version must not be empty"#,
-                r#"metadata.ownerReferences.kind: Invalid value: "": must not be empty"#,
-                r#"metadata.ownerReferences.uid: Invalid value: "": must not be empty"#,
+                r#"metadata.ownerReferences[0].apiVersion: Invalid value: "a/b/c": version must not be empty"#,
+                "metadata.ownerReferences[0].kind: Required value: must not be empty",
+                "metadata.ownerReferences[0].uid: Required value: must not be empty",
             ],
         );
     }
@@ -151,7 +151,7 @@ mod tests {
         check(
             json!([{"apiVersion": "v1", "kind": "Event", "name": "e", "uid": "1"}]),
             &[
-                r#"metadata.ownerReferences: Invalid value: {"apiVersion":"v1","kind":"Event","name":"e","uid":"1"}: /v1, Kind=Event is disallowed from being an owner"#,
+                r#"metadata.ownerReferences[0]: Invalid value: {"apiVersion":"v1","kind":"Event","name":"e","uid":"1"}: /v1, Kind=Event is disallowed from being an owner"#,
             ],
         );
     }
