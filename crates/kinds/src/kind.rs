@@ -123,13 +123,15 @@ pub struct RowCondition {
 pub(crate) struct Hooks {
     /// Fills in what the client left open.
     pub(crate) default: fn(&mut Value),
+    /// Fills in the time where something begins with the write.
+    pub(crate) date: fn(&mut Value, &str),
     /// Resets what the client may not set on a new object.
     pub(crate) prepare_for_create: fn(&mut Value),
     /// Writes into a new object who asks for it.
     pub(crate) sign: fn(&mut Value, Option<&User>),
     /// Resets what the client may not change; the second value is the live object, the text what time it is.
     pub(crate) prepare_for_update: fn(Part, &mut Value, &Value, &str),
-    /// The schema says what is wrong with an object; otherwise `check` does.
+    /// The schema says what else is wrong with an object, after `check`.
     pub(crate) checked_by_schema: bool,
     /// What is wrong with an object.
     pub(crate) check: Rule,
@@ -160,6 +162,7 @@ pub(crate) struct Change<'v> {
 /// Hooks of a kind with rules of its own: none of them does anything.
 pub(crate) const PLAIN: Hooks = Hooks {
     default: |_| {},
+    date: |_, _| {},
     prepare_for_create: |_| {},
     sign: |_, _| {},
     prepare_for_update: |_, _, _, _| {},

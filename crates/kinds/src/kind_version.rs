@@ -241,12 +241,15 @@ impl KindVersion {
     }
 
     /// Fills in what the client left open: first what the schema says, then what the kind says. What is as it is stored
-    /// has its defaults.
-    pub fn default(&self, object: &mut Value, difference: &Difference) {
+    /// has its defaults. `now` is the time, for what begins with the write.
+    pub fn default(&self, object: &mut Value, difference: &Difference, now: &str) {
         fill_from_schema(&self.schema, self.type_id, object, difference);
         match &self.custom {
             Some(custom) => nulls::drop_entries(&custom.open_api, object),
-            None => (self.hooks().default)(object),
+            None => {
+                (self.hooks().default)(object);
+                (self.hooks().date)(object, now);
+            }
         }
     }
 
@@ -300,6 +303,9 @@ impl KindVersion {
             Part::Status => {
                 add(&["spec"]);
                 self.kind.not_of_status.iter().for_each(|path| add(path));
+                if self.kind.status_keeps_metadata && !self.is_custom() {
+                    add(&["metadata"]);
+                }
                 if self.is_custom() {
                     let all = self.schema.fields(self.type_id).into_iter();
                     let others =
@@ -360,9 +366,9 @@ impl KindVersion {
             faults.append(custom.rules.faults(object, live));
             return check_expressions(custom, object, live, warnings, faults);
         }
-        match self.hooks().checked_by_schema {
-            true => faults.append(schema_rules::faults(&self.schema, self.type_id, object)),
-            false => (self.hooks().check)(&Place::object(object), faults),
+        (self.hooks().check)(&Place::object(object), faults);
+        if self.hooks().checked_by_schema {
+            faults.append(schema_rules::faults(&self.schema, self.type_id, object));
         }
     }
 

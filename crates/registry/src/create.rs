@@ -7,7 +7,7 @@ use watchkeeper_kinds::{Generation, Part, builtin};
 use watchkeeper_meta::{FieldErrors, Resource, Status};
 use watchkeeper_patch::endpoint::Endpoint;
 use watchkeeper_patch::managed_fields::{Managers, Writer, empty_object};
-use watchkeeper_storage::WriteError;
+use watchkeeper_storage::{Revision, WriteError};
 use watchkeeper_wire::canonical::canonicalize_changed;
 use watchkeeper_wire::difference::Difference;
 use watchkeeper_wire::schema::{Schema, TypeId};
@@ -48,13 +48,10 @@ impl Registry {
         context: &WriteContext,
     ) -> Result<StoredObject, Status> {
         metadata::match_namespace(definition, &mut object, namespace)?;
-        if !matches!(metadata::text(&object, "resourceVersion"), "" | "0") {
-            let text = "resourceVersion should not be set on objects to be created";
-            return Err(Status::unclassified(text));
-        }
         metadata::drop_system_fields(&mut object);
         metadata::drop_repeated_owners(&mut object, Repeated::InRequest, &context.warnings);
-        definition.default(&mut object, &Difference::Everywhere);
+        let now = timestamp(self.clock().now());
+        definition.default(&mut object, &Difference::Everywhere, &now);
         let given = metadata::take_managed_fields(&mut object);
         let managers = self.record_create(definition, &mut object, given.as_ref(), context);
         self.store_new(writing, definition, namespace, object, managers, context)
@@ -128,7 +125,7 @@ impl Registry {
             self.allocate_service(definition, &mut object, None).await?;
         }
         let prefix = metadata::begin(&mut object, &timestamp(self.clock().now()));
-        if definition.kind.generation != Generation::None {
+        if definition.kind.generation != Generation::None && !definition.kind.generation_begins_with_change {
             metadata::of(&mut object).insert("generation".to_owned(), json!(1));
         }
         definition.prepare_for_create(&mut object);
@@ -144,6 +141,10 @@ impl Registry {
             .await?;
         self.charge(definition, None, &object, context).await?;
         definition.warn(&object, None, &context.warnings);
+        if !context.dry_run && stated_version(&object).is_some() {
+            let text = "resourceVersion should not be set on objects to be created";
+            return Err(Status::unclassified(text));
+        }
         for _ in 0..names::MAX_TRIES {
             let attempt = self.try_create(definition, namespace, &object, &managers, context);
             let created = allocate::store(&mut writing.allocating, attempt, Status::is_timeout).await?;
@@ -221,7 +222,7 @@ impl Registry {
                 Some(_) => Created::Taken,
                 None => Created::Stored(StoredObject {
                     bytes,
-                    revision: None,
+                    revision: stated_version(object),
                 }),
             });
         }
@@ -253,6 +254,13 @@ impl Registry {
             Status::already_exists(&resource, name)
         })
     }
+}
+
+/// The version a client gives to a new object. The store refuses it, as in Kubernetes; a dry run, which does not ask the
+/// store, shows it.
+fn stated_version(object: &Value) -> Option<Revision> {
+    let number = metadata::text(object, "resourceVersion").parse().ok();
+    number.filter(|number| *number > 0).map(Revision::new)
 }
 
 /// Who has set the fields of a new object: its writer, besides those whom the client has given.

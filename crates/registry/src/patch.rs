@@ -22,7 +22,7 @@ use crate::custom::writing::Writing;
 use crate::definition::Definition;
 use crate::object::{Live, StoredObject};
 use crate::update::{Managed, Proposal, Written};
-use crate::write::{WriteContext, accept};
+use crate::write::{WriteContext, accept, timestamp};
 use crate::{Registry, metadata};
 
 /// What a patch says, by its content type.
@@ -206,7 +206,8 @@ impl Registry {
         metadata::match_name(&object, name)?;
         object["apiVersion"] = definition.api_version.as_str().into();
         object["kind"] = definition.resource.kind.as_ref().into();
-        definition.default(&mut object, &difference);
+        let now = timestamp(self.clock().now());
+        definition.default(&mut object, &difference, &now);
         Ok(object)
     }
 

@@ -116,7 +116,8 @@ impl Registry {
         let propose = |live: &Live| {
             let mut object = first.take().map_or_else(read, Ok)?;
             let difference = Difference::between(live.canonical(definition), &object);
-            definition.default(&mut object, &difference);
+            let now = timestamp(self.clock().now());
+            definition.default(&mut object, &difference, &now);
             Ok(Proposal {
                 object,
                 managed: Managed::ByChange,

@@ -25,7 +25,7 @@ use crate::custom::writing::Writing;
 use crate::definition::Definition;
 use crate::object::Live;
 use crate::subresources::scale::{scale_of, set_replicas};
-use crate::write::WriteContext;
+use crate::write::{WriteContext, timestamp};
 use crate::{Registry, metadata};
 
 /// Who is asked again. Webhooks go by their places.
@@ -186,7 +186,8 @@ impl Registry {
                 Consulted::NotAsked => continue,
                 Consulted::Allowed => {}
                 Consulted::Patched(patched) => {
-                    if take_over(&asked.action, patched, object, managers)? {
+                    let now = timestamp(self.clock().now());
+                    if take_over(&asked.action, patched, object, managers, &now)? {
                         is_changed = true;
                         rounds.note_change();
                     }
@@ -231,6 +232,7 @@ fn take_over(
     mut patched: Value,
     object: &mut Value,
     managers: &mut Managers,
+    now: &str,
 ) -> Result<bool, Status> {
     if let Some(given) = metadata::take_managed_fields(&mut patched)
         && given != managers.to_value()
@@ -241,7 +243,7 @@ fn take_over(
         Some(kind) => kind.read(patched)?,
         None => {
             let mut patched = recanonicalized(action.definition, patched)?;
-            action.definition.default(&mut patched, &Difference::Everywhere);
+            action.definition.default(&mut patched, &Difference::Everywhere, now);
             patched
         }
     };
