@@ -63,7 +63,9 @@ impl KindVersion {
     }
 
     fn selectable_name(&self, field: &str) -> Result<String, SelectorError> {
-        if matches!(field, "metadata.name" | "metadata.namespace") {
+        // A built-in kind with a list of its own has the namespace there if it has one.
+        let has_namespace = self.kind.selectable.is_none() || self.is_namespaced();
+        if field == "metadata.name" || (field == "metadata.namespace" && has_namespace) {
             return Ok(field.to_owned());
         }
         if let Some(custom) = &self.custom {
@@ -79,7 +81,10 @@ impl KindVersion {
         };
         match known.iter().find(|known| known.name == field) {
             Some(known) => Ok(known.now.unwrap_or(field).to_owned()),
-            None => Err(SelectorError::unsupported_field(field)),
+            None => Err(match self.kind.unselectable {
+                Some(why) => SelectorError::new(why(field)),
+                None => SelectorError::unsupported_field(field),
+            }),
         }
     }
 

@@ -80,6 +80,8 @@ pub struct Kind {
     pub row_condition: fn(&Value) -> Option<RowCondition>,
     /// The fields that a field selector may name, beyond `metadata.name` and `metadata.namespace`.
     pub selectable: Option<&'static [Selectable]>,
+    /// What is said of a field that is not among those, where that is in words of its own.
+    pub unselectable: Option<fn(field: &str) -> String>,
     /// Where the spec of its pods stands.
     pub pod_spec: Option<&'static str>,
     /// What an object takes of a quota, beyond being counted.
@@ -212,6 +214,7 @@ impl Kind {
         columns: &[],
         row_condition: |_| None,
         selectable: None,
+        unselectable: None,
         pod_spec: None,
         usage: |_, _| {},
         counted_by_plural: false,

@@ -42,6 +42,7 @@ pub static KIND: Kind = Kind {
     ),
     columns: COLUMNS,
     selectable: Some(SELECTABLE),
+    unselectable: Some(|field| format!("field label {field:?} not supported for Job")),
     pod_spec: Some("/spec/template/spec"),
     hooks: HOOKS,
     ..Kind::PLAIN

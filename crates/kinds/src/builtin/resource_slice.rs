@@ -15,6 +15,9 @@ pub static KIND: Kind = Kind {
     delete_returns_object: true,
     columns: COLUMNS,
     selectable: Some(SELECTABLE),
+    unselectable: Some(|field| {
+        format!("field label not supported for resource.k8s.io/v1, Kind=ResourceSlice: {field}")
+    }),
     ..Kind::PLAIN
 };
 
