@@ -51,10 +51,7 @@ pub(crate) struct Row<'v> {
 
 impl Column {
     /// The name of the object.
-    pub(crate) const NAME: Self = Self {
-        format: "name",
-        ..Self::text("Name", |row| json!(row.text("/metadata/name")))
-    };
+    pub(crate) const NAME: Self = Self::text("Name", |row| json!(row.text("/metadata/name"))).naming();
 
     /// How long the object has been there.
     pub(crate) const AGE: Self = Self::text("Age", |row| row.age("/metadata/creationTimestamp"));
@@ -83,6 +80,14 @@ impl Column {
             format: "",
             priority: 0,
             cell,
+        }
+    }
+
+    /// Names an object.
+    pub(crate) const fn naming(self) -> Self {
+        Self {
+            format: "name",
+            ..self
         }
     }
 

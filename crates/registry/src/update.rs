@@ -444,10 +444,12 @@ fn restrict(definition: &Definition, part: Part, new: &mut Value, live: &Value) 
                 .flatten()
                 .map(|(name, _)| name.clone())
                 .collect();
-            for name in names
-                .iter()
-                .filter(|name| !matches!(name.as_str(), "metadata" | "status"))
-            {
+            let is_kept = |name: &&String| match name.as_str() {
+                "status" => false,
+                "metadata" => definition.kind.status_keeps_metadata,
+                _ => true,
+            };
+            for name in names.iter().filter(is_kept) {
                 keep(name);
             }
         }

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use watchkeeper_meta::validation::FinalizerRule;
 
-use crate::kind::Kind;
+use crate::kind::{BY_SCHEMA, Hooks, Kind};
 use crate::table::Column;
 use crate::table::cells::{condition, text_at};
 
@@ -16,6 +16,7 @@ pub static KIND: Kind = Kind {
     finalizers: FinalizerRule::AnyQualifiedName,
     updates_unconditionally: false,
     columns: COLUMNS,
+    hooks: HOOKS,
     ..Kind::PLAIN
 };
 
@@ -26,6 +27,23 @@ const COLUMNS: &[Column] = &[
     Column::AGE,
 ];
 
+
+const HOOKS: Hooks = Hooks {
+    prepare_for_create: |service| {
+        // What this server serves itself needs nobody to look whether it answers.
+        if service["spec"]["service"].is_null() {
+            let condition = json!({
+                "type": "Available",
+                "status": "True",
+                "lastTransitionTime": service["metadata"]["creationTimestamp"],
+                "reason": "Local",
+                "message": "Local APIServices are always available",
+            });
+            service["status"] = json!({"conditions": [condition]});
+        }
+    },
+    ..BY_SCHEMA
+};
 
 fn shown_service(service: &Value) -> String {
     match service.is_null() {

@@ -34,6 +34,18 @@ const COLUMNS: &[Column] = &[
 
 const HOOKS: Hooks = Hooks {
     default: |driver| fill_driver(&mut driver["spec"]),
+    warn: |driver, _, warnings| {
+        let spec = &driver["spec"];
+        let wants_tokens = spec["tokenRequests"]
+            .as_array()
+            .is_some_and(|list| !list.is_empty());
+        if wants_tokens && spec["serviceAccountTokenInSecrets"].is_null() {
+            warnings.add(
+                "spec.serviceAccountTokenInSecrets is unset; if supported by this CSI driver, set to true to prevent \
+                 possible logging of tokens in volume attributes",
+            );
+        }
+    },
     ..BY_SCHEMA
 };
 
@@ -42,9 +54,10 @@ fn fill_driver(spec: &mut Value) {
     fill_empty(spec, "attachRequired", true);
     for name in [
         "podInfoOnMount",
-        "storageCapacity",
+        "preventPodSchedulingIfMissing",
         "requiresRepublish",
         "seLinuxMount",
+        "storageCapacity",
     ] {
         fill_empty(spec, name, false);
     }

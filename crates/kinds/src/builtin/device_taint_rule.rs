@@ -2,7 +2,8 @@
 
 use serde_json::json;
 
-use crate::kind::{Generation, Kind};
+use crate::kind::{BY_SCHEMA, Generation, Hooks, Kind};
+use crate::rules::device_claims::date_taint;
 use crate::table::Column;
 
 /// What is particular to `devicetaintrules`.
@@ -14,6 +15,7 @@ pub static KIND: Kind = Kind {
     status_keeps_metadata: true,
     generation: Generation::Spec,
     columns: COLUMNS,
+    hooks: HOOKS,
     ..Kind::PLAIN
 };
 
@@ -26,3 +28,7 @@ const COLUMNS: &[Column] = &[
     Column::AGE,
 ];
 
+const HOOKS: Hooks = Hooks {
+    date: |rule, now| date_taint(rule.pointer_mut("/spec/taint"), now),
+    ..BY_SCHEMA
+};

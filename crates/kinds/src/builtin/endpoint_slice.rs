@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use serde_json::{Value, json};
-use watchkeeper_meta::validation::{labels, dns1123_label, dns1123_subdomain, label_value};
+use watchkeeper_meta::validation::{dns1123_label, dns1123_subdomain, label_value, labels};
 
 use crate::builtin::endpoints::{check_app_protocol, check_reachable};
 use crate::kind::{Generation, Hooks, Kind, PLAIN};

@@ -11,7 +11,6 @@ use crate::rules::place::{Faults, Place};
 use crate::table::Column;
 use crate::table::cells::{NONE, list_of, plain, some_of, text_at};
 
-
 /// What is particular to `endpoints`.
 pub static KIND: Kind = Kind {
     group: "",

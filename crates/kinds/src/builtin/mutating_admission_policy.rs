@@ -3,7 +3,8 @@
 use serde_json::json;
 use watchkeeper_meta::validation::FinalizerRule;
 
-use crate::kind::{Generation, Kind};
+use crate::kind::{BY_SCHEMA, Generation, Hooks, Kind};
+use crate::rules::admission::default_policy;
 use crate::table::Column;
 use crate::table::cells::param_kind;
 
@@ -16,6 +17,7 @@ pub static KIND: Kind = Kind {
     updates_unconditionally: false,
     generation: Generation::Spec,
     columns: COLUMNS,
+    hooks: HOOKS,
     ..Kind::PLAIN
 };
 
@@ -26,3 +28,7 @@ const COLUMNS: &[Column] = &[
     Column::AGE,
 ];
 
+const HOOKS: Hooks = Hooks {
+    default: default_policy,
+    ..BY_SCHEMA
+};

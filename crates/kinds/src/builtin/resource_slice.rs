@@ -3,7 +3,9 @@
 use serde_json::json;
 
 use crate::fields::Selectable;
-use crate::kind::{Generation, Kind};
+use crate::kind::{BY_SCHEMA, Generation, Hooks, Kind};
+use crate::rules::defaulting::items_mut;
+use crate::rules::device_claims::date_taint;
 use crate::table::Column;
 
 /// What is particular to `resourceslices`.
@@ -18,6 +20,7 @@ pub static KIND: Kind = Kind {
     unselectable: Some(|field| {
         format!("field label not supported for resource.k8s.io/v1, Kind=ResourceSlice: {field}")
     }),
+    hooks: HOOKS,
     ..Kind::PLAIN
 };
 
@@ -35,3 +38,11 @@ const SELECTABLE: &[Selectable] = &[
     Selectable::at("spec.pool.name", &["/spec/pool/name"]),
 ];
 
+const HOOKS: Hooks = Hooks {
+    date: |slice, now| {
+        for device in items_mut(&mut slice["spec"], "devices") {
+            items_mut(device, "taints").for_each(|taint| date_taint(Some(taint), now));
+        }
+    },
+    ..BY_SCHEMA
+};

@@ -22,7 +22,7 @@ use crate::rules::formats::{PROTOCOLS, check_not_local};
 use crate::rules::go_structs;
 use crate::rules::place::{Faults, Place};
 use crate::table::Column;
-use crate::table::cells::{label_pairs, NONE, joined, list_of, load_balancer, or, plain, text_at};
+use crate::table::cells::{NONE, joined, label_pairs, list_of, load_balancer, or, plain, text_at};
 use crate::{Part, Warnings};
 
 /// Three hours: how long a client sticks to a backend, if it does.

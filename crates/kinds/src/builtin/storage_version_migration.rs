@@ -18,7 +18,7 @@ pub static KIND: Kind = Kind {
 };
 
 const COLUMNS: &[Column] = &[
-    Column::NAME,
+    Column::text("Name", |row| json!(row.text("/metadata/name"))),
     Column::text("Resource", |row| json!(row.text("/spec/resource/resource"))),
     Column::text("Status", |_| json!(NONE)),
 ];

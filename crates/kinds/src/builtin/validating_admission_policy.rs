@@ -5,8 +5,7 @@ use watchkeeper_meta::validation::FinalizerRule;
 
 use crate::expressions;
 use crate::kind::{Generation, Hooks, Kind, PLAIN};
-use crate::rules::admission::{FAILURE_POLICIES, check_rule, check_selectors, default_match};
-use crate::rules::defaulting::fill_empty;
+use crate::rules::admission::{FAILURE_POLICIES, check_rule, check_selectors, default_policy};
 use crate::rules::place::{Faults, Place};
 use crate::table::Column;
 use crate::table::cells::param_kind;
@@ -33,15 +32,7 @@ const COLUMNS: &[Column] = &[
 ];
 
 const HOOKS: Hooks = Hooks {
-    default: |policy| {
-        let Some(spec) = policy.get_mut("spec") else {
-            return;
-        };
-        fill_empty(spec, "failurePolicy", "Fail");
-        if let Some(constraints) = spec.get_mut("matchConstraints") {
-            default_match(constraints, &["resourceRules", "excludeResourceRules"]);
-        }
-    },
+    default: default_policy,
     check: |policy, faults| check_policy(&policy.field("spec"), faults),
     ..PLAIN
 };

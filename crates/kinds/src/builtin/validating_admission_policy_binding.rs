@@ -4,7 +4,7 @@ use serde_json::json;
 use watchkeeper_meta::validation::FinalizerRule;
 
 use crate::kind::{Generation, Hooks, Kind, PLAIN};
-use crate::rules::admission::{ACTIONS, default_match};
+use crate::rules::admission::{ACTIONS, default_binding};
 use crate::table::Column;
 use crate::table::cells::param_ref;
 
@@ -29,14 +29,7 @@ const COLUMNS: &[Column] = &[
 ];
 
 const HOOKS: Hooks = Hooks {
-    default: |binding| {
-        let resources = binding
-            .get_mut("spec")
-            .and_then(|spec| spec.get_mut("matchResources"));
-        if let Some(resources) = resources {
-            default_match(resources, &["resourceRules", "excludeResourceRules"]);
-        }
-    },
+    default: default_binding,
     check: |binding, faults| {
         let spec = binding.field("spec");
         spec.field("policyName").must_be_set(faults);

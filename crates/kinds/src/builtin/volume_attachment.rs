@@ -19,7 +19,7 @@ pub static KIND: Kind = Kind {
 
 const COLUMNS: &[Column] = &[
     Column::NAME,
-    Column::text("Attacher", |row| json!(row.text("/spec/attacher"))),
+    Column::text("Attacher", |row| json!(row.text("/spec/attacher"))).naming(),
     Column::text("PV", |row| json!(row.text("/spec/source/persistentVolumeName"))),
     Column::text("Node", |row| json!(row.text("/spec/nodeName"))),
     Column::boolean("Attached", |row| row.is("/status/attached")),

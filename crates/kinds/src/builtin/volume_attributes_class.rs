@@ -2,7 +2,8 @@
 
 use serde_json::json;
 
-use crate::kind::Kind;
+use crate::builtin::persistent_volume_claim::protect;
+use crate::kind::{BY_SCHEMA, Hooks, Kind};
 use crate::table::Column;
 
 /// What is particular to `volumeattributesclasses`.
@@ -12,6 +13,7 @@ pub static KIND: Kind = Kind {
     plural: "volumeattributesclasses",
     delete_returns_object: true,
     columns: COLUMNS,
+    hooks: HOOKS,
     ..Kind::PLAIN
 };
 
@@ -21,3 +23,7 @@ const COLUMNS: &[Column] = &[
     Column::AGE,
 ];
 
+const HOOKS: Hooks = Hooks {
+    prepare_for_create: |class| protect(class, "kubernetes.io/vac-protection"),
+    ..BY_SCHEMA
+};

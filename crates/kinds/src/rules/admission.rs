@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use watchkeeper_meta::validation::{dns1035_label, dns1123_subdomain};
 
 use crate::expressions;
-use crate::rules::defaulting::{fill_empty, items_mut};
+use crate::rules::defaulting::{fill_empty, items_mut, object_mut};
 use crate::rules::place::{Faults, Place};
 use crate::rules::webhook_client;
 
@@ -22,6 +22,23 @@ pub(crate) const REVIEW_VERSIONS: &[&str] = &["v1", "v1beta1"];
 /// The most conditions of a webhook or a policy.
 pub(crate) const MAX_CONDITIONS: usize = 64;
 pub(crate) const OPERATIONS: &[&str] = &["*", "CONNECT", "CREATE", "DELETE", "UPDATE"];
+
+pub(crate) fn default_policy(policy: &mut Value) {
+    let Some(spec) = policy.get_mut("spec") else {
+        return;
+    };
+    fill_empty(spec, "failurePolicy", "Fail");
+    if let Some(constraints) = object_mut(spec, "matchConstraints") {
+        default_match(constraints, &["resourceRules", "excludeResourceRules"]);
+    }
+}
+
+pub(crate) fn default_binding(binding: &mut Value) {
+    let spec = binding.get_mut("spec");
+    if let Some(resources) = spec.and_then(|spec| object_mut(spec, "matchResources")) {
+        default_match(resources, &["resourceRules", "excludeResourceRules"]);
+    }
+}
 
 pub(crate) fn default_webhook(webhook: &mut Value) {
     fill_empty(webhook, "failurePolicy", "Fail");

@@ -1,4 +1,4 @@
-//! What claims of devices leave open, in claims and in templates of claims.
+//! What claims of devices and taints on devices leave open.
 
 use serde_json::Value;
 
@@ -24,5 +24,12 @@ fn fill_request(request: &mut Value) {
     }
     for toleration in items_mut(request, "tolerations") {
         fill_empty(toleration, "operator", "Equal");
+    }
+}
+
+/// A taint holds from now on, unless it says since when.
+pub(crate) fn date_taint(taint: Option<&mut Value>, now: &str) {
+    if let Some(taint) = taint {
+        fill_empty(taint, "timeAdded", now);
     }
 }

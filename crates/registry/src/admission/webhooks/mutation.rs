@@ -243,7 +243,9 @@ fn take_over(
         Some(kind) => kind.read(patched)?,
         None => {
             let mut patched = recanonicalized(action.definition, patched)?;
-            action.definition.default(&mut patched, &Difference::Everywhere, now);
+            action
+                .definition
+                .default(&mut patched, &Difference::Everywhere, now);
             patched
         }
     };
