@@ -65,137 +65,145 @@ pub struct Applied {
     pub difference: Difference,
 }
 
-/// Lays `config` over `live` for a manager. `live` is [`empty_object`], with no managers, when the object is new.
-///
-/// What the endpoint resets is in the merged object all the same; whoever stores it leaves it out.
-#[expect(clippy::too_many_arguments, reason = "the parts of one request")]
-pub fn apply(
-    schema: &Schema,
-    root: TypeId,
-    live: &Value,
-    managers: Managers,
-    config: &Value,
-    endpoint: &Endpoint<'_>,
-    writer: &Writer<'_>,
-    force: bool,
-) -> Result<Applied, ApplyError> {
-    let left_out = LeftOut {
-        paths: &UNMANAGED_FIELDS,
-        subtrees: &endpoint.reset,
-    };
-    let wanted = field_text(schema, root, config, left_out)?;
-    let mut managers = with_history(schema, root, live, managers, writer.time);
-    let entry = managers.entry(Operation::Apply, writer);
-    let version_before = std::mem::replace(&mut entry.api_version, writer.api_version.into());
-    let wanted_before = match version_before == writer.api_version {
-        true => entry.fields.replace(&wanted),
-        // The same names may mean something else.
-        false => Some(std::mem::replace(&mut entry.fields, OwnedFields::stored(&wanted))),
-    };
+/// Applies configurations to objects of one type, for one manager.
+#[derive(Clone, Copy)]
+pub struct Applier<'a> {
+    /// What objects are made of.
+    pub schema: &'a Schema,
+    /// The type of the objects.
+    pub root: TypeId,
+    /// Where the configuration is sent to.
+    pub endpoint: &'a Endpoint<'a>,
+    /// Who applies.
+    pub writer: &'a Writer<'a>,
+    /// Whether fields are taken from other managers.
+    pub force: bool,
+}
 
-    let mut merged = live.clone();
-    merge(schema, root, &mut merged, config);
-    if let Some(wanted_before) = wanted_before.filter(|before| !before.is_empty()) {
-        let before = Before {
-            api_version: &version_before,
-            fields: &wanted_before.to_set(),
-        };
-        prune(
+impl Applier<'_> {
+    /// Lays `config` over `live`, which is [`empty_object`], with no managers, when the object is new.
+    ///
+    /// What the endpoint resets is in the merged object all the same; whoever stores it leaves it out.
+    pub fn apply(&self, live: &Value, managers: Managers, config: &Value) -> Result<Applied, ApplyError> {
+        let Self {
             schema,
             root,
-            &mut merged,
-            &managers,
-            config,
             endpoint,
             writer,
-            &before,
-        )?;
+            force,
+        } = *self;
+        let left_out = LeftOut {
+            paths: &UNMANAGED_FIELDS,
+            subtrees: &endpoint.reset,
+        };
+        let wanted = field_text(schema, root, config, left_out)?;
+        let mut managers = with_history(schema, root, live, managers, writer.time);
+        let entry = managers.entry(Operation::Apply, writer);
+        let version_before = std::mem::replace(&mut entry.api_version, writer.api_version.into());
+        let wanted_before = match version_before == writer.api_version {
+            true => entry.fields.replace(&wanted),
+            // The same names may mean something else.
+            false => Some(std::mem::replace(&mut entry.fields, OwnedFields::stored(&wanted))),
+        };
+
+        let mut merged = live.clone();
+        merge(schema, root, &mut merged, config);
+        if let Some(wanted_before) = wanted_before.filter(|before| !before.is_empty()) {
+            let before = Before {
+                api_version: &version_before,
+                fields: &wanted_before.to_set(),
+            };
+            self.prune(&mut merged, &managers, config, &before)?;
+        }
+
+        let difference = Difference::between(live, &merged);
+        let states = (live, &merged, &difference);
+        let changes = endpoint.changes(schema, root, states, &managers, writer.api_version);
+        if !force {
+            refuse_conflicts(schema, root, live, &managers, writer, &changes)?;
+        }
+        // Who only agrees with what is there has done nothing at any time.
+        if !changes.own.is_same() {
+            managers.entry(Operation::Apply, writer).set_time(writer);
+        }
+        managers.forget(&changes, Operation::Apply, writer);
+        managers.put_in_order();
+        Ok(Applied {
+            object: merged,
+            managers,
+            difference,
+        })
     }
 
-    let difference = Difference::between(live, &merged);
-    let states = (live, &merged, &difference);
-    let changes = endpoint.changes(schema, root, states, &managers, writer.api_version);
-    if !force {
-        refuse_conflicts(schema, root, live, &managers, writer, &changes)?;
+    /// Takes out what a manager wanted last time, does not want now, and nobody else has.
+    fn prune(
+        &self,
+        merged: &mut Value,
+        managers: &Managers,
+        config: &Value,
+        before: &Before<'_>,
+    ) -> Result<(), ConfigurationError> {
+        let Self {
+            schema,
+            root,
+            endpoint,
+            writer,
+            ..
+        } = *self;
+        // What nobody manages counts here: the name is in `metadata`, so `metadata` stays.
+        let stated = field_set(schema, root, config)?;
+        if endpoint.versions.is_none() {
+            let needed = managers.all_fields(None).union(&stated);
+            remove(
+                schema,
+                root,
+                merged,
+                &superfluous(schema, root, before.fields, &needed),
+            );
+            return Ok(());
+        }
+        let needed = |version: &str| {
+            let managed = managers.all_fields(Some(version));
+            if version == writer.api_version {
+                managed.union(&stated)
+            } else {
+                managed
+            }
+        };
+        let Some((root_before, mut pruned)) = endpoint.convert(merged, before.api_version) else {
+            return Ok(());
+        };
+        let dropped = superfluous(schema, root_before, before.fields, &needed(before.api_version));
+        remove(schema, root_before, &mut pruned, &dropped);
+        // What is gone in another version, and somebody has there, comes back.
+        for version in managers.other_versions(before.api_version) {
+            let both = (
+                endpoint.convert(merged, version),
+                endpoint.convert(&pruned, version),
+            );
+            let (Some((root, mut kept)), Some((_, left))) = both else {
+                continue;
+            };
+            let gone = compare(schema, root, &kept, &left).removed;
+            let dropped = superfluous(schema, root, &gone, &needed(version));
+            if dropped != gone {
+                remove(schema, root, &mut kept, &dropped);
+                if let Some((_, kept)) = endpoint.convert(&kept, before.api_version) {
+                    pruned = kept;
+                }
+            }
+        }
+        if let Some((_, pruned)) = endpoint.convert(&pruned, writer.api_version) {
+            *merged = pruned;
+        }
+        Ok(())
     }
-    // Who only agrees with what is there has done nothing at any time.
-    if !changes.own.is_same() {
-        managers.entry(Operation::Apply, writer).set_time(writer);
-    }
-    managers.forget(&changes, Operation::Apply, writer);
-    managers.put_in_order();
-    Ok(Applied {
-        object: merged,
-        managers,
-        difference,
-    })
 }
 
 /// What a manager wanted last time.
 struct Before<'a> {
     api_version: &'a str,
     fields: &'a FieldSet,
-}
-
-/// Takes out what a manager wanted last time, does not want now, and nobody else has.
-#[expect(clippy::too_many_arguments, reason = "the parts of one request")]
-fn prune(
-    schema: &Schema,
-    root: TypeId,
-    merged: &mut Value,
-    managers: &Managers,
-    config: &Value,
-    endpoint: &Endpoint<'_>,
-    writer: &Writer<'_>,
-    before: &Before<'_>,
-) -> Result<(), ConfigurationError> {
-    // What nobody manages counts here: the name is in `metadata`, so `metadata` stays.
-    let stated = field_set(schema, root, config)?;
-    if endpoint.versions.is_none() {
-        let needed = managers.all_fields(None).union(&stated);
-        remove(
-            schema,
-            root,
-            merged,
-            &superfluous(schema, root, before.fields, &needed),
-        );
-        return Ok(());
-    }
-    let needed = |version: &str| {
-        let managed = managers.all_fields(Some(version));
-        if version == writer.api_version {
-            managed.union(&stated)
-        } else {
-            managed
-        }
-    };
-    let Some((root_before, mut pruned)) = endpoint.convert(merged, before.api_version) else {
-        return Ok(());
-    };
-    let dropped = superfluous(schema, root_before, before.fields, &needed(before.api_version));
-    remove(schema, root_before, &mut pruned, &dropped);
-    // What is gone in another version, and somebody has there, comes back.
-    for version in managers.other_versions(before.api_version) {
-        let both = (
-            endpoint.convert(merged, version),
-            endpoint.convert(&pruned, version),
-        );
-        let (Some((root, mut kept)), Some((_, left))) = both else {
-            continue;
-        };
-        let gone = compare(schema, root, &kept, &left).removed;
-        let dropped = superfluous(schema, root, &gone, &needed(version));
-        if dropped != gone {
-            remove(schema, root, &mut kept, &dropped);
-            if let Some((_, kept)) = endpoint.convert(&kept, before.api_version) {
-                pruned = kept;
-            }
-        }
-    }
-    if let Some((_, pruned)) = endpoint.convert(&pruned, writer.api_version) {
-        *merged = pruned;
-    }
-    Ok(())
 }
 
 /// What of some fields is not needed, with all that only held it.
@@ -380,7 +388,14 @@ mod tests {
             reset: reset.clone(),
             ..Default::default()
         };
-        let applied = super::apply(schema, root, live, managers, config, &endpoint, &writer, force)?;
+        let applier = Applier {
+            schema,
+            root,
+            endpoint: &endpoint,
+            writer: &writer,
+            force,
+        };
+        let applied = applier.apply(live, managers, config)?;
         let difference = Difference::between(live, &applied.object);
         assert_eq!(applied.difference, difference);
         Ok((applied.object, applied.managers))

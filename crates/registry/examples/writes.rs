@@ -199,7 +199,7 @@ impl Bench {
     ) -> Result<(), Status> {
         let (deployments, patch) = (&self.deployments, bytes.as_bytes());
         self.registry
-            .patch(deployments, NAMESPACE, NAME, part, kind, patch, context)
+            .patch(deployments, NAMESPACE, NAME, part, (kind, patch), context)
             .await
             .map(drop)
     }

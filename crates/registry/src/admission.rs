@@ -18,12 +18,10 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use watchkeeper_kinds::{Part, builtin};
-use watchkeeper_meta::{DeleteOptions, Status, StatusCause};
+use watchkeeper_meta::{Status, StatusCause};
 
-use self::request::{Action, GROUP, PartKind, Write};
-use crate::custom::writing::Writing;
+use self::request::{Action, AdmissionRequest, GROUP, PartKind};
 use crate::definition::Definition;
-use crate::object::Live;
 use crate::subresources::scale::scale_of;
 use crate::write::WriteContext;
 use crate::{Registry, metadata};
@@ -100,7 +98,7 @@ impl Registry {
                 warn_of_pod_security(&found, spec, context);
             }
         }
-        self.check_policies(Write {
+        self.check_policies(AdmissionRequest {
             action: Action::create(definition),
             object: Some(object),
             old: None,
@@ -127,7 +125,7 @@ impl Registry {
     }
 
     /// The namespace that an object is in; one is in itself.
-    async fn home_of(&self, write: &Write<'_>) -> Result<Option<Value>, Status> {
+    async fn home_of(&self, write: &AdmissionRequest<'_>) -> Result<Option<Value>, Status> {
         match write.namespace() {
             _ if write.is_of_namespace() => Ok(Some(write.shown().clone())),
             "" => Ok(None),
@@ -172,7 +170,7 @@ impl Registry {
             _ => None,
         };
         let (new, live) = scales.as_ref().map_or((new, live), |(new, live)| (new, live));
-        self.check_policies(Write {
+        self.check_policies(AdmissionRequest {
             action: Action::update(definition, part),
             object: Some(new),
             old: Some(live),
@@ -194,7 +192,7 @@ impl Registry {
         if may_call_webhooks {
             Box::pin(self.mutate_posted(action, object, context)).await?;
         }
-        self.check_policies(Write {
+        self.check_policies(AdmissionRequest {
             action,
             object: Some(object),
             old: None,
@@ -212,29 +210,6 @@ impl Registry {
         match (definition.kind.undeletable)(name) {
             Some(why) => Err(Status::forbidden(&definition.group_resource(), name, why)),
             None => Ok(()),
-        }
-    }
-
-    /// Refuses a deletion that a policy or a webhook does not allow.
-    pub(crate) async fn check_deletion(
-        &self,
-        writing: &mut Writing<'_>,
-        definition: &Definition,
-        live: &Live,
-        options: &DeleteOptions,
-        context: &WriteContext,
-    ) -> Result<(), Status> {
-        self.check_policies(Write {
-            action: Action::delete(definition),
-            object: None,
-            old: Some(&live.value),
-            context,
-        })
-        .await?;
-        match self.may_call_webhooks(definition, context) {
-            // In a box: every delete would keep room for it.
-            true => Box::pin(self.ask_about_deletion(writing, definition, live, options, context)).await,
-            false => Ok(()),
         }
     }
 

@@ -18,12 +18,10 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::sync::MutexGuard;
-use watchkeeper_kinds::builtin;
 use watchkeeper_meta::{FieldError, FieldErrors, FieldPath, ListOptions, Status};
 use watchkeeper_storage::{Feed, Revision, WriteError};
 
 use crate::Registry;
-use crate::custom::writing::Writing;
 use crate::definition::Definition;
 use crate::object::StoredObject;
 use crate::write::{accept, not_stored};
@@ -209,23 +207,6 @@ impl Registry {
             "allocate",
             1,
         ))
-    }
-
-    /// Makes sure that nobody was given what was picked for a service while others were waited for.
-    pub(crate) async fn confirm_allocation(
-        &self,
-        writing: &mut Writing<'_>,
-        definition: &Arc<Definition>,
-        service: &Value,
-        own: Option<&Value>,
-    ) -> Result<(), Status> {
-        if !definition.is(&builtin::SERVICE) {
-            return Ok(());
-        }
-        writing.begin_allocation(definition).await;
-        let again = self.allocate_service(definition, &mut service.clone(), own).await;
-        // Whoever asks again gets something else.
-        again.map_err(|_| Status::server_timeout(&definition.group_resource(), "allocate", 1))
     }
 
     /// Completes a service with what is free.
@@ -551,7 +532,7 @@ mod tests {
         let registry = Registry::open(Store::memory(StoreOptions::default()))
             .await
             .unwrap();
-        let services = registry.builtin(&builtin::SERVICE).unwrap();
+        let services = registry.builtin(&watchkeeper_kinds::builtin::SERVICE).unwrap();
         (registry, services)
     }
 

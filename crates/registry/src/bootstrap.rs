@@ -6,12 +6,11 @@
 
 use futures_util::future::{try_join_all, try_join3};
 use serde_json::{Value, json};
-use watchkeeper_kinds::{Kind, builtin, system_classes};
+use watchkeeper_kinds::{Kind, Part, builtin, system_classes};
 use watchkeeper_meta::Status;
 
-use crate::custom::writing::Writing;
 use crate::rbac::default_objects;
-use crate::write::WriteContext;
+use crate::write::{Target, Write, WriteContext};
 use crate::{Registry, metadata};
 
 /// The four namespaces of every cluster.
@@ -55,11 +54,13 @@ impl Registry {
         if self.find(&definition, namespace, &name).await?.is_some() {
             return Ok(());
         }
-        let mut writing = Writing::plain(self);
-        let created = self
-            .create_object(&mut writing, &definition, namespace, object, &context)
-            .await;
-        match created {
+        let target = Target {
+            definition: &definition,
+            namespace,
+            name: &name,
+            part: Part::Object,
+        };
+        match Write::unguarded(self, target, &context).create(object).await {
             Ok(_) => Ok(()),
             // Another server that shares the store may have begun at the same moment.
             Err(status) => match self.find(&definition, namespace, &name).await? {

@@ -5,12 +5,10 @@
 //!                          ─▶ settle:  names accepted, established, served; on deletion its objects first
 //! ```
 //!
-//! What differs from built-in kinds in storage is here: objects are stored as JSON ([`stored`]), and a write keeps the
-//! definition it goes by in force until it is stored ([`writing`]).
+//! What differs from built-in kinds in storage is here: objects are stored as JSON ([`stored`]).
 
 pub(crate) mod body;
 mod settle;
 pub(crate) mod stored;
-pub(crate) mod writing;
 
 pub(crate) use self::settle::{CustomKinds, FINALIZER, with_condition};

@@ -21,12 +21,12 @@ use watchkeeper_wire::protobuf::frame::{self, WatchFrame};
 use watchkeeper_wire::protobuf::{Envelope, Message, encode_body, encode_message};
 use watchkeeper_wire::schema::{Schema, TypeId};
 
-use crate::create::recanonicalized;
 use crate::custom::stored;
 use crate::definition::Definition;
 use crate::list::List;
 use crate::object::StoredObject;
 use crate::watch::{Event, WatchItem};
+use crate::write::recanonicalized;
 
 /// Marks the bookmark that ends the initial events of a watch.
 pub(crate) const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";

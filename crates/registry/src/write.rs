@@ -1,92 +1,144 @@
-//! What every write has in common: who writes, how strictly, and what they should be warned of.
+//! A write: everything that happens between a request and the store, for create, update, patch, apply and delete.
+//!
+//! A [`Write`] says what is written, by whom, and what is held for it. It takes a [`Proposal`], which is what the request
+//! wants the object to become, through one list of phases ([`Write::complete`]). The verbs differ in how they come by
+//! the proposal and in how they store the result:
+//!
+//! | verb | proposal | stored by |
+//! |---|---|---|
+//! | create | the body, with defaults ([`create`]) | create if absent; a generated name that is taken is made again |
+//! | update | the body, with defaults ([`update`]) | compare-and-swap; read and proposed again if someone was faster |
+//! | patch | the live object, patched ([`patch`]) | the same |
+//! | apply | the live object and what the manager wants ([`apply`]) | the same; create if absent |
+//! | delete | the live object, marked ([`delete`]) | the same; removed if nothing keeps it |
+//!
+//! A patch of labels, annotations or finalizers alone has a short cut that gives the same result ([`metadata_patch`]).
 
-use serde_json::Value;
-use watchkeeper_kinds::{Part, Warnings};
-use watchkeeper_meta::{FieldErrors, FieldValidation, Status, Time};
-use watchkeeper_patch::managed_fields::Writer;
-use watchkeeper_storage::WriteError;
+mod apply;
+mod context;
+mod create;
+mod delete;
+mod draft;
+mod guard;
+mod metadata_patch;
+mod open_metadata;
+mod parts;
+mod patch;
+mod phases;
+mod update;
 
+use std::sync::Arc;
+
+use watchkeeper_kinds::Part;
+use watchkeeper_meta::Status;
+
+use crate::Registry;
 use crate::definition::Definition;
-use crate::user::User;
+use crate::object::Live;
 
-/// Whom managed fields name for a writer that says nothing of itself, as Kubernetes.
-const UNNAMED: &str = "unknown";
+pub(crate) use self::apply::{Configuration, other_kind, read_configuration};
+pub use self::context::WriteContext;
+pub(crate) use self::context::{accept, not_stored, timestamp};
+pub(crate) use self::create::recanonicalized;
+pub use self::delete::Deletion;
+pub(crate) use self::delete::{Judged, check_preconditions};
+pub(crate) use self::draft::{Draft, Managed, Proposal};
+pub(crate) use self::guard::{Guard, InForce};
+pub use self::patch::PatchKind;
+pub(crate) use self::patch::{check_shape, patched};
+pub use self::update::Written;
 
-/// Who writes, and how.
-#[derive(Debug)]
-pub struct WriteContext {
-    /// The field manager, as the client named it or as its User-Agent does.
-    pub manager: String,
-    /// Do everything but store.
-    pub dry_run: bool,
-    /// What to do about fields that do not exist or stand twice.
-    pub field_validation: FieldValidation,
-    /// What the writer should hear, in order and once each.
-    pub warnings: Warnings,
-    /// Who asks, if the server knows.
-    pub requester: Option<User>,
-    /// The requester was let in for another verb: a write that turns out to create asks for that right first.
-    pub asks_to_create: bool,
-    /// The server writes this itself, to do its work: no policy can keep it from that.
-    pub by_server: bool,
+/// Which object, or which part of it, is written.
+#[derive(Clone, Copy)]
+pub(crate) struct Target<'r> {
+    pub(crate) definition: &'r Arc<Definition>,
+    pub(crate) namespace: &'r str,
+    /// Empty for a new object, which says its name itself.
+    pub(crate) name: &'r str,
+    pub(crate) part: Part,
 }
 
-impl Default for WriteContext {
-    fn default() -> Self {
+/// A write under way.
+pub(crate) struct Write<'r> {
+    pub(crate) registry: &'r Registry,
+    /// The resource as it is served now.
+    pub(crate) definition: Arc<Definition>,
+    pub(crate) namespace: &'r str,
+    pub(crate) name: &'r str,
+    pub(crate) part: Part,
+    pub(crate) context: &'r WriteContext,
+    /// What is held until the object is stored.
+    pub(crate) guard: Guard<'r>,
+}
+
+impl<'r> Write<'r> {
+    /// Begins a write. The resource may be served by a later definition than the one that the request was understood by.
+    /// Whoever holds one of these must not begin another, nor settle definitions.
+    pub(crate) async fn begin(
+        registry: &'r Registry,
+        target: Target<'r>,
+        context: &'r WriteContext,
+    ) -> Result<Self, Status> {
+        let (definition, guard) = Guard::take(registry, target.definition).await?;
+        Ok(Self {
+            definition,
+            guard,
+            ..Self::unguarded(registry, target, context)
+        })
+    }
+
+    /// A write that nothing is held for, and after which nothing is to be done: of a built-in kind, by the server.
+    pub(crate) fn unguarded(registry: &'r Registry, target: Target<'r>, context: &'r WriteContext) -> Self {
         Self {
-            manager: String::new(),
-            dry_run: false,
-            field_validation: FieldValidation::Warn,
-            warnings: Warnings::default(),
-            requester: None,
-            asks_to_create: false,
-            by_server: false,
+            registry,
+            definition: target.definition.clone(),
+            namespace: target.namespace,
+            name: target.name,
+            part: target.part,
+            context,
+            guard: Guard::nothing(registry),
         }
     }
-}
 
-impl WriteContext {
-    /// The writer as managed fields record it.
-    pub(crate) fn writer<'a>(
-        &'a self,
-        definition: &'a Definition,
-        subresource: &'a str,
-        now: Time,
-    ) -> Writer<'a> {
-        Writer {
-            manager: match self.manager.as_str() {
-                "" => UNNAMED,
-                manager => manager,
-            },
-            api_version: &definition.api_version,
-            subresource,
-            // Kubernetes keeps a scale's managers by another way, on which the time is lost.
-            time: (subresource != Part::Scale.subresource()).then_some(now),
-        }
+    /// All that happens to an object between its proposal and the store. Of a new object there is no live state.
+    pub(crate) async fn complete<'l>(
+        &mut self,
+        live: Option<&'l Live>,
+        proposal: Proposal,
+    ) -> Result<Draft<'l>, Status> {
+        let mut draft = self.draft(live, proposal);
+        // What is not written, and what only the server says, stays as it is.
+        self.keep_the_rest(&mut draft);
+        // Managed fields come before admission: what the server fills in belongs to nobody.
+        self.record_managers(&mut draft);
+        // Admission plugins complete an object from its cluster, or refuse it.
+        self.admit(&mut draft).await?;
+        // Mutating webhooks see what plugins have completed. Nothing is held while they are asked.
+        self.call_mutating_webhooks(&mut draft).await?;
+        // The server's own fields come after everybody who could have touched them.
+        self.prepare(&mut draft);
+        // Addresses are given out as late as can be: from here on others wait.
+        self.allocate(&mut draft).await?;
+        // Hooks and webhooks leave objects in any form; rules and the store want the one in which the server prints.
+        self.canonicalize(&mut draft)?;
+        self.count_generation(&mut draft);
+        // Validation sees what would be stored.
+        self.admit_resize(&draft).await?;
+        self.validate(&draft)?;
+        // Only what is valid is judged by others: validating plugins and policies, then webhooks.
+        self.judge(&draft).await?;
+        // Quota last: nothing is charged for what is refused.
+        self.charge_quota(&draft).await?;
+        self.definition.warn(
+            &draft.object,
+            draft.live.map(|live| &live.value),
+            &self.context.warnings,
+        );
+        Ok(draft)
     }
-}
 
-/// What a client hears when a write could not be stored for another reason than a conflict.
-pub(crate) fn not_stored(error: WriteError) -> Status {
-    match error {
-        // The text clients know from the store behind a Kubernetes server.
-        WriteError::ValueTooLarge { .. } => Status::unclassified("etcdserver: request is too large"),
-        // Not a failure: whoever asks again must look first.
-        WriteError::Unknown(_) => Status::timeout(error, 0),
-        error => Status::internal_error(error),
+    /// The object is stored: acts upon that.
+    pub(crate) async fn end(self) -> Result<(), Status> {
+        self.guard.release().await
     }
-}
-
-/// Refuses an object with faults.
-pub(crate) fn accept(definition: &Definition, object: &Value, faults: &FieldErrors) -> Result<(), Status> {
-    if faults.is_empty() {
-        return Ok(());
-    }
-    let name = object["metadata"]["name"].as_str().unwrap_or_default();
-    Err(Status::invalid(&definition.group_kind(), name, faults))
-}
-
-/// A time as objects carry it.
-pub(crate) fn timestamp(now: Time) -> String {
-    now.to_rfc3339()
 }

@@ -347,8 +347,7 @@ impl Remote<'_> {
                     "default",
                     name,
                     Part::Object,
-                    kind,
-                    bytes.as_bytes(),
+                    (kind, bytes.as_bytes()),
                     &context,
                 )
                 .await

@@ -47,9 +47,14 @@ impl Cluster {
             .unwrap();
         let (context, kind) = (WriteContext::default(), PatchKind::Merge);
         let patch = serde_json::to_vec(&json!({"status": status})).unwrap();
-        let patched = self
-            .0
-            .patch(&definition, "default", name, Part::Status, kind, &patch, &context);
+        let patched = self.0.patch(
+            &definition,
+            "default",
+            name,
+            Part::Status,
+            (kind, &patch),
+            &context,
+        );
         patched.await.unwrap();
     }
 

@@ -66,7 +66,7 @@ impl Cluster {
         let (part, config) = (Part::Object, config.as_bytes());
         let applied = self
             .registry
-            .patch(&self.config_maps, "default", name, part, kind, config, &context);
+            .patch(&self.config_maps, "default", name, part, (kind, config), &context);
         applied.await.unwrap().created
     }
 
@@ -98,7 +98,7 @@ impl Cluster {
         let part = Part::Object;
         let written = self
             .registry
-            .patch(&self.config_maps, "default", name, part, kind, &patch, &context)
+            .patch(&self.config_maps, "default", name, part, (kind, &patch), &context)
             .await?;
         Ok(self.show(&written.object))
     }

@@ -890,10 +890,10 @@ async fn services_and_endpoints() {
             ),
             (
                 "/metadata/name",
-                json!("1st"),
-                "metadata.name: Invalid value: \"1st\": a DNS-1035 label must consist of lower case alphanumeric \
-                 characters or '-', start with an alphabetic character, and end with an alphanumeric character (e.g. \
-                 'my-name',  or 'abc-123', regex used for validation is '[a-z]([-a-z0-9]*[a-z0-9])?')",
+                json!("a.b"),
+                "metadata.name: Invalid value: \"a.b\": a lowercase RFC 1123 label must consist of lower case \
+                 alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  \
+                 or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')",
             ),
         ],
     )

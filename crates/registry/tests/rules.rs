@@ -164,7 +164,7 @@ async fn kinds_without_rules_have_their_defaults() {
             json!({"metadata": {"name": "d.example.com"}, "spec": {}}),
             json!({
                 "attachRequired": true, "fsGroupPolicy": "ReadWriteOnceWithFSType", "podInfoOnMount": false,
-                "requiresRepublish": false, "seLinuxMount": false, "storageCapacity": false,
+                "preventPodSchedulingIfMissing": false, "requiresRepublish": false, "seLinuxMount": false, "storageCapacity": false,
                 "volumeLifecycleModes": ["Persistent"],
             }),
         ),

@@ -3,7 +3,7 @@
 use serde_json::Value;
 use watchkeeper_meta::{LabelSelector, Resource};
 
-use super::request::{Action, Write};
+use super::request::{Action, AdmissionRequest};
 
 /// What a policy, a binding or a webhook says about the writes it means.
 #[derive(Debug)]
@@ -60,7 +60,7 @@ impl Matching {
     }
 
     /// Whether the resource and the operation are meant, in whatever version, before anybody looks at labels.
-    pub(super) fn may_match(&self, write: &Write<'_>) -> bool {
+    pub(super) fn may_match(&self, write: &AdmissionRequest<'_>) -> bool {
         let (action, name) = (&write.action, write.name());
         let any = |rules: &[Rule]| {
             let mut rules = rules.iter();
@@ -78,7 +78,7 @@ impl Matching {
     }
 
     /// Whether the labels are right of an object and of its namespace; outside of namespaces theirs do not matter.
-    pub(super) fn selects(&self, write: &Write<'_>, namespace: Option<&Value>) -> bool {
+    pub(super) fn selects(&self, write: &AdmissionRequest<'_>, namespace: Option<&Value>) -> bool {
         let has_labels =
             |object: &Value, selector: &LabelSelector| selector.matches(&object["metadata"]["labels"]);
         let is_selected = self.objects.is_everything()
@@ -90,7 +90,7 @@ impl Matching {
     }
 
     /// Whether a write to an object in this namespace is meant.
-    pub(super) fn matches(&self, write: &Write<'_>, namespace: Option<&Value>) -> bool {
+    pub(super) fn matches(&self, write: &AdmissionRequest<'_>, namespace: Option<&Value>) -> bool {
         self.may_match(write) && self.selects(write, namespace)
     }
 }

@@ -20,12 +20,12 @@ use watchkeeper_kinds::builtin;
 use watchkeeper_meta::{Status, StatusCause, StatusReason};
 use watchkeeper_storage::Feed;
 
+use self::evaluate::Denial;
 use self::policy::Policy;
 
-use self::evaluate::Denial;
 pub(super) use self::evaluate::{Input, all_hold};
 use super::matching::Matching;
-use super::request::Write;
+use super::request::AdmissionRequest;
 use crate::followed::Followed;
 use crate::{Registry, metadata};
 pub(super) use watchkeeper_kinds::expressions::{Expression, conditions};
@@ -57,7 +57,7 @@ struct Binding {
 
 impl Registry {
     /// Refuses a write that a policy in force does not allow.
-    pub(crate) async fn check_policies(&self, write: Write<'_>) -> Result<(), Status> {
+    pub(crate) async fn check_policies(&self, write: AdmissionRequest<'_>) -> Result<(), Status> {
         if write.action.is_exempt(write.context) {
             return Ok(());
         }
@@ -69,7 +69,7 @@ impl Registry {
         }
     }
 
-    async fn enforce(&self, bound: &[Bound], write: Write<'_>) -> Result<(), Status> {
+    async fn enforce(&self, bound: &[Bound], write: AdmissionRequest<'_>) -> Result<(), Status> {
         let about: Vec<&Bound> = bound
             .iter()
             .filter(|bound| bound.policy.matching.may_match(&write))
@@ -163,7 +163,12 @@ impl Binding {
 }
 
 /// What follows from what a policy says: the first denial ends the write, a warning does not.
-fn answer(write: &Write<'_>, policy: &Policy, binding: &Binding, denial: Denial) -> Result<(), Status> {
+fn answer(
+    write: &AdmissionRequest<'_>,
+    policy: &Policy,
+    binding: &Binding,
+    denial: Denial,
+) -> Result<(), Status> {
     let (policy, bound, why) = (&policy.name, &binding.name, &denial.message);
     if binding.warns {
         let text = format!(

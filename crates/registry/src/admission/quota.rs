@@ -9,11 +9,9 @@ use watchkeeper_kinds::quota::{STATED, Usage, amounts, is_about, usage};
 use watchkeeper_kinds::{Part, builtin};
 use watchkeeper_meta::{ListOptions, Status};
 
-use crate::custom::writing::Writing;
 use crate::definition::Definition;
 use crate::object::Live;
-use crate::update::{Managed, Proposal};
-use crate::write::WriteContext;
+use crate::write::{Managed, Proposal, Target, Write, WriteContext};
 use crate::{Registry, metadata};
 
 /// Who is said to have counted.
@@ -63,11 +61,15 @@ impl Registry {
                     managed: Managed::ByChange,
                 })
             };
+            let target = Target {
+                definition: &quotas,
+                namespace,
+                name: &quota,
+                part: Part::Status,
+            };
             // A quota is charged by a write of its own.
-            let mut writing = Writing::plain(self);
-            let part = Part::Status;
-            let change = self.change(&mut writing, &quotas, namespace, &quota, part, &counting, propose);
-            Box::pin(change).await?;
+            let mut write = Write::unguarded(self, target, &counting);
+            Box::pin(write.change(propose)).await?;
         }
         Ok(())
     }

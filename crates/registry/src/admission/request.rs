@@ -92,9 +92,9 @@ impl PartKind {
     }
 }
 
-/// A write that is judged.
+/// A write as policies and webhooks see it.
 #[derive(Clone, Copy)]
-pub(crate) struct Write<'w> {
+pub(crate) struct AdmissionRequest<'w> {
     pub(crate) action: Action<'w>,
     /// The object as it will be; `None` if it goes.
     pub(crate) object: Option<&'w Value>,
@@ -145,7 +145,7 @@ impl<'w> Action<'w> {
     }
 }
 
-impl<'w> Write<'w> {
+impl<'w> AdmissionRequest<'w> {
     /// The object as it will be, or as it was if it goes.
     pub(super) fn shown(&self) -> &'w Value {
         self.object.or(self.old).unwrap_or(&Value::Null)

@@ -32,13 +32,12 @@ use self::review::{Verdict, options, refusal};
 
 pub use self::transport::{WebhookCall, WebhookTransport};
 use super::policies::{Input, all_hold};
-use super::request::{Action, Write};
-use crate::custom::writing::Writing;
+use super::request::{Action, AdmissionRequest};
 use crate::definition::Definition;
 use crate::followed::Followed;
 use crate::object::Live;
 use crate::subresources::scale::scale_of;
-use crate::write::WriteContext;
+use crate::write::{Draft, Guard, Write, WriteContext};
 use crate::{Registry, names};
 use watchkeeper_kinds::Part;
 
@@ -107,55 +106,6 @@ impl Registry {
         self.webhook_book().0.get(read).await
     }
 
-    /// Shows a new object that is in order to the webhooks that may refuse it. Whether there were any.
-    pub(crate) async fn ask_about_new(
-        &self,
-        writing: &mut Writing<'_>,
-        definition: &Definition,
-        new: (&Value, &Managers),
-        context: &WriteContext,
-    ) -> Result<bool, Status> {
-        let asked = Asked {
-            action: Action::create(definition),
-            new: Some(new),
-            old: None,
-            deletion: None,
-            context,
-        };
-        self.ask_validating(writing, asked).await
-    }
-
-    /// Shows a changed object that is in order to the webhooks that may refuse it. Whether there were any.
-    pub(crate) async fn ask_about_changed(
-        &self,
-        writing: &mut Writing<'_>,
-        definition: &Definition,
-        part: Part,
-        live: &Live,
-        new: (&Value, &Managers),
-        context: &WriteContext,
-    ) -> Result<bool, Status> {
-        let (action, old) = (Action::update(definition, part), (&live.value, &live.managers));
-        let asked = Asked {
-            action,
-            new: Some(new),
-            old: Some(old),
-            deletion: None,
-            context,
-        };
-        if part != Part::Scale {
-            return self.ask_validating(writing, asked).await;
-        }
-        let (nobody, new) = (Managers::new(), scale_of(definition, new.0)?);
-        let old = scale_of(definition, old.0)?;
-        let asked = Asked {
-            new: Some((&new, &nobody)),
-            old: Some((&old, &nobody)),
-            ..asked
-        };
-        self.ask_validating(writing, asked).await
-    }
-
     /// Shows what is posted to an object to the webhooks that may refuse it.
     pub(super) async fn ask_about_posted(
         &self,
@@ -163,7 +113,7 @@ impl Registry {
         object: &Value,
         context: &WriteContext,
     ) -> Result<(), Status> {
-        let (mut writing, nobody) = (Writing::plain(self), Managers::new());
+        let (mut guard, nobody) = (Guard::nothing(self), Managers::new());
         let asked = Asked {
             action,
             new: Some((object, &nobody)),
@@ -171,33 +121,12 @@ impl Registry {
             deletion: None,
             context,
         };
-        self.ask_validating(&mut writing, asked).await?;
-        Ok(())
-    }
-
-    /// Shows an object that is to go to all webhooks that want to see that.
-    pub(crate) async fn ask_about_deletion(
-        &self,
-        writing: &mut Writing<'_>,
-        definition: &Definition,
-        live: &Live,
-        deletion: &DeleteOptions,
-        context: &WriteContext,
-    ) -> Result<(), Status> {
-        let asked = Asked {
-            action: Action::delete(definition),
-            new: None,
-            old: Some((&live.value, &live.managers)),
-            deletion: Some(deletion),
-            context,
-        };
-        self.ask_mutating_of_deletion(writing, asked).await?;
-        self.ask_validating(writing, asked).await?;
+        self.ask_validating(&mut guard, asked).await?;
         Ok(())
     }
 
     /// Asks those that only refuse, all at once. Of several refusals the first in order counts.
-    async fn ask_validating(&self, writing: &mut Writing<'_>, asked: Asked<'_>) -> Result<bool, Status> {
+    async fn ask_validating(&self, guard: &mut Guard<'_>, asked: Asked<'_>) -> Result<bool, Status> {
         let webhooks = self.webhooks().await?;
         let equivalents = self.equivalents(asked.action.definition);
         let about = about(&webhooks.validating, &asked.action, &equivalents);
@@ -207,7 +136,7 @@ impl Registry {
         let (new, old) = (asked.new.map(whole), asked.old.map(whole));
         let write = asked.write(new.as_ref(), old.as_ref());
         let home = self.home_of(&write).await?;
-        writing.let_go();
+        guard.let_go();
         let consulted = about.iter().map(|(_, webhook, shown)| {
             let stage = Stage::Validating;
             self.consult(webhook, shown, stage, &write, home.as_ref(), asked.deletion)
@@ -215,7 +144,7 @@ impl Registry {
         for consulted in join_all(consulted).await {
             consulted?;
         }
-        writing.take_again(asked.action.definition).await?;
+        guard.take_again(asked.action.definition).await?;
         Ok(true)
     }
 
@@ -225,7 +154,7 @@ impl Registry {
         webhook: &Webhook,
         shown: &Definition,
         stage: Stage,
-        write: &Write<'_>,
+        write: &AdmissionRequest<'_>,
         home: Option<&Value>,
         deletion: Option<&DeleteOptions>,
     ) -> Result<Consulted, Status> {
@@ -337,12 +266,59 @@ impl Registry {
     }
 }
 
+impl Write<'_> {
+    /// Shows an object that is valid to the webhooks that may refuse it. Whether there were any.
+    pub(crate) async fn call_validating_webhooks(&mut self, draft: &Draft<'_>) -> Result<bool, Status> {
+        let definition = &self.definition;
+        let asked = Asked {
+            action: match draft.live {
+                None => Action::create(definition),
+                Some(_) => Action::update(definition, self.part),
+            },
+            new: Some((&draft.object, &draft.managers)),
+            old: draft.live.map(|live| (&live.value, &live.managers)),
+            deletion: None,
+            context: self.context,
+        };
+        let (Part::Scale, Some(live)) = (self.part, draft.live) else {
+            return self.registry.ask_validating(&mut self.guard, asked).await;
+        };
+        let (nobody, new) = (Managers::new(), scale_of(definition, &draft.object)?);
+        let old = scale_of(definition, &live.value)?;
+        let asked = Asked {
+            new: Some((&new, &nobody)),
+            old: Some((&old, &nobody)),
+            ..asked
+        };
+        self.registry.ask_validating(&mut self.guard, asked).await
+    }
+
+    /// Shows an object that is to go to all webhooks that want to see that.
+    pub(crate) async fn call_webhooks_of_deletion(
+        &mut self,
+        live: &Live,
+        deletion: &DeleteOptions,
+    ) -> Result<(), Status> {
+        let asked = Asked {
+            action: Action::delete(&self.definition),
+            new: None,
+            old: Some((&live.value, &live.managers)),
+            deletion: Some(deletion),
+            context: self.context,
+        };
+        let (registry, guard) = (self.registry, &mut self.guard);
+        registry.ask_mutating_of_deletion(guard, asked).await?;
+        registry.ask_validating(guard, asked).await?;
+        Ok(())
+    }
+}
+
 impl<'w> Asked<'w> {
-    fn write<'s>(&self, new: Option<&'s Value>, old: Option<&'s Value>) -> Write<'s>
+    fn write<'s>(&self, new: Option<&'s Value>, old: Option<&'s Value>) -> AdmissionRequest<'s>
     where
         'w: 's,
     {
-        Write {
+        AdmissionRequest {
             action: self.action,
             object: new,
             old,

@@ -21,12 +21,9 @@ use watchkeeper_kinds::{Approval, Part, builtin};
 use watchkeeper_meta::{DeleteOptions, GroupVersionResource, ListOptions, Status};
 use watchkeeper_storage::{RangeRequest, ReadAt, Revision};
 
-use super::writing::{InForce, Writing};
 use crate::definition::{Definition, Life};
-use crate::delete::Deletion;
 use crate::object::Live;
-use crate::update::{Managed, Proposal};
-use crate::write::{WriteContext, timestamp};
+use crate::write::{Deletion, InForce, Judged, Managed, Proposal, Target, Write, WriteContext, timestamp};
 use crate::{Registry, metadata};
 
 /// Keeps a definition until its objects are gone.
@@ -45,7 +42,7 @@ pub(crate) struct CustomKinds {
     table: RwLock<Arc<Table>>,
     /// That of the table, which every request asks for.
     generation: AtomicU64,
-    pub(super) in_force: InForce,
+    pub(crate) in_force: InForce,
     /// Held while definitions are looked at and acted upon.
     settling: tokio::sync::Mutex<HashMap<String, Known>>,
     /// Somebody waits to look at definitions on behalf of those who have given up.
@@ -123,7 +120,7 @@ impl Registry {
     }
 
     /// Does the same for somebody who does not wait for it, if it is not about to be done anyway.
-    pub(super) fn settle_later(&self) {
+    pub(crate) fn settle_later(&self) {
         let Ok(runtime) = tokio::runtime::Handle::try_current() else {
             return;
         };
@@ -205,10 +202,9 @@ impl Registry {
             })
         };
         let (name, context) = (metadata::text(definition, "name"), context());
-        let mut writing = Writing::plain(self);
-        let part = Part::Status;
-        let written = self.change(&mut writing, defining, "", name, part, &context, propose);
-        ignore_gone(written.await.map(drop))
+        let target = target(defining, "", name, Part::Status);
+        let mut write = Write::unguarded(self, target, &context);
+        ignore_gone(write.change(propose).await.map(drop))
     }
 
     /// Compiles what is new and serves what is established. Watches on what is served no longer, or otherwise, end.
@@ -374,10 +370,9 @@ impl Registry {
             })
         };
         let context = context();
-        let mut writing = Writing::plain(self);
-        let part = Part::Whole;
-        let written = self.change(&mut writing, defining, "", name, part, &context, propose);
-        ignore_gone(written.await.map(drop))?;
+        let target = target(defining, "", name, Part::Whole);
+        let mut write = Write::unguarded(self, target, &context);
+        ignore_gone(write.change(propose).await.map(drop))?;
         Ok(true)
     }
 
@@ -389,8 +384,9 @@ impl Registry {
             let header = item.header(definition)?;
             let (namespace, name) = (header.namespace.to_string(), header.name.to_string());
             let (options, context) = (DeleteOptions::default(), context());
-            let deleted = self.delete_object(None, definition, &namespace, &name, &options, &context);
-            match deleted.await {
+            let target = target(definition, &namespace, &name, Part::Object);
+            let mut write = Write::unguarded(self, target, &context);
+            match write.delete(&options, Judged::Before).await {
                 Ok(Deletion::Marked(_)) => left += 1,
                 Ok(Deletion::Gone(_)) => {}
                 Err(status) if status.is_not_found() => {}
@@ -402,6 +398,15 @@ impl Registry {
 }
 
 /// What the server writes as itself.
+fn target<'r>(definition: &'r Arc<Definition>, namespace: &'r str, name: &'r str, part: Part) -> Target<'r> {
+    Target {
+        definition,
+        namespace,
+        name,
+        part,
+    }
+}
+
 /// What ends the watches of a version: whoever watches one of `watched` goes on with what takes its place.
 fn is_retired(watched: &[Arc<Definition>], api_version: &str) -> watch::Sender<bool> {
     let same = watched.iter().find(|it| it.api_version == api_version);

@@ -6,10 +6,8 @@ use watchkeeper_meta::{FieldError, FieldErrors, FieldPath, GroupResource, Status
 
 use crate::admission::request::BINDING;
 use crate::body::Body;
-use crate::custom::writing::Writing;
 use crate::object::Live;
-use crate::update::{Managed, Proposal};
-use crate::write::{WriteContext, timestamp};
+use crate::write::{Managed, Proposal, Target, Write, WriteContext, timestamp};
 use crate::{Registry, metadata};
 
 impl Registry {
@@ -63,9 +61,13 @@ impl Registry {
                 managed: Managed::AsBefore,
             })
         };
-        let mut writing = Writing::plain(self);
-        self.change(&mut writing, &pods, namespace, name, Part::Whole, context, bind)
-            .await?;
+        let target = Target {
+            definition: &pods,
+            namespace,
+            name,
+            part: Part::Whole,
+        };
+        Write::unguarded(self, target, context).change(bind).await?;
         Ok(Status::success(201))
     }
 }

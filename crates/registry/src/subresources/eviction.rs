@@ -8,12 +8,9 @@ use watchkeeper_meta::{
 
 use crate::admission::request::EVICTION;
 use crate::body::Body;
-use crate::custom::writing::Writing;
 use crate::definition::Definition;
-use crate::delete::check_preconditions;
 use crate::object::Live;
-use crate::update::{Managed, Proposal};
-use crate::write::{WriteContext, timestamp};
+use crate::write::{Judged, Managed, Proposal, Target, Write, WriteContext, check_preconditions, timestamp};
 use crate::{Registry, metadata};
 
 /// What a client hears whose pod must stay for now.
@@ -52,23 +49,30 @@ impl Registry {
         if needs_budget(&pod) {
             self.spend_budget(namespace, &pod, &context).await?;
         }
+        let target = Target {
+            definition: &pods,
+            namespace,
+            name,
+            part: Part::Whole,
+        };
         if pod["metadata"]["deletionTimestamp"].is_null() {
             let now = timestamp(self.clock().now());
             let mark = |live: &Live| {
                 check_preconditions(&pods, &live.value, &options)?;
                 Ok(condemned(&live.value, &now))
             };
-            let mut writing = Writing::plain(self);
-            let part = Part::Whole;
-            let marked = self.change(&mut writing, &pods, namespace, name, part, &context, mark);
-            let marked = marked.await?.revision;
+            let marked = Write::unguarded(self, target, &context)
+                .change(mark)
+                .await?
+                .revision;
             // Whoever wanted one version gone had it a moment ago; the newer one is our own doing.
             if let Some(wanted) = &mut options.preconditions.resource_version {
                 *wanted = marked.map(|revision| revision.to_string()).unwrap_or_default();
             }
         }
         // Who judges deletions has judged the eviction.
-        self.delete_object(None, &pods, namespace, name, &options, &context)
+        Write::unguarded(self, target, &context)
+            .delete(&options, Judged::Before)
             .await?;
         Ok(Status::success(201))
     }
@@ -87,10 +91,13 @@ impl Registry {
             let now = timestamp(self.clock().now());
             let spend = |live: &Live| spent(&live.value, metadata::text(pod, "name"), &now);
             let name = metadata::text(&budget, "name");
-            let mut writing = Writing::plain(self);
-            let part = Part::Whole;
-            self.change(&mut writing, &budgets, namespace, name, part, context, spend)
-                .await?;
+            let target = Target {
+                definition: &budgets,
+                namespace,
+                name,
+                part: Part::Whole,
+            };
+            Write::unguarded(self, target, context).change(spend).await?;
         }
         Ok(())
     }

@@ -13,11 +13,10 @@ use watchkeeper_wire::schema::Schema;
 use crate::body::Body;
 use crate::definition::Definition;
 use crate::object::Live;
-use crate::patch::{
-    PatchKind, check_shape, complain_of_repeated_keys, other_kind, patched, read_configuration,
+use crate::write::{
+    Configuration, Managed, PatchKind, Proposal, Target, Write, WriteContext, check_shape, other_kind,
+    patched, read_configuration,
 };
-use crate::update::{Managed, Proposal};
-use crate::write::WriteContext;
 use crate::{Registry, metadata};
 
 const API_VERSION: &str = "autoscaling/v1";
@@ -38,14 +37,13 @@ impl Registry {
         body: Body<'_>,
         context: &WriteContext,
     ) -> Result<Value, Status> {
-        let (definition, mut writing) = self.begin_write(definition).await?;
-        let definition = &definition;
+        let mut write = Write::begin(self, target(definition, namespace, name), context).await?;
+        let definition = write.definition.clone();
         let scale = body.read_as(API_VERSION, KIND)?;
         metadata::match_name(&scale, name)?;
-        let propose = |live: &Live| scaled(definition, name, &live.value, &scale);
-        let part = Part::Scale;
-        let changed = self.change(&mut writing, definition, namespace, name, part, context, propose);
-        scale_of(definition, &changed.await?.to_value(definition)?)
+        let propose = |live: &Live| scaled(&definition, name, &live.value, &scale);
+        let changed = write.change(propose).await?;
+        scale_of(&definition, &changed.to_value(&definition)?)
     }
 
     /// Patches how many replicas a workload is to have.
@@ -54,31 +52,19 @@ impl Registry {
         definition: &Arc<Definition>,
         namespace: &str,
         name: &str,
-        kind: PatchKind,
-        patch: &[u8],
+        (kind, patch): (PatchKind, &[u8]),
         context: &WriteContext,
     ) -> Result<Value, Status> {
-        let (definition, mut writing) = self.begin_write(definition).await?;
-        let definition = &definition;
+        let mut write = Write::begin(self, target(definition, namespace, name), context).await?;
+        let definition = write.definition.clone();
         if let PatchKind::Apply { force } = kind {
             let scale = read_configuration(patch)?;
-            let config = configuration(definition, name, &scale.value)?;
-            let part = Part::Scale;
-            let applied = self.apply(
-                &mut writing,
-                definition,
-                namespace,
-                name,
-                part,
-                config,
-                force,
-                context,
-            );
-            let applied = applied.await?;
-            if !scale.is_tidy {
-                complain_of_repeated_keys(patch, context)?;
-            }
-            return scale_of(definition, &applied.object.to_value(definition)?);
+            let config = Configuration {
+                value: configuration(&definition, name, &scale.value)?,
+                ..scale
+            };
+            let applied = write.apply(config, force).await?;
+            return scale_of(&definition, &applied.object.to_value(&definition)?);
         }
         // A Scale has no lists, so a strategic patch of one is a merge patch.
         let kind = match kind {
@@ -90,17 +76,21 @@ impl Registry {
             .value;
         check_shape(kind, &patch)?;
         let propose = |live: &Live| {
-            let scale = scale_of(definition, &live.value)?;
-            scaled(
-                definition,
-                name,
-                &live.value,
-                &patched(definition, kind, scale, &patch)?,
-            )
+            let scale = scale_of(&definition, &live.value)?;
+            let scale = patched(&definition, kind, scale, &patch)?;
+            scaled(&definition, name, &live.value, &scale)
         };
-        let part = Part::Scale;
-        let changed = self.change(&mut writing, definition, namespace, name, part, context, propose);
-        scale_of(definition, &changed.await?.to_value(definition)?)
+        let changed = write.change(propose).await?;
+        scale_of(&definition, &changed.to_value(&definition)?)
+    }
+}
+
+fn target<'r>(definition: &'r Arc<Definition>, namespace: &'r str, name: &'r str) -> Target<'r> {
+    Target {
+        definition,
+        namespace,
+        name,
+        part: Part::Scale,
     }
 }
 

@@ -121,8 +121,7 @@ impl Cluster {
             namespace,
             name,
             Part::Object,
-            PatchKind::Merge,
-            patch.as_bytes(),
+            (PatchKind::Merge, patch.as_bytes()),
             &context,
         );
         Ok(shown(definition, &patched.await?.object))

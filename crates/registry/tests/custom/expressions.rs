@@ -481,8 +481,7 @@ async fn what_has_not_changed_is_only_warned_of() {
             "default",
             "w",
             Part::Object,
-            PatchKind::Merge,
-            patch.as_bytes(),
+            (PatchKind::Merge, patch.as_bytes()),
             &context,
         );
         patched.await.map(drop).map_err(|status| causes(&status))
@@ -522,8 +521,7 @@ async fn a_write_of_the_status_is_held_to_all_rules() {
             "default",
             "w",
             Part::Status,
-            PatchKind::Merge,
-            patch.as_bytes(),
+            (PatchKind::Merge, patch.as_bytes()),
             &context,
         );
         patched.await.map(drop).map_err(|status| causes(&status))

@@ -56,7 +56,7 @@ async fn a_scale_shows_and_sets_what_stands_at_its_paths() {
     let patch = br#"{"spec":{"replicas":7}}"#;
     let patched = cluster
         .registry
-        .patch_scale(&widgets, "default", "a", PatchKind::Merge, patch, &context);
+        .patch_scale(&widgets, "default", "a", (PatchKind::Merge, patch), &context);
     patched.await.unwrap();
     let object = cluster.get_in(&widgets, "default", "a").await.unwrap();
     assert_eq!(object["spec"], json!({"size": {"wanted": 7}}));

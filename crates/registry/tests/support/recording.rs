@@ -395,8 +395,7 @@ impl Target {
                     namespace,
                     name,
                     part,
-                    self.patch_kind(content_type)?,
-                    &bytes,
+                    (self.patch_kind(content_type)?, &bytes),
                     &context,
                 )
                 .await
@@ -461,7 +460,7 @@ impl Target {
             ("PATCH", "scale") => {
                 let (definition, kind) = (definition?, self.patch_kind(content_type)?);
                 registry
-                    .patch_scale(&definition, namespace, name, kind, &bytes, &context)
+                    .patch_scale(&definition, namespace, name, (kind, &bytes), &context)
                     .await
             }
             ("POST", "") => registry.bind(namespace, None, body, &context).await.map(told),

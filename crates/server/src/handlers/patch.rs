@@ -24,7 +24,7 @@ pub(super) async fn patch(
     let name = route.name.as_deref().unwrap_or_default();
     let registry = &call.server.registry;
     let written = registry
-        .patch(&definition, namespace, name, part, kind, &bytes, &context)
+        .patch(&definition, namespace, name, part, (kind, &bytes), &context)
         .await;
     let answer = written_answer(&definition, written, form);
     with_warnings(answer, context.warnings.take())

@@ -28,7 +28,7 @@ pub(super) async fn scale(call: &Call, route: &ResourceRoute, bytes: Bytes) -> R
         }
         _ => {
             let (kind, context) = kind_and_context(call, stated_patch_type(call, route)?)?;
-            let patched = registry.patch_scale(&definition, namespace, name, kind, &bytes, &context);
+            let patched = registry.patch_scale(&definition, namespace, name, (kind, &bytes), &context);
             (patched.await, context.warnings.take())
         }
     };

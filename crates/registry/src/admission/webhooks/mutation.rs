@@ -10,7 +10,6 @@
 //! at most, and in the second nobody is asked for the first time.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
 use serde_json::Value;
 use watchkeeper_kinds::Part;
@@ -20,12 +19,9 @@ use watchkeeper_wire::difference::Difference;
 
 use super::{Asked, Consulted, Stage, Webhooks, about, whole};
 use crate::admission::request::Action;
-use crate::create::recanonicalized;
-use crate::custom::writing::Writing;
-use crate::definition::Definition;
 use crate::object::Live;
 use crate::subresources::scale::{scale_of, set_replicas};
-use crate::write::{WriteContext, timestamp};
+use crate::write::{Draft, Guard, Write, WriteContext, recanonicalized, timestamp};
 use crate::{Registry, metadata};
 
 /// Who is asked again. Webhooks go by their places.
@@ -47,17 +43,11 @@ impl Rounds {
     }
 }
 
-impl Registry {
+impl Write<'_> {
     /// Lets webhooks change an object that is to be created.
-    pub(crate) async fn mutate_new(
-        &self,
-        writing: &mut Writing<'_>,
-        definition: &Arc<Definition>,
-        namespace: &str,
-        object: &mut Value,
-        managers: &mut Managers,
-        context: &WriteContext,
-    ) -> Result<(), Status> {
+    pub(crate) async fn mutate_new(&mut self, draft: &mut Draft<'_>) -> Result<(), Status> {
+        let (registry, context) = (self.registry, self.context);
+        let (definition, guard) = (&self.definition, &mut self.guard);
         let asked = Asked {
             action: Action::create(definition),
             new: None,
@@ -65,44 +55,45 @@ impl Registry {
             deletion: None,
             context,
         };
-        let (webhooks, mut rounds) = (self.webhooks().await?, Rounds::default());
-        if self
-            .mutate_once(writing, asked, &webhooks, object, managers, &mut rounds)
+        let webhooks = registry.webhooks().await?;
+        let mut rounds = Rounds::default();
+        let mut state = Mutated::of(draft);
+        if registry
+            .mutate_once(guard, asked, &webhooks, &mut state, &mut rounds)
             .await?
         {
-            let before = object.clone();
-            self.admit_create(definition, namespace, object, context).await?;
-            if *object != before {
+            let before = state.object.clone();
+            registry
+                .admit_create(definition, self.namespace, state.object, context)
+                .await?;
+            if *state.object != before {
                 rounds.note_change();
             }
             rounds.is_second = true;
-            self.mutate_once(writing, asked, &webhooks, object, managers, &mut rounds)
+            registry
+                .mutate_once(guard, asked, &webhooks, &mut state, &mut rounds)
                 .await?;
         }
-        metadata::match_namespace(definition, object, namespace)
+        metadata::match_namespace(definition, state.object, self.namespace)
     }
 
     /// Lets webhooks change the new state of an object. Whether they have.
-    #[expect(clippy::too_many_arguments, reason = "the parts of one write")]
     pub(crate) async fn mutate_changed(
-        &self,
-        writing: &mut Writing<'_>,
-        definition: &Definition,
-        part: Part,
+        &mut self,
         live: &Live,
-        object: &mut Value,
-        managers: &mut Managers,
-        context: &WriteContext,
+        draft: &mut Draft<'_>,
     ) -> Result<bool, Status> {
+        let (registry, definition) = (self.registry, &self.definition);
         let asked = Asked {
-            action: Action::update(definition, part),
+            action: Action::update(definition, self.part),
             new: None,
             old: Some((&live.value, &live.managers)),
             deletion: None,
-            context,
+            context: self.context,
         };
-        if part != Part::Scale {
-            return self.mutate_twice(writing, asked, object, managers).await;
+        if self.part != Part::Scale {
+            let mut state = Mutated::of(draft);
+            return registry.mutate_twice(&mut self.guard, asked, &mut state).await;
         }
         let mut nobody = Managers::new();
         let old = scale_of(definition, &live.value)?;
@@ -110,14 +101,35 @@ impl Registry {
             old: Some((&old, &Managers::new())),
             ..asked
         };
-        let mut scale = scale_of(definition, object)?;
-        let is_changed = self.mutate_twice(writing, asked, &mut scale, &mut nobody).await?;
+        let mut scale = scale_of(definition, &draft.object)?;
+        let mut state = Mutated {
+            object: &mut scale,
+            managers: &mut nobody,
+        };
+        let is_changed = registry.mutate_twice(&mut self.guard, asked, &mut state).await?;
         if is_changed {
-            set_replicas(definition, object, scale["spec"]["replicas"].clone());
+            set_replicas(definition, &mut draft.object, scale["spec"]["replicas"].clone());
         }
         Ok(is_changed)
     }
+}
 
+/// An object that webhooks may change, and who manages its fields.
+struct Mutated<'d> {
+    object: &'d mut Value,
+    managers: &'d mut Managers,
+}
+
+impl<'d> Mutated<'d> {
+    fn of(draft: &'d mut Draft<'_>) -> Self {
+        Self {
+            object: &mut draft.object,
+            managers: &mut draft.managers,
+        }
+    }
+}
+
+impl Registry {
     /// Lets webhooks change what is posted to an object.
     pub(in crate::admission) async fn mutate_posted(
         &self,
@@ -132,27 +144,29 @@ impl Registry {
             deletion: None,
             context,
         };
-        let (mut writing, mut nobody) = (Writing::plain(self), Managers::new());
-        self.mutate_twice(&mut writing, asked, object, &mut nobody)
-            .await?;
+        let (mut guard, mut nobody) = (Guard::nothing(self), Managers::new());
+        let mut state = Mutated {
+            object,
+            managers: &mut nobody,
+        };
+        self.mutate_twice(&mut guard, asked, &mut state).await?;
         Ok(())
     }
 
     /// Both rounds, where nobody but webhooks changes anything between them.
     async fn mutate_twice(
         &self,
-        writing: &mut Writing<'_>,
+        guard: &mut Guard<'_>,
         asked: Asked<'_>,
-        object: &mut Value,
-        managers: &mut Managers,
+        state: &mut Mutated<'_>,
     ) -> Result<bool, Status> {
         let (webhooks, mut rounds) = (self.webhooks().await?, Rounds::default());
         let is_changed = self
-            .mutate_once(writing, asked, &webhooks, object, managers, &mut rounds)
+            .mutate_once(guard, asked, &webhooks, state, &mut rounds)
             .await?;
         if is_changed {
             rounds.is_second = true;
-            self.mutate_once(writing, asked, &webhooks, object, managers, &mut rounds)
+            self.mutate_once(guard, asked, &webhooks, state, &mut rounds)
                 .await?;
         }
         Ok(is_changed)
@@ -161,11 +175,10 @@ impl Registry {
     /// One round. Whether the object is another.
     async fn mutate_once(
         &self,
-        writing: &mut Writing<'_>,
+        guard: &mut Guard<'_>,
         asked: Asked<'_>,
         webhooks: &Webhooks,
-        object: &mut Value,
-        managers: &mut Managers,
+        state: &mut Mutated<'_>,
         rounds: &mut Rounds,
     ) -> Result<bool, Status> {
         let definition = asked.action.definition;
@@ -176,9 +189,9 @@ impl Registry {
             return Ok(false);
         }
         let (old, mut is_changed) = (asked.old.map(whole), false);
-        writing.let_go();
+        guard.let_go();
         for (place, webhook, shown) in about {
-            let current = whole((object, managers));
+            let current = whole((state.object, state.managers));
             let write = asked.write(Some(&current), old.as_ref());
             let home = self.home_of(&write).await?;
             let consulted = self.consult(webhook, shown, Stage::Mutating, &write, home.as_ref(), None);
@@ -187,7 +200,7 @@ impl Registry {
                 Consulted::Allowed => {}
                 Consulted::Patched(patched) => {
                     let now = timestamp(self.clock().now());
-                    if take_over(&asked.action, patched, object, managers, &now)? {
+                    if take_over(&asked.action, patched, state, &now)? {
                         is_changed = true;
                         rounds.note_change();
                     }
@@ -197,14 +210,14 @@ impl Registry {
                 rounds.waiting.insert(place);
             }
         }
-        writing.take_again(definition).await?;
+        guard.take_again(definition).await?;
         Ok(is_changed)
     }
 
     /// Asks those that could change an object whether it may go.
     pub(super) async fn ask_mutating_of_deletion(
         &self,
-        writing: &mut Writing<'_>,
+        guard: &mut Guard<'_>,
         asked: Asked<'_>,
     ) -> Result<(), Status> {
         let webhooks = self.webhooks().await?;
@@ -216,13 +229,13 @@ impl Registry {
         let old = asked.old.map(whole);
         let write = asked.write(None, old.as_ref());
         let home = self.home_of(&write).await?;
-        writing.let_go();
+        guard.let_go();
         for (_, webhook, shown) in about {
             let stage = Stage::Mutating;
             self.consult(webhook, shown, stage, &write, home.as_ref(), asked.deletion)
                 .await?;
         }
-        writing.take_again(asked.action.definition).await
+        guard.take_again(asked.action.definition).await
     }
 }
 
@@ -230,14 +243,13 @@ impl Registry {
 fn take_over(
     action: &Action<'_>,
     mut patched: Value,
-    object: &mut Value,
-    managers: &mut Managers,
+    state: &mut Mutated<'_>,
     now: &str,
 ) -> Result<bool, Status> {
     if let Some(given) = metadata::take_managed_fields(&mut patched)
-        && given != managers.to_value()
+        && given != state.managers.to_value()
     {
-        *managers = std::mem::take(managers).replaced_by(&given);
+        *state.managers = std::mem::take(state.managers).replaced_by(&given);
     }
     let patched = match action.kind {
         Some(kind) => kind.read(patched)?,
@@ -249,7 +261,7 @@ fn take_over(
             patched
         }
     };
-    let is_changed = patched != *object;
-    *object = patched;
+    let is_changed = patched != *state.object;
+    *state.object = patched;
     Ok(is_changed)
 }

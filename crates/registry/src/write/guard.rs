@@ -1,20 +1,19 @@
-//! Keeps writes of custom objects and changes of their kinds apart.
+//! What a write holds until its object is stored: the definition of its kind, and the right to give out addresses.
 //!
-//! What was written since a schema came into force is sent as it is stored, so nothing may be stored by an older schema
+//! Writes of custom objects and changes of their kinds are kept apart. What was written since a schema came into force is sent as it is stored, so nothing may be stored by an older schema
 //! after that; and a kind that is to go loses the objects that are there, so none may come after the look at them. A
 //! write therefore begins with the definition that is in force, which then stays until the object is stored. Kubernetes
 //! lets such a write end under the older schema, and prunes all that it reads.
 
 use std::sync::Arc;
 
-use serde_json::Value;
 use tokio::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 use watchkeeper_kinds::builtin;
 use watchkeeper_meta::Status;
 
+use crate::Registry;
 use crate::allocate::Allocating;
 use crate::definition::Definition;
-use crate::{Registry, metadata};
 
 /// When to try again what a change of its kind has kept from being stored.
 const RETRY_SECONDS: i32 = 1;
@@ -23,8 +22,8 @@ const RETRY_SECONDS: i32 = 1;
 #[derive(Default)]
 pub(crate) struct InForce(RwLock<()>);
 
-/// A write under way. One that is given up before its end may have been stored, and is acted upon all the same.
-pub(crate) struct Writing<'r> {
+/// What a write holds. One that is given up before its end may have been stored, and is acted upon all the same.
+pub(crate) struct Guard<'r> {
     registry: &'r Registry,
     /// Keeps definitions in force; nothing does for built-in kinds, which stay anyway.
     in_force: Option<RwLockReadGuard<'r, ()>>,
@@ -36,9 +35,27 @@ pub(crate) struct Writing<'r> {
     settles: bool,
 }
 
-impl<'r> Writing<'r> {
-    /// A write that nothing is held for, and after which nothing is to be done: of a built-in kind, by the server.
-    pub(crate) fn plain(registry: &'r Registry) -> Self {
+impl<'r> Guard<'r> {
+    /// Keeps the definition of a custom kind in force, which is returned: it may be a later one than the given.
+    pub(super) async fn take(
+        registry: &'r Registry,
+        definition: &Arc<Definition>,
+    ) -> Result<(Arc<Definition>, Self), Status> {
+        let mut guard = Self::nothing(registry);
+        guard.settles = definition.is(&builtin::CUSTOM_RESOURCE_DEFINITION);
+        if !definition.is_custom() {
+            return Ok((definition.clone(), guard));
+        }
+        guard.in_force = Some(registry.custom_kinds().in_force.0.read().await);
+        let resource = definition.resource.group_version_resource();
+        let served = registry.custom_kinds().find(&resource);
+        let served = served.ok_or_else(Status::path_not_found)?;
+        guard.settles = served.is_terminating();
+        Ok((served, guard))
+    }
+
+    /// Nothing is held, and nothing is to be done afterwards.
+    pub(crate) fn nothing(registry: &'r Registry) -> Self {
         Self {
             registry,
             in_force: None,
@@ -55,7 +72,7 @@ impl<'r> Writing<'r> {
         self.has_let_go = true;
     }
 
-    /// Whether others were let go first at any time, so that what was looked at before may be otherwise now.
+    /// Whether others may have written since the write began, so that what was checked then must be checked again.
     pub(crate) fn has_let_go(&self) -> bool {
         self.has_let_go
     }
@@ -88,7 +105,7 @@ impl<'r> Writing<'r> {
     }
 
     /// The object is stored: acts upon that.
-    pub(crate) async fn end(mut self) -> Result<(), Status> {
+    pub(super) async fn release(mut self) -> Result<(), Status> {
         self.in_force = None;
         if self.settles {
             // Rare and long: no other write makes room for it.
@@ -99,7 +116,7 @@ impl<'r> Writing<'r> {
     }
 }
 
-impl Drop for Writing<'_> {
+impl Drop for Guard<'_> {
     fn drop(&mut self) {
         if self.settles {
             self.registry.settle_later();
@@ -109,43 +126,8 @@ impl Drop for Writing<'_> {
 
 impl InForce {
     /// Waits for the writes under way, and keeps others from beginning.
-    pub(super) async fn change(&self) -> RwLockWriteGuard<'_, ()> {
+    pub(crate) async fn change(&self) -> RwLockWriteGuard<'_, ()> {
         self.0.write().await
-    }
-}
-
-impl Registry {
-    /// Begins a write: the resource as it is served now, which may be by a later definition than the one that the
-    /// request was understood by. Whoever holds one of these must not begin another, nor settle definitions.
-    pub(crate) async fn begin_write(
-        &self,
-        definition: &Arc<Definition>,
-    ) -> Result<(Arc<Definition>, Writing<'_>), Status> {
-        let mut writing = Writing::plain(self);
-        writing.settles = definition.is(&builtin::CUSTOM_RESOURCE_DEFINITION);
-        if !definition.is_custom() {
-            return Ok((definition.clone(), writing));
-        }
-        writing.in_force = Some(self.custom_kinds().in_force.0.read().await);
-        let resource = definition.resource.group_version_resource();
-        let served = self.custom_kinds().find(&resource);
-        let served = served.ok_or_else(Status::path_not_found)?;
-        writing.settles = served.is_terminating();
-        Ok((served, writing))
-    }
-
-    /// Refuses a new object of a kind that is to go.
-    pub(crate) fn check_kind_stays(&self, definition: &Definition, object: &Value) -> Result<(), Status> {
-        if !definition.is_terminating() {
-            return Ok(());
-        }
-        // The name is made up later.
-        let name = match metadata::text(object, "name") {
-            "" => metadata::text(object, "generateName"),
-            name => name,
-        };
-        let why = "create not allowed while custom resource definition is terminating";
-        Err(Status::forbidden(&definition.group_resource(), name, why))
     }
 }
 
@@ -203,20 +185,20 @@ mod tests {
     #[tokio::test]
     async fn a_schema_comes_into_force_when_the_writes_by_the_last_one_are_done() {
         let (registry, widgets) = registry().await;
-        let (_, writing) = registry.begin_write(&widgets).await.unwrap();
+        let (_, guard) = Guard::take(&registry, &widgets).await.unwrap();
         let mut defined = pin!(define(&registry, "gadgets"));
         assert!(defined.as_mut().now_or_never().is_none());
-        drop(writing);
+        drop(guard);
         defined.await;
     }
 
     #[tokio::test]
     async fn a_definition_comes_into_force_if_its_writer_has_given_up() {
         let (registry, widgets) = registry().await;
-        let (_, writing) = registry.begin_write(&widgets).await.unwrap();
+        let (_, guard) = Guard::take(&registry, &widgets).await.unwrap();
         // It is stored, and waits for the other write.
         assert!(define(&registry, "gadgets").now_or_never().is_none());
-        drop(writing);
+        drop(guard);
         let served = async {
             while registry.definition(&kind("gadgets")).is_none() {
                 tokio::task::yield_now().await;

@@ -18,10 +18,8 @@
 //! pass what an update leaves alone, as far as its rules ratchet. Custom objects, whose rules do change, are not patched
 //! like this.
 //!
-//! Behind this stands [`patch_whole`](Registry::patch_whole), whose answer counts: it does all that is not usual, and
+//! Behind this stands [`patch_whole`](Write::patch_whole), whose answer counts: it does all that is not usual, and
 //! every refusal. This way knows no errors but the store's: what the store may have done is not done a second time.
-
-use std::sync::Arc;
 
 use serde_json::Value;
 use watchkeeper_kinds::Part;
@@ -30,41 +28,34 @@ use watchkeeper_patch::endpoint::Endpoint;
 use watchkeeper_patch::managed_fields::Managers;
 use watchkeeper_wire::difference::Difference;
 
-use crate::definition::Definition;
+use super::Write;
+use super::open_metadata::OpenMetadata;
+use super::patch::{Patch, PatchKind, patched};
+use super::update::Failed;
+use crate::metadata;
 use crate::object::{METADATA_ALONE, StoredObject};
-use crate::open_metadata::OpenMetadata;
-use crate::patch::{PatchKind, patched};
-use crate::update::Failed;
-use crate::write::WriteContext;
-use crate::{Registry, metadata};
 
 /// What such a patch may speak of, in order.
 const FIELDS: [&str; 3] = ["annotations", "finalizers", "labels"];
 
-impl Registry {
-    /// Patches an object's metadata, if the patch is about nothing else and nothing is unusual about it. An error is the
+impl Write<'_> {
+    /// Patches the object's metadata, if the patch is about nothing else and nothing is unusual about it. An error is the
     /// store's.
-    #[expect(clippy::too_many_arguments, reason = "the parts of one request")]
-    pub(crate) async fn patch_metadata(
-        &self,
-        definition: &Arc<Definition>,
-        namespace: &str,
-        name: &str,
-        part: Part,
-        kind: PatchKind,
-        patch: &Value,
-        context: &WriteContext,
-    ) -> Option<Result<StoredObject, Status>> {
-        let is_usual = part == Part::Object && !self.has_policy() && !definition.is_custom();
+    pub(super) async fn patch_metadata(&self, patch: &Patch<'_>) -> Option<Result<StoredObject, Status>> {
+        let (registry, definition) = (self.registry, &*self.definition);
+        let (kind, patch) = (patch.kind, patch.value);
+        let is_usual = self.part == Part::Object && !registry.has_policy() && !definition.is_custom();
         if !is_usual || !is_about_metadata(kind, patch) {
             return None;
         }
         // Policies and webhooks look at whole objects.
-        if self.may_call_webhooks(definition, context) || !self.bound_policies().await.ok()?.is_empty() {
+        if registry.may_call_webhooks(definition, self.context)
+            || !registry.bound_policies().await.ok()?.is_empty()
+        {
             return None;
         }
-        let key = definition.key(namespace, name);
-        let stored = StoredObject::from(self.store().get(&key, None).await.ok()??);
+        let key = definition.key(self.namespace, self.name);
+        let stored = StoredObject::from(registry.store().get(&key, None).await.ok()??);
         let means_something = definition.heeds()?;
         let opens = |name: &str| speaks_of(kind, patch, name);
         let open = OpenMetadata::of(&stored.bytes, opens, means_something)?;
@@ -73,33 +64,31 @@ impl Registry {
         if has_key(&value, means_something) || !metadata::is_in_order(&value, &changed) {
             return None;
         }
-        let managers = self.managers_of(definition, &open, &value, &changed, context)?;
+        let managers = self.managers_of(&open, &value, &changed)?;
         // The times of managed fields alone are not worth a version.
         if changed.is_nowhere() && managers.is_same_but_for_times(&open.managers) {
             return Some(Ok(stored));
         }
         let bytes = open.with(&value, &managers);
-        match self.replace(definition, &key, &stored, bytes, context).await {
+        match registry
+            .replace(definition, &key, &stored, bytes, self.context)
+            .await
+        {
             Ok(replaced) => Some(Ok(replaced)),
             Err(Failed::Overtaken) => None,
             Err(Failed::For(status)) => Some(Err(status)),
         }
     }
 
-    /// Who manages what when an object has changed to this value.
-    fn managers_of(
-        &self,
-        definition: &Definition,
-        open: &OpenMetadata<'_>,
-        value: &Value,
-        changed: &Difference,
-        context: &WriteContext,
-    ) -> Option<Managers> {
+    /// Who manages what when the object has changed to this value.
+    fn managers_of(&self, open: &OpenMetadata<'_>, value: &Value, changed: &Difference) -> Option<Managers> {
+        let definition = &*self.definition;
         let (schema, root) = (&*definition.schema, (*METADATA_ALONE)?);
         let mut managers = open.managers.clone();
         // An object that nobody was said to manage stays so until someone applies.
         if !managers.is_empty() {
-            let writer = context.writer(definition, Part::Object.subresource(), self.clock().now());
+            let now = self.registry.clock().now();
+            let writer = self.context.writer(definition, Part::Object.subresource(), now);
             let states = (&open.value, value, changed);
             managers.record_update(schema, root, states, &Endpoint::default(), &writer);
         }
@@ -178,6 +167,8 @@ fn has_key(object: &Value, is_such: fn(&str) -> bool) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use proptest::prelude::*;
     use proptest::sample::select;
     use serde_json::json;
@@ -185,8 +176,10 @@ mod tests {
     use watchkeeper_storage::{Store, StoreOptions};
 
     use super::*;
-    use crate::custom::writing::Writing;
-    use crate::{Body, Format};
+    use watchkeeper_kinds::builtin;
+
+    use crate::write::{Target, WriteContext};
+    use crate::{Body, Definition, Format, Registry};
 
     const NAME: &str = "a";
 
@@ -253,28 +246,32 @@ mod tests {
             }
         }
 
+        fn target(&self) -> Target<'_> {
+            Target {
+                definition: &self.definition,
+                namespace: self.namespace(),
+                name: NAME,
+                part: Part::Object,
+            }
+        }
+
         /// Patches without writing, in both ways. Gives whether the quick one was taken.
         async fn compare(&self, kind: PatchKind, patch: &Value) -> bool {
-            let (definition, namespace, part) = (&self.definition, self.namespace(), Part::Object);
             let (context, whole_context) = (writer(true), writer(true));
-            let quick = self
-                .registry
-                .patch_metadata(definition, namespace, NAME, part, kind, patch, &context);
-            let Some(quick) = quick.await else { return false };
-            let quick = quick.unwrap();
-            let mut writing = Writing::plain(&self.registry);
-            let whole = self.registry.patch_whole(
-                &mut writing,
-                definition,
-                namespace,
-                NAME,
-                part,
+            let (definition, target) = (&self.definition, self.target());
+            let read = Patch {
                 kind,
-                patch,
-                &[],
-                &whole_context,
-            );
-            let whole = whole.await.unwrap();
+                value: patch,
+                complaints: &[],
+            };
+            let quick = Write::unguarded(&self.registry, target, &context);
+            let Some(quick) = quick.patch_metadata(&read).await else {
+                return false;
+            };
+            let quick = quick.unwrap();
+            let mut whole = Write::unguarded(&self.registry, target, &whole_context);
+            let whole = whole.patch_whole(&read).await;
+            let whole = whole.unwrap();
             let warnings = (context.warnings.take(), whole_context.warnings.take());
             assert_eq!(warnings, Default::default(), "{patch}");
             let shown = |object: &StoredObject| object.to_value(definition).unwrap();
@@ -290,8 +287,7 @@ mod tests {
                 self.namespace(),
                 NAME,
                 Part::Object,
-                kind,
-                bytes.as_bytes(),
+                (kind, bytes.as_bytes()),
                 &context,
             );
             // Many are refused, and change nothing.
@@ -404,23 +400,20 @@ mod tests {
         let patch = json!({"metadata": {"annotations": {"example.com/seen": "x".repeat(LIMIT)}}});
         stopped().block_on(async {
             let mut definitions = Definition::builtin().into_iter();
-            let pods = definitions.find(|known| known.resource.plural == "pods").unwrap();
+            let pods = definitions.find(|known| known.is(&builtin::POD)).unwrap();
             let options = StoreOptions {
                 max_value_bytes: LIMIT,
                 ..StoreOptions::default()
             };
             let bench = Bench::start(pods, options).await;
-            let (part, kind, context) = (Part::Object, PatchKind::Merge, writer(false));
-            let patched = bench.registry.patch_metadata(
-                &bench.definition,
-                bench.namespace(),
-                NAME,
-                part,
-                kind,
-                &patch,
-                &context,
-            );
-            assert!(matches!(patched.await, Some(Err(_))));
+            let context = writer(false);
+            let patch = Patch {
+                kind: PatchKind::Merge,
+                value: &patch,
+                complaints: &[],
+            };
+            let write = Write::unguarded(&bench.registry, bench.target(), &context);
+            assert!(matches!(write.patch_metadata(&patch).await, Some(Err(_))));
         });
     }
 

@@ -7,17 +7,16 @@
 use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
-use watchkeeper_kinds::builtin;
+use watchkeeper_kinds::{Part, builtin};
 use watchkeeper_meta::{DeleteOptions, ListOptions, PropagationPolicy, Status, Time};
 use watchkeeper_storage::WriteError;
 
-use crate::create::recanonicalized;
-use crate::custom::writing::Writing;
+use super::{Target, Write, WriteContext, not_stored, recanonicalized, timestamp};
+use crate::admission::request::{Action, AdmissionRequest};
 use crate::custom::{FINALIZER, with_condition};
 use crate::definition::Definition;
 use crate::list::List;
 use crate::object::{Live, StoredObject};
-use crate::write::{WriteContext, not_stored, timestamp};
 use crate::{Registry, metadata};
 
 /// How often a delete is tried again when others change the object.
@@ -51,49 +50,16 @@ impl Registry {
         options: &DeleteOptions,
         context: &WriteContext,
     ) -> Result<Deletion, Status> {
-        let (definition, mut writing) = self.begin_write(definition).await?;
-        let judged = Some(&mut writing);
-        let deleted = self
-            .delete_object(judged, &definition, namespace, name, options, context)
-            .await?;
-        writing.end().await?;
+        let target = Target {
+            definition,
+            namespace,
+            name,
+            part: Part::Object,
+        };
+        let mut write = Write::begin(self, target, context).await?;
+        let deleted = write.delete(options, Judged::Now).await?;
+        write.end().await?;
         Ok(deleted)
-    }
-
-    /// Deletes one object, whatever depends on it. Who judges deletions is asked if a write is given, about the very
-    /// state that goes: if somebody changes the object meanwhile, once more.
-    pub(crate) async fn delete_object(
-        &self,
-        mut judged: Option<&mut Writing<'_>>,
-        definition: &Arc<Definition>,
-        namespace: &str,
-        name: &str,
-        options: &DeleteOptions,
-        context: &WriteContext,
-    ) -> Result<Deletion, Status> {
-        warn_of_orphans(definition, options, context);
-        self.admit_delete(definition, name)?;
-        let resource = definition.group_resource();
-        for _ in 0..MAX_TRIES {
-            let stored = self.find(definition, namespace, name).await?;
-            let stored = stored.ok_or_else(|| Status::not_found(&resource, name))?;
-            let live = stored.to_live(definition)?;
-            check_preconditions(definition, &live.value, options)?;
-            if let Some(writing) = &mut judged {
-                self.check_deletion(writing, definition, &live, options, context)
-                    .await?;
-            }
-            let marked = self.marked(definition, &live.value, options)?;
-            match self
-                .store_deletion(definition, namespace, name, &stored, &live, marked, context)
-                .await
-            {
-                Ok(deletion) => return Ok(deletion),
-                Err(WriteError::Conflict { .. }) => {}
-                Err(error) => return Err(not_stored(error)),
-            }
-        }
-        Err(Status::modified(&resource, name))
     }
 
     /// Deletes every object of a selection. The answer lists what was deleted; it is not one moment's state.
@@ -119,16 +85,70 @@ impl Registry {
         }
         Ok(list)
     }
+}
+
+/// When policies and webhooks judge a deletion.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Judged {
+    /// With it, about the very state that goes: if somebody changes the object meanwhile, once more.
+    Now,
+    /// They have judged what it is a part of, or nobody judges it.
+    Before,
+}
+
+impl Write<'_> {
+    /// Deletes the object, whatever depends on it.
+    pub(crate) async fn delete(
+        &mut self,
+        options: &DeleteOptions,
+        judged: Judged,
+    ) -> Result<Deletion, Status> {
+        warn_of_orphans(&self.definition, options, self.context);
+        self.registry.admit_delete(&self.definition, self.name)?;
+        for _ in 0..MAX_TRIES {
+            let stored = self
+                .registry
+                .find(&self.definition, self.namespace, self.name)
+                .await?;
+            let missing = || Status::not_found(&self.definition.group_resource(), self.name);
+            let stored = stored.ok_or_else(missing)?;
+            let live = stored.to_live(&self.definition)?;
+            check_preconditions(&self.definition, &live.value, options)?;
+            if judged == Judged::Now {
+                self.judge_deletion(&live, options).await?;
+            }
+            let marked = self.marked(&live.value, options)?;
+            match self.store_deletion(&stored, &live, marked).await {
+                Ok(deletion) => return Ok(deletion),
+                Err(WriteError::Conflict { .. }) => {}
+                Err(error) => return Err(not_stored(error)),
+            }
+        }
+        Err(Status::modified(&self.definition.group_resource(), self.name))
+    }
+
+    /// Refuses a deletion that a policy or a webhook does not allow.
+    async fn judge_deletion(&mut self, live: &Live, options: &DeleteOptions) -> Result<(), Status> {
+        self.registry
+            .check_policies(AdmissionRequest {
+                action: Action::delete(&self.definition),
+                object: None,
+                old: Some(&live.value),
+                context: self.context,
+            })
+            .await?;
+        match self.registry.may_call_webhooks(&self.definition, self.context) {
+            // In a box: every delete would keep room for it.
+            true => Box::pin(self.call_webhooks_of_deletion(live, options)).await,
+            false => Ok(()),
+        }
+    }
 
     /// The object as the delete leaves it, if something keeps it.
-    fn marked(
-        &self,
-        definition: &Definition,
-        live: &Value,
-        options: &DeleteOptions,
-    ) -> Result<Value, Status> {
+    fn marked(&self, live: &Value, options: &DeleteOptions) -> Result<Value, Status> {
+        let (definition, now) = (&*self.definition, self.registry.clock().now());
         if definition.is(&builtin::CUSTOM_RESOURCE_DEFINITION) {
-            return recanonicalized(definition, terminating(live, &timestamp(self.clock().now())));
+            return recanonicalized(definition, terminating(live, &timestamp(now)));
         }
         if let Some(pending) = Pending::of(live) {
             return pending.shortened(definition, live, options);
@@ -137,8 +157,7 @@ impl Registry {
         set_propagation(definition, &mut new, options);
         let fields = metadata::of(&mut new);
         if live["metadata"]["deletionTimestamp"].is_null() {
-            let grace = grace_seconds(definition, live, options);
-            set_end(fields, self.clock().now(), grace);
+            set_end(fields, now, grace_seconds(definition, live, options));
             if let Some(generation) = fields.get("generation").and_then(Value::as_i64) {
                 fields.insert("generation".to_owned(), json!(generation + 1));
             }
@@ -151,21 +170,15 @@ impl Registry {
         recanonicalized(definition, new)
     }
 
-    #[expect(
-        clippy::too_many_arguments,
-        reason = "one step of one loop, named for reading"
-    )]
+    /// Removes the object if nothing keeps it, and stores the mark otherwise.
     async fn store_deletion(
         &self,
-        definition: &Definition,
-        namespace: &str,
-        name: &str,
         stored: &StoredObject,
         live: &Live,
         marked: Value,
-        context: &WriteContext,
     ) -> Result<Deletion, WriteError> {
-        let key = definition.key(namespace, name);
+        let (definition, store) = (&*self.definition, self.registry.store());
+        let key = definition.key(self.namespace, self.name);
         let Some(expected) = stored.revision else {
             return Ok(Deletion::Gone(stored.clone()));
         };
@@ -173,52 +186,46 @@ impl Registry {
             let encoded = StoredObject::encode(definition, value, &live.managers);
             encoded.unwrap_or_else(|_| stored.bytes.clone())
         };
+        let object = |bytes, revision| StoredObject {
+            bytes,
+            revision: Some(revision),
+        };
         let live = &live.value;
         if definition.is_ready_to_go(&marked) {
             // Pods are shown as they end, all others as they were.
-            let bytes = if definition.kind.graceful {
-                encode(&marked)
-            } else {
-                stored.bytes.clone()
+            let bytes = match definition.kind.graceful {
+                true => encode(&marked),
+                false => stored.bytes.clone(),
             };
-            if context.dry_run {
-                return Ok(Deletion::Gone(StoredObject {
-                    bytes,
-                    revision: Some(expected),
-                }));
+            if self.context.dry_run {
+                return Ok(Deletion::Gone(object(bytes, expected)));
             }
             // A pod that runs somewhere is told to end before it is gone.
             let is_told = definition.kind.graceful && runs_somewhere(live) && marked != *live;
             let expected = match is_told {
                 true => {
-                    self.store()
+                    store
                         .update(&key, bytes.clone(), expected, definition.kind.ttl)
                         .await?
                 }
                 false => expected,
             };
-            let revision = self.store().delete(&key, expected).await?;
-            return Ok(Deletion::Gone(StoredObject {
-                bytes,
-                revision: Some(revision),
-            }));
+            let revision = store.delete(&key, expected).await?;
+            return Ok(Deletion::Gone(object(bytes, revision)));
         }
         if marked == *live {
             return Ok(Deletion::Marked(stored.clone()));
         }
         let bytes = encode(&marked);
-        let revision = match context.dry_run {
+        let revision = match self.context.dry_run {
             true => expected,
             false => {
-                self.store()
+                store
                     .update(&key, bytes.clone(), expected, definition.kind.ttl)
                     .await?
             }
         };
-        Ok(Deletion::Marked(StoredObject {
-            bytes,
-            revision: Some(revision),
-        }))
+        Ok(Deletion::Marked(object(bytes, revision)))
     }
 }
 

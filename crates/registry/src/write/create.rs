@@ -1,0 +1,202 @@
+//! Creating an object: the body is completed by all phases and stored if the name is free.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use watchkeeper_kinds::{Part, names};
+use watchkeeper_meta::{FieldErrors, Resource, Status};
+use watchkeeper_patch::endpoint::Endpoint;
+use watchkeeper_patch::managed_fields::{Managers, Writer, empty_object};
+use watchkeeper_storage::{Revision, WriteError};
+use watchkeeper_wire::canonical::canonicalize_changed;
+use watchkeeper_wire::difference::Difference;
+use watchkeeper_wire::schema::{Schema, TypeId};
+
+use super::draft::{Draft, Managed, Proposal};
+use super::{Target, Write, WriteContext, not_stored, timestamp};
+use crate::body::Body;
+use crate::definition::Definition;
+use crate::metadata::Repeated;
+use crate::object::StoredObject;
+use crate::{Registry, allocate, metadata};
+
+impl Registry {
+    /// Creates an object.
+    pub async fn create(
+        &self,
+        definition: &Arc<Definition>,
+        namespace: &str,
+        body: Body<'_>,
+        context: &WriteContext,
+    ) -> Result<StoredObject, Status> {
+        let target = Target {
+            definition,
+            namespace,
+            name: "",
+            part: Part::Object,
+        };
+        let mut write = Write::begin(self, target, context).await?;
+        let object = body.read(&write.definition, context)?;
+        let created = write.create(object).await?;
+        write.end().await?;
+        Ok(created)
+    }
+
+    /// Lays the fields of an object that is answered and not kept to its writer, as is done for those that are.
+    pub fn record_unstored(&self, resource: &Resource, object: &mut Value, manager: &str) {
+        let schema = Schema::builtin();
+        let api_version = resource.group_version_kind().api_version();
+        if let Some(root) = schema.kind(&api_version, &resource.kind) {
+            let writer = Writer {
+                manager,
+                api_version: &api_version,
+                subresource: "",
+                time: Some(self.clock().now()),
+            };
+            let given = metadata::take_managed_fields(object);
+            let given = given.map(|given| Managers::new().replaced_by(&given));
+            managers_of_new(schema, root, object, given.unwrap_or_default(), &writer).write_to(object);
+        }
+    }
+
+    /// What is wrong with an object in the form in which the server prints it, were it created.
+    pub fn faults(&self, definition: &Definition, object: &Value) -> FieldErrors {
+        let mut faults = metadata::faults(definition, object);
+        faults.append(definition.faults(object));
+        faults.append(self.policy_faults(definition, object));
+        faults
+    }
+}
+
+impl Write<'_> {
+    /// Creates an object that has been read.
+    pub(crate) async fn create(&mut self, mut object: Value) -> Result<StoredObject, Status> {
+        metadata::match_namespace(&self.definition, &mut object, self.namespace)?;
+        metadata::drop_system_fields(&mut object);
+        metadata::drop_repeated_owners(&mut object, Repeated::InRequest, &self.context.warnings);
+        let now = timestamp(self.registry.clock().now());
+        self.definition
+            .default(&mut object, &Difference::Everywhere, &now);
+        let proposal = Proposal {
+            object,
+            managed: Managed::ByChange,
+        };
+        self.create_proposed(proposal).await
+    }
+
+    /// Completes and stores a new object.
+    pub(super) async fn create_proposed(&mut self, proposal: Proposal) -> Result<StoredObject, Status> {
+        let mut draft = self.complete(None, proposal).await?;
+        if !self.context.dry_run && stated_version(&draft.object).is_some() {
+            let text = "resourceVersion should not be set on objects to be created";
+            return Err(Status::unclassified(text));
+        }
+        for _ in 0..names::MAX_TRIES {
+            match self.store_new(&draft).await? {
+                Created::Stored(stored) => return Ok(stored),
+                Created::Taken => {}
+            }
+            let Some(prefix) = &draft.name_prefix else { break };
+            metadata::of(&mut draft.object).insert("name".to_owned(), json!(names::generate(prefix)));
+            // Whoever judges it sees the name that it gets. In a box: hardly any name is taken.
+            Box::pin(self.judge(&draft)).await?;
+        }
+        let name = metadata::text(&draft.object, "name");
+        if draft.name_prefix.is_some() {
+            return Err(Status::generate_name_conflict(
+                &self.definition.group_resource(),
+                name,
+                1,
+            ));
+        }
+        Err(self.taken(name).await?)
+    }
+
+    async fn store_new(&mut self, draft: &Draft<'_>) -> Result<Created, Status> {
+        let (registry, context) = (self.registry, self.context);
+        let (definition, object) = (&self.definition, &draft.object);
+        let key = definition.key(self.namespace, metadata::text(object, "name"));
+        let bytes = StoredObject::encode(definition, object, &draft.managers)?;
+        let attempt = async {
+            if context.dry_run {
+                let found = registry.store().get(&key, None).await;
+                return Ok(match found.map_err(Status::internal_error)? {
+                    Some(_) => Created::Taken,
+                    None => Created::Stored(StoredObject {
+                        bytes,
+                        revision: stated_version(object),
+                    }),
+                });
+            }
+            let created = registry.store().create(&key, bytes.clone(), definition.kind.ttl);
+            match created.await {
+                Ok(revision) => Ok(Created::Stored(StoredObject {
+                    bytes,
+                    revision: Some(revision),
+                })),
+                Err(WriteError::Conflict { .. }) => Ok(Created::Taken),
+                Err(error) => Err(not_stored(error)),
+            }
+        };
+        allocate::store(&mut self.guard.allocating, attempt, Status::is_timeout).await
+    }
+
+    /// What a client hears whose name is taken.
+    async fn taken(&self, name: &str) -> Result<Status, Status> {
+        let (definition, resource) = (&self.definition, self.definition.group_resource());
+        let found = self.registry.find(definition, self.namespace, name).await?;
+        let deleting = match found {
+            Some(found) => found.header(definition)?.deletion_timestamp.is_some(),
+            None => false,
+        };
+        Ok(match deleting {
+            true => Status::being_deleted(&resource, name),
+            false => Status::already_exists(&resource, name),
+        })
+    }
+}
+
+/// The version a client gives to a new object. The store refuses it, as in Kubernetes; a dry run, which does not ask the
+/// store, shows it.
+fn stated_version(object: &Value) -> Option<Revision> {
+    let number = metadata::text(object, "resourceVersion").parse().ok();
+    number.filter(|number| *number > 0).map(Revision::new)
+}
+
+/// Who has set the fields of a new object: its writer, besides those whom the client has given.
+pub(super) fn managers_of_new(
+    schema: &Schema,
+    root: TypeId,
+    object: &Value,
+    mut managers: Managers,
+    writer: &Writer<'_>,
+) -> Managers {
+    let empty = empty_object(schema, root);
+    let states = (&empty, object, &Difference::between(&empty, object));
+    managers.record_update(schema, root, states, &Endpoint::default(), writer);
+    managers
+}
+
+enum Created {
+    Stored(StoredObject),
+    Taken,
+}
+
+/// The object in the server's own form again, after hooks have worked on it.
+pub(crate) fn recanonicalized(definition: &Definition, object: Value) -> Result<Value, Status> {
+    recanonicalized_changed(definition, object, &Difference::Everywhere)
+}
+
+/// As [`recanonicalized`], for an object that differs in this from one in that form.
+pub(super) fn recanonicalized_changed(
+    definition: &Definition,
+    object: Value,
+    difference: &Difference,
+) -> Result<Value, Status> {
+    let read = canonicalize_changed(&definition.schema, definition.type_id, object, difference)
+        .map_err(Status::internal_error)?;
+    let mut value = read.value;
+    value["apiVersion"] = definition.api_version.as_str().into();
+    value["kind"] = definition.resource.kind.as_ref().into();
+    Ok(value)
+}

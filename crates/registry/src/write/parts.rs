@@ -1,0 +1,119 @@
+//! The part of an object that a write is about: the rest stays as it is.
+
+use serde_json::Value;
+use watchkeeper_kinds::Part;
+use watchkeeper_wire::difference::Difference;
+
+use crate::definition::Definition;
+use crate::subresources::scale::with_replicas_of;
+
+/// Leaves everything that is not the written part as it is.
+pub(super) fn restrict(definition: &Definition, part: Part, new: &mut Value, live: &Value) {
+    let only = |new: &mut Value, parent: &str, name: &str| {
+        let taken = new[parent].get(name).cloned();
+        *new = live.clone();
+        match (taken, &mut new[parent]) {
+            (Some(taken), fields) => fields[name] = taken,
+            (None, Value::Object(fields)) => drop(fields.remove(name)),
+            (None, _) => {}
+        }
+    };
+    match part {
+        Part::Scale => match with_replicas_of(definition, live, new) {
+            Some(scaled) => return *new = scaled,
+            None => return only(new, "spec", "replicas"),
+        },
+        Part::EphemeralContainers => return only(new, "spec", "ephemeralContainers"),
+        Part::Approval => return only(new, "status", "conditions"),
+        Part::Resize => return take_resources(new, live),
+        Part::Object | Part::Status | Part::Finalize | Part::Whole => {}
+    }
+    if let Some(conversion) = definition.conversion {
+        conversion.keep(part, new, live);
+    }
+    // A custom object's status is all that is written there, its labels are not.
+    if part == Part::Status && definition.is_custom() {
+        let status = new.get("status").cloned();
+        *new = live.clone();
+        return match (status, new.as_object_mut()) {
+            (Some(status), _) => new["status"] = status,
+            (None, Some(fields)) => drop(fields.remove("status")),
+            (None, None) => {}
+        };
+    }
+    let Some(fields) = new.as_object_mut() else { return };
+    let mut keep = |name: &str| match live.get(name) {
+        Some(value) => drop(fields.insert(name.to_owned(), value.clone())),
+        None => drop(fields.remove(name)),
+    };
+    match part {
+        Part::Object if definition.has_status() => keep("status"),
+        Part::Finalize => keep("status"),
+        Part::Status => {
+            let names: Vec<String> = live
+                .as_object()
+                .into_iter()
+                .flatten()
+                .map(|(name, _)| name.clone())
+                .collect();
+            let is_kept = |name: &&String| match name.as_str() {
+                "status" => false,
+                "metadata" => definition.kind.status_keeps_metadata,
+                _ => true,
+            };
+            for name in names.iter().filter(is_kept) {
+                keep(name);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Leaves of a pod's change what its containers may use.
+fn take_resources(new: &mut Value, live: &Value) {
+    let wanted = std::mem::replace(new, live.clone());
+    for list in ["containers", "initContainers"] {
+        let Some(containers) = new["spec"].get_mut(list).and_then(Value::as_array_mut) else {
+            continue;
+        };
+        for container in containers {
+            let mut named = wanted["spec"][list].as_array().into_iter().flatten();
+            if let Some(same) = named.find(|same| same["name"] == container["name"]) {
+                container["resources"] = same["resources"].clone();
+            }
+        }
+    }
+}
+
+/// Whether two states are the same, whatever version they have.
+pub(super) fn is_same_but_for_version(live: &Value, new: &Value, difference: &Difference) -> bool {
+    is_same_but_for(difference, live, new, |name| name != "metadata")
+        && is_same(&live["metadata"], &new["metadata"], |name| {
+            name != "resourceVersion"
+        })
+}
+
+/// Whether the members of two objects that count are the same, given where the objects differed.
+pub(super) fn is_same_but_for(
+    difference: &Difference,
+    live: &Value,
+    new: &Value,
+    counts: impl Fn(&str) -> bool,
+) -> bool {
+    match difference {
+        Difference::Members { changed, gone: false } => {
+            let mut changed = changed.iter().filter(|(name, _)| counts(name));
+            !changed.any(|(name, below)| below.persists(live.get(name), new.get(name)))
+        }
+        _ => is_same(live, new, counts),
+    }
+}
+
+/// Whether the members of two objects that count are the same.
+fn is_same(one: &Value, other: &Value, counts: impl Fn(&str) -> bool) -> bool {
+    let (Some(members), Some(others)) = (one.as_object(), other.as_object()) else {
+        return one == other;
+    };
+    let counted = |(name, _): &(&String, &Value)| counts(name);
+    members.iter().filter(counted).eq(others.iter().filter(counted))
+}

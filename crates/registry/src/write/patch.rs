@@ -1,0 +1,366 @@
+//! PATCH, on top of the same change that PUT makes. An apply has a file of its own ([`apply`](super::apply)).
+
+use std::sync::Arc;
+
+use serde_json::Value;
+use watchkeeper_kinds::Part;
+use watchkeeper_meta::{FieldError, FieldPath, FieldValidation, GroupKind, Status, StatusReason};
+use watchkeeper_patch::go_text::go_value;
+use watchkeeper_patch::json_patch::{self, JsonPatchError};
+use watchkeeper_patch::{merge_patch, quoted, strategic};
+use watchkeeper_wire::canonical::{canonicalize_changed, json_type, read_body};
+use watchkeeper_wire::difference::Difference;
+
+use super::draft::{Managed, Proposal};
+use super::{Target, Write, WriteContext, Written, accept, timestamp};
+use crate::body::{unknown_conversion, unknown_kind};
+use crate::definition::Definition;
+use crate::object::{Live, StoredObject};
+use crate::{Registry, metadata};
+
+/// What a patch says, by its content type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PatchKind {
+    /// `application/json-patch+json`.
+    Json,
+    /// `application/merge-patch+json`.
+    Merge,
+    /// `application/strategic-merge-patch+json`.
+    Strategic,
+    /// `application/apply-patch+yaml`.
+    Apply {
+        /// Take fields from other managers.
+        force: bool,
+    },
+}
+
+/// A patch that has been read.
+pub(super) struct Patch<'a> {
+    pub(super) kind: PatchKind,
+    pub(super) value: &'a Value,
+    /// What strict reading finds in the patch itself.
+    pub(super) complaints: &'a [String],
+}
+
+impl Registry {
+    /// Patches an object, or one part of it.
+    pub async fn patch(
+        &self,
+        definition: &Arc<Definition>,
+        namespace: &str,
+        name: &str,
+        part: Part,
+        (kind, patch): (PatchKind, &[u8]),
+        context: &WriteContext,
+    ) -> Result<Written, Status> {
+        let target = Target {
+            definition,
+            namespace,
+            name,
+            part,
+        };
+        let mut write = Write::begin(self, target, context).await?;
+        let written = match kind {
+            // In a box, as the long way below: a small patch does not carry the room that they take.
+            PatchKind::Apply { force } => Box::pin(write.apply_body(patch, force)).await?,
+            kind => write.patch(kind, patch).await?,
+        };
+        write.end().await?;
+        Ok(written)
+    }
+}
+
+impl<'r> Write<'r> {
+    /// Patches the object, by the short cut if that will do.
+    async fn patch(&mut self, kind: PatchKind, patch: &[u8]) -> Result<Written, Status> {
+        let patch = read_body(patch).map_err(|_| Status::bad_request("invalid JSON patch"))?;
+        check_shape(kind, &patch.value)?;
+        let complaints = complaints(kind, &patch);
+        let patch = Patch {
+            kind,
+            value: &patch.value,
+            complaints: &complaints,
+        };
+        let short_cut = match complaints.is_empty() {
+            true => self.patch_metadata(&patch).await,
+            false => None,
+        };
+        let object = match short_cut {
+            Some(patched) => patched?,
+            None => Box::pin(self.patch_whole(&patch)).await?,
+        };
+        Ok(Written {
+            object,
+            created: false,
+        })
+    }
+
+    /// Patches the object in a way that is right for every patch but an apply.
+    pub(super) async fn patch_whole(&mut self, patch: &Patch<'_>) -> Result<StoredObject, Status> {
+        let reader = self.reader();
+        let propose = |live: &Live| {
+            let start = match speaks_of_managed_fields(patch.kind, patch.value) {
+                true => live.whole(),
+                false => live.value.clone(),
+            };
+            let result = patched(&reader.definition, patch.kind, start, patch.value)?;
+            let object = reader.read(result, live, None, Some(patch))?;
+            same_uid(&reader.definition, &live.value, &object)?;
+            Ok(Proposal {
+                object,
+                managed: Managed::ByChange,
+            })
+        };
+        self.change(propose).await
+    }
+
+    /// What takes the result of a patch for an object.
+    pub(super) fn reader(&self) -> PatchedReader<'r> {
+        PatchedReader {
+            definition: self.definition.clone(),
+            namespace: self.namespace,
+            name: self.name,
+            context: self.context,
+            now: timestamp(self.registry.clock().now()),
+        }
+    }
+}
+
+/// Takes what a patch has made for an object again.
+pub(super) struct PatchedReader<'r> {
+    pub(super) definition: Arc<Definition>,
+    namespace: &'r str,
+    name: &'r str,
+    context: &'r WriteContext,
+    now: String,
+}
+
+impl PatchedReader<'_> {
+    /// The object, in the server's form and with its defaults. Where it differs from the live object may be known. A patch
+    /// that is given is quoted if its result is no object of the kind; an apply is not.
+    pub(super) fn read(
+        &self,
+        mut patched: Value,
+        live: &Live,
+        difference: Option<Difference>,
+        patch: Option<&Patch<'_>>,
+    ) -> Result<Value, Status> {
+        let definition = &*self.definition;
+        let unfit = |why: String| {
+            let quoted = patch.map(|patch| quoted_result(definition, patch, live));
+            let fault = FieldError::invalid(&FieldPath::new("patch"), quoted.unwrap_or_default(), why);
+            Status::invalid(&GroupKind::new("", ""), "", &fault.into())
+        };
+        let is_strategic = patch.is_some_and(|patch| patch.kind == PatchKind::Strategic);
+        let mut complaints = patch.map(|patch| patch.complaints.to_vec()).unwrap_or_default();
+        if patch.is_some() && !is_strategic && !definition.is_custom() {
+            complaints.extend(unversioned(&mut patched));
+        }
+        if !is_strategic {
+            same_kind(definition, &patched).map_err(unfit)?;
+        }
+        let difference = match live.canonical(definition) {
+            Value::Null => Difference::Everywhere,
+            canonical => difference.unwrap_or_else(|| Difference::between(canonical, &patched)),
+        };
+        let read = canonicalize_changed(&definition.schema, definition.type_id, patched, &difference);
+        let read = read.map_err(|error| {
+            unfit(match is_strategic {
+                true => error.into_conversion(),
+                false => error.message,
+            })
+        })?;
+        complaints.extend(read.unknown.iter().map(ToString::to_string));
+        match self.context.field_validation {
+            FieldValidation::Strict if !complaints.is_empty() => {
+                return Err(unfit(format!("strict decoding error: {}", complaints.join(", "))));
+            }
+            FieldValidation::Warn => complaints.iter().for_each(|text| self.context.warnings.add(text)),
+            _ => {}
+        }
+        let mut object = read.value;
+        metadata::match_namespace(definition, &mut object, self.namespace)?;
+        metadata::match_name(&object, self.name)?;
+        object["apiVersion"] = definition.api_version.as_str().into();
+        object["kind"] = definition.resource.kind.as_ref().into();
+        definition.default(&mut object, &difference, &self.now);
+        Ok(object)
+    }
+}
+
+/// The result of a patch as Kubernetes quotes it, or what it quotes instead. It is worked out anew: nearly all patches are
+/// fit.
+fn quoted_result(definition: &Definition, patch: &Patch<'_>, live: &Live) -> String {
+    let (schema, root) = (&*definition.schema, definition.type_id);
+    let result = || patched(definition, patch.kind, live.whole(), patch.value).unwrap_or_default();
+    match patch.kind {
+        PatchKind::Json => quoted::patched(schema, root, &result(), patch.value),
+        PatchKind::Strategic => go_value(patch.value),
+        PatchKind::Merge | PatchKind::Apply { .. } => quoted::merged(schema, root, &result(), patch.value),
+    }
+}
+
+/// Whether a patch changes managed fields, or asks for them. They are added to the object only for those that do.
+fn speaks_of_managed_fields(kind: PatchKind, patch: &Value) -> bool {
+    const NAME: &str = "managedFields";
+    if kind != PatchKind::Json {
+        // Directives of a strategic patch have the name in theirs.
+        let mut fields = patch["metadata"].as_object().into_iter().flatten();
+        return fields.any(|(name, _)| name.ends_with(NAME));
+    }
+    let operations = patch.as_array().into_iter().flatten();
+    let paths = operations.flat_map(|operation| [&operation["path"], &operation["from"]]);
+    let mut paths = paths.filter_map(Value::as_str);
+    paths.any(|path| {
+        let mut steps = path.split('/').skip(1);
+        steps.next().is_none_or(|step| step == "metadata") && steps.next().is_none_or(|step| step == NAME)
+    })
+}
+
+/// What strict reading finds in a patch itself.
+fn complaints(kind: PatchKind, patch: &watchkeeper_wire::canonical::Body) -> Vec<String> {
+    let duplicates = patch.duplicates.iter().map(ToString::to_string);
+    if kind != PatchKind::Json {
+        return duplicates.collect();
+    }
+    let unknown = json_patch::unknown_members(&patch.value).map(|path| format!("unknown field {path:?}"));
+    duplicates
+        .chain(unknown)
+        .map(|text| format!("json patch {text}"))
+        .collect()
+}
+
+/// Without a version, Go takes an object for one of its internal structs, which have no fields by these names.
+fn unversioned(patched: &mut Value) -> Vec<String> {
+    let Some(fields) = patched.as_object_mut() else {
+        return Vec::new();
+    };
+    if fields.get("apiVersion").is_some_and(|version| version != "") {
+        return Vec::new();
+    }
+    let unknown = fields
+        .keys()
+        .filter(|name| !matches!(name.as_str(), "apiVersion" | "kind"));
+    let unknown = unknown.map(|name| format!("unknown field {name:?}")).collect();
+    fields.retain(|name, _| name == "kind");
+    unknown
+}
+
+/// Refuses an object that says it is of another kind.
+fn same_kind(definition: &Definition, patched: &Value) -> Result<(), String> {
+    let text = |name: &str| {
+        patched
+            .get(name)
+            .and_then(Value::as_str)
+            .filter(|text| !text.is_empty())
+    };
+    let kind = text("kind").unwrap_or(&definition.resource.kind);
+    let api_version = text("apiVersion").unwrap_or(&definition.api_version);
+    match definition.schema.kind(api_version, kind) {
+        None => Err(unknown_kind(api_version, kind)),
+        Some(_) if kind != definition.resource.kind => Err(unknown_conversion(definition, kind)),
+        Some(_) => Ok(()),
+    }
+}
+
+/// A patch cannot mean another object by a uid, as a PUT can; it would change the uid.
+fn same_uid(definition: &Definition, live: &Value, patched: &Value) -> Result<(), Status> {
+    let (uid, stated) = (metadata::text(live, "uid"), metadata::text(patched, "uid"));
+    if stated.is_empty() || stated == uid {
+        return Ok(());
+    }
+    let path = FieldPath::new("metadata").child("uid");
+    accept(
+        definition,
+        live,
+        &FieldError::invalid(&path, stated, "field is immutable").into(),
+    )
+}
+
+/// Refuses a patch of the wrong JSON type, in Go's words.
+pub(crate) fn check_shape(kind: PatchKind, patch: &Value) -> Result<(), Status> {
+    let (fits, wanted) = match kind {
+        PatchKind::Json => (patch.is_array(), "[]handlers.jsonPatchOp"),
+        _ => (patch.is_object(), "map[string]interface {}"),
+    };
+    // Go reads null into anything.
+    if fits || patch.is_null() {
+        return Ok(());
+    }
+    let found = json_type(patch);
+    let text = format!("error decoding patch: json: cannot unmarshal {found} into Go value of type {wanted}");
+    Err(Status::bad_request(text))
+}
+
+pub(crate) fn patched(
+    definition: &Definition,
+    kind: PatchKind,
+    live: Value,
+    patch: &Value,
+) -> Result<Value, Status> {
+    let mut object = live;
+    match kind {
+        PatchKind::Json => match json_patch::apply(&mut object, patch) {
+            Ok(()) => Ok(object),
+            Err(error @ JsonPatchError::TooManyOperations { .. }) => {
+                Err(Status::request_entity_too_large(error))
+            }
+            Err(error) => {
+                tracing::debug!(%error, "JSON patch does not apply");
+                Err(rejected())
+            }
+        },
+        PatchKind::Strategic => {
+            let (Value::Object(fields), Value::Object(patch)) = (&mut object, patch) else {
+                return Ok(object);
+            };
+            match strategic::apply(&definition.schema, definition.type_id, fields, patch.clone()) {
+                Ok(()) => Ok(object),
+                Err(error) if error.is_bad_request() => Err(Status::bad_request(error.to_string())),
+                Err(error) => Err(Status::unclassified(error.to_string())),
+            }
+        }
+        _ => {
+            merge_patch::apply(&mut object, patch);
+            Ok(object)
+        }
+    }
+}
+
+/// All that Kubernetes says about a JSON patch that does not apply.
+fn rejected() -> Status {
+    let text = "the server rejected our request due to an error in our request";
+    let mut status = Status::failure(422, StatusReason::INVALID, text);
+    status.details = Some(Box::default());
+    status
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn managed_fields_are_added_for_patches_that_speak_of_them() {
+        let check = |kind, patch: Value, speaks| {
+            assert_eq!(speaks_of_managed_fields(kind, &patch), speaks, "{patch}");
+        };
+        let json = |path: &str| json!([{"op": "test", "path": path}]);
+        check(PatchKind::Json, json("/spec/replicas"), false);
+        check(PatchKind::Json, json("/metadata/labels/a"), false);
+        check(PatchKind::Json, json(""), true);
+        check(PatchKind::Json, json("/metadata"), true);
+        check(PatchKind::Json, json("/metadata/managedFields/0/manager"), true);
+        let copied = json!([{"op": "copy", "from": "/metadata", "path": "/data"}]);
+        check(PatchKind::Json, copied, true);
+        check(PatchKind::Merge, json!({"metadata": {"labels": {}}}), false);
+        check(
+            PatchKind::Merge,
+            json!({"metadata": {"managedFields": null}}),
+            true,
+        );
+        let ordered = json!({"metadata": {"$setElementOrder/managedFields": []}});
+        check(PatchKind::Strategic, ordered, true);
+    }
+}

@@ -1,0 +1,316 @@
+//! The phases of a write, in the order in which [`Write::complete`] goes through them. Where a new object is treated
+//! otherwise than a changed one, the phase says so.
+
+use serde_json::{Value, json};
+use watchkeeper_kinds::{Generation, Part, builtin};
+use watchkeeper_meta::Status;
+use watchkeeper_patch::endpoint::Endpoint;
+use watchkeeper_wire::difference::Difference;
+
+use super::create::{managers_of_new, recanonicalized_changed};
+use super::draft::{Draft, Managed, Proposal};
+use super::parts::{is_same_but_for, restrict};
+use super::{Write, accept, timestamp};
+use crate::admission::quota;
+use crate::metadata::{self, Repeated};
+use crate::object::Live;
+
+impl Write<'_> {
+    /// A proposal to begin with.
+    pub(super) fn draft<'l>(&self, live: Option<&'l Live>, proposal: Proposal) -> Draft<'l> {
+        let Proposal { mut object, managed } = proposal;
+        let given = metadata::take_managed_fields(&mut object);
+        let may_give = matches!(self.part, Part::Object | Part::Finalize | Part::Whole);
+        let before = || live.map(|live| live.managers.clone()).unwrap_or_default();
+        let (managers, is_recorded) = match managed {
+            Managed::By(managers) => (managers, true),
+            Managed::AsBefore => (before(), true),
+            Managed::ByChange => (before(), false),
+        };
+        Draft {
+            live,
+            object,
+            managers,
+            is_recorded,
+            given_managers: given.filter(|_| may_give),
+            difference: Difference::Everywhere,
+            name_prefix: None,
+        }
+    }
+
+    /// Leaves what is not written as it is.
+    pub(super) fn keep_the_rest(&self, draft: &mut Draft<'_>) {
+        let Some(live) = draft.live else { return };
+        // Of a resize, Kubernetes notes who wanted what, whether it can be resized or not.
+        if self.part != Part::Resize {
+            restrict(&self.definition, self.part, &mut draft.object, &live.value);
+        }
+        metadata::keep(&mut draft.object, &live.value);
+    }
+
+    /// Lays what is written to its writer.
+    pub(super) fn record_managers(&self, draft: &mut Draft<'_>) {
+        if !draft.is_recorded
+            && let Some(given) = &draft.given_managers
+        {
+            draft.managers = std::mem::take(&mut draft.managers).replaced_by(given);
+        }
+        match draft.live {
+            _ if draft.is_recorded => {}
+            None => self.record_new(draft),
+            Some(live) => self.record_change(draft, live),
+        }
+        if let (Part::Resize, Some(live)) = (self.part, draft.live) {
+            restrict(&self.definition, self.part, &mut draft.object, &live.value);
+        }
+    }
+
+    /// A new object is its writer's, as far as it is kept.
+    fn record_new(&self, draft: &mut Draft<'_>) {
+        let definition = &self.definition;
+        let writer = self.context.writer(definition, "", self.registry.clock().now());
+        let unmanaged = definition.unmanaged_fields();
+        let object = &mut draft.object;
+        let set_aside = unmanaged
+            .iter()
+            .filter_map(|name| object.as_object_mut()?.remove_entry(*name));
+        let set_aside: Vec<(String, Value)> = set_aside.collect();
+        let before = std::mem::take(&mut draft.managers);
+        draft.managers = managers_of_new(&definition.schema, definition.type_id, object, before, &writer);
+        if let Some(fields) = object.as_object_mut() {
+            fields.extend(set_aside);
+        }
+    }
+
+    /// What has changed is the writer's. An object that nobody was said to manage stays so until someone applies.
+    fn record_change(&self, draft: &mut Draft<'_>, live: &Live) {
+        if draft.managers.is_empty() {
+            return;
+        }
+        let definition = &self.definition;
+        let now = self.registry.clock().now();
+        let writer = self.context.writer(definition, self.part.subresource(), now);
+        let endpoint = Endpoint {
+            versions: definition.versions(),
+            ..Default::default()
+        };
+        let difference = Difference::between(&live.value, &draft.object);
+        let states = (&live.value, &draft.object, &difference);
+        let (schema, root) = (&*definition.schema, definition.type_id);
+        draft
+            .managers
+            .record_update(schema, root, states, &endpoint, &writer);
+    }
+
+    /// Lets admission plugins complete or refuse the object.
+    pub(super) async fn admit(&self, draft: &mut Draft<'_>) -> Result<(), Status> {
+        let (registry, definition) = (self.registry, &self.definition);
+        match draft.live {
+            None => {
+                self.check_kind_stays(&draft.object)?;
+                registry
+                    .admit_create(definition, self.namespace, &mut draft.object, self.context)
+                    .await
+            }
+            Some(live) => {
+                registry
+                    .admit_update(definition, &live.value, &draft.object, self.context)
+                    .await
+            }
+        }
+    }
+
+    /// Refuses a new object of a kind that is to go.
+    fn check_kind_stays(&self, object: &Value) -> Result<(), Status> {
+        if !self.definition.is_terminating() {
+            return Ok(());
+        }
+        // The name is made up later.
+        let name = match metadata::text(object, "name") {
+            "" => metadata::text(object, "generateName"),
+            name => name,
+        };
+        let why = "create not allowed while custom resource definition is terminating";
+        Err(Status::forbidden(&self.definition.group_resource(), name, why))
+    }
+
+    /// Whether webhooks may want to see the write.
+    fn may_call_webhooks(&self) -> bool {
+        self.part != Part::Whole && self.registry.may_call_webhooks(&self.definition, self.context)
+    }
+
+    /// Lets webhooks change the object.
+    pub(super) async fn call_mutating_webhooks(&mut self, draft: &mut Draft<'_>) -> Result<(), Status> {
+        if self.may_call_webhooks() {
+            // In a box: no other write makes room for it.
+            match draft.live {
+                None => Box::pin(self.mutate_new(draft)).await?,
+                Some(live) => {
+                    if Box::pin(self.mutate_changed(live, draft)).await? {
+                        restrict(&self.definition, self.part, &mut draft.object, &live.value);
+                        metadata::keep(&mut draft.object, &live.value);
+                    }
+                }
+            }
+        }
+        let warnings = &self.context.warnings;
+        metadata::drop_repeated_owners(&mut draft.object, Repeated::AfterAdmission, warnings);
+        Ok(())
+    }
+
+    /// Says what only the server says, and resets what the client may not set or change.
+    pub(super) fn prepare(&self, draft: &mut Draft<'_>) {
+        let definition = &self.definition;
+        let now = timestamp(self.registry.clock().now());
+        let object = &mut draft.object;
+        if let Some(live) = draft.live {
+            return definition.prepare_for_update(self.part, object, &live.value, &now);
+        }
+        draft.name_prefix = metadata::begin(object, &now);
+        if definition.kind.generation != Generation::None && !definition.kind.generation_begins_with_change {
+            metadata::of(object).insert("generation".to_owned(), json!(1));
+        }
+        definition.prepare_for_create(object);
+        if let Some(conversion) = definition.conversion {
+            conversion.keep(Part::Object, object, &Value::Null);
+        }
+    }
+
+    /// Gives a service the addresses and ports it asks for or needs.
+    pub(super) async fn allocate(&mut self, draft: &mut Draft<'_>) -> Result<(), Status> {
+        if !self.definition.is(&builtin::SERVICE) || self.part != Part::Object {
+            return Ok(());
+        }
+        self.guard.begin_allocation(&self.definition).await;
+        let own = draft.live.map(|live| &live.value);
+        self.registry
+            .allocate_service(&self.definition, &mut draft.object, own)
+            .await
+    }
+
+    /// Brings the object into the form in which the server prints it, where it differs from what is stored.
+    pub(super) fn canonicalize(&self, draft: &mut Draft<'_>) -> Result<(), Status> {
+        if let Some(live) = draft.live {
+            draft.difference = Difference::between(live.canonical(&self.definition), &draft.object);
+        }
+        let object = std::mem::take(&mut draft.object);
+        draft.object = recanonicalized_changed(&self.definition, object, &draft.difference)?;
+        Ok(())
+    }
+
+    /// One more if anything but metadata and status changed, or a label that means as much.
+    pub(super) fn count_generation(&self, draft: &mut Draft<'_>) {
+        let (definition, counted) = (&self.definition, self.definition.kind.generation);
+        let Some(live) = draft.live.map(|live| &live.value) else {
+            return;
+        };
+        if counted == Generation::None || self.part == Part::Whole {
+            return;
+        }
+        // A custom kind without a status of its own may have a field of that name.
+        let has_status = !definition.is_custom() || definition.has_status();
+        let is_spec = |name: &str| name != "metadata" && !(name == "status" && has_status);
+        let new = &mut draft.object;
+        let is_relabeled = || live["metadata"].get("labels") != new["metadata"].get("labels");
+        if !is_same_but_for(&draft.difference, live, new, is_spec)
+            || (counted == Generation::SpecAndLabels && is_relabeled())
+        {
+            let generation = live["metadata"]["generation"].as_i64().unwrap_or_default();
+            metadata::of(new).insert("generation".to_owned(), json!(generation + 1));
+        }
+    }
+
+    /// A pod is resized on its node, which must be there.
+    pub(super) async fn admit_resize(&self, draft: &Draft<'_>) -> Result<(), Status> {
+        match (self.part, draft.live) {
+            (Part::Resize, Some(live)) => {
+                self.registry
+                    .admit_resize(&self.definition, &draft.object, &live.value)
+                    .await
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Refuses an object that is not valid, with all that is wrong with it.
+    pub(super) fn validate(&self, draft: &Draft<'_>) -> Result<(), Status> {
+        let (definition, object) = (&self.definition, &draft.object);
+        let faults = match draft.live {
+            None => {
+                let mut faults = self.registry.faults(definition, object);
+                faults.append(metadata::manager_faults(&draft.managers));
+                faults
+            }
+            Some(live) => {
+                let mut faults = metadata::update_faults(definition, object, &live.value);
+                if draft.given_managers.is_some() {
+                    faults.append(metadata::manager_faults(&draft.managers));
+                }
+                let warnings = &self.context.warnings;
+                faults.append(definition.update_faults(self.part, object, &live.value, warnings));
+                faults.append(self.registry.policy_faults(definition, object));
+                faults
+            }
+        };
+        accept(definition, object, &faults)
+    }
+
+    /// Lets everybody judge an object that is valid: validating plugins, policies, webhooks. If webhooks took others'
+    /// time, what was true before is looked at again.
+    pub(super) async fn judge(&mut self, draft: &Draft<'_>) -> Result<(), Status> {
+        let (registry, context) = (self.registry, self.context);
+        let (object, live) = (&draft.object, draft.live.map(|live| &live.value));
+        match live {
+            None => {
+                let definition = &self.definition;
+                registry
+                    .check_right_to_create(definition, object, context)
+                    .await?;
+                registry
+                    .admit_created(definition, self.namespace, object, context)
+                    .await?;
+            }
+            Some(live) => {
+                registry
+                    .admit_updated(&self.definition, self.part, live, object, context)
+                    .await?;
+            }
+        }
+        if self.may_call_webhooks() && Box::pin(self.call_validating_webhooks(draft)).await? {
+            self.confirm_allocation(draft).await?;
+        }
+        if live.is_none() && self.guard.has_let_go() && self.definition.is_namespaced() {
+            let name = metadata::text(object, "name");
+            registry
+                .check_namespace(&self.definition, self.namespace, name)
+                .await?;
+        }
+        Ok(())
+    }
+
+    /// Makes sure that nobody was given what was picked for a service while others were waited for.
+    async fn confirm_allocation(&mut self, draft: &Draft<'_>) -> Result<(), Status> {
+        if !self.definition.is(&builtin::SERVICE) || self.part != Part::Object {
+            return Ok(());
+        }
+        self.guard.begin_allocation(&self.definition).await;
+        let own = draft.live.map(|live| &live.value);
+        let again = self
+            .registry
+            .allocate_service(&self.definition, &mut draft.object.clone(), own)
+            .await;
+        // Whoever asks again gets something else.
+        again.map_err(|_| Status::server_timeout(&self.definition.group_resource(), "allocate", 1))
+    }
+
+    /// Charges what the object takes to the quotas of its namespace.
+    pub(super) async fn charge_quota(&self, draft: &Draft<'_>) -> Result<(), Status> {
+        let live = draft.live.map(|live| &live.value);
+        if live.is_some() && !quota::can_grow(&self.definition, self.part) {
+            return Ok(());
+        }
+        self.registry
+            .charge(&self.definition, live, &draft.object, self.context)
+            .await
+    }
+}

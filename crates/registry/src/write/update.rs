@@ -1,0 +1,262 @@
+//! Changing an object: read, change, check, compare-and-swap, and again if someone was faster.
+//!
+//! PUT and all kinds of PATCH share this. They differ in how the new state comes from the live one
+//! ([`Proposal`]), and in whether a conflict is the client's to resolve: a client that names a version wants to
+//! know, one that does not is content with whatever is there.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use serde_json::{Value, json};
+use watchkeeper_kinds::Part;
+use watchkeeper_meta::{FieldError, FieldPath, GroupKind, Status};
+use watchkeeper_storage::WriteError;
+use watchkeeper_wire::difference::Difference;
+
+use super::draft::{Draft, Managed, Proposal};
+use super::parts::is_same_but_for_version;
+use super::{Target, Write, WriteContext, not_stored, timestamp};
+use crate::body::Body;
+use crate::definition::Definition;
+use crate::metadata::Repeated;
+use crate::object::{Live, StoredObject};
+use crate::read_version::parse_number;
+use crate::{Registry, allocate, metadata};
+
+/// How often a write without a version is tried again when others are faster.
+const MAX_TRIES: usize = 100;
+
+/// An object that was written.
+#[derive(Clone, Debug)]
+pub struct Written {
+    /// Its new state.
+    pub object: StoredObject,
+    /// Whether it was not there before.
+    pub created: bool,
+}
+
+impl Written {
+    /// What came of writing an object that was not there. `None` if somebody else has created it meanwhile: it is there
+    /// to be changed.
+    pub(crate) fn as_new(stored: Result<StoredObject, Status>) -> Result<Option<Self>, Status> {
+        match stored {
+            Err(status) if status.is_already_exists() => Ok(None),
+            stored => Ok(Some(Self {
+                object: stored?,
+                created: true,
+            })),
+        }
+    }
+}
+
+impl Registry {
+    /// Replaces an object, or one part of it.
+    pub async fn update(
+        &self,
+        definition: &Arc<Definition>,
+        namespace: &str,
+        name: &str,
+        part: Part,
+        body: Body<'_>,
+        context: &WriteContext,
+    ) -> Result<Written, Status> {
+        let target = Target {
+            definition,
+            namespace,
+            name,
+            part,
+        };
+        let mut write = Write::begin(self, target, context).await?;
+        let written = write.replace_with(body).await?;
+        write.end().await?;
+        Ok(written)
+    }
+}
+
+impl Write<'_> {
+    /// Takes a body for the new state of the object.
+    async fn replace_with(&mut self, body: Body<'_>) -> Result<Written, Status> {
+        let definition = self.definition.clone();
+        let (registry, context) = (self.registry, self.context);
+        let (namespace, name) = (self.namespace, self.name);
+        let read = || -> Result<Value, Status> {
+            let mut object = body.read(&definition, context)?;
+            metadata::match_namespace(&definition, &mut object, namespace)?;
+            metadata::match_name(&object, name)?;
+            metadata::drop_repeated_owners(&mut object, Repeated::InRequest, &context.warnings);
+            Ok(object)
+        };
+        let mut first = Some(read()?);
+        let creates = definition.kind.creates_on_update && self.part == Part::Object;
+        if creates && registry.find(&definition, namespace, name).await?.is_none() {
+            let mut object = first.take().map_or_else(read, Ok)?;
+            // The version of an object that is not there says nothing.
+            metadata::of(&mut object).remove("resourceVersion");
+            if let Some(written) = Written::as_new(self.create(object).await)? {
+                return Ok(written);
+            }
+        }
+        // Few are overtaken: they read the body again, and nobody else pays for a copy.
+        let propose = |live: &Live| {
+            let mut object = first.take().map_or_else(read, Ok)?;
+            let difference = Difference::between(live.canonical(&definition), &object);
+            let now = timestamp(registry.clock().now());
+            definition.default(&mut object, &difference, &now);
+            Ok(Proposal {
+                object,
+                managed: Managed::ByChange,
+            })
+        };
+        Ok(Written {
+            object: self.change(propose).await?,
+            created: false,
+        })
+    }
+
+    /// Changes an object that is there. A proposal is made of the live object, and again if someone was faster.
+    pub(crate) async fn change(
+        &mut self,
+        mut propose: impl FnMut(&Live) -> Result<Proposal, Status>,
+    ) -> Result<StoredObject, Status> {
+        for _ in 0..MAX_TRIES {
+            let stored = self
+                .registry
+                .find(&self.definition, self.namespace, self.name)
+                .await?;
+            let missing = || Status::not_found(&self.definition.group_resource(), self.name);
+            let stored = stored.ok_or_else(missing)?;
+            let live = stored.to_live(&self.definition)?;
+            let proposal = propose(&live)?;
+            check_identity(&self.definition, &live.value, &proposal.object)?;
+            let draft = self.complete(Some(&live), proposal).await?;
+            match self.store_changed(&stored, &live, draft).await {
+                Ok(stored) => return Ok(stored),
+                // A proposal that names a version no longer fits what is there now; one made of the live object does.
+                Err(Failed::Overtaken) => {}
+                Err(Failed::For(status)) => return Err(status),
+            }
+        }
+        Err(Status::modified(&self.definition.group_resource(), self.name))
+    }
+
+    /// Stores the new state, or removes the object if nothing keeps it any longer.
+    async fn store_changed(
+        &mut self,
+        stored: &StoredObject,
+        live: &Live,
+        draft: Draft<'_>,
+    ) -> Result<StoredObject, Failed> {
+        // The times of managed fields alone are not worth a version.
+        let is_same = || is_same_but_for_version(&live.value, &draft.object, &draft.difference);
+        if draft.managers.is_same_but_for_times(&live.managers) && is_same() {
+            return Ok(stored.clone());
+        }
+        let (definition, new) = (&self.definition, &draft.object);
+        let bytes = StoredObject::encode(definition, new, &draft.managers).map_err(Failed::For)?;
+        if bytes == stored.bytes {
+            return Ok(stored.clone());
+        }
+        let (registry, context) = (self.registry, self.context);
+        let key = definition.key(metadata::text(new, "namespace"), metadata::text(new, "name"));
+        let attempt = async {
+            if let Some(expected) = stored.revision
+                && !context.dry_run
+                && definition.is_ready_to_go(new)
+            {
+                registry.store().delete(&key, expected).await?;
+                return Ok(StoredObject {
+                    bytes,
+                    revision: Some(expected),
+                });
+            }
+            registry.replace(definition, &key, stored, bytes, context).await
+        };
+        let is_unknown = |failed: &Failed| matches!(failed, Failed::For(status) if status.is_timeout());
+        allocate::store(&mut self.guard.allocating, attempt, is_unknown).await
+    }
+}
+
+impl Registry {
+    /// Stores other bytes in the place of an object's.
+    pub(super) async fn replace(
+        &self,
+        definition: &Definition,
+        key: &str,
+        stored: &StoredObject,
+        bytes: Bytes,
+        context: &WriteContext,
+    ) -> Result<StoredObject, Failed> {
+        let Some(expected) = stored.revision else {
+            return Ok(stored.clone());
+        };
+        let mut revision = expected;
+        if !context.dry_run {
+            let update = self
+                .store()
+                .update(key, bytes.clone(), expected, definition.kind.ttl);
+            revision = update.await?;
+        }
+        Ok(StoredObject {
+            bytes,
+            revision: Some(revision),
+        })
+    }
+}
+
+/// Why a new state was not stored.
+pub(crate) enum Failed {
+    /// Someone else wrote first.
+    Overtaken,
+    For(Status),
+}
+
+impl From<WriteError> for Failed {
+    fn from(error: WriteError) -> Self {
+        match error {
+            WriteError::Conflict { .. } => Self::Overtaken,
+            error => Self::For(not_stored(error)),
+        }
+    }
+}
+
+/// Refuses a proposal that means another object or another version.
+fn check_identity(definition: &Definition, live: &Value, new: &Value) -> Result<(), Status> {
+    let resource = definition.group_resource();
+    let name = metadata::text(live, "name");
+    let (stated_uid, uid) = (metadata::text(new, "uid"), metadata::text(live, "uid"));
+    if !stated_uid.is_empty() && stated_uid != uid {
+        let key = definition.key(metadata::text(live, "namespace"), name);
+        return Err(Status::conflict(
+            &resource,
+            name,
+            format_args!(
+                "StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: \
+                 Precondition failed: UID in precondition: {stated_uid}, UID in object meta: {uid}"
+            ),
+        ));
+    }
+    let version = metadata::text(new, "resourceVersion");
+    let number = if version.is_empty() {
+        0
+    } else {
+        parse_number(version).map_err(Status::unclassified)?
+    };
+    if number == 0 {
+        if definition.kind.updates_unconditionally {
+            return Ok(());
+        }
+        // Kubernetes names the resource where other refusals name the kind.
+        let group = definition.resource.group.clone();
+        let kind = GroupKind {
+            group,
+            kind: definition.resource.plural.clone(),
+        };
+        let path = FieldPath::new("metadata").child("resourceVersion");
+        let fault = FieldError::invalid(&path, json!(0), "must be specified for an update");
+        return Err(Status::invalid(&kind, name, &fault.into()));
+    }
+    if version != metadata::text(live, "resourceVersion") {
+        return Err(Status::modified(&resource, name));
+    }
+    Ok(())
+}
