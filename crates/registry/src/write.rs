@@ -41,7 +41,7 @@ pub use self::context::WriteContext;
 pub(crate) use self::context::{accept, not_stored, timestamp};
 pub(crate) use self::create::recanonicalized;
 pub use self::delete::Deletion;
-pub(crate) use self::delete::{Judged, check_preconditions};
+pub(crate) use self::delete::{DeleteAdmission, check_preconditions};
 pub(crate) use self::draft::{Draft, Managed, Proposal};
 pub(crate) use self::guard::{Guard, InForce};
 pub use self::patch::PatchKind;
@@ -100,34 +100,34 @@ impl<'r> Write<'r> {
         }
     }
 
-    /// All that happens to an object between its proposal and the store. Of a new object there is no live state.
+    /// Takes a proposal through every phase between request and store, in order. A new object has no live state.
     pub(crate) async fn complete<'l>(
         &mut self,
         live: Option<&'l Live>,
         proposal: Proposal,
     ) -> Result<Draft<'l>, Status> {
         let mut draft = self.draft(live, proposal);
-        // What is not written, and what only the server says, stays as it is.
+        // The parts this request does not write, and server-owned metadata, keep their live values.
         self.keep_the_rest(&mut draft);
-        // Managed fields come before admission: what the server fills in belongs to nobody.
+        // Managed fields are recorded before admission: what the server fills in belongs to nobody.
         self.record_managers(&mut draft);
-        // Admission plugins complete an object from its cluster, or refuse it.
+        // Mutating admission plugins complete the object from its cluster, or refuse it.
         self.admit(&mut draft).await?;
-        // Mutating webhooks see what plugins have completed. Nothing is held while they are asked.
+        // Mutating webhooks see what the plugins completed. The guard is released while they are called.
         self.call_mutating_webhooks(&mut draft).await?;
-        // The server's own fields come after everybody who could have touched them.
+        // Server-owned fields come after everyone who could have changed them.
         self.prepare(&mut draft);
-        // Addresses are given out as late as can be: from here on others wait.
+        // Addresses are allocated late: from here until the write is stored, other allocations wait.
         self.allocate(&mut draft).await?;
-        // Hooks and webhooks leave objects in any form; rules and the store want the one in which the server prints.
+        // Hooks and webhooks leave objects in any form; validation and storage need the canonical one.
         self.canonicalize(&mut draft)?;
         self.count_generation(&mut draft);
-        // Validation sees what would be stored.
+        // Validation sees exactly what would be stored.
         self.admit_resize(&draft).await?;
         self.validate(&draft)?;
-        // Only what is valid is judged by others: validating plugins and policies, then webhooks.
-        self.judge(&draft).await?;
-        // Quota last: nothing is charged for what is refused.
+        // Validating plugins, policies and webhooks see only valid objects.
+        self.admit_valid(&draft).await?;
+        // Quota comes last: a refused request is not charged.
         self.charge_quota(&draft).await?;
         self.definition.warn(
             &draft.object,
@@ -137,7 +137,7 @@ impl<'r> Write<'r> {
         Ok(draft)
     }
 
-    /// The object is stored: acts upon that.
+    /// Releases the guard after the object is stored; a changed CustomResourceDefinition takes effect here.
     pub(crate) async fn end(self) -> Result<(), Status> {
         self.guard.release().await
     }

@@ -23,7 +23,9 @@ use watchkeeper_storage::{RangeRequest, ReadAt, Revision};
 
 use crate::definition::{Definition, Life};
 use crate::object::Live;
-use crate::write::{Deletion, InForce, Judged, Managed, Proposal, Target, Write, WriteContext, timestamp};
+use crate::write::{
+    DeleteAdmission, Deletion, InForce, Managed, Proposal, Target, Write, WriteContext, timestamp,
+};
 use crate::{Registry, metadata};
 
 /// Keeps a definition until its objects are gone.
@@ -386,7 +388,7 @@ impl Registry {
             let (options, context) = (DeleteOptions::default(), context());
             let target = target(definition, &namespace, &name, Part::Object);
             let mut write = Write::unguarded(self, target, &context);
-            match write.delete(&options, Judged::Before).await {
+            match write.delete(&options, DeleteAdmission::Skip).await {
                 Ok(Deletion::Marked(_)) => left += 1,
                 Ok(Deletion::Gone(_)) => {}
                 Err(status) if status.is_not_found() => {}

@@ -10,7 +10,9 @@ use crate::admission::request::EVICTION;
 use crate::body::Body;
 use crate::definition::Definition;
 use crate::object::Live;
-use crate::write::{Judged, Managed, Proposal, Target, Write, WriteContext, check_preconditions, timestamp};
+use crate::write::{
+    DeleteAdmission, Managed, Proposal, Target, Write, WriteContext, check_preconditions, timestamp,
+};
 use crate::{Registry, metadata};
 
 /// What a client hears whose pod must stay for now.
@@ -72,7 +74,7 @@ impl Registry {
         }
         // Who judges deletions has judged the eviction.
         Write::unguarded(self, target, &context)
-            .delete(&options, Judged::Before)
+            .delete(&options, DeleteAdmission::Skip)
             .await?;
         Ok(Status::success(201))
     }

@@ -98,8 +98,8 @@ impl Write<'_> {
             }
             let Some(prefix) = &draft.name_prefix else { break };
             metadata::of(&mut draft.object).insert("name".to_owned(), json!(names::generate(prefix)));
-            // Whoever judges it sees the name that it gets. In a box: hardly any name is taken.
-            Box::pin(self.judge(&draft)).await?;
+            // Policies and webhooks see the final name. Boxed: a generated name is hardly ever taken.
+            Box::pin(self.admit_valid(&draft)).await?;
         }
         let name = metadata::text(&draft.object, "name");
         if draft.name_prefix.is_some() {

@@ -57,7 +57,7 @@ impl Registry {
             part: Part::Object,
         };
         let mut write = Write::begin(self, target, context).await?;
-        let deleted = write.delete(options, Judged::Now).await?;
+        let deleted = write.delete(options, DeleteAdmission::Check).await?;
         write.end().await?;
         Ok(deleted)
     }
@@ -87,13 +87,13 @@ impl Registry {
     }
 }
 
-/// When policies and webhooks judge a deletion.
+/// Whether policies and webhooks admit a deletion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Judged {
-    /// With it, about the very state that goes: if somebody changes the object meanwhile, once more.
-    Now,
-    /// They have judged what it is a part of, or nobody judges it.
-    Before,
+pub(crate) enum DeleteAdmission {
+    /// They are asked about the exact state that is deleted, again if it changes meanwhile.
+    Check,
+    /// They admitted the request this deletion belongs to, or the server deletes on its own behalf.
+    Skip,
 }
 
 impl Write<'_> {
@@ -101,7 +101,7 @@ impl Write<'_> {
     pub(crate) async fn delete(
         &mut self,
         options: &DeleteOptions,
-        judged: Judged,
+        admission: DeleteAdmission,
     ) -> Result<Deletion, Status> {
         warn_of_orphans(&self.definition, options, self.context);
         self.registry.admit_delete(&self.definition, self.name)?;
@@ -114,8 +114,8 @@ impl Write<'_> {
             let stored = stored.ok_or_else(missing)?;
             let live = stored.to_live(&self.definition)?;
             check_preconditions(&self.definition, &live.value, options)?;
-            if judged == Judged::Now {
-                self.judge_deletion(&live, options).await?;
+            if admission == DeleteAdmission::Check {
+                self.admit_deletion(&live, options).await?;
             }
             let marked = self.marked(&live.value, options)?;
             match self.store_deletion(&stored, &live, marked).await {
@@ -128,7 +128,7 @@ impl Write<'_> {
     }
 
     /// Refuses a deletion that a policy or a webhook does not allow.
-    async fn judge_deletion(&mut self, live: &Live, options: &DeleteOptions) -> Result<(), Status> {
+    async fn admit_deletion(&mut self, live: &Live, options: &DeleteOptions) -> Result<(), Status> {
         self.registry
             .check_policies(AdmissionRequest {
                 action: Action::delete(&self.definition),

@@ -38,7 +38,7 @@ impl Write<'_> {
         }
     }
 
-    /// Leaves what is not written as it is.
+    /// Restores the parts of the live object that this request does not write.
     pub(super) fn keep_the_rest(&self, draft: &mut Draft<'_>) {
         let Some(live) = draft.live else { return };
         // Of a resize, Kubernetes notes who wanted what, whether it can be resized or not.
@@ -48,7 +48,7 @@ impl Write<'_> {
         metadata::keep(&mut draft.object, &live.value);
     }
 
-    /// Lays what is written to its writer.
+    /// Records the writer as the manager of the fields it wrote.
     pub(super) fn record_managers(&self, draft: &mut Draft<'_>) {
         if !draft.is_recorded
             && let Some(given) = &draft.given_managers
@@ -102,7 +102,7 @@ impl Write<'_> {
             .record_update(schema, root, states, &endpoint, &writer);
     }
 
-    /// Lets admission plugins complete or refuse the object.
+    /// Runs mutating admission plugins.
     pub(super) async fn admit(&self, draft: &mut Draft<'_>) -> Result<(), Status> {
         let (registry, definition) = (self.registry, &self.definition);
         match draft.live {
@@ -139,7 +139,7 @@ impl Write<'_> {
         self.part != Part::Whole && self.registry.may_call_webhooks(&self.definition, self.context)
     }
 
-    /// Lets webhooks change the object.
+    /// Calls mutating webhooks, then drops owner references they repeated.
     pub(super) async fn call_mutating_webhooks(&mut self, draft: &mut Draft<'_>) -> Result<(), Status> {
         if self.may_call_webhooks() {
             // In a box: no other write makes room for it.
@@ -255,9 +255,9 @@ impl Write<'_> {
         accept(definition, object, &faults)
     }
 
-    /// Lets everybody judge an object that is valid: validating plugins, policies, webhooks. If webhooks took others'
-    /// time, what was true before is looked at again.
-    pub(super) async fn judge(&mut self, draft: &Draft<'_>) -> Result<(), Status> {
+    /// Runs validating admission on a valid object: plugins, policies, webhooks. If the guard was released for a webhook,
+    /// the namespace and the allocation are checked again.
+    pub(super) async fn admit_valid(&mut self, draft: &Draft<'_>) -> Result<(), Status> {
         let (registry, context) = (self.registry, self.context);
         let (object, live) = (&draft.object, draft.live.map(|live| &live.value));
         match live {
