@@ -1,0 +1,79 @@
+//! Arrows between crates. Libraries depend on what is below them; their tests should, too.
+
+use crate::limits::{LAYERS, UPWARD_TESTS};
+use crate::sources::Crate;
+
+/// Which dependencies a section of a manifest lists.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Section {
+    Normal,
+    Dev,
+    Other,
+}
+
+/// Reports dependencies that point upwards.
+pub(crate) fn report(workspace: &[Crate], complaints: &mut Vec<String>) {
+    let mut upward_tests = Vec::new();
+    for krate in workspace {
+        let Some(own) = layer(&krate.name) else {
+            complaints.push(format!("crates/{} has no layer in xtask::limits", krate.name));
+            continue;
+        };
+        for (section, dependency) in dependencies(&krate.manifest) {
+            let is_upward = layer(&dependency).is_none_or(|other| other >= own);
+            match section {
+                Section::Normal if is_upward => {
+                    complaints.push(format!(
+                        "{} depends on {dependency}, which is above it",
+                        krate.name
+                    ));
+                }
+                Section::Dev if is_upward => upward_tests.push(format!("{} ▶ {dependency}", krate.name)),
+                _ => {}
+            }
+        }
+    }
+    println!(
+        "tests that depend on a crate above theirs: {}",
+        upward_tests.len()
+    );
+    upward_tests.iter().for_each(|arrow| println!("    {arrow}"));
+    if upward_tests.len() > UPWARD_TESTS {
+        complaints.push(format!(
+            "{} tests depend on a crate above theirs; {UPWARD_TESTS} are allowed",
+            upward_tests.len()
+        ));
+    }
+}
+
+fn layer(name: &str) -> Option<usize> {
+    LAYERS.iter().position(|layer| *layer == name)
+}
+
+/// The crates of the workspace that a manifest names.
+fn dependencies(manifest: &str) -> Vec<(Section, String)> {
+    let (mut section, mut found) = (Section::Other, Vec::new());
+    for line in manifest.lines() {
+        if line.starts_with('[') {
+            section = match line.trim() {
+                "[dependencies]" | "[build-dependencies]" => Section::Normal,
+                "[dev-dependencies]" => Section::Dev,
+                _ => Section::Other,
+            };
+        }
+        let name = line.split(['.', ' ', '=']).next().unwrap_or_default();
+        if section != Section::Other
+            && let Some(name) = own_name(name)
+        {
+            found.push((section, name));
+        }
+    }
+    found
+}
+
+fn own_name(dependency: &str) -> Option<String> {
+    match dependency {
+        "watchkeeper" => Some(dependency.to_owned()),
+        _ => dependency.strip_prefix("watchkeeper-").map(str::to_owned),
+    }
+}

@@ -1,0 +1,54 @@
+//! `cargo xtask tidy`: the shape of the code, as numbers that may only fall.
+//!
+//! It reads the sources as text; nothing is compiled. It reports
+//!
+//! - dependencies between crates that point upwards ([`crates`]),
+//! - import cycles between the modules of a crate ([`modules`]),
+//! - the longest functions and files ([`sizes`]),
+//!
+//! and fails if one of them is worse than [`limits`] allow.
+
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a program for the terminal")]
+
+mod crates;
+mod limits;
+mod modules;
+mod sizes;
+mod sources;
+
+use std::process::ExitCode;
+
+const USAGE: &str = "usage: cargo xtask tidy";
+
+fn main() -> ExitCode {
+    let mut arguments = std::env::args().skip(1);
+    match (arguments.next().as_deref(), arguments.next()) {
+        (Some("tidy"), None) => match tidy() {
+            Ok(complaints) if complaints.is_empty() => ExitCode::SUCCESS,
+            Ok(complaints) => {
+                complaints
+                    .iter()
+                    .for_each(|complaint| eprintln!("error: {complaint}"));
+                ExitCode::FAILURE
+            }
+            Err(error) => {
+                eprintln!("error: {error}");
+                ExitCode::FAILURE
+            }
+        },
+        _ => {
+            eprintln!("{USAGE}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// Prints the report; returns what is worse than the limits.
+fn tidy() -> std::io::Result<Vec<String>> {
+    let workspace = sources::read()?;
+    let mut complaints = Vec::new();
+    crates::report(&workspace, &mut complaints);
+    modules::report(&workspace, &mut complaints);
+    sizes::report(&workspace, &mut complaints);
+    Ok(complaints)
+}
