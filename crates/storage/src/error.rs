@@ -84,6 +84,9 @@ pub enum WriteError {
         /// The newest revision.
         current: Revision,
     },
+    /// The writer's [`Scope`](crate::Scope) lets it write nothing.
+    #[error("the store is read-only")]
+    ReadOnly,
     /// The engine could not make the write durable. It is not visible now; if the disk failed while it was being
     /// synchronised, it may be found whole after a restart.
     #[error("the write could not be made durable")]

@@ -31,6 +31,11 @@ impl Revision {
         Self(self.0 + 1)
     }
 
+    /// The revision of the mutation before.
+    pub(crate) const fn before(self) -> Self {
+        Self(self.0.saturating_sub(1))
+    }
+
     /// How many revisions lie between an earlier one and this one; 0 if `earlier` is not earlier.
     pub(crate) const fn since(self, earlier: Self) -> u64 {
         self.0.saturating_sub(earlier.0)

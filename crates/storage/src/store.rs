@@ -18,9 +18,10 @@ use crate::recovery::Recovered;
 use crate::state::{SharedState, State};
 use crate::transaction::Command;
 use crate::{
-    Feed, KeyValue, OpenError, Range, RangeRequest, ReadAt, ReadError, Retention, Revision, WriteError,
+    Change, Feed, KeyValue, OpenError, Range, RangeRequest, ReadAt, ReadError, Retention, Revision, Scope,
+    WriteError,
 };
-use crate::{maintenance, range};
+use crate::{maintenance, range, scope};
 
 /// The largest value by default: 1.5 MiB, as etcd.
 pub const MAX_VALUE_BYTES: usize = 3 << 19;
@@ -190,7 +191,7 @@ impl Store {
 
     /// What a key holds, now or at a past revision.
     pub async fn get(&self, key: &str, at: impl Into<ReadAt>) -> Result<Option<KeyValue>, ReadError> {
-        let at = at.into();
+        let at = Scope::current().moment(at.into());
         if at == ReadAt::Latest {
             self.refresh().await?;
         }
@@ -200,10 +201,11 @@ impl Store {
 
     /// The keys under a prefix, with one page of their values, as they were at one moment.
     pub async fn range(&self, request: &RangeRequest<'_>) -> Result<Range, ReadError> {
-        if request.at == ReadAt::Latest {
+        let at = Scope::current().moment(request.at);
+        if at == ReadAt::Latest {
             self.refresh().await?;
         }
-        range::read(&self.inner.state, request).await
+        range::read(&self.inner.state, &RangeRequest { at, ..*request }).await
     }
 
     /// Gives a value to a key that does not exist, and takes it away again after `ttl`. Returns its revision.
@@ -233,7 +235,7 @@ impl Store {
     /// Takes a key away that has had its value since `expected`. Returns the revision of the deletion.
     pub async fn delete(&self, key: &str, expected: Revision) -> Result<Revision, WriteError> {
         let key = key.into();
-        self.submit(Command::Delete { key, expected }).await
+        self.write(Command::Delete { key, expected }).await
     }
 
     async fn put(
@@ -250,7 +252,7 @@ impl Store {
             expected,
             ttl,
         };
-        self.submit(put).await
+        self.write(put).await
     }
 
     async fn submit(&self, command: Command) -> Result<Revision, WriteError> {
@@ -259,6 +261,23 @@ impl Store {
             #[cfg(feature = "etcd")]
             Writes::Etcd(etcd) => etcd.submit(command).await,
         }
+    }
+
+    /// Changes a key under the terms of whoever calls.
+    async fn write(&self, command: Command) -> Result<Revision, WriteError> {
+        if Scope::current().read_only {
+            return Err(WriteError::ReadOnly);
+        }
+        let revision = self.submit(command).await?;
+        scope::note(|| self.change(revision));
+        Ok(revision)
+    }
+
+    /// The change of a revision, if history has it.
+    fn change(&self, revision: Revision) -> Option<Arc<Change>> {
+        let mvcc = self.inner.state.mvcc.read();
+        let mut later = mvcc.changes_after(revision.before());
+        later.next().filter(|change| change.revision == revision).cloned()
     }
 
     fn check(&self, key: &str, value: &Bytes) -> Result<(), WriteError> {

@@ -71,6 +71,7 @@ pub(crate) fn not_stored(error: WriteError) -> Status {
     match error {
         // The text clients know from the store behind a Kubernetes server.
         WriteError::ValueTooLarge { .. } => Status::unclassified("etcdserver: request is too large"),
+        WriteError::ReadOnly => Status::unclassified("etcdserver: mvcc: database space exceeded"),
         // Not a failure: whoever asks again must look first.
         WriteError::Unknown(_) => Status::timeout(error, 0),
         error => Status::internal_error(error),

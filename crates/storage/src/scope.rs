@@ -1,0 +1,132 @@
+//! Terms for the calls of one future: what they read, whether they may write, and a note of what they wrote.
+//!
+//! A store has many callers, and a test wants to trouble one of them: this request reads an older revision, that one
+//! finds the disk full. Who calls is known far above the store, so the terms travel with the future and not through
+//! every signature in between. Calls outside a scope pay one look at a thread-local.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+
+use crate::{Change, ReadAt, Revision};
+
+tokio::task_local! {
+    static CURRENT: Terms;
+}
+
+/// The terms of one caller. They hold wherever the future is polled, but not in tasks that it spawns.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Scope {
+    /// Writes are refused with [`WriteError::ReadOnly`](crate::WriteError::ReadOnly).
+    pub read_only: bool,
+    /// Reads that name no revision show this one.
+    pub read_at: Option<Revision>,
+}
+
+struct Terms {
+    scope: Scope,
+    written: RefCell<Vec<Arc<Change>>>,
+}
+
+impl Scope {
+    /// Runs a future under these terms. Returns its output, and the changes it made, in their order.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use watchkeeper_storage::{Scope, Store, StoreOptions};
+    ///
+    /// let store = Store::memory(StoreOptions::default());
+    /// let (revision, written) = Scope::default().run(store.create("/pods/a", "first".into(), None)).await;
+    /// assert_eq!(written[0].revision, revision?);
+    ///
+    /// let full = Scope { read_only: true, ..Scope::default() };
+    /// let (refused, _) = full.run(store.create("/pods/b", "second".into(), None)).await;
+    /// assert!(refused.is_err());
+    /// # Ok(()) }
+    /// ```
+    pub async fn run<F: Future>(self, future: F) -> (F::Output, Vec<Arc<Change>>) {
+        let terms = Terms {
+            scope: self,
+            written: RefCell::default(),
+        };
+        let noted = async {
+            let output = future.await;
+            (output, CURRENT.with(|terms| terms.written.take()))
+        };
+        CURRENT.scope(terms, noted).await
+    }
+
+    /// The terms of whoever calls.
+    pub(crate) fn current() -> Self {
+        CURRENT.try_with(|terms| terms.scope).unwrap_or_default()
+    }
+
+    /// The moment that a read shows under these terms.
+    pub(crate) fn moment(self, asked: ReadAt) -> ReadAt {
+        match (asked, self.read_at) {
+            (ReadAt::Latest | ReadAt::Visible, Some(revision)) => ReadAt::Revision(revision),
+            (asked, _) => asked,
+        }
+    }
+}
+
+/// Notes a change of whoever calls, if that is wanted.
+pub(crate) fn note(change: impl FnOnce() -> Option<Arc<Change>>) {
+    // Outside a scope nobody reads it.
+    let _ = CURRENT.try_with(|terms| terms.written.borrow_mut().extend(change()));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{RangeRequest, Store, StoreOptions, WriteError};
+
+    #[tokio::test]
+    async fn a_scope_notes_what_its_future_wrote_and_nothing_else() {
+        let store = Store::memory(StoreOptions::default());
+        let (_, written) = Scope::default()
+            .run(async {
+                let created = store.create("/a", "1".into(), None).await.unwrap();
+                store.update("/a", "2".into(), created, None).await.unwrap();
+                let _ = store.update("/a", "3".into(), created, None).await.unwrap_err();
+            })
+            .await;
+        store.create("/b", "1".into(), None).await.unwrap();
+        let values: Vec<_> = written
+            .iter()
+            .map(|change| change.value.clone().unwrap())
+            .collect();
+        assert_eq!(values, ["1", "2"]);
+        assert_eq!(written[1].previous.as_ref().unwrap().0, "1");
+    }
+
+    #[tokio::test]
+    async fn a_read_only_scope_changes_nothing_and_leaves_others_alone() {
+        let store = Store::memory(StoreOptions::default());
+        let created = store.create("/a", "1".into(), None).await.unwrap();
+        let full = Scope {
+            read_only: true,
+            ..Scope::default()
+        };
+        let (refused, _) = full.run(store.delete("/a", created)).await;
+        assert!(matches!(refused, Err(WriteError::ReadOnly)));
+        store.delete("/a", created).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn reads_of_a_scope_show_its_revision() {
+        let store = Store::memory(StoreOptions::default());
+        let first = store.create("/a", "1".into(), None).await.unwrap();
+        store.update("/a", "2".into(), first, None).await.unwrap();
+        store.create("/b", "1".into(), None).await.unwrap();
+        let stale = Scope {
+            read_at: Some(first),
+            ..Scope::default()
+        };
+        let all = RangeRequest::default();
+        let read = async { (store.get("/a", None).await, store.range(&all).await) };
+        let ((one, many), _) = stale.run(read).await;
+        assert_eq!(one.unwrap().unwrap().value, "1");
+        let many = many.unwrap();
+        assert_eq!((many.items.len(), many.revision), (1, first));
+    }
+}
