@@ -167,7 +167,7 @@ impl StoredObject {
     }
 
     /// The object's header, with no version.
-    pub(crate) fn header(&self, definition: &Definition) -> Result<Header<'_>, Status> {
+    pub fn header(&self, definition: &Definition) -> Result<Header<'_>, Status> {
         if definition.is_custom() {
             return stored::header(definition, self);
         }

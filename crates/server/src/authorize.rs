@@ -31,7 +31,8 @@ pub(crate) fn action(request: &RequestInfo) -> Action<'_> {
     }
 }
 
-fn denied(user: &User, request: &RequestInfo, why: &str) -> Status {
+/// The refusal of a request, in the words of RBAC.
+pub(crate) fn denied(user: &User, request: &RequestInfo, why: &str) -> Status {
     match &request.resource {
         Some(resource) => Status::access_denied(&AccessDenied {
             user: &user.name,

@@ -1,51 +1,65 @@
-//! Faults on demand, for tests of whoever talks to this server: refuse the next matching request, refuse
-//! connections, cut, stall or slow open streams.
+//! Faults on demand, for tests of whoever talks to this server.
+//!
+//! A [`Rule`] says which requests are troubled (who asks, verb, resource, object), which of those (the nth, by chance
+//! with a seed, how often) and what happens to them: an [`Action`]. Besides rules there are two switches: how streams
+//! that are open now [flow](Flow), and whether connections are taken at all. Every fault that has happened is on
+//! [record](Fired).
+//!
+//! ```
+//! use watchkeeper_server::{Action, Cut, RequestMatch, Rule, Server, Verb};
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let server = Server::builder().start().await?;
+//! let faults = server.faults();
+//! // The next pod is stored, and its creator never hears of it.
+//! let pods = RequestMatch::new(Verb::Create, "pods");
+//! faults.inject(Rule::new(pods.clone(), Action::Cut(Cut::BeforeAnswer)))?;
+//! // Until somebody removes the rule, nobody but the administrator creates pods.
+//! let alice = RequestMatch { user: Some("alice".into()), ..pods };
+//! let forbidden = faults.inject(Rule::always(alice, Action::Forbid))?;
+//! faults.remove(forbidden);
+//! assert_eq!(faults.fired(), []);
+//! server.shutdown().await;
+//! # Ok(())
+//! # }
+//! ```
 //!
 //! Faults are planned on a server's handle and never come from the outside. Whatever waits, waits on tokio's
 //! clock, so a test with paused time moves through it.
 
-use std::collections::HashMap;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+mod plan;
+mod record;
+mod rule;
+mod streams;
+mod trouble;
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use parking_lot::Mutex;
 use tokio::sync::watch;
 use watchkeeper_meta::Status;
+use watchkeeper_registry::Clock;
 
-use crate::Verb;
+pub use self::plan::RuleId;
+pub use self::record::Fired;
+pub use self::rule::{Action, Cut, RequestMatch, Rule, Stale};
+pub use self::streams::Flow;
+pub(crate) use self::trouble::Trouble;
+
+use self::plan::Plan;
+use self::record::{About, Record};
+use self::streams::Streams;
 use crate::limits::MAX_PLANNED_FAULTS;
 use crate::request_info::RequestInfo;
 
-/// Which requests a fault is for. What is not set matches everything.
+/// Who asks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct RequestMatch {
-    /// What is to be done.
-    pub verb: Option<Verb>,
-    /// The API group; `Some("")` is core.
-    pub group: Option<String>,
-    /// The plural name.
-    pub resource: Option<String>,
-    /// The subresource; `Some("")` is the object itself.
-    pub subresource: Option<String>,
-    /// The namespace.
-    pub namespace: Option<String>,
-    /// The object.
-    pub name: Option<String>,
-}
-
-/// How an open stream flows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Flow {
-    /// Events are sent as they come.
-    Running,
-    /// Each event is held back for this long first.
-    Slow(Duration),
-    /// Nothing is sent; events gather behind the stream as behind a slow client.
-    Stalled,
-    /// The stream ends as at its timeout: a complete body.
-    Ended,
-    /// The stream breaks off: an incomplete body, or a reset.
-    Cut,
+pub(crate) struct Requester {
+    /// The name of the user.
+    pub user: String,
+    /// The program.
+    pub user_agent: String,
 }
 
 /// There are as many faults waiting for their request as can be.
@@ -54,84 +68,77 @@ pub enum Flow {
 pub struct TooManyFaults;
 
 /// The faults of one server.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Faults {
-    planned: Mutex<Vec<Planned>>,
+    clock: Clock,
+    plan: Mutex<Plan>,
+    /// Whether any rule is about requests, so that all others need not look.
+    troubles_requests: AtomicBool,
+    /// Whether any rule is about the events of watches.
+    troubles_events: AtomicBool,
     streams: Mutex<Streams>,
     refusing: AtomicBool,
-}
-
-#[derive(Debug)]
-struct Planned {
-    request: RequestMatch,
-    answer: Status,
-    times: u32,
-}
-
-#[derive(Debug, Default)]
-struct Streams {
-    next_id: u64,
-    open: HashMap<u64, (RequestInfo, watch::Sender<Flow>)>,
-}
-
-impl RequestMatch {
-    /// Requests with this verb on this resource.
-    pub fn new(verb: Verb, resource: impl Into<String>) -> Self {
-        Self {
-            verb: Some(verb),
-            resource: Some(resource.into()),
-            ..Self::default()
-        }
-    }
-
-    /// Whether a request is meant.
-    pub fn matches(&self, info: &RequestInfo) -> bool {
-        let verb = self.verb.is_none_or(|verb| info.verb == verb.as_str());
-        let wish = [
-            &self.group,
-            &self.resource,
-            &self.subresource,
-            &self.namespace,
-            &self.name,
-        ];
-        match &info.resource {
-            None => verb && wish.iter().all(|wish| wish.is_none()),
-            Some(is) => {
-                let is = [&is.group, &is.resource, &is.subresource, &is.namespace, &is.name];
-                verb && wish
-                    .iter()
-                    .zip(is)
-                    .all(|(wish, is)| wish.as_ref().is_none_or(|wish| wish == is))
-            }
-        }
-    }
+    record: Mutex<Record>,
 }
 
 impl Faults {
-    /// Answers the next `times` matching requests with a failure. Plans are used in the order they were made.
+    pub(crate) fn new(clock: Clock) -> Self {
+        Self {
+            clock,
+            plan: Mutex::default(),
+            troubles_requests: AtomicBool::new(false),
+            troubles_events: AtomicBool::new(false),
+            streams: Mutex::default(),
+            refusing: AtomicBool::new(false),
+            record: Mutex::default(),
+        }
+    }
+
+    /// Plans a fault. It holds for requests and events from now on.
+    pub fn inject(&self, rule: Rule) -> Result<RuleId, TooManyFaults> {
+        self.plan(|plan| plan.add(rule))
+    }
+
+    /// Takes a rule back; false if it has fired as often as it should, or was taken back before.
+    pub fn remove(&self, rule: RuleId) -> bool {
+        self.plan(|plan| plan.remove(rule))
+    }
+
+    /// The rules that may still fire.
+    pub fn rules(&self) -> Vec<(RuleId, Rule)> {
+        let plan = self.plan.lock();
+        plan.rules().map(|(id, rule)| (id, rule.clone())).collect()
+    }
+
+    /// Answers the next `times` matching requests with a failure: a short way to [inject](Faults::inject) that.
     pub fn answer_next(
         &self,
         request: RequestMatch,
         times: u32,
         answer: Status,
     ) -> Result<(), TooManyFaults> {
-        let mut planned = lock(&self.planned);
-        if planned.len() >= MAX_PLANNED_FAULTS {
-            return Err(TooManyFaults);
-        }
-        planned.push(Planned {
-            request,
-            answer,
-            times,
-        });
-        Ok(())
+        let rule = Rule {
+            times: Some(u64::from(times)),
+            ..Rule::new(request, Action::fail(answer))
+        };
+        self.inject(rule).map(drop)
     }
 
-    /// Forgets what is planned, lets connections in again and lets every stream run.
+    /// Forgets what is planned, lets connections in again and lets every stream run. The record stays.
     pub fn clear(&self) {
-        lock(&self.planned).clear();
+        self.plan(Plan::clear);
         self.refuse_connections(false);
         self.set_flow(&RequestMatch::default(), Flow::Running);
+    }
+
+    /// What has happened, oldest first: the last [`MAX_RECORDED_FAULTS`](crate::limits::MAX_RECORDED_FAULTS) faults.
+    pub fn fired(&self) -> Vec<Fired> {
+        self.record.lock().all()
+    }
+
+    /// Begins a new record.
+    pub fn clear_fired(&self) {
+        self.record.lock().clear();
     }
 
     /// Closes new connections as soon as they come in, or stops doing so. Open connections stay.
@@ -139,13 +146,15 @@ impl Faults {
         self.refusing.store(refuse, Ordering::Relaxed);
     }
 
-    /// Changes how the open streams of matching requests flow; answers how many there are.
+    /// Changes how the open streams of matching requests flow; answers how many there are. Streams that are opened later
+    /// run, unless a rule with [`Action::Flow`] is there for them.
     pub fn set_flow(&self, request: &RequestMatch, flow: Flow) -> usize {
-        let streams = lock(&self.streams);
-        let matching = streams.open.values().filter(|(info, _)| request.matches(info));
+        let streams = self.streams.lock();
         let mut count = 0;
-        for (_, sender) in matching {
-            sender.send_replace(flow);
+        for stream in streams.matching(request) {
+            if stream.set_flow(flow) && flow != Flow::Running {
+                self.note(None, Action::Flow(flow), &stream.requester, &stream.info, "");
+            }
             count += 1;
         }
         count
@@ -153,74 +162,108 @@ impl Faults {
 
     /// How many streams of matching requests are open.
     pub fn open_streams(&self, request: &RequestMatch) -> usize {
-        let streams = lock(&self.streams);
-        streams
-            .open
-            .values()
-            .filter(|(info, _)| request.matches(info))
-            .count()
+        self.streams.lock().matching(request).count()
     }
 
     pub(crate) fn is_refusing_connections(&self) -> bool {
         self.refusing.load(Ordering::Relaxed)
     }
 
-    /// The failure planned for a request, if any; it is used up.
-    pub(crate) fn take_answer(&self, info: &RequestInfo) -> Option<Status> {
-        let mut planned = lock(&self.planned);
-        let index = planned.iter().position(|plan| plan.request.matches(info))?;
-        let plan = &mut planned[index];
-        let answer = plan.answer.clone();
-        plan.times = plan.times.saturating_sub(1);
-        if plan.times == 0 {
-            planned.remove(index);
+    /// What happens to a request on purpose; the rules behind it are used up.
+    pub(crate) fn on_request(
+        &self,
+        requester: impl FnOnce() -> Requester,
+        info: &RequestInfo,
+    ) -> Option<Box<Trouble>> {
+        if !self.troubles_requests.load(Ordering::Relaxed) {
+            return None;
         }
-        Some(answer)
+        let requester = requester();
+        let happens = self.plan(|plan| plan.on_request(&requester, info));
+        for (rule, action) in &happens {
+            self.note(Some(*rule), action.clone(), &requester, info, "");
+        }
+        Trouble::of(happens.into_iter().map(|(_, action)| action))
+    }
+
+    /// Whether each event of a watch must be looked at by itself.
+    pub(crate) fn may_trouble_events(&self) -> bool {
+        self.troubles_events.load(Ordering::Relaxed)
+    }
+
+    /// What happens to an event of a stream, which is about an object, or to a bookmark.
+    pub(crate) fn on_event(&self, stream: u64, object: Option<(&str, &str)>) -> Option<Action> {
+        let streams = self.streams.lock();
+        let stream = streams.get(stream)?;
+        let (requester, info) = (&stream.requester, &stream.info);
+        let (rule, action) = self.plan(|plan| plan.on_event(requester, info, object))?;
+        let object = object.map(|(namespace, name)| format!("{namespace}/{name}"));
+        let object = object.unwrap_or_default();
+        self.note(Some(rule), action.clone(), requester, info, &object);
+        if let Action::Flow(flow) = action {
+            stream.set_flow(flow);
+        }
+        Some(action)
     }
 
     /// Makes a new stream known; the number names it to [`Faults::close_stream`].
-    pub(crate) fn open_stream(&self, info: RequestInfo) -> (u64, watch::Receiver<Flow>) {
-        let mut streams = lock(&self.streams);
-        let (sender, receiver) = watch::channel(Flow::Running);
-        streams.next_id += 1;
-        let id = streams.next_id;
-        streams.open.insert(id, (info, sender));
-        (id, receiver)
+    pub(crate) fn open_stream(
+        &self,
+        requester: Requester,
+        info: RequestInfo,
+    ) -> (u64, watch::Receiver<Flow>) {
+        self.streams.lock().open(requester, info)
     }
 
     pub(crate) fn close_stream(&self, id: u64) {
-        lock(&self.streams).open.remove(&id);
+        self.streams.lock().close(id);
+    }
+
+    /// Uses the plan, and notes for all others what it is still about.
+    fn plan<T>(&self, using: impl FnOnce(&mut Plan) -> T) -> T {
+        let mut plan = self.plan.lock();
+        let used = using(&mut plan);
+        let (requests, events) = plan.concerns();
+        self.troubles_requests.store(requests, Ordering::Relaxed);
+        self.troubles_events.store(events, Ordering::Relaxed);
+        used
+    }
+
+    fn note(
+        &self,
+        rule: Option<RuleId>,
+        action: Action,
+        requester: &Requester,
+        info: &RequestInfo,
+        object: &str,
+    ) {
+        let about = About {
+            requester,
+            info,
+            object,
+        };
+        self.record.lock().note(self.clock.now(), rule, action, about);
     }
 }
 
-/// A panic while the lock was held cannot leave these lists half-changed.
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+#[cfg(test)]
+impl Default for Faults {
+    fn default() -> Self {
+        Self::new(Clock::system())
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Verb;
     use http::Method;
-
-    #[test]
-    fn a_planned_answer_is_used_up_by_matching_requests() {
-        let faults = Faults::default();
-        let busy = Status::too_many_requests("busy", 3);
-        let pods = RequestMatch::new(Verb::List, "pods");
-        faults.answer_next(pods, 2, busy.clone()).unwrap();
-        let list = RequestInfo::read(&Method::GET, "/api/v1/pods", "");
-        let get = RequestInfo::read(&Method::GET, "/api/v1/namespaces/d/pods/p", "");
-        assert_eq!(faults.take_answer(&get), None);
-        assert_eq!(faults.take_answer(&list), Some(busy.clone()));
-        assert_eq!(faults.take_answer(&list), Some(busy));
-        assert_eq!(faults.take_answer(&list), None);
-    }
 
     #[test]
     fn streams_are_found_by_their_request() {
         let faults = Faults::default();
-        let (id, flow) = faults.open_stream(RequestInfo::read(&Method::GET, "/api/v1/pods", "watch=1"));
+        let info = RequestInfo::read(&Method::GET, "/api/v1/pods", "watch=1");
+        let (id, flow) = faults.open_stream(Requester::default(), info);
         assert_eq!(
             faults.set_flow(&RequestMatch::new(Verb::Watch, "secrets"), Flow::Cut),
             0
@@ -232,5 +275,26 @@ mod tests {
         assert_eq!(*flow.borrow(), Flow::Cut);
         faults.close_stream(id);
         assert_eq!(faults.open_streams(&RequestMatch::default()), 0);
+    }
+
+    #[test]
+    fn every_fault_is_on_record() {
+        let faults = Faults::default();
+        let pods = RequestMatch::new(Verb::List, "pods");
+        let rule = faults.inject(Rule::new(pods, Action::Forbid)).unwrap();
+        let list = RequestInfo::read(&Method::GET, "/api/v1/pods", "");
+        let alice = || Requester {
+            user: "alice".to_owned(),
+            user_agent: "operator".to_owned(),
+        };
+        faults.on_request(alice, &list);
+        faults.on_request(alice, &list);
+        let fired = faults.fired();
+        assert_eq!(fired.len(), 1);
+        assert_eq!(
+            (fired[0].rule, &*fired[0].user, &*fired[0].verb, &*fired[0].path),
+            (Some(rule), "alice", "list", "/api/v1/pods")
+        );
+        assert!(!faults.remove(rule), "it is spent");
     }
 }

@@ -15,7 +15,9 @@ use crate::authenticate::{Credentials, credentials};
 use crate::authorize::authorize;
 use crate::body::discard;
 use crate::deadline::deadline;
+use crate::faults::{Cut, Requester, Trouble};
 use crate::handlers;
+use crate::hangup::Hangup;
 use crate::host::check_host;
 use crate::impersonate::impersonation;
 use crate::limits::MAX_BRIEF_BODY_BYTES;
@@ -26,6 +28,7 @@ use crate::respond::{self, AUDIT_ID, Answer, Failure};
 use crate::route::{Refusal, Route};
 use crate::service_account_key::ISSUER;
 use crate::shared::Shared;
+use crate::webhooks;
 use watchkeeper_registry::User;
 
 /// Who is at the other end of a connection.
@@ -33,6 +36,8 @@ use watchkeeper_registry::User;
 pub(crate) struct Peer {
     /// Whom a verified client certificate speaks of.
     pub certified: Option<User>,
+    /// Breaks the connection.
+    pub hangup: Hangup,
 }
 
 /// A request on its way through the filters and to its handler. It has one place in memory: what all futures on the
@@ -45,6 +50,8 @@ pub(crate) struct Call {
     pub user: User,
     /// Whether a person is reading.
     pub pretty: bool,
+    /// Where the answer breaks off on purpose.
+    pub cut: Option<Cut>,
 }
 
 impl Call {
@@ -69,6 +76,14 @@ impl Call {
     /// The program that asks.
     pub(crate) fn user_agent(&self) -> &str {
         user_agent(&self.head.headers)
+    }
+
+    /// Who asks, and with which program.
+    pub(crate) fn requester(&self) -> Requester {
+        Requester {
+            user: self.user.name.clone(),
+            user_agent: self.user_agent().to_owned(),
+        }
     }
 }
 
@@ -98,6 +113,7 @@ pub(crate) async fn serve(server: Arc<Shared>, peer: Arc<Peer>, request: Request
         info,
         user: User::default(),
         pretty,
+        cut: None,
     };
 
     // A panic ends one request, not the connection it shares with others.
@@ -115,6 +131,9 @@ pub(crate) async fn serve(server: Arc<Shared>, peer: Arc<Peer>, request: Request
         .metrics
         .answered(labels, answer.status().as_u16(), began.elapsed());
     let mut answer = respond::finish(answer, takes_gzip, audit_id);
+    if let Some(cut) = call.cut {
+        answer = peer.hangup.interrupts(answer, cut);
+    }
     // Answered before its body was read. On HTTP/2 a client that is still sending may take the end of the stream for
     // a failure and never look at the answer; on HTTP/1.1 the next request would begin within this one's body.
     if !discard(&mut body).await && version < Version::HTTP_2 {
@@ -161,17 +180,49 @@ async fn answer(
     let _place = server.in_flight.enter(info).map_err(|_| Failure::Busy)?;
     // Whoever may not ask does not learn what exists.
     authorize(&server.registry, &call.user, info).await?;
-    // Planned faults take the place of the answer, not of the checks before it.
-    if let Some(planned) = server.faults.take_answer(info) {
-        return Err(planned.into());
-    }
-    let route = route.as_ref().map_err(|refusal| Failure::from(refusal.clone()))?;
+    // Planned faults trouble the handling of a request, not the checks before it.
+    let trouble = server.faults.on_request(|| call.requester(), info);
+    let handled = handle(peer, call, route, body, trouble);
     match deadline {
-        Some(limit) => tokio::time::timeout(limit, handlers::answer(call, route, body))
-            .await
-            .map_err(|_| late())?,
-        None => handlers::answer(call, route, body).await,
+        Some(limit) => tokio::time::timeout(limit, handled).await.map_err(|_| late())?,
+        None => handled.await,
     }
+}
+
+/// Handles a request, with what happens to it on purpose on the way.
+async fn handle(
+    peer: &Peer,
+    call: &mut Call,
+    route: &Result<Route, Refusal>,
+    body: &mut Incoming,
+    trouble: Option<Box<Trouble>>,
+) -> Result<Answer, Failure> {
+    let route = || route.as_ref().map_err(|refusal| Failure::from(refusal.clone()));
+    let Some(trouble) = trouble else {
+        return handlers::answer(call, route()?, body).await;
+    };
+    tokio::time::sleep(trouble.delay).await;
+    if trouble.cut == Some(Cut::BeforeHandling) {
+        peer.hangup.now().await;
+    }
+    trouble.refuse(&call.user, &call.info)?;
+    if trouble.compacts {
+        let store = call.server.registry.store();
+        let compacted = store.compact(store.current_revision()).await;
+        compacted.map_err(Status::internal_error)?;
+    }
+    let scope = trouble.scope(&call.server.registry, &call.info);
+    // In a box: who meets no trouble needs no room for it.
+    let answered = Box::pin(handlers::answer(call, route()?, body));
+    let (answer, _) = match trouble.webhooks_down {
+        true => scope.run(webhooks::unreachable(answered)).await,
+        false => scope.run(answered).await,
+    };
+    match trouble.cut {
+        Some(Cut::BeforeAnswer) => peer.hangup.now().await,
+        cut => call.cut = cut,
+    }
+    answer
 }
 
 fn late() -> Failure {

@@ -77,6 +77,9 @@ pub const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 /// How many faults can wait for their request; more are refused with an error.
 pub const MAX_PLANNED_FAULTS: usize = 1024;
 
+/// How many faults that have happened are remembered; with more, the oldest are forgotten.
+pub const MAX_RECORDED_FAULTS: usize = 10_000;
+
 /// A larger answer of a webhook counts as none. A patch is base64, and an object has at most 1.5 MiB.
 pub const MAX_WEBHOOK_ANSWER_BYTES: usize = 4 * 1024 * 1024;
 

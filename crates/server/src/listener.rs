@@ -161,6 +161,7 @@ async fn serve_tls(stream: TcpStream, tls: TlsAcceptor, context: Context) {
     let certificate = session.peer_certificates().and_then(|chain| chain.first());
     let peer = Peer {
         certified: certificate.and_then(|certificate| user_of(certificate)),
+        ..Peer::default()
     };
     Box::pin(serve(stream, peer, protocol, context)).await;
 }
@@ -170,7 +171,7 @@ where
     IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let Context { server, requests } = context;
-    let draining = server.draining.clone();
+    let (draining, hangup) = (server.draining.clone(), peer.hangup.clone());
     let peer = Arc::new(peer);
     let service = service_fn(move |request| {
         // In a box, which goes when the answer has begun: a watch streams for hours, and every future around it would
@@ -182,12 +183,21 @@ where
     let (io, outlet) = cork(StallGuard::new(io));
     let connection = builder.serve_connection_with_upgrades(TokioIo::new(io), service);
     let mut driver = Driver::new(connection, requests, outlet);
+    let served = async {
+        tokio::select! {
+            served = driver.drive() => return report(served),
+            () = draining.cancelled() => {}
+        }
+        driver.connection().graceful_shutdown();
+        report(driver.drive().await);
+    };
+    // The order is what tells the two ways to break apart: the second one lets the driver send what there is.
     tokio::select! {
-        served = driver.drive() => return report(served),
-        () = draining.cancelled() => {}
+        biased;
+        () = hangup.is_due() => {}
+        () = served => {}
+        () = hangup.is_due_when_flushed() => {}
     }
-    driver.connection().graceful_shutdown();
-    report(driver.drive().await);
 }
 
 /// Clients come and go; what goes wrong on their connections is of interest to whoever looks for it only.

@@ -233,7 +233,6 @@ impl Builder {
             (Some(listener), None) => Some((listener, Authority::new()?)),
         };
         let server = Arc::new(Shared {
-            registry,
             catalog: RwLock::new(Arc::new(Catalog::new(built_in()))),
             tokens,
             service_account_key,
@@ -241,7 +240,8 @@ impl Builder {
             debug_endpoints: self.debug_endpoints,
             started: Instant::now(),
             in_flight: InFlight::default(),
-            faults: Arc::new(Faults::default()),
+            faults: Arc::new(Faults::new(registry.clock())),
+            registry,
             metrics: Metrics::default(),
             draining: CancellationToken::new(),
             tasks: TaskTracker::new(),

@@ -14,7 +14,7 @@ use tokio::time::Sleep;
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
 use crate::body::{FrameStream, StreamCut};
-use crate::faults::{Faults, Flow};
+use crate::faults::{Faults, Flow, Requester};
 use crate::request_info::RequestInfo;
 
 /// A stream that faults know of, until it goes.
@@ -25,10 +25,15 @@ pub(crate) struct Opened {
 
 impl Opened {
     /// Makes a stream known.
-    pub(crate) fn new(faults: Arc<Faults>, info: RequestInfo) -> Self {
-        let (id, flow) = faults.open_stream(info);
+    pub(crate) fn new(faults: Arc<Faults>, requester: Requester, info: RequestInfo) -> Self {
+        let (id, flow) = faults.open_stream(requester, info);
         let registration = Registration { id, faults };
         Self { flow, registration }
+    }
+
+    /// The number under which faults know the stream.
+    pub(crate) fn id(&self) -> u64 {
+        self.registration.id
     }
 
     /// Tells whether frames leave as they come. A fault that holds each of them back must get each by itself.
@@ -49,6 +54,7 @@ pub(crate) fn guarded(
         flow: Box::pin(follow(opened.flow)),
         state: Flow::Running,
         held: None,
+        is_parting: false,
         drain: Box::pin(drain.cancelled_owned()),
         _registration: opened.registration,
     })
@@ -69,6 +75,8 @@ struct Guarded<F> {
     state: Flow,
     /// A frame that is being held back.
     held: Option<(Bytes, Pin<Box<Sleep>>)>,
+    /// Whether the stream breaks off with the next poll.
+    is_parting: bool,
     drain: Pin<Box<WaitForCancellationFutureOwned>>,
     _registration: Registration,
 }
@@ -95,6 +103,11 @@ impl<F: Stream<Item = Flow>> Stream for Guarded<F> {
         }
         let draining = this.drain.as_mut().poll(context).is_ready();
         match this.state {
+            // HTTP/2 drops what has not left when a stream is reset: the connection gets a turn to send it.
+            Flow::Cut if !std::mem::replace(&mut this.is_parting, true) => {
+                context.waker().wake_by_ref();
+                Poll::Pending
+            }
             Flow::Cut => Poll::Ready(Some(Err(StreamCut))),
             Flow::Ended => Poll::Ready(None),
             _ if draining => Poll::Ready(None),
@@ -146,7 +159,11 @@ mod tests {
         let source = stream::iter(["1", "2", "3"])
             .map(Bytes::from)
             .chain(stream::pending());
-        let frames = guarded(source, Opened::new(faults.clone(), info), drain.clone());
+        let frames = guarded(
+            source,
+            Opened::new(faults.clone(), Requester::default(), info),
+            drain.clone(),
+        );
         (frames, faults, drain)
     }
 
@@ -168,7 +185,7 @@ mod tests {
     fn a_stream_whose_frames_are_held_back_takes_each_by_itself() {
         let faults = Arc::new(Faults::default());
         let info = RequestInfo::read(&Method::GET, "/api/v1/pods", "watch=1");
-        let opened = Opened::new(faults.clone(), info);
+        let opened = Opened::new(faults.clone(), Requester::default(), info);
         let is_running = opened.is_running();
         assert!(is_running());
         faults.set_flow(&pods(), Flow::Slow(Duration::from_secs(1)));

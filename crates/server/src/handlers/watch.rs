@@ -1,12 +1,15 @@
 //! A collection, or one object, that is followed.
 
+use std::sync::Arc;
+
 use bytes::{Bytes, BytesMut};
 use futures_util::stream::unfold;
 use watchkeeper_meta::{FieldSelector, Status, WatchOptions};
-use watchkeeper_registry::{Watch, WatchItem};
+use watchkeeper_registry::{Definition, Watch, WatchItem};
 
 use super::objects::{definition, form};
 use super::websocket;
+use crate::faults::{Action, Faults};
 use crate::filter::Call;
 use crate::forms::{self, Form};
 use crate::negotiate::Offer;
@@ -27,15 +30,19 @@ pub(super) async fn watch(call: &mut Call, route: &ResourceRoute) -> Result<Answ
         .registry
         .watch(&definition, namespace, &options)
         .await?;
-    let opened = Opened::new(call.server.faults.clone(), call.info.clone());
+    let faults = call.server.faults.clone();
+    let opened = Opened::new(faults.clone(), call.requester(), call.info.clone());
+    let stream = opened.id();
     let (is_websocket, is_running) = (websocket::is_asked_for(call), opened.is_running());
-    // A WebSocket has a message for each frame.
-    let takes_pieces = move || !is_websocket && is_running();
+    // A WebSocket has a message for each frame, and so has a fault that concerns events.
+    let of_events = faults.clone();
+    let takes_pieces = move || !is_websocket && is_running() && !of_events.may_trouble_events();
     let frames = Box::new(Frames {
         watch,
         form,
         is_first: true,
         takes_pieces,
+        troubles: Troubles { faults, stream },
     });
     let frames = unfold(frames, async |mut frames| Some((frames.next().await?, frames)));
     let frames = guarded(frames, opened, call.server.draining.clone());
@@ -69,6 +76,42 @@ struct Frames<P> {
     is_first: bool,
     /// Whether frames may leave together.
     takes_pieces: P,
+    troubles: Troubles,
+}
+
+/// What happens on purpose to the events of one stream.
+struct Troubles {
+    faults: Arc<Faults>,
+    stream: u64,
+}
+
+impl Troubles {
+    /// Waits as long as an item is to be held back; false if it is not to be sent at all.
+    async fn lets_pass(&self, definition: &Definition, item: &WatchItem) -> bool {
+        if !self.faults.may_trouble_events() {
+            return true;
+        }
+        match self.on(definition, item) {
+            Some(Action::DelayEvent(delay)) => tokio::time::sleep(delay).await,
+            // Whoever polls this stream sees to it, before it takes the event.
+            Some(Action::Flow(_)) => tokio::task::yield_now().await,
+            Some(Action::WithholdBookmark) => return false,
+            _ => {}
+        }
+        true
+    }
+
+    fn on(&self, definition: &Definition, item: &WatchItem) -> Option<Action> {
+        match item {
+            WatchItem::Event(event) => {
+                let header = event.object.header(definition).ok()?;
+                let object = (&*header.namespace, &*header.name);
+                self.faults.on_event(self.stream, Some(object))
+            }
+            WatchItem::Bookmark { .. } => self.faults.on_event(self.stream, None),
+            WatchItem::Error(_) => None,
+        }
+    }
 }
 
 impl<P: Fn() -> bool> Frames<P> {
@@ -84,6 +127,9 @@ impl<P: Fn() -> bool> Frames<P> {
                 }
             }
             let item = self.watch.next().await?;
+            if !self.troubles.lets_pass(self.watch.definition(), &item).await {
+                continue;
+            }
             if let Some(first) = self.frame(&item) {
                 return Some(match (self.takes_pieces)() {
                     true => self.gathered(first),
@@ -166,6 +212,10 @@ mod tests {
                 },
                 is_first: true,
                 takes_pieces: move || takes_pieces,
+                troubles: Troubles {
+                    faults: Arc::default(),
+                    stream: 0,
+                },
             }
         }
 

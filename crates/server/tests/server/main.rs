@@ -4,6 +4,7 @@ mod client;
 mod crash;
 mod custom_kinds;
 mod expressions;
+mod faults;
 mod hostile;
 mod http;
 mod lines;

@@ -1,0 +1,268 @@
+//! The rules of a server and how far each has come: requests and events go in, what happens to them comes out.
+//!
+//! Rules are asked in the order they were made. Those that trouble a request add up (a delay, then a stale read), up to
+//! the first that ends it: with two answers planned for the same request, the second one waits for the next request.
+
+use fastrand::Rng;
+use serde::{Deserialize, Serialize};
+
+use super::rule::{Action, Rule, Unit};
+use super::{Requester, TooManyFaults};
+use crate::limits::MAX_PLANNED_FAULTS;
+use crate::request_info::RequestInfo;
+
+/// Names a rule of one server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct RuleId(u64);
+
+/// The rules that may still fire.
+#[derive(Debug, Default)]
+pub(super) struct Plan {
+    rules: Vec<Planned>,
+    last_id: u64,
+}
+
+#[derive(Debug)]
+struct Planned {
+    id: RuleId,
+    rule: Rule,
+    chance: Rng,
+    /// Requests or events that matched.
+    seen: u64,
+    fired: u64,
+}
+
+impl Planned {
+    /// Counts something that matches; true if the fault happens to it.
+    fn fires(&mut self) -> bool {
+        self.seen += 1;
+        // The chances of a rule are those of its seed, whatever comes of them.
+        let is_due = self.seen >= self.rule.nth && self.chance.f64() < self.rule.probability;
+        self.fired += u64::from(is_due);
+        is_due
+    }
+
+    fn is_spent(&self) -> bool {
+        self.rule.times.is_some_and(|times| self.fired >= times)
+    }
+}
+
+impl Plan {
+    pub(super) fn add(&mut self, rule: Rule) -> Result<RuleId, TooManyFaults> {
+        if self.rules.len() >= MAX_PLANNED_FAULTS {
+            return Err(TooManyFaults);
+        }
+        self.last_id += 1;
+        let id = RuleId(self.last_id);
+        self.rules.push(Planned {
+            id,
+            chance: Rng::with_seed(rule.seed),
+            rule,
+            seen: 0,
+            fired: 0,
+        });
+        self.forget_spent();
+        Ok(id)
+    }
+
+    /// Takes a rule away; false if it is not there any more.
+    pub(super) fn remove(&mut self, id: RuleId) -> bool {
+        let before = self.rules.len();
+        self.rules.retain(|planned| planned.id != id);
+        self.rules.len() < before
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.rules.clear();
+    }
+
+    pub(super) fn rules(&self) -> impl Iterator<Item = (RuleId, &Rule)> {
+        self.rules.iter().map(|planned| (planned.id, &planned.rule))
+    }
+
+    /// What happens to a request.
+    pub(super) fn on_request(&mut self, requester: &Requester, info: &RequestInfo) -> Vec<(RuleId, Action)> {
+        let mut happens = Vec::new();
+        for planned in &mut self.rules {
+            let rule = &planned.rule;
+            if rule.action.unit() == Unit::Request && rule.request.matches(requester, info) && planned.fires()
+            {
+                happens.push((planned.id, planned.rule.action.clone()));
+                if planned.rule.action.is_final() {
+                    break;
+                }
+            }
+        }
+        self.forget_spent();
+        happens
+    }
+
+    /// What happens to an event about an object, or to a bookmark.
+    pub(super) fn on_event(
+        &mut self,
+        requester: &Requester,
+        info: &RequestInfo,
+        object: Option<(&str, &str)>,
+    ) -> Option<(RuleId, Action)> {
+        let firing = self.rules.iter_mut().find_map(|planned| {
+            let rule = &planned.rule;
+            let is_meant = match (rule.action.unit(), object) {
+                (Unit::Event, Some(object)) => rule.request.matches_event(requester, info, object),
+                (Unit::Bookmark, None) => rule.request.matches(requester, info),
+                _ => false,
+            };
+            (is_meant && planned.fires()).then(|| (planned.id, planned.rule.action.clone()))
+        });
+        self.forget_spent();
+        firing
+    }
+
+    /// Whether any rule is about requests, and whether any is about events.
+    pub(super) fn concerns(&self) -> (bool, bool) {
+        let any = |wanted: fn(Unit) -> bool| {
+            let mut units = self.rules.iter().map(|planned| planned.rule.action.unit());
+            units.any(wanted)
+        };
+        (
+            any(|unit| unit == Unit::Request),
+            any(|unit| unit != Unit::Request),
+        )
+    }
+
+    fn forget_spent(&mut self) {
+        self.rules.retain(|planned| !planned.is_spent());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use http::Method;
+    use watchkeeper_meta::Status;
+
+    use super::*;
+    use crate::faults::{Flow, RequestMatch};
+    use crate::{RequestInfo, Verb};
+
+    fn alice() -> Requester {
+        Requester {
+            user: "alice".to_owned(),
+            user_agent: "operator/v1".to_owned(),
+        }
+    }
+
+    fn get(name: &str) -> RequestInfo {
+        RequestInfo::read(&Method::GET, &format!("/api/v1/namespaces/d/pods/{name}"), "")
+    }
+
+    fn pods() -> RequestMatch {
+        RequestMatch::new(Verb::Get, "pods")
+    }
+
+    fn plan(rules: impl IntoIterator<Item = Rule>) -> Plan {
+        let mut plan = Plan::default();
+        for rule in rules {
+            plan.add(rule).unwrap();
+        }
+        plan
+    }
+
+    /// Which of so many requests for a pod the fault happens to.
+    fn fires_on(plan: &mut Plan, requests: usize) -> Vec<usize> {
+        let happens = |_: &usize| !plan.on_request(&alice(), &get("p")).is_empty();
+        (1..=requests).filter(happens).collect()
+    }
+
+    #[test]
+    fn a_rule_fires_from_its_first_request_on_as_often_as_it_says() {
+        let rule = |nth, times| Rule {
+            nth,
+            times,
+            ..Rule::new(pods(), Action::Forbid)
+        };
+        assert_eq!(fires_on(&mut plan([rule(1, Some(1))]), 4), [1]);
+        assert_eq!(fires_on(&mut plan([rule(3, Some(2))]), 6), [3, 4]);
+        assert_eq!(fires_on(&mut plan([rule(2, None)]), 4), [2, 3, 4]);
+        assert_eq!(fires_on(&mut plan([rule(1, Some(0))]), 2), [0; 0]);
+    }
+
+    #[test]
+    fn chances_repeat_with_their_seed() {
+        let rule = |seed| Rule {
+            seed,
+            probability: 0.5,
+            ..Rule::always(pods(), Action::Forbid)
+        };
+        let with_seed = |seed| fires_on(&mut plan([rule(seed)]), 64);
+        assert_eq!(with_seed(7), with_seed(7));
+        assert_ne!(with_seed(7), with_seed(8));
+        assert!((16..48).contains(&with_seed(7).len()));
+    }
+
+    #[test]
+    fn who_asks_and_for_what_is_matched() {
+        let check = |request: RequestMatch, expected: bool| {
+            let mut plan = plan([Rule::always(request.clone(), Action::Forbid)]);
+            let happens = plan.on_request(&alice(), &get("p"));
+            assert_eq!(!happens.is_empty(), expected, "{request:?}");
+        };
+        check(RequestMatch::default(), true);
+        check(RequestMatch::user("alice"), true);
+        check(RequestMatch::user("bob"), false);
+        let agent = |agent: &str| RequestMatch {
+            user_agent: Some(agent.to_owned()),
+            ..pods()
+        };
+        check(agent("operator/"), true);
+        check(agent("kubectl/"), false);
+        let named = |namespace: &str, name: &str| RequestMatch {
+            namespace: Some(namespace.to_owned()),
+            name: Some(name.to_owned()),
+            ..pods()
+        };
+        check(named("d", "p"), true);
+        check(named("d", "q"), false);
+        check(named("e", "p"), false);
+        check(RequestMatch::new(Verb::List, "pods"), false);
+    }
+
+    #[test]
+    fn troubles_add_up_until_one_ends_the_request() {
+        let delay = Action::Delay(Duration::from_secs(1));
+        let fail = |text: &str| Action::fail(Status::bad_request(text));
+        let mut plan = plan([
+            Rule::always(pods(), delay.clone()),
+            Rule::new(pods(), fail("one")),
+            Rule::new(pods(), fail("two")),
+        ]);
+        let mut next = || {
+            let happens = plan.on_request(&alice(), &get("p"));
+            happens.into_iter().map(|(_, action)| action).collect::<Vec<_>>()
+        };
+        assert_eq!(next(), [delay.clone(), fail("one")]);
+        assert_eq!(next(), [delay.clone(), fail("two")]);
+        assert_eq!(next(), [delay]);
+    }
+
+    #[test]
+    fn events_are_found_by_their_object_and_bookmarks_are_none() {
+        let watch = RequestInfo::read(&Method::GET, "/api/v1/pods", "watch=1");
+        let about_q = RequestMatch {
+            namespace: Some("d".to_owned()),
+            name: Some("q".to_owned()),
+            ..RequestMatch::new(Verb::Watch, "pods")
+        };
+        let mut plan = plan([
+            Rule::new(about_q, Action::Flow(Flow::Cut)),
+            Rule::new(RequestMatch::default(), Action::WithholdBookmark),
+        ]);
+        assert_eq!(plan.concerns(), (false, true));
+        let mut on = |object| plan.on_event(&alice(), &watch, object).map(|(_, action)| action);
+        assert_eq!(on(Some(("d", "p"))), None);
+        assert_eq!(on(Some(("e", "q"))), None);
+        assert_eq!(on(Some(("d", "q"))), Some(Action::Flow(Flow::Cut)));
+        assert_eq!(on(None), Some(Action::WithholdBookmark));
+        assert_eq!(plan.concerns(), (false, false));
+    }
+}

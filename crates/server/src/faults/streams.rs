@@ -1,0 +1,76 @@
+//! The open streams of a server, and how each of them flows.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use tokio::sync::watch;
+
+use super::rule::go_duration;
+use super::{RequestMatch, Requester};
+use crate::request_info::RequestInfo;
+
+/// How an open stream flows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Flow {
+    /// Events are sent as they come.
+    Running,
+    /// Each event is held back for this long first.
+    #[serde(with = "go_duration")]
+    Slow(Duration),
+    /// Nothing is sent; events gather behind the stream as behind a slow client.
+    Stalled,
+    /// The stream ends as at its timeout: a complete body.
+    Ended,
+    /// The stream breaks off: an incomplete body, or a reset.
+    Cut,
+}
+
+/// The streams by number.
+#[derive(Debug, Default)]
+pub(super) struct Streams {
+    next_id: u64,
+    open: HashMap<u64, Stream>,
+}
+
+#[derive(Debug)]
+pub(super) struct Stream {
+    pub(super) requester: Requester,
+    pub(super) info: RequestInfo,
+    flow: watch::Sender<Flow>,
+}
+
+impl Streams {
+    pub(super) fn open(&mut self, requester: Requester, info: RequestInfo) -> (u64, watch::Receiver<Flow>) {
+        let (flow, receiver) = watch::channel(Flow::Running);
+        self.next_id += 1;
+        let stream = Stream {
+            requester,
+            info,
+            flow,
+        };
+        self.open.insert(self.next_id, stream);
+        (self.next_id, receiver)
+    }
+
+    pub(super) fn close(&mut self, id: u64) {
+        self.open.remove(&id);
+    }
+
+    pub(super) fn get(&self, id: u64) -> Option<&Stream> {
+        self.open.get(&id)
+    }
+
+    pub(super) fn matching(&self, request: &RequestMatch) -> impl Iterator<Item = &Stream> {
+        let open = self.open.values();
+        open.filter(|stream| request.matches(&stream.requester, &stream.info))
+    }
+}
+
+impl Stream {
+    /// Changes how the stream flows; false if it flows that way already.
+    pub(super) fn set_flow(&self, flow: Flow) -> bool {
+        self.flow.send_replace(flow) != flow
+    }
+}
