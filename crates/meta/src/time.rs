@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use jiff::civil::DateTime;
 use jiff::fmt::temporal::Pieces;
@@ -120,6 +121,32 @@ impl From<Timestamp> for Time {
     }
 }
 
+const NANOS_PER_SECOND: i128 = 1_000_000_000;
+
+impl From<SystemTime> for Time {
+    fn from(time: SystemTime) -> Self {
+        let nanos = match time.duration_since(UNIX_EPOCH) {
+            Ok(since) => since.as_nanos() as i128,
+            Err(before) => -(before.duration().as_nanos() as i128),
+        };
+        Self {
+            seconds: nanos.div_euclid(NANOS_PER_SECOND) as i64,
+            nanos: nanos.rem_euclid(NANOS_PER_SECOND) as i32,
+        }
+    }
+}
+
+impl From<Time> for SystemTime {
+    fn from(time: Time) -> Self {
+        let seconds = Duration::from_secs(time.seconds.unsigned_abs());
+        let whole = match time.seconds < 0 {
+            true => UNIX_EPOCH - seconds,
+            false => UNIX_EPOCH + seconds,
+        };
+        whole + Duration::from_nanos(u64::from(time.nanos.unsigned_abs()))
+    }
+}
+
 impl FromStr for Time {
     type Err = ParseTimeError;
 
@@ -205,6 +232,23 @@ mod tests {
         let zoned: Time = "2008-01-01T02:01:01.5+01:00".parse().unwrap();
         assert_eq!(zoned.to_rfc3339_micro(), "2008-01-01T01:01:01.500000Z");
         assert!("yesterday".parse::<Time>().is_err());
+    }
+
+    #[test]
+    fn the_systems_time_comes_and_goes() {
+        for text in [
+            "2008-01-01T01:01:01.25Z",
+            "1969-12-31T23:59:59Z",
+            "1970-01-01T00:00:00Z",
+        ] {
+            let time: Time = text.parse().unwrap();
+            assert_eq!(Time::from(SystemTime::from(time)), time, "{text}");
+        }
+        let second_before = UNIX_EPOCH - Duration::from_millis(250);
+        assert_eq!(
+            Time::from(second_before).to_rfc3339_micro(),
+            "1969-12-31T23:59:59.750000Z"
+        );
     }
 
     #[test]

@@ -248,10 +248,5 @@ impl LeaderElector {
 
 /// The time to write into the lease; only people read it.
 fn wall_clock() -> Time {
-    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-    let now = now.unwrap_or_default();
-    Time {
-        seconds: now.as_secs() as i64,
-        nanos: now.subsec_nanos() as i32,
-    }
+    watchkeeper_clock::now().into()
 }

@@ -10,7 +10,7 @@ mod correlator;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
@@ -239,8 +239,7 @@ fn events() -> Resource {
 }
 
 fn now() -> Time {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    Time::from_seconds(since.as_secs() as i64)
+    watchkeeper_clock::now().into()
 }
 
 impl fmt::Debug for Recorder {

@@ -68,9 +68,8 @@ pub(crate) struct Requester {
 pub struct TooManyFaults;
 
 /// The faults of one server.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Faults {
-    clock: Clock,
     plan: Mutex<Plan>,
     /// Whether any rule is about requests, so that all others need not look.
     troubles_requests: AtomicBool,
@@ -82,18 +81,6 @@ pub struct Faults {
 }
 
 impl Faults {
-    pub(crate) fn new(clock: Clock) -> Self {
-        Self {
-            clock,
-            plan: Mutex::default(),
-            troubles_requests: AtomicBool::new(false),
-            troubles_events: AtomicBool::new(false),
-            streams: Mutex::default(),
-            refusing: AtomicBool::new(false),
-            record: Mutex::default(),
-        }
-    }
-
     /// Plans a fault. It holds for requests and events from now on.
     pub fn inject(&self, rule: Rule) -> Result<RuleId, TooManyFaults> {
         self.plan(|plan| plan.add(rule))
@@ -242,14 +229,7 @@ impl Faults {
             info,
             object,
         };
-        self.record.lock().note(self.clock.now(), rule, action, about);
-    }
-}
-
-#[cfg(test)]
-impl Default for Faults {
-    fn default() -> Self {
-        Self::new(Clock::system())
+        self.record.lock().note(Clock.now(), rule, action, about);
     }
 }
 

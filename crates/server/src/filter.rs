@@ -90,6 +90,7 @@ impl Call {
 /// Answers a request, whatever happens.
 pub(crate) async fn serve(server: Arc<Shared>, peer: Arc<Peer>, request: Request<Incoming>) -> Answer {
     let began = Instant::now();
+    let _busy = server.counts.begin();
     let (head, mut body) = request.into_parts();
     let version = head.version;
     let takes_gzip = respond::takes_gzip(&head.headers);

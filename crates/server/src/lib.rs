@@ -21,6 +21,7 @@
 //! # }
 //! ```
 
+mod activity;
 mod authenticate;
 mod authorize;
 mod body;
@@ -64,6 +65,7 @@ mod verb;
 mod version;
 mod webhooks;
 
+pub use activity::Activity;
 pub use catalog::{ApiGroup, ApiResource, ApiSubresource, ApiVersion, Catalog, CustomKind};
 pub use certificates::{CertificateError, ClientCertificate};
 pub use connector::Connector;

@@ -19,6 +19,7 @@ use watchkeeper_registry::{Registry, RegistryOptions};
 use watchkeeper_storage::EtcdOptions;
 use watchkeeper_storage::{OpenError, Store, StoreOptions};
 
+use crate::activity::Activity;
 use crate::catalog::Catalog;
 use crate::certificates::{Authority, CertificateError, ClientCertificate, host_names};
 use crate::connector::Connector;
@@ -240,7 +241,8 @@ impl Builder {
             debug_endpoints: self.debug_endpoints,
             started: Instant::now(),
             in_flight: InFlight::default(),
-            faults: Arc::new(Faults::new(registry.clock())),
+            counts: Arc::default(),
+            faults: Arc::new(Faults::default()),
             registry,
             metrics: Metrics::default(),
             draining: CancellationToken::new(),
@@ -355,6 +357,11 @@ impl Handle {
     /// What lies below HTTP, for tests that want to look or compact.
     pub fn registry(&self) -> &Registry {
         &self.server.registry
+    }
+
+    /// How busy the server is.
+    pub fn activity(&self) -> Activity {
+        self.server.counts.activity()
     }
 
     /// Faults on demand.

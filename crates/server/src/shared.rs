@@ -9,6 +9,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use watchkeeper_registry::Registry;
 
+use crate::activity::Counts;
 use crate::catalog::Catalog;
 use crate::faults::Faults;
 use crate::health::Health;
@@ -42,6 +43,7 @@ pub(crate) struct Shared {
     /// When the server began to serve.
     pub started: Instant,
     pub in_flight: InFlight,
+    pub counts: Arc<Counts>,
     pub faults: Arc<Faults>,
     pub metrics: Metrics,
     /// Cancelled when the server begins to shut down: no new connections, streams end.

@@ -1,25 +1,13 @@
-//! Time as objects carry it.
-//!
-//! It follows tokio's clock, so a test that pauses time moves deadlines, backoffs and schedules with it.
+//! Time as objects carry it: [`watchkeeper_clock`]'s, so a test that pauses time moves deadlines and schedules with it.
 
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use serde_json::Value;
 use watchkeeper_meta::Time;
 
-/// The machine's time, as far ahead or behind as tokio's clock is.
+/// The present.
 pub(crate) fn now() -> Time {
-    let (clock, machine) = (tokio::time::Instant::now().into_std(), Instant::now());
-    let system = SystemTime::now();
-    let now = match clock.checked_duration_since(machine) {
-        Some(ahead) => system + ahead,
-        None => system - machine.duration_since(clock),
-    };
-    let since_1970 = now.duration_since(UNIX_EPOCH).unwrap_or_default();
-    Time {
-        seconds: i64::try_from(since_1970.as_secs()).unwrap_or(i64::MAX),
-        nanos: since_1970.subsec_nanos().cast_signed(),
-    }
+    watchkeeper_clock::now().into()
 }
 
 /// Now, as text.
@@ -50,7 +38,7 @@ mod tests {
         let start = now();
         assert!(left(start, 90).is_some());
         tokio::time::advance(Duration::from_secs(3600)).await;
-        assert!((3599..=3601).contains(&(now().seconds - start.seconds)));
+        assert_eq!(now().seconds - start.seconds, 3600);
         assert_eq!(left(start, 90), None);
     }
 }

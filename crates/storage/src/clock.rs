@@ -1,38 +1,37 @@
-//! Time as a number that survives a restart, driven by tokio's clock so that a paused test moves it.
+//! Time as a number that survives a restart.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, UNIX_EPOCH};
 
 use tokio::time::Instant;
 
 use crate::model::UnixMillis;
 
-/// The wall clock at start, plus what tokio's clock has counted since. It never goes back, even if the wall clock
-/// does.
-#[derive(Debug)]
+/// How long a timer runs before it looks at the wall clock again, which may have been set meanwhile, or have gone on
+/// while the machine slept.
+const LOOK_AGAIN: Duration = Duration::from_secs(60);
+
+/// The [wall clock](watchkeeper_clock), except that it never goes back: history is in the order of its times.
+#[derive(Debug, Default)]
 pub(crate) struct Clock {
-    started: Instant,
-    unix_at_start: UnixMillis,
+    latest: AtomicU64,
 }
 
 impl Clock {
     pub(crate) fn start() -> Self {
-        let since_1970 = SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .unwrap_or(Duration::ZERO);
-        Self {
-            started: Instant::now(),
-            unix_at_start: millis(since_1970),
-        }
+        Self::default()
     }
 
     pub(crate) fn now(&self) -> UnixMillis {
-        self.unix_at_start + millis(self.started.elapsed())
+        let since_1970 = watchkeeper_clock::now().duration_since(UNIX_EPOCH);
+        let now = millis(since_1970.unwrap_or(Duration::ZERO));
+        self.latest.fetch_max(now, Ordering::Relaxed).max(now)
     }
 
-    /// When tokio's clock will show a time, or has shown it; `None` if it cannot count that far.
-    pub(crate) fn instant(&self, time: UnixMillis) -> Option<Instant> {
-        let after_start = time.saturating_sub(self.unix_at_start);
-        self.started.checked_add(Duration::from_millis(after_start))
+    /// When to look whether a time has come.
+    pub(crate) fn instant(&self, time: UnixMillis) -> Instant {
+        let left = Duration::from_millis(time.saturating_sub(self.now()));
+        Instant::now() + left.min(LOOK_AGAIN)
     }
 }
 

@@ -1,6 +1,7 @@
 //! What a store does by itself: deletes keys whose time has come, and forgets history that is too old.
 //!
-//! It sleeps until the next of these is due, so an idle store uses no CPU. Both go through the write path like any
+//! It sleeps until the next of these is due, and looks at the wall clock once a minute until then; if nothing is due, it
+//! uses no CPU. Both go through the write path like any
 //! other write; an expiry is a normal deletion at the revision that was seen, so a key renewed meanwhile stays.
 
 use std::sync::Arc;
@@ -35,9 +36,11 @@ pub(crate) async fn run(state: Arc<State>, group_commit: Arc<GroupCommit>) {
 
 /// Sleeps until a time comes, if one is set.
 pub(crate) async fn sleep_until(state: &State, due: Option<UnixMillis>) {
-    match due.and_then(|due| state.clock.instant(due)) {
-        Some(instant) => tokio::time::sleep_until(instant).await,
-        None => std::future::pending().await,
+    let Some(due) = due else {
+        return std::future::pending().await;
+    };
+    while state.clock.now() < due {
+        tokio::time::sleep_until(state.clock.instant(due)).await;
     }
 }
 

@@ -31,13 +31,14 @@
 //! ```
 
 pub mod sandbox;
+pub mod time;
 pub mod webhook;
 
 use futures_util::future::BoxFuture;
 use serde_json::Value;
 use watchkeeper_client::config::Credentials;
 use watchkeeper_client::{Client, ClientOptions, Config, ConfigError, InProcess, Secret};
-use watchkeeper_meta::{ApplyOptions, GroupVersionKind, Resource, Scope};
+use watchkeeper_meta::{ApplyOptions, GroupVersionKind, Resource, Scope, Time};
 use watchkeeper_server::{Handle, Server, StartError};
 use watchkeeper_simulator::{Simulator, SimulatorOptions};
 use watchkeeper_wire::schema::resources;
@@ -54,6 +55,11 @@ const MANAGER: &str = "watchkeeper-testing";
 pub struct TestOptions {
     /// Nodes and controllers, so that deployments run and namespaces go; none by default.
     pub simulator: Option<SimulatorOptions>,
+    /// The time of day when the cluster starts; by default the machine's. It holds for all that runs on the same
+    /// runtime.
+    pub start_time: Option<Time>,
+    /// Time stands still while anything has work to do, and jumps to the next timer when nothing has: see [`time`].
+    pub paused: bool,
 }
 
 /// A server, a client of it, and perhaps a simulated control plane.
@@ -61,6 +67,7 @@ pub struct TestCluster {
     server: Handle,
     client: Client,
     simulator: Option<Simulator>,
+    _clock: Option<watchkeeper_clock::Setting>,
 }
 
 /// Why a cluster cannot be had, or not loaded.
@@ -108,6 +115,12 @@ impl TestCluster {
     /// Starts a server with more.
     pub fn start_with(options: TestOptions) -> BoxFuture<'static, Result<Self, TestClusterError>> {
         Box::pin(async move {
+            if options.paused {
+                time::pause();
+            }
+            let clock = options
+                .start_time
+                .map(|start| watchkeeper_clock::set(start.into()));
             let server = Server::builder().in_memory().start().await?;
             let client = client_of(&server, unlimited())?;
             let simulator = options
@@ -117,6 +130,7 @@ impl TestCluster {
                 server,
                 client,
                 simulator,
+                _clock: clock,
             })
         })
     }

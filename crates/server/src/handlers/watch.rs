@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
+use futures_util::StreamExt as _;
 use futures_util::stream::unfold;
 use watchkeeper_meta::{FieldSelector, Status, WatchOptions};
 use watchkeeper_registry::{Definition, Watch, WatchItem};
@@ -45,6 +46,8 @@ pub(super) async fn watch(call: &mut Call, route: &ResourceRoute) -> Result<Answ
         troubles: Troubles { faults, stream },
     });
     let frames = unfold(frames, async |mut frames| Some((frames.next().await?, frames)));
+    let counts = call.server.counts.clone();
+    let frames = frames.inspect(move |_| counts.piece_sent());
     let frames = guarded(frames, opened, call.server.draining.clone());
     match is_websocket {
         true => websocket::answer(call, form.accepted.encoding, frames),

@@ -24,8 +24,11 @@ impl Cluster {
 
     pub(crate) async fn start_with(options: SimulatorOptions) -> Self {
         let nodes = options.nodes;
-        let simulator = Some(options);
-        let cluster = Self(TestCluster::start_with(TestOptions { simulator }).await.unwrap());
+        let options = TestOptions {
+            simulator: Some(options),
+            ..TestOptions::default()
+        };
+        let cluster = Self(TestCluster::start_with(options).await.unwrap());
         let registered = |all: &[Value]| all.len() == nodes && all.iter().all(|node| holds(node, "Ready"));
         cluster
             .until(&resource("", "nodes"), "nodes are ready", registered)

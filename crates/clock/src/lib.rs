@@ -1,0 +1,174 @@
+//! The wall clock: what time it is, for timestamps and for whatever is due at a time of day.
+//!
+//! Two clocks are in play. Timers, backoffs and deadlines count on tokio's, which a test can pause and move.
+//! Timestamps, tokens and schedules need the time of day, which only the machine knows. They must not drift apart: after
+//! ten minutes of paused time a token of five minutes has expired. So the wall clock here is tokio's clock plus a
+//! constant:
+//!
+//! ```text
+//! tokio's clock       5.0 s ── 6.0 s ──────── 606.0 s        paused, then moved by ten minutes
+//! + the constant      13:59:55
+//! = the wall clock    14:00:00 ── 14:00:01 ── 14:10:01
+//! ```
+//!
+//! The constant is the machine's: the time of day when its monotonic clock was at zero. It changes when somebody sets
+//! the clock, or when the machine has slept, and the wall clock follows; in between it is kept, so that paused time
+//! stands still to the nanosecond. A test may choose another constant for its own runtime with [`set`].
+//!
+//! There is no trait and nothing to pass along: whoever waits uses tokio's timers, whoever writes a time down asks
+//! [`now`], and both agree because they run on the same runtime. A clock of our own would have to be handed to every
+//! timer in every library that a test uses.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant, SystemTime};
+
+use parking_lot::RwLock;
+use tokio::runtime::{Handle, Id};
+
+/// How far the machine's two clocks may drift apart before the wall clock follows. Reading them one after the other
+/// takes less, and setting a clock by less is of no consequence to timestamps of whole seconds.
+const TOLERANCE: Duration = Duration::from_millis(500);
+
+/// A moment on both clocks.
+#[derive(Clone, Copy, Debug)]
+struct Anchor {
+    tokio: Instant,
+    wall: SystemTime,
+}
+
+/// The machine's constant, measured when it is first needed and when it has changed.
+static MACHINE: RwLock<Option<Anchor>> = RwLock::new(None);
+
+/// The constants of runtimes that have one of their own.
+static RUNTIMES: RwLock<Vec<(Id, Anchor)>> = RwLock::new(Vec::new());
+
+/// How many those are: in a program there are none, and nobody needs to look.
+static SET: AtomicUsize = AtomicUsize::new(0);
+
+impl Anchor {
+    /// The wall clock when tokio's shows this.
+    fn wall_at(self, tokio: Instant) -> SystemTime {
+        match tokio.checked_duration_since(self.tokio) {
+            Some(after) => self.wall + after,
+            None => self.wall - self.tokio.duration_since(tokio),
+        }
+    }
+}
+
+/// The time of day. It is the machine's, as far ahead or behind as tokio's clock is; or what [`set`] made of it.
+pub fn now() -> SystemTime {
+    let tokio = tokio::time::Instant::now().into_std();
+    let anchor = match SET.load(Ordering::Acquire) {
+        0 => None,
+        _ => of_this_runtime(),
+    };
+    anchor.unwrap_or_else(of_the_machine).wall_at(tokio)
+}
+
+/// Makes the clock of the current runtime show a time at this moment, until the setting is dropped. Runtimes of other
+/// threads are not concerned.
+///
+/// # Panics
+///
+/// Outside a tokio runtime.
+pub fn set(now: SystemTime) -> Setting {
+    let runtime = Handle::current().id();
+    let tokio = tokio::time::Instant::now().into_std();
+    RUNTIMES.write().push((runtime, Anchor { tokio, wall: now }));
+    SET.fetch_add(1, Ordering::Release);
+    Setting { runtime, tokio }
+}
+
+/// A wall clock that was [set].
+#[derive(Debug)]
+#[must_use = "the clock is the machine's again when this is dropped"]
+pub struct Setting {
+    runtime: Id,
+    tokio: Instant,
+}
+
+impl Drop for Setting {
+    fn drop(&mut self) {
+        let mut runtimes = RUNTIMES.write();
+        let mine = |(runtime, anchor): &(Id, Anchor)| *runtime == self.runtime && anchor.tokio == self.tokio;
+        if let Some(index) = runtimes.iter().rposition(mine) {
+            runtimes.remove(index);
+            SET.fetch_sub(1, Ordering::Release);
+        }
+    }
+}
+
+/// The latest setting of the current runtime.
+fn of_this_runtime() -> Option<Anchor> {
+    let runtime = Handle::try_current().ok()?.id();
+    let runtimes = RUNTIMES.read();
+    let found = runtimes.iter().rfind(|(set, _)| *set == runtime);
+    found.map(|(_, anchor)| *anchor)
+}
+
+fn of_the_machine() -> Anchor {
+    let measured = Anchor {
+        tokio: Instant::now(),
+        wall: SystemTime::now(),
+    };
+    if let Some(known) = *MACHINE.read()
+        && is_close(known.wall_at(measured.tokio), measured.wall)
+    {
+        return known;
+    }
+    *MACHINE.write() = Some(measured);
+    measured
+}
+
+fn is_close(one: SystemTime, other: SystemTime) -> bool {
+    let apart = one
+        .duration_since(other)
+        .unwrap_or_else(|earlier| earlier.duration());
+    apart <= TOLERANCE
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::UNIX_EPOCH;
+
+    use super::*;
+
+    const HOUR: Duration = Duration::from_secs(3600);
+
+    #[tokio::test(start_paused = true)]
+    async fn paused_time_stands_still_and_moves_with_tokios() {
+        let start = now();
+        std::thread::yield_now();
+        assert_eq!(now(), start);
+        tokio::time::advance(HOUR).await;
+        assert_eq!(now(), start + HOUR);
+    }
+
+    #[test]
+    fn the_machines_time_is_shown_outside_a_runtime() {
+        assert!(is_close(now(), SystemTime::now()));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_runtime_can_have_a_time_of_its_own() {
+        let before = now();
+        let setting = set(UNIX_EPOCH + HOUR);
+        tokio::time::advance(HOUR).await;
+        assert_eq!(now(), UNIX_EPOCH + 2 * HOUR);
+        let elsewhere = std::thread::spawn(now).join().unwrap();
+        assert!(is_close(elsewhere, SystemTime::now()));
+        drop(setting);
+        assert_eq!(now(), before + HOUR);
+    }
+
+    #[test]
+    fn a_clock_that_was_set_is_followed() {
+        let known = Anchor {
+            tokio: Instant::now(),
+            wall: SystemTime::now(),
+        };
+        let set_back = known.wall - HOUR;
+        assert!(!is_close(known.wall_at(known.tokio), set_back));
+        assert!(is_close(known.wall_at(known.tokio), known.wall + TOLERANCE));
+    }
+}

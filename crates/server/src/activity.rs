@@ -1,0 +1,53 @@
+//! Whether a server has anything to do: for tests that go on when it has not.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+/// What a server has done and is doing. Two looks that are equal, with nothing in flight, mean that nothing has happened
+/// in between.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Activity {
+    /// Requests that have come and are not yet answered. A watch is answered when its stream begins.
+    pub in_flight: usize,
+    /// Requests that have come so far.
+    pub requests: u64,
+    /// Pieces of events that open watches have been given so far.
+    pub pieces: u64,
+}
+
+/// The counts behind [`Activity`].
+#[derive(Debug, Default)]
+pub(crate) struct Counts {
+    in_flight: AtomicUsize,
+    requests: AtomicU64,
+    pieces: AtomicU64,
+}
+
+/// A request in flight, until it is dropped.
+pub(crate) struct Busy(Arc<Counts>);
+
+impl Counts {
+    pub(crate) fn begin(self: &Arc<Self>) -> Busy {
+        self.in_flight.fetch_add(1, Ordering::AcqRel);
+        self.requests.fetch_add(1, Ordering::Relaxed);
+        Busy(self.clone())
+    }
+
+    pub(crate) fn piece_sent(&self) {
+        self.pieces.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn activity(&self) -> Activity {
+        Activity {
+            in_flight: self.in_flight.load(Ordering::Acquire),
+            requests: self.requests.load(Ordering::Relaxed),
+            pieces: self.pieces.load(Ordering::Relaxed),
+        }
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        self.0.in_flight.fetch_sub(1, Ordering::AcqRel);
+    }
+}

@@ -1,0 +1,4 @@
+//! What a test cluster promises its tests.
+
+mod support;
+mod time;

@@ -1,0 +1,62 @@
+//! Short ways to a cluster and its objects.
+
+use serde_json::{Value, json};
+use watchkeeper_client::DynamicApi;
+use watchkeeper_meta::{CreateOptions, GetOptions, ListOptions, Resource, Scope};
+use watchkeeper_testing::{TestCluster, TestOptions};
+use watchkeeper_wire::schema::resources;
+
+/// What paused clusters begin with.
+pub(crate) const START: &str = "2030-01-01T00:00:00Z";
+
+/// A cluster whose time is moved.
+pub(crate) async fn paused() -> TestCluster {
+    let options = TestOptions {
+        start_time: Some(START.parse().unwrap()),
+        paused: true,
+        ..TestOptions::default()
+    };
+    TestCluster::start_with(options).await.unwrap()
+}
+
+/// The built-in resource of a name.
+pub(crate) fn resource(group: &str, plural: &str) -> Resource {
+    let known = resources::all()
+        .iter()
+        .find(|it| it.resource.group == group && it.resource.plural == plural);
+    known.unwrap().resource.clone()
+}
+
+/// The objects of a resource in the default namespace, or of the cluster.
+pub(crate) fn api(cluster: &TestCluster, group: &str, plural: &str) -> DynamicApi {
+    let resource = resource(group, plural);
+    let scope = resource.scope;
+    let api = cluster.client().dynamic(resource);
+    match scope {
+        Scope::Namespaced => api.namespace("default"),
+        Scope::Cluster => api,
+    }
+}
+
+pub(crate) fn maps(cluster: &TestCluster) -> DynamicApi {
+    api(cluster, "", "configmaps")
+}
+
+pub(crate) async fn create_map(cluster: &TestCluster, name: &str) {
+    let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}});
+    maps(cluster)
+        .create(&map, &CreateOptions::default())
+        .await
+        .unwrap();
+}
+
+pub(crate) async fn get(api: &DynamicApi, name: &str) -> Value {
+    let object = api.get(name, &GetOptions::default()).await.unwrap();
+    object.to_value().unwrap()
+}
+
+/// The names of all objects.
+pub(crate) async fn names(api: &DynamicApi) -> Vec<String> {
+    let list = api.list(&ListOptions::default()).await.unwrap();
+    list.items.iter().map(|item| item.name().to_owned()).collect()
+}
