@@ -37,12 +37,13 @@ use versions::{Remains, Version, Versions};
 use crate::model::{Record, UnixMillis};
 use crate::{Change, Key, KeyValue, ReadError, Revision};
 
-/// The state of a store.
-#[derive(Debug)]
+/// The state of a store. A clone shares all of it, until one of the two is written to: that one then copies what it
+/// changes, once.
+#[derive(Clone, Debug)]
 pub(crate) struct Mvcc {
-    keys: BTreeMap<Key, Versions>,
-    history: History,
-    expiry: Expiry,
+    keys: Arc<BTreeMap<Key, Versions>>,
+    history: Arc<History>,
+    expiry: Arc<Expiry>,
     current: Revision,
     compacted: Revision,
 }
@@ -57,9 +58,9 @@ impl Mvcc {
     pub(crate) fn recovering(compacted: Revision) -> Self {
         let floor = compacted.max(Revision::FIRST);
         Self {
-            keys: BTreeMap::new(),
-            history: History::new(floor),
-            expiry: Expiry::default(),
+            keys: Arc::default(),
+            history: Arc::new(History::new(floor)),
+            expiry: Arc::default(),
             current: floor,
             compacted,
         }
@@ -81,7 +82,7 @@ impl Mvcc {
         self.current = record.revision;
         let written_at = record.written_at;
         let change = Arc::new(self.supersede(record));
-        self.history.push(change.clone(), written_at);
+        Arc::make_mut(&mut self.history).push(change.clone(), written_at);
         change
     }
 
@@ -95,10 +96,11 @@ impl Mvcc {
     pub(crate) fn restore(&mut self, record: Record, dropped: impl FnMut(Revision)) {
         let revision = record.revision;
         let change = self.supersede(record);
-        if let Some(versions) = self.keys.get_mut(&change.key)
+        let keys = Arc::make_mut(&mut self.keys);
+        if let Some(versions) = keys.get_mut(&change.key)
             && versions.compact(revision, dropped) == Remains::Nothing
         {
-            self.keys.remove(&change.key);
+            keys.remove(&change.key);
         }
     }
 
@@ -108,7 +110,7 @@ impl Mvcc {
             create_revision: record.create_revision,
             value: record.value.clone(),
         };
-        let (key, previous) = match self.keys.entry(record.key) {
+        let (key, previous) = match Arc::make_mut(&mut self.keys).entry(record.key) {
             Entry::Vacant(entry) => {
                 let key = entry.key().clone();
                 entry.insert(Versions::new(version));
@@ -121,7 +123,10 @@ impl Mvcc {
                 (entry.key().clone(), previous)
             }
         };
-        self.expiry.set(&key, record.expires_at);
+        // Most keys live for good, and copying for nothing is what this avoids.
+        if record.expires_at.is_some() || self.expiry.has(&key) {
+            Arc::make_mut(&mut self.expiry).set(&key, record.expires_at);
+        }
         Change {
             revision: record.revision,
             key,
@@ -202,12 +207,16 @@ impl Mvcc {
         revision: Revision,
         dropped: impl FnMut(Revision),
     ) -> Option<Arc<Change>> {
-        let change = self.history.pop(revision)?;
+        if !self.history.has_before(revision) {
+            return None;
+        }
+        let change = Arc::make_mut(&mut self.history).pop(revision)?;
         self.compacted = change.revision;
-        if let Some(versions) = self.keys.get_mut(&change.key)
+        let keys = Arc::make_mut(&mut self.keys);
+        if let Some(versions) = keys.get_mut(&change.key)
             && versions.compact(change.revision, dropped) == Remains::Nothing
         {
-            self.keys.remove(&change.key);
+            keys.remove(&change.key);
         }
         Some(change)
     }
@@ -224,6 +233,17 @@ impl Mvcc {
     /// When the next key expires.
     pub(crate) fn next_expiry(&self) -> Option<UnixMillis> {
         self.expiry.next()
+    }
+
+    /// Every key with what it holds now, in order.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = KeyValue> {
+        let all = self.keys.iter();
+        all.filter_map(|(key, versions)| key_value(key, versions.latest()))
+    }
+
+    /// When a key expires.
+    pub(crate) fn expires_at(&self, key: &str) -> Option<UnixMillis> {
+        self.expiry.of(key)
     }
 
     /// The history, for whoever decides how much of it to keep.

@@ -19,7 +19,7 @@ use crate::state::{SharedState, State};
 use crate::transaction::Command;
 use crate::{
     Change, Feed, KeyValue, OpenError, Range, RangeRequest, ReadAt, ReadError, Retention, Revision, Scope,
-    WriteError,
+    Snapshot, WriteError,
 };
 use crate::{maintenance, range, scope};
 
@@ -101,11 +101,72 @@ impl Store {
     ///
     /// Outside a tokio runtime with time, because expiry and compaction need one.
     pub fn memory(options: StoreOptions) -> Self {
-        let empty = Recovered {
-            mvcc: Mvcc::new(),
+        Self::memory_of(Mvcc::new(), options)
+    }
+
+    /// A store in memory that begins with what another one held. The two share it until one of them is written to.
+    ///
+    /// # Panics
+    ///
+    /// As [`Store::memory`].
+    pub fn fork(snapshot: &Snapshot, options: StoreOptions) -> Self {
+        Self::memory_of(snapshot.0.clone(), options)
+    }
+
+    fn memory_of(mvcc: Mvcc, options: StoreOptions) -> Self {
+        let state = Recovered {
+            mvcc,
             garbage: Vec::new(),
         };
-        Self::start(empty, Clock::start(), Box::new(Memory), options)
+        Self::start(state, Clock::start(), Box::new(Memory), options)
+    }
+
+    /// What the store holds at this moment, history included. Takes the same time however much that is: the next write
+    /// copies what it has in common with the snapshot.
+    pub fn snapshot(&self) -> Snapshot {
+        Snapshot(self.inner.state.mvcc.read().clone())
+    }
+
+    /// Makes the store hold what a snapshot holds, by writes: what is not in it is deleted, what is otherwise in it is
+    /// put back. So revisions go on growing, and feeds are told. Returns how many keys were written.
+    ///
+    /// Writes of others in the meantime are overwritten if they come before the write of their key, and stay if they
+    /// come after.
+    pub async fn restore(&self, snapshot: &Snapshot) -> Result<usize, WriteError> {
+        let mut written = 0;
+        for change in snapshot.changes_from(&self.snapshot()) {
+            written += usize::from(self.restore_key(snapshot, &change).await?);
+        }
+        Ok(written)
+    }
+
+    /// Makes a key hold what a snapshot has there, whoever writes to it; false if it does already.
+    async fn restore_key(&self, snapshot: &Snapshot, key: &str) -> Result<bool, WriteError> {
+        loop {
+            let found = self.inner.state.mvcc.read().latest(key);
+            let expected = found.as_ref().map(|found| found.mod_revision);
+            let wanted = snapshot.0.latest(key);
+            let command = match (wanted, expected) {
+                (None, None) => return Ok(false),
+                (None, Some(expected)) => Command::Delete {
+                    key: key.into(),
+                    expected,
+                },
+                (Some(wanted), _) if found.is_some_and(|found| found.value == wanted.value) => {
+                    return Ok(false);
+                }
+                (Some(wanted), expected) => Command::Put {
+                    key: wanted.key,
+                    value: wanted.value,
+                    expected,
+                    ttl: snapshot.ttl(key, self.inner.state.clock.now()),
+                },
+            };
+            match self.submit(command).await {
+                Err(WriteError::Conflict { .. }) => {}
+                written => return written.map(|_| true),
+            }
+        }
     }
 
     /// The store in a directory, which is created if need be. It has everything that was acknowledged before, and

@@ -6,7 +6,7 @@ use crate::Key;
 use crate::model::UnixMillis;
 
 /// The keys that have a time to live.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Expiry {
     by_time: BTreeSet<(UnixMillis, Key)>,
     by_key: HashMap<Key, UnixMillis>,
@@ -22,6 +22,16 @@ impl Expiry {
             self.by_key.insert(key.clone(), time);
             self.by_time.insert((time, key.clone()));
         }
+    }
+
+    /// Whether a key expires.
+    pub(crate) fn has(&self, key: &str) -> bool {
+        self.by_key.contains_key(key)
+    }
+
+    /// When a key expires.
+    pub(crate) fn of(&self, key: &str) -> Option<UnixMillis> {
+        self.by_key.get(key).copied()
     }
 
     /// When the next key expires.

@@ -12,7 +12,7 @@ use crate::model::UnixMillis;
 use crate::{Change, Revision};
 
 /// Every change after `floor`.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct History {
     floor: Revision,
     entries: VecDeque<Entry>,
@@ -20,7 +20,7 @@ pub(crate) struct History {
     superseded_bytes: u64,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Entry {
     pub(crate) change: Arc<Change>,
     written_at: UnixMillis,
@@ -50,6 +50,12 @@ impl History {
         let entry = Entry { change, written_at };
         self.superseded_bytes += entry.superseded_bytes();
         self.entries.push_back(entry);
+    }
+
+    /// Whether there is a change that is not newer than `revision`.
+    pub(crate) fn has_before(&self, revision: Revision) -> bool {
+        let oldest = self.entries.front();
+        oldest.is_some_and(|entry| entry.change.revision <= revision)
     }
 
     /// Takes the oldest change out, if it is not newer than `revision`.

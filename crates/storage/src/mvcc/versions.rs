@@ -43,7 +43,7 @@ pub(crate) enum Remains {
 }
 
 /// All retained versions of a key.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Versions {
     latest: Version,
     /// Superseded versions that are still within the history.
