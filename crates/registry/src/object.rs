@@ -118,6 +118,14 @@ impl StoredObject {
         Ok(bytes.into())
     }
 
+    /// What stands under any key of the store, whatever its kind, as a value without a version. `None` if that is no
+    /// object.
+    pub fn read_any(stored: &[u8]) -> Option<Value> {
+        let message = Message::open(Schema::builtin(), stored).and_then(|message| message.to_value());
+        let value: Value = message.ok().or_else(|| serde_json::from_slice(stored).ok())?;
+        value.get("kind").is_some().then_some(value)
+    }
+
     /// The object as a value, with its version.
     pub fn to_value(&self, definition: &Definition) -> Result<Value, Status> {
         if definition.is_custom() {

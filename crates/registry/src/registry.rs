@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use serde_json::Value;
 use watchkeeper_kinds::builtin;
 use watchkeeper_meta::{FieldErrors, GroupVersionResource, Status};
-use watchkeeper_storage::{ReadError, Store};
+use watchkeeper_storage::{ReadError, Snapshot, Store};
 
 use crate::admission::policies::PolicyBook;
 use crate::admission::webhooks::{WebhookBook, WebhookTransport};
@@ -142,6 +142,17 @@ impl Registry {
     /// The store below.
     pub fn store(&self) -> &Store {
         &self.inner.store
+    }
+
+    /// Makes the store hold what a snapshot of it holds, by writes that watches tell of. Returns how many objects were
+    /// written.
+    pub async fn restore(&self, snapshot: &Snapshot) -> Result<usize, Status> {
+        let restored = self.store().restore(snapshot).await;
+        let restored = restored.map_err(Status::internal_error)?;
+        // What may have come or gone with it.
+        self.notice_judge();
+        self.settle_custom_kinds().await?;
+        Ok(restored)
     }
 
     /// What time it is.

@@ -23,7 +23,7 @@ use crate::impersonate::impersonation;
 use crate::limits::MAX_BRIEF_BODY_BYTES;
 use crate::metrics::Labels;
 use crate::negotiate::{Accepted, accept_for_error, wants_pretty};
-use crate::request_info::RequestInfo;
+use crate::request_info::{RequestInfo, query_value};
 use crate::respond::{self, AUDIT_ID, Answer, Failure};
 use crate::route::{Refusal, Route};
 use crate::service_account_key::ISSUER;
@@ -198,11 +198,15 @@ async fn handle(
     body: &mut Incoming,
     trouble: Option<Box<Trouble>>,
 ) -> Result<Answer, Failure> {
-    let route = || route.as_ref().map_err(|refusal| Failure::from(refusal.clone()));
-    let Some(trouble) = trouble else {
-        return handlers::answer(call, route()?, body).await;
+    let found = || route.as_ref().map_err(|refusal| Failure::from(refusal.clone()));
+    let is_logged = call.server.write_log.wants(&call.info) && !is_dry_run(call.query());
+    let trouble = match trouble {
+        None if !is_logged => return handlers::answer(call, found()?, body).await,
+        trouble => trouble.unwrap_or_default(),
     };
-    tokio::time::sleep(trouble.delay).await;
+    if !trouble.delay.is_zero() {
+        tokio::time::sleep(trouble.delay).await;
+    }
     if trouble.cut == Some(Cut::BeforeHandling) {
         peer.hangup.now().await;
     }
@@ -214,16 +218,26 @@ async fn handle(
     }
     let scope = trouble.scope(&call.server.registry, &call.info);
     // In a box: who meets no trouble needs no room for it.
-    let answered = Box::pin(handlers::answer(call, route()?, body));
-    let (answer, _) = match trouble.webhooks_down {
+    let answered = Box::pin(handlers::answer(call, found()?, body));
+    let (answer, written) = match trouble.webhooks_down {
         true => scope.run(webhooks::unreachable(answered)).await,
         false => scope.run(answered).await,
     };
+    if is_logged {
+        let kind = route.as_ref().map_or("", Route::kind);
+        let log = &call.server.write_log;
+        log.note(call.requester(), &call.info, kind, answer.is_ok(), written);
+    }
     match trouble.cut {
         Some(Cut::BeforeAnswer) => peer.hangup.now().await,
         cut => call.cut = cut,
     }
     answer
+}
+
+/// Whether a request only asks what would become of it.
+fn is_dry_run(query: &str) -> bool {
+    query_value(query, "dryRun").is_some()
 }
 
 fn late() -> Failure {

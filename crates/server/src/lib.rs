@@ -64,6 +64,7 @@ mod tokens;
 mod verb;
 mod version;
 mod webhooks;
+mod write_log;
 
 pub use activity::Activity;
 pub use catalog::{ApiGroup, ApiResource, ApiSubresource, ApiVersion, Catalog, CustomKind};
@@ -79,3 +80,4 @@ pub use verb::Verb;
 pub use watchkeeper_registry::User;
 #[cfg(feature = "etcd")]
 pub use watchkeeper_storage::EtcdOptions;
+pub use write_log::{FieldChange, Outcome, Write, Writes};

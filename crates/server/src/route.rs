@@ -86,6 +86,14 @@ pub enum Refusal {
 }
 
 impl Route {
+    /// The kind of the objects that are asked for; empty outside the resource API.
+    pub(crate) fn kind(&self) -> &str {
+        match self {
+            Self::Resource(route) => &route.resource.resource.kind,
+            _ => "",
+        }
+    }
+
     /// Finds who answers.
     pub fn find(catalog: &Catalog, method: &Method, path: &str, query: &str) -> Result<Self, Refusal> {
         let path = percent_decode_str(path).decode_utf8_lossy();

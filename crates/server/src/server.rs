@@ -17,7 +17,7 @@ use watchkeeper_meta::Status;
 use watchkeeper_registry::{Registry, RegistryOptions};
 #[cfg(feature = "etcd")]
 use watchkeeper_storage::EtcdOptions;
-use watchkeeper_storage::{OpenError, Store, StoreOptions};
+use watchkeeper_storage::{OpenError, Snapshot, Store, StoreOptions};
 
 use crate::activity::Activity;
 use crate::catalog::Catalog;
@@ -34,6 +34,7 @@ use crate::resources::built_in;
 use crate::shared::Shared;
 use crate::tokens::{Token, TokenFileError, Tokens};
 use crate::webhooks::Webhooks;
+use crate::write_log::{WriteLog, Writes};
 
 /// What all keys of the registry begin with; in etcd, the prefix stands in its place.
 #[cfg(feature = "etcd")]
@@ -60,6 +61,7 @@ pub struct Builder {
     admin_token: Option<Token>,
     host_names: Vec<String>,
     debug_endpoints: bool,
+    write_log: bool,
     registry: RegistryOptions,
 }
 
@@ -68,6 +70,7 @@ pub struct Builder {
 enum Storage {
     #[default]
     Memory,
+    Fork(Snapshot),
     Directory(PathBuf),
     #[cfg(feature = "etcd")]
     Etcd(EtcdOptions),
@@ -76,13 +79,14 @@ enum Storage {
 impl Storage {
     /// True if what is stored outlives the server.
     fn is_durable(&self) -> bool {
-        !matches!(self, Self::Memory)
+        !matches!(self, Self::Memory | Self::Fork(_))
     }
 
     async fn open(&self) -> Result<Store, OpenError> {
         let options = StoreOptions::default();
         match self {
             Self::Memory => Ok(Store::memory(options)),
+            Self::Fork(snapshot) => Ok(Store::fork(snapshot, options)),
             Self::Directory(path) => Store::open(path, options).await,
             #[cfg(feature = "etcd")]
             Self::Etcd(etcd) => Store::etcd(etcd.clone(), options).await,
@@ -122,6 +126,13 @@ impl Builder {
     /// Objects live in memory and end with the server. This is the default.
     pub fn in_memory(mut self) -> Self {
         self.storage = Storage::Memory;
+        self
+    }
+
+    /// As [`Builder::in_memory`], beginning with what another server's store held. The two share it until one of them
+    /// is written to.
+    pub fn fork_of(mut self, snapshot: &Snapshot) -> Self {
+        self.storage = Storage::Fork(snapshot.clone());
         self
     }
 
@@ -176,6 +187,12 @@ impl Builder {
     /// Lets administrators ask for faults over the wire, below `/debug/`. For tests only.
     pub fn debug_endpoints(mut self, on: bool) -> Self {
         self.debug_endpoints = on;
+        self
+    }
+
+    /// Keeps a log of all writes, for [`Handle::writes`]. For tests only: it holds on to what was overwritten.
+    pub fn write_log(mut self, on: bool) -> Self {
+        self.write_log = on;
         self
     }
 
@@ -243,6 +260,7 @@ impl Builder {
             in_flight: InFlight::default(),
             counts: Arc::default(),
             faults: Arc::new(Faults::default()),
+            write_log: WriteLog::new(self.write_log),
             registry,
             metrics: Metrics::default(),
             draining: CancellationToken::new(),
@@ -362,6 +380,17 @@ impl Handle {
     /// How busy the server is.
     pub fn activity(&self) -> Activity {
         self.server.counts.activity()
+    }
+
+    /// The writes since the server started or the log was cleared, if it [keeps one](Builder::write_log): the last
+    /// [`MAX_LOGGED_WRITES`](crate::limits::MAX_LOGGED_WRITES).
+    pub fn writes(&self) -> Writes {
+        self.server.write_log.writes()
+    }
+
+    /// Begins the log of writes anew.
+    pub fn clear_writes(&self) {
+        self.server.write_log.clear();
     }
 
     /// Faults on demand.

@@ -18,6 +18,7 @@ use crate::metrics::Metrics;
 use crate::resources::{built_in, custom};
 use crate::service_account_key::ServiceAccountKey;
 use crate::tokens::Tokens;
+use crate::write_log::WriteLog;
 use watchkeeper_registry::User;
 
 /// The key that health checks read, as kube-apiserver does.
@@ -45,6 +46,7 @@ pub(crate) struct Shared {
     pub in_flight: InFlight,
     pub counts: Arc<Counts>,
     pub faults: Arc<Faults>,
+    pub write_log: WriteLog,
     pub metrics: Metrics,
     /// Cancelled when the server begins to shut down: no new connections, streams end.
     pub draining: CancellationToken,

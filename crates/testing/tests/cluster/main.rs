@@ -1,4 +1,7 @@
 //! What a test cluster promises its tests.
 
+mod faults;
+mod snapshots;
 mod support;
 mod time;
+mod writes;

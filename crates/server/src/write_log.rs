@@ -1,0 +1,275 @@
+//! Who has written what: every write that came over HTTP, with what it changed.
+//!
+//! ```text
+//! request ▶ handler ▶ store ─ changes ─▶ log ─ read ─▶ Writes: who, what, and the difference
+//! ```
+//!
+//! The log keeps references to what the store holds anyway, and works out the difference when somebody asks. A write
+//! that changed nothing is in it as well: a controller that sends one with every reconcile is not at rest.
+
+mod difference;
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use watchkeeper_meta::Time;
+use watchkeeper_registry::{Clock, StoredObject};
+use watchkeeper_storage::Change;
+
+pub use self::difference::FieldChange;
+use crate::Verb;
+use crate::faults::Requester;
+use crate::limits::MAX_LOGGED_WRITES;
+use crate::request_info::{RequestInfo, ResourceInfo};
+
+/// A write.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Write {
+    /// When, by the clock of the server.
+    pub at: Time,
+    /// The name of the user who wrote.
+    pub user: String,
+    /// The program.
+    pub user_agent: String,
+    /// What was to be done.
+    pub verb: String,
+    /// The kind of the object.
+    pub kind: String,
+    /// The part of the object that was written: `status`, `scale`; usually empty.
+    pub subresource: String,
+    /// The namespace; empty for objects of the cluster.
+    pub namespace: String,
+    /// The name.
+    pub name: String,
+    /// The version that the object got; `None` if nothing changed.
+    pub revision: Option<u64>,
+    /// What became of the object.
+    pub outcome: Outcome,
+}
+
+/// What became of an object that was written.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Outcome {
+    /// It is new: this is it.
+    Created(Value),
+    /// These fields differ. Managed fields are left out.
+    Changed(Vec<FieldChange>),
+    /// It is gone: this was it.
+    Deleted(Value),
+    /// It is as it was.
+    Unchanged,
+}
+
+/// Writes in their order. It prints as a line for each.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Writes(pub Vec<Write>);
+
+/// The log of one server; it is empty unless the server was asked to keep one.
+#[derive(Debug, Default)]
+pub(crate) struct WriteLog {
+    noted: Option<Mutex<VecDeque<Noted>>>,
+}
+
+/// A write as it is kept.
+#[derive(Clone, Debug)]
+struct Noted {
+    at: Time,
+    requester: Requester,
+    verb: String,
+    resource: ResourceInfo,
+    /// The kind that was asked for; a change may be one of another kind.
+    kind: String,
+    change: Option<Arc<Change>>,
+}
+
+impl WriteLog {
+    pub(crate) fn new(is_kept: bool) -> Self {
+        Self {
+            noted: is_kept.then(Mutex::default),
+        }
+    }
+
+    /// Whether the writes of a request are wanted.
+    pub(crate) fn wants(&self, info: &RequestInfo) -> bool {
+        self.noted.is_some() && info.resource.is_some() && info.is_mutating()
+    }
+
+    /// Notes what a request changed. One that was to change an object and did not is noted too, if it succeeded.
+    pub(crate) fn note(
+        &self,
+        requester: Requester,
+        info: &RequestInfo,
+        kind: &str,
+        succeeded: bool,
+        changes: Vec<Arc<Change>>,
+    ) {
+        let (Some(noted), Some(resource)) = (&self.noted, &info.resource) else {
+            return;
+        };
+        // Reviews and tokens are created, too, and change nothing by nature.
+        let may_be_unchanged = succeeded && info.verb != Verb::Create.as_str();
+        let unchanged = (changes.is_empty() && may_be_unchanged).then_some(None);
+        let at = Clock.now();
+        let mut noted = noted.lock();
+        for change in changes.into_iter().map(Some).chain(unchanged) {
+            if noted.len() >= MAX_LOGGED_WRITES {
+                noted.pop_front();
+            }
+            noted.push_back(Noted {
+                at,
+                requester: requester.clone(),
+                verb: info.verb.clone(),
+                resource: resource.clone(),
+                kind: kind.to_owned(),
+                change,
+            });
+        }
+    }
+
+    pub(crate) fn writes(&self) -> Writes {
+        let noted: Vec<_> = self.noted.iter().flat_map(|noted| noted.lock().clone()).collect();
+        Writes(noted.into_iter().map(Noted::read).collect())
+    }
+
+    pub(crate) fn clear(&self) {
+        if let Some(noted) = &self.noted {
+            noted.lock().clear();
+        }
+    }
+}
+
+impl Noted {
+    fn read(self) -> Write {
+        let Self {
+            at,
+            requester,
+            verb,
+            resource,
+            kind,
+            change,
+        } = self;
+        let outcome = change.as_deref().map_or(Outcome::Unchanged, Outcome::of);
+        let written = change.as_deref().and_then(|change| {
+            let before = change.previous.as_ref().map(|(bytes, _)| bytes);
+            change.value.as_ref().or(before).and_then(|bytes| object(bytes))
+        });
+        let text = |pointer: &str, otherwise: String| {
+            let value = written.as_ref().and_then(|object| object.pointer(pointer));
+            value.and_then(Value::as_str).map_or(otherwise, str::to_owned)
+        };
+        Write {
+            at,
+            user: requester.user,
+            user_agent: requester.user_agent,
+            verb,
+            kind: text("/kind", kind),
+            subresource: resource.subresource,
+            namespace: text("/metadata/namespace", resource.namespace),
+            name: text("/metadata/name", resource.name),
+            revision: change.map(|change| change.revision.get()),
+            outcome,
+        }
+    }
+}
+
+impl Outcome {
+    fn of(change: &Change) -> Self {
+        let read = |bytes: &[u8]| object(bytes).unwrap_or_default();
+        let before = change.previous.as_ref().map(|(bytes, _)| read(bytes));
+        let after = change.value.as_ref().map(|bytes| read(bytes));
+        match (before, after) {
+            (None, after) => Self::Created(after.unwrap_or_default()),
+            (Some(before), None) => Self::Deleted(before),
+            (Some(before), Some(after)) => Self::Changed(difference::between(&before, &after)),
+        }
+    }
+}
+
+/// What is stored, as a value without managed fields.
+fn object(bytes: &[u8]) -> Option<Value> {
+    let mut value = StoredObject::read_any(bytes)?;
+    if let Some(metadata) = value["metadata"].as_object_mut() {
+        metadata.remove("managedFields");
+    }
+    Some(value)
+}
+
+impl Writes {
+    /// Those that changed something.
+    pub fn effective(mut self) -> Self {
+        self.0.retain(|write| write.outcome != Outcome::Unchanged);
+        self
+    }
+
+    /// Those of one user, or of programs whose `User-Agent` begins with this.
+    pub fn by(mut self, who: &str) -> Self {
+        self.0
+            .retain(|write| write.user == who || write.user_agent.starts_with(who));
+        self
+    }
+
+    /// Those of one kind.
+    pub fn of_kind(mut self, kind: &str) -> Self {
+        self.0.retain(|write| write.kind == kind);
+        self
+    }
+
+    /// Those of one name.
+    pub fn named(mut self, name: &str) -> Self {
+        self.0.retain(|write| write.name == name);
+        self
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl fmt::Display for Writes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|write| writeln!(f, "{write}"))
+    }
+}
+
+/// `admin patch ConfigMap default/web: data.colour "blue" → "red"`.
+impl fmt::Display for Write {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {} {}", self.user, self.verb, self.kind)?;
+        if !self.subresource.is_empty() {
+            write!(f, "/{}", self.subresource)?;
+        }
+        f.write_str(" ")?;
+        if !self.namespace.is_empty() {
+            write!(f, "{}/", self.namespace)?;
+        }
+        write!(f, "{}: {}", self.name, self.outcome)
+    }
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Created(_) => f.write_str("created"),
+            Self::Deleted(_) => f.write_str("deleted"),
+            Self::Unchanged => f.write_str("unchanged"),
+            Self::Changed(fields) if fields.is_empty() => f.write_str("managed fields"),
+            Self::Changed(fields) => {
+                let fields: Vec<_> = fields.iter().map(FieldChange::to_string).collect();
+                f.write_str(&fields.join(", "))
+            }
+        }
+    }
+}
