@@ -3,8 +3,6 @@
 //! Two of them would schedule every pod twice. Who runs it is decided by the lease `watchkeeper-simulator` in
 //! `kube-system`, as controllers of Kubernetes do.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use watchkeeper_client::Client;
@@ -56,27 +54,17 @@ async fn run(
         return;
     };
     loop {
-        let (leads, mut stopping) = (AtomicBool::new(false), stopped.clone());
+        let mut stopping = stopped.clone();
         let work = async || {
-            leads.store(true, Ordering::Relaxed);
             tracing::info!("this server runs the simulator");
             let simulator = Simulator::start(client.clone(), options.clone());
             let _ = stopping.wait_for(|stop| *stop).await;
             simulator.stop().await;
         };
-        // Whoever leads ends its work first, and gives the lease back.
-        let stopped_before = async {
-            let _ = stopped.wait_for(|stop| *stop).await;
-            if leads.load(Ordering::Relaxed) {
-                std::future::pending::<()>().await;
-            }
-        };
-        tokio::select! {
-            led = elector.lead(work) => match led {
-                Led::Finished(()) => return,
-                Led::Lost => tracing::warn!("another server runs the simulator now"),
-            },
-            () = stopped_before => return,
+        let shutdown = async { drop(stopped.wait_for(|stop| *stop).await) };
+        match elector.lead(work, shutdown).await {
+            Led::Finished(()) | Led::Left => return,
+            Led::Lost => tracing::warn!("another server runs the simulator now"),
         }
     }
 }

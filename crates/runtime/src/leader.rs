@@ -3,7 +3,7 @@
 //! The rules are client-go's: the lease is taken when it is free or has not been renewed for its duration *as seen
 //! here*, so clocks need not agree. One thing is stronger: the work is a future that is dropped when the lease could
 //! not be renewed in time or is seen to be another's, and the lease is given back only after the work has ended.
-//! Nothing runs without the lease.
+//! Nothing runs without the lease. Who waits for it leaves when asked to.
 //! (A future is dropped where it awaits; work that blocks its thread cannot be stopped by anybody.)
 //!
 //! ```text
@@ -78,6 +78,8 @@ pub enum LeaderOptionsError {
 pub enum Led<T> {
     /// The work has ended by itself; the lease was given back.
     Finished(T),
+    /// It was asked to leave before it held the lease; the work was never begun.
+    Left,
     /// The lease could not be renewed in time, or another has taken it; the work was dropped.
     Lost,
 }
@@ -116,10 +118,19 @@ impl LeaderElector {
             .and_then(|observed| observed.record.holder())
     }
 
-    /// Waits until it leads, then works until the work ends or the lease is lost. Dropping this drops the work; the
-    /// lease then runs out by itself.
-    pub async fn lead<T>(&mut self, work: impl AsyncFnOnce() -> T) -> Led<T> {
-        let mut renewed = self.acquire().await;
+    /// Waits until it leads, then works until the work ends or the lease is lost.
+    ///
+    /// `shutdown` ends the wait. Work that has begun is not dropped by it, but ends by itself: usually it waits for the
+    /// same signal, and keeps the lease until what runs has finished. Dropping this drops the work; the lease then runs
+    /// out by itself.
+    pub async fn lead<T>(
+        &mut self,
+        work: impl AsyncFnOnce() -> T,
+        shutdown: impl Future<Output = ()>,
+    ) -> Led<T> {
+        let Some(mut renewed) = self.acquire(shutdown).await else {
+            return Led::Left;
+        };
         let outcome = {
             let work = work();
             tokio::pin!(work);
@@ -143,14 +154,29 @@ impl LeaderElector {
         outcome
     }
 
-    /// Tries until the lease is held. Returns when it was asked for, which is before it was granted.
-    async fn acquire(&mut self) -> Instant {
+    /// Tries until the lease is held. Returns when it was asked for, which is before it was granted; `None` after a
+    /// shutdown.
+    async fn acquire(&mut self, shutdown: impl Future<Output = ()>) -> Option<Instant> {
+        tokio::pin!(shutdown);
         loop {
             let asked = Instant::now();
-            if self.ask().await {
-                return asked;
+            tokio::select! {
+                biased;
+                () = &mut shutdown => {
+                    // The request that is dropped may have been granted.
+                    self.release().await;
+                    return None;
+                }
+                held = self.ask() => if held {
+                    return Some(asked);
+                }
             }
-            tokio::time::sleep(self.jittered(self.options.retry_period)).await;
+            let pause = self.jittered(self.options.retry_period);
+            tokio::select! {
+                biased;
+                () = &mut shutdown => return None,
+                () = tokio::time::sleep(pause) => {}
+            }
         }
     }
 
@@ -230,8 +256,11 @@ impl LeaderElector {
     /// Reads the lease anew: a renewal may have been on its way when the work ended.
     async fn try_release(&self) -> Result<(), Error> {
         let name = &self.options.lease;
-        let lease = self.leases.get(name, &GetOptions::default()).await?;
-        let record = LeaseRecord::read(&lease);
+        let record = match self.leases.get(name, &GetOptions::default()).await {
+            Ok(lease) => LeaseRecord::read(&lease),
+            Err(error) if error.is_not_found() => return Ok(()),
+            Err(error) => return Err(error),
+        };
         if record.holder() == Some(&self.options.identity) {
             let released = record.released(wall_clock());
             self.leases

@@ -1,7 +1,9 @@
 //! Two candidates, one lease, a real server.
 
+use std::future::pending;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::Poll;
 use std::time::Duration;
 
 use tokio::sync::watch;
@@ -55,7 +57,7 @@ fn client_over(cluster: &Cluster, line: watch::Receiver<Line>) -> Client {
         let (connector, mut line) = (connector.clone(), line.clone());
         async move {
             if *line.borrow() == Line::Dead {
-                std::future::pending::<()>().await;
+                pending::<()>().await;
             }
             let mut far = connector.connect().await?;
             let (near, mut middle) = tokio::io::duplex(1 << 16);
@@ -66,7 +68,7 @@ fn client_over(cluster: &Cluster, line: watch::Receiver<Line>) -> Client {
                     () = dies => {}
                 }
                 // Both ends stay open.
-                std::future::pending::<()>().await;
+                pending::<()>().await;
             });
             Ok(near)
         }
@@ -84,11 +86,14 @@ async fn one_leads_at_a_time_and_gives_way_when_done() {
         let (mut elector, working) = (elector(&cluster, identity), working.clone());
         tokio::spawn(async move {
             elector
-                .lead(async || {
-                    assert_eq!(working.fetch_add(1, Ordering::SeqCst), 0, "alone");
-                    tokio::time::sleep(Duration::from_millis(120)).await;
-                    working.fetch_sub(1, Ordering::SeqCst);
-                })
+                .lead(
+                    async || {
+                        assert_eq!(working.fetch_add(1, Ordering::SeqCst), 0, "alone");
+                        tokio::time::sleep(Duration::from_millis(120)).await;
+                        working.fetch_sub(1, Ordering::SeqCst);
+                    },
+                    pending(),
+                )
                 .await
         })
     });
@@ -103,10 +108,11 @@ async fn work_is_dropped_when_the_lease_cannot_be_renewed() {
     let cluster = Cluster::start().await;
     let mut elector = elector(&cluster, "one");
     let server = cluster.server;
-    let led = elector.lead(async || {
+    let work = async || {
         server.shutdown().await;
-        std::future::pending::<()>().await;
-    });
+        pending::<()>().await;
+    };
+    let led = elector.lead(work, pending());
     assert_eq!(tokio::time::timeout(SOON, led).await.expect("noticed"), Led::Lost);
 }
 
@@ -130,13 +136,14 @@ async fn work_is_dropped_as_soon_as_another_is_seen_to_hold_the_lease() {
     let leases = leases_of(&cluster.client);
     let mut elector = elector(&cluster, "one");
     let begun = Instant::now();
-    let led = elector.lead(async || {
+    let work = async || {
         let taken = serde_json::json!({"spec": {"holderIdentity": "two"}});
         let options = Default::default();
         let patched = leases.patch("boss", PatchKind::Merge, &taken, &options).await;
         patched.expect("taken by force");
-        std::future::pending::<()>().await;
-    });
+        pending::<()>().await;
+    };
+    let led = elector.lead(work, pending());
     assert_eq!(tokio::time::timeout(SOON, led).await.expect("noticed"), Led::Lost);
     assert!(
         begun.elapsed() < quick("one").renew_deadline,
@@ -151,13 +158,12 @@ async fn a_lease_is_given_back_although_somebody_writes_to_it_meanwhile() {
     let leases = GroupResource::new("coordination.k8s.io", "leases");
     let conflict = Status::conflict(&leases, "boss", "it was labelled");
     let updates = RequestMatch::new(Verb::Update, "leases");
-    let led = elector(&cluster, "one")
-        .lead(async || {
-            let planned = cluster.server.faults().answer_next(updates, 2, conflict);
-            planned.expect("planned");
-            assert_eq!(holder(&cluster).await, "one");
-        })
-        .await;
+    let work = async || {
+        let planned = cluster.server.faults().answer_next(updates, 2, conflict);
+        planned.expect("planned");
+        assert_eq!(holder(&cluster).await, "one");
+    };
+    let led = elector(&cluster, "one").lead(work, pending()).await;
     assert_eq!(led, Led::Finished(()));
     assert_eq!(holder(&cluster).await, "", "the next need not wait");
 }
@@ -166,14 +172,13 @@ async fn a_lease_is_given_back_although_somebody_writes_to_it_meanwhile() {
 async fn a_lease_of_another_is_not_given_back() {
     let cluster = Cluster::start().await;
     let leases = leases_of(&cluster.client);
-    let led = elector(&cluster, "one")
-        .lead(async || {
-            let taken = serde_json::json!({"spec": {"holderIdentity": "two"}});
-            let options = Default::default();
-            let patched = leases.patch("boss", PatchKind::Merge, &taken, &options).await;
-            patched.expect("taken by force");
-        })
-        .await;
+    let work = async || {
+        let taken = serde_json::json!({"spec": {"holderIdentity": "two"}});
+        let options = Default::default();
+        let patched = leases.patch("boss", PatchKind::Merge, &taken, &options).await;
+        patched.expect("taken by force");
+    };
+    let led = elector(&cluster, "one").lead(work, pending()).await;
     assert_eq!(led, Led::Finished(()));
     assert_eq!(holder(&cluster).await, "two");
 }
@@ -185,7 +190,7 @@ async fn a_request_that_is_never_answered_is_asked_again() {
     let leases = leases_of(&client_over(&cluster, works));
     let mut elector = LeaderElector::new(leases, quick("one")).expect("valid times");
     let begun = Instant::now();
-    let led = elector.lead(async || begun.elapsed());
+    let led = elector.lead(async || begun.elapsed(), pending());
     let restored = async {
         tokio::time::sleep(Duration::from_millis(100)).await;
         line.send_replace(Line::Works);
@@ -205,7 +210,7 @@ async fn work_that_has_ended_does_not_wait_for_a_dead_server() {
     let mut elector = LeaderElector::new(leases, quick("one")).expect("valid times");
     let begun = Instant::now();
     let led = elector
-        .lead(async || line.send_replace(Line::Dead) == Line::Works)
+        .lead(async || line.send_replace(Line::Dead) == Line::Works, pending())
         .await;
     assert_eq!(led, Led::Finished(true));
     assert!(
@@ -213,4 +218,43 @@ async fn work_that_has_ended_does_not_wait_for_a_dead_server() {
         "{:?}",
         begun.elapsed()
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_standby_leaves_when_it_is_asked_to() {
+    let cluster = Cluster::start().await;
+    let mut standby = elector(&cluster, "two");
+    let led = elector(&cluster, "one")
+        .lead(
+            async || {
+                let waits = async { tokio::time::sleep(Duration::from_millis(500)).await };
+                let begun = Instant::now();
+                let led = standby.lead(async || unreachable!("it never leads"), waits).await;
+                (led, begun.elapsed())
+            },
+            pending(),
+        )
+        .await;
+    let Led::Finished((led, waited)) = led else {
+        panic!("it was lost")
+    };
+    assert_eq!(led, Led::<()>::Left);
+    assert!(waited < quick("two").lease_duration, "{waited:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_is_granted_to_one_who_leaves_is_given_back() {
+    let cluster = Cluster::start().await;
+    let store = cluster.server.registry().store();
+    let before = store.current_revision();
+    // Looked at before the answer is: it is on its way when the server has created the lease.
+    let granted = std::future::poll_fn(|_| match store.current_revision() > before {
+        true => Poll::Ready(()),
+        false => Poll::Pending,
+    });
+    let led = elector(&cluster, "one")
+        .lead(async || pending().await, granted)
+        .await;
+    assert_eq!(led, Led::<()>::Left);
+    assert_eq!(holder(&cluster).await, "");
 }
