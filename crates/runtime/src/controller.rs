@@ -33,7 +33,8 @@ use watchkeeper_wire::Object;
 
 use self::trigger::Trigger;
 use crate::delta::{Cause, Delta};
-use crate::informer::{Informer, Resync};
+use crate::informer::{Health, Informer, Resync};
+use crate::metrics::Metrics;
 use crate::queue::{Queue, QueueObserver, QueueOptions, QueueStats, RateLimiter, Work};
 use crate::store::{Store, StoreEndedError};
 
@@ -176,6 +177,31 @@ impl Controller {
         let (sender, receiver) = mpsc::channel(TRIGGER_CAPACITY);
         self.external.push(receiver);
         sender
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// How its informers are doing, by the name of what they watch; that of the primary kind goes first.
+    pub fn watch_health(&self) -> Vec<(String, watch::Receiver<Health>)> {
+        let informers = self.triggers.iter().map(Trigger::informer);
+        informers
+            .map(|informer| (informer.name().to_owned(), informer.watch_health()))
+            .collect()
+    }
+
+    /// Shows its queue, under its name, and its informers. A queue that has an observer keeps that one.
+    pub fn measure(&self, metrics: &Metrics) {
+        for informer in self.triggers.iter().map(Trigger::informer) {
+            metrics.informer(informer.name(), &informer);
+        }
+        if !self.queue.is_observed() {
+            let queue = metrics.queue(&self.name);
+            queue.watch(self.stats());
+            self.queue.observe(queue);
+        }
     }
 
     /// How much waits and runs.

@@ -206,6 +206,11 @@ impl Informer {
         }
     }
 
+    /// The resource it watches, with its group: `deployments.apps`.
+    pub fn name(&self) -> &str {
+        &self.inner.name
+    }
+
     /// The objects.
     pub fn store(&self) -> &Store {
         &self.inner.store

@@ -28,7 +28,7 @@ mod schedule;
 
 use std::fmt;
 use std::hash::Hash;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use parking_lot::{Mutex, MutexGuard};
@@ -114,7 +114,7 @@ struct Shared<K> {
     ready: Notify,
     /// Wakes those who wait for the end.
     drained: Notify,
-    observer: Option<Arc<dyn QueueObserver>>,
+    observer: OnceLock<Arc<dyn QueueObserver>>,
 }
 
 struct State<K> {
@@ -143,11 +143,20 @@ impl<K: Hash + Eq + Clone> Queue<K> {
             state: Mutex::new(state),
             ready: Notify::new(),
             drained: Notify::new(),
-            observer: options.observer,
+            observer: options.observer.map(OnceLock::from).unwrap_or_default(),
         };
         Self {
             shared: Arc::new(shared),
         }
+    }
+
+    /// Tells this what happens from now on, unless somebody is told already. Returns whether it is told.
+    pub fn observe(&self, observer: Arc<dyn QueueObserver>) -> bool {
+        self.shared.observer.set(observer).is_ok()
+    }
+
+    pub(crate) fn is_observed(&self) -> bool {
+        self.shared.observer.get().is_some()
     }
 
     /// Adds a key; one that is here already only moves forward, to the earlier time and the higher priority.
@@ -169,7 +178,7 @@ impl<K: Hash + Eq + Clone> Queue<K> {
     pub fn add_rate_limited(&self, key: K, priority: i32) -> Duration {
         let now = now();
         let after = self.shared.state.lock().limiter.when(&key, now);
-        if let Some(observer) = &self.shared.observer {
+        if let Some(observer) = self.shared.observer.get() {
             observer.retried();
         }
         self.add(key, AddOptions { after, priority });
@@ -267,7 +276,7 @@ impl<K: Hash + Eq + Clone> Queue<K> {
         state.promote();
         let counts = state.schedule.counts();
         let (mut unfinished, mut longest_running) = (Duration::ZERO, Duration::ZERO);
-        if self.shared.observer.is_some() {
+        if self.is_observed() {
             for running in state.schedule.running_for(now()) {
                 unfinished += running;
                 longest_running = longest_running.max(running);
@@ -290,7 +299,7 @@ impl<K: Hash + Eq + Clone> Queue<K> {
         if pass_on {
             self.shared.ready.notify_one();
         }
-        if let (Some(observer), Some(since)) = (&self.shared.observer, handed.ready_since) {
+        if let (Some(observer), Some(since)) = (self.shared.observer.get(), handed.ready_since) {
             observer.started(now().saturating_duration_since(since));
         }
         Work {
@@ -362,7 +371,7 @@ impl<K: Hash + Eq + Clone> Drop for Work<K> {
         if drained {
             self.shared.drained.notify_waiters();
         }
-        if let (Some(observer), Some(began), Some(now)) = (&self.shared.observer, began, now) {
+        if let (Some(observer), Some(began), Some(now)) = (self.shared.observer.get(), began, now) {
             observer.finished(now.saturating_duration_since(began));
         }
     }
@@ -371,7 +380,7 @@ impl<K: Hash + Eq + Clone> Drop for Work<K> {
 impl<K: Hash + Eq + Clone> Shared<K> {
     /// The time, where somebody measures.
     fn timestamp(&self) -> Option<Instant> {
-        self.observer.is_some().then(now)
+        self.observer.get().map(|_| now())
     }
 
     fn look(&self, state: &mut State<K>) -> Look<K> {
@@ -391,7 +400,7 @@ impl<K: Hash + Eq + Clone> Shared<K> {
         if somebody_waits && matches!(added, Added::Ready | Added::Sooner) {
             self.ready.notify_one();
         }
-        if let (Added::Ready, Some(observer)) = (added, &self.observer) {
+        if let (Added::Ready, Some(observer)) = (added, self.observer.get()) {
             observer.added();
         }
     }

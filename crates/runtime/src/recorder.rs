@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinHandle;
 use watchkeeper_client::{Client, DynamicApi, Error};
 use watchkeeper_meta::{CreateOptions, PatchKind, PatchOptions, Resource, Scope, Time};
@@ -64,10 +64,11 @@ pub struct Recorder {
     dropped: Arc<AtomicU64>,
 }
 
-/// The task that writes; awaits it with [`Writer::finish`].
+/// The task that writes; awaits it with [`Writer::finish`] or [`Writer::drain`].
 #[derive(Debug)]
 pub struct Writer {
     task: JoinHandle<()>,
+    closing: Arc<Notify>,
 }
 
 /// The object an Event is about.
@@ -91,8 +92,9 @@ impl Recorder {
             host: host.unwrap_or_default(),
             correlator: Correlator::default(),
         };
-        let task = tokio::spawn(sink.run(waiting));
-        (Self { notes, dropped }, Writer { task })
+        let closing = Arc::new(Notify::new());
+        let task = tokio::spawn(sink.run(waiting, closing.clone()));
+        (Self { notes, dropped }, Writer { task, closing })
     }
 
     /// Tells something about an object. Returns at once, whatever happens.
@@ -120,6 +122,12 @@ impl Writer {
     pub async fn finish(self) {
         let _ = self.task.await;
     }
+
+    /// Takes no more notes, whoever still has a [`Recorder`], and waits until those there are were written.
+    pub async fn drain(self) {
+        self.closing.notify_one();
+        self.finish().await;
+    }
 }
 
 /// Writes notes as Events.
@@ -131,8 +139,18 @@ struct Sink {
 }
 
 impl Sink {
-    async fn run(mut self, mut notes: mpsc::Receiver<(Reference, Note)>) {
-        while let Some((about, note)) = notes.recv().await {
+    async fn run(mut self, mut notes: mpsc::Receiver<(Reference, Note)>, closing: Arc<Notify>) {
+        loop {
+            let next = tokio::select! {
+                biased;
+                // What waits is still given out.
+                () = closing.notified(), if !notes.is_closed() => {
+                    notes.close();
+                    continue;
+                }
+                next = notes.recv() => next,
+            };
+            let Some((about, note)) = next else { return };
             let outcome = self
                 .correlator
                 .correlate(about, note, tokio::time::Instant::now());
