@@ -8,8 +8,12 @@
 //! - what stands before the first slash of a path is ignored;
 //! - a missing `value` is `null`;
 
+mod between;
+
 use serde_json::Value;
 use watchkeeper_wire::limits::NESTING_LIMIT;
+
+pub use between::between;
 
 /// 10,000, as Kubernetes: a patch is work the server does while others wait.
 pub const MAX_OPERATIONS: usize = 10_000;
