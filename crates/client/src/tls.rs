@@ -4,7 +4,6 @@
 //! whenever the configuration differs from the one before. Connections remember theirs; new requests go to
 //! connections of the newest generation while streams on older ones live on, so rotation drops nothing.
 
-mod validity;
 mod verifier;
 
 use std::sync::{Arc, Mutex};
@@ -19,7 +18,6 @@ use rustls::{ClientConfig, ConfigBuilder};
 use tokio::time::Instant;
 
 use crate::config::{ConfigError, IdentityConfig, Material, TlsConfig};
-pub(crate) use validity::Validity;
 
 /// How long files are trusted not to have changed. Kubelets rotate mounted files about once a minute.
 pub(crate) const RELOAD_INTERVAL: Duration = Duration::from_secs(60);

@@ -4,6 +4,8 @@
 //! Go accepts a server whose certificate *is* one of the configured authorities: self-signed servers are set up
 //! that way. webpki refuses it, because such a leaf was issued by nobody. Name and dates are still checked.
 
+mod validity;
+
 use std::sync::Arc;
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
@@ -12,6 +14,8 @@ use rustls::crypto::CryptoProvider;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
 use rustls::{CertificateError, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
+
+pub use validity::Validity;
 
 /// Trusts what the authorities have signed, and the authorities themselves. `None` if there is none that can be read: then
 /// nobody can be trusted.

@@ -18,14 +18,16 @@ const GENERALIZED_TIME: u8 = 0x18;
 
 /// When a certificate is valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Validity {
-    pub(crate) from: Timestamp,
-    pub(crate) until: Timestamp,
+pub struct Validity {
+    /// From then on.
+    pub from: Timestamp,
+    /// Until then.
+    pub until: Timestamp,
 }
 
 impl Validity {
     /// Of the first certificate of a PEM chain; `None` if there is none that can be read.
-    pub(crate) fn of_leaf(pem: &[u8]) -> Option<Self> {
+    pub fn of_leaf(pem: &[u8]) -> Option<Self> {
         Self::read(&CertificateDer::from_pem_slice(pem).ok()?)
     }
 

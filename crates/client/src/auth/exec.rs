@@ -17,12 +17,13 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::process::Command;
 use tokio::sync::Mutex;
 use tokio::time::timeout;
+use watchkeeper_trust::Validity;
 
 use super::{AuthError, Proof, bearer};
 use crate::Secret;
 use crate::config::{ExecCredentials, InteractiveMode};
 use crate::metrics::{PluginCall, PluginId, RequestMetrics};
-use crate::tls::{Identity, Validity};
+use crate::tls::Identity;
 
 /// The protocol versions spoken.
 pub(crate) const API_VERSIONS: [&str; 2] = [
