@@ -5,6 +5,7 @@
 //! | [`client`] | configuration, credentials, transport; REST, typed, dynamic, metadata and discovery clients; watch streams |
 //! | [`runtime`] | watcher, reflector, indexed store, shared informers, work queues, controllers, leader election |
 //! | [`custom`] | custom kinds from structs, their definitions and schemas, by `#[derive(Resource)]` (feature `derive`, on by default) |
+//! | `manager` | an operator's process: leader election, probes, metrics, webhooks, ordered shutdown (feature `manager`) |
 //! | [`meta`] | names, versions, selectors, options per verb, `Status` |
 //! | [`wire`] | objects as bytes: JSON, protobuf and YAML, the schema of every built-in kind |
 //! | `server`, `simulator`, `testing` | an API server in this process and a cluster around it (feature `server`) |
@@ -66,6 +67,8 @@ pub use watchkeeper_client as client;
 pub use watchkeeper_custom as custom;
 #[cfg(feature = "derive")]
 pub use watchkeeper_custom::Resource;
+#[cfg(feature = "manager")]
+pub use watchkeeper_manager as manager;
 pub use watchkeeper_meta as meta;
 pub use watchkeeper_runtime as runtime;
 #[cfg(feature = "server")]

@@ -1,0 +1,209 @@
+//! The manager to be: what runs in the process, described step by step.
+
+use std::fmt;
+use std::time::Duration;
+
+use futures_core::Stream;
+use futures_util::future::BoxFuture;
+use watchkeeper_client::Client;
+use watchkeeper_runtime::leader::LeaderOptions;
+use watchkeeper_runtime::metrics::Metrics;
+use watchkeeper_runtime::recorder::{Recorder, Writer};
+
+use crate::election::{Election, identity};
+use crate::error::ManagerError;
+use crate::listen::Listen;
+use crate::probes::Probes;
+use crate::run;
+use crate::runnable::{BoxError, Runnable, Stop, Work};
+use crate::webhook::Webhooks;
+
+/// 30 s, as controller-runtime and as Kubernetes gives a pod: how long a shutdown may take.
+pub const SHUTDOWN_DEADLINE: Duration = Duration::from_secs(30);
+
+/// A process to be; see the [crate].
+pub struct Manager {
+    pub(crate) client: Client,
+    pub(crate) election: Option<Election>,
+    pub(crate) metrics_at: Option<Listen>,
+    pub(crate) probes_at: Option<Listen>,
+    pub(crate) always: Vec<Box<dyn Runnable>>,
+    pub(crate) while_leading: Vec<Box<dyn Runnable>>,
+    pub(crate) webhooks: Option<Webhooks>,
+    pub(crate) writers: Vec<Writer>,
+    pub(crate) metrics: Metrics,
+    pub(crate) probes: Probes,
+    pub(crate) shutdown_deadline: Duration,
+}
+
+/// What a manager has besides what it runs.
+impl Manager {
+    /// Nothing runs yet.
+    pub fn new(client: Client) -> Self {
+        Self {
+            client,
+            election: None,
+            metrics_at: None,
+            probes_at: None,
+            always: Vec::new(),
+            while_leading: Vec::new(),
+            webhooks: None,
+            writers: Vec::new(),
+            metrics: Metrics::new(),
+            probes: Probes::default(),
+            shutdown_deadline: SHUTDOWN_DEADLINE,
+        }
+    }
+
+    /// Works only while it holds the lease of this name in the client's namespace. Without this it always works.
+    ///
+    /// The process needs the right to `get`, `create` and `update` leases there.
+    pub fn leader(self, lease: impl Into<String>) -> Self {
+        self.leader_with(LeaderOptions::new(lease, identity()))
+    }
+
+    /// As [`leader`](Self::leader), with an identity and times of one's own.
+    pub fn leader_with(mut self, options: LeaderOptions) -> Self {
+        self.election = Some(Election::new(options));
+        self
+    }
+
+    /// Serves `/metrics` for Prometheus, without encryption.
+    pub fn metrics(mut self, listen: impl Into<Listen>) -> Self {
+        self.metrics_at = Some(listen.into());
+        self
+    }
+
+    /// Serves `/healthz`, `/livez` and `/readyz` for the kubelet, without encryption.
+    pub fn probes(mut self, listen: impl Into<Listen>) -> Self {
+        self.probes_at = Some(listen.into());
+        self
+    }
+
+    /// Shows what others count, too: `registry().add(…)`, or a queue of one's own.
+    pub fn registry(&self) -> &Metrics {
+        &self.metrics
+    }
+
+    /// Fails `/healthz` and `/livez` while this does: the process is to be started again.
+    pub fn health_check(
+        mut self,
+        name: &str,
+        check: impl Fn() -> Result<(), String> + Send + Sync + 'static,
+    ) -> Self {
+        self.probes.add_health(name, Box::new(check));
+        self
+    }
+
+    /// Fails `/readyz` while this does: the process is sent no requests.
+    pub fn ready_check(
+        mut self,
+        name: &str,
+        check: impl Fn() -> Result<(), String> + Send + Sync + 'static,
+    ) -> Self {
+        self.probes.add_ready(name, Box::new(check));
+        self
+    }
+
+    /// Starts to record Events as `component`. What was recorded is written before the manager ends.
+    pub fn recorder(&mut self, component: impl Into<String>) -> Recorder {
+        let (recorder, writer) = Recorder::start(&self.client, component, None);
+        self.writers.push(writer);
+        recorder
+    }
+
+    /// How long a shutdown may take; then what still runs is dropped.
+    pub fn shutdown_deadline(mut self, deadline: Duration) -> Self {
+        self.shutdown_deadline = deadline;
+        self
+    }
+}
+
+/// What a manager runs.
+impl Manager {
+    /// Runs a controller while leading.
+    pub fn controller<C, R>(self, controller: C, reconciler: R) -> Self
+    where
+        (C, R): Runnable,
+    {
+        self.run_while_leading((controller, reconciler))
+    }
+
+    /// Runs work that must not run twice, while leading.
+    ///
+    /// ```no_run
+    /// # async fn example(manager: watchkeeper_manager::Manager) {
+    /// manager.while_leading("tidy", |stop| async move {
+    ///     stop.requested().await;
+    ///     Ok::<_, std::io::Error>(())
+    /// });
+    /// # }
+    /// ```
+    pub fn while_leading<F, W, E>(self, name: impl Into<String>, work: F) -> Self
+    where
+        F: FnOnce(Stop) -> W + Send + 'static,
+        W: Future<Output = Result<(), E>> + Send + 'static,
+        E: Into<BoxError>,
+    {
+        let name = name.into();
+        self.run_while_leading(Work { name, work })
+    }
+
+    /// Runs work in every process, whoever leads.
+    pub fn always<F, W, E>(self, name: impl Into<String>, work: F) -> Self
+    where
+        F: FnOnce(Stop) -> W + Send + 'static,
+        W: Future<Output = Result<(), E>> + Send + 'static,
+        E: Into<BoxError>,
+    {
+        let name = name.into();
+        self.run_always(Work { name, work })
+    }
+
+    /// As [`while_leading`](Self::while_leading), for what also has informers and metrics.
+    pub fn run_while_leading(mut self, runnable: impl Runnable) -> Self {
+        self.take_note_of(&runnable);
+        self.while_leading.push(Box::new(runnable));
+        self
+    }
+
+    /// As [`always`](Self::always), for what also has informers and metrics.
+    pub fn run_always(mut self, runnable: impl Runnable) -> Self {
+        self.take_note_of(&runnable);
+        self.always.push(Box::new(runnable));
+        self
+    }
+
+    /// Serves webhooks, whoever leads.
+    pub fn webhooks(mut self, webhooks: Webhooks) -> Self {
+        self.webhooks = Some(webhooks);
+        self
+    }
+
+    fn take_note_of(&mut self, runnable: &impl Runnable) {
+        for (name, health) in runnable.informers() {
+            self.probes.add_informer(&name, health);
+        }
+        runnable.measure(&self.metrics);
+    }
+
+    /// Runs everything. The first item of `signals` begins a shutdown, the second ends it at once; [`signals()`] has
+    /// those that the system sends.
+    ///
+    /// [`signals()`]: crate::signals()
+    pub fn run_until(
+        self,
+        signals: impl Stream<Item = ()> + Send + 'static,
+    ) -> BoxFuture<'static, Result<(), ManagerError>> {
+        Box::pin(run::run(self, Box::pin(signals)))
+    }
+}
+
+impl fmt::Debug for Manager {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Manager")
+            .field("always", &self.always)
+            .field("while_leading", &self.while_leading)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,324 @@
+//! A manager from its start to its end.
+//!
+//! ```text
+//!   start ──▶ work ──▶ finish ──▶ drain ──▶ release ──▶ close
+//!     │         │  first signal,     events    the       webhooks,
+//!   signal    or an error            written   lease     probes, metrics
+//! ```
+//! Everything after `work` has one deadline; a second signal cuts it short.
+
+use std::collections::HashMap;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_core::Stream;
+use futures_util::{FutureExt as _, StreamExt as _};
+use http::{Request, StatusCode};
+use hyper::body::Incoming;
+use tokio::sync::oneshot;
+use tokio::task::{self, AbortHandle, JoinError, JoinSet};
+use tokio_util::sync::CancellationToken;
+use watchkeeper_runtime::metrics::{CONTENT_TYPE, Metrics};
+use watchkeeper_runtime::recorder::Writer;
+
+use crate::error::ManagerError;
+use crate::http_server::{Answer, Handler, serve, text, typed};
+use crate::manager::Manager;
+use crate::probes::Probes;
+use crate::runnable::{BoxError, Runnable, Stop};
+
+type Signals = Pin<Box<dyn Stream<Item = ()> + Send>>;
+
+pub(crate) async fn run(manager: Manager, mut signals: Signals) -> Result<(), ManagerError> {
+    let mut running = tokio::select! {
+        biased;
+        () = next(&mut signals) => return Ok(()),
+        running = Running::start(manager) => running?,
+    };
+    let ended = running.work(&mut signals).await;
+    let finished = tokio::select! {
+        biased;
+        () = next(&mut signals) => Err(ManagerError::Interrupted { unfinished: running.unfinished() }),
+        finished = running.shut_down() => finished,
+    };
+    // What went wrong first is why the process ends.
+    match (ended, finished) {
+        (Err(error), Err(late)) => {
+            tracing::error!(
+                error = &late as &dyn std::error::Error,
+                "the shutdown failed, too"
+            );
+            Err(error)
+        }
+        (Err(error), Ok(())) | (Ok(()), Err(error)) => Err(error),
+        (Ok(()), Ok(())) => Ok(()),
+    }
+}
+
+/// The next signal; never, if there are no more.
+async fn next(signals: &mut Signals) {
+    if signals.next().await.is_none() {
+        std::future::pending().await
+    }
+}
+
+/// Everything that runs. Dropping it ends all of it.
+struct Running {
+    /// What a shutdown waits for first.
+    tasks: JoinSet<Result<(), BoxError>>,
+    names: HashMap<task::Id, Task>,
+    /// The lease: held, waited for, or not needed.
+    election: Election,
+    waiting_to_lead: Vec<Box<dyn Runnable>>,
+    writers: Vec<Writer>,
+    /// Webhooks, probes and metrics, which close last.
+    servers: JoinSet<()>,
+    stop: CancellationToken,
+    release: CancellationToken,
+    close: CancellationToken,
+    deadline: Duration,
+}
+
+struct Task {
+    name: String,
+    /// Of work that must not go on without the lease.
+    needs_lease: Option<AbortHandle>,
+}
+
+struct Election {
+    won: Option<oneshot::Receiver<()>>,
+    /// The lease that was lost is the error.
+    candidate: JoinSet<Result<(), String>>,
+}
+
+impl Running {
+    /// Binds every address before anything runs, so that nothing runs in vain.
+    async fn start(mut manager: Manager) -> Result<Self, ManagerError> {
+        let (stop, release, close) = <(CancellationToken, CancellationToken, CancellationToken)>::default();
+        let mut election = Election {
+            won: None,
+            candidate: JoinSet::new(),
+        };
+        let mut servers = JoinSet::new();
+        let draining = stop.clone();
+        let shutdown = move || match draining.is_cancelled() {
+            true => Err("the process shuts down".to_owned()),
+            false => Ok(()),
+        };
+        if let Some(webhooks) = manager.webhooks.take() {
+            let serving = webhooks.start(&manager.client, &manager.metrics, close.clone());
+            let serving = serving.await?;
+            manager.probes.add_ready("webhooks", serving.readiness);
+            servers.spawn(serving.served);
+        }
+        manager.probes.add_ready("shutdown", Box::new(shutdown));
+        let candidate = match manager.election.take() {
+            Some(election) => {
+                manager.metrics.add(election.leads.clone());
+                Some(election.candidate(&manager.client)?)
+            }
+            None => None,
+        };
+        if let Some(listen) = manager.probes_at.take() {
+            let listener = listen.bind("probes").await?;
+            servers.spawn(serve(
+                listener,
+                None,
+                probes_handler(manager.probes),
+                close.clone(),
+            ));
+        }
+        if let Some(listen) = manager.metrics_at.take() {
+            let listener = listen.bind("metrics").await?;
+            servers.spawn(serve(
+                listener,
+                None,
+                metrics_handler(manager.metrics),
+                close.clone(),
+            ));
+        }
+        if let Some(candidate) = candidate {
+            let (winner, won) = oneshot::channel();
+            election.won = Some(won);
+            election
+                .candidate
+                .spawn(candidate.run(winner, stop.clone(), release.clone()));
+        }
+        let mut running = Self {
+            tasks: JoinSet::new(),
+            names: HashMap::new(),
+            election,
+            waiting_to_lead: manager.while_leading,
+            writers: manager.writers,
+            servers,
+            stop,
+            release,
+            close,
+            deadline: manager.shutdown_deadline,
+        };
+        for runnable in manager.always {
+            running.spawn(runnable, false);
+        }
+        if running.election.won.is_none() {
+            running.lead();
+        }
+        Ok(running)
+    }
+
+    fn spawn(&mut self, runnable: Box<dyn Runnable>, needs_lease: bool) {
+        let name = runnable.name().to_owned();
+        let task = self.tasks.spawn(runnable.run(Stop::new(self.stop.clone())));
+        let id = task.id();
+        let needs_lease = needs_lease.then_some(task);
+        self.names.insert(id, Task { name, needs_lease });
+    }
+
+    /// Begins what runs while leading.
+    fn lead(&mut self) {
+        for runnable in std::mem::take(&mut self.waiting_to_lead) {
+            self.spawn(runnable, true);
+        }
+    }
+
+    /// Works until the first signal, or until something fails.
+    async fn work(&mut self, signals: &mut Signals) -> Result<(), ManagerError> {
+        loop {
+            let won = async {
+                match &mut self.election.won {
+                    Some(won) => won.await.is_ok(),
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                biased;
+                () = next(signals) => return Ok(()),
+                Some(lost) = self.election.candidate.join_next() => return self.lease_ended(lost),
+                won = won => {
+                    self.election.won = None;
+                    if won {
+                        self.lead();
+                    }
+                }
+                Some(ended) = self.tasks.join_next_with_id() => self.task_ended(ended)?,
+            }
+        }
+    }
+
+    /// The lease is gone although nobody wanted to give it back: what needs it is dropped at once.
+    fn lease_ended(&mut self, ended: Result<Result<(), String>, JoinError>) -> Result<(), ManagerError> {
+        for task in self.names.values() {
+            if let Some(task) = &task.needs_lease {
+                task.abort();
+            }
+        }
+        match ended {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(lease)) => Err(ManagerError::LeaseLost { lease }),
+            Err(error) => Err(panicked("leader election".to_owned(), error)),
+        }
+    }
+
+    fn task_ended(
+        &mut self,
+        ended: Result<(task::Id, Result<(), BoxError>), JoinError>,
+    ) -> Result<(), ManagerError> {
+        let id = match &ended {
+            Ok((id, _)) => *id,
+            Err(error) => error.id(),
+        };
+        let name = self.names.remove(&id).map(|task| task.name).unwrap_or_default();
+        match ended {
+            Ok((_, Ok(()))) => Ok(()),
+            Ok((_, Err(source))) => Err(ManagerError::Failed { name, source }),
+            // Dropped with its lease.
+            Err(error) if error.is_cancelled() => Ok(()),
+            Err(error) => Err(panicked(name, error)),
+        }
+    }
+
+    async fn shut_down(&mut self) -> Result<(), ManagerError> {
+        let deadline = self.deadline;
+        match tokio::time::timeout(deadline, self.wind_up()).await {
+            Ok(ended) => ended,
+            Err(_) => Err(ManagerError::Deadline {
+                unfinished: self.unfinished(),
+                deadline,
+            }),
+        }
+    }
+
+    /// The order of a shutdown. The first error is kept; the rest is done nevertheless.
+    async fn wind_up(&mut self) -> Result<(), ManagerError> {
+        let mut result = Ok(());
+        // Nothing new is begun, and `/readyz` says so.
+        self.stop.cancel();
+        while let Some(ended) = self.tasks.join_next_with_id().await {
+            let ended = self.task_ended(ended);
+            result = result.and(ended);
+        }
+        // Events are about work that has ended, and may only be written by who has done it.
+        while let Some(writer) = self.writers.pop() {
+            writer.drain().await;
+        }
+        self.release.cancel();
+        while let Some(ended) = self.election.candidate.join_next().await {
+            let ended = self.lease_ended(ended);
+            result = result.and(ended);
+        }
+        // Until now others could see how the shutdown goes.
+        self.close.cancel();
+        while self.servers.join_next().await.is_some() {}
+        result
+    }
+
+    /// What still runs, in words.
+    fn unfinished(&self) -> String {
+        let mut names: Vec<&str> = self.names.values().map(|task| task.name.as_str()).collect();
+        names.sort_unstable();
+        match (
+            names.is_empty(),
+            self.release.is_cancelled(),
+            self.close.is_cancelled(),
+        ) {
+            (false, ..) => names.join(", "),
+            (true, false, _) => "the event recorder".to_owned(),
+            (true, true, false) => "the leader election".to_owned(),
+            (true, true, true) => "the webhook, probe and metrics servers".to_owned(),
+        }
+    }
+}
+
+fn panicked(name: String, error: JoinError) -> ManagerError {
+    let message = match error.try_into_panic() {
+        Ok(panic) => match panic.downcast::<String>() {
+            Ok(text) => *text,
+            Err(panic) => panic
+                .downcast_ref::<&str>()
+                .copied()
+                .unwrap_or("no text")
+                .to_owned(),
+        },
+        Err(error) => error.to_string(),
+    };
+    ManagerError::Panicked { name, message }
+}
+
+fn probes_handler(probes: Probes) -> Handler {
+    let probes = Arc::new(probes);
+    Arc::new(move |request: Request<Incoming>| {
+        let answer = probes.answer(&request);
+        async move { answer }.boxed()
+    })
+}
+
+fn metrics_handler(metrics: Metrics) -> Handler {
+    Arc::new(move |request: Request<Incoming>| {
+        let answer: Answer = match request.uri().path() {
+            "/metrics" => typed(StatusCode::OK, CONTENT_TYPE, Bytes::from(metrics.render())),
+            _ => text(StatusCode::NOT_FOUND, "404 page not found\n"),
+        };
+        async move { answer }.boxed()
+    })
+}

@@ -1,0 +1,127 @@
+//! Things that a manager runs: controllers, and any other work with a name.
+
+use std::error::Error;
+use std::fmt;
+
+use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
+use tokio::sync::watch;
+use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
+use watchkeeper_runtime::controller::{Controller, Reconciler, StopReason};
+use watchkeeper_runtime::informer::Health;
+use watchkeeper_runtime::metrics::Metrics;
+
+/// Any error.
+pub type BoxError = Box<dyn Error + Send + Sync>;
+
+/// Work that a manager starts, watches and stops.
+///
+/// A controller together with its reconciler is one. For any other work there are
+/// [`Manager::always`](crate::Manager::always) and [`Manager::while_leading`](crate::Manager::while_leading), which
+/// take a closure.
+pub trait Runnable: Send + 'static {
+    /// What errors and the log call it.
+    fn name(&self) -> &str;
+
+    /// The informers it works with, by name. The manager is ready while all of them are synced and not failing.
+    fn informers(&self) -> Vec<(String, watch::Receiver<Health>)> {
+        Vec::new()
+    }
+
+    /// Shows what it counts, before it runs.
+    fn measure(&self, _metrics: &Metrics) {}
+
+    /// Works until it is asked to stop, then finishes what it has begun. Ending earlier without an error is fine.
+    fn run(self: Box<Self>, stop: Stop) -> BoxFuture<'static, Result<(), BoxError>>;
+}
+
+/// Tells work that it should stop. Clones tell the same.
+#[derive(Clone, Debug)]
+pub struct Stop(CancellationToken);
+
+impl Stop {
+    pub(crate) fn new(token: CancellationToken) -> Self {
+        Self(token)
+    }
+
+    /// Waits until the work should stop.
+    pub fn requested(&self) -> WaitForCancellationFutureOwned {
+        self.0.clone().cancelled_owned()
+    }
+
+    /// True once the work should stop.
+    pub fn is_requested(&self) -> bool {
+        self.0.is_cancelled()
+    }
+}
+
+/// The informer of the primary kind has ended, so there is nothing left to reconcile.
+#[derive(Debug, thiserror::Error)]
+#[error("the informer of its kind has ended: {health}")]
+struct PrimaryEndedError {
+    health: Health,
+}
+
+impl<R: Reconciler> Runnable for (Controller, R) {
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    fn informers(&self) -> Vec<(String, watch::Receiver<Health>)> {
+        self.0.watch_health()
+    }
+
+    fn measure(&self, metrics: &Metrics) {
+        self.0.measure(metrics);
+    }
+
+    fn run(self: Box<Self>, stop: Stop) -> BoxFuture<'static, Result<(), BoxError>> {
+        async move {
+            let (controller, reconciler) = *self;
+            let (name, informers) = (controller.name().to_owned(), controller.watch_health());
+            let stopped = controller.run(reconciler, stop.requested()).await;
+            if stopped.aborted > 0 {
+                tracing::warn!(
+                    controller = name,
+                    aborted = stopped.aborted,
+                    "reconciles were dropped"
+                );
+            }
+            match (stopped.reason, informers.first()) {
+                (StopReason::PrimaryEnded, Some((_, health))) if !stop.is_requested() => {
+                    let health = health.borrow().clone();
+                    Err(PrimaryEndedError { health }.into())
+                }
+                _ => Ok(()),
+            }
+        }
+        .boxed()
+    }
+}
+
+/// Work that is a closure.
+pub(crate) struct Work<F> {
+    pub(crate) name: String,
+    pub(crate) work: F,
+}
+
+impl<F, W, E> Runnable for Work<F>
+where
+    F: FnOnce(Stop) -> W + Send + 'static,
+    W: Future<Output = Result<(), E>> + Send + 'static,
+    E: Into<BoxError>,
+{
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn run(self: Box<Self>, stop: Stop) -> BoxFuture<'static, Result<(), BoxError>> {
+        async move { (self.work)(stop).await.map_err(Into::into) }.boxed()
+    }
+}
+
+impl fmt::Debug for dyn Runnable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}

@@ -1,0 +1,26 @@
+//! The time of day by which certificates are made and replaced. It moves with tokio's clock, so that tests can move it.
+
+use jiff::Timestamp;
+use tokio::time::Instant;
+
+/// A clock that began when it was made.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Clock {
+    began: Timestamp,
+    at: Instant,
+}
+
+impl Clock {
+    pub(super) fn new() -> Self {
+        Self {
+            began: Timestamp::now(),
+            at: Instant::now(),
+        }
+    }
+
+    /// The later of two clocks: the system's may have gone on while the machine slept, tokio's may have been moved.
+    pub(super) fn now(&self) -> Timestamp {
+        let moved = self.began.saturating_add(self.at.elapsed());
+        moved.unwrap_or(self.began).max(Timestamp::now())
+    }
+}

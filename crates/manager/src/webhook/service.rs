@@ -1,0 +1,89 @@
+//! The HTTP side of webhooks: a review is posted to a path, and its answer goes back.
+
+use std::collections::BTreeMap;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+
+use futures_util::FutureExt as _;
+use http::{Method, Request, StatusCode};
+use http_body_util::{BodyExt as _, Limited};
+use hyper::body::Incoming;
+use serde_json::Value;
+use tokio::time::Instant;
+use watchkeeper_meta::Collect;
+
+use super::Route;
+use super::metrics::RequestsMetric;
+use crate::http_server::{Answer, Handler, text, typed};
+
+/// The most bytes of a review that are read. An admission has an object twice, of 3 MiB at most; a conversion has all
+/// objects of a list, which API servers send in pages or, to old clients, at once. More is 413.
+pub(crate) const MAX_REVIEW_BYTES: usize = 64 * 1024 * 1024;
+
+pub(super) struct Service {
+    routes: BTreeMap<String, Route>,
+    metrics: Arc<RequestsMetric>,
+}
+
+impl Service {
+    pub(super) fn new(routes: BTreeMap<String, Route>) -> Self {
+        let metrics = Arc::new(RequestsMetric::new(routes.keys()));
+        Self { routes, metrics }
+    }
+
+    pub(super) fn metrics(&self) -> Arc<dyn Collect> {
+        self.metrics.clone()
+    }
+
+    pub(super) fn handler(self) -> Handler {
+        let service = Arc::new(self);
+        Arc::new(move |request| {
+            let service = service.clone();
+            async move { service.answer(request).await }.boxed()
+        })
+    }
+
+    async fn answer(&self, request: Request<Incoming>) -> Answer {
+        let path = request.uri().path().to_owned();
+        let Some(route) = self.routes.get(&path) else {
+            return text(StatusCode::NOT_FOUND, "404 page not found\n");
+        };
+        let begun = Instant::now();
+        self.metrics.begun(&path);
+        let answer = respond(route, request).await;
+        self.metrics
+            .answered(&path, answer.status().as_u16(), begun.elapsed());
+        answer
+    }
+}
+
+async fn respond(route: &Route, request: Request<Incoming>) -> Answer {
+    if request.method() != Method::POST {
+        return text(StatusCode::METHOD_NOT_ALLOWED, "reviews are posted\n");
+    }
+    let body = match Limited::new(request.into_body(), MAX_REVIEW_BYTES)
+        .collect()
+        .await
+    {
+        Ok(body) => body.to_bytes(),
+        Err(_) => return text(StatusCode::PAYLOAD_TOO_LARGE, "the review is too large\n"),
+    };
+    let review: Value = match serde_json::from_slice(&body) {
+        Ok(review) => review,
+        Err(error) => {
+            return text(
+                StatusCode::BAD_REQUEST,
+                format!("the review is not JSON: {error}\n"),
+            );
+        }
+    };
+    // A handler that panics must not take the others along; the API server goes by its failure policy.
+    match AssertUnwindSafe(async { route(review).await })
+        .catch_unwind()
+        .await
+    {
+        Ok(Ok(review)) => typed(StatusCode::OK, "application/json", review.to_string()),
+        Ok(Err(why)) => text(StatusCode::BAD_REQUEST, format!("{why}\n")),
+        Err(_) => text(StatusCode::INTERNAL_SERVER_ERROR, "the handler panicked\n"),
+    }
+}
