@@ -94,6 +94,6 @@ pub use port_forward::ForwardedPort;
 pub use rate_limit::RateLimit;
 pub use secret::Secret;
 pub use transport::{Body, BodyError, InProcess, Io, TransportError};
-pub use typed::{Api, List, ListIntoIter, ListIter, ResourceType, TypedStream};
+pub use typed::{Api, Identity, List, ListIntoIter, ListIter, Owner, ResourceType, TypedStream};
 pub use warning::Warning;
 pub use watch::{WatchEvent, WatchStream};

@@ -1,5 +1,6 @@
 //! A resource whose objects are Rust structs: the dynamic client with a decode at the end.
 
+mod identity;
 mod list;
 mod stream;
 
@@ -12,8 +13,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use watchkeeper_meta::{
-    ApplyOptions, CreateOptions, DeleteOptions, GetOptions, Header, ListOptions, PatchKind, PatchOptions,
-    Payload, Resource, UpdateOptions, WatchOptions,
+    ApplyOptions, CreateOptions, DeleteOptions, GetOptions, Header, ListOptions, ObjectKey, PatchKind,
+    PatchOptions, Payload, Resource, UpdateOptions, WatchOptions,
 };
 use watchkeeper_wire::schema::Schema;
 use watchkeeper_wire::{Encoding, Object, json, protobuf};
@@ -23,6 +24,7 @@ use crate::dynamic::{DynamicApi, ObjectOrStatus};
 use crate::error::{Error, ErrorKind};
 use crate::pager::Pager;
 use crate::watch::WatchStream;
+pub use identity::{Identity, Owner};
 pub use list::{List, ListIntoIter, ListIter};
 pub use stream::TypedStream;
 
@@ -49,9 +51,32 @@ pub use stream::TypedStream;
 ///     }
 /// }
 /// ```
-pub trait ResourceType: DeserializeOwned + Serialize {
+pub trait ResourceType: DeserializeOwned + Serialize + Send + Sync + 'static {
     /// Group, version, kind, plural name and scope.
     fn resource() -> Resource;
+
+    /// Which object this is. Unless a kind says how to find it, the object is written to JSON and looked at there.
+    fn identity(&self) -> Identity {
+        Identity::written(self)
+    }
+
+    /// The object's place within its resource.
+    fn key(&self) -> ObjectKey {
+        self.identity().key()
+    }
+
+    /// The entry in `ownerReferences` that makes this object the controller of another, which is then deleted with it.
+    ///
+    /// ```
+    /// # use serde_json::json;
+    /// # use watchkeeper_client::ResourceType;
+    /// # fn example<Website: ResourceType>(site: Website) {
+    /// let page = json!({"metadata": {"name": "page", "ownerReferences": [site.owner_reference()]}});
+    /// # }
+    /// ```
+    fn owner_reference(&self) -> Owner {
+        Owner::controlling(Self::resource(), self.identity())
+    }
 }
 
 /// The objects of one kind as structs.
@@ -340,10 +365,11 @@ impl<K> fmt::Debug for Api<K> {
 /// The kinds of `k8s-openapi`, and of every crate that describes its own in the same way.
 #[cfg(feature = "k8s-openapi")]
 mod k8s_openapi_types {
-    use k8s_openapi::{ClusterResourceScope, NamespaceResourceScope, Resource as Described};
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+    use k8s_openapi::{ClusterResourceScope, Metadata, NamespaceResourceScope, Resource as Described};
     use watchkeeper_meta::{Resource, Scope};
 
-    use super::ResourceType;
+    use super::{Identity, ResourceType};
 
     /// The two scopes an object can have.
     pub trait KnownScope {
@@ -361,7 +387,8 @@ mod k8s_openapi_types {
 
     impl<K> ResourceType for K
     where
-        K: Described + serde::de::DeserializeOwned + serde::Serialize,
+        K: Described + Metadata<Ty = ObjectMeta>,
+        K: serde::de::DeserializeOwned + serde::Serialize + Send + Sync + 'static,
         K::Scope: KnownScope,
     {
         fn resource() -> Resource {
@@ -372,6 +399,10 @@ mod k8s_openapi_types {
                 plural: K::URL_PATH_SEGMENT.into(),
                 scope: <K::Scope as KnownScope>::SCOPE,
             }
+        }
+
+        fn identity(&self) -> Identity {
+            Identity::from(self.metadata())
         }
     }
 }

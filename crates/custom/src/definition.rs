@@ -3,7 +3,7 @@
 use schemars::Schema;
 use schemars::generate::SchemaGenerator;
 use serde_json::{Map, Value, json};
-use watchkeeper_client::ResourceType;
+use watchkeeper_client::{Identity, ResourceType};
 use watchkeeper_meta::{ObjectMeta, Resource, Scope};
 
 use crate::structural::{SchemaError, structural};
@@ -23,11 +23,18 @@ pub trait CustomResource: ResourceType {
 pub trait Metadata {
     /// That of an object with a name.
     fn named(name: String) -> Self;
+
+    /// Which object it is of.
+    fn identity(&self) -> Identity;
 }
 
 impl Metadata for ObjectMeta {
     fn named(name: String) -> Self {
         ObjectMeta::named(name)
+    }
+
+    fn identity(&self) -> Identity {
+        self.into()
     }
 }
 
@@ -38,6 +45,10 @@ impl Metadata for k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta {
             name: Some(name),
             ..Self::default()
         }
+    }
+
+    fn identity(&self) -> Identity {
+        self.into()
     }
 }
 

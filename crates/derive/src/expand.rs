@@ -255,6 +255,10 @@ fn definition(input: &DeriveInput, attributes: &Attributes, names: &Names) -> To
             fn resource() -> #krate::reexported::meta::Resource {
                 #krate::reexported::meta::Resource::#scope(#group, #version, #kind_text, #plural)
             }
+
+            fn identity(&self) -> #krate::reexported::client::Identity {
+                #krate::Metadata::identity(&self.metadata)
+            }
         }
 
         impl #krate::CustomResource for #kind {
