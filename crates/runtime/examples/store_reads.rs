@@ -42,16 +42,13 @@ fn main() {
 
     let (reader, mut writer) = store::new();
     reader
-        .add_index(
-            "app",
-            Arc::new(|object| {
-                object
-                    .label("app")
-                    .map(|app| app.into_owned())
-                    .into_iter()
-                    .collect()
-            }),
-        )
+        .add_index("app", |object| {
+            object
+                .label("app")
+                .map(|app| app.into_owned())
+                .into_iter()
+                .collect()
+        })
         .expect("a new index");
     let mut deltas = Vec::new();
     let start = Instant::now();

@@ -14,34 +14,37 @@
 //!
 //! A delete of an object nobody knew is no news and tells nothing.
 
+use std::sync::Arc;
+
+use watchkeeper_client::ResourceType;
 use watchkeeper_meta::ObjectKey;
 use watchkeeper_wire::Object;
 
-/// One change.
+/// One change, of objects or of the structs they decode to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Delta {
+pub enum Delta<T = Object> {
     /// The object was not there before.
     Added {
         /// As it is now.
-        object: Object,
+        object: T,
         /// Why this is told.
         cause: Cause,
     },
     /// The object is another one than before, or, with [`Cause::Resync`], the same.
     Updated {
         /// As it was.
-        old: Object,
+        old: T,
         /// As it is now.
-        new: Object,
+        new: T,
         /// Why this is told.
         cause: Cause,
     },
     /// The object is gone.
     Deleted {
         /// As it was known before. The change that ended it may have been one of labels or owners, too.
-        old: Object,
+        old: T,
         /// As it was last seen.
-        last: Object,
+        last: T,
         /// Whether `last` is the state in which it was deleted. Otherwise its end was missed, and so perhaps were
         /// changes before it.
         final_state: bool,
@@ -63,9 +66,9 @@ pub enum Cause {
     Resync,
 }
 
-impl Delta {
+impl<T> Delta<T> {
     /// The object, as it is or as it was last.
-    pub fn object(&self) -> &Object {
+    pub fn object(&self) -> &T {
         match self {
             Self::Added { object, .. } => object,
             Self::Updated { new, .. } => new,
@@ -73,13 +76,8 @@ impl Delta {
         }
     }
 
-    /// The object's key.
-    pub fn key(&self) -> ObjectKey {
-        self.object().key()
-    }
-
     /// The object as it was before, if it was there.
-    pub fn old(&self) -> Option<&Object> {
+    pub fn old(&self) -> Option<&T> {
         match self {
             Self::Added { .. } => None,
             Self::Updated { old, .. } | Self::Deleted { old, .. } => Some(old),
@@ -91,6 +89,20 @@ impl Delta {
         match self {
             Self::Added { cause, .. } | Self::Updated { cause, .. } | Self::Deleted { cause, .. } => *cause,
         }
+    }
+}
+
+impl<K: ResourceType> Delta<Arc<K>> {
+    /// The object's key.
+    pub fn key(&self) -> ObjectKey {
+        self.object().key()
+    }
+}
+
+impl Delta {
+    /// The object's key.
+    pub fn key(&self) -> ObjectKey {
+        self.object().key()
     }
 
     /// Whether another object of the same name has taken its place: a delete and an add of which the watch or

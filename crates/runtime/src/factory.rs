@@ -28,6 +28,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -39,10 +40,10 @@ use crate::api_source::ApiSource;
 use crate::clock::{self, now};
 use crate::informer::{Informer, InformerOptions, NotSyncedError, WeakInformer};
 use crate::reflector::ObjectSource;
+use crate::view::{Untyped, View};
 
-/// Which objects to watch.
-#[derive(Clone, Debug)]
-pub struct Selection {
+/// Which objects to watch: of a kind, whose informer gives out structs, or of any resource, as they are.
+pub struct Selection<K: View = Untyped> {
     /// Their resource.
     pub resource: Resource,
     /// Their namespaces; none of them named means all, and so does an empty name.
@@ -53,12 +54,15 @@ pub struct Selection {
     pub fields: FieldSelector,
     /// Only their `metadata`, for those who need no more: a fraction of the memory.
     pub metadata_only: bool,
+    /// How they are read.
+    #[doc(hidden)]
+    pub view: PhantomData<fn() -> K>,
 }
 
 impl Selection {
     /// All objects of a kind that is known when the program is built: `Selection::of::<Pod>()`.
-    pub fn of<K: ResourceType>() -> Self {
-        Self::all(K::resource())
+    pub fn of<K: ResourceType>() -> Selection<K> {
+        Self::all(K::resource()).with_view()
     }
 
     /// All objects of a resource.
@@ -69,7 +73,51 @@ impl Selection {
             labels: LabelSelector::default(),
             fields: FieldSelector::default(),
             metadata_only: false,
+            view: PhantomData,
         }
+    }
+}
+
+impl<K: View> Selection<K> {
+    /// The same objects, as they are.
+    pub fn untyped(self) -> Selection {
+        self.with_view()
+    }
+
+    fn with_view<V: View>(self) -> Selection<V> {
+        Selection {
+            resource: self.resource,
+            namespaces: self.namespaces,
+            labels: self.labels,
+            fields: self.fields,
+            metadata_only: self.metadata_only,
+            view: PhantomData,
+        }
+    }
+}
+
+impl<K: View> Clone for Selection<K> {
+    fn clone(&self) -> Self {
+        Self {
+            resource: self.resource.clone(),
+            namespaces: self.namespaces.clone(),
+            labels: self.labels.clone(),
+            fields: self.fields.clone(),
+            metadata_only: self.metadata_only,
+            view: PhantomData,
+        }
+    }
+}
+
+impl<K: View> fmt::Debug for Selection<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Selection")
+            .field("resource", &self.resource)
+            .field("namespaces", &self.namespaces)
+            .field("labels", &self.labels)
+            .field("fields", &self.fields)
+            .field("metadata_only", &self.metadata_only)
+            .finish()
     }
 }
 
@@ -159,8 +207,12 @@ impl Factory {
         }
     }
 
-    /// The informer of these objects: the one that runs, or a new one.
-    pub fn informer(&self, mut selection: Selection) -> Informer {
+    /// The informer of these objects: the one that runs, or a new one. However they are read, it is the same.
+    pub fn informer<K: View>(&self, selection: Selection<K>) -> Informer<K> {
+        self.shared(selection.untyped()).typed()
+    }
+
+    fn shared(&self, mut selection: Selection) -> Informer {
         if let Some(tweak) = &self.options.tweak {
             tweak(&mut selection);
         }

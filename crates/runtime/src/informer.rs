@@ -49,13 +49,16 @@ use std::fmt;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use futures_util::task::AtomicWaker;
 use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 
 use self::mailbox::Mailbox;
+use self::subscription::Changes;
 use crate::reflector::{Batch, MAX_BATCH, ObjectSource, Reflector};
 use crate::store::{self, IndexFn, Snapshot, Store, Transform, Walk};
+use crate::view::{Untyped, View};
 use crate::watcher::{Config, Failure};
 
 pub use handler::{Handler, Registration};
@@ -65,9 +68,11 @@ pub use subscription::{
 };
 
 /// A shared informer. Clones share it.
-#[derive(Clone)]
-pub struct Informer {
+///
+/// `Informer` tells of [`Object`](watchkeeper_wire::Object)s, `Informer<Pod>` of `Arc<Pod>`s.
+pub struct Informer<K: View = Untyped> {
     inner: Arc<Inner>,
+    store: Store<K>,
 }
 
 /// An informer, for those who do not keep it running.
@@ -79,7 +84,7 @@ pub(crate) struct WeakInformer {
 impl WeakInformer {
     /// The informer, if somebody holds it.
     pub(crate) fn held(&self) -> Option<Informer> {
-        self.inner.upgrade().map(|inner| Informer { inner })
+        self.inner.upgrade().map(Informer::of)
     }
 
     /// The informer, if it still runs.
@@ -140,7 +145,8 @@ struct Inner {
 /// One subscriber's letter box.
 struct Post {
     mailbox: Mutex<Mailbox>,
-    arrived: Notify,
+    /// Wakes the subscriber, of whom there is one.
+    arrived: AtomicWaker,
 }
 
 /// Everybody's letter boxes. The driver holds these, and not [`Inner`]: otherwise it would keep itself running.
@@ -175,7 +181,7 @@ impl Informer {
             writer.set_transform(transform);
         }
         for (name, function) in options.indexes {
-            if let Err(error) = store.add_index(&name, function) {
+            if let Err(error) = store.add_index_fn(&name, function) {
                 tracing::warn!(%error, "index is left out");
             }
         }
@@ -201,19 +207,37 @@ impl Informer {
             name,
             driver: Some(tokio::spawn(driver.run())).into(),
         };
-        Self {
-            inner: Arc::new(inner),
-        }
+        Self::of(Arc::new(inner))
     }
 
+    fn of(inner: Arc<Inner>) -> Self {
+        let store = inner.store.clone();
+        Self { inner, store }
+    }
+
+    /// The same informer, its objects read as structs of a kind.
+    pub fn typed<K: View>(&self) -> Informer<K> {
+        Informer {
+            inner: self.inner.clone(),
+            store: self.store.typed(),
+        }
+    }
+}
+
+impl<K: View> Informer<K> {
     /// The resource it watches, with its group: `deployments.apps`.
     pub fn name(&self) -> &str {
         &self.inner.name
     }
 
     /// The objects.
-    pub fn store(&self) -> &Store {
-        &self.inner.store
+    pub fn store(&self) -> &Store<K> {
+        &self.store
+    }
+
+    /// The same informer, its objects as they are.
+    pub fn untyped(&self) -> Informer {
+        Informer::of(self.inner.clone())
     }
 
     pub(crate) fn downgrade(&self) -> WeakInformer {
@@ -223,7 +247,7 @@ impl Informer {
     }
 
     /// Tells what is there and then what changes.
-    pub fn subscribe(&self, options: SubscribeOptions) -> Subscription {
+    pub fn subscribe(&self, options: SubscribeOptions) -> Subscription<K> {
         let mut open = self.inner.posts.open.lock();
         let snapshot = self.inner.store.snapshot();
         let mut mailbox = Mailbox::new(options.capacity, &snapshot);
@@ -232,15 +256,16 @@ impl Informer {
         }
         let post = Arc::new(Post {
             mailbox: Mutex::new(mailbox),
-            arrived: Notify::new(),
+            arrived: AtomicWaker::new(),
         });
         open.push(post.clone());
         drop(open);
-        Subscription::new(self.inner.clone(), post, Walk::new(snapshot), options)
+        let changes = Changes::new(self.inner.clone(), post, Walk::new(snapshot), options);
+        Subscription::new(changes, self.store.clone())
     }
 
     /// Runs a handler on a task of its own until the registration is dropped.
-    pub fn handle(&self, options: SubscribeOptions, handler: impl Handler) -> Registration {
+    pub fn handle(&self, options: SubscribeOptions, handler: impl Handler<K>) -> Registration {
         Registration::start(self.subscribe(options), handler)
     }
 
@@ -307,7 +332,16 @@ impl Drop for Inner {
     }
 }
 
-impl fmt::Debug for Informer {
+impl<K: View> Clone for Informer<K> {
+    fn clone(&self) -> Self {
+        Self {
+            inner: self.inner.clone(),
+            store: self.store.clone(),
+        }
+    }
+}
+
+impl<K: View> fmt::Debug for Informer<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Informer")
             .field("objects", &self.inner.store.snapshot().len())
@@ -360,7 +394,7 @@ impl Driver {
         if batch.events > 0 {
             for post in self.posts.open.lock().iter() {
                 post.mailbox.lock().post(&batch.deltas, &batch.before, &after);
-                post.arrived.notify_one();
+                post.arrived.wake();
             }
         }
         self.report_health(&batch, &after);
@@ -402,7 +436,7 @@ impl Drop for Driver {
             .send_modify(|health| health.phase = HealthPhase::Stopped);
         for post in self.posts.open.lock().iter() {
             post.mailbox.lock().close();
-            post.arrived.notify_one();
+            post.arrived.wake();
         }
     }
 }

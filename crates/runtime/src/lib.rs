@@ -58,6 +58,7 @@ pub mod recorder;
 pub mod reflector;
 pub mod retry_watcher;
 pub mod store;
+pub mod view;
 pub mod wait;
 pub mod watcher;
 pub mod workqueue;

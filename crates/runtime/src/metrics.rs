@@ -28,6 +28,7 @@ use watchkeeper_meta::{Bounds, Collect, Histogram, MetricKind, MetricsText};
 
 use crate::informer::{Informer, WeakInformer};
 use crate::queue::{QueueObserver, QueueStats};
+use crate::view::View;
 
 /// The content type of [`Metrics::render`].
 pub const CONTENT_TYPE: &str = watchkeeper_meta::METRICS_CONTENT_TYPE;
@@ -88,7 +89,7 @@ impl Metrics {
     }
 
     /// Shows an informer under a name for as long as others hold it: to be looked at keeps nobody running.
-    pub fn informer(&self, name: impl Into<String>, informer: &Informer) {
+    pub fn informer<K: View>(&self, name: impl Into<String>, informer: &Informer<K>) {
         let mut informers = self.informers.lock();
         informers.retain(|(_, informer)| informer.held().is_some());
         informers.push((name.into(), informer.downgrade()));
@@ -208,6 +209,12 @@ impl Metrics {
             "1 while the server cannot be reached or refuses, or an object cannot be read",
             &|informer| f64::from(u8::from(informer.health().failing.is_some())),
         );
+        let name = "informer_undecodable_total";
+        let help = "Versions of objects that did not decode for those who read structs";
+        text.family(name, help, MetricKind::Counter);
+        for (label, informer) in &informers {
+            text.sample(name, &[("name", label)], informer.store().decode_failures());
+        }
     }
 }
 

@@ -12,15 +12,17 @@
 //! them are trees or arrays in chunks that are copied when changed. An update copies the way to one place and touches
 //! nothing else. `cargo run --release --example store_reads` shows the store beside a hash map behind a lock.
 //!
+//! A store of a kind gives out structs: [`Store<K>`] is [`Store::typed`] of any store, and what an informer of that kind
+//! has.
+//!
 //! ```
-//! # use std::sync::Arc;
 //! # use watchkeeper_wire::{Object, ObjectOptions};
 //! use watchkeeper_runtime::store;
 //! use watchkeeper_runtime::watcher::Event;
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let (store, mut writer) = store::new(); // an informer has both and feeds the writer by itself
-//! store.add_index("node", Arc::new(|pod: &Object| pod.label("node").into_iter().map(Into::into).collect()))?;
+//! store.add_index("node", |pod| pod.label("node").into_iter().map(Into::into).collect())?;
 //! let pod = |node: &str| {
 //!     let text = format!(r#"{{"metadata":{{"namespace":"a","name":"x","labels":{{"node":"{node}"}}}}}}"#);
 //!     Object::from_json(text.as_bytes(), &ObjectOptions::default())
@@ -48,6 +50,7 @@ mod slots;
 mod snapshot;
 mod table;
 
+use std::any::TypeId;
 use std::cmp::Ordering;
 use std::fmt;
 use std::sync::Arc;
@@ -56,13 +59,16 @@ use std::sync::atomic::{self, AtomicBool};
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
-use watchkeeper_meta::{ObjectKey, ResourceVersion};
+use watchkeeper_client::ResourceType;
+use watchkeeper_meta::{LabelSelector, ObjectKey, ResourceVersion};
 use watchkeeper_wire::Object;
 
 use self::first_list::FirstList;
 use self::order::KeyRef;
 use self::relist::Relist;
+use crate::decoded::{Decoded, Undecodable};
 use crate::delta::{Cause, Delta};
+use crate::view::{LastRead, Untyped, View};
 use crate::watcher::Event;
 
 pub use index::{IndexExistsError, IndexFn, NAMESPACE_INDEX, UnknownIndexError};
@@ -74,9 +80,12 @@ pub(crate) use snapshot::Walk;
 pub type Transform = Arc<dyn Fn(Object) -> Object + Send + Sync>;
 
 /// A reader of a store. Clones are cheap and read the same store.
-#[derive(Clone, Debug)]
-pub struct Store {
+///
+/// `Store` gives out [`Object`]s, `Store<Pod>` gives out `Arc<Pod>`: decoded when it is first read, once for all who
+/// read it.
+pub struct Store<K: View = Untyped> {
     shared: Arc<Shared>,
+    kept: K::Kept,
 }
 
 /// The one who changes a store. What it does is seen after [`Writer::publish`].
@@ -110,6 +119,8 @@ struct Shared {
     published: Notify,
     /// Whether the writer is gone.
     ended: AtomicBool,
+    /// The structs of those who read objects as such, by type.
+    decoded: Mutex<Vec<(TypeId, Arc<Decoded>)>>,
 }
 
 /// What one watcher feeds into the store: everything, or one namespace.
@@ -148,9 +159,11 @@ fn with_parts(sources: Vec<Part>) -> (Store, Writer) {
         next: Mutex::default(),
         published: Notify::new(),
         ended: AtomicBool::new(false),
+        decoded: Mutex::default(),
     });
     let store = Store {
         shared: shared.clone(),
+        kept: (),
     };
     let writer = Writer {
         shared,
@@ -162,24 +175,111 @@ fn with_parts(sources: Vec<Part>) -> (Store, Writer) {
 }
 
 impl Store {
-    /// The store at this moment.
-    pub fn snapshot(&self) -> Arc<Snapshot> {
-        self.shared.current.load_full()
+    /// The same store, read as structs of a kind.
+    pub fn typed<K: View>(&self) -> Store<K> {
+        Store {
+            shared: self.shared.clone(),
+            kept: K::kept(self),
+        }
     }
 
+    /// The structs of a type, which all who read it share.
+    pub(crate) fn decoded_as(&self, kind: TypeId) -> Arc<Decoded> {
+        let mut decoded = self.shared.decoded.lock();
+        if let Some((_, known)) = decoded.iter().find(|(known, _)| *known == kind) {
+            return known.clone();
+        }
+        let new = Arc::<Decoded>::default();
+        decoded.push((kind, new.clone()));
+        new
+    }
+
+    /// How many versions of objects did not decode, for all who read structs.
+    pub(crate) fn decode_failures(&self) -> u64 {
+        let decoded = self.shared.decoded.lock();
+        decoded.iter().map(|(_, decoded)| decoded.failures()).sum()
+    }
+}
+
+/// Reading objects. Those that do not decode are left out; [`Store::undecodable`] names them.
+impl<K: View> Store<K> {
     /// One object at this moment.
-    pub fn get(&self, key: &ObjectKey) -> Option<Object> {
-        self.shared.current.load().get(key).cloned()
+    pub fn get(&self, key: &ObjectKey) -> Option<K::Handle> {
+        self.find(key.namespace(), key.name())
+    }
+
+    /// One object by its namespace, empty for cluster scope, and its name.
+    pub fn find(&self, namespace: &str, name: &str) -> Option<K::Handle> {
+        let current = self.shared.current.load();
+        K::read(&self.kept, current.find(namespace, name)?, Some(&current))
     }
 
     /// One object by `namespace/name` or `name`.
-    pub fn get_by_key(&self, key: &str) -> Result<Option<Object>, InvalidKeyError> {
+    pub fn get_by_key(&self, key: &str) -> Result<Option<K::Handle>, InvalidKeyError> {
         let key = ObjectKey::parse(key).ok_or_else(|| InvalidKeyError { text: key.to_owned() })?;
         Ok(self.get(&key))
     }
 
-    /// Adds an index over the objects that are here and those to come.
-    pub fn add_index(&self, name: &str, function: IndexFn) -> Result<(), IndexExistsError> {
+    /// All objects, in the order of their keys.
+    pub fn list(&self) -> Vec<K::Handle> {
+        let state = self.snapshot();
+        self.read_all(&state, state.iter())
+    }
+
+    /// The objects of one namespace, in the order of their names.
+    pub fn in_namespace(&self, namespace: &str) -> Vec<K::Handle> {
+        let state = self.snapshot();
+        self.read_all(&state, state.in_namespace(namespace))
+    }
+
+    /// The objects whose labels a selector matches. Reads the labels of every object; an index does not.
+    pub fn select(&self, selector: &LabelSelector) -> Vec<K::Handle> {
+        let state = self.snapshot();
+        self.read_all(&state, state.select(selector))
+    }
+
+    /// The objects an index has under a value, in the order of their keys.
+    pub fn by_index(&self, index: &str, value: &str) -> Result<Vec<K::Handle>, UnknownIndexError> {
+        let state = self.snapshot();
+        Ok(self.read_all(&state, state.by_index(index, value)?))
+    }
+
+    fn read_all<'a>(&self, state: &Snapshot, objects: impl Iterator<Item = &'a Object>) -> Vec<K::Handle> {
+        let read = |object| K::read(&self.kept, object, Some(state));
+        objects.filter_map(read).collect()
+    }
+
+    /// Adds an index over the objects that are here and those to come: each is found under the values that `function`
+    /// finds in it, which must be the same for the same object.
+    pub fn add_index(
+        &self,
+        name: &str,
+        function: impl Fn(&K::Handle) -> Vec<String> + Send + Sync + 'static,
+    ) -> Result<(), IndexExistsError> {
+        let kept = self.kept.clone();
+        self.add_index_fn(
+            name,
+            Arc::new(move |object| {
+                let read = K::read(&kept, object, None);
+                read.map_or_else(Vec::new, |object| function(&object))
+            }),
+        )
+    }
+
+    /// The same store, its objects as they are.
+    pub fn untyped(&self) -> Store {
+        Store {
+            shared: self.shared.clone(),
+            kept: (),
+        }
+    }
+
+    /// The store at this moment: one state for several reads, its objects as they are.
+    pub fn snapshot(&self) -> Arc<Snapshot> {
+        self.shared.current.load_full()
+    }
+
+    pub(crate) fn add_index_fn(&self, name: &str, function: IndexFn) -> Result<(), IndexExistsError> {
         let mut next = self.shared.next.lock();
         if next.index_names().any(|taken| taken == name) {
             return Err(IndexExistsError {
@@ -192,6 +292,10 @@ impl Store {
         current.add_index(name, function);
         self.shared.current.store(Arc::new(current));
         Ok(())
+    }
+
+    pub(crate) fn translate(&self, delta: Delta, last: &mut LastRead<K>) -> Option<Delta<K::Handle>> {
+        K::translate(&self.kept, delta, last)
     }
 
     /// Waits until the first list is complete.
@@ -229,11 +333,35 @@ impl Store {
     }
 }
 
+/// What does not decode.
+impl<K: ResourceType> Store<K> {
+    /// The objects that are here, were read and do not decode. Each was reported in the log once.
+    pub fn undecodable(&self) -> Vec<Undecodable> {
+        self.kept.undecodable(&self.snapshot())
+    }
+
+    /// The structs that are kept beside the objects.
+    pub fn decoded(&self) -> &Decoded {
+        &self.kept
+    }
+}
+
+impl<K: View> Clone for Store<K> {
+    fn clone(&self) -> Self {
+        Self {
+            shared: self.shared.clone(),
+            kept: self.kept.clone(),
+        }
+    }
+}
+
 impl Writer {
     /// A reader of the same store.
     pub fn reader(&self) -> Store {
-        let shared = self.shared.clone();
-        Store { shared }
+        Store {
+            shared: self.shared.clone(),
+            kept: (),
+        }
     }
 
     /// How many watchers feed this store.
@@ -418,6 +546,15 @@ fn reaches(version: &ResourceVersion, wanted: &ResourceVersion) -> bool {
     match version.compare(wanted) {
         Some(order) => order != Ordering::Less,
         None => version == wanted,
+    }
+}
+
+impl<K: View> fmt::Debug for Store<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Store")
+            .field("objects", &self.snapshot().len())
+            .field("kept", &self.kept)
+            .finish()
     }
 }
 

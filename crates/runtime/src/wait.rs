@@ -32,6 +32,7 @@ use watchkeeper_meta::ObjectKey;
 use watchkeeper_wire::Object;
 
 use crate::informer::{Health, Informer};
+use crate::view::View;
 
 /// Time was up, or the informer has ended.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -142,8 +143,8 @@ impl std::fmt::Debug for Condition {
 
 /// Waits until an object satisfies a condition, but no longer than this, nor than the informer runs. `None` is the
 /// absence that satisfies it.
-pub async fn wait_for(
-    informer: &Informer,
+pub async fn wait_for<K: View>(
+    informer: &Informer<K>,
     key: &ObjectKey,
     condition: &Condition,
     within: Duration,

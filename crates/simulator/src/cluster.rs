@@ -70,10 +70,9 @@ impl Cluster {
         informers.insert(resource.clone(), informer.clone());
         let controller = |object: &Object| object.controller().map(|owner| owner.uid.into_owned());
         // The informer is new: nobody can have added the index before.
-        let _ = informer.store().add_index(
-            BY_CONTROLLER,
-            Arc::new(move |object| vec![controller(object).unwrap_or_default()]),
-        );
+        let _ = informer.store().add_index(BY_CONTROLLER, move |object| {
+            vec![controller(object).unwrap_or_default()]
+        });
         informer
     }
 

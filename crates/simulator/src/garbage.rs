@@ -128,7 +128,7 @@ impl Collector {
     /// Begins to follow a kind.
     fn add(self: &Arc<Self>, resource: Resource, informer: Informer, tasks: &mut JoinSet<()>) {
         // Nobody else adds this one.
-        let _ = informer.store().add_index(BY_OWNER, Arc::new(owner_uids));
+        let _ = informer.store().add_index(BY_OWNER, owner_uids);
         // There are many kinds, and little to do for most.
         let options = ControllerOptions {
             workers: 1,

@@ -21,7 +21,7 @@ pub(crate) const BY_NODE: &str = "node";
 pub(crate) fn run(cluster: &Cluster) -> Task {
     let waiting = cluster.informer(&pods());
     // The scheduler is the first to ask for it.
-    let _ = waiting.store().add_index(BY_NODE, Arc::new(node_of));
+    let _ = waiting.store().add_index(BY_NODE, node_of);
     // One at a time, so that each sees where the last one went.
     let options = ControllerOptions {
         workers: 1,

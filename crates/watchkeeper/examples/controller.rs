@@ -82,7 +82,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
             ..Default::default()
         },
     );
-    let informer = factory.informer(Selection::of::<ConfigMap>());
+    let informer = factory.informer(Selection::of::<ConfigMap>()).untyped();
     let controller = Controller::new("copier", informer.clone(), ControllerOptions::default())
         .owns(informer.clone(), &ConfigMap::resource());
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();

@@ -1,7 +1,6 @@
 //! Indexes over a store: objects by their namespace, which every store has, and by whatever a function finds in them.
 #![allow(clippy::print_stdout)]
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -23,8 +22,11 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     let factory = Factory::new(client.clone(), Default::default());
     let informer = factory.informer(Selection::of::<ConfigMap>());
-    let colour = |map: &Object| map.label("colour").into_iter().map(Into::into).collect();
-    informer.store().add_index("colour", Arc::new(colour))?;
+    informer.store().add_index("colour", |map| {
+        let labels = map.metadata.labels.iter().flatten();
+        let colours = labels.filter(|(key, _)| *key == "colour");
+        colours.map(|(_, colour)| colour.clone()).collect()
+    })?;
 
     let snapshot = informer.synced(Duration::from_secs(10)).await?;
     let indexes: Vec<&str> = snapshot.index_names().collect();

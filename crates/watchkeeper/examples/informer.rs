@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::Parser as _;
 use k8s_openapi::api::core::v1::Pod;
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::sync::Notify;
 use watchkeeper::client::ResourceType;
 use watchkeeper::meta::{CreateOptions, DeleteOptions};
@@ -13,7 +13,6 @@ use watchkeeper::runtime::delta::Cause;
 use watchkeeper::runtime::factory::{Factory, Selection};
 use watchkeeper::runtime::informer::Handler;
 use watchkeeper::runtime::wait::{Condition, wait_for};
-use watchkeeper::wire::Object;
 use watchkeeper_logging::{Options, init, vlog};
 use watchkeeper_testing::Sandbox;
 
@@ -22,22 +21,28 @@ struct Log {
     deleted: Arc<Notify>,
 }
 
-impl Handler for Log {
-    fn added(&mut self, pod: &Object, _: Cause) {
-        let value = pod.to_value().unwrap_or_default();
-        let text = |path| value.pointer(path).and_then(Value::as_str).unwrap_or_default();
-        let (pod_ip, host_ip) = (text("/status/podIP"), text("/status/hostIP"));
-        let node = text("/spec/nodeName");
+impl Handler<Pod> for Log {
+    async fn added(&mut self, pod: Arc<Pod>, _: Cause) {
+        let (spec, status) = (pod.spec.as_ref(), pod.status.as_ref());
+        let node = spec
+            .and_then(|spec| spec.node_name.as_deref())
+            .unwrap_or_default();
+        let pod_ip = status
+            .and_then(|status| status.pod_ip.as_deref())
+            .unwrap_or_default();
+        let host_ip = status
+            .and_then(|status| status.host_ip.as_deref())
+            .unwrap_or_default();
         vlog!(2, name = %pod.key(), podIP = pod_ip, node, hostIP = host_ip, "Add new pod to Store");
     }
 
-    fn updated(&mut self, old: &Object, new: &Object, _: Cause) {
+    async fn updated(&mut self, old: Arc<Pod>, new: Arc<Pod>, _: Cause) {
         vlog!(2, old = %old.key(), new = %new.key(), "Update pod");
     }
 
-    fn deleted(&mut self, pod: &Object, _: bool) {
+    async fn deleted(&mut self, pod: Arc<Pod>, _: bool) {
         vlog!(2, name = %pod.key(), "Delete pod");
-        if pod.name() == "web" {
+        if pod.metadata.name.as_deref() == Some("web") {
             self.deleted.notify_one();
         }
     }

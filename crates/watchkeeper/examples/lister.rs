@@ -26,17 +26,18 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     let factory = Factory::new(client.clone(), Default::default());
     let informer = factory.informer(Selection::of::<ConfigMap>());
+    // A snapshot is one state: its objects are bytes until somebody decodes them.
     let snapshot = informer.synced(Duration::from_secs(10)).await?;
     let tier: LabelSelector = "tier".parse()?;
     println!("labelled: {}", snapshot.select(&tier).count());
+    // The store of a kind gives out structs, which are decoded once.
     let control_plane: LabelSelector = "tier=control-plane".parse()?;
-    for map in snapshot.select(&control_plane) {
-        println!("tier=control-plane: {}", map.name());
+    for map in informer.store().select(&control_plane) {
+        println!("tier=control-plane: {}", map.key().name());
     }
-    for map in snapshot.in_namespace(sandbox.namespace()) {
-        let decoded: ConfigMap = map.decode()?;
-        if let Some(tier) = decoded.data.unwrap_or_default().get("tier") {
-            println!("{}: {tier}", map.key());
+    for map in informer.store().in_namespace(sandbox.namespace()) {
+        if let Some(tier) = map.data.iter().flatten().find(|(key, _)| *key == "tier") {
+            println!("{}: {}", map.key(), tier.1);
         }
     }
     factory.stop().await;

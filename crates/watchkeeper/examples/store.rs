@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::json;
+use watchkeeper::client::ResourceType;
 use watchkeeper::meta::{CreateOptions, ObjectKey};
 use watchkeeper::runtime::factory::{Factory, Selection};
 use watchkeeper_testing::Sandbox;

@@ -50,11 +50,9 @@ async fn an_informer_takes_a_derived_kind() {
         .unwrap();
     let factory = Factory::new(cluster.client().clone(), FactoryOptions::default());
     let informer = factory.informer(Selection::of::<Gadget>());
-    let snapshot = informer.store().synced().await.unwrap();
-    let colours: Vec<String> = snapshot
-        .iter()
-        .map(|object| object.decode::<Gadget>().unwrap().spec.colour)
-        .collect();
+    informer.store().synced().await.unwrap();
+    let gadgets = informer.store().list();
+    let colours: Vec<&str> = gadgets.iter().map(|gadget| &*gadget.spec.colour).collect();
     assert_eq!(colours, ["red"]);
     informer.stop().await;
     cluster.stop().await;

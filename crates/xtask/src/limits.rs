@@ -3,6 +3,7 @@
 /// The crates from the bottom to the top: each may depend on those before it.
 pub(crate) const LAYERS: &[&str] = &[
     "meta",
+    "clock",
     "wire",
     "schemagen",
     "patch",

@@ -200,14 +200,14 @@ fn gets() -> Result<()> {
 
 fn lookups() -> Result<()> {
     let (store, _writer) = filled()?;
-    let node: IndexFn = Arc::new(|pod| {
+    let node = |pod: &Object| {
         let value = pod.to_value().unwrap_or_default();
         value["spec"]["nodeName"]
             .as_str()
             .map(str::to_owned)
             .into_iter()
             .collect()
-    });
+    };
     store.add_index("node", node)?;
     let nodes: Vec<String> = (0..OBJECTS)
         .map(|number| format!("node-{}", number % 300))

@@ -272,7 +272,7 @@ fn our_store(values: &[Value], object: fn(&Value) -> Result<Object>) -> Result<(
             .into_iter()
             .collect()
     };
-    store.add_index("app", Arc::new(app))?;
+    store.add_index("app", app)?;
     let mut deltas = Vec::new();
     writer.apply(0, Event::Init, &mut deltas);
     for value in values {

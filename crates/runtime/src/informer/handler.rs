@@ -1,32 +1,69 @@
 //! Callbacks instead of a stream: a handler on a task of its own.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::future::ready;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use futures_util::FutureExt;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
-use watchkeeper_wire::Object;
 
 use super::{Notice, Subscription};
 use crate::delta::{Cause, Delta};
+use crate::view::{Untyped, View};
 
-/// Is called with what changes, one call at a time and in order.
+/// Is called with what changes, one call at a time and in order: the next call comes when this one is done.
 ///
-/// A call that panics, its filter's included, is reported and counts as made: the next change is told all the same.
-pub trait Handler: Send + 'static {
+/// A handler of a kind is given structs, `Handler` alone the objects as they are. A call that panics, its filter's
+/// included, is reported and counts as made: the next change is told all the same.
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use watchkeeper_runtime::delta::Cause;
+/// use watchkeeper_runtime::informer::Handler;
+/// # #[derive(serde::Serialize, serde::Deserialize)]
+/// # struct Node { metadata: watchkeeper_meta::ObjectMeta }
+/// # impl watchkeeper_client::ResourceType for Node {
+/// #     fn resource() -> watchkeeper_meta::Resource {
+/// #         watchkeeper_meta::Resource::cluster("", "v1", "Node", "nodes")
+/// #     }
+/// # }
+///
+/// struct Greeter;
+///
+/// impl Handler<Node> for Greeter {
+///     async fn added(&mut self, node: Arc<Node>, _: Cause) {
+///         println!("hello {:?}", node.metadata.name); // anything may be awaited here
+///     }
+/// }
+/// ```
+pub trait Handler<K: View = Untyped>: Send + 'static {
     /// An object that was not there before.
-    fn added(&mut self, _object: &Object, _cause: Cause) {}
+    fn added(&mut self, _object: K::Handle, _cause: Cause) -> impl Future<Output = ()> + Send {
+        ready(())
+    }
 
     /// An object that has changed or, with [`Cause::Resync`], not.
-    fn updated(&mut self, _old: &Object, _new: &Object, _cause: Cause) {}
+    fn updated(
+        &mut self,
+        _old: K::Handle,
+        _new: K::Handle,
+        _cause: Cause,
+    ) -> impl Future<Output = ()> + Send {
+        ready(())
+    }
 
     /// An object that is gone; `final_state` says whether this is the state in which it went.
-    fn deleted(&mut self, _last: &Object, _final_state: bool) {}
+    fn deleted(&mut self, _last: K::Handle, _final_state: bool) -> impl Future<Output = ()> + Send {
+        ready(())
+    }
 
     /// Everything that was there at the beginning has been told.
-    fn synced(&mut self) {}
+    fn synced(&mut self) -> impl Future<Output = ()> + Send {
+        ready(())
+    }
 }
 
 /// A handler that runs. Dropping this removes it.
@@ -39,7 +76,7 @@ pub struct Registration {
 }
 
 impl Registration {
-    pub(super) fn start(subscription: Subscription, handler: impl Handler) -> Self {
+    pub(super) fn start<K: View>(subscription: Subscription<K>, handler: impl Handler<K>) -> Self {
         let (stop, stopped) = watch::channel(false);
         let (report, synced) = watch::channel(false);
         let panics = Arc::new(AtomicU64::new(0));
@@ -82,9 +119,9 @@ impl Drop for Registration {
     }
 }
 
-async fn run(
-    mut subscription: Subscription,
-    mut handler: impl Handler,
+async fn run<K: View>(
+    mut subscription: Subscription<K>,
+    mut handler: impl Handler<K>,
     mut stopped: watch::Receiver<bool>,
     report: watch::Sender<bool>,
     panics: Arc<AtomicU64>,
@@ -99,7 +136,7 @@ async fn run(
         let synced = matches!(notice, Ok(Some(Notice::Synced)));
         let called = match notice {
             Ok(None) => return,
-            Ok(Some(notice)) => catch_unwind(AssertUnwindSafe(|| call(&mut handler, notice))),
+            Ok(Some(notice)) => AssertUnwindSafe(call(&mut handler, notice)).catch_unwind().await,
             Err(panic) => Err(panic),
         };
         if called.is_err() {
@@ -112,13 +149,13 @@ async fn run(
     }
 }
 
-fn call(handler: &mut impl Handler, notice: Notice) {
+async fn call<K: View>(handler: &mut impl Handler<K>, notice: Notice<K::Handle>) {
     match notice {
-        Notice::Synced => handler.synced(),
-        Notice::Change(Delta::Added { object, cause }) => handler.added(&object, cause),
-        Notice::Change(Delta::Updated { old, new, cause }) => handler.updated(&old, &new, cause),
+        Notice::Synced => handler.synced().await,
+        Notice::Change(Delta::Added { object, cause }) => handler.added(object, cause).await,
+        Notice::Change(Delta::Updated { old, new, cause }) => handler.updated(old, new, cause).await,
         Notice::Change(Delta::Deleted {
             last, final_state, ..
-        }) => handler.deleted(&last, final_state),
+        }) => handler.deleted(last, final_state).await,
     }
 }

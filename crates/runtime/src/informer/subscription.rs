@@ -1,16 +1,22 @@
 //! One subscriber's view of an informer: what is there, then what changes, in order and at its own pace.
 
 use std::fmt;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use tokio::time::Instant;
+use futures_core::Stream;
+use futures_util::future::poll_fn;
+use tokio::task::coop;
+use tokio::time::Sleep;
 use watchkeeper_wire::Object;
 
 use super::mailbox::Taken;
 use super::{Inner, Post};
 use crate::delta::{Cause, Delta};
-use crate::store::Walk;
+use crate::store::{Store, Walk};
+use crate::view::{LastRead, Untyped, View};
 
 /// As many changes wait for a subscriber at most; beyond that it is told the difference once it has caught up.
 pub const DEFAULT_CAPACITY: usize = 4096;
@@ -23,9 +29,9 @@ const LONGEST_RESYNC: Duration = Duration::from_secs(86_400 * 365);
 
 /// What a subscriber is told.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Notice {
+pub enum Notice<T = Object> {
     /// An object has come, changed or gone.
-    Change(Delta),
+    Change(Delta<T>),
     /// Everything told so far is the complete first list, or what was there at the time of subscribing.
     Synced,
 }
@@ -93,8 +99,69 @@ impl fmt::Debug for SubscribeOptions {
     }
 }
 
-/// A subscriber. Dropping it unsubscribes.
-pub struct Subscription {
+/// A subscriber: a [`Stream`] of notices. Dropping it unsubscribes.
+///
+/// A subscriber of a kind is told of the objects that decode. One that ceases to stays as it was told, until it can be
+/// read again or is gone.
+pub struct Subscription<K: View = Untyped> {
+    changes: Changes,
+    store: Store<K>,
+    last_read: LastRead<K>,
+}
+
+impl<K: View> Subscription<K> {
+    pub(super) fn new(changes: Changes, store: Store<K>) -> Self {
+        Self {
+            changes,
+            store,
+            last_read: LastRead::<K>::default(),
+        }
+    }
+
+    /// The next notice; `None` once the informer has stopped and everything was told.
+    ///
+    /// May be dropped at any await without losing a notice.
+    pub async fn next(&mut self) -> Option<Notice<K::Handle>> {
+        poll_fn(|cx| self.poll(cx)).await
+    }
+
+    /// How many changes wait to be taken.
+    pub fn backlog(&self) -> usize {
+        self.changes.post.mailbox.lock().len()
+    }
+
+    /// How many changes were told in sum instead of one by one, because the subscriber was too slow.
+    pub fn coalesced(&self) -> u64 {
+        self.changes.post.mailbox.lock().coalesced()
+    }
+
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Notice<K::Handle>>> {
+        loop {
+            let delta = match ready!(self.changes.poll(cx)) {
+                None => return Poll::Ready(None),
+                Some(Notice::Synced) => return Poll::Ready(Some(Notice::Synced)),
+                Some(Notice::Change(delta)) => delta,
+            };
+            if let Some(delta) = self.store.translate(delta, &mut self.last_read) {
+                return Poll::Ready(Some(Notice::Change(delta)));
+            }
+        }
+    }
+}
+
+/// It holds nothing that must stay where it is.
+impl<K: View> Unpin for Subscription<K> {}
+
+impl<K: View> Stream for Subscription<K> {
+    type Item = Notice<K::Handle>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        self.poll(cx)
+    }
+}
+
+/// What a subscriber is told, its objects as they are.
+pub(super) struct Changes {
     /// Keeps the informer running.
     informer: Arc<Inner>,
     post: Arc<Post>,
@@ -102,17 +169,10 @@ pub struct Subscription {
     replay: Option<(Walk, Cause)>,
     /// The second half of a change that was told in two.
     second: Option<Delta>,
-    resync_at: Option<Instant>,
+    resync_at: Option<Pin<Box<Sleep>>>,
 }
 
-/// Why a subscriber looks again.
-#[derive(PartialEq, Eq)]
-enum Woken {
-    Posted,
-    Resync,
-}
-
-impl Subscription {
+impl Changes {
     pub(super) fn new(informer: Arc<Inner>, post: Arc<Post>, walk: Walk, options: SubscribeOptions) -> Self {
         let mut subscription = Self {
             informer,
@@ -126,61 +186,57 @@ impl Subscription {
         subscription
     }
 
-    /// The next notice; `None` once the informer has stopped and everything was told.
-    ///
-    /// May be dropped at any await without losing a notice.
-    pub async fn next(&mut self) -> Option<Notice> {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Notice>> {
         // There may be a hundred thousand notices without a wait between them: others want to run, too.
-        tokio::task::consume_budget().await;
+        let budget = ready!(coop::poll_proceed(cx));
+        let notice = ready!(self.poll_notice(cx));
+        budget.made_progress();
+        Poll::Ready(notice)
+    }
+
+    fn poll_notice(&mut self, cx: &mut Context<'_>) -> Poll<Option<Notice>> {
         loop {
             if let Some(delta) = self.second.take() {
-                return Some(Notice::Change(delta));
+                return Poll::Ready(Some(Notice::Change(delta)));
             }
             if let Some(notice) = self.replayed() {
-                return Some(notice);
+                return Poll::Ready(Some(notice));
             }
-            let taken = self.post.mailbox.lock().take(|| self.informer.store.snapshot());
-            match taken {
-                Taken::FirstList(state) => {
+            match self.poll_mailbox(cx) {
+                Poll::Ready(Taken::FirstList(state)) => {
                     self.replay = Some((Walk::new(state), Cause::Initial));
-                    continue;
                 }
-                Taken::Notice(Notice::Synced) => return Some(Notice::Synced),
-                Taken::Notice(Notice::Change(delta)) => {
+                Poll::Ready(Taken::Notice(Notice::Synced)) => return Poll::Ready(Some(Notice::Synced)),
+                Poll::Ready(Taken::Notice(Notice::Change(delta))) => {
                     if let Some(delta) = self.prepare(delta) {
-                        return Some(Notice::Change(delta));
+                        return Poll::Ready(Some(Notice::Change(delta)));
                     }
-                    continue;
                 }
-                Taken::Closed => return None,
-                Taken::Empty => {}
-            }
-            if self.wait().await == Woken::Resync {
-                self.begin_resync();
+                Poll::Ready(Taken::Closed) => return Poll::Ready(None),
+                Poll::Ready(Taken::Empty) | Poll::Pending => {
+                    let Some(resync) = &mut self.resync_at else {
+                        return Poll::Pending;
+                    };
+                    ready!(resync.as_mut().poll(cx));
+                    if !self.begin_resync() {
+                        return Poll::Pending;
+                    }
+                }
             }
         }
     }
 
-    /// How many changes wait to be taken.
-    pub fn backlog(&self) -> usize {
-        self.post.mailbox.lock().len()
-    }
-
-    /// How many changes were told in sum instead of one by one, because the subscriber was too slow.
-    pub fn coalesced(&self) -> u64 {
-        self.post.mailbox.lock().coalesced()
-    }
-
-    /// Waits for a letter or for the next resync. A letter that comes first is not missed: it leaves a permit.
-    async fn wait(&self) -> Woken {
-        let posted = self.post.arrived.notified();
-        let Some(at) = self.resync_at else {
-            posted.await;
-            return Woken::Posted;
-        };
-        tokio::select! {
-            () = posted => Woken::Posted,
-            () = tokio::time::sleep_until(at) => Woken::Resync,
+    /// What has come. Whoever finds nothing is woken by the next letter, and looks once more before it waits: one may
+    /// have come meanwhile.
+    fn poll_mailbox(&self, cx: &mut Context<'_>) -> Poll<Taken> {
+        let take = || self.post.mailbox.lock().take(|| self.informer.store.snapshot());
+        match take() {
+            Taken::Empty => self.post.arrived.register(cx.waker()),
+            taken => return Poll::Ready(taken),
+        }
+        match take() {
+            Taken::Empty => Poll::Pending,
+            taken => Poll::Ready(taken),
         }
     }
 
@@ -207,23 +263,24 @@ impl Subscription {
         None
     }
 
-    /// Time for a resync. It waits until the subscriber was told all that the store shows: news go first.
-    fn begin_resync(&mut self) {
+    /// Time for a resync. False while the store shows what the subscriber was not told yet: news go first, and a
+    /// letter is on its way.
+    fn begin_resync(&mut self) -> bool {
         let snapshot = self.informer.store.snapshot();
         if !self.post.mailbox.lock().has_told(&snapshot) {
-            self.resync_at = Some(Instant::now());
-            return;
+            return false;
         }
         tracing::debug!(v = 4, resource = %self.informer.name, "Forcing resync");
         self.replay = Some((Walk::new(snapshot), Cause::Resync));
         self.schedule_resync();
+        true
     }
 
     fn schedule_resync(&mut self) {
         self.resync_at = self.options.resync.period(self.informer.resync).map(|period| {
             let chance = 0.9 + 0.2 * fastrand::f64();
             let period = period.clamp(SHORTEST_RESYNC, LONGEST_RESYNC);
-            Instant::now() + period.mul_f64(chance)
+            Box::pin(tokio::time::sleep(period.mul_f64(chance)))
         });
     }
 
@@ -261,13 +318,13 @@ impl Subscription {
     }
 }
 
-impl Drop for Subscription {
+impl Drop for Changes {
     fn drop(&mut self) {
         self.informer.unsubscribe(&self.post);
     }
 }
 
-impl fmt::Debug for Subscription {
+impl<K: View> fmt::Debug for Subscription<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Subscription")
             .field("backlog", &self.backlog())

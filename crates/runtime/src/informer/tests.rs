@@ -505,11 +505,11 @@ struct Counting {
 }
 
 impl Handler for Counting {
-    fn added(&mut self, object: &Object, _: Cause) {
+    async fn added(&mut self, object: Object, _: Cause) {
         self.added.fetch_add(1, Ordering::SeqCst);
         assert_ne!(object.name(), "bad", "on purpose");
     }
-    fn deleted(&mut self, _: &Object, _: bool) {
+    async fn deleted(&mut self, _: Object, _: bool) {
         self.deleted.fetch_add(1, Ordering::SeqCst);
     }
 }

@@ -99,8 +99,8 @@ fn the_first_list_is_added_as_initial_and_shows_all_at_once() {
 #[test]
 fn an_index_that_is_added_while_the_first_list_comes_in_covers_it() {
     let (store, mut writer) = new();
-    let by_namespace: IndexFn = Arc::new(|object: &Object| vec![object.namespace().to_owned()]);
-    store.add_index("before", by_namespace.clone()).unwrap();
+    let by_namespace = |object: &Object| vec![object.namespace().to_owned()];
+    store.add_index("before", by_namespace).unwrap();
     feed(&mut writer, 0, "= =a/x@1 =b/y@2");
     store.add_index("meanwhile", by_namespace).unwrap();
     feed(&mut writer, 0, "=b/z@3 !5");
@@ -347,14 +347,12 @@ fn changes_between_two_snapshots_are_told_coalesced() {
     assert_eq!(told, ["+a/new@9 Watch", "a/x@1→a/x@7 Watch", "-a/y@2? Watch"]);
 }
 
-fn by_app() -> IndexFn {
-    Arc::new(|object| {
-        object
-            .label("app")
-            .map(|app| app.into_owned())
-            .into_iter()
-            .collect()
-    })
+fn by_app(object: &Object) -> Vec<String> {
+    object
+        .label("app")
+        .map(|app| app.into_owned())
+        .into_iter()
+        .collect()
 }
 
 #[test]
@@ -376,13 +374,13 @@ fn every_store_is_indexed_by_namespace() {
         store.snapshot().index_names().collect::<Vec<_>>(),
         [NAMESPACE_INDEX]
     );
-    assert!(store.add_index(NAMESPACE_INDEX, by_app()).is_err(), "it is taken");
+    assert!(store.add_index(NAMESPACE_INDEX, by_app).is_err(), "it is taken");
 }
 
 #[test]
 fn an_object_leads_to_those_that_share_a_value_with_it() {
     let (store, _writer) = listed("= =a/x@1 =a/y@2 =b/x@3 =b/z@4 !4");
-    let letters = Arc::new(|object: &Object| vec![object.namespace().to_owned(), object.name().to_owned()]);
+    let letters = |object: &Object| vec![object.namespace().to_owned(), object.name().to_owned()];
     store.add_index("letters", letters).unwrap();
     let snapshot = store.snapshot();
     let check = |index: &str, like: &str, expected: &[&str]| {
@@ -399,7 +397,7 @@ fn an_object_leads_to_those_that_share_a_value_with_it() {
 #[test]
 fn an_index_added_later_follows_every_change() {
     let (store, mut writer) = listed("= =a/x@1#web =a/y@2#db !5");
-    store.add_index("app", by_app()).unwrap();
+    store.add_index("app", by_app).unwrap();
     let web = |store: &Store| keys(store.snapshot().by_index("app", "web").unwrap());
     assert_eq!(web(&store), ["a/x@1"]);
     feed(&mut writer, 0, "+a/y@6#web +b/z@7#db");
@@ -412,7 +410,7 @@ fn an_index_added_later_follows_every_change() {
         ["db", "web"]
     );
     assert_eq!(
-        store.add_index("app", by_app()).unwrap_err().to_string(),
+        store.add_index("app", by_app).unwrap_err().to_string(),
         r#"index "app" exists already"#
     );
     let error = snapshot.by_index("none", "x").err().unwrap();
@@ -519,7 +517,7 @@ proptest! {
     #[test]
     fn store_index_and_deltas_agree(steps in steps()) {
         let (store, mut writer) = new();
-        store.add_index("app", by_app()).unwrap();
+        store.add_index("app", by_app).unwrap();
         let name = |key: u8| format!("n{}/k{key}", key % 3);
         let mut server: BTreeMap<String, Object> = BTreeMap::new();
         let mut replayed: BTreeMap<String, Object> = BTreeMap::new();

@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 use std::net::Ipv4Addr;
-use std::sync::Arc;
 
 use parking_lot::Mutex;
 use watchkeeper_meta::ObjectKey;
@@ -32,7 +31,7 @@ impl Addresses {
         let store = cluster.informer(&pods()).store().clone();
         let address = |pod: &Object| vec![Item::read(pod).text("/status/podIP").to_owned()];
         // Only kubelets ask for it.
-        let _ = store.add_index(BY_ADDRESS, Arc::new(address));
+        let _ = store.add_index(BY_ADDRESS, address);
         Self {
             store,
             given: Mutex::default(),
