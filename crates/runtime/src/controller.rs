@@ -17,28 +17,39 @@
 //! - On shutdown no new work begins, and what runs has a deadline. The same happens if the informer of the primary kind
 //!   ends: there is nothing left to do, and whoever runs the controller is told.
 
+mod crew;
+mod groups;
+mod handle;
+mod readiness;
 mod trigger;
+mod typed;
 
+use std::error::Error;
 use std::fmt;
-use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 use watchkeeper_meta::{ObjectKey, Resource};
 use watchkeeper_wire::Object;
 
+use self::crew::{Crew, ErasedReconciler};
 use self::trigger::Trigger;
 use crate::delta::{Cause, Delta};
 use crate::informer::{Health, Informer, Resync};
-use crate::metrics::Metrics;
-use crate::queue::{Queue, QueueObserver, QueueOptions, QueueStats, RateLimiter, Work};
-use crate::store::{Store, StoreEndedError};
+use crate::metrics::{ControllerMetrics, Metrics};
+use crate::queue::{Queue, QueueObserver, QueueOptions, QueueStats, RateLimiter};
+use crate::store::StoreEndedError;
 
+pub use crew::{ErrorPolicy, FailedReconcile, OnError, ReconcileError};
+pub use groups::KeyGroups;
+pub use handle::ReconcileHandle;
+pub use readiness::{NotReadyError, Readiness};
 pub use trigger::{Mapping, Predicate, generation_changed};
+pub use typed::{Context, Controller, NotWatchedError};
 
 /// 30 s, as controller-runtime: how long running reconciles may take to end after a shutdown.
 pub const SHUTDOWN_DEADLINE: Duration = Duration::from_secs(30);
@@ -47,23 +58,35 @@ pub const SHUTDOWN_DEADLINE: Duration = Duration::from_secs(30);
 /// is waited for without limit, because there is nothing to do without it.
 pub const SYNC_PATIENCE: Duration = Duration::from_secs(120);
 
-/// As many keys of an external trigger may wait to be taken over; its sender waits beyond that.
-pub const TRIGGER_CAPACITY: usize = 1024;
+/// Any error, as a reconciler may return it.
+pub type BoxError = Box<dyn Error + Send + Sync>;
 
 /// How a controller works.
 pub struct ControllerOptions {
     /// How many reconciles run at once, spread over the runtime's threads.
     pub workers: usize,
+    /// How many of them may be of one group of keys, such as a namespace; by default any number.
+    pub groups: Option<KeyGroups>,
     /// Which changes of the primary kind count.
     pub predicate: Option<Predicate>,
     /// How often every object of the primary kind is reconciled although nothing has changed. By default as often as the
     /// informer or its factory says.
     pub resync: Resync,
-    /// How long running reconciles may take to end after a shutdown; then they are dropped.
-    pub shutdown_deadline: Duration,
+    /// How long a change waits for others of the same key, to be reconciled together with them. The first one begins
+    /// the wait, so that a key which changes all the time is reconciled all the same. By default nothing waits.
+    pub debounce: Duration,
+    /// How long one reconcile may take; then it is dropped and counts as failed. By default any time: a reconcile that
+    /// waits for something that never comes holds a worker for ever.
+    pub reconcile_timeout: Option<Duration>,
+    /// Decides what follows a failure; by default it is tried again, with a delay that `limiter` chooses.
+    pub error_policy: Option<ErrorPolicy>,
     /// Chooses the delay after a failure; by default exponential per key, 5 ms … 1000 s.
     pub limiter: Option<Box<dyn RateLimiter<ObjectKey>>>,
-    /// Is told what the queue does.
+    /// How long running reconciles may take to end after a shutdown; then they are dropped.
+    pub shutdown_deadline: Duration,
+    /// Where reconciles and the queue are counted, under the controller's name.
+    pub metrics: Option<Metrics>,
+    /// Is told what the queue does, instead of `metrics`.
     pub observer: Option<Arc<dyn QueueObserver>>,
 }
 
@@ -71,10 +94,15 @@ impl Default for ControllerOptions {
     fn default() -> Self {
         Self {
             workers: 4,
+            groups: None,
             predicate: None,
             resync: Resync::default(),
-            shutdown_deadline: SHUTDOWN_DEADLINE,
+            debounce: Duration::ZERO,
+            reconcile_timeout: None,
+            error_policy: None,
             limiter: None,
+            shutdown_deadline: SHUTDOWN_DEADLINE,
+            metrics: None,
             observer: None,
         }
     }
@@ -102,8 +130,8 @@ pub enum Action {
 
 /// Brings the world in line with an object.
 pub trait Reconciler: Send + Sync + 'static {
-    /// Why it may fail.
-    type Error: std::error::Error + Send + Sync + 'static;
+    /// Why it may fail: any error, `anyhow::Error` included.
+    type Error: Into<BoxError>;
 
     /// Called once per change, or once for several. Must cope with being called for nothing.
     fn reconcile(&self, request: Request) -> impl Future<Output = Result<Action, Self::Error>> + Send;
@@ -127,35 +155,50 @@ pub enum StopReason {
     PrimaryEnded,
 }
 
-/// A controller to be.
-pub struct Controller {
+/// A controller to be, of any kind: for kinds that are known when the program is built there is [`Controller`].
+pub struct DynamicController {
     name: String,
     primary: Informer,
     triggers: Vec<Trigger>,
-    external: Vec<mpsc::Receiver<ObjectKey>>,
     options: ControllerOptions,
     queue: Queue<ObjectKey>,
+    metrics: Option<Arc<ControllerMetrics>>,
 }
 
-impl Controller {
+/// A controller that has its reconciler and is ready to run.
+pub struct BoundController {
+    controller: DynamicController,
+    reconciler: Arc<dyn ErasedReconciler>,
+}
+
+impl DynamicController {
     /// Reconciles the objects of an informer.
     pub fn new(name: impl Into<String>, primary: Informer, mut options: ControllerOptions) -> Self {
+        let name = name.into();
+        let metrics = options.metrics.take();
+        let measured = metrics.as_ref().map(|metrics| metrics.queue(&*name));
+        let observer = options.observer.take();
         let mut queue = QueueOptions {
-            observer: options.observer.take(),
+            observer: observer.or_else(|| measured.clone().map(|queue| queue as Arc<dyn QueueObserver>)),
             ..Default::default()
         };
         if let Some(limiter) = options.limiter.take() {
             queue.limiter = limiter;
         }
+        let queue = Queue::new(queue);
+        if let Some(measured) = measured {
+            let queue = queue.clone();
+            measured.watch(move || queue.stats());
+        }
         let own = Trigger::new(primary.clone(), trigger::same_key(), options.predicate.clone())
             .with_resync(options.resync);
         Self {
-            name: name.into(),
+            metrics: metrics.map(|metrics| metrics.controller(&*name, options.workers.max(1))),
+            name,
             primary,
             triggers: vec![own],
-            external: Vec::new(),
             options,
-            queue: Queue::new(queue),
+            queue,
         }
     }
 
@@ -172,11 +215,9 @@ impl Controller {
         self
     }
 
-    /// Also reconciles what is sent here: from a timer, a webhook, another system.
-    pub fn external_trigger(&mut self) -> mpsc::Sender<ObjectKey> {
-        let (sender, receiver) = mpsc::channel(TRIGGER_CAPACITY);
-        self.external.push(receiver);
-        sender
+    /// Asks for reconciles from elsewhere: from a timer, a webhook, another system.
+    pub fn handle(&self) -> ReconcileHandle {
+        ReconcileHandle::new(self.queue.clone(), &self.primary)
     }
 
     /// Its name.
@@ -210,42 +251,89 @@ impl Controller {
         move || queue.stats()
     }
 
+    /// Gives it what it works with.
+    pub fn reconcile(self, reconciler: impl Reconciler) -> BoundController {
+        BoundController {
+            controller: self,
+            reconciler: Arc::new(reconciler),
+        }
+    }
+
     /// Works until `shutdown` is done, or the informer of the primary kind has ended.
-    pub async fn run(self, reconciler: impl Reconciler, shutdown: impl Future<Output = ()>) -> Stopped {
-        let (stop, stopped) = watch::channel(false);
-        let mut triggers = JoinSet::new();
-        let others: Vec<Informer> = self.triggers[1..].iter().map(Trigger::informer).collect();
-        for trigger in self.triggers {
-            triggers.spawn(trigger.run(self.queue.clone()));
-        }
-        for receiver in self.external {
-            triggers.spawn(trigger::run_external(receiver, self.queue.clone()));
-        }
-        let crew = Arc::new(Crew {
-            name: self.name,
+    pub async fn run(
+        self,
+        reconciler: impl Reconciler,
+        shutdown: impl Future<Output = ()> + Send,
+    ) -> Stopped {
+        self.reconcile(reconciler).run(shutdown).await
+    }
+}
+
+impl BoundController {
+    /// The name under which it logs and counts.
+    pub fn name(&self) -> &str {
+        &self.controller.name
+    }
+
+    /// Asks for reconciles from elsewhere: from a timer, a webhook, another system.
+    pub fn handle(&self) -> ReconcileHandle {
+        self.controller.handle()
+    }
+
+    /// Says whether it works on what the cluster has, while it runs as well.
+    pub fn readiness(&self) -> Readiness {
+        Readiness::new(self.controller.triggers.iter().map(Trigger::informer))
+    }
+
+    /// Works until `shutdown` is done, or the informer of the primary kind has ended.
+    pub async fn run(self, shutdown: impl Future<Output = ()> + Send) -> Stopped {
+        self.work(Box::pin(shutdown)).await
+    }
+
+    /// Boxed, so that those who run a controller need not compile it.
+    fn work(self, shutdown: BoxFuture<'_, ()>) -> BoxFuture<'_, Stopped> {
+        let Self {
+            controller,
             reconciler,
-            store: self.primary.store().clone(),
-            queue: self.queue.clone(),
-        });
-        let mut workers = JoinSet::new();
-        let work = async {
-            if all_synced(&self.primary, &others).await.is_ok() {
-                for _ in 0..self.options.workers.max(1) {
-                    workers.spawn(crew.clone().work(stopped.clone()));
-                }
+        } = self;
+        async move {
+            let (stop, stopped) = watch::channel(false);
+            let mut triggers = JoinSet::new();
+            let others: Vec<Informer> = controller.triggers[1..].iter().map(Trigger::informer).collect();
+            for trigger in controller.triggers {
+                triggers.spawn(trigger.run(controller.queue.clone(), controller.options.debounce));
             }
-            self.primary.ended().await;
-        };
-        let reason = tokio::select! {
-            biased;
-            () = shutdown => StopReason::Shutdown,
-            () = work => StopReason::PrimaryEnded,
-        };
-        stop.send_replace(true);
-        self.queue.shut_down();
-        triggers.shutdown().await;
-        let aborted = wind_up(workers, self.options.shutdown_deadline).await;
-        Stopped { reason, aborted }
+            let crew = Arc::new(Crew {
+                name: controller.name.into(),
+                reconciler,
+                store: controller.primary.store().clone(),
+                queue: controller.queue.clone(),
+                groups: controller.options.groups.map(Into::into),
+                timeout: controller.options.reconcile_timeout,
+                policy: controller.options.error_policy,
+                metrics: controller.metrics,
+            });
+            let mut workers = JoinSet::new();
+            let work = async {
+                if all_synced(&controller.primary, &others).await.is_ok() {
+                    for _ in 0..controller.options.workers.max(1) {
+                        workers.spawn(crew.clone().work(stopped.clone()));
+                    }
+                }
+                controller.primary.ended().await;
+            };
+            let reason = tokio::select! {
+                biased;
+                () = shutdown => StopReason::Shutdown,
+                () = work => StopReason::PrimaryEnded,
+            };
+            stop.send_replace(true);
+            controller.queue.shut_down();
+            triggers.shutdown().await;
+            let aborted = wind_up(workers, controller.options.shutdown_deadline).await;
+            Stopped { reason, aborted }
+        }
+        .boxed()
     }
 }
 
@@ -269,63 +357,18 @@ async fn wind_up(mut workers: JoinSet<()>, deadline: Duration) -> usize {
     aborted
 }
 
-/// What the workers share.
-struct Crew<R> {
-    name: String,
-    reconciler: R,
-    store: Store,
-    queue: Queue<ObjectKey>,
-}
-
-impl<R: Reconciler> Crew<R> {
-    fn work(self: Arc<Self>, mut stopped: watch::Receiver<bool>) -> BoxFuture<'static, ()> {
-        async move {
-            loop {
-                let work = tokio::select! {
-                    biased;
-                    _ = stopped.wait_for(|stopped| *stopped) => return,
-                    work = self.queue.next() => work,
-                };
-                match work {
-                    Some(work) => self.handle(work).await,
-                    None => return,
-                }
-            }
-        }
-        .boxed()
-    }
-
-    async fn handle(&self, work: Work<ObjectKey>) {
-        let key = work.key().clone();
-        let request = Request {
-            object: self.store.get(&key),
-            attempts: work.attempts(),
-            key: key.clone(),
-        };
-        // The call itself may panic as well as its future.
-        let call = async { self.reconciler.reconcile(request).await };
-        match AssertUnwindSafe(call).catch_unwind().await {
-            Ok(Ok(Action::Done)) => work.succeed(),
-            Ok(Ok(Action::After(after))) => work.again_after(after),
-            Ok(Err(error)) => {
-                let after = work.retry();
-                let error: &dyn std::error::Error = &error;
-                tracing::warn!(controller = self.name, %key, error, ?after, "reconcile failed, trying again");
-            }
-            Err(_) => {
-                let after = work.retry();
-                tracing::error!(controller = self.name, %key, ?after, "reconcile panicked, trying again");
-            }
-        }
-    }
-}
-
-impl fmt::Debug for Controller {
+impl fmt::Debug for DynamicController {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Controller")
+        f.debug_struct("DynamicController")
             .field("name", &self.name)
             .field("triggers", &self.triggers.len())
             .finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for BoundController {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("BoundController").field(&self.controller).finish()
     }
 }
 
@@ -333,6 +376,9 @@ impl fmt::Debug for ControllerOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ControllerOptions")
             .field("workers", &self.workers)
+            .field("groups", &self.groups)
+            .field("debounce", &self.debounce)
+            .field("reconcile_timeout", &self.reconcile_timeout)
             .field("shutdown_deadline", &self.shutdown_deadline)
             .finish_non_exhaustive()
     }

@@ -207,6 +207,11 @@ impl Factory {
         }
     }
 
+    /// The client that informers ask.
+    pub fn client(&self) -> &Client {
+        &self.client
+    }
+
     /// The informer of these objects: the one that runs, or a new one. However they are read, it is the same.
     pub fn informer<K: View>(&self, selection: Selection<K>) -> Informer<K> {
         self.shared(selection.untyped()).typed()

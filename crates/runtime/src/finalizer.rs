@@ -2,68 +2,79 @@
 //!
 //! Called from a reconcile with the object and two things to do: keep it in line while it lives, clean up once it is
 //! being deleted. Before anything is created the finalizer is on the object; it is taken off only after cleaning up
-//! has succeeded. Both writes say which state they change, so that another's write in between is a conflict, and the
-//! reconcile is tried again.
+//! has succeeded. Both writes are patches that name the version they change. If somebody has written in between, the
+//! server refuses them with 422 Invalid, as it does every JSON patch whose test fails
+//! ([`FinalizerError::is_stale`]); the reconcile fails and is tried again with the new state.
 
 use serde_json::{Value, json};
 use watchkeeper_client::{DynamicApi, Error};
 use watchkeeper_meta::{PatchKind, PatchOptions};
 use watchkeeper_wire::Object;
 
-use crate::controller::Action;
+use crate::controller::{Action, BoxError};
 
 /// What is to be done for the object.
 #[derive(Clone, Debug)]
-pub enum Phase {
+pub enum Phase<T = Object> {
     /// It lives: bring what belongs to it in line.
-    Apply(Object),
+    Apply(T),
     /// It is being deleted: clean up what belongs to it.
-    Cleanup(Object),
+    Cleanup(T),
 }
 
 /// Why a step did not succeed.
 #[derive(Debug, thiserror::Error)]
-pub enum FinalizerError<E: std::error::Error + 'static> {
+pub enum FinalizerError {
     /// The finalizer could not be put on the object.
     #[error("adding the finalizer")]
     Add(#[source] Box<Error>),
     /// Keeping the object in line failed.
     #[error("applying the object")]
-    Apply(#[source] E),
+    Apply(#[source] BoxError),
     /// Cleaning up failed; the finalizer stays.
     #[error("cleaning up")]
-    Cleanup(#[source] E),
+    Cleanup(#[source] BoxError),
     /// The finalizer could not be taken off.
     #[error("removing the finalizer")]
     Remove(#[source] Box<Error>),
 }
 
+impl FinalizerError {
+    /// Whether somebody else has written the object meanwhile: the next reconcile sees what.
+    pub fn is_stale(&self) -> bool {
+        match self {
+            Self::Add(error) | Self::Remove(error) => error.is_invalid(),
+            Self::Apply(_) | Self::Cleanup(_) => false,
+        }
+    }
+}
+
 /// Does what the object's state asks for. `api` is that of the object's namespace; `finalizer` is a qualified name
 /// such as `example.com/cleanup`.
-pub async fn finalizer<E: std::error::Error + 'static>(
+pub async fn finalizer<E: Into<BoxError>>(
     api: &DynamicApi,
     finalizer: &str,
     object: Object,
     reconcile: impl AsyncFnOnce(Phase) -> Result<Action, E>,
-) -> Result<Action, FinalizerError<E>> {
+) -> Result<Action, FinalizerError> {
     let present = object.finalizers().iter().any(|name| name == finalizer);
     match (object.is_deleting(), present) {
         (false, true) => reconcile(Phase::Apply(object))
             .await
-            .map_err(FinalizerError::Apply),
+            .map_err(|error| FinalizerError::Apply(error.into())),
         // Goes on at once: the write is a change, but the caller's predicate may well leave such changes out.
         (false, false) => {
             let added = patch(api, &object, add(&object, finalizer)).await;
             match added.map_err(|error| FinalizerError::Add(Box::new(error)))? {
                 Some(object) => reconcile(Phase::Apply(object))
                     .await
-                    .map_err(FinalizerError::Apply),
+                    .map_err(|error| FinalizerError::Apply(error.into())),
                 None => Ok(Action::Done),
             }
         }
         (true, true) => {
             let action = reconcile(Phase::Cleanup(object.clone())).await;
-            let action = action.map_err(FinalizerError::Cleanup)?;
+            let action = action.map_err(|error| FinalizerError::Cleanup(error.into()))?;
             let removed = patch(api, &object, remove(&object, finalizer)).await;
             removed
                 .map(|_| action)

@@ -19,6 +19,8 @@
 //! assert!(metrics.render().contains("workqueue_depth{name=\"pods\"} 1"));
 //! ```
 
+mod controllers;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -29,6 +31,8 @@ use watchkeeper_meta::{Bounds, Collect, Histogram, MetricKind, MetricsText};
 use crate::informer::{Informer, WeakInformer};
 use crate::queue::{QueueObserver, QueueStats};
 use crate::view::View;
+
+pub(crate) use controllers::{ControllerMetrics, Outcome};
 
 /// The content type of [`Metrics::render`].
 pub const CONTENT_TYPE: &str = watchkeeper_meta::METRICS_CONTENT_TYPE;
@@ -53,6 +57,7 @@ const DURATIONS: Bounds = &[
 #[derive(Clone, Default)]
 pub struct Metrics {
     queues: Arc<Mutex<Vec<Arc<QueueMetrics>>>>,
+    controllers: Arc<Mutex<Vec<Arc<ControllerMetrics>>>>,
     informers: Arc<Mutex<Vec<(String, WeakInformer)>>>,
     others: Arc<Mutex<Vec<Arc<dyn Collect>>>>,
 }
@@ -86,6 +91,13 @@ impl Metrics {
         });
         self.queues.lock().push(queue.clone());
         queue
+    }
+
+    /// Counts the reconciles of a controller under a name.
+    pub(crate) fn controller(&self, name: impl Into<String>, workers: usize) -> Arc<ControllerMetrics> {
+        let controller = Arc::new(ControllerMetrics::new(name.into(), workers));
+        self.controllers.lock().push(controller.clone());
+        controller
     }
 
     /// Shows an informer under a name for as long as others hold it: to be looked at keeps nobody running.
@@ -252,6 +264,7 @@ impl QueueObserver for QueueMetrics {
 
 impl Collect for Metrics {
     fn collect(&self, text: &mut MetricsText) {
+        controllers::collect(&self.controllers.lock().clone(), text);
         self.collect_queues(text);
         self.collect_informers(text);
         let others = self.others.lock().clone();

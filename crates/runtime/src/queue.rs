@@ -338,6 +338,17 @@ impl<K: Hash + Eq + Clone> Work<K> {
         self.queue().add_rate_limited(self.key.clone(), self.priority)
     }
 
+    /// The work has failed, and the key comes back after this time. It counts as a failure.
+    pub fn retry_after(self, after: Duration) -> Duration {
+        let priority = self.priority;
+        self.shared.state.lock().limiter.when(&self.key, now());
+        if let Some(observer) = &self.shared.observer {
+            observer.retried();
+        }
+        self.queue().add(self.key.clone(), AddOptions { after, priority });
+        after
+    }
+
     /// The work has succeeded, and the key should come back after a while.
     pub fn again_after(mut self, after: Duration) {
         self.succeeded = true;

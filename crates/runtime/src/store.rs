@@ -294,6 +294,10 @@ impl<K: View> Store<K> {
         Ok(())
     }
 
+    pub(crate) fn read(&self, object: &Object) -> Option<K::Handle> {
+        K::read(&self.kept, object, None)
+    }
+
     pub(crate) fn translate(&self, delta: Delta, last: &mut LastRead<K>) -> Option<Delta<K::Handle>> {
         K::translate(&self.kept, delta, last)
     }

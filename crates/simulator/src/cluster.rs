@@ -15,7 +15,9 @@ use watchkeeper_meta::{
     CreateOptions, DeleteOptions, LabelSelector, ObjectKey, PatchKind, PatchOptions, Preconditions,
     PropagationPolicy, Resource, UpdateOptions,
 };
-use watchkeeper_runtime::controller::{Action, Controller, ControllerOptions, Mapping, Reconciler, Request};
+use watchkeeper_runtime::controller::{
+    Action, ControllerOptions, DynamicController, Mapping, Reconciler, Request,
+};
 use watchkeeper_runtime::factory::{Factory, FactoryOptions, Selection};
 use watchkeeper_runtime::informer::Informer;
 use watchkeeper_runtime::store::Snapshot;
@@ -294,12 +296,12 @@ impl Cluster {
     }
 
     /// A controller of a resource, which may be given more to watch before it is run.
-    pub(crate) fn controller(&self, name: &str, resource: &Resource) -> Controller {
-        Controller::new(name, self.informer(resource), ControllerOptions::default())
+    pub(crate) fn controller(&self, name: &str, resource: &Resource) -> DynamicController {
+        DynamicController::new(name, self.informer(resource), ControllerOptions::default())
     }
 
     /// Runs a controller until the simulation ends.
-    pub(crate) fn run<F, R>(&self, controller: Controller, reconcile: F) -> Task
+    pub(crate) fn run<F, R>(&self, controller: DynamicController, reconcile: F) -> Task
     where
         F: Fn(Cluster, Request) -> R + Send + Sync + 'static,
         R: Future<Output = Result<Action, Error>> + Send,
@@ -311,7 +313,7 @@ impl Cluster {
     pub(crate) fn run_until<F, R>(
         &self,
         stop: CancellationToken,
-        controller: Controller,
+        controller: DynamicController,
         reconcile: F,
     ) -> Task
     where

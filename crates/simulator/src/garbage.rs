@@ -16,13 +16,14 @@ use std::time::Duration;
 
 use parking_lot::RwLock;
 use serde_json::json;
-use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use watchkeeper_client::Error;
 use watchkeeper_meta::{GetOptions, ObjectKey, OwnerReference, Resource, Scope};
 use watchkeeper_runtime::api_source::ApiSource;
-use watchkeeper_runtime::controller::{Action, Controller, ControllerOptions, Request};
+use watchkeeper_runtime::controller::{
+    Action, ControllerOptions, DynamicController, ReconcileHandle, Request,
+};
 use watchkeeper_runtime::delta::Delta;
 use watchkeeper_runtime::informer::{Informer, Notice, SubscribeOptions};
 use watchkeeper_runtime::watcher::Config;
@@ -112,7 +113,7 @@ fn owner_uids(object: &Object) -> Vec<String> {
 struct Kind {
     resource: Resource,
     informer: Informer,
-    trigger: mpsc::Sender<ObjectKey>,
+    trigger: ReconcileHandle,
     /// Says when the kind goes, or the simulation ends.
     stop: CancellationToken,
 }
@@ -134,11 +135,11 @@ impl Collector {
             workers: 1,
             ..Default::default()
         };
-        let mut controller = Controller::new("garbage", informer.clone(), options);
+        let controller = DynamicController::new("garbage", informer.clone(), options);
         let kind = Arc::new(Kind {
             resource,
             informer,
-            trigger: controller.external_trigger(),
+            trigger: controller.handle(),
             stop: self.cluster.stop.child_token(),
         });
         self.kinds.write().push(kind.clone());
@@ -191,7 +192,7 @@ impl Collector {
         for kind in gone {
             kind.stop.cancel();
             for owner in kind.informer.store().snapshot().iter() {
-                self.trigger_dependents(owner).await;
+                self.trigger_dependents(owner);
             }
         }
     }
@@ -209,7 +210,7 @@ impl Collector {
             match notice {
                 Some(Notice::Change(change)) => {
                     if let Some(owner) = leaving(&change) {
-                        self.trigger_dependents(owner).await;
+                        self.trigger_dependents(owner);
                     }
                 }
                 Some(Notice::Synced) => {}
@@ -218,12 +219,12 @@ impl Collector {
         }
     }
 
-    async fn trigger_dependents(&self, owner: &Object) {
+    fn trigger_dependents(&self, owner: &Object) {
         let kinds = self.kinds.read().clone();
         for kind in kinds {
             for dependent in kind.dependents(owner) {
                 // A controller that has ended needs to know nothing.
-                let _ = kind.trigger.send(dependent.key()).await;
+                kind.trigger.reconcile(dependent.key());
             }
         }
     }

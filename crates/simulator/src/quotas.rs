@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 use watchkeeper_client::Error;
 use watchkeeper_kinds::quota::{Usage, amounts, is_about, resource_of, usage};
 use watchkeeper_meta::{GroupResource, ListOptions, Resource, Scope};
-use watchkeeper_runtime::controller::{Action, Controller, ControllerOptions, Predicate, Request};
+use watchkeeper_runtime::controller::{Action, ControllerOptions, DynamicController, Predicate, Request};
 use watchkeeper_runtime::delta::Delta;
 use watchkeeper_wire::Object;
 use watchkeeper_wire::values::{Quantity, QuantityFormat};
@@ -41,7 +41,7 @@ pub(crate) fn run(cluster: &Cluster) -> Task {
         predicate: Some(Arc::new(limits_anew)),
         ..ControllerOptions::default()
     };
-    let mut controller = Controller::new("quotas", cluster.informer(&quotas()), options);
+    let mut controller = DynamicController::new("quotas", cluster.informer(&quotas()), options);
     for resource in collectable() {
         if resource.scope == Scope::Namespaced {
             let informer = cluster.informer(&resource);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::json;
 use watchkeeper_client::Error;
 use watchkeeper_meta::CreateOptions;
-use watchkeeper_runtime::controller::{Action, Controller, ControllerOptions, Mapping, Request};
+use watchkeeper_runtime::controller::{Action, ControllerOptions, DynamicController, Mapping, Request};
 use watchkeeper_wire::Object;
 
 use crate::cluster::{Cluster, Task, ignore_gone};
@@ -27,7 +27,7 @@ pub(crate) fn run(cluster: &Cluster) -> Task {
         workers: 1,
         ..Default::default()
     };
-    let controller = Controller::new("scheduler", waiting, options).watches(
+    let controller = DynamicController::new("scheduler", waiting, options).watches(
         cluster.informer(&nodes()),
         waiting_pods(cluster),
         None,

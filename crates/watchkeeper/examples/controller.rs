@@ -2,76 +2,50 @@
 //! comes back.
 #![allow(clippy::print_stdout)]
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ConfigMap;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::json;
-use watchkeeper::client::{Api, Error, ResourceType};
-use watchkeeper::meta::{CreateOptions, DeleteOptions, GetOptions, ObjectKey};
-use watchkeeper::runtime::controller::{Action, Controller, ControllerOptions, Reconciler, Request};
+use watchkeeper::client::{Error, ResourceType};
+use watchkeeper::meta::{CreateOptions, DeleteOptions, ObjectKey};
+use watchkeeper::runtime::controller::{Action, BoxError, Context, Controller};
 use watchkeeper::runtime::factory::{Factory, FactoryOptions, Selection};
 use watchkeeper::runtime::wait::{Condition, wait_for};
-use watchkeeper::wire::{Object, WireError};
 use watchkeeper_testing::Sandbox;
 
-struct Copier {
-    maps: Api<ConfigMap>,
-}
-
-/// Why a copy may fail; the controller tries again later.
-#[derive(Debug, thiserror::Error)]
-enum CopyError {
-    #[error("cannot read the original: {0}")]
-    Original(#[from] WireError),
-    #[error(transparent)]
-    Server(#[from] Error),
-}
-
-impl Reconciler for Copier {
-    type Error = CopyError;
-
-    async fn reconcile(&self, request: Request) -> Result<Action, CopyError> {
-        let wanted = |map: &Object| map.label("copy").as_deref() == Some("yes");
-        let Some(original) = request.object.filter(wanted) else {
-            return Ok(Action::Done);
-        };
-        let copy = copy_of(original.decode()?);
-        let name = copy.metadata.name.as_deref().unwrap_or_default();
-        match self.maps.get(name, &GetOptions::default()).await {
-            Err(error) if error.is_not_found() => {}
-            found => return Ok(found.map(|_| Action::Done)?),
+async fn reconcile(original: Arc<ConfigMap>, context: Context<ConfigMap>) -> Result<Action, Error> {
+    let labels = original.metadata.labels.as_ref();
+    let copy = copy_of(&original);
+    let wanted = labels.is_some_and(|labels| labels.get("copy").is_some_and(|copy| copy == "yes"));
+    if wanted && context.store().get(&copy.key()).is_none() {
+        match context.api().create(&copy, &CreateOptions::default()).await {
+            // The store has not seen it yet; there will be another reconcile when it has.
+            Err(error) if error.is_already_exists() => {}
+            created => println!("copied {} to {}", context.key(), created?.key().name()),
         }
-        self.maps.create(&copy, &CreateOptions::default()).await?;
-        println!("copied {} to {name}", original.key());
-        Ok(Action::Done)
     }
+    Ok(Action::Done)
 }
 
 /// The same data under another name, owned by the original.
-fn copy_of(original: ConfigMap) -> ConfigMap {
-    let name = original.metadata.name.unwrap_or_default();
+fn copy_of(original: &ConfigMap) -> ConfigMap {
+    let key = original.key();
     ConfigMap {
         metadata: ObjectMeta {
-            name: Some(format!("{name}-copy")),
-            namespace: original.metadata.namespace,
-            owner_references: Some(vec![OwnerReference {
-                api_version: "v1".to_owned(),
-                kind: "ConfigMap".to_owned(),
-                name,
-                uid: original.metadata.uid.unwrap_or_default(),
-                controller: Some(true),
-                ..Default::default()
-            }]),
+            name: Some(format!("{}-copy", key.name())),
+            namespace: Some(key.namespace().to_owned()),
+            owner_references: Some(vec![original.owner_reference().into()]),
             ..Default::default()
         },
-        data: original.data,
+        data: original.data.clone(),
         ..Default::default()
     }
 }
 
 #[tokio::main]
-async fn main() -> Result<(), Box<dyn std::error::Error>> {
+async fn main() -> Result<(), BoxError> {
     let sandbox = Sandbox::open(Default::default()).await?;
     let maps = sandbox.client().api::<ConfigMap>().default_namespace();
 
@@ -82,14 +56,15 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
             ..Default::default()
         },
     );
-    let informer = factory.informer(Selection::of::<ConfigMap>()).untyped();
-    let controller = Controller::new("copier", informer.clone(), ControllerOptions::default())
-        .owns(informer.clone(), &ConfigMap::resource());
+    let informer = factory.informer(Selection::of::<ConfigMap>());
+    let controller = Controller::<ConfigMap>::of(&factory)
+        .named("copier")
+        .owns::<ConfigMap>();
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
     let shutdown = async {
         let _ = stopped.await;
     };
-    let running = tokio::spawn(controller.run(Copier { maps: maps.clone() }, shutdown));
+    let running = tokio::spawn(controller.run(reconcile, shutdown));
 
     let settings =
         json!({"metadata": {"name": "settings", "labels": {"copy": "yes"}}, "data": {"colour": "blue"}});

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use futures_util::StreamExt;
 use parking_lot::Mutex;
-use tokio::sync::{Notify, oneshot};
+use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::time::{Instant, timeout};
 use watchkeeper_meta::{ListMeta, ResourceVersion, Scope};
 use watchkeeper_wire::ObjectOptions;
@@ -83,7 +83,7 @@ struct Running {
 
 impl Running {
     fn start(
-        controller: Controller,
+        controller: DynamicController,
         act: impl Fn(&Request) -> Result<Action, Failure> + Send + Sync + 'static,
     ) -> Self {
         let (sender, seen) = mpsc::unbounded_channel();
@@ -130,7 +130,7 @@ fn done(_: &Request) -> Result<Action, Failure> {
 #[tokio::test(start_paused = true)]
 async fn every_object_is_reconciled_then_every_change_deletes_included() {
     let (pods, changes) = fed(&[object("a/x@1"), object("a/y@2")]);
-    let mut running = Running::start(Controller::new("test", pods, one_worker()), done);
+    let mut running = Running::start(DynamicController::new("test", pods, one_worker()), done);
     assert_eq!(running.take(2).await, ["a/x 1 #0", "a/y 2 #0"]);
     changes.send(Input::Modified(object("a/x@6"))).unwrap();
     assert_eq!(running.next().await, "a/x 6 #0");
@@ -153,7 +153,7 @@ async fn failures_come_back_later_and_later_and_success_forgets_them() {
         _ => Ok(Action::Done),
     };
     let start = Instant::now();
-    let mut running = Running::start(Controller::new("test", pods, one_worker()), act);
+    let mut running = Running::start(DynamicController::new("test", pods, one_worker()), act);
     assert_eq!(
         running.take(4).await,
         ["a/x 1 #0", "a/x 1 #1", "a/x 1 #2", "a/x 1 #3"]
@@ -170,7 +170,7 @@ async fn a_panic_counts_as_a_failure_and_harms_nobody_else() {
         assert!(request.key.name() != "bad" || request.attempts > 0, "on purpose");
         Ok(Action::Done)
     };
-    let mut running = Running::start(Controller::new("test", pods, one_worker()), act);
+    let mut running = Running::start(DynamicController::new("test", pods, one_worker()), act);
     assert_eq!(running.take(3).await, ["a/bad 1 #0", "a/good 2 #0", "a/bad 1 #1"]);
 }
 
@@ -178,7 +178,7 @@ async fn a_panic_counts_as_a_failure_and_harms_nobody_else() {
 async fn an_object_can_ask_to_be_reconciled_again() {
     let (pods, _changes) = fed(&[object("a/x@1")]);
     let minute = Duration::from_secs(60);
-    let mut running = Running::start(Controller::new("test", pods, one_worker()), move |_| {
+    let mut running = Running::start(DynamicController::new("test", pods, one_worker()), move |_| {
         Ok(Action::After(minute))
     });
     let start = Instant::now();
@@ -189,7 +189,7 @@ async fn an_object_can_ask_to_be_reconciled_again() {
 #[tokio::test(start_paused = true)]
 async fn an_object_can_ask_never_to_be_reconciled_again() {
     let (pods, changes) = fed(&[object("a/x@1")]);
-    let controller = Controller::new("test", pods, one_worker());
+    let controller = DynamicController::new("test", pods, one_worker());
     let mut running = Running::start(controller, |_| Ok(Action::After(Duration::MAX)));
     running.next().await;
     changes.send(Input::Modified(object("a/x@6"))).unwrap();
@@ -224,7 +224,7 @@ async fn changes_of_owned_objects_reconcile_their_owner() {
         plural: "sets".into(),
         scope: Scope::Namespaced,
     };
-    let controller = Controller::new("test", sets, one_worker()).owns(pods, &resource);
+    let controller = DynamicController::new("test", sets, one_worker()).owns(pods, &resource);
     let mut running = Running::start(controller, done);
     running.next().await;
     changes.send(Input::Modified(owned("a/pod@6", "set"))).unwrap();
@@ -259,7 +259,7 @@ async fn a_predicate_sees_what_has_changed() {
         predicate: Some(predicate),
         ..one_worker()
     };
-    let mut running = Running::start(Controller::new("test", pods, options), done);
+    let mut running = Running::start(DynamicController::new("test", pods, options), done);
     running.next().await;
     changes.send(Input::Modified(object("a/x@6"))).unwrap();
     changes.send(Input::Deleted(object("a/x@7"))).unwrap();
@@ -277,7 +277,7 @@ async fn a_change_whose_predicate_panics_counts() {
         predicate: Some(predicate),
         ..one_worker()
     };
-    let mut running = Running::start(Controller::new("test", pods, options), done);
+    let mut running = Running::start(DynamicController::new("test", pods, options), done);
     changes.send(Input::Modified(object("a/bad@6"))).unwrap();
     changes.send(Input::Modified(object("a/good@7"))).unwrap();
     assert_eq!(running.take(2).await, ["a/bad 6 #0", "a/good 7 #0"]);
@@ -291,7 +291,7 @@ async fn a_mapping_that_panics_is_asked_about_the_next_change() {
         assert_ne!(object.name(), "bad", "on purpose");
         vec![object.key()]
     });
-    let controller = Controller::new("test", sets, one_worker()).watches(pods, mapping, None);
+    let controller = DynamicController::new("test", sets, one_worker()).watches(pods, mapping, None);
     let mut running = Running::start(controller, done);
     changes.send(Input::Modified(object("a/bad@6"))).unwrap();
     changes.send(Input::Modified(object("a/good@7"))).unwrap();
@@ -301,11 +301,13 @@ async fn a_mapping_that_panics_is_asked_about_the_next_change() {
 #[tokio::test(start_paused = true)]
 async fn other_systems_can_ask_for_a_reconcile() {
     let (pods, _changes) = fed(&[]);
-    let mut controller = Controller::new("test", pods, one_worker());
-    let trigger = controller.external_trigger();
+    let controller = DynamicController::new("test", pods, one_worker());
+    let handle = controller.handle();
     let mut running = Running::start(controller, done);
-    trigger.send(ObjectKey::new("a", "x")).await.unwrap();
+    assert!(handle.reconcile(ObjectKey::new("a", "x")));
     assert_eq!(running.next().await, "a/x gone #0");
+    running.stop().await;
+    assert!(!handle.reconcile(ObjectKey::new("a", "x")), "it has ended");
 }
 
 /// Never ends, and counts those under way by key.
@@ -347,7 +349,7 @@ async fn workers_share_the_keys_and_a_shutdown_has_a_deadline() {
         release: Notify::new(),
     });
     let (stop, stopped) = oneshot::channel::<()>();
-    let controller = Controller::new("test", pods, options);
+    let controller = DynamicController::new("test", pods, options);
     let task = tokio::spawn(controller.run(stuck.clone(), stopped.map(|_| ())));
     while stuck.most.load(Ordering::SeqCst) < 3 {
         tokio::task::yield_now().await;
@@ -376,7 +378,7 @@ async fn a_long_queue_leaves_room_for_a_shutdown() {
     let (pods, _changes) = fed(&objects);
     let count = Arc::new(AtomicUsize::new(0));
     let counted = count.clone();
-    let mut running = Running::start(Controller::new("test", pods, one_worker()), move |_| {
+    let mut running = Running::start(DynamicController::new("test", pods, one_worker()), move |_| {
         counted.fetch_add(1, Ordering::SeqCst);
         Ok(Action::Done)
     });
@@ -385,21 +387,25 @@ async fn a_long_queue_leaves_room_for_a_shutdown() {
     assert!(count.load(Ordering::SeqCst) < 1000, "it did everything first");
 }
 
+/// A server that never answers.
+struct Silent;
+
+impl Source for Silent {
+    type Object = Object;
+    fn list(&self, _: ListRequest) -> Opening<Object> {
+        std::future::pending().boxed()
+    }
+    fn watch(&self, _: WatchRequest) -> Opening<Object> {
+        std::future::pending().boxed()
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_kind_that_cannot_be_watched_does_not_hold_up_the_others_for_ever() {
-    struct Silent;
-    impl Source for Silent {
-        type Object = Object;
-        fn list(&self, _: ListRequest) -> Opening<Object> {
-            std::future::pending().boxed()
-        }
-        fn watch(&self, _: WatchRequest) -> Opening<Object> {
-            std::future::pending().boxed()
-        }
-    }
     let (pods, _changes) = fed(&[object("a/x@1")]);
     let silent = Informer::start(Arc::new(Silent), InformerOptions::default());
-    let controller = Controller::new("test", pods, one_worker()).watches(silent, Arc::new(|_| vec![]), None);
+    let controller =
+        DynamicController::new("test", pods, one_worker()).watches(silent, Arc::new(|_| vec![]), None);
     let start = Instant::now();
     let mut running = Running::start(controller, done);
     assert_eq!(running.next().await, "a/x 1 #0");
@@ -409,7 +415,7 @@ async fn a_kind_that_cannot_be_watched_does_not_hold_up_the_others_for_ever() {
 #[tokio::test(start_paused = true)]
 async fn a_controller_ends_with_the_informer_of_its_primary_kind() {
     let (pods, _changes) = fed(&[object("a/x@1")]);
-    let mut running = Running::start(Controller::new("test", pods.clone(), one_worker()), done);
+    let mut running = Running::start(DynamicController::new("test", pods.clone(), one_worker()), done);
     running.next().await;
     pods.stop().await;
     let stopped = timeout(Duration::from_secs(3600), running.task).await;
@@ -419,7 +425,7 @@ async fn a_controller_ends_with_the_informer_of_its_primary_kind() {
     };
     assert_eq!(stopped.expect("it ends").unwrap(), expected);
 
-    let again = Controller::new("test", pods, one_worker());
+    let again = DynamicController::new("test", pods, one_worker());
     let running = Running::start(again, done);
     let stopped = timeout(Duration::from_secs(3600), running.task).await;
     assert_eq!(stopped.expect("without a first list").unwrap(), expected);
@@ -443,8 +449,11 @@ async fn a_watch_that_fails_again_and_again_delays_no_other() {
     }
     let (pods, changes) = fed(&[object("a/x@1")]);
     let failing = Informer::start(Arc::new(Failing), Config::paged().into());
-    let controller =
-        Controller::new("test", pods, one_worker()).watches(failing.clone(), Arc::new(|_| vec![]), None);
+    let controller = DynamicController::new("test", pods, one_worker()).watches(
+        failing.clone(),
+        Arc::new(|_| vec![]),
+        None,
+    );
     let mut running = Running::start(controller, done);
     running.next().await;
     while failing.health().failing.is_none() {
@@ -485,7 +494,7 @@ async fn a_change_overtakes_the_objects_of_the_first_list() {
         seen: sender,
         permits: tokio::sync::Semaphore::new(0),
     });
-    let controller = Controller::new("test", pods, one_worker());
+    let controller = DynamicController::new("test", pods, one_worker());
     let waiting = controller.stats();
     let running = tokio::spawn(controller.run(allowed.clone(), std::future::pending()));
     assert_eq!(seen.recv().await.unwrap(), "a/x");
@@ -529,7 +538,7 @@ fn workers_run_on_several_threads() {
             here: std::sync::Barrier::new(2),
             met,
         };
-        let controller = Controller::new("test", pods, ControllerOptions::default());
+        let controller = DynamicController::new("test", pods, ControllerOptions::default());
         let _running = tokio::spawn(controller.run(meeting, std::future::pending()));
         // Were there one thread for both, the first would hold it for ever.
         let met = timeout(Duration::from_secs(30), meetings.recv()).await;
@@ -581,10 +590,298 @@ async fn a_resync_reconciles_what_has_not_changed_whatever_the_predicate() {
         predicate: Some(generation_changed()),
         ..Default::default()
     };
-    let mut running = Running::start(Controller::new("test", informer, options), |_| Ok(Action::Done));
+    let mut running = Running::start(DynamicController::new("test", informer, options), |_| {
+        Ok(Action::Done)
+    });
     assert_eq!(running.next().await, "a/x 1 #0");
     let start = Instant::now();
     assert_eq!(running.next().await, "a/x 1 #0");
     let minutes = start.elapsed().as_secs_f64() / 60.0;
     assert!((9.0..=11.0).contains(&minutes), "{minutes}");
+}
+
+fn failing(_: &Request) -> Result<Action, Failure> {
+    Err(Failure::NoEndBookmark)
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_given_up_waits_for_the_next_change() {
+    let (pods, changes) = fed(&[object("a/x@1")]);
+    let options = ControllerOptions {
+        error_policy: Some(Arc::new(|_| OnError::GiveUp)),
+        ..one_worker()
+    };
+    let mut running = Running::start(DynamicController::new("test", pods, options), failing);
+    assert_eq!(running.next().await, "a/x 1 #0");
+    assert!(
+        timeout(Duration::from_secs(60), running.seen.recv())
+            .await
+            .is_err()
+    );
+    changes.send(Input::Modified(object("a/x@6"))).unwrap();
+    assert_eq!(running.next().await, "a/x 6 #0");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_error_policy_chooses_the_delay_and_failures_are_counted() {
+    let (pods, _changes) = fed(&[object("a/x@1")]);
+    let policy: ErrorPolicy = Arc::new(|failed| match failed.attempts {
+        0 => OnError::RetryAfter(Duration::from_secs(60)),
+        1 => OnError::Retry,
+        _ => OnError::GiveUp,
+    });
+    let options = ControllerOptions {
+        error_policy: Some(policy),
+        ..one_worker()
+    };
+    let mut running = Running::start(DynamicController::new("test", pods, options), failing);
+    assert_eq!(running.next().await, "a/x 1 #0");
+    let begin = Instant::now();
+    assert_eq!(running.next().await, "a/x 1 #1");
+    assert_eq!(begin.elapsed(), Duration::from_secs(60));
+    assert_eq!(running.next().await, "a/x 1 #2");
+    assert_eq!(begin.elapsed().as_secs(), 60, "the limiter's delay is short");
+    assert!(
+        timeout(Duration::from_secs(3600), running.seen.recv())
+            .await
+            .is_err()
+    );
+}
+
+/// The first reconcile never ends.
+struct StuckOnce {
+    calls: mpsc::UnboundedSender<u32>,
+}
+
+impl Reconciler for StuckOnce {
+    type Error = BoxError;
+
+    async fn reconcile(&self, request: Request) -> Result<Action, BoxError> {
+        let _ = self.calls.send(request.attempts);
+        if request.attempts == 0 {
+            std::future::pending::<()>().await;
+        }
+        Ok(Action::Done)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reconcile_that_takes_too_long_is_dropped_and_tried_again() {
+    let (pods, _changes) = fed(&[object("a/x@1")]);
+    let metrics = Metrics::new();
+    let options = ControllerOptions {
+        reconcile_timeout: Some(Duration::from_secs(10)),
+        metrics: Some(metrics.clone()),
+        ..one_worker()
+    };
+    let (sender, mut calls) = mpsc::unbounded_channel();
+    let controller = DynamicController::new("test", pods, options);
+    let stuck = StuckOnce { calls: sender };
+    let task = tokio::spawn(controller.run(stuck, std::future::pending()));
+    assert_eq!(calls.recv().await, Some(0));
+    let begin = Instant::now();
+    assert_eq!(calls.recv().await, Some(1));
+    assert_eq!(begin.elapsed().as_secs(), 10);
+    let text = metrics.render();
+    let count = "controller_runtime_reconcile_timeouts_total{controller=\"test\"} 1";
+    assert!(text.contains(count), "{text}");
+    task.abort();
+}
+
+#[tokio::test(start_paused = true)]
+async fn changes_that_follow_each_other_are_reconciled_together() {
+    let (pods, changes) = fed(&[]);
+    let options = ControllerOptions {
+        debounce: Duration::from_secs(10),
+        ..one_worker()
+    };
+    let informer = pods.clone();
+    let mut running = Running::start(DynamicController::new("test", pods, options), done);
+    informer.synced(Duration::from_secs(10)).await.unwrap();
+    let begin = Instant::now();
+    for (second, version) in (6..=9).enumerate() {
+        tokio::time::sleep_until(begin + Duration::from_secs(3 * second as u64)).await;
+        changes
+            .send(Input::Modified(object(&format!("a/x@{version}"))))
+            .unwrap();
+    }
+    assert_eq!(running.next().await, "a/x 9 #0");
+    assert_eq!(begin.elapsed(), Duration::from_secs(10), "counted from the first");
+    assert!(
+        timeout(Duration::from_secs(3600), running.seen.recv())
+            .await
+            .is_err()
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn all_objects_can_be_asked_for_at_once() {
+    let (pods, _changes) = fed(&[object("a/x@1"), object("a/y@2")]);
+    let controller = DynamicController::new("test", pods, one_worker());
+    let handle = controller.handle();
+    let mut running = Running::start(controller, done);
+    assert_eq!(running.take(2).await, ["a/x 1 #0", "a/y 2 #0"]);
+    assert_eq!(handle.reconcile_all(), 2);
+    assert_eq!(running.take(2).await, ["a/x 1 #0", "a/y 2 #0"]);
+    running.stop().await;
+    assert_eq!(handle.reconcile_all(), 0, "it has ended");
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_group_does_not_take_all_workers() {
+    let names = ["a/1@1", "a/2@1", "a/3@1", "b/1@1", "b/2@1"];
+    let (pods, _changes) = fed(&names.map(object));
+    let options = ControllerOptions {
+        workers: 4,
+        groups: Some(KeyGroups::per_namespace(1)),
+        ..Default::default()
+    };
+    let stuck = Arc::new(Stuck {
+        running: Mutex::default(),
+        most: AtomicUsize::new(0),
+        release: Notify::new(),
+    });
+    let controller = DynamicController::new("test", pods, options);
+    let (stop, stopped) = oneshot::channel::<()>();
+    let task = tokio::spawn(controller.run(stuck.clone(), stopped.map(|_| ())));
+    let busy = || {
+        let running = stuck.running.lock();
+        let busy = running.iter().filter(|(_, count)| **count > 0);
+        let mut namespaces: Vec<String> = busy.map(|(key, _)| key.namespace().to_owned()).collect();
+        namespaces.sort();
+        (namespaces, running.len())
+    };
+    let both = vec!["a".to_owned(), "b".to_owned()];
+    // Each release lets one end; the next of its group follows until none is left.
+    for begun in 2..=4 {
+        while busy() != (both.clone(), begun) {
+            tokio::task::yield_now().await;
+        }
+        for _ in 0..100 {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(busy(), (both.clone(), begun), "nobody else of the group begins");
+        stuck.release.notify_one();
+    }
+    while busy().1 < 5 || busy().0.len() > 1 {
+        stuck.release.notify_one();
+        tokio::task::yield_now().await;
+    }
+    stuck.release.notify_waiters();
+    stop.send(()).unwrap();
+    assert_eq!(task.await.unwrap().aborted, 0);
+    assert_eq!(stuck.most.load(Ordering::SeqCst), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn reconciles_are_counted_under_controller_runtimes_names() {
+    let (pods, _changes) = fed(&["a/bad@1", "a/good@1", "a/later@1", "a/panic@1"].map(object));
+    let metrics = Metrics::new();
+    let options = ControllerOptions {
+        metrics: Some(metrics.clone()),
+        error_policy: Some(Arc::new(|_| OnError::GiveUp)),
+        ..one_worker()
+    };
+    let act = |request: &Request| match request.key.name() {
+        "bad" => failing(request),
+        "later" => Ok(Action::After(Duration::from_secs(3600))),
+        "panic" => panic!("on purpose"),
+        _ => Ok(Action::Done),
+    };
+    let mut running = Running::start(DynamicController::new("pods", pods, options), act);
+    running.take(4).await;
+    running.stop().await;
+    let text = metrics.render();
+    let lines: Vec<_> = text.lines().filter(|line| !line.starts_with('#')).collect();
+    expect_test::expect![[r#"
+        controller_runtime_reconcile_total{controller="pods",result="error"} 2
+        controller_runtime_reconcile_total{controller="pods",result="requeue_after"} 1
+        controller_runtime_reconcile_total{controller="pods",result="success"} 1
+        controller_runtime_reconcile_errors_total{controller="pods"} 2
+        controller_runtime_terminal_reconcile_errors_total{controller="pods"} 1
+        controller_runtime_reconcile_panics_total{controller="pods"} 1
+        controller_runtime_reconcile_timeouts_total{controller="pods"} 0
+        controller_runtime_max_concurrent_reconciles{controller="pods"} 1
+        controller_runtime_active_workers{controller="pods"} 0"#]]
+    .assert_eq(&lines[..9].join("\n"));
+    assert!(text.contains(r#"controller_runtime_reconcile_time_seconds_count{controller="pods"} 4"#));
+    assert!(text.contains(r#"workqueue_adds_total{name="pods"} 4"#), "{text}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_controller_is_ready_when_its_informers_are() {
+    let (pods, _changes) = fed(&[]);
+    let silent = Informer::start(Arc::new(Silent), InformerOptions::default());
+    let script = Script {
+        seen: mpsc::unbounded_channel().0,
+        act: Arc::new(done),
+    };
+    let alone = DynamicController::new("test", pods.clone(), one_worker()).reconcile(script.clone());
+    assert_eq!(alone.name(), "test");
+    let readiness = alone.readiness();
+    assert!(!readiness.is_ready());
+    pods.synced(Duration::from_secs(10)).await.unwrap();
+    assert!(readiness.is_ready());
+    let controller = DynamicController::new("test", pods.clone(), one_worker());
+    let both = controller
+        .watches(silent, Arc::new(|_| vec![]), None)
+        .reconcile(script);
+    let error = both.readiness().check().unwrap_err();
+    assert!(
+        error.to_string().contains("waiting for the first list"),
+        "{error}"
+    );
+    drop((alone, both, pods));
+    assert!(!readiness.is_ready(), "nobody runs it");
+}
+
+/// Writes down the fields of spans.
+#[derive(Clone, Default)]
+struct Spans(Arc<Mutex<Vec<String>>>);
+
+impl<S: tracing::Subscriber> tracing_subscriber::Layer<S> for Spans {
+    fn on_new_span(
+        &self,
+        attributes: &tracing::span::Attributes<'_>,
+        _: &tracing::span::Id,
+        _: tracing_subscriber::layer::Context<'_, S>,
+    ) {
+        struct Text(String);
+        impl tracing::field::Visit for Text {
+            fn record_debug(&mut self, field: &tracing::field::Field, value: &dyn fmt::Debug) {
+                self.0.push_str(&format!(" {}={value:?}", field.name()));
+            }
+        }
+        let mut text = Text(attributes.metadata().name().to_owned());
+        attributes.record(&mut text);
+        self.0.lock().push(text.0);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reconcile_runs_in_a_span_that_names_it() {
+    use tracing_subscriber::layer::SubscriberExt as _;
+
+    let spans = Spans::default();
+    let subscriber = tracing_subscriber::registry().with(spans.clone());
+    let _guard = tracing::subscriber::set_default(subscriber);
+    // So that tracing asks this thread, too, whether the call site is of interest.
+    let _second = tracing::Dispatch::new(tracing_subscriber::registry());
+    let (pods, _changes) = fed(&[object("a/x@1")]);
+    let act = |request: &Request| match request.attempts {
+        0 => failing(request),
+        _ => Ok(Action::Done),
+    };
+    let mut running = Running::start(DynamicController::new("pods", pods, one_worker()), act);
+    running.take(2).await;
+    let reconciles = |line: &&String| line.starts_with("reconcile");
+    let spans = spans.0.lock().clone();
+    let spans: Vec<_> = spans.iter().filter(reconciles).collect();
+    assert_eq!(
+        spans,
+        [
+            r#"reconcile controller="pods" key=a/x attempt=1"#,
+            r#"reconcile controller="pods" key=a/x attempt=2"#,
+        ]
+    );
 }

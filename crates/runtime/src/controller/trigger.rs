@@ -2,8 +2,8 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::time::Duration;
 
-use tokio::sync::mpsc;
 use watchkeeper_meta::{ObjectKey, Resource, Scope};
 use watchkeeper_wire::Object;
 
@@ -86,27 +86,27 @@ impl Trigger {
     }
 
     /// Adds keys until the informer ends.
-    pub(super) async fn run(self, queue: Queue<ObjectKey>) {
+    pub(super) async fn run(self, queue: Queue<ObjectKey>, debounce: Duration) {
         let mut changes = self.informer.subscribe(SubscribeOptions {
             resync: self.resync,
             ..Default::default()
         });
         while let Some(notice) = changes.next().await {
             if let Notice::Change(delta) = notice {
-                self.add(&delta, &queue);
+                self.add(&delta, &queue, debounce);
             }
         }
         tracing::warn!("an informer of a controller has ended: what changes there is no longer reconciled");
     }
 
-    fn add(&self, delta: &Delta, queue: &Queue<ObjectKey>) {
+    fn add(&self, delta: &Delta, queue: &Queue<ObjectKey>, debounce: Duration) {
         // A change nobody can judge counts: a reconcile too many harms less than one too few.
         if !guarded("predicate", delta, || self.counts(delta)).unwrap_or(true) {
             return;
         }
         let options = AddOptions {
             priority: if is_news(delta) { 0 } else { LOW_PRIORITY },
-            ..Default::default()
+            after: debounce,
         };
         let keys = guarded("mapping", delta, || self.keys(delta));
         for key in keys.unwrap_or_default() {
@@ -132,11 +132,4 @@ fn guarded<T>(what: &str, delta: &Delta, ask: impl FnOnce() -> T) -> Option<T> {
         tracing::error!(key = %delta.key(), "a {what} has panicked");
     }
     answer.ok()
-}
-
-/// Adds what is sent until nobody sends any more.
-pub(super) async fn run_external(mut receiver: mpsc::Receiver<ObjectKey>, queue: Queue<ObjectKey>) {
-    while let Some(key) = receiver.recv().await {
-        queue.add(key, AddOptions::default());
-    }
 }

@@ -69,15 +69,17 @@ async fn a_failed_cleanup_keeps_the_object() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_write_in_between_is_a_conflict() {
+async fn a_write_in_between_is_found_out() {
     let cluster = Cluster::start().await;
     let stale = cluster.create("a").await;
     cluster.change("a", "two").await;
     let apply = async |_| Ok::<_, Infallible>(Action::Done);
-    assert!(matches!(
-        finalizer(&cluster.maps(), NAME, stale, apply).await,
-        Err(FinalizerError::Add(_))
-    ));
+    let error = finalizer(&cluster.maps(), NAME, stale, apply).await.unwrap_err();
+    assert!(error.is_stale(), "{error:?}");
+    let FinalizerError::Add(error) = error else {
+        panic!("it was to be added");
+    };
+    assert_eq!(error.status().map(|status| status.code), Some(422));
 }
 
 #[tokio::test(start_paused = true)]

@@ -8,7 +8,7 @@ use tokio::sync::oneshot;
 use watchkeeper_client::Error;
 use watchkeeper_meta::FieldSelector;
 use watchkeeper_runtime::api_source::ApiSource;
-use watchkeeper_runtime::controller::{Action, Controller, ControllerOptions, Reconciler, Request};
+use watchkeeper_runtime::controller::{Action, ControllerOptions, DynamicController, Reconciler, Request};
 use watchkeeper_runtime::factory::{Factory, FactoryOptions, Selection};
 use watchkeeper_runtime::informer::Informer;
 use watchkeeper_runtime::watcher::{Config, InitialList};
@@ -255,7 +255,7 @@ async fn a_controller_brings_every_object_in_line() {
         calls: calls.clone(),
     };
     let (stop, stopped) = oneshot::channel::<()>();
-    let controller = Controller::new("marker", informer.clone(), ControllerOptions::default());
+    let controller = DynamicController::new("marker", informer.clone(), ControllerOptions::default());
     let task = tokio::spawn(controller.run(marker, async {
         let _ = stopped.await;
     }));

@@ -8,3 +8,4 @@ mod informer;
 mod leader;
 mod simulation;
 mod support;
+mod typed;

@@ -1,0 +1,224 @@
+//! The workers of a controller: a key in, a reconcile, and what follows from how it ended.
+
+use std::any::Any;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use tokio::sync::watch;
+use tracing::Instrument;
+use watchkeeper_meta::ObjectKey;
+
+use super::groups::Groups;
+use super::{Action, BoxError, Reconciler, Request};
+use crate::clock::now;
+use crate::metrics::{ControllerMetrics, Outcome};
+use crate::queue::{Queue, Work};
+use crate::store::Store;
+
+/// Why a reconcile did not succeed.
+#[derive(Debug, thiserror::Error)]
+pub enum ReconcileError {
+    /// It said so.
+    #[error(transparent)]
+    Failed(BoxError),
+    /// It panicked.
+    #[error("panicked: {message}")]
+    Panicked {
+        /// What it said, if it was text.
+        message: String,
+    },
+    /// It took longer than it may, and was dropped.
+    #[error("dropped after {after:?}")]
+    TimedOut {
+        /// How long it may take.
+        after: Duration,
+    },
+}
+
+/// A reconcile that failed, for [`ErrorPolicy`].
+#[derive(Debug)]
+pub struct FailedReconcile<'a> {
+    /// Of which object.
+    pub key: &'a ObjectKey,
+    /// How often it had failed before, since it last succeeded.
+    pub attempts: u32,
+    /// Why.
+    pub error: &'a ReconcileError,
+}
+
+/// What follows a failure.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnError {
+    /// It is tried again, after a delay that grows with each failure.
+    #[default]
+    Retry,
+    /// It is tried again after this time.
+    RetryAfter(Duration),
+    /// Nothing, before the object changes: to try again would not help.
+    GiveUp,
+}
+
+/// Decides what follows a failure.
+///
+/// ```
+/// # use std::sync::Arc;
+/// use watchkeeper_runtime::controller::{ControllerOptions, OnError, ReconcileError};
+///
+/// let options = ControllerOptions {
+///     error_policy: Some(Arc::new(|failed| match failed.error {
+///         ReconcileError::Failed(error) if error.is::<std::num::ParseIntError>() => OnError::GiveUp,
+///         _ => OnError::Retry,
+///     })),
+///     ..Default::default()
+/// };
+/// ```
+pub type ErrorPolicy = Arc<dyn Fn(&FailedReconcile<'_>) -> OnError + Send + Sync>;
+
+/// A reconciler whose type nobody needs to know: workers are compiled once.
+pub(super) trait ErasedReconciler: Send + Sync {
+    fn call(&self, request: Request) -> BoxFuture<'_, Result<Action, BoxError>>;
+}
+
+impl<R: Reconciler> ErasedReconciler for R {
+    fn call(&self, request: Request) -> BoxFuture<'_, Result<Action, BoxError>> {
+        async { self.reconcile(request).await.map_err(Into::into) }.boxed()
+    }
+}
+
+/// What the workers share.
+pub(super) struct Crew {
+    pub(super) name: Arc<str>,
+    pub(super) reconciler: Arc<dyn ErasedReconciler>,
+    pub(super) store: Store,
+    pub(super) queue: Queue<ObjectKey>,
+    pub(super) groups: Option<Groups>,
+    pub(super) timeout: Option<Duration>,
+    pub(super) policy: Option<ErrorPolicy>,
+    pub(super) metrics: Option<Arc<ControllerMetrics>>,
+}
+
+impl Crew {
+    pub(super) fn work(self: Arc<Self>, mut stopped: watch::Receiver<bool>) -> BoxFuture<'static, ()> {
+        async move {
+            loop {
+                let work = tokio::select! {
+                    biased;
+                    _ = stopped.wait_for(|stopped| *stopped) => return,
+                    work = self.queue.next() => work,
+                };
+                let Some(work) = work else { return };
+                match &self.groups {
+                    None => self.handle(work).await,
+                    Some(groups) => self.handle_grouped(groups, work, &stopped).await,
+                }
+            }
+        }
+        .boxed()
+    }
+
+    /// Works on a key if its group has room, and then on those of the group that had to wait.
+    async fn handle_grouped(&self, groups: &Groups, work: Work<ObjectKey>, stopped: &watch::Receiver<bool>) {
+        let (group, mut next) = groups.enter(work);
+        while let Some(work) = next {
+            self.handle(work).await;
+            next = groups.leave(&group, *stopped.borrow());
+        }
+    }
+
+    async fn handle(&self, work: Work<ObjectKey>) {
+        let key = work.key().clone();
+        let attempts = work.attempts();
+        let request = Request {
+            object: self.store.get(&key),
+            attempts,
+            key: key.clone(),
+        };
+        let span = tracing::info_span!("reconcile", controller = &*self.name, %key, attempt = attempts + 1);
+        let begun = self.begin();
+        let ended = self.call(request).instrument(span.clone()).await;
+        let _entered = span.enter();
+        let outcome = match ended {
+            Ok(Action::Done) => {
+                work.succeed();
+                Outcome::Success
+            }
+            Ok(Action::After(after)) => {
+                work.again_after(after);
+                Outcome::RequeueAfter
+            }
+            Err(error) => {
+                let failed = FailedReconcile {
+                    key: &key,
+                    attempts,
+                    error: &error,
+                };
+                let then = self
+                    .policy
+                    .as_ref()
+                    .map_or(OnError::Retry, |policy| policy(&failed));
+                self.fail(work, &error, then);
+                Outcome::failed(&error, then)
+            }
+        };
+        self.end(begun, outcome);
+    }
+
+    async fn call(&self, request: Request) -> Result<Action, ReconcileError> {
+        // The call itself may panic as well as its future.
+        let call = AssertUnwindSafe(async { self.reconciler.call(request).await }).catch_unwind();
+        let ended = match self.timeout {
+            None => call.await,
+            Some(after) => match tokio::time::timeout(after, call).await {
+                Ok(ended) => ended,
+                Err(_) => return Err(ReconcileError::TimedOut { after }),
+            },
+        };
+        match ended {
+            Ok(result) => result.map_err(ReconcileError::Failed),
+            Err(panic) => Err(ReconcileError::Panicked {
+                message: message_of(&*panic),
+            }),
+        }
+    }
+
+    fn fail(&self, work: Work<ObjectKey>, error: &ReconcileError, then: OnError) {
+        let (controller, key) = (&*self.name, work.key().clone());
+        let shown: &dyn std::error::Error = error;
+        let after = match then {
+            OnError::Retry => work.retry(),
+            OnError::RetryAfter(after) => work.retry_after(after),
+            OnError::GiveUp => {
+                work.succeed();
+                tracing::error!(controller, %key, error = shown, "reconcile failed, given up until the object changes");
+                return;
+            }
+        };
+        match error {
+            ReconcileError::Panicked { .. } => {
+                tracing::error!(controller, %key, error = shown, ?after, "reconcile panicked, trying again");
+            }
+            _ => tracing::warn!(controller, %key, error = shown, ?after, "reconcile failed, trying again"),
+        }
+    }
+
+    fn begin(&self) -> Option<Instant> {
+        let metrics = self.metrics.as_ref()?;
+        metrics.begun();
+        Some(now())
+    }
+
+    fn end(&self, begun: Option<Instant>, outcome: Outcome) {
+        if let (Some(metrics), Some(begun)) = (&self.metrics, begun) {
+            metrics.ended(now().saturating_duration_since(begun), outcome);
+        }
+    }
+}
+
+fn message_of(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().copied();
+    let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    text.unwrap_or("something that is not text").to_owned()
+}

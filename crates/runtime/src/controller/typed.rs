@@ -1,0 +1,377 @@
+//! The controller of a kind: its objects, and those it owns or watches, are structs.
+//!
+//! ```
+//! # use std::sync::Arc;
+//! # use serde::{Deserialize, Serialize};
+//! # use watchkeeper_client::ResourceType;
+//! # use watchkeeper_meta::{ObjectMeta, Resource};
+//! # use watchkeeper_runtime::factory::{Factory, Selection};
+//! # use watchkeeper_testing::TestCluster;
+//! use watchkeeper_runtime::controller::{Action, BoxError, Context, Controller};
+//! # #[derive(Clone, Serialize, Deserialize)]
+//! # struct Secret { metadata: ObjectMeta }
+//! # impl ResourceType for Secret {
+//! #     fn resource() -> Resource { Resource::namespaced("", "v1", "Secret", "secrets") }
+//! # }
+//! # #[derive(Clone, Serialize, Deserialize)]
+//! # struct ConfigMap { metadata: ObjectMeta }
+//! # impl ResourceType for ConfigMap {
+//! #     fn resource() -> Resource { Resource::namespaced("", "v1", "ConfigMap", "configmaps") }
+//! # }
+//!
+//! async fn reconcile(map: Arc<ConfigMap>, context: Context<ConfigMap>) -> Result<Action, BoxError> {
+//!     let secrets = context.store_of::<Secret>()?; // read from the store, not from the server
+//!     if secrets.get(&map.key()).is_none() {
+//!         let mut secret = Secret { metadata: ObjectMeta::named(map.key().name()) };
+//!         secret.metadata.owner_references.push(map.owner_reference().into());
+//!         context.api::<Secret>().create(&secret, &Default::default()).await?;
+//!     }
+//!     Ok(Action::Done)
+//! }
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), BoxError> {
+//! # let cluster = TestCluster::start().await?;
+//! # let client = cluster.client().clone();
+//! let factory = Factory::new(client, Default::default());
+//! # let secrets = factory.informer(Selection::of::<Secret>());
+//! let controller = Controller::<ConfigMap>::of(&factory).owns::<Secret>();
+//! # let shutdown = async {
+//! #     cluster.load("{apiVersion: v1, kind: ConfigMap, metadata: {name: settings}}").await.unwrap();
+//! #     let made = |state: &watchkeeper_runtime::store::Snapshot| state.find("default", "settings").is_some();
+//! #     secrets.store().wait_until(made).await.unwrap();
+//! # };
+//! controller.run(reconcile, shutdown).await;
+//! # Ok(())
+//! # }
+//! ```
+
+use std::any::type_name;
+use std::fmt;
+use std::sync::Arc;
+
+use watchkeeper_client::{Api, Client, ResourceType};
+use watchkeeper_meta::{ObjectKey, Resource};
+use watchkeeper_wire::Object;
+
+use super::trigger::{Mapping, controller_of};
+use super::{
+    Action, BoundController, BoxError, ControllerOptions, DynamicController, ReconcileHandle, Reconciler,
+    Request, Stopped,
+};
+use crate::factory::{Factory, Selection};
+use crate::finalizer::{self, FinalizerError, Phase};
+use crate::informer::Informer;
+use crate::store::Store;
+
+/// A controller to be, of a kind that is known when the program is built.
+///
+/// It is given objects that are there and decode. Of one that is gone there is nothing left to give: what has to be
+/// cleaned up needs a finalizer ([`Context::finalizer`]). One that does not decode is reported once and reconciled when it
+/// has changed.
+pub struct Controller<K: ResourceType> {
+    name: String,
+    factory: Factory,
+    primary: Informer<K>,
+    others: Vec<Other>,
+    options: ControllerOptions,
+}
+
+/// Another kind that leads to reconciles.
+struct Other {
+    resource: Resource,
+    informer: Informer,
+    mapping: Mapping,
+}
+
+impl<K: ResourceType> Controller<K> {
+    /// Reconciles all objects of the kind, under its name: `website`.
+    pub fn of(factory: &Factory) -> Self {
+        Self::of_selected(factory, Selection::of::<K>())
+    }
+
+    /// Reconciles some objects of the kind.
+    pub fn of_selected(factory: &Factory, selection: Selection<K>) -> Self {
+        Self {
+            name: selection.resource.kind.to_lowercase(),
+            factory: factory.clone(),
+            primary: factory.informer(selection),
+            others: Vec::new(),
+            options: ControllerOptions::default(),
+        }
+    }
+
+    /// Logs and counts under another name: for a second controller of the same kind.
+    pub fn named(self, name: impl Into<String>) -> Self {
+        Self {
+            name: name.into(),
+            ..self
+        }
+    }
+
+    /// Works like that.
+    pub fn with(self, options: ControllerOptions) -> Self {
+        Self { options, ..self }
+    }
+
+    /// Also reconciles the object that controls one of this kind which changes
+    /// ([`ResourceType::owner_reference`] says so).
+    pub fn owns<C: ResourceType>(self) -> Self {
+        self.owns_selected(Selection::of::<C>())
+    }
+
+    /// As [`owns`](Self::owns), for some objects of the other kind.
+    pub fn owns_selected<C: ResourceType>(self, selection: Selection<C>) -> Self {
+        let mapping = controller_of(&K::resource());
+        self.other(selection, |_| mapping)
+    }
+
+    /// Also reconciles the objects that `keys` finds for one of another kind which changes. An update or a delete asks
+    /// it about both states, so that what an object has left is reconciled, too.
+    pub fn watches<C: ResourceType>(
+        self,
+        keys: impl Fn(&C) -> Vec<ObjectKey> + Send + Sync + 'static,
+    ) -> Self {
+        self.watches_selected(Selection::of::<C>(), keys)
+    }
+
+    /// As [`watches`](Self::watches), for some objects of the other kind.
+    pub fn watches_selected<C: ResourceType>(
+        self,
+        selection: Selection<C>,
+        keys: impl Fn(&C) -> Vec<ObjectKey> + Send + Sync + 'static,
+    ) -> Self {
+        self.other(selection, move |store| {
+            Arc::new(move |object| {
+                let found = store.read(object);
+                found.map_or_else(Vec::new, |found| keys(&found))
+            })
+        })
+    }
+
+    /// Gives it what it works with: an async function from an object to what follows, or to any error.
+    pub fn reconcile<F, R, E>(self, reconcile: F) -> BoundController
+    where
+        F: Fn(Arc<K>, Context<K>) -> R + Send + Sync + 'static,
+        R: Future<Output = Result<Action, E>> + Send,
+        E: Into<BoxError>,
+    {
+        let others = self.others.iter();
+        let others = others.map(|other| (other.resource.clone(), other.informer.clone()));
+        let mut controller = DynamicController::new(self.name, self.primary.untyped(), self.options);
+        let surroundings = Arc::new(Surroundings {
+            client: self.factory.client().clone(),
+            store: self.primary.store().clone(),
+            handle: controller.handle(),
+            others: others.collect(),
+        });
+        for Other {
+            informer, mapping, ..
+        } in self.others
+        {
+            controller = controller.watches(informer, mapping, None);
+        }
+        controller.reconcile(Typed {
+            reconcile,
+            surroundings,
+        })
+    }
+
+    /// Works until `shutdown` is done, or the informer of the kind has ended.
+    pub async fn run<F, R, E>(self, reconcile: F, shutdown: impl Future<Output = ()> + Send) -> Stopped
+    where
+        F: Fn(Arc<K>, Context<K>) -> R + Send + Sync + 'static,
+        R: Future<Output = Result<Action, E>> + Send,
+        E: Into<BoxError>,
+    {
+        self.reconcile(reconcile).run(shutdown).await
+    }
+
+    fn other<C: ResourceType>(
+        mut self,
+        selection: Selection<C>,
+        mapping: impl FnOnce(Store<C>) -> Mapping,
+    ) -> Self {
+        let informer = self.factory.informer(selection);
+        self.others.push(Other {
+            resource: C::resource(),
+            mapping: mapping(informer.store().clone()),
+            informer: informer.untyped(),
+        });
+        self
+    }
+}
+
+/// What every reconcile of a controller has at hand.
+struct Surroundings<K: ResourceType> {
+    client: Client,
+    store: Store<K>,
+    handle: ReconcileHandle,
+    others: Vec<(Resource, Informer)>,
+}
+
+/// A function over structs as a reconciler of objects.
+struct Typed<K: ResourceType, F> {
+    reconcile: F,
+    surroundings: Arc<Surroundings<K>>,
+}
+
+impl<K, F, R, E> Reconciler for Typed<K, F>
+where
+    K: ResourceType,
+    F: Fn(Arc<K>, Context<K>) -> R + Send + Sync + 'static,
+    R: Future<Output = Result<Action, E>> + Send,
+    E: Into<BoxError>,
+{
+    type Error = E;
+
+    async fn reconcile(&self, request: Request) -> Result<Action, E> {
+        let Some(object) = request.object else {
+            return Ok(Action::Done);
+        };
+        let Some(decoded) = self.surroundings.store.read(&object) else {
+            return Ok(Action::Done);
+        };
+        let context = Context {
+            surroundings: self.surroundings.clone(),
+            key: request.key,
+            object,
+            attempts: request.attempts,
+        };
+        (self.reconcile)(decoded, context).await
+    }
+}
+
+/// What a reconcile has at hand, beside its object.
+pub struct Context<K: ResourceType> {
+    surroundings: Arc<Surroundings<K>>,
+    key: ObjectKey,
+    object: Object,
+    attempts: u32,
+}
+
+/// A kind that a controller neither is of, nor owns, nor watches: there is no store of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the controller neither owns nor watches {kind}")]
+pub struct NotWatchedError {
+    /// The Rust type asked for.
+    pub kind: &'static str,
+}
+
+impl<K: ResourceType> Context<K> {
+    /// Which object is reconciled.
+    pub fn key(&self) -> &ObjectKey {
+        &self.key
+    }
+
+    /// The object as it was sent, for what the struct does not have.
+    pub fn object(&self) -> &Object {
+        &self.object
+    }
+
+    /// How often this failed since it last succeeded.
+    pub fn attempts(&self) -> u32 {
+        self.attempts
+    }
+
+    /// The client of the controller's factory.
+    pub fn client(&self) -> &Client {
+        &self.surroundings.client
+    }
+
+    /// The objects of a kind in the namespace of the object that is reconciled, at the server.
+    pub fn api<C: ResourceType>(&self) -> Api<C> {
+        self.client().api().namespace(self.key.namespace())
+    }
+
+    /// The objects of the kind that is reconciled, as the informer has them.
+    pub fn store(&self) -> &Store<K> {
+        &self.surroundings.store
+    }
+
+    /// The objects of another kind that the controller owns or watches, as the informer has them.
+    pub fn store_of<C: ResourceType>(&self) -> Result<Store<C>, NotWatchedError> {
+        let (resource, others) = (C::resource(), &self.surroundings.others);
+        let found = others.iter().find(|(watched, _)| *watched == resource);
+        match found {
+            Some((_, informer)) => Ok(informer.store().typed()),
+            None if resource == K::resource() => Ok(self.store().untyped().typed()),
+            None => Err(NotWatchedError {
+                kind: type_name::<C>(),
+            }),
+        }
+    }
+
+    /// Asks for further reconciles.
+    pub fn handle(&self) -> &ReconcileHandle {
+        &self.surroundings.handle
+    }
+
+    /// Keeps the object until what belongs to it was cleaned up; see [`crate::finalizer`].
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use watchkeeper_client::ResourceType;
+    /// use watchkeeper_runtime::controller::{Action, BoxError, Context};
+    /// use watchkeeper_runtime::finalizer::Phase;
+    ///
+    /// # async fn example<Website: ResourceType>(site: Arc<Website>, context: Context<Website>) -> Result<Action, BoxError> {
+    /// # async fn publish<T>(_: T) -> Result<Action, BoxError> { Ok(Action::Done) }
+    /// # async fn take_down<T>(_: T) -> Result<Action, BoxError> { Ok(Action::Done) }
+    /// let action = context.finalizer("example.com/cleanup", async |phase| match phase {
+    ///     Phase::Apply(site) => publish(site).await,
+    ///     Phase::Cleanup(site) => take_down(site).await,
+    /// });
+    /// Ok(action.await?)
+    /// # }
+    /// ```
+    pub async fn finalizer<E: Into<BoxError>>(
+        &self,
+        finalizer: &str,
+        reconcile: impl AsyncFnOnce(Phase<Arc<K>>) -> Result<Action, E>,
+    ) -> Result<Action, FinalizerError> {
+        let api = self
+            .client()
+            .dynamic(K::resource())
+            .namespace(self.key.namespace());
+        // An error, and not left out: what was not cleaned up must not lose its finalizer.
+        let read = |object: Object| self.store().read(&object).ok_or("the object does not decode");
+        let typed = async |phase| {
+            let phase = match phase {
+                Phase::Apply(object) => Phase::Apply(read(object)?),
+                Phase::Cleanup(object) => Phase::Cleanup(read(object)?),
+            };
+            reconcile(phase).await.map_err(Into::into)
+        };
+        finalizer::finalizer::<BoxError>(&api, finalizer, self.object.clone(), typed).await
+    }
+}
+
+impl<K: ResourceType> Clone for Context<K> {
+    fn clone(&self) -> Self {
+        Self {
+            surroundings: self.surroundings.clone(),
+            key: self.key.clone(),
+            object: self.object.clone(),
+            attempts: self.attempts,
+        }
+    }
+}
+
+impl<K: ResourceType> fmt::Debug for Context<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Context")
+            .field("key", &self.key)
+            .field("attempts", &self.attempts)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<K: ResourceType> fmt::Debug for Controller<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Controller")
+            .field("name", &self.name)
+            .field("others", &self.others.len())
+            .finish_non_exhaustive()
+    }
+}
