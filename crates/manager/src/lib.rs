@@ -8,7 +8,7 @@
 //!
 //! ```no_run
 //! # use watchkeeper_client::Client;
-//! # use watchkeeper_runtime::controller::{Controller, Reconciler};
+//! # use watchkeeper_runtime::controller::{DynamicController, Reconciler};
 //! use watchkeeper_manager::{Manager, signals};
 //!
 //! # async fn example(client: Client, websites: Controller, reconciler: impl Reconciler) -> Result<(), Box<dyn std::error::Error>> {

@@ -7,7 +7,7 @@ use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use tokio::sync::watch;
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
-use watchkeeper_runtime::controller::{Controller, Reconciler, StopReason};
+use watchkeeper_runtime::controller::{DynamicController, Reconciler, StopReason};
 use watchkeeper_runtime::informer::Health;
 use watchkeeper_runtime::metrics::Metrics;
 
@@ -62,7 +62,7 @@ struct PrimaryEndedError {
     health: Health,
 }
 
-impl<R: Reconciler> Runnable for (Controller, R) {
+impl<R: Reconciler> Runnable for (DynamicController, R) {
     fn name(&self) -> &str {
         self.0.name()
     }

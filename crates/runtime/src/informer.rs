@@ -235,11 +235,6 @@ impl<K: View> Informer<K> {
         &self.store
     }
 
-    /// What is watched, as its source names it.
-    pub(crate) fn name(&self) -> &str {
-        &self.inner.name
-    }
-
     /// The same informer, its objects as they are.
     pub fn untyped(&self) -> Informer {
         Informer::of(self.inner.clone())

@@ -342,7 +342,7 @@ impl<K: Hash + Eq + Clone> Work<K> {
     pub fn retry_after(self, after: Duration) -> Duration {
         let priority = self.priority;
         self.shared.state.lock().limiter.when(&self.key, now());
-        if let Some(observer) = &self.shared.observer {
+        if let Some(observer) = self.shared.observer.get() {
             observer.retried();
         }
         self.queue().add(self.key.clone(), AddOptions { after, priority });

@@ -21,6 +21,7 @@ pub(crate) const LAYERS: &[&str] = &[
     "runtime",
     "simulator",
     "testing",
+    "manager",
     "watchkeeper",
     "cli",
     "bench-codec",

@@ -8,7 +8,11 @@
 //!
 //! and fails if one of them is worse than [`limits`] allow.
 
-#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a program for the terminal")]
+#![allow(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a program for the terminal"
+)]
 
 mod crates;
 mod limits;

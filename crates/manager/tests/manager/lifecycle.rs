@@ -138,8 +138,11 @@ async fn a_controller_whose_informer_ends_is_an_error() {
     let factory = watchkeeper_runtime::factory::Factory::new(client.clone(), Default::default());
     let informer = factory.informer(watchkeeper_runtime::factory::Selection::all(no_such));
     let (told, _of) = mpsc::unbounded_channel();
-    let controller =
-        watchkeeper_runtime::controller::Controller::new("nothings", informer.clone(), Default::default());
+    let controller = watchkeeper_runtime::controller::DynamicController::new(
+        "nothings",
+        informer.clone(),
+        Default::default(),
+    );
     let process = Process::start(Manager::new(client.clone()).controller(controller, Telling(told))).await;
     informer.stop().await;
     let error = process.ended().await.unwrap_err();

@@ -13,7 +13,7 @@ use tokio::task::JoinHandle;
 use watchkeeper_client::{Client, DynamicApi};
 use watchkeeper_manager::{Manager, ManagerError};
 use watchkeeper_meta::{CreateOptions, Resource};
-use watchkeeper_runtime::controller::{Action, Controller, Reconciler, Request};
+use watchkeeper_runtime::controller::{Action, DynamicController, Reconciler, Request};
 use watchkeeper_runtime::factory::{Factory, Selection};
 
 /// Long enough for any machine; tests wait for what they expect, never for time to pass.
@@ -99,13 +99,13 @@ pub(crate) fn maps(client: &Client) -> DynamicApi {
 }
 
 /// A controller of the config maps in `default`.
-pub(crate) fn controller(client: &Client) -> Controller {
+pub(crate) fn controller(client: &Client) -> DynamicController {
     let factory = Factory::new(client.clone(), Default::default());
     let selection = Selection {
         namespaces: vec!["default".to_owned()],
         ..Selection::all(maps_resource())
     };
-    Controller::new("maps", factory.informer(selection), Default::default())
+    DynamicController::new("maps", factory.informer(selection), Default::default())
 }
 
 pub(crate) async fn create_map(client: &Client, name: &str) {
