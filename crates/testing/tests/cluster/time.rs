@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use watchkeeper_client::config::Credentials;
 use watchkeeper_client::{Client, Config, InProcess, ObjectOrStatus, Secret};
 use watchkeeper_meta::{CreateOptions, GetOptions, ListOptions, ObjectKey};
-use watchkeeper_runtime::controller::{Action, Controller, ControllerOptions, Reconciler, Request};
+use watchkeeper_runtime::controller::{Action, DynamicController, ControllerOptions, Reconciler, Request};
 use watchkeeper_runtime::factory::{Factory, FactoryOptions, Selection};
 use watchkeeper_runtime::leader::{LeaderElector, LeaderOptions};
 use watchkeeper_runtime::recorder::{EventType, Note, Recorder};
@@ -119,7 +119,10 @@ async fn a_lease_is_renewed_and_taken_over_by_the_clock() {
     let leases = || api(&cluster, "coordination.k8s.io", "leases");
     let elect = |name: &str| LeaderElector::new(leases(), LeaderOptions::new("boss", name)).unwrap();
     let mut first = elect("first");
-    let leading = tokio::spawn(async move { first.lead(async || std::future::pending::<()>().await).await });
+    let leading = tokio::spawn(async move {
+        let work = async || std::future::pending::<()>().await;
+        first.lead(work, std::future::pending()).await
+    });
     cluster.advance(MINUTE).await;
     let lease = get(&leases(), "boss").await;
     assert_eq!(lease["spec"]["holderIdentity"], "first");
@@ -130,7 +133,10 @@ async fn a_lease_is_renewed_and_taken_over_by_the_clock() {
     // It is gone without a word; the lease runs out.
     leading.abort();
     let mut second = elect("second");
-    let leading = tokio::spawn(async move { second.lead(async || std::future::pending::<()>().await).await });
+    let leading = tokio::spawn(async move {
+        let work = async || std::future::pending::<()>().await;
+        second.lead(work, std::future::pending()).await
+    });
     cluster.advance(MINUTE).await;
     assert_eq!(get(&leases(), "boss").await["spec"]["holderIdentity"], "second");
     leading.abort();
@@ -195,7 +201,7 @@ async fn idle_means_that_every_informer_and_queue_is_drained() {
         maps: cluster.client().dynamic(resource("", "configmaps")),
         reconciles: reconciles.clone(),
     };
-    let controller = Controller::new("label", informer, ControllerOptions::default());
+    let controller = DynamicController::new("label", informer, ControllerOptions::default());
     let running = tokio::spawn(controller.run(label, std::future::pending()));
     for index in 0..50 {
         create_map(&cluster, &format!("map-{index}")).await;
