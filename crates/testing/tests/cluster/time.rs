@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use watchkeeper_client::config::Credentials;
 use watchkeeper_client::{Client, Config, InProcess, ObjectOrStatus, Secret};
 use watchkeeper_meta::{CreateOptions, GetOptions, ListOptions, ObjectKey};
-use watchkeeper_runtime::controller::{Action, DynamicController, ControllerOptions, Reconciler, Request};
+use watchkeeper_runtime::controller::{Action, ControllerOptions, DynamicController, Reconciler, Request};
 use watchkeeper_runtime::factory::{Factory, FactoryOptions, Selection};
 use watchkeeper_runtime::leader::{LeaderElector, LeaderOptions};
 use watchkeeper_runtime::recorder::{EventType, Note, Recorder};
