@@ -76,6 +76,8 @@ pub struct Kind {
 
     /// The columns of a Table.
     pub columns: &'static [Column],
+    /// Cells of a row beyond its columns, which Kubernetes sends for one kind.
+    pub cells_beyond: &'static [Column],
     /// What is special about a row.
     pub row_condition: fn(&Value) -> Option<RowCondition>,
     /// The fields that a field selector may name, beyond `metadata.name` and `metadata.namespace`.
@@ -94,6 +96,9 @@ pub struct Kind {
     pub quota_exempt: bool,
     /// Kubernetes keeps no watch cache of it: a watch that begins too early is refused in the words of its store.
     pub uncached: bool,
+    /// Takes out of the metadata what stands there only because the served version has no field for it. Answers that show
+    /// metadata alone leave it out.
+    pub drop_alien_metadata: Option<fn(&mut Value)>,
     /// Whether the server's own form states how many replicas there are to be, even if it is none.
     pub states_replicas: bool,
 
@@ -212,6 +217,7 @@ impl Kind {
         status_keeps_metadata: false,
         not_of_status: &[],
         columns: &[],
+        cells_beyond: &[],
         row_condition: |_| None,
         selectable: None,
         unselectable: None,
@@ -221,6 +227,7 @@ impl Kind {
         grows_by: &[],
         quota_exempt: false,
         uncached: false,
+        drop_alien_metadata: None,
         states_replicas: false,
         hooks: BY_SCHEMA,
     };

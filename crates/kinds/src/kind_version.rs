@@ -300,6 +300,10 @@ impl KindVersion {
                 }
             }
             Part::Finalize if self.has_status() => add(&["status"]),
+            Part::Approval => {
+                add(&["spec"]);
+                add(&["status", "certificate"]);
+            }
             Part::Status => {
                 add(&["spec"]);
                 self.kind.not_of_status.iter().for_each(|path| add(path));
@@ -421,6 +425,13 @@ impl KindVersion {
         Some(object.pointer(pointer).unwrap_or(&Value::Null))
     }
 
+    /// Takes out of an object's metadata what stands there only because the served version has no field for it.
+    pub fn bare_metadata(&self, metadata: &mut Value) {
+        if let Some(drop_alien) = self.kind.drop_alien_metadata {
+            drop_alien(metadata);
+        }
+    }
+
     /// The columns of a Table.
     pub fn headings(&self) -> Vec<Heading<'_>> {
         headings_of(self)
@@ -441,7 +452,7 @@ impl KindVersion {
             object: stored.as_ref().unwrap_or(object),
             now,
         };
-        let columns = self.kind.columns.iter();
+        let columns = self.kind.columns.iter().chain(self.kind.cells_beyond);
         columns.map(|column| (column.cell)(&row)).collect()
     }
 

@@ -21,7 +21,7 @@ pub fn quote(text: &str) -> String {
 
 /// JSON as Go marshals it: `<`, `>`, `&` and the two line separators are escaped.
 pub fn go_json(value: &Value) -> String {
-    let plain = value.to_string();
+    let plain = in_order_of_structs(value);
     let mut out = String::with_capacity(plain.len());
     // These characters occur inside JSON strings only, so the text can be rewritten blindly.
     for c in plain.chars() {
@@ -31,6 +31,32 @@ pub fn go_json(value: &Value) -> String {
         }
     }
     out
+}
+
+/// JSON with its keys in order, except in a label selector: that is a struct, and has its labels first.
+fn in_order_of_structs(value: &Value) -> String {
+    let plain = value.to_string();
+    if !plain.contains(r#""matchExpressions":"#) {
+        return plain;
+    }
+    match value {
+        Value::Array(items) => {
+            let items: Vec<String> = items.iter().map(in_order_of_structs).collect();
+            format!("[{}]", items.join(","))
+        }
+        Value::Object(fields) => {
+            let mut fields: Vec<_> = fields.iter().collect();
+            if fields.iter().any(|(key, _)| *key == "matchLabels") {
+                fields.sort_by_key(|(key, _)| *key == "matchExpressions");
+            }
+            let print = |(key, value): (&String, &Value)| {
+                format!("{}:{}", Value::from(key.as_str()), in_order_of_structs(value))
+            };
+            let fields: Vec<String> = fields.into_iter().map(print).collect();
+            format!("{{{}}}", fields.join(","))
+        }
+        _ => plain,
+    }
 }
 
 /// A float as `%v` prints it: shortest digits, with an exponent from a million on and below 1e-04.

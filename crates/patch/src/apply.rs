@@ -275,7 +275,7 @@ fn conflicts(managers: &Managers, writer: &Writer<'_>, changes: &Changes, inheri
             })
         })
         .collect();
-    found.sort_by(|a, b| (&a.manager, &a.field).cmp(&(&b.manager, &b.field)));
+    found.sort_by(|a, b| a.manager.cmp(&b.manager));
     Conflicts(found)
 }
 
@@ -303,7 +303,7 @@ fn described(manager: &Manager) -> String {
 }
 
 impl Conflicts {
-    /// Every field in conflict, ordered by manager.
+    /// Every field in conflict, ordered by manager; those of one as its set has them.
     pub fn entries(&self) -> &[Conflict] {
         &self.0
     }

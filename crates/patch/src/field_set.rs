@@ -371,7 +371,7 @@ impl FieldSet {
         left
     }
 
-    /// Calls `visit` with every path, parents before what is below them.
+    /// Calls `visit` with every path, as Kubernetes goes through a set: what ends at a level, then what is below it.
     pub fn for_each(&self, visit: &mut dyn FnMut(&[PathElement])) {
         self.walk(&mut Vec::new(), visit);
     }
@@ -441,11 +441,13 @@ impl FieldSet {
     }
 
     fn walk(&self, path: &mut Vec<PathElement>, visit: &mut dyn FnMut(&[PathElement])) {
-        for (element, node) in &self.children {
+        for (element, _) in self.children.iter().filter(|(_, node)| node.member) {
             path.push(element.clone());
-            if node.member {
-                visit(path);
-            }
+            visit(path);
+            path.pop();
+        }
+        for (element, node) in self.children.iter().filter(|(_, node)| !node.below.is_empty()) {
+            path.push(element.clone());
             node.below.walk(path, visit);
             path.pop();
         }

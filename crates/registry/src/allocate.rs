@@ -50,6 +50,16 @@ pub(crate) struct Allocations {
     claims: Mutex<HashMap<String, Revision>>,
 }
 
+/// For which service something is picked.
+struct Picking<'a> {
+    /// The service as it is stored.
+    own: Option<&'a Value>,
+    /// Its type.
+    kind: &'a str,
+    /// It will not be stored.
+    dry_run: bool,
+}
+
 /// The lock, held from picking a service's address until the service is stored.
 pub(crate) struct Allocating<'a> {
     registry: &'a Registry,
@@ -185,18 +195,24 @@ impl Registry {
         definition: &Arc<Definition>,
         service: &mut Value,
         own: Option<&Value>,
+        dry_run: bool,
     ) -> Result<(), Status> {
         let kind = service["spec"]["type"].as_str().unwrap_or_default().to_owned();
         if !matches!(kind.as_str(), "ClusterIP" | "NodePort" | "LoadBalancer") {
             return Ok(());
         }
-        if !self.store().is_shared() {
-            return self.pick(definition, service, own, &kind).await;
+        let picking = Picking {
+            own,
+            kind: &kind,
+            dry_run,
+        };
+        if dry_run || !self.store().is_shared() {
+            return self.pick(definition, service, &picking).await;
         }
         for _ in 0..MAX_CLAIMS {
             let mut picked = service.clone();
-            self.pick(definition, &mut picked, own, &kind).await?;
-            if self.secure(definition, &picked, own, &kind).await? {
+            self.pick(definition, &mut picked, &picking).await?;
+            if self.secure(definition, &picked, &picking).await? {
                 *service = picked;
                 return Ok(());
             }
@@ -214,23 +230,25 @@ impl Registry {
         &self,
         definition: &Arc<Definition>,
         service: &mut Value,
-        own: Option<&Value>,
-        kind: &str,
+        picking: &Picking<'_>,
     ) -> Result<(), Status> {
         self.follow_services(definition).await?;
         let known = self.allocations().known.lock();
         let nothing = Taken::default();
         let taken = Others {
             all: known.as_ref().map_or(&nothing, |followed| &followed.taken),
-            own: own.map(Taken::of).unwrap_or_default(),
+            own: picking.own.map(Taken::of).unwrap_or_default(),
         };
         check_families(definition, service)?;
         check_address(definition, service, &taken)?;
-        allocate_address(service, &taken);
-        let wants_ports = kind == "NodePort"
-            || (kind == "LoadBalancer" && service["spec"]["allocateLoadBalancerNodePorts"] != false);
-        if wants_ports {
-            allocate_ports(definition, service, &taken)?;
+        allocate_address(service, || match picking.dry_run {
+            true => Some(network_address()),
+            false => free_address(&taken),
+        });
+        match wants_ports(service, picking.kind) {
+            true if picking.dry_run => pretend_ports(service),
+            true => allocate_ports(definition, service, &taken)?,
+            false => {}
         }
         Ok(())
     }
@@ -240,15 +258,14 @@ impl Registry {
         &self,
         definition: &Arc<Definition>,
         picked: &Value,
-        own: Option<&Value>,
-        kind: &str,
+        picking: &Picking<'_>,
     ) -> Result<bool, Status> {
-        if !self.claim(&Taken::of(picked), own).await? {
+        if !self.claim(&Taken::of(picked), picking.own).await? {
             return Ok(false);
         }
         // Whatever was stored before the claim, by whomever, is visible after this.
         self.store().refresh().await.map_err(Status::internal_error)?;
-        let again = self.pick(definition, &mut picked.clone(), own, kind).await;
+        let again = self.pick(definition, &mut picked.clone(), picking).await;
         Ok(again.is_ok())
     }
 
@@ -311,14 +328,14 @@ fn node_ports(service: &Value) -> impl Iterator<Item = i64> + '_ {
         .filter(|port| *port > 0)
 }
 
-fn allocate_address(service: &mut Value, taken: &Others<'_>) {
+fn allocate_address(service: &mut Value, free: impl FnOnce() -> Option<String>) {
     let spec = &mut service["spec"];
     let stated = spec["clusterIP"].as_str().unwrap_or_default().to_owned();
     let first = spec["clusterIPs"][0].as_str().unwrap_or_default().to_owned();
     let address = match (stated.is_empty(), first.is_empty()) {
         (false, _) => stated,
         (true, false) => first,
-        (true, true) => match free_address(taken) {
+        (true, true) => match free() {
             Some(address) => address,
             None => return,
         },
@@ -394,6 +411,30 @@ fn check_address(definition: &Definition, service: &Value, taken: &Others<'_>) -
     );
     let name = service["metadata"]["name"].as_str().unwrap_or_default();
     Err(Status::invalid(&definition.group_kind(), name, &fault.into()))
+}
+
+fn wants_ports(service: &Value, kind: &str) -> bool {
+    kind == "NodePort"
+        || (kind == "LoadBalancer" && service["spec"]["allocateLoadBalancerNodePorts"] != false)
+}
+
+/// Gives a service that will not be stored the ports Kubernetes shows then: nothing is looked for and nothing refused, and
+/// each port follows the highest one.
+fn pretend_ports(service: &mut Value) {
+    let ports = service.pointer_mut("/spec/ports").and_then(Value::as_array_mut);
+    let Some(ports) = ports else { return };
+    let mut last = ports.iter().map(node_port).max().filter(|port| *port > 0);
+    for port in ports.iter_mut().filter(|port| node_port(port) == 0) {
+        let next = last.unwrap_or(*NODE_PORTS.end()) + 1;
+        port["nodePort"] = json!(next);
+        last = Some(next);
+    }
+}
+
+/// The address of the network itself, which no service has: what a service is shown with that will not be stored.
+fn network_address() -> String {
+    let [a, b] = NETWORK;
+    Ipv4Addr::new(a, b, 0, 0).to_string()
 }
 
 fn free_address(taken: &Others<'_>) -> Option<String> {
@@ -521,6 +562,12 @@ mod tests {
     use super::*;
     use crate::{Body, Format, WriteContext};
 
+    const PICKING: Picking<'static> = Picking {
+        own: None,
+        kind: "NodePort",
+        dry_run: false,
+    };
+
     const PORT: i64 = 30_007;
 
     fn service(name: &str) -> Value {
@@ -540,10 +587,7 @@ mod tests {
     async fn what_somebody_has_got_before_the_claim_is_not_given_again() {
         let (registry, services) = registry().await;
         let mut picked = service("a");
-        registry
-            .pick(&services, &mut picked, None, "NodePort")
-            .await
-            .unwrap();
+        registry.pick(&services, &mut picked, &PICKING).await.unwrap();
         let other = service("b").to_string();
         let body = Body {
             format: Format::Json,
@@ -552,12 +596,7 @@ mod tests {
         let context = WriteContext::default();
         let stored = registry.create(&services, "default", body, &context);
         stored.await.unwrap();
-        assert!(
-            !registry
-                .secure(&services, &picked, None, "NodePort")
-                .await
-                .unwrap()
-        );
+        assert!(!registry.secure(&services, &picked, &PICKING).await.unwrap());
     }
 
     /// What becomes of a write.

@@ -190,7 +190,8 @@ impl StoredObject {
 
     /// The part of the object's message that a view shows, with its version and without an envelope.
     pub(crate) fn shown(&self, definition: &Definition, view: View) -> Result<ShownMessage<'_>, Status> {
-        if !definition.stores_messages() {
+        let is_cleaned = view == View::Metadata && definition.kind.drop_alien_metadata.is_some();
+        if is_cleaned || !definition.stores_messages() {
             return self.converted(definition, view).map(ShownMessage::Converted);
         }
         let mut apart = self.apart(definition)?;
@@ -204,9 +205,10 @@ impl StoredObject {
 
     /// The message of an object that is stored in another form than it is served in.
     fn converted(&self, definition: &Definition, view: View) -> Result<Vec<u8>, Status> {
-        let value = self.to_value(definition)?;
+        let mut value = self.to_value(definition)?;
         let encoded = match (view, *METADATA_ALONE) {
             (View::Metadata, Some(metadata_alone)) => {
+                definition.bare_metadata(&mut value["metadata"]);
                 encode_message(Schema::builtin(), metadata_alone, &value)
             }
             _ => encode_message(&definition.schema, definition.type_id, &value),

@@ -191,7 +191,10 @@ impl TablePrinter<'_> {
         completed.into_iter().collect()
     }
 
-    fn included(&self, object: Value) -> Value {
+    fn included(&self, mut object: Value) -> Value {
+        if self.include == IncludeObject::Metadata {
+            self.definition.bare_metadata(&mut object["metadata"]);
+        }
         match self.include {
             IncludeObject::None => Value::Null,
             IncludeObject::Object => object,

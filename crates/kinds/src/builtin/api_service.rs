@@ -1,7 +1,7 @@
 //! API services: who serves a group and version.
 
 use serde_json::{Value, json};
-use watchkeeper_meta::validation::FinalizerRule;
+use watchkeeper_meta::validation::{FinalizerRule, NameRule};
 
 use crate::kind::{BY_SCHEMA, Hooks, Kind};
 use crate::table::Column;
@@ -12,6 +12,8 @@ pub static KIND: Kind = Kind {
     group: "apiregistration.k8s.io",
     name: "APIService",
     plural: "apiservices",
+    // Named after what it is about, which its own rules check.
+    names: NameRule::PathSegment,
     status_keeps_metadata: true,
     finalizers: FinalizerRule::AnyQualifiedName,
     updates_unconditionally: false,

@@ -51,6 +51,7 @@ pub static KIND: Kind = Kind {
     names: NameRule::PathSegment,
     // Nobody manages what never changes.
     unmanaged: &["spec"],
+    not_of_status: &[&["status", "conditions"]],
     columns: COLUMNS,
     selectable: Some(SELECTABLE),
     hooks: HOOKS,

@@ -1,5 +1,7 @@
 //! Cluster trust bundles: certificates that vouch for a signer.
 
+use watchkeeper_meta::validation::NameRule;
+
 use crate::fields::Selectable;
 use crate::kind::Kind;
 use crate::table::Column;
@@ -9,6 +11,8 @@ pub static KIND: Kind = Kind {
     group: "certificates.k8s.io",
     name: "ClusterTrustBundle",
     plural: "clustertrustbundles",
+    // Named after what it is about, which its own rules check.
+    names: NameRule::PathSegment,
     updates_unconditionally: false,
     columns: COLUMNS,
     selectable: Some(SELECTABLE),

@@ -35,7 +35,7 @@ const COLUMNS: &[Column] = &[
     Column::NAME,
     Column::text("Schedule", |row| json!(row.text("/spec/schedule"))),
     Column::text("Timezone", |row| row.text_or_none("/spec/timeZone")),
-    Column::boolean("Suspend", |row| row.at("/spec/suspend").clone()),
+    Column::boolean("Suspend", |row| json!(suspended(row.at("/spec/suspend")))),
     Column::integer("Active", |row| row.len("/status/active")),
     Column::text("Last Schedule", last_schedule),
     Column::AGE,
@@ -163,5 +163,13 @@ fn last_schedule(row: &Row<'_>) -> Value {
     match row.text("/status/lastScheduleTime").is_empty() {
         true => json!(NONE),
         false => row.age("/status/lastScheduleTime"),
+    }
+}
+
+fn suspended(suspend: &Value) -> &'static str {
+    match suspend.as_bool() {
+        Some(true) => "True",
+        Some(false) => "False",
+        None => "<unset>",
     }
 }

@@ -41,6 +41,7 @@ pub static KIND: Kind = Kind {
     plural: "daemonsets",
     generation: Generation::Spec,
     columns: COLUMNS,
+    drop_alien_metadata: Some(drop_annotation),
     pod_spec: Some("/spec/template/spec"),
     hooks: HOOKS,
     ..Kind::PLAIN
@@ -80,6 +81,20 @@ const HOOKS: Hooks = Hooks {
     warn: warn_template,
     ..PLAIN
 };
+
+/// Takes the annotation from metadata that is shown alone.
+fn drop_annotation(metadata: &mut Value) {
+    let Some(metadata) = metadata.as_object_mut() else {
+        return;
+    };
+    let annotations = metadata.get_mut("annotations").and_then(Value::as_object_mut);
+    if let Some(annotations) = annotations {
+        annotations.remove(TEMPLATE_GENERATION);
+        if annotations.is_empty() {
+            metadata.remove("annotations");
+        }
+    }
+}
 
 fn default(spec: &mut Value) {
     fill(spec, "updateStrategy", json!({}));

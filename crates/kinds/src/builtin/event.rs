@@ -11,7 +11,7 @@ use crate::fields::Selectable;
 use crate::kind::{Change, Hooks, Kind, PLAIN};
 use crate::rules::place::{Faults, Place};
 use crate::table::Column;
-use crate::table::cells::either;
+use crate::table::cells::{either, or, text_at};
 use crate::table::human::age;
 
 /// An hour, as Kubernetes: events are news, not state.
@@ -240,6 +240,7 @@ pub(crate) fn event_object(event: &Value) -> String {
 pub(crate) fn event_source(event: &Value) -> String {
     let component = either(event, "/source/component", "/deprecatedSource/component");
     let host = either(event, "/source/host", "/deprecatedSource/host");
+    let host = or(host, &text_at(event, "/reportingInstance"));
     let component = match component.is_empty() {
         true => either(event, "/reportingComponent", "/reportingController"),
         false => component,

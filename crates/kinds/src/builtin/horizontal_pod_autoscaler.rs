@@ -131,11 +131,15 @@ fn fill_target(scaler: &mut Value) {
 fn check(scaler: &Place<'_, '_>, faults: &mut Faults) {
     let spec = scaler.field("spec");
     let (min, max) = (spec.field("minReplicas"), spec.field("maxReplicas"));
-    if min.is_set() && min.number() < 1 {
-        faults.push(min.invalid("must be greater than or equal to 1"));
-    }
-    if max.number() < 1 {
-        faults.push(max.invalid_for(max.number(), "must be greater than 0"));
+    // What is not measured in pods can be measured when there are none.
+    let metrics = spec.field("metrics");
+    let can_be_none = metrics.items().any(|metric| {
+        let kind = metric.field("type");
+        matches!(kind.text(), "External" | "Object")
+    });
+    let least = i64::from(!can_be_none);
+    if min.is_set() && min.number() < least {
+        faults.push(min.invalid(format!("must be greater than or equal to {least}")));
     }
     if min.is_set() && max.number() < min.number() {
         faults.push(max.invalid_for(max.number(), "must be greater than or equal to `minReplicas`"));
@@ -153,6 +157,23 @@ fn check(scaler: &Place<'_, '_>, faults: &mut Faults) {
     let behavior = spec.field("behavior");
     for direction in ["scaleUp", "scaleDown"] {
         check_rules(&behavior.field(direction), faults);
+    }
+    match max.number() {
+        0 => faults.push(max.required("")),
+        1.. => {}
+        _ => faults.push(max.invalid("must be greater than or equal to 1")),
+    }
+}
+
+/// An object that is measured may be of any group.
+fn check_described(object: &Place<'_, '_>, faults: &mut Faults) {
+    for name in ["kind", "name"] {
+        object.field(name).must_be_set_and_keep(path_segment_name, faults);
+    }
+    let version = object.field("apiVersion");
+    if version.text().matches('/').count() > 1 {
+        let why = format!("unexpected GroupVersion string: {}", version.text());
+        faults.push(version.invalid(why));
     }
 }
 
@@ -218,7 +239,7 @@ fn check_source(name: &str, source: &Place<'_, '_>, faults: &mut Faults) {
         }
         _ => {
             if name == "object" {
-                check_target(&source.field("describedObject"), faults);
+                check_described(&source.field("describedObject"), faults);
             }
             check_identifier(&source.field("metric"), faults);
             check_metric_target(&target, faults);

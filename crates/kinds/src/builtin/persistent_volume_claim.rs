@@ -11,8 +11,8 @@ use crate::quota::{OF_CLASS, Usage, number};
 use crate::rules::defaulting::{fill_empty, object_mut};
 use crate::rules::formats::quantity;
 use crate::rules::place::{Faults, NOT_NEGATIVE, Place};
-use crate::table::Column;
 use crate::table::cells::{access_modes, storage_class, volume_phase};
+use crate::table::{Column, Row};
 use crate::{Part, Warnings, metadata};
 
 const ACCESS_MODES: &[&str] = &[
@@ -43,8 +43,8 @@ const COLUMNS: &[Column] = &[
     Column::NAME,
     Column::text("Status", volume_phase),
     Column::text("Volume", |row| json!(row.text("/spec/volumeName"))),
-    Column::text("Capacity", |row| json!(row.text("/status/capacity/storage"))),
-    Column::text("Access Modes", |row| json!(access_modes(row.at("/status/accessModes")))),
+    Column::text("Capacity", |row| json!(of_bound(row, row.text("/status/capacity/storage")))),
+    Column::text("Access Modes", |row| json!(of_bound(row, access_modes(row.at("/status/accessModes"))))),
     Column::text("StorageClass", |row| json!(storage_class(row.object))),
     Column::text("VolumeAttributesClass", |row| row.text_or("/spec/volumeAttributesClassName", "<unset>")),
     Column::AGE,
@@ -347,5 +347,13 @@ fn usage(claim: &Value, usage: &mut Usage) {
             usage.insert(of_class("requests.storage"), size.clone());
         }
         usage.insert("requests.storage".to_owned(), size);
+    }
+}
+
+/// Of a claim that has no volume yet nothing is known.
+fn of_bound(row: &Row<'_>, text: String) -> String {
+    match row.text("/spec/volumeName").is_empty() {
+        true => String::new(),
+        false => text,
     }
 }

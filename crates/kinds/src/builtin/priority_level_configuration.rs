@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::kind::{BY_SCHEMA, Generation, Hooks, Kind};
 use crate::rules::defaulting::{fill_empty, fill_zero};
 use crate::table::Column;
-use crate::table::cells::{NONE, or, plain};
+use crate::table::cells::NONE;
 
 /// What is particular to `prioritylevelconfigurations`.
 pub static KIND: Kind = Kind {
@@ -22,10 +22,10 @@ pub static KIND: Kind = Kind {
 const COLUMNS: &[Column] = &[
     Column::NAME,
     Column::text("Type", |row| json!(row.text("/spec/type"))),
-    Column::text("NominalConcurrencyShares", |row| json!(or(plain(row.at("/spec/limited/nominalConcurrencyShares")), NONE))),
-    Column::text("Queues", |row| json!(or(plain(row.at("/spec/limited/limitResponse/queuing/queues")), NONE))),
-    Column::text("HandSize", |row| json!(or(plain(row.at("/spec/limited/limitResponse/queuing/handSize")), NONE))),
-    Column::text("QueueLengthLimit", |row| json!(or(plain(row.at("/spec/limited/limitResponse/queuing/queueLengthLimit")), NONE))),
+    Column::text("NominalConcurrencyShares", |row| number_or_none(row.at("/spec/limited/nominalConcurrencyShares"))),
+    Column::text("Queues", |row| number_or_none(row.at("/spec/limited/limitResponse/queuing/queues"))),
+    Column::text("HandSize", |row| number_or_none(row.at("/spec/limited/limitResponse/queuing/handSize"))),
+    Column::text("QueueLengthLimit", |row| number_or_none(row.at("/spec/limited/limitResponse/queuing/queueLengthLimit"))),
     Column::AGE,
 ];
 
@@ -47,5 +47,12 @@ fn fill_priority_level(spec: &mut Value) {
     if let Some(exempt) = spec.get_mut("exempt").filter(|exempt| exempt.is_object()) {
         fill_empty(exempt, "nominalConcurrencyShares", 0);
         fill_empty(exempt, "lendablePercent", 0);
+    }
+}
+
+fn number_or_none(number: &Value) -> Value {
+    match number {
+        Value::Number(number) => Value::Number(number.clone()),
+        _ => json!(NONE),
     }
 }

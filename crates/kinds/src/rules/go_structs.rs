@@ -20,10 +20,11 @@ use watchkeeper_meta::go_json;
 const LAYOUT: &str = "\
 PodSpec Volumes*Volume InitContainers*Container Containers*Container EphemeralContainers*EphemeralContainer \
   RestartPolicy TerminationGracePeriodSeconds? ActiveDeadlineSeconds? DNSPolicy NodeSelector? ServiceAccountName \
-  AutomountServiceAccountToken? NodeName SecurityContext?PodSecurityContext ImagePullSecrets*LocalObjectReference \
-  Hostname Subdomain SetHostnameAsFQDN? Affinity?Affinity SchedulerName Tolerations*Toleration HostAliases*HostAlias \
-  PriorityClassName Priority? PreemptionPolicy? DNSConfig?PodDNSConfig ReadinessGates*PodReadinessGate \
-  RuntimeClassName? Overhead? EnableServiceLinks? TopologySpreadConstraints*TopologySpreadConstraint OS?PodOS \
+  DeprecatedServiceAccount AutomountServiceAccountToken? NodeName HostNetwork! HostPID! HostIPC! \
+  ShareProcessNamespace? SecurityContext?PodSecurityContext ImagePullSecrets*LocalObjectReference Hostname Subdomain \
+  Affinity?Affinity SchedulerName Tolerations*Toleration HostAliases*HostAlias PriorityClassName Priority? \
+  DNSConfig?PodDNSConfig ReadinessGates*PodReadinessGate RuntimeClassName? EnableServiceLinks? PreemptionPolicy? \
+  Overhead? TopologySpreadConstraints*TopologySpreadConstraint SetHostnameAsFQDN? OS?PodOS HostUsers? \
   SchedulingGates*PodSchedulingGate ResourceClaims*PodResourceClaim Resources?ResourceRequirements HostnameOverride? \
   SchedulingGroup? EvictionResponders?
 Container Name Image Command? Args? WorkingDir Ports*ContainerPort EnvFrom*EnvFromSource Env*EnvVar \
@@ -67,17 +68,25 @@ Capabilities Add? Drop?
 SELinuxOptions User Role Type Level
 WindowsSecurityContextOptions GMSACredentialSpecName? GMSACredentialSpec? RunAsUserName? HostProcess?
 Profile Type LocalhostProfile?
-PodSecurityContext HostNetwork! HostPID! HostIPC! ShareProcessNamespace? HostUsers? SELinuxOptions?SELinuxOptions \
-  WindowsOptions?WindowsSecurityContextOptions RunAsUser? RunAsGroup? RunAsNonRoot? SupplementalGroups? \
-  SupplementalGroupsPolicy? FSGroup? FSGroupChangePolicy? Sysctls*Sysctl SeccompProfile?Profile \
-  AppArmorProfile?Profile SELinuxChangePolicy?
+PodSecurityContext SELinuxOptions?SELinuxOptions WindowsOptions?WindowsSecurityContextOptions RunAsUser? RunAsGroup? \
+  RunAsNonRoot? SupplementalGroups? SupplementalGroupsPolicy? FSGroup? Sysctls*Sysctl FSGroupChangePolicy? \
+  SeccompProfile?Profile AppArmorProfile?Profile SELinuxChangePolicy?
 Sysctl Name Value
 LocalObjectReference Name
 Volume Name HostPath?HostPathVolumeSource EmptyDir?EmptyDirVolumeSource GCEPersistentDisk? AWSElasticBlockStore? \
   GitRepo? Secret?SecretVolumeSource NFS?NFSVolumeSource ISCSI? Glusterfs? \
-  PersistentVolumeClaim?PersistentVolumeClaimVolumeSource RBD? Quobyte? FlexVolume? Cinder? CephFS? Flocker? \
-  DownwardAPI? FC? AzureFile? ConfigMap?ConfigMapVolumeSource VsphereVolume? AzureDisk? PhotonPersistentDisk? \
-  Projected? PortworxVolume? ScaleIO? StorageOS? CSI? Ephemeral? Image?ImageVolumeSource
+  PersistentVolumeClaim?PersistentVolumeClaimVolumeSource RBD? FlexVolume? Cinder? CephFS? Flocker? \
+  DownwardAPI?DownwardAPIVolumeSource FC? AzureFile? ConfigMap?ConfigMapVolumeSource VsphereVolume? Quobyte? \
+  AzureDisk? PhotonPersistentDisk? Projected?ProjectedVolumeSource PortworxVolume? ScaleIO? StorageOS? CSI? \
+  Ephemeral? Image?ImageVolumeSource
+ProjectedVolumeSource Sources*VolumeProjection DefaultMode? DefaultUser?
+VolumeProjection Secret?KeyProjection DownwardAPI?DownwardAPIProjection ConfigMap?KeyProjection \
+  ServiceAccountToken?ServiceAccountTokenProjection ClusterTrustBundle? PodCertificate?
+KeyProjection Name Items*KeyToPath Optional?
+DownwardAPIProjection Items*DownwardAPIVolumeFile
+DownwardAPIVolumeSource Items*DownwardAPIVolumeFile DefaultMode? DefaultUser?
+DownwardAPIVolumeFile Path FieldRef?ObjectFieldSelector ResourceFieldRef?ResourceFieldSelector Mode? User?
+ServiceAccountTokenProjection Audience ExpirationSeconds# Path
 HostPathVolumeSource Path Type?
 EmptyDirVolumeSource Medium SizeLimit? Mode?
 SecretVolumeSource SecretName Items*KeyToPath DefaultMode? Optional? DefaultUser?
@@ -86,7 +95,17 @@ KeyToPath Key Path Mode? User?
 NFSVolumeSource Server Path ReadOnly!
 PersistentVolumeClaimVolumeSource ClaimName ReadOnly!
 ImageVolumeSource Reference PullPolicy
-Affinity NodeAffinity? PodAffinity? PodAntiAffinity?
+Affinity NodeAffinity?NodeAffinity PodAffinity?PodAffinity PodAntiAffinity?PodAffinity
+NodeAffinity RequiredDuringSchedulingIgnoredDuringExecution?NodeSelector \
+  PreferredDuringSchedulingIgnoredDuringExecution*PreferredSchedulingTerm
+NodeSelector NodeSelectorTerms*NodeSelectorTerm
+NodeSelectorTerm MatchExpressions*NodeSelectorRequirement MatchFields*NodeSelectorRequirement
+NodeSelectorRequirement Key Operator Values?
+PreferredSchedulingTerm Weight# Preference=NodeSelectorTerm
+PodAffinity RequiredDuringSchedulingIgnoredDuringExecution*PodAffinityTerm \
+  PreferredDuringSchedulingIgnoredDuringExecution*WeightedPodAffinityTerm
+WeightedPodAffinityTerm Weight# PodAffinityTerm=PodAffinityTerm
+PodAffinityTerm LabelSelector? Namespaces? TopologyKey NamespaceSelector? MatchLabelKeys? MismatchLabelKeys?
 Toleration Key Operator Value Effect TolerationSeconds?
 HostAlias IP Hostnames?
 PodDNSConfig Nameservers? Searches? Options*PodDNSConfigOption
@@ -104,6 +123,8 @@ RollingUpdateDaemonSet MaxUnavailable% MaxSurge%
 StatefulSetUpdateStrategy Type RollingUpdate?RollingUpdateStatefulSetStrategy
 RollingUpdateStatefulSetStrategy Partition# MaxUnavailable?
 NodeAddress Type Address
+CSINodeDriver Name NodeID TopologyKeys? Allocatable?VolumeNodeResources
+VolumeNodeResources Count?
 PodDisruptionBudgetSpec MinAvailable? Selector? MaxUnavailable? UnhealthyPodEvictionPolicy?
 PodIP IP
 HostIP IP
@@ -119,15 +140,7 @@ const RENAMED: &[(&str, &str)] = &[
     ("CephFS", "cephfs"),
     ("StorageOS", "storageos"),
     ("APIVersion", "apiVersion"),
-];
-
-/// What a spec says of its sandbox, which Go keeps with the security context.
-const SANDBOX: &[&str] = &[
-    "hostNetwork",
-    "hostPID",
-    "hostIPC",
-    "shareProcessNamespace",
-    "hostUsers",
+    ("DeprecatedServiceAccount", "serviceAccount"),
 ];
 
 /// The structs, by name; each token is a field.
@@ -151,7 +164,7 @@ pub(crate) fn structure(name: &str, object: &Value) -> String {
 /// The spec of a pod, line by line.
 pub(crate) fn spec_lines(spec: &Value) -> Vec<String> {
     let mut printer = Printer::default();
-    printer.spec(spec, 0);
+    printer.structure("PodSpec", spec, 0);
     printer.out.lines().map(str::to_owned).collect()
 }
 
@@ -170,7 +183,7 @@ pub(crate) fn template(template: &Value) -> String {
         printer.out.push(',');
     }
     printer.key("Spec");
-    printer.spec(&template["spec"], 1);
+    printer.structure("PodSpec", &template["spec"], 1);
     printer.out.push('}');
     printer.out
 }
@@ -182,16 +195,6 @@ struct Printer {
 }
 
 impl Printer {
-    fn spec(&mut self, spec: &Value, depth: usize) {
-        let mut spec = spec.clone();
-        for name in SANDBOX {
-            if let Some(value) = spec.get(name).cloned() {
-                spec["securityContext"][name] = value;
-            }
-        }
-        self.structure("PodSpec", &spec, depth);
-    }
-
     fn structure(&mut self, name: &str, value: &Value, depth: usize) {
         self.out.push('{');
         let mut first = true;
@@ -324,13 +327,8 @@ mod tests {
                     )
                 })
                 .collect();
-            let is_elsewhere = |field: &str| SANDBOX.contains(&field) || field == "serviceAccount";
             let embeds = tokens.iter().any(|token| token.starts_with('+'));
-            for field in schema
-                .fields(known)
-                .iter()
-                .filter(|field| !is_elsewhere(&field.name))
-            {
+            for field in schema.fields(known) {
                 assert!(
                     embeds || names.contains(&field.name.to_string()),
                     "{name} has no {}",

@@ -200,8 +200,8 @@ impl Write<'_> {
             if self.context.dry_run {
                 return Ok(Deletion::Gone(object(bytes, expected)));
             }
-            // A pod that runs somewhere is told to end before it is gone.
-            let is_told = definition.kind.graceful && runs_somewhere(live) && marked != *live;
+            // A pod is told to end before it is gone, even if it runs nowhere.
+            let is_told = definition.kind.graceful && marked != *live;
             let expected = match is_told {
                 true => {
                     store

@@ -92,7 +92,7 @@ impl Write<'_> {
         let writer = self.context.writer(definition, self.part.subresource(), now);
         let endpoint = Endpoint {
             versions: definition.versions(),
-            ..Default::default()
+            reset: definition.reset_fields(self.part),
         };
         let difference = Difference::between(&live.value, &draft.object);
         let states = (&live.value, &draft.object, &difference);
@@ -183,8 +183,9 @@ impl Write<'_> {
         }
         self.guard.begin_allocation(&self.definition).await;
         let own = draft.live.map(|live| &live.value);
+        let dry_run = self.context.dry_run;
         self.registry
-            .allocate_service(&self.definition, &mut draft.object, own)
+            .allocate_service(&self.definition, &mut draft.object, own, dry_run)
             .await
     }
 
@@ -297,7 +298,7 @@ impl Write<'_> {
         let own = draft.live.map(|live| &live.value);
         let again = self
             .registry
-            .allocate_service(&self.definition, &mut draft.object.clone(), own)
+            .allocate_service(&self.definition, &mut draft.object.clone(), own, false)
             .await;
         // Whoever asks again gets something else.
         again.map_err(|_| Status::server_timeout(&self.definition.group_resource(), "allocate", 1))
