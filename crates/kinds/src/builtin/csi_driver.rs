@@ -1,11 +1,22 @@
 //! CSI drivers: what a storage driver can do.
 
-use serde_json::{Value, json};
+use std::collections::HashSet;
 
-use crate::kind::{BY_SCHEMA, Generation, Hooks, Kind};
-use crate::rules::defaulting::fill_empty;
+use serde_json::{Value, json};
+use watchkeeper_meta::FieldError;
+
+use crate::kind::{Change, Generation, Hooks, Kind, PLAIN};
+use crate::rules::defaulting::fill;
+use crate::rules::place::{Faults, Place};
 use crate::table::Column;
 use crate::table::cells::{NONE, joined, list_of, or, text_at};
+
+const FS_GROUP_POLICIES: &[&str] = &["File", "None", "ReadWriteOnceWithFSType"];
+const MODES: &[&str] = &["Persistent", "Ephemeral"];
+const MIN_TOKEN_SECONDS: i64 = 600;
+const MAX_TOKEN_SECONDS: i64 = 1 << 32;
+/// How often a driver may be asked how many volumes it can take, in seconds.
+const MIN_UPDATE_PERIOD: i64 = 10;
 
 /// What is particular to `csidrivers`.
 pub static KIND: Kind = Kind {
@@ -34,8 +45,13 @@ const COLUMNS: &[Column] = &[
 
 const HOOKS: Hooks = Hooks {
     default: |driver| fill_driver(&mut driver["spec"]),
-    warn: |driver, _, warnings| {
+    check: |driver, faults| check(&driver.field("spec"), faults),
+    check_change,
+    warn: |driver, live, warnings| {
         let spec = &driver["spec"];
+        if live.is_some_and(|live| live["spec"]["tokenRequests"] == spec["tokenRequests"]) {
+            return;
+        }
         let wants_tokens = spec["tokenRequests"]
             .as_array()
             .is_some_and(|list| !list.is_empty());
@@ -46,12 +62,12 @@ const HOOKS: Hooks = Hooks {
             );
         }
     },
-    ..BY_SCHEMA
+    ..PLAIN
 };
 
 /// What a driver does not say it does not do, except for attaching.
 fn fill_driver(spec: &mut Value) {
-    fill_empty(spec, "attachRequired", true);
+    fill(spec, "attachRequired", true);
     for name in [
         "podInfoOnMount",
         "preventPodSchedulingIfMissing",
@@ -59,12 +75,58 @@ fn fill_driver(spec: &mut Value) {
         "seLinuxMount",
         "storageCapacity",
     ] {
-        fill_empty(spec, name, false);
+        fill(spec, name, false);
     }
-    fill_empty(spec, "fsGroupPolicy", "ReadWriteOnceWithFSType");
+    fill(spec, "fsGroupPolicy", "ReadWriteOnceWithFSType");
     if spec["volumeLifecycleModes"].as_array().is_none_or(Vec::is_empty) {
         spec["volumeLifecycleModes"] = json!(["Persistent"]);
     }
+}
+
+fn check(spec: &Place<'_, '_>, faults: &mut Faults) {
+    spec.field("fsGroupPolicy")
+        .may_be_one_of(FS_GROUP_POLICIES, faults);
+    let tokens = spec.field("tokenRequests");
+    check_tokens(&tokens, faults);
+    let modes = spec.field("volumeLifecycleModes");
+    for mode in modes.texts().filter(|mode| !MODES.contains(mode)) {
+        faults.push(FieldError::not_supported(&modes.path(), mode, MODES));
+    }
+    let period = spec.field("nodeAllocatableUpdatePeriodSeconds");
+    if period.is_set() && period.number() < MIN_UPDATE_PERIOD {
+        faults.push(period.invalid("must be greater than or equal to 10 seconds"));
+    }
+    let in_secrets = spec.field("serviceAccountTokenInSecrets");
+    if in_secrets.is_set() && tokens.len() == 0 {
+        faults.push(in_secrets.invalid("serviceAccountTokenInSecrets is set but no tokenRequests are specified"));
+    }
+}
+
+/// Tokens for different audiences, each for a sensible time.
+fn check_tokens(tokens: &Place<'_, '_>, faults: &mut Faults) {
+    let mut seen = HashSet::new();
+    for token in tokens.items() {
+        let (audience, seconds) = (token.field("audience"), token.field("expirationSeconds"));
+        if !seen.insert(audience.text()) {
+            faults.push(FieldError::duplicate(&audience.path(), audience.text()));
+            continue;
+        }
+        if seconds.is_set() && seconds.number() < MIN_TOKEN_SECONDS {
+            faults.push(seconds.invalid("may not specify a duration less than 10 minutes"));
+        }
+        if seconds.number() > MAX_TOKEN_SECONDS {
+            faults.push(seconds.invalid("may not specify a duration larger than 2^32 seconds"));
+        }
+    }
+}
+
+/// What decides where and how volumes are attached stays.
+fn check_change(change: &Change<'_>, faults: &mut Faults) {
+    let (spec, live) = (change.new.field("spec"), change.live.field("spec"));
+    let attach = spec.field("attachRequired").known_as("attachedRequired");
+    attach.must_stay(&live.field("attachRequired"), faults);
+    let modes = spec.field("volumeLifecycleModes");
+    modes.must_stay(&live.field("volumeLifecycleModes"), faults);
 }
 
 fn audiences(driver: &Value) -> String {

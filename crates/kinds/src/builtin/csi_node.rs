@@ -1,7 +1,18 @@
 //! CSI nodes: which storage drivers a node has.
 
-use crate::kind::Kind;
+use std::collections::HashSet;
+
+use serde_json::Value;
+use watchkeeper_meta::FieldError;
+use watchkeeper_meta::validation::qualified_name;
+
+use crate::kind::{Change, Hooks, Kind, PLAIN};
+use crate::rules::go_structs;
+use crate::rules::place::{Faults, Place};
+use crate::rules::volume_sources::check_driver;
 use crate::table::Column;
+
+const MAX_NODE_ID: usize = 256;
 
 /// What is particular to `csinodes`.
 pub static KIND: Kind = Kind {
@@ -11,6 +22,7 @@ pub static KIND: Kind = Kind {
     updates_unconditionally: false,
     delete_returns_object: true,
     columns: COLUMNS,
+    hooks: HOOKS,
     ..Kind::PLAIN
 };
 
@@ -20,3 +32,71 @@ const COLUMNS: &[Column] = &[
     Column::AGE,
 ];
 
+const HOOKS: Hooks = Hooks {
+    check: |node, faults| check_drivers(&node.field("spec").field("drivers"), faults),
+    check_change,
+    ..PLAIN
+};
+
+fn check_drivers(drivers: &Place<'_, '_>, faults: &mut Faults) {
+    let mut names = HashSet::new();
+    for driver in drivers.items() {
+        let name = driver.field("name");
+        check_driver(&name, faults);
+        check_node_id(&driver.field("nodeID"), faults);
+        driver
+            .field("allocatable")
+            .field("count")
+            .must_not_be_negative(faults);
+        if !names.insert(name.text()) {
+            faults.push(name.duplicate());
+        }
+        check_topology_keys(&driver, faults);
+    }
+}
+
+fn check_node_id(id: &Place<'_, '_>, faults: &mut Faults) {
+    id.must_be_set(faults);
+    if id.text().len() > MAX_NODE_ID {
+        faults.push(id.invalid(format!("must be {MAX_NODE_ID} characters or less")));
+    }
+}
+
+/// Texts name the driver instead of the key.
+fn check_topology_keys(driver: &Place<'_, '_>, faults: &mut Faults) {
+    let mut seen = HashSet::new();
+    for key in driver.field("topologyKeys").texts() {
+        if key.is_empty() {
+            faults.push(driver.required(""));
+        }
+        if !seen.insert(key) {
+            faults.push(FieldError::duplicate(&driver.path(), key));
+        }
+        let reasons = qualified_name(key).into_iter();
+        faults.extend(reasons.map(|why| driver.invalid_for(key, why)));
+    }
+}
+
+/// Of a driver that stays, only the number of volumes may change.
+fn check_change(change: &Change<'_>, faults: &mut Faults) {
+    let (spec, live) = (change.new.field("spec"), change.live.field("spec"));
+    let (drivers, live) = (spec.field("drivers"), live.field("drivers"));
+    for old in live.items() {
+        let same = |driver: &Place<'_, '_>| driver.value()["name"] == old.value()["name"];
+        for new in drivers.items().filter(same) {
+            let new = without_allocatable(new.value());
+            if new != without_allocatable(old.value()) {
+                let shown = go_structs::structure("CSINodeDriver", &new);
+                faults.push(drivers.invalid_in_go(shown, "field is immutable"));
+            }
+        }
+    }
+}
+
+fn without_allocatable(driver: &Value) -> Value {
+    let mut driver = driver.clone();
+    if let Some(fields) = driver.as_object_mut() {
+        fields.remove("allocatable");
+    }
+    driver
+}

@@ -1,6 +1,9 @@
 //! CSI storage capacities: how much room a class has somewhere.
 
-use crate::kind::Kind;
+use watchkeeper_meta::validation::dns1123_subdomain;
+
+use crate::kind::{Change, Hooks, Kind, PLAIN};
+use crate::rules::place::{Faults, Place};
 use crate::table::Column;
 
 /// What is particular to `csistoragecapacities`.
@@ -10,6 +13,7 @@ pub static KIND: Kind = Kind {
     plural: "csistoragecapacities",
     updates_unconditionally: false,
     columns: COLUMNS,
+    hooks: HOOKS,
     ..Kind::PLAIN
 };
 
@@ -18,3 +22,29 @@ const COLUMNS: &[Column] = &[
     Column::CREATED_AT,
 ];
 
+const HOOKS: Hooks = Hooks {
+    check,
+    check_change,
+    ..PLAIN
+};
+
+fn check(capacity: &Place<'_, '_>, faults: &mut Faults) {
+    capacity.field("nodeTopology").must_select(faults);
+    let class = capacity.field("storageClassName");
+    let reasons = dns1123_subdomain(class.text()).into_iter();
+    faults.extend(reasons.map(|why| class.invalid_for(class.text(), why)));
+    capacity.field("capacity").must_not_be_negative_quantity(faults);
+    capacity
+        .field("maximumVolumeSize")
+        .must_not_be_negative_quantity(faults);
+}
+
+/// The capacity may change, not what it is the capacity of.
+fn check_change(change: &Change<'_>, faults: &mut Faults) {
+    let (topology, live) = (change.new.field("nodeTopology"), change.live.field("nodeTopology"));
+    topology.must_stay(&live, faults);
+    let (class, live) = (change.new.field("storageClassName"), change.live.field("storageClassName"));
+    if class.text() != live.text() {
+        faults.push(class.invalid_for(class.text(), "field is immutable"));
+    }
+}

@@ -191,6 +191,44 @@ fn check(spec: &Place<'_, '_>, faults: &mut Faults) {
     check_attributes(spec, faults);
 }
 
+/// A volume that is described where it is attached: storage of a driver, with nothing about claims.
+pub(crate) fn check_inline(spec: &Place<'_, '_>, faults: &mut Faults) {
+    const INLINE: &str = "in the context of inline volumes";
+    for name in ["claimRef", "capacity"] {
+        let field = spec.field(name);
+        if field.is_set() {
+            faults.push(field.forbidden(format!("may not be specified {INLINE}")));
+        }
+    }
+    let csi = spec.field("csi");
+    if !csi.is_set() {
+        faults.push(csi.required(&format!("has to be specified {INLINE}")));
+    }
+    let modes = spec.field("accessModes");
+    if modes.len() == 0 {
+        faults.push(modes.required(""));
+    }
+    check_access_modes(&modes, faults);
+    let policy = spec.field("persistentVolumeReclaimPolicy");
+    if !matches!(policy.text(), "" | "Retain") {
+        faults.push(policy.forbidden(format!("may only be \"Retain\" {INLINE}")));
+    }
+    let affinity = spec.field("nodeAffinity");
+    if affinity.is_set() {
+        faults.push(affinity.forbidden(format!("may not be specified {INLINE}")));
+    }
+    check_sources(spec, SOURCES, faults);
+    let class = spec.field("storageClassName");
+    if !class.text().is_empty() {
+        faults.push(class.forbidden(format!("may not be specified {INLINE}")));
+    }
+    let mode = spec.field("volumeMode");
+    if !matches!(mode.text(), "" | "Filesystem") {
+        let why = format!("may not specify volumeMode other than Filesystem {INLINE}");
+        faults.push(mode.forbidden(why));
+    }
+}
+
 fn is_root(path: &str) -> bool {
     path.starts_with('/') && path.split('/').all(|part| matches!(part, "" | "."))
 }

@@ -1,18 +1,17 @@
 //! Storage classes: how volumes are made.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::json;
+use watchkeeper_meta::FieldError;
 use watchkeeper_meta::validation::qualified_name;
 
 use crate::builtin::pod;
 use crate::kind::{Change, Hooks, Kind, PLAIN};
-use crate::rules::defaulting::fill_empty;
+use crate::rules::defaulting::fill;
 use crate::rules::place::{Faults, Place};
+use crate::rules::storage_classes::{check_parameters, check_provisioner, forbid_changes};
 use crate::table::Column;
-
-const MAX_PARAMETERS: usize = 512;
-const MAX_PARAMETER_BYTES: usize = 256 * 1024;
 
 /// What is particular to `storageclasses`.
 pub static KIND: Kind = Kind {
@@ -36,8 +35,8 @@ const COLUMNS: &[Column] = &[
 
 const HOOKS: Hooks = Hooks {
     default: |class| {
-        fill_empty(class, "reclaimPolicy", "Delete");
-        fill_empty(class, "volumeBindingMode", "Immediate");
+        fill(class, "reclaimPolicy", "Delete");
+        fill(class, "volumeBindingMode", "Immediate");
     },
     check_new: check,
     check_change,
@@ -56,71 +55,60 @@ const HOOKS: Hooks = Hooks {
 
 fn check(class: &Place<'_, '_>, faults: &mut Faults) {
     let provisioner = class.field("provisioner");
-    if !provisioner.text().is_empty() {
-        let reasons = qualified_name(&provisioner.text().to_lowercase()).into_iter();
-        faults.extend(reasons.map(|why| provisioner.invalid(why)));
-    }
+    check_provisioner(&provisioner, faults);
     check_parameters(&class.field("parameters"), faults);
-    class
-        .field("reclaimPolicy")
-        .is_one_of(&["Delete", "Retain"], faults);
-    let mode = class.field("volumeBindingMode");
-    match mode.text() {
-        "" => faults.push(mode.required("")),
-        _ => mode.is_one_of(&["Immediate", "WaitForFirstConsumer"], faults),
+    let policy = class.field("reclaimPolicy");
+    if !policy.text().is_empty() {
+        policy.is_one_of(&["Delete", "Retain"], faults);
     }
+    class
+        .field("volumeBindingMode")
+        .is_one_of(&["Immediate", "WaitForFirstConsumer"], faults);
     check_topologies(&class.field("allowedTopologies"), faults);
     provisioner.must_be_set(faults);
 }
 
-fn check_parameters(parameters: &Place<'_, '_>, faults: &mut Faults) {
-    if parameters.len() > MAX_PARAMETERS {
-        faults.push(parameters.too_long(MAX_PARAMETERS));
-        return;
-    }
-    let mut size = 0;
-    for (name, value) in parameters.entries() {
-        if name.is_empty() {
-            faults.push(parameters.invalid_for(name, "field can not be empty."));
-        }
-        size += name.len() + value.text().len();
-    }
-    if size > MAX_PARAMETER_BYTES {
-        faults.push(parameters.too_long(MAX_PARAMETER_BYTES));
+/// Where volumes may be: each place by labels, none of them twice.
+fn check_topologies(topologies: &Place<'_, '_>, faults: &mut Faults) {
+    let mut seen: Vec<Requirements<'_>> = Vec::new();
+    for term in topologies.items() {
+        let expressions = term.field("matchLabelExpressions");
+        let requirements = check_requirements(&expressions, faults);
+        // Kubernetes compares with as many empty terms as there are terms, too.
+        let empty = if requirements.is_empty() { topologies.len() } else { 0 };
+        let same = seen.iter().filter(|other| **other == requirements).count();
+        faults.extend((0..empty + same).map(|_| FieldError::duplicate(&expressions.path(), "")));
+        seen.push(requirements);
     }
 }
 
-/// Where volumes may be: each place by labels, none of them twice.
-fn check_topologies(topologies: &Place<'_, '_>, faults: &mut Faults) {
-    for term in topologies.items() {
-        let mut keys = HashSet::new();
-        for requirement in term.field("matchLabelExpressions").items() {
-            let (key, values) = (requirement.field("key"), requirement.field("values"));
-            if values.len() == 0 {
-                faults.push(values.required(""));
-            }
-            let mut seen = HashSet::new();
-            for value in values.items() {
-                if !seen.insert(value.text()) {
-                    faults.push(value.duplicate());
-                }
-            }
-            let reasons = qualified_name(key.text()).into_iter();
-            faults.extend(reasons.map(|why| key.invalid_for(key.text(), why)));
-            if !keys.insert(key.text()) {
-                faults.push(key.duplicate());
+/// The values that each label may have.
+type Requirements<'v> = BTreeMap<&'v str, BTreeSet<&'v str>>;
+
+fn check_requirements<'v>(expressions: &Place<'v, '_>, faults: &mut Faults) -> Requirements<'v> {
+    let mut requirements = Requirements::new();
+    for requirement in expressions.items() {
+        let (key, values) = (requirement.field("key"), requirement.field("values"));
+        if values.len() == 0 {
+            faults.push(values.required(""));
+        }
+        let mut seen = BTreeSet::new();
+        for value in values.items() {
+            if !seen.insert(value.text()) {
+                faults.push(value.duplicate());
             }
         }
+        let reasons = qualified_name(key.text()).into_iter();
+        faults.extend(reasons.map(|why| key.invalid_for(key.text(), why)));
+        if requirements.insert(key.text(), seen).is_some() {
+            faults.push(key.duplicate());
+        }
     }
+    requirements
 }
 
 fn check_change(change: &Change<'_>, faults: &mut Faults) {
-    for name in ["parameters", "provisioner", "reclaimPolicy"] {
-        let (new, live) = (change.new.field(name), change.live.field(name));
-        if new.value() != live.value() {
-            faults.push(new.forbidden(format!("updates to {name} are forbidden.")));
-        }
-    }
+    forbid_changes(change, &["parameters", "provisioner", "reclaimPolicy"], faults);
     let (new, live) = (
         change.new.field("volumeBindingMode"),
         change.live.field("volumeBindingMode"),

@@ -2,8 +2,18 @@
 
 use serde_json::json;
 
-use crate::kind::Kind;
+use watchkeeper_meta::validation::dns1123_subdomain;
+
+use crate::Part;
+use crate::builtin::persistent_volume::check_inline;
+use crate::kind::{Change, Hooks, Kind, PLAIN};
+use crate::rules::place::{Faults, Place};
+use crate::rules::volume_sources::check_driver;
 use crate::table::Column;
+
+const MAX_METADATA_BYTES: usize = 256 * 1024;
+const MAX_MESSAGE_BYTES: usize = 1024;
+const ONE_SOURCE: &str = "must specify exactly one of inlineVolumeSpec and persistentVolumeName";
 
 /// What is particular to `volumeattachments`.
 pub static KIND: Kind = Kind {
@@ -14,6 +24,7 @@ pub static KIND: Kind = Kind {
     updates_unconditionally: false,
     delete_returns_object: true,
     columns: COLUMNS,
+    hooks: HOOKS,
     ..Kind::PLAIN
 };
 
@@ -26,3 +37,71 @@ const COLUMNS: &[Column] = &[
     Column::AGE,
 ];
 
+const HOOKS: Hooks = Hooks {
+    check_new,
+    check_change,
+    ..PLAIN
+};
+
+/// A new attachment names a driver; of those that are there, some are older than that rule.
+fn check_new(attachment: &Place<'_, '_>, faults: &mut Faults) {
+    let spec = attachment.field("spec");
+    check_spec(&spec, faults);
+    let attacher = spec.field("attacher");
+    if !attacher.text().is_empty() {
+        check_driver(&attacher, faults);
+    }
+    let source = spec.field("source");
+    let volume = source.field("persistentVolumeName");
+    if volume.is_set() {
+        volume.must_keep(dns1123_subdomain, faults);
+    }
+    attacher.must_be_set(faults);
+}
+
+fn check_spec(spec: &Place<'_, '_>, faults: &mut Faults) {
+    let source = spec.field("source");
+    let (inline, volume) = (source.field("inlineVolumeSpec"), source.field("persistentVolumeName"));
+    match (inline.is_set(), volume.is_set()) {
+        (false, false) => faults.push(source.required(ONE_SOURCE)),
+        (true, true) => faults.push(source.forbidden(ONE_SOURCE)),
+        (false, true) if volume.text().is_empty() => {
+            faults.push(volume.required("must specify non empty persistentVolumeName"));
+        }
+        (false, true) => {}
+        (true, false) => check_inline(&inline, faults),
+    }
+    let node = spec.field("nodeName");
+    let reasons = dns1123_subdomain(node.text()).into_iter();
+    faults.extend(reasons.map(|why| node.invalid_for(node.text(), why)));
+}
+
+fn check_change(change: &Change<'_>, faults: &mut Faults) {
+    let (spec, live) = (change.new.field("spec"), change.live.field("spec"));
+    if change.part != Part::Status {
+        spec.field("attacher").must_be_set(faults);
+        check_spec(&spec, faults);
+    }
+    check_status(&change.new.field("status"), faults);
+    spec.must_stay_unshown(&live, faults);
+}
+
+fn check_status(status: &Place<'_, '_>, faults: &mut Faults) {
+    let metadata = status.field("attachmentMetadata");
+    let entries = metadata.entries();
+    let size: usize = entries.map(|(key, value)| key.len() + value.text().len()).sum();
+    if size > MAX_METADATA_BYTES {
+        faults.push(metadata.too_long(MAX_METADATA_BYTES));
+    }
+    for name in ["attachError", "detachError"] {
+        let error = status.field(name);
+        let (message, code) = (error.field("message"), error.field("errorCode"));
+        if message.text().len() > MAX_MESSAGE_BYTES {
+            // The text names the limit of the metadata.
+            faults.push(message.too_long(MAX_METADATA_BYTES));
+        }
+        if code.number() < 0 {
+            faults.push(code.invalid("must be between 0 and 2147483647, inclusive"));
+        }
+    }
+}

@@ -130,6 +130,7 @@ PodIP IP
 HostIP IP
 RoleRef APIGroup Kind Name
 ServicePort Name Protocol AppProtocol? Port# TargetPort% NodePort#
+CSINodeDriver Name NodeID TopologyKeys? Allocatable?
 SuccessPolicy Rules*SuccessPolicyRule
 SuccessPolicyRule SucceededIndexes? SucceededCount?
 Taint Key Value Effect TimeAdded?

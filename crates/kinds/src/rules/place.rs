@@ -276,6 +276,13 @@ impl Place<'_, '_> {
         }
     }
 
+    /// Refuses an amount below zero.
+    pub(crate) fn must_not_be_negative_quantity(&self, faults: &mut Faults) {
+        if self.is_set() && formats::quantity(self.value) < formats::quantity(&Value::from(0)) {
+            faults.push(self.invalid(NOT_NEGATIVE));
+        }
+    }
+
     /// Refuses a number below zero.
     pub(crate) fn must_not_be_negative(&self, faults: &mut Faults) {
         if self.number() < 0 {
@@ -331,6 +338,13 @@ impl Place<'_, '_> {
     pub(crate) fn must_select(&self, faults: &mut Faults) {
         if self.is_set() {
             faults.append(label_selector(self.value, &self.path()));
+        }
+    }
+
+    /// Refuses a change, in the words of rules that are part of the type: those do not show the value.
+    pub(crate) fn must_stay_unshown(&self, live: &Self, faults: &mut Faults) {
+        if self.value != live.value {
+            faults.push(self.invalid_for(Value::Null, "field is immutable"));
         }
     }
 

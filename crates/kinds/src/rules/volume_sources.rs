@@ -130,9 +130,11 @@ pub(crate) fn check_nfs(source: &Place<'_, '_>, faults: &mut Faults) {
     }
 }
 
-/// The name of a storage driver.
+/// The name of a driver of storage or devices. Capitals are let through.
 pub(crate) fn check_driver(driver: &Place<'_, '_>, faults: &mut Faults) {
-    driver.must_be_set(faults);
+    if driver.text().is_empty() {
+        return faults.push(driver.required(""));
+    }
     if driver.text().len() > MAX_DRIVER_NAME {
         faults.push(driver.too_long(MAX_DRIVER_NAME));
     }
