@@ -67,6 +67,10 @@ impl fmt::Display for CompileError {
                 write!(f, "ERROR: <input>:-1:0: {}", issue.message)?;
                 continue;
             };
+            if self.source.is_empty() {
+                write!(f, "ERROR: <input>:1:0: {}", issue.message)?;
+                continue;
+            }
             let (line, column, text) = self.place(offset);
             let (text, dots) = (text.replace('\t', " "), ".".repeat(column));
             let number = column + 1;

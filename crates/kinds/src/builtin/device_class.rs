@@ -1,6 +1,10 @@
 //! Device classes: what kind of devices can be claimed.
 
-use crate::kind::{Generation, Kind};
+use crate::kind::{Generation, Hooks, Kind, PLAIN};
+use crate::rules::device_claims::{self, Age, MAX_CONFIGURATIONS, check_configuration, check_selectors};
+use crate::rules::devices::Found;
+use crate::rules::place::{Faults, Place};
+use crate::rules::resource_names::is_extended;
 use crate::table::Column;
 
 /// What is particular to `deviceclasses`.
@@ -11,6 +15,7 @@ pub static KIND: Kind = Kind {
     generation: Generation::Spec,
     delete_returns_object: true,
     columns: COLUMNS,
+    hooks: HOOKS,
     ..Kind::PLAIN
 };
 
@@ -19,3 +24,39 @@ const COLUMNS: &[Column] = &[
     Column::AGE,
 ];
 
+const HOOKS: Hooks = Hooks {
+    check_new: |class, faults| check(&class.field("spec"), None, faults),
+    check_change: |change, faults| {
+        check(&change.new.field("spec"), Some(&change.live.field("spec")), faults);
+    },
+    warn: |class, _, warnings| {
+        let class = Place::object(class);
+        device_claims::warn(&class.field("spec").field("config"), warnings);
+    },
+    ..PLAIN
+};
+
+/// Of a class that is there, a list that stays as it is has been looked at.
+fn check(spec: &Place<'_, '_>, live: Option<&Place<'_, '_>>, faults: &mut Faults) {
+    let age = |name: &str| match live {
+        Some(live) if live.field(name).value() == spec.field(name).value() => Age::Stored,
+        _ => Age::New,
+    };
+    Found::of(
+        |found| {
+            check_selectors(&spec.field("selectors"), age("selectors"), found);
+            let configurations = spec.field("config");
+            if found.has_at_most(MAX_CONFIGURATIONS, &configurations) {
+                for configuration in configurations.items() {
+                    check_configuration(&configuration, age("config"), found);
+                }
+            }
+            let resource = spec.field("extendedResourceName");
+            if resource.is_set() && !is_extended(resource.text()) {
+                let why = "must be a valid extended resource name";
+                found.declared.push(resource.invalid(why));
+            }
+        },
+        faults,
+    );
+}

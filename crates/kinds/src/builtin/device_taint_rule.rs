@@ -2,9 +2,15 @@
 
 use serde_json::json;
 
-use crate::kind::{BY_SCHEMA, Generation, Hooks, Kind};
-use crate::rules::device_claims::date_taint;
+use crate::Part;
+use crate::kind::{Change, Generation, Hooks, Kind, PLAIN};
+use crate::rules::conditions;
+use crate::rules::devices::{Found, check_label, check_pool, check_taint, date_taint};
+use crate::rules::place::{Faults, Place};
+use crate::rules::volume_sources::check_driver;
 use crate::table::Column;
+
+const MAX_CONDITIONS: usize = 8;
 
 /// What is particular to `devicetaintrules`.
 pub static KIND: Kind = Kind {
@@ -30,5 +36,36 @@ const COLUMNS: &[Column] = &[
 
 const HOOKS: Hooks = Hooks {
     date: |rule, now| date_taint(rule.pointer_mut("/spec/taint"), now),
-    ..BY_SCHEMA
+    check_new: |rule, faults| check(&rule.field("spec"), None, faults),
+    check_change,
+    ..PLAIN
 };
+
+fn check(spec: &Place<'_, '_>, live: Option<&Place<'_, '_>>, faults: &mut Faults) {
+    let selector = spec.field("deviceSelector");
+    for (name, rule) in [
+        ("driver", check_driver as fn(&Place<'_, '_>, &mut Faults)),
+        ("pool", check_pool),
+        ("device", check_label),
+    ] {
+        let field = selector.field(name);
+        if field.is_set() {
+            rule(&field, faults);
+        }
+    }
+    let old = live.map(|live| live.field("taint"));
+    Found::of(|found| check_taint(&spec.field("taint"), old.as_ref(), found), faults);
+}
+
+fn check_change(change: &Change<'_>, faults: &mut Faults) {
+    if change.part == Part::Status {
+        let status = change.new.field("status");
+        let conditions = status.field("conditions");
+        conditions::check(&conditions, faults);
+        if conditions.len() > MAX_CONDITIONS {
+            faults.push(conditions.too_many(MAX_CONDITIONS));
+        }
+        return;
+    }
+    check(&change.new.field("spec"), Some(&change.live.field("spec")), faults);
+}

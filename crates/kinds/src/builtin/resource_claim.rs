@@ -1,9 +1,13 @@
-//! Resource claims: devices that a pod asks for.
+//! Resource claims: devices that a pod asks for, and in their status those that it was given ([`allocation`]).
+
+mod allocation;
 
 use serde_json::{Value, json};
 
-use crate::kind::{BY_SCHEMA, Hooks, Kind};
-use crate::rules::device_claims::fill_claim;
+use crate::Part;
+use crate::kind::{Hooks, Kind, PLAIN};
+use crate::rules::device_claims::{self, Age, fill_claim};
+use crate::rules::place::Place;
 use crate::table::Column;
 
 /// What is particular to `resourceclaims`.
@@ -26,7 +30,21 @@ const COLUMNS: &[Column] = &[
 
 const HOOKS: Hooks = Hooks {
     default: |claim| fill_claim(&mut claim["spec"]),
-    ..BY_SCHEMA
+    check_new: |claim, faults| device_claims::check(&claim.field("spec"), Age::New, faults),
+    check_change: |change, faults| match change.part {
+        Part::Status => allocation::check(change, faults),
+        _ => {
+            let (spec, live) = (change.new.field("spec"), change.live.field("spec"));
+            device_claims::check(&spec, Age::Stored, faults);
+            spec.must_stay_unshown(&live, faults);
+        }
+    },
+    warn: |claim, _, warnings| {
+        let claim = Place::object(claim);
+        let spec = claim.field("spec");
+        device_claims::warn(&spec.field("devices").field("config"), warnings);
+    },
+    ..PLAIN
 };
 
 

@@ -1,7 +1,11 @@
 //! Templates of resource claims.
 
-use crate::kind::{BY_SCHEMA, Hooks, Kind};
-use crate::rules::device_claims::fill_claim;
+use watchkeeper_meta::validation::{annotations, labels};
+
+use crate::kind::{Change, Hooks, Kind, PLAIN};
+use crate::rules::device_claims::{self, Age, fill_claim};
+use crate::rules::go_structs;
+use crate::rules::place::{Faults, Place};
 use crate::table::Column;
 
 /// What is particular to `resourceclaimtemplates`.
@@ -22,6 +26,31 @@ const COLUMNS: &[Column] = &[
 
 const HOOKS: Hooks = Hooks {
     default: |template| fill_claim(&mut template["spec"]["spec"]),
-    ..BY_SCHEMA
+    check_new: |template, faults| check(&template.field("spec"), Age::New, faults),
+    check_change,
+    warn: |template, _, warnings| {
+        let template = Place::object(template);
+        let (spec, inner) = (template.field("spec"), "spec");
+        let devices = spec.field(inner);
+        device_claims::warn(&devices.field("devices").field("config"), warnings);
+    },
+    ..PLAIN
 };
+
+fn check(spec: &Place<'_, '_>, age: Age, faults: &mut Faults) {
+    let metadata = spec.field("metadata");
+    let (names, notes) = (metadata.field("labels"), metadata.field("annotations"));
+    faults.append(annotations(notes.value(), &notes.path()));
+    faults.append(labels(names.value(), &names.path()));
+    device_claims::check(&spec.field("spec"), age, faults);
+}
+
+fn check_change(change: &Change<'_>, faults: &mut Faults) {
+    let (spec, live) = (change.new.field("spec"), change.live.field("spec"));
+    check(&spec, Age::Stored, faults);
+    if spec.value() != live.value() {
+        let shown = go_structs::claim_template(spec.value());
+        faults.push(spec.invalid_in_go(shown, "field is immutable"));
+    }
+}
 

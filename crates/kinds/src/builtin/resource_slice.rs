@@ -1,11 +1,17 @@
-//! Resource slices: the devices of a node or a pool.
+//! Resource slices: the devices of a node or a pool. What a device may say is in [`device`], how its capacity may be
+//! shared in [`capacity`].
+
+mod capacity;
+mod device;
+mod slice;
 
 use serde_json::json;
 
 use crate::fields::Selectable;
-use crate::kind::{BY_SCHEMA, Generation, Hooks, Kind};
+use crate::kind::{Generation, Hooks, Kind, PLAIN};
 use crate::rules::defaulting::items_mut;
-use crate::rules::device_claims::date_taint;
+use crate::rules::devices::{date_taint, warn_of_capitals};
+use crate::rules::place::Place;
 use crate::table::Column;
 
 /// What is particular to `resourceslices`.
@@ -44,5 +50,13 @@ const HOOKS: Hooks = Hooks {
             items_mut(device, "taints").for_each(|taint| date_taint(Some(taint), now));
         }
     },
-    ..BY_SCHEMA
+    check_new: |slice, faults| slice::check(&slice.field("spec"), None, faults),
+    check_change: |change, faults| {
+        slice::check(&change.new.field("spec"), Some(&change.live.field("spec")), faults);
+    },
+    warn: |slice, _, warnings| {
+        let slice = Place::object(slice);
+        warn_of_capitals(&slice.field("spec").field("driver"), warnings);
+    },
+    ..PLAIN
 };

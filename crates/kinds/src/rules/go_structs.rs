@@ -16,6 +16,7 @@ use std::sync::LazyLock;
 
 use serde_json::{Value, json};
 use watchkeeper_meta::go_json;
+use watchkeeper_wire::schema::{Schema, Shape};
 
 const LAYOUT: &str = "\
 PodSpec Volumes*Volume InitContainers*Container Containers*Container EphemeralContainers*EphemeralContainer \
@@ -131,6 +132,21 @@ HostIP IP
 RoleRef APIGroup Kind Name
 ServicePort Name Protocol AppProtocol? Port# TargetPort% NodePort#
 CSINodeDriver Name NodeID TopologyKeys? Allocatable?
+ResourceClaimSpec Devices=DeviceClaim
+DeviceClaim Requests*DeviceRequest Constraints*DeviceConstraint Config*DeviceClaimConfiguration
+DeviceRequest Name Exactly?ExactDeviceRequest FirstAvailable*DeviceSubRequest
+ExactDeviceRequest DeviceClassName Selectors*DeviceSelector AllocationMode Count# AdminAccess? \
+  Tolerations*DeviceToleration Capacity?CapacityRequirements DerivedAttributes*DeviceDerivedAttribute
+DeviceSubRequest Name DeviceClassName Selectors*DeviceSelector AllocationMode Count# Tolerations*DeviceToleration \
+  Capacity?CapacityRequirements DerivedAttributes*DeviceDerivedAttribute
+DeviceSelector CEL?CELDeviceSelector
+CELDeviceSelector Expression
+DeviceToleration Key Operator Value Effect TolerationSeconds?
+CapacityRequirements Requests?
+DeviceDerivedAttribute Name Expression
+DeviceConstraint Requests? MatchAttribute? DistinctAttribute?
+DeviceClaimConfiguration Requests? Opaque?OpaqueDeviceConfiguration
+OpaqueDeviceConfiguration Driver Parameters?
 SuccessPolicy Rules*SuccessPolicyRule
 SuccessPolicyRule SucceededIndexes? SucceededCount?
 Taint Key Value Effect TimeAdded?
@@ -162,6 +178,43 @@ pub(crate) fn structure(name: &str, object: &Value) -> String {
     printer.out
 }
 
+/// A value of an API type in JSON, its fields in the order that Go has them.
+pub(crate) fn json_of(type_name: &str, value: &Value) -> String {
+    let schema = Schema::builtin();
+    let Some(id) = schema.type_named(type_name) else {
+        return go_json(value);
+    };
+    let mut out = String::new();
+    write_in_order(schema, &Shape::Struct(id), value, &mut out);
+    out
+}
+
+fn write_in_order(schema: &Schema, shape: &Shape, value: &Value, out: &mut String) {
+    match (shape, value) {
+        (Shape::Struct(id), Value::Object(members)) => {
+            let fields = schema.fields(*id).into_iter();
+            let set = fields.filter_map(|field| Some((field, members.get(&*field.name)?)));
+            out.push('{');
+            for (index, (field, value)) in set.enumerate() {
+                out.push_str(if index > 0 { "," } else { "" });
+                out.push_str(&go_json(&json!(&*field.name)));
+                out.push(':');
+                write_in_order(schema, &field.shape, value, out);
+            }
+            out.push('}');
+        }
+        (Shape::List(item), Value::Array(items)) => {
+            out.push('[');
+            for (index, value) in items.iter().enumerate() {
+                out.push_str(if index > 0 { "," } else { "" });
+                write_in_order(schema, item, value, out);
+            }
+            out.push(']');
+        }
+        (_, value) => out.push_str(&go_json(value)),
+    }
+}
+
 /// The spec of a pod, line by line.
 pub(crate) fn spec_lines(spec: &Value) -> Vec<String> {
     let mut printer = Printer::default();
@@ -171,6 +224,19 @@ pub(crate) fn spec_lines(spec: &Value) -> Vec<String> {
 
 /// A template for pods on one line, as the texts of faults quote it.
 pub(crate) fn template(template: &Value) -> String {
+    template_of(template, |printer, spec| {
+        printer.structure("PodSpec", spec, 1)
+    })
+}
+
+/// A template for claims of devices on one line.
+pub(crate) fn claim_template(template: &Value) -> String {
+    template_of(template, |printer, spec| {
+        printer.structure("ResourceClaimSpec", spec, 1)
+    })
+}
+
+fn template_of(template: &Value, print_spec: impl Fn(&mut Printer, &Value)) -> String {
     let mut printer = Printer {
         compact: true,
         ..Printer::default()
@@ -184,7 +250,7 @@ pub(crate) fn template(template: &Value) -> String {
         printer.out.push(',');
     }
     printer.key("Spec");
-    printer.structure("PodSpec", &template["spec"], 1);
+    print_spec(&mut printer, &template["spec"]);
     printer.out.push('}');
     printer.out
 }
@@ -312,7 +378,7 @@ mod tests {
     /// Structs that are called as in the API have its fields, wherever Go puts them.
     #[test]
     fn the_layout_has_every_field() {
-        let schema = watchkeeper_wire::schema::Schema::builtin();
+        let schema = Schema::builtin();
         for (name, tokens) in STRUCTS.iter() {
             let Some(known) = schema.type_named(&format!("core/v1.{name}")) else {
                 continue;

@@ -77,7 +77,7 @@ fn is_quota_huge_page(name: &str) -> bool {
 }
 
 /// A vendor's resource.
-fn is_extended(name: &str) -> bool {
+pub(crate) fn is_extended(name: &str) -> bool {
     !is_native(name) && !name.starts_with("requests.")
 }
 
