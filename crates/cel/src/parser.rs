@@ -273,6 +273,11 @@ impl Parser {
         loop {
             if let Some(offset) = self.try_symbol(".") {
                 let is_optional = self.try_symbol("?").is_some();
+                // What ends behind the dot of a name could have gone on as the name of a type, too.
+                if self.peek().kind == TokenKind::End && self.ast.qualified_name(operand).is_some() {
+                    let message = "Syntax error: no viable alternative at input '.'";
+                    return Err(Issue::at(self.peek().offset, message));
+                }
                 let (name, is_quoted) = self.field_name()?;
                 let open = match is_optional || is_quoted {
                     true => None,

@@ -6,9 +6,8 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use watchkeeper_cel::{Declared, Environment, Field, Identity, List, Object, Program, Shape, Type};
-use watchkeeper_meta::{FieldError, FieldErrors, FieldPath};
 
-const REASONS: [&str; 4] = ["Forbidden", "Invalid", "RequestEntityTooLarge", "Unauthorized"];
+use crate::rules::place::{Faults, Place};
 
 /// An expression and what became of it.
 #[derive(Debug)]
@@ -21,82 +20,17 @@ pub struct Expression {
 
 /// What must hold for a policy or a webhook to be about a write at all.
 pub fn conditions(spec: &Value) -> Vec<Expression> {
-    let environments = Environments::of(spec);
+    let environments = Environments::of(spec).without_variables();
     let conditions = spec["matchConditions"].as_array().into_iter().flatten();
     let sources = conditions.map(|condition| condition["expression"].as_str().unwrap_or_default());
-    let compiled = sources.map(|source| environments.compile(source, Some(&Type::Bool)));
+    let compiled = sources.map(|source| environments.compile(source, &[Type::Bool]));
     compiled.collect()
-}
-
-/// What is wrong with the conditions of a policy or a webhook.
-pub fn condition_faults(path: &FieldPath, spec: &Value) -> FieldErrors {
-    let (mut faults, environments) = (FieldErrors::new(), Environments::of(spec));
-    let conditions = spec["matchConditions"].as_array().into_iter().flatten();
-    for (index, condition) in conditions.enumerate() {
-        let at = path.child("matchConditions").index(index);
-        check_name(&at.child("name"), condition, &mut faults);
-        environments.check(&at, "expression", condition, Some(&Type::Bool), &mut faults);
-    }
-    faults
-}
-
-/// What is wrong with the expressions of a policy.
-pub fn faults(path: &FieldPath, spec: &Value) -> FieldErrors {
-    let mut faults = condition_faults(path, spec);
-    let mut environments = Environments::of(spec);
-    let items = |name: &str| spec[name].as_array().map_or(&[][..], Vec::as_slice);
-    for (index, variable) in items("variables").iter().enumerate() {
-        let at = path.child("variables").index(index);
-        check_name(&at.child("name"), variable, &mut faults);
-        environments.check(&at, "expression", variable, None, &mut faults);
-        environments.add(variable["name"].as_str().unwrap_or_default());
-    }
-    for (index, validation) in items("validations").iter().enumerate() {
-        let at = path.child("validations").index(index);
-        environments.check(&at, "expression", validation, Some(&Type::Bool), &mut faults);
-        check_message(&at, validation, &mut faults);
-        if !validation["messageExpression"].is_null() {
-            let wanted = Some(&Type::String);
-            environments.check(&at, "messageExpression", validation, wanted, &mut faults);
-        }
-    }
-    for (index, annotation) in items("auditAnnotations").iter().enumerate() {
-        let at = path.child("auditAnnotations").index(index);
-        environments.check(&at, "valueExpression", annotation, None, &mut faults);
-    }
-    faults
-}
-
-fn check_name(at: &FieldPath, named: &Value, faults: &mut FieldErrors) {
-    if named["name"].as_str().unwrap_or_default().is_empty() {
-        faults.push(FieldError::required(at, ""));
-    }
-}
-
-fn check_message(at: &FieldPath, validation: &Value, faults: &mut FieldErrors) {
-    let text = |name: &str| validation[name].as_str().unwrap_or_default();
-    let has_lines = |name: &str| text(name).trim().contains(['\n', '\r']);
-    let path = at.child("message");
-    let message = text("message");
-    if !message.is_empty() && message.trim().is_empty() {
-        let why = "message must be non-empty if specified";
-        faults.push(FieldError::invalid(&path, message, why));
-    } else if has_lines("message") {
-        let why = "message must not contain line breaks";
-        faults.push(FieldError::invalid(&path, message, why));
-    } else if has_lines("expression") && message.is_empty() {
-        let why = "message must be specified if expression contains line breaks";
-        faults.push(FieldError::required(&path, why));
-    }
-    if !validation["reason"].is_null() && !REASONS.contains(&text("reason")) {
-        let at = at.child("reason");
-        faults.push(FieldError::not_supported(&at, text("reason"), &REASONS));
-    }
 }
 
 /// What expressions of a policy can name. Variables come one after the other, each with those before it.
 pub struct Environments {
     has_parameters: bool,
+    has_variables: bool,
     variables: Object,
 }
 
@@ -105,6 +39,7 @@ impl Environments {
     pub fn of(spec: &Value) -> Self {
         Self {
             has_parameters: spec["paramKind"].is_object(),
+            has_variables: true,
             variables: Object {
                 name: "kubernetes.variables".to_owned(),
                 ..Object::default()
@@ -112,60 +47,79 @@ impl Environments {
         }
     }
 
-    /// Adds a variable for the expressions after it.
-    pub fn add(&mut self, name: &str) {
+    /// What conditions know: they are asked before there are variables.
+    #[must_use]
+    pub fn without_variables(self) -> Self {
+        Self {
+            has_variables: false,
+            ..self
+        }
+    }
+
+    /// Adds a variable for the expressions after it. Of most types it is known what they are.
+    pub fn add(&mut self, name: &str, variable: &Expression) {
+        let declared = variable.program.as_ref().map_or(Declared::dynamic(), |program| {
+            let shape = match program.result_type() {
+                Type::Bool => Shape::Bool,
+                Type::Int => Shape::Int,
+                Type::Double => Shape::Double,
+                Type::String => Shape::String,
+                _ => Shape::Dyn,
+            };
+            sized(shape)
+        });
         let field = Field {
             name: name.to_owned(),
-            declared: Declared::dynamic(),
+            declared,
         };
         self.variables.fields.insert(name.to_owned(), field);
     }
 
-    /// In the order in which [`evaluate`](super::evaluate) gives values.
+    /// In the order in which [`evaluate`](super::evaluate) gives values. Where there are no variables, their place is
+    /// kept under a name that no expression can say.
     fn environment(&self) -> Environment {
+        let variables = if self.has_variables { "variables" } else { "" };
         let environment = Environment::new()
             .declare("object", Declared::dynamic())
             .declare("oldObject", Declared::dynamic())
             .declare("namespaceObject", namespace_object())
             .declare("request", request())
-            .declare("variables", Declared::object(self.variables.clone()));
+            .declare(variables, Declared::object(self.variables.clone()));
         match self.has_parameters {
             true => environment.declare("params", Declared::dynamic()),
             false => environment,
         }
     }
 
-    /// Compiles an expression, which must have the type that is wanted.
-    pub fn compile(&self, source: &str, wanted: Option<&Type>) -> Expression {
+    /// Compiles an expression, which must have one of the types that are wanted; any if there are none.
+    pub fn compile(&self, source: &str, wanted: &[Type]) -> Expression {
         let program = match self.environment().compile(source) {
             Err(error) => Err(format!("compilation failed: {error}")),
-            Ok(program) => match wanted {
-                Some(wanted) if program.result_type() != wanted => Err(format!(
-                    "must evaluate to {wanted} but got {}",
-                    program.result_type()
-                )),
-                _ => Ok(program),
-            },
+            Ok(program) if wanted.is_empty() || wanted.contains(program.result_type()) => Ok(program),
+            Ok(program) => Err(wrong_type(wanted, program.result_type())),
         };
         let source = source.to_owned();
         Expression { source, program }
     }
 
-    fn check(
-        &self,
-        at: &FieldPath,
-        field: &str,
-        within: &Value,
-        wanted: Option<&Type>,
-        faults: &mut FieldErrors,
-    ) {
-        let (path, source) = (at.child(field), within[field].as_str().unwrap_or_default());
-        if source.trim().is_empty() {
-            let why = format!("{field} is not specified");
-            return faults.push(FieldError::required(&path, why));
+    /// Refuses an expression that does not compile.
+    pub(crate) fn check(&self, expression: &Place<'_, '_>, wanted: &[Type], faults: &mut Faults) {
+        if let Err(why) = self.compile(expression.text(), wanted).program {
+            faults.push(expression.invalid(why));
         }
-        if let Err(why) = self.compile(source, wanted).program {
-            faults.push(FieldError::invalid(&path, source, why));
+    }
+}
+
+fn wrong_type(wanted: &[Type], found: &Type) -> String {
+    let name = |wanted: &Type| match wanted {
+        Type::Null => "null_type".to_owned(),
+        wanted => wanted.to_string(),
+    };
+    match wanted {
+        [wanted] => format!("must evaluate to {} but got {found}", name(wanted)),
+        several => {
+            let names: Vec<String> = several.iter().map(name).collect();
+            format!("must evaluate to one of [{}] but got {found}", names.join(" "))
         }
     }
 }

@@ -55,7 +55,7 @@ async fn a_webhook_that_cannot_be_asked_is_not_accepted() {
     .await;
     check(
         url("https:///hook"),
-        &format!("webhooks[0].clientConfig.url: Invalid value: \"\": host must be provided{form}"),
+        &format!("webhooks[0].clientConfig.url: Invalid value: \"\": host must be specified{form}"),
     )
     .await;
     check(

@@ -3,10 +3,15 @@
 use serde_json::json;
 use watchkeeper_meta::validation::FinalizerRule;
 
-use crate::kind::{BY_SCHEMA, Generation, Hooks, Kind};
-use crate::rules::admission::default_policy;
+use crate::expressions::Environments;
+use crate::kind::{Generation, Hooks, Kind, PLAIN};
+use crate::rules::admission::{check_conditions, check_policy, check_variables, default_policy};
+use crate::rules::place::{Faults, Place};
 use crate::table::Column;
 use crate::table::cells::param_kind;
+
+const OPERATIONS: &[&str] = &["*", "CONNECT", "CREATE", "UPDATE"];
+const PATCH_TYPES: &[&str] = &["ApplyConfiguration", "JSONPatch"];
 
 /// What is particular to `mutatingadmissionpolicies`.
 pub static KIND: Kind = Kind {
@@ -30,5 +35,81 @@ const COLUMNS: &[Column] = &[
 
 const HOOKS: Hooks = Hooks {
     default: default_policy,
-    ..BY_SCHEMA
+    check: |policy, faults| check(&policy.field("spec"), faults),
+    ..PLAIN
 };
+
+fn check(spec: &Place<'_, '_>, faults: &mut Faults) {
+    check_policy(spec, faults);
+    check_operations(spec, faults);
+    check_conditions(spec, faults);
+    let environments = check_variables(spec, faults);
+    let mutations = spec.field("mutations");
+    if mutations.len() == 0 {
+        faults.push(mutations.required("mutations must contain at least one item"));
+    }
+    for mutation in mutations.items() {
+        check_mutation(&mutation, &environments, faults);
+    }
+    spec.field("reinvocationPolicy")
+        .must_be_one_of(&["IfNeeded", "Never"], faults);
+}
+
+/// Nothing can be changed about what goes. Texts do not say which operation they mean.
+fn check_operations(spec: &Place<'_, '_>, faults: &mut Faults) {
+    let constraints = spec.field("matchConstraints");
+    let rules = constraints.field("resourceRules");
+    let at = rules.field("operations");
+    for rule in rules.items() {
+        for operation in rule.field("operations").items() {
+            at.with_value(operation.value()).is_one_of(OPERATIONS, faults);
+        }
+    }
+}
+
+fn check_mutation(mutation: &Place<'_, '_>, environments: &Environments, faults: &mut Faults) {
+    let kind = mutation.field("patchType");
+    let (wanted, other, types) = match kind.text() {
+        "ApplyConfiguration" => ("applyConfiguration", "jsonPatch", "Object"),
+        "JSONPatch" => ("jsonPatch", "applyConfiguration", "list(JSONPatch)"),
+        _ => return kind.must_be_one_of(PATCH_TYPES, faults),
+    };
+    let (patch, unwanted) = (mutation.field(wanted), mutation.field(other));
+    let when = format!("when patchType is {}", kind.text());
+    if !patch.is_set() {
+        faults.push(patch.required(&format!("must be specified {when}")));
+    } else {
+        check_patch(&patch.field("expression"), types, environments, faults);
+    }
+    if unwanted.is_set() {
+        let why = format!("must not be specified {when}");
+        faults.push(unwanted.invalid_for(format!("{{{other}}}"), why));
+    }
+}
+
+/// Checks an expression that makes a patch. Where it makes objects, only its syntax is looked at: their types depend on
+/// what is matched.
+fn check_patch(expression: &Place<'_, '_>, wanted: &str, environments: &Environments, faults: &mut Faults) {
+    let source = expression.text();
+    if source.trim().is_empty() {
+        return faults.push(expression.required("expression is not specified"));
+    }
+    match environments.compile(source, &[]).program {
+        Err(why) if makes_objects(source) && !why.contains("Syntax error") => {}
+        Err(why) => faults.push(expression.invalid(why)),
+        Ok(_) if makes_objects(source) => {}
+        Ok(program) => {
+            let found = program.result_type();
+            faults.push(expression.invalid(format!("must evaluate to {wanted} but got {found}")));
+        }
+    }
+}
+
+/// Whether an expression makes an object of a named type: `Object{…}`.
+fn makes_objects(source: &str) -> bool {
+    let mut braces = source.match_indices('{');
+    braces.any(|(at, _)| {
+        let before = source[..at].trim_end();
+        before.ends_with(|last: char| last.is_ascii_alphanumeric() || last == '_')
+    })
+}

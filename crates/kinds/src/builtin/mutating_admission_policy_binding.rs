@@ -3,8 +3,8 @@
 use serde_json::json;
 use watchkeeper_meta::validation::FinalizerRule;
 
-use crate::kind::{BY_SCHEMA, Generation, Hooks, Kind};
-use crate::rules::admission::default_binding;
+use crate::kind::{Generation, Hooks, Kind, PLAIN};
+use crate::rules::admission::{check_binding, default_binding};
 use crate::table::Column;
 use crate::table::cells::param_ref;
 
@@ -30,5 +30,6 @@ const COLUMNS: &[Column] = &[
 
 const HOOKS: Hooks = Hooks {
     default: default_binding,
-    ..BY_SCHEMA
+    check: |binding, faults| check_binding(&binding.field("spec"), faults),
+    ..PLAIN
 };

@@ -4,7 +4,7 @@ use watchkeeper_meta::validation::FinalizerRule;
 
 use crate::kind::{Generation, Hooks, Kind, PLAIN};
 use crate::rules::admission::{check_webhooks, default_webhook};
-use crate::rules::defaulting::{fill_empty, items_mut};
+use crate::rules::defaulting::{fill, items_mut};
 use crate::table::Column;
 
 /// What is particular to `mutatingwebhookconfigurations`.
@@ -30,7 +30,7 @@ const HOOKS: Hooks = Hooks {
     default: |configuration| {
         for webhook in items_mut(configuration, "webhooks") {
             default_webhook(webhook);
-            fill_empty(webhook, "reinvocationPolicy", "Never");
+            fill(webhook, "reinvocationPolicy", "Never");
         }
     },
     check: check_webhooks,

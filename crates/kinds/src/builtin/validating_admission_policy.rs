@@ -1,14 +1,24 @@
 //! Policies that refuse writes, in expressions.
 
-use serde_json::json;
-use watchkeeper_meta::validation::FinalizerRule;
+use std::collections::HashSet;
 
-use crate::expressions;
+use serde_json::json;
+use watchkeeper_cel::Type;
+use watchkeeper_meta::validation::{FinalizerRule, qualified_name};
+
+use crate::Part;
+use crate::expressions::Environments;
 use crate::kind::{Generation, Hooks, Kind, PLAIN};
-use crate::rules::admission::{FAILURE_POLICIES, check_rule, check_selectors, default_policy};
+use crate::rules::admission::{check_conditions, check_policy, check_variables, default_policy};
+use crate::rules::conditions;
 use crate::rules::place::{Faults, Place};
 use crate::table::Column;
 use crate::table::cells::param_kind;
+
+/// What a refusal may be called.
+const REASONS: &[&str] = &["Forbidden", "Invalid", "RequestEntityTooLarge"];
+const MAX_NOTES: usize = 20;
+const MAX_NOTE_BYTES: usize = 5 * 1024;
 
 /// What is particular to `validatingadmissionpolicies`.
 pub static KIND: Kind = Kind {
@@ -33,29 +43,88 @@ const COLUMNS: &[Column] = &[
 
 const HOOKS: Hooks = Hooks {
     default: default_policy,
-    check: |policy, faults| check_policy(&policy.field("spec"), faults),
+    check,
+    check_change: |change, faults| {
+        if change.part == Part::Status {
+            check_status(&change.new.field("status"), faults);
+        }
+    },
     ..PLAIN
 };
 
-fn check_policy(spec: &Place<'_, '_>, faults: &mut Faults) {
-    spec.field("failurePolicy")
-        .may_be_one_of(FAILURE_POLICIES, faults);
-    let constraints = spec.field("matchConstraints");
-    match constraints.is_set() {
-        false => faults.push(constraints.required("")),
-        true => {
-            check_selectors(&constraints, faults);
-            let rules = constraints.field("resourceRules");
-            if rules.len() == 0 {
-                faults.push(rules.required(""));
-            }
-            rules.items().for_each(|rule| check_rule(&rule, faults));
+fn check(policy: &Place<'_, '_>, faults: &mut Faults) {
+    let spec = policy.field("spec");
+    check_policy(&spec, faults);
+    check_conditions(&spec, faults);
+    let environments = check_variables(&spec, faults);
+    let (validations, notes) = (spec.field("validations"), spec.field("auditAnnotations"));
+    if validations.len() == 0 && notes.len() == 0 {
+        let why = "validations or auditAnnotations must contain at least one item";
+        return faults.extend([validations, notes].map(|list| list.required(why)));
+    }
+    for validation in validations.items() {
+        check_validation(&validation, &environments, faults);
+    }
+    if notes.len() > MAX_NOTES {
+        faults.push(notes.invalid(format!("must not have more than {MAX_NOTES} auditAnnotations")));
+    }
+    let name = policy.value()["metadata"]["name"].as_str().unwrap_or_default();
+    let mut keys = HashSet::new();
+    for note in notes.items() {
+        check_note(&note, name, &environments, faults);
+        let key = note.field("key");
+        if !keys.insert(key.text()) {
+            faults.push(key.duplicate());
         }
     }
-    let lists = ["validations", "auditAnnotations"].map(|name| spec.field(name));
-    if lists.iter().all(|list| list.len() == 0) {
-        let why = "validations or auditAnnotations must contain at least one item";
-        faults.extend(lists.map(|list| list.required(why)));
+}
+
+fn check_validation(validation: &Place<'_, '_>, environments: &Environments, faults: &mut Faults) {
+    let expression = validation.field("expression");
+    match expression.text().trim() {
+        "" => faults.push(expression.required("expression is not specified")),
+        _ => environments.check(&expression, &[Type::Bool], faults),
     }
-    faults.append(expressions::faults(&spec.path(), spec.value()));
+    let said = validation.field("messageExpression");
+    match said.text().trim() {
+        "" if said.text().is_empty() => {}
+        "" => faults.push(said.invalid("must be non-empty if specified")),
+        _ => environments.check(&said, &[Type::String], faults),
+    }
+    let message = validation.field("message");
+    if !message.text().is_empty() && message.text().trim().is_empty() {
+        faults.push(message.invalid("must be non-empty if specified"));
+    } else if message.text().trim().contains(['\n', '\r']) {
+        faults.push(message.invalid("must not contain line breaks"));
+    }
+    validation.field("reason").may_be_one_of(REASONS, faults);
+}
+
+/// What a policy writes into the audit log.
+fn check_note(note: &Place<'_, '_>, policy: &str, environments: &Environments, faults: &mut Faults) {
+    let key = note.field("key");
+    let full = format!("{policy}/{}", key.text());
+    let reasons = qualified_name(&full).into_iter();
+    faults.extend(reasons.map(|why| key.invalid_for(&*full, why)));
+    let expression = note.field("valueExpression");
+    match expression.text().trim() {
+        "" => faults.push(expression.required("valueExpression is not specified")),
+        text if text.len() > MAX_NOTE_BYTES => {
+            let why = format!("must not exceed {MAX_NOTE_BYTES} bytes in length");
+            faults.push(expression.required(&why));
+        }
+        _ => environments.check(&expression, &[Type::String, Type::Null], faults),
+    }
+}
+
+fn check_status(status: &Place<'_, '_>, faults: &mut Faults) {
+    let checking = status.field("typeChecking");
+    for warning in checking.field("expressionWarnings").items() {
+        warning.field("warning").must_be_set(faults);
+        let at = warning.field("fieldRef");
+        if at.text().trim().is_empty() {
+            faults.push(at.required(""));
+        }
+    }
+    conditions::check(&status.field("conditions"), faults);
 }

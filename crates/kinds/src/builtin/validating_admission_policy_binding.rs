@@ -1,10 +1,13 @@
 //! Where a validating policy is in force.
 
+use std::collections::HashSet;
+
 use serde_json::json;
 use watchkeeper_meta::validation::FinalizerRule;
 
 use crate::kind::{Generation, Hooks, Kind, PLAIN};
-use crate::rules::admission::{ACTIONS, default_binding};
+use crate::rules::admission::{ACTIONS, check_binding, default_binding};
+use crate::rules::place::{Faults, Place};
 use crate::table::Column;
 use crate::table::cells::param_ref;
 
@@ -32,15 +35,27 @@ const HOOKS: Hooks = Hooks {
     default: default_binding,
     check: |binding, faults| {
         let spec = binding.field("spec");
-        spec.field("policyName").must_be_set(faults);
-        let actions = spec.field("validationActions");
-        if actions.len() == 0 {
-            faults.push(actions.required(""));
-        }
-        actions
-            .items()
-            .for_each(|action| action.is_one_of(ACTIONS, faults));
+        check_binding(&spec, faults);
+        check_actions(&spec.field("validationActions"), faults);
     },
     ..PLAIN
 };
 
+fn check_actions(actions: &Place<'_, '_>, faults: &mut Faults) {
+    let mut seen = HashSet::new();
+    for action in actions.items() {
+        action.is_one_of(ACTIONS, faults);
+        if !seen.insert(action.text()) {
+            faults.push(action.duplicate());
+        }
+    }
+    if seen.contains("Deny") && seen.contains("Warn") {
+        faults.push(actions.invalid(
+            "must not contain both Deny and Warn (repeating the same validation failure information in the API \
+             response and headers serves no purpose)",
+        ));
+    }
+    if seen.is_empty() {
+        faults.push(actions.required(""));
+    }
+}

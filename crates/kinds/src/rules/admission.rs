@@ -4,10 +4,11 @@
 use std::collections::HashSet;
 
 use serde_json::{Value, json};
-use watchkeeper_meta::validation::{dns1035_label, dns1123_subdomain};
+use watchkeeper_cel::Type;
+use watchkeeper_meta::validation::{dns1035_label, dns1123_subdomain, path_segment_name, qualified_name};
 
-use crate::expressions;
-use crate::rules::defaulting::{fill_empty, items_mut, object_mut};
+use crate::expressions::Environments;
+use crate::rules::defaulting::{fill, items_mut, object_mut};
 use crate::rules::place::{Faults, Place};
 use crate::rules::webhook_client;
 
@@ -21,13 +22,38 @@ pub(crate) const FAILURE_POLICIES: &[&str] = &["Fail", "Ignore"];
 pub(crate) const REVIEW_VERSIONS: &[&str] = &["v1", "v1beta1"];
 /// The most conditions of a webhook or a policy.
 pub(crate) const MAX_CONDITIONS: usize = 64;
+const MATCH_POLICIES: &[&str] = &["Equivalent", "Exact"];
+/// What no variable of an expression can be called.
+const RESERVED: &[&str] = &[
+    "as",
+    "break",
+    "const",
+    "continue",
+    "else",
+    "false",
+    "for",
+    "function",
+    "if",
+    "import",
+    "in",
+    "let",
+    "loop",
+    "namespace",
+    "null",
+    "package",
+    "return",
+    "true",
+    "var",
+    "void",
+    "while",
+];
 pub(crate) const OPERATIONS: &[&str] = &["*", "CONNECT", "CREATE", "DELETE", "UPDATE"];
 
 pub(crate) fn default_policy(policy: &mut Value) {
     let Some(spec) = policy.get_mut("spec") else {
         return;
     };
-    fill_empty(spec, "failurePolicy", "Fail");
+    fill(spec, "failurePolicy", "Fail");
     if let Some(constraints) = object_mut(spec, "matchConstraints") {
         default_match(constraints, &["resourceRules", "excludeResourceRules"]);
     }
@@ -41,25 +67,25 @@ pub(crate) fn default_binding(binding: &mut Value) {
 }
 
 pub(crate) fn default_webhook(webhook: &mut Value) {
-    fill_empty(webhook, "failurePolicy", "Fail");
-    fill_empty(webhook, "timeoutSeconds", TIMEOUT_SECONDS);
+    fill(webhook, "failurePolicy", "Fail");
+    fill(webhook, "timeoutSeconds", TIMEOUT_SECONDS);
     default_match(webhook, &["rules"]);
     let service = webhook
         .get_mut("clientConfig")
         .and_then(|config| config.get_mut("service"));
     if let Some(service) = service {
-        fill_empty(service, "port", HTTPS);
+        fill(service, "port", HTTPS);
     }
 }
 
 /// What webhooks and policies have in common: which writes they want to see.
 pub(crate) fn default_match(matching: &mut Value, rules: &[&str]) {
-    fill_empty(matching, "matchPolicy", "Equivalent");
-    fill_empty(matching, "namespaceSelector", json!({}));
-    fill_empty(matching, "objectSelector", json!({}));
+    fill(matching, "matchPolicy", "Equivalent");
+    fill(matching, "namespaceSelector", json!({}));
+    fill(matching, "objectSelector", json!({}));
     for name in rules {
         for rule in items_mut(matching, name) {
-            fill_empty(rule, "scope", "*");
+            fill(rule, "scope", "*");
         }
     }
 }
@@ -69,7 +95,7 @@ pub(crate) fn check_webhooks(configuration: &Place<'_, '_>, faults: &mut Faults)
     for webhook in configuration.field("webhooks").items() {
         check_webhook(&webhook, faults);
         let name = webhook.field("name");
-        if !names.insert(name.text()) {
+        if !name.text().is_empty() && !names.insert(name.text()) {
             faults.push(name.duplicate());
         }
     }
@@ -83,13 +109,11 @@ pub(crate) fn check_webhook(webhook: &Place<'_, '_>, faults: &mut Faults) {
     webhook
         .field("failurePolicy")
         .may_be_one_of(FAILURE_POLICIES, faults);
-    webhook
-        .field("matchPolicy")
-        .may_be_one_of(&["Equivalent", "Exact"], faults);
+    webhook.field("matchPolicy").may_be_one_of(MATCH_POLICIES, faults);
     let effects = webhook.field("sideEffects");
-    match effects.text() {
-        "" => faults.push(effects.required("must specify one of None, NoneOnDryRun")),
-        _ => effects.is_one_of(&["None", "NoneOnDryRun"], faults),
+    match effects.is_set() {
+        false => faults.push(effects.required("must specify one of None, NoneOnDryRun")),
+        true => effects.is_one_of(&["None", "NoneOnDryRun"], faults),
     }
     let timeout = webhook.field("timeoutSeconds");
     if timeout.is_set() && !(1..=MAX_TIMEOUT_SECONDS).contains(&timeout.number()) {
@@ -104,15 +128,21 @@ pub(crate) fn check_webhook(webhook: &Place<'_, '_>, faults: &mut Faults) {
     check_versions(&webhook.field("admissionReviewVersions"), faults);
 }
 
-pub(crate) fn check_conditions(webhook: &Place<'_, '_>, faults: &mut Faults) {
-    let conditions = webhook.field("matchConditions");
+/// Checks what must hold for a webhook or a policy to be asked at all.
+pub(crate) fn check_conditions(asked: &Place<'_, '_>, faults: &mut Faults) {
+    let conditions = asked.field("matchConditions");
     if conditions.len() > MAX_CONDITIONS {
         faults.push(conditions.too_many(MAX_CONDITIONS));
     }
-    faults.append(expressions::condition_faults(&webhook.path(), webhook.value()));
+    let environments = Environments::of(asked.value()).without_variables();
     let mut names = HashSet::new();
     for condition in conditions.items() {
-        let name = condition.field("name");
+        let (name, expression) = (condition.field("name"), condition.field("expression"));
+        match expression.text().trim() {
+            "" => faults.push(expression.required("")),
+            _ => environments.check(&expression, &[Type::Bool], faults),
+        }
+        name.must_be_set_and_keep(qualified_name, faults);
         if !name.text().is_empty() && !names.insert(name.text()) {
             faults.push(name.duplicate());
         }
@@ -155,25 +185,205 @@ pub(crate) fn check_selectors(matching: &Place<'_, '_>, faults: &mut Faults) {
     }
 }
 
+/// Checks which writes a policy or a binding is about.
+pub(crate) fn check_match_resources(matching: &Place<'_, '_>, faults: &mut Faults) {
+    matching
+        .field("matchPolicy")
+        .may_be_one_of(MATCH_POLICIES, faults);
+    check_selectors(matching, faults);
+    for name in ["resourceRules", "excludeResourceRules"] {
+        for rule in matching.field(name).items() {
+            check_resource_names(&rule.field("resourceNames"), faults);
+            check_rule(&rule, faults);
+        }
+    }
+}
+
+fn check_resource_names(names: &Place<'_, '_>, faults: &mut Faults) {
+    let mut seen = HashSet::new();
+    for name in names.items() {
+        name.must_keep(path_segment_name, faults);
+        if !seen.insert(name.text()) {
+            faults.push(name.duplicate());
+        }
+    }
+}
+
+/// Checks which writes of which resources are meant.
 pub(crate) fn check_rule(rule: &Place<'_, '_>, faults: &mut Faults) {
-    for (name, what) in [
-        ("operations", "operations"),
-        ("apiGroups", "API groups"),
-        ("apiVersions", "API versions"),
-        ("resources", "resources without subresources"),
-    ] {
-        let list = rule.field(name);
-        if list.len() == 0 {
-            faults.push(list.required(""));
-        }
-        let is_other = |text: &str| text != "*" && !(name == "resources" && text.contains('/'));
-        if list.texts().any(|text| text == "*") && list.texts().any(is_other) {
-            faults.push(list.invalid(format!("if '*' is present, must not specify other {what}")));
-        }
-    }
-    for operation in rule.field("operations").items() {
-        operation.is_one_of(OPERATIONS, faults);
-    }
+    let operations = rule.field("operations");
+    check_wildcard(&operations, "operations", faults);
+    operations
+        .items()
+        .for_each(|operation| operation.is_one_of(OPERATIONS, faults));
+    check_wildcard(&rule.field("apiGroups"), "API groups", faults);
+    let versions = rule.field("apiVersions");
+    check_wildcard(&versions, "API versions", faults);
+    versions.items().for_each(|version| version.must_be_set(faults));
+    check_resources(&rule.field("resources"), faults);
     rule.field("scope")
         .may_be_one_of(&["*", "Cluster", "Namespaced"], faults);
+}
+
+/// A list must not be empty, and what means everything stands alone.
+fn check_wildcard(list: &Place<'_, '_>, what: &str, faults: &mut Faults) {
+    if list.len() == 0 {
+        faults.push(list.required(""));
+    }
+    if list.len() > 1 && list.texts().any(|text| text == "*") {
+        faults.push(list.invalid(format!("if '*' is present, must not specify other {what}")));
+    }
+}
+
+/// Resources and subresources; what one item means, no other repeats.
+fn check_resources(resources: &Place<'_, '_>, faults: &mut Faults) {
+    if resources.len() == 0 {
+        faults.push(resources.required(""));
+    }
+    let (mut all_of, mut everywhere) = (HashSet::new(), HashSet::new());
+    for resource in resources.items() {
+        let text = resource.text();
+        let Some((name, sub)) = text.split_once('/') else {
+            resource.must_be_set(faults);
+            continue;
+        };
+        if all_of.contains(name) {
+            faults.push(resource.invalid(format!("if '{name}/*' is present, must not specify {text}")));
+        }
+        if everywhere.contains(sub) {
+            faults.push(resource.invalid(format!("if '*/{sub}' is present, must not specify {text}")));
+        }
+        if sub == "*" {
+            all_of.insert(name);
+        }
+        if name == "*" {
+            everywhere.insert(sub);
+        }
+    }
+    let has = |wanted: &str| resources.texts().any(|text| text == wanted);
+    if resources.len() > 1 && has("*/*") {
+        faults.push(resources.invalid("if '*/*' is present, must not specify other resources"));
+    }
+    // Of those without a subresource, Kubernetes remembers the last.
+    let plain = resources
+        .texts()
+        .filter(|text| !text.is_empty() && !text.contains('/'));
+    if has("*") && plain.last().is_some_and(|last| last != "*") {
+        let why = "if '*' is present, must not specify other resources without subresources";
+        faults.push(resources.invalid(why));
+    }
+}
+
+/// Checks what both kinds of policies say first: when they fail, what parameters they have, which writes they see.
+pub(crate) fn check_policy(spec: &Place<'_, '_>, faults: &mut Faults) {
+    spec.field("failurePolicy")
+        .may_be_one_of(FAILURE_POLICIES, faults);
+    let kind = spec.field("paramKind");
+    if kind.is_set() {
+        check_param_kind(&kind, faults);
+    }
+    let constraints = spec.field("matchConstraints");
+    if !constraints.is_set() {
+        return faults.push(constraints.required(""));
+    }
+    check_match_resources(&constraints, faults);
+    let rules = constraints.field("resourceRules");
+    if rules.len() == 0 {
+        faults.push(rules.required(""));
+    }
+}
+
+fn check_param_kind(kind: &Place<'_, '_>, faults: &mut Faults) {
+    let (version, name) = (kind.field("apiVersion"), kind.field("kind"));
+    let text = version.text();
+    match text.split('/').collect::<Vec<_>>()[..] {
+        _ if text.is_empty() => faults.push(version.required("")),
+        [only] => check_version(&version, only, faults),
+        [group, rest] => {
+            let problems = dns1123_subdomain(group);
+            if !group.is_empty() && !problems.is_empty() {
+                faults.push(version.invalid_for(group, problems.join(",")));
+            }
+            check_version(&version, rest, faults);
+        }
+        _ => faults.push(version.invalid(format!("unexpected GroupVersion string: {text}"))),
+    }
+    let problems = dns1035_label(&name.text().to_lowercase());
+    if name.text().is_empty() {
+        faults.push(name.required(""));
+    } else if !problems.is_empty() {
+        faults.push(name.invalid(format!(
+            "may have mixed case, but should otherwise match: {}",
+            problems.join(",")
+        )));
+    }
+}
+
+fn check_version(at: &Place<'_, '_>, version: &str, faults: &mut Faults) {
+    let problems = dns1035_label(version);
+    if version.is_empty() {
+        faults.push(at.invalid("version must be specified"));
+    } else if !problems.is_empty() {
+        faults.push(at.invalid_for(version, problems.join(",")));
+    }
+}
+
+/// Checks the variables of a policy; what comes after them can name them.
+pub(crate) fn check_variables(spec: &Place<'_, '_>, faults: &mut Faults) -> Environments {
+    let mut environments = Environments::of(spec.value());
+    for variable in spec.field("variables").items() {
+        let (name, expression) = (variable.field("name"), variable.field("expression"));
+        if name.text().trim().is_empty() {
+            faults.push(name.required("name is not specified"));
+        } else if !is_identifier(name.text()) {
+            faults.push(name.invalid("must be a valid CEL identifier"));
+        }
+        match expression.text().trim() {
+            "" => faults.push(expression.required("expression is not specified")),
+            _ => environments.check(&expression, &[], faults),
+        }
+        let compiled = environments.compile(expression.text(), &[]);
+        environments.add(name.text(), &compiled);
+    }
+    environments
+}
+
+fn is_identifier(name: &str) -> bool {
+    let is_first = |first: char| first.is_ascii_alphabetic() || first == '_';
+    let fits = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+    name.starts_with(is_first) && name.bytes().all(fits) && !RESERVED.contains(&name)
+}
+
+/// Checks what both kinds of bindings say: which policy, with which parameters, for which writes.
+pub(crate) fn check_binding(spec: &Place<'_, '_>, faults: &mut Faults) {
+    spec.field("policyName")
+        .must_be_set_and_keep(dns1123_subdomain, faults);
+    let parameters = spec.field("paramRef");
+    if parameters.is_set() {
+        check_param_ref(&parameters, faults);
+    }
+    let matching = spec.field("matchResources");
+    if matching.is_set() {
+        check_match_resources(&matching, faults);
+    }
+}
+
+fn check_param_ref(parameters: &Place<'_, '_>, faults: &mut Faults) {
+    const EXCLUSIVE: &str = "name and selector are mutually exclusive";
+    let (name, selector) = (parameters.field("name"), parameters.field("selector"));
+    let has_both = !name.text().is_empty() && selector.is_set();
+    name.may_keep(path_segment_name, faults);
+    if has_both {
+        faults.push(name.forbidden(EXCLUSIVE));
+    }
+    selector.must_select(faults);
+    if has_both {
+        faults.push(selector.forbidden(EXCLUSIVE));
+    }
+    if name.text().is_empty() && !selector.is_set() {
+        faults.push(parameters.required("one of name or selector must be specified"));
+    }
+    parameters
+        .field("parameterNotFoundAction")
+        .must_be_one_of(&["Deny", "Allow"], faults);
 }

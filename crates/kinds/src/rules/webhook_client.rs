@@ -31,7 +31,7 @@ fn check_url(url: &Place<'_, '_>, faults: &mut Faults) {
     };
     let only_https = format!("'https' is the only allowed URL scheme{FORM}");
     refuse(scheme != "https", scheme, only_https);
-    refuse(host.is_empty(), host, format!("host must be provided{FORM}"));
+    refuse(host.is_empty(), host, format!("host must be specified{FORM}"));
     let unwanted = |what: &str| format!("{what} not permitted in the URL");
     refuse(!user.is_empty(), user, unwanted("user information is"));
     refuse(!fragment.is_empty(), fragment, unwanted("fragments are"));

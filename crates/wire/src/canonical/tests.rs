@@ -166,6 +166,13 @@ fn wrong_types_are_named_in_gos_words() {
     );
     check(
         "v1",
+        "PersistentVolume",
+        json!({"spec": {"csi": {"driver": 1}}}),
+        "json: cannot unmarshal number into Go struct field \
+         CSIPersistentVolumeSource.spec.PersistentVolumeSource.csi.driver of type string",
+    );
+    check(
+        "v1",
         "ResourceQuota",
         json!({"spec": {"hard": {"pods": "2 apples"}}}),
         "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'",

@@ -396,15 +396,22 @@ impl Place<'_> {
         }
     }
 
-    /// The fields on the way through Go's structs: no indexes, no keys of maps.
-    fn fields(&self, schema: &Schema) -> Vec<&str> {
+    /// The fields on the way through Go's structs: no indexes, no keys of maps. An embedded struct is on the way to its
+    /// fields, under the name of its type.
+    fn fields<'a>(&'a self, schema: &'a Schema) -> Vec<&'a str> {
         let mut fields = self
             .within
             .map(|within| within.fields(schema))
             .unwrap_or_default();
-        if let Step::Field(owner, name) = self.step
+        if let Step::Field(mut owner, name) = self.step
             && !schema[owner].structural
         {
+            while let Some(field) = schema[owner].own_or_embedding(name).filter(|it| it.embedded)
+                && let Shape::Struct(embedded) = field.shape
+            {
+                fields.push(schema[embedded].short_name());
+                owner = embedded;
+            }
             fields.push(name);
         }
         fields

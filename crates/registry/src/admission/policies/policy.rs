@@ -39,18 +39,18 @@ impl Policy {
         let mut environments = Environments::of(spec);
         let variables = items("variables").iter().map(|variable| {
             let name = text(variable, "name");
-            let expression = environments.compile(&text(variable, "expression"), None);
-            environments.add(&name);
+            let expression = environments.compile(&text(variable, "expression"), &[]);
+            environments.add(&name, &expression);
             (name, expression)
         });
         let variables = variables.collect();
         let all = &environments;
         let validations = items("validations").iter().map(|validation| Validation {
-            expression: all.compile(&text(validation, "expression"), Some(&Type::Bool)),
+            expression: all.compile(&text(validation, "expression"), &[Type::Bool]),
             message: text(validation, "message").trim().to_owned(),
             message_expression: validation["messageExpression"]
                 .as_str()
-                .map(|source| all.compile(source, Some(&Type::String))),
+                .map(|source| all.compile(source, &[Type::String])),
             reason: text(validation, "reason"),
         });
         let kind = &spec["paramKind"];
