@@ -15,6 +15,7 @@ pub(crate) mod resource_names;
 pub(crate) mod schema_plan;
 pub(crate) mod schema_rules;
 pub(crate) mod storage_classes;
+pub(crate) mod unified_diff;
 pub(crate) mod volume_sources;
 pub(crate) mod webhook_client;
 pub(crate) mod workloads;

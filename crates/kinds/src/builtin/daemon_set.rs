@@ -131,7 +131,7 @@ fn check(spec: &Place<'_, '_>, faults: &mut Faults) {
     if selector.is_set() && selects_everything(selector.value()) {
         faults.push(selector.invalid("empty selector is invalid for daemonset"));
     }
-    check_template(&template, Vec::new(), faults);
+    check_template(&template, faults);
     check_runs_on(&template, "DaemonSet", faults);
     spec.field("minReadySeconds").must_not_be_negative(faults);
     check_strategy(&spec.field("updateStrategy"), faults);

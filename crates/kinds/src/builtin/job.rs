@@ -8,9 +8,9 @@ use watchkeeper_meta::Time;
 use crate::builtin::replication_controller::fill_labels;
 use crate::fields::Selectable;
 use crate::kind::{Change, Generation, Hooks, Kind, PLAIN};
-use crate::rules::defaulting::{fill, items_mut, object_mut};
+use crate::rules::defaulting::{fill, fill_empty, items_mut, object_mut};
 use crate::rules::formats::check_domain_prefixed_path;
-use crate::rules::go_structs;
+use crate::rules::go_structs::LABEL_SELECTOR;
 use crate::rules::place::{Faults, Place};
 use crate::rules::workloads::template_rules::{check_ends, check_selected, check_template};
 use crate::rules::workloads::{default_template, warn_of_workload};
@@ -123,7 +123,7 @@ fn default(spec: &mut Value) {
 
 fn default_failure_rule(rule: &mut Value) {
     for pattern in items_mut(rule, "onPodConditions") {
-        fill(pattern, "status", "True");
+        fill_empty(pattern, "status", "True");
     }
 }
 
@@ -188,7 +188,7 @@ pub(crate) fn check_job_spec(spec: &Place<'_, '_>, faults: &mut Faults) {
     check_success_policy(spec, faults);
     check_replacement(spec, faults);
     let template = spec.field("template");
-    check_template(&template, Vec::new(), faults);
+    check_template(&template, faults);
     check_ends(&template, spec.field("podFailurePolicy").is_set(), faults);
 }
 
@@ -285,16 +285,20 @@ fn check_host_name(job: &Place<'_, '_>, faults: &mut Faults) {
 fn check_change(change: &Change<'_>, faults: &mut Faults) {
     let (new, live) = (change.new.field("spec"), change.live.field("spec"));
     check_completions(&new, &live, faults);
-    new.field("selector").must_stay(&live.field("selector"), faults);
+    new.field("selector")
+        .must_stay_as(LABEL_SELECTOR, &live.field("selector"), faults);
     check_same_template(change, faults);
-    for name in [
-        "completionMode",
-        "podFailurePolicy",
-        "backoffLimitPerIndex",
-        "managedBy",
-        "successPolicy",
+    for (name, go_type) in [
+        ("completionMode", None),
+        ("podFailurePolicy", Some("PodFailurePolicy")),
+        ("backoffLimitPerIndex", None),
+        ("managedBy", None),
+        ("successPolicy", Some("SuccessPolicy")),
     ] {
-        new.field(name).must_stay(&live.field(name), faults);
+        match go_type {
+            Some(go_type) => new.field(name).must_stay_as(go_type, &live.field(name), faults),
+            None => new.field(name).must_stay(&live.field(name), faults),
+        }
     }
 }
 
@@ -325,8 +329,7 @@ fn check_same_template(change: &Change<'_>, faults: &mut Faults) {
     if fixed(change.new.value()) != fixed(live) {
         let spec = change.new.field("spec");
         let template = spec.field("template");
-        let shown = go_structs::template(template.value());
-        faults.push(template.invalid_in_go(shown, "field is immutable"));
+        faults.push(template.field("spec").invalid_as("PodSpec", "field is immutable"));
     }
 }
 

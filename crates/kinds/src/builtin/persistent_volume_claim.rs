@@ -10,6 +10,7 @@ use crate::kind::{Change, Hooks, Kind, PLAIN};
 use crate::quota::{OF_CLASS, Usage, number};
 use crate::rules::defaulting::{fill_empty, object_mut};
 use crate::rules::formats::quantity;
+use crate::rules::unified_diff;
 use crate::rules::place::{Faults, NOT_NEGATIVE, Place};
 use crate::table::cells::{access_modes, storage_class, volume_phase};
 use crate::table::{Column, Row};
@@ -24,6 +25,9 @@ const ACCESS_MODES: &[&str] = &[
 const VOLUME_MODES: &[&str] = &["Block", "Filesystem"];
 /// How the class was named before there was a field for it.
 pub const CLASS_ANNOTATION: &str = "volume.beta.kubernetes.io/storage-class";
+
+const FIXED: &str =
+    "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims";
 
 /// What is particular to `persistentvolumeclaims`.
 pub static KIND: Kind = Kind {
@@ -246,13 +250,10 @@ fn check_change(change: &Change<'_>, faults: &mut Faults) {
         let why = "field is immutable";
         faults.push(FieldError::invalid(&path, class, why));
     }
-    let is_bound = change.new.value()["status"]["phase"] == "Bound";
-    let fixed = |spec: &Place<'_, '_>| fixed_part(spec.value(), live.value(), is_bound);
-    if fixed(&new) != fixed(&live) {
-        // Kubernetes adds how the two differ, in Go's notation.
-        faults.push(new.forbidden(
-            "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims",
-        ));
+    let (fixed, before) = fixed_parts(change);
+    if fixed != before {
+        let changes = unified_diff::of_structs("PersistentVolumeClaimSpec", &before, &fixed);
+        faults.push(new.forbidden(format!("{FIXED}\n{changes}")));
     }
     check_shrinking(change, faults);
     let mode = new.field("volumeMode");
@@ -264,29 +265,33 @@ fn check_change(change: &Change<'_>, faults: &mut Faults) {
     check_attributes(&new, &live, faults);
 }
 
-/// A spec without what may change in it.
-fn fixed_part(spec: &Value, live: &Value, is_bound: bool) -> Value {
-    let mut fixed = spec.clone();
-    let is_open = |name: &str| live[name].as_str().is_none_or(str::is_empty);
-    let Some(fields) = fixed.as_object_mut() else {
-        return fixed;
-    };
-    if is_open("volumeName") {
-        fields.remove("volumeName");
+/// The new spec and the live one, equal in what may change.
+fn fixed_parts(change: &Change<'_>) -> (Value, Value) {
+    let (mut new, mut live) = (change.new.value()["spec"].clone(), change.live.value()["spec"].clone());
+    if live["volumeName"].as_str().is_none_or(str::is_empty) {
+        copy(&new, &mut live, "volumeName");
     }
     if live.get("storageClassName").is_none() {
-        fields.remove("storageClassName");
+        copy(&live, &mut new, "storageClassName");
     }
-    if is_bound {
-        fields.remove("volumeAttributesClassName");
-        if let Some(requests) = fixed
-            .pointer_mut("/resources/requests")
-            .and_then(Value::as_object_mut)
-        {
-            requests.remove("storage");
+    if change.new.value()["status"]["phase"] == "Bound" {
+        copy(&live, &mut new, "volumeAttributesClassName");
+        if let Some(requests) = new.pointer_mut("/resources/requests") {
+            copy(&live["resources"]["requests"], requests, "storage");
         }
     }
-    fixed
+    (new, live)
+}
+
+/// Makes a field what it is in another object.
+fn copy(from: &Value, to: &mut Value, name: &str) {
+    let Some(fields) = to.as_object_mut() else {
+        return;
+    };
+    match from.get(name) {
+        Some(value) => drop(fields.insert(name.to_owned(), value.clone())),
+        None => drop(fields.remove(name)),
+    }
 }
 
 /// A claim never asks for less than it has.

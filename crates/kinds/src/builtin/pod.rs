@@ -17,7 +17,6 @@ mod security_rules;
 mod spec_rules;
 mod status_rules;
 mod table;
-mod unified_diff;
 mod update_rules;
 mod volume_rules;
 mod warnings;
@@ -54,8 +53,6 @@ const NODE_FAULTS: [&str; 2] = ["node.kubernetes.io/not-ready", "node.kubernetes
 pub(crate) struct Around<'v> {
     /// The pod's name; none for a template, of which less is known and less is asked.
     pub(crate) pod: Option<&'v str>,
-    /// Claims that each pod of a template gets, and that its containers mount by name.
-    pub(crate) claims: Vec<&'v str>,
 }
 
 /// What is particular to `pods`.
@@ -105,6 +102,7 @@ const SELECTABLE: &[Selectable] = &[
 const HOOKS: Hooks = Hooks {
     default: defaults::default_pod,
     prepare_for_create: |pod| {
+        shorten_grace(pod);
         tolerate_node_faults(pod);
         take_app_armor_from_annotations(pod);
         let quality = quality_of_service::of(&pod["spec"]);
@@ -140,7 +138,6 @@ fn check(pod: &Place<'_, '_>, faults: &mut Faults) {
     check_annotations(&metadata.field("annotations"), &spec, faults);
     let around = Around {
         pod: Some(metadata.field("name").text()),
-        claims: Vec::new(),
     };
     check_spec(&spec, &around, faults);
     if spec.field("serviceAccountName").text().is_empty() {
@@ -183,6 +180,14 @@ fn keep_identity(pod: &mut Value, live: &Value) {
     }
     if let Some(quality) = live["status"].get("qosClass").cloned() {
         crate::rules::defaulting::fill(&mut pod["status"], "qosClass", quality);
+    }
+}
+
+/// Less than no time to end is a second.
+fn shorten_grace(pod: &mut Value) {
+    let grace = pod.pointer_mut("/spec/terminationGracePeriodSeconds");
+    if let Some(grace) = grace.filter(|grace| grace.as_i64() < Some(0)) {
+        *grace = json!(1);
     }
 }
 

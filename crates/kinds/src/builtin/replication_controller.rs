@@ -77,7 +77,7 @@ fn check(spec: &Place<'_, '_>, faults: &mut Faults) {
         return;
     }
     check_selected_by_labels(spec, faults);
-    check_template(&template, Vec::new(), faults);
+    check_template(&template, faults);
     check_runs_on(&template, "ReplicationController", faults);
 }
 

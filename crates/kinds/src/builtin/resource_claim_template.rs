@@ -49,7 +49,7 @@ fn check_change(change: &Change<'_>, faults: &mut Faults) {
     let (spec, live) = (change.new.field("spec"), change.live.field("spec"));
     check(&spec, Age::Stored, faults);
     if spec.value() != live.value() {
-        let shown = go_structs::claim_template(spec.value());
+        let shown = go_structs::structure("ResourceClaimTemplateSpec", spec.value());
         faults.push(spec.invalid_in_go(shown, "field is immutable"));
     }
 }

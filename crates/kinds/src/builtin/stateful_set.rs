@@ -7,10 +7,11 @@ use watchkeeper_meta::validation::{NameRule, dns1123_label};
 use watchkeeper_meta::{FieldErrorKind, LabelSelector};
 
 use crate::Part;
-use crate::builtin::persistent_volume_claim::default_claim;
+use crate::builtin::persistent_volume_claim::{check_claim_spec, default_claim};
 use crate::kind::{Generation, Hooks, Kind, PLAIN};
 use crate::rules::defaulting::{fill, items_mut, object_mut};
 use crate::rules::formats::number_or_percent;
+use crate::rules::go_structs::{self, LABEL_SELECTOR};
 use crate::rules::place::{Faults, Place};
 use crate::rules::workloads::rollout_rules::unknown_type;
 use crate::rules::workloads::status_rules::Counts;
@@ -19,16 +20,6 @@ use crate::rules::workloads::{KEPT_REVISIONS, default_template, warn_of_workload
 use crate::table::Column;
 use crate::table::cells::{containers, ready_of_replicas};
 
-/// What can be changed; the rest is in the names and disks of the pods that are there.
-const CHANGEABLE: &[&str] = &[
-    "minReadySeconds",
-    "ordinals",
-    "persistentVolumeClaimRetentionPolicy",
-    "replicas",
-    "revisionHistoryLimit",
-    "template",
-    "updateStrategy",
-];
 const RETENTION: &[&str] = &["Retain", "Delete"];
 
 const COUNTS: Counts = Counts {
@@ -79,6 +70,7 @@ const HOOKS: Hooks = Hooks {
         }
     },
     check: |set, faults| check(&set.field("spec"), faults),
+    check_new: |set, faults| check_claims(&set.field("spec"), faults),
     check_change: |change, faults| match change.part {
         Part::Status => COUNTS.check_change(change, faults),
         _ => {
@@ -147,18 +139,39 @@ fn check(spec: &Place<'_, '_>, faults: &mut Faults) {
     check_selector(&selector, "statefulset", faults);
     check_selected(spec, Some(""), faults);
     if !selector.is_set() || LabelSelector::from_json(selector.value()).is_ok() {
-        check_template(&template, claim_names(spec), faults);
+        let template_of_pods = with_claims(spec.value());
+        check_template(&template.with_value(&template_of_pods), faults);
     }
     check_runs_on(&template, "StatefulSet", faults);
 }
 
-/// What each pod gets a claim for, and mounts under the same name.
-fn claim_names<'v>(spec: &Place<'v, '_>) -> Vec<&'v str> {
-    let claims = spec.value()["volumeClaimTemplates"].as_array();
-    let claims = claims.into_iter().flatten();
-    claims
-        .filter_map(|claim| claim["metadata"]["name"].as_str())
-        .collect()
+/// Checks the claims of a new set; of one that is there they do not change.
+fn check_claims(spec: &Place<'_, '_>, faults: &mut Faults) {
+    for claim in spec.field("volumeClaimTemplates").items() {
+        check_claim_spec(&claim.field("spec"), faults);
+    }
+}
+
+/// The template as pods will have it: with a volume for each claim, instead of another one of that name.
+fn with_claims(spec: &Value) -> Value {
+    let claims = spec["volumeClaimTemplates"].as_array().into_iter().flatten();
+    let names: Vec<&str> = claims
+        .map(|claim| claim["metadata"]["name"].as_str().unwrap_or_default())
+        .collect();
+    let mut template = spec["template"].clone();
+    if names.is_empty() {
+        return template;
+    }
+    let volumes = template["spec"]["volumes"].as_array().cloned().unwrap_or_default();
+    let others = volumes.into_iter().filter(|volume| {
+        let name = volume["name"].as_str();
+        name.is_none_or(|name| !names.contains(&name))
+    });
+    let of_claims = names
+        .iter()
+        .map(|name| json!({"name": name, "persistentVolumeClaim": {"claimName": name}}));
+    template["spec"]["volumes"] = of_claims.chain(others).collect();
+    template
 }
 
 fn check_strategy(strategy: &Place<'_, '_>, faults: &mut Faults) {
@@ -193,18 +206,22 @@ fn check_unavailable(amount: &Place<'_, '_>, faults: &mut Faults) {
     amount.must_be_at_most_all(faults);
 }
 
+/// The names and disks of pods that are there do not change.
 fn check_change(spec: &Place<'_, '_>, live: &Place<'_, '_>, faults: &mut Faults) {
-    let fixed = |spec: &Place<'_, '_>| -> Vec<(String, Value)> {
-        let fields = spec.value().as_object().into_iter().flatten();
-        let fields = fields.filter(|(name, _)| !CHANGEABLE.contains(&name.as_str()));
-        fields
-            .map(|(name, value)| (name.clone(), value.clone()))
-            .collect()
-    };
-    if fixed(spec) != fixed(live) {
-        faults.push(spec.forbidden(
-            "updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', 'updateStrategy', \
-             'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' are forbidden",
-        ));
+    spec.field("selector")
+        .must_stay_as(LABEL_SELECTOR, &live.field("selector"), faults);
+    let claims = spec.field("volumeClaimTemplates");
+    if claims.value() != live.field("volumeClaimTemplates").value() {
+        let shown = match claims.len() {
+            0 => "null".to_owned(),
+            _ => go_structs::list("PersistentVolumeClaim", claims.value()),
+        };
+        faults.push(claims.invalid_in_go(shown, "field is immutable"));
+    }
+    for name in ["serviceName", "podManagementPolicy"] {
+        if spec.field(name).text() != live.field(name).text() {
+            let why = "field is immutable";
+            faults.push(spec.field(name).invalid_for(spec.field(name).text(), why));
+        }
     }
 }

@@ -12,6 +12,7 @@ use watchkeeper_meta::validation::label_selector;
 use watchkeeper_meta::{BadValue, FieldError, FieldPath};
 
 use crate::rules::formats::{self, Cidr};
+use crate::rules::go_structs;
 
 /// What rules find.
 pub(crate) type Faults = watchkeeper_meta::FieldErrors;
@@ -186,6 +187,14 @@ impl Place<'_, '_> {
         }
     }
 
+    /// What stands here is wrong, and Kubernetes shows it as a struct of its own.
+    pub(crate) fn invalid_as(&self, go_type: &str, why: impl Into<String>) -> FieldError {
+        match self.value {
+            Value::Null => self.invalid(why),
+            value => self.invalid_in_go(go_structs::structure(go_type, value), why),
+        }
+    }
+
     /// What stands here is wrong, and too long or too secret to be shown.
     pub(crate) fn invalid_unshown(&self, why: impl Into<String>) -> FieldError {
         FieldError {
@@ -345,6 +354,13 @@ impl Place<'_, '_> {
     pub(crate) fn must_stay_unshown(&self, live: &Self, faults: &mut Faults) {
         if self.value != live.value {
             faults.push(self.invalid_for(Value::Null, "field is immutable"));
+        }
+    }
+
+    /// Refuses a change of what Kubernetes shows as a struct of its own.
+    pub(crate) fn must_stay_as(&self, go_type: &str, live: &Self, faults: &mut Faults) {
+        if self.value != live.value {
+            faults.push(self.invalid_as(go_type, "field is immutable"));
         }
     }
 

@@ -10,6 +10,7 @@ use status_rules::Counts;
 use crate::builtin::pod;
 use crate::kind::Change;
 use crate::rules::defaulting::object_mut;
+use crate::rules::go_structs::LABEL_SELECTOR;
 use crate::rules::place::{Faults, Place};
 use crate::{Warnings, metadata};
 
@@ -41,7 +42,8 @@ pub(crate) const REPLICA_COUNTS: Counts = Counts {
 /// Refuses a change of the one thing that never changes.
 pub(crate) fn check_same_selector(change: &Change<'_>, faults: &mut Faults) {
     let (new, live) = (change.new.field("spec"), change.live.field("spec"));
-    new.field("selector").must_stay(&live.field("selector"), faults);
+    new.field("selector")
+        .must_stay_as(LABEL_SELECTOR, &live.field("selector"), faults);
 }
 
 /// Who reports on an object does not label it.

@@ -3,9 +3,11 @@
 
 use std::collections::HashSet;
 
+use serde_json::Value;
+
 use crate::rules::formats::check_descending;
 use crate::rules::place::{Faults, Place};
-use super::volume_rules::{Found, Volumes};
+use super::volume_rules::Volumes;
 
 const PROPAGATION: &[&str] = &["Bidirectional", "HostToContainer", "None"];
 const RECURSIVE: &[&str] = &["Disabled", "Enabled", "IfPossible"];
@@ -85,7 +87,7 @@ fn check_devices(
         }
         match volumes.get(name.text()) {
             None => faults.push(name.not_found()),
-            Some(found) if !is_claim(found) => faults.push(name.invalid(
+            Some(volume) if !is_claim(volume) => faults.push(name.invalid(
                 "can only use volume source type of PersistentVolumeClaim or Ephemeral for block mode",
             )),
             Some(_) => {}
@@ -110,13 +112,8 @@ fn check_devices(
     }
 }
 
-fn is_claim(found: &Found<'_>) -> bool {
-    match found {
-        Found::Claim => true,
-        Found::Volume(volume) => {
-            volume.get("persistentVolumeClaim").is_some() || volume.get("ephemeral").is_some()
-        }
-    }
+fn is_claim(volume: &Value) -> bool {
+    volume.get("persistentVolumeClaim").is_some() || volume.get("ephemeral").is_some()
 }
 
 fn texts<'v>(list: &Place<'v, '_>, name: &str) -> HashSet<&'v str> {

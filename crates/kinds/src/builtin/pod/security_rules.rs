@@ -119,7 +119,7 @@ fn check_seccomp(profile: &Place<'_, '_>, faults: &mut Faults) {
         ("Localhost", false) => faults.push(file.required("must be set when seccomp type is Localhost")),
         ("Localhost", true) => check_descending(&file, faults),
         (_, true) => {
-            let shown = go_structs::structure("Profile", profile.value());
+            let shown = go_structs::structure("SeccompProfile", profile.value());
             faults.push(file.invalid_in_go(shown, "can only be set when seccomp type is Localhost"));
         }
         _ => {}

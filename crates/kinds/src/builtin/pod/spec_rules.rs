@@ -64,7 +64,7 @@ pub(crate) fn check_spec<'v>(spec: &Place<'v, '_>, around: &Around<'v>, faults: 
 fn check_system(system: &Place<'_, '_>, faults: &mut Faults) {
     let name = system.field("name");
     if system.is_set() && name.text().is_empty() {
-        faults.push(name.required("cannot be empty"));
+        faults.push(name.required(""));
     } else if system.is_set() && !OPERATING_SYSTEMS.contains(&name.text()) {
         let fault = FieldError::not_supported(&system.path(), name.text(), OPERATING_SYSTEMS);
         faults.push(fault);

@@ -3,10 +3,9 @@
 use serde_json::Value;
 use watchkeeper_meta::FieldError;
 
-use crate::rules::go_structs;
 use crate::rules::place::{Faults, Place};
+use crate::rules::unified_diff;
 use super::annotation_rules::MIRROR;
-use super::unified_diff::unified_diff;
 use super::warnings::APP_ARMOR;
 
 const FIXED: &str = "pod updates may not change fields other than `spec.containers[*].image`,\
@@ -33,11 +32,8 @@ pub(crate) fn check_change(pod: &Place<'_, '_>, live: &Place<'_, '_>, faults: &m
     check_node_selector(&spec, &live, faults);
     let rest = without_allowed_changes(live.value(), spec.value());
     if rest != *live.value() {
-        let (old, new) = (
-            go_structs::spec_lines(live.value()),
-            go_structs::spec_lines(&rest),
-        );
-        faults.push(spec.forbidden(format!("{FIXED}\n{}", unified_diff(&old, &new))));
+        let changes = unified_diff::of_structs("PodSpec", live.value(), &rest);
+        faults.push(spec.forbidden(format!("{FIXED}\n{changes}")));
     }
 }
 

@@ -110,17 +110,8 @@ const SOURCES: &[Source] = &[
 const MIN_TOKEN_SECONDS: i64 = 600;
 const MAX_TOKEN_SECONDS: i64 = 1 << 32;
 
-/// What containers find when they look for a volume by name.
-#[derive(Clone, Copy)]
-pub(crate) enum Found<'v> {
-    /// A volume of the spec.
-    Volume(&'v Value),
-    /// A claim that each pod gets.
-    Claim,
-}
-
 /// Volumes that are in order, by name.
-pub(crate) type Volumes<'v> = HashMap<&'v str, Found<'v>>;
+pub(crate) type Volumes<'v> = HashMap<&'v str, &'v Value>;
 
 /// Checks the volumes of a spec, and returns those that are in order.
 pub(crate) fn check_volumes<'v>(
@@ -129,8 +120,7 @@ pub(crate) fn check_volumes<'v>(
     faults: &mut Faults,
 ) -> Volumes<'v> {
     let created = created_claims(volumes, around);
-    let claims = around.claims.iter().map(|name| (*name, Found::Claim));
-    let mut found: Volumes<'v> = claims.collect();
+    let mut found = Volumes::new();
     let mut names = HashSet::new();
     for volume in volumes.items() {
         let before = faults.len();
@@ -143,7 +133,7 @@ pub(crate) fn check_volumes<'v>(
         }
         if faults.len() == before {
             names.insert(name.text());
-            found.insert(name.text(), Found::Volume(volume.value()));
+            found.insert(name.text(), volume.value());
         }
         let claim = volume.field("persistentVolumeClaim");
         let claim = claim.field("claimName");

@@ -5,12 +5,13 @@ use watchkeeper_meta::LabelSelector;
 use watchkeeper_meta::validation::{annotations, labels};
 
 use crate::builtin::pod::{self, Around};
+use crate::rules::go_structs::LABEL_SELECTOR;
 use crate::rules::place::{Faults, Place};
 
 const MISMATCH: &str = "`selector` does not match template `labels`";
 
-/// Checks a template on its own; `claims` are what each of its pods gets, and mounts by name.
-pub(crate) fn check_template<'v>(template: &Place<'v, '_>, claims: Vec<&'v str>, faults: &mut Faults) {
+/// Checks a template on its own.
+pub(crate) fn check_template(template: &Place<'_, '_>, faults: &mut Faults) {
     let (metadata, spec) = (template.field("metadata"), template.field("spec"));
     // The texts leave the metadata out of the path.
     for (name, rule) in [
@@ -26,7 +27,7 @@ pub(crate) fn check_template<'v>(template: &Place<'v, '_>, claims: Vec<&'v str>,
         .field("annotations")
         .with_value(metadata.field("annotations").value());
     pod::check_annotations(&notes, &spec, faults);
-    pod::check_spec(&spec, &Around { pod: None, claims }, faults);
+    pod::check_spec(&spec, &Around { pod: None }, faults);
     let ephemeral = spec.field("ephemeralContainers");
     if ephemeral.len() > 0 {
         faults.push(ephemeral.forbidden("ephemeral containers not allowed in pod template"));
@@ -39,7 +40,7 @@ pub(crate) fn check_selected_template(spec: &Place<'_, '_>, faults: &mut Faults)
     check_selector(&selector, "deployment", faults);
     check_selected(spec, Some("invalid label selector"), faults);
     if is_valid(&selector) {
-        check_template(&template, Vec::new(), faults);
+        check_template(&template, faults);
         check_runs_on(&template, "ReplicaSet", faults);
     }
 }
@@ -69,7 +70,7 @@ pub(crate) fn check_selected(spec: &Place<'_, '_>, not_understood: Option<&str>,
     match is_selected {
         Ok(true) => {}
         Ok(false) => faults.push(labels.invalid(MISMATCH)),
-        Err(_) => faults.extend(not_understood.map(|why| selector.invalid(why))),
+        Err(_) => faults.extend(not_understood.map(|why| selector.invalid_as(LABEL_SELECTOR, why))),
     }
 }
 

@@ -10,6 +10,10 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
+use serde_json::Value;
+
+use crate::rules::go_structs;
+
 /// Unchanged lines around a change.
 const CONTEXT: usize = 3;
 /// From here on, lines can be too common to matter.
@@ -34,8 +38,13 @@ struct Piece {
     same: bool,
 }
 
+/// How one object differs from another, as structs of Go's.
+pub(crate) fn of_structs(go_type: &str, old: &Value, new: &Value) -> String {
+    unified_diff(&go_structs::lines(go_type, old), &go_structs::lines(go_type, new))
+}
+
 /// The hunks; nothing if the texts are the same.
-pub(crate) fn unified_diff(old: &[String], new: &[String]) -> String {
+fn unified_diff(old: &[String], new: &[String]) -> String {
     let mut out = String::new();
     for hunk in hunks(&pieces(old, new)) {
         let span = |of: fn(&Piece) -> &Range<usize>| of(&hunk[0]).start..of(&hunk[hunk.len() - 1]).end;
