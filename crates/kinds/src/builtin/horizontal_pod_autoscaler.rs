@@ -12,6 +12,7 @@ use crate::kind::{Generation, Hooks, Kind, PLAIN};
 use crate::rules::defaulting::{fill, fill_empty};
 use crate::rules::formats::quantity;
 use crate::rules::place::{Faults, Place};
+use crate::rules::resource_names::check_container_name;
 use crate::table::Column;
 use crate::table::cells::{or, plain};
 use self::conversion::METRICS_ANNOTATION;
@@ -131,66 +132,61 @@ fn fill_target(scaler: &mut Value) {
 fn check(scaler: &Place<'_, '_>, faults: &mut Faults) {
     let spec = scaler.field("spec");
     let (min, max) = (spec.field("minReplicas"), spec.field("maxReplicas"));
-    // What is not measured in pods can be measured when there are none.
-    let metrics = spec.field("metrics");
-    let can_be_none = metrics.items().any(|metric| {
-        let kind = metric.field("type");
-        matches!(kind.text(), "External" | "Object")
-    });
-    let least = i64::from(!can_be_none);
-    if min.is_set() && min.number() < least {
-        faults.push(min.invalid(format!("must be greater than or equal to {least}")));
-    }
+    min.must_not_be_negative(faults);
     if min.is_set() && max.number() < min.number() {
         faults.push(max.invalid_for(max.number(), "must be greater than or equal to `minReplicas`"));
     }
-    check_target(&spec.field("scaleTargetRef"), faults);
+    let target = spec.field("scaleTargetRef");
+    check_reference(&target, faults);
+    check_scales(&target, faults);
     let cpu = spec.field("targetCPUUtilizationPercentage");
     if cpu.is_set() && cpu.number() < 1 {
         // Checked is what is stored, where this is the target of a metric.
         let path = FieldPath::from("spec.metrics[0].resource.target.averageUtilization");
         faults.push(FieldError::invalid(&path, cpu.number(), "must be greater than 0"));
     }
-    for metric in spec.field("metrics").items() {
-        check_metric(&metric, faults);
+    let metrics = spec.field("metrics");
+    metrics.items().for_each(|metric| check_metric(&metric, faults));
+    let counts_without_pods =
+        |metric: Place<'_, '_>| matches!(metric.field("type").text(), "Object" | "External");
+    if min.is_set() && min.number() == 0 && !metrics.items().any(counts_without_pods) {
+        faults.push(metrics.forbidden(
+            "must specify at least one Object or External metric to support scaling to zero replicas",
+        ));
     }
     let behavior = spec.field("behavior");
     for direction in ["scaleUp", "scaleDown"] {
         check_rules(&behavior.field(direction), faults);
     }
+    // Said by the schema, and so after all else.
     match max.number() {
         0 => faults.push(max.required("")),
-        1.. => {}
-        _ => faults.push(max.invalid("must be greater than or equal to 1")),
+        number if number < 1 => faults.push(max.invalid("must be greater than or equal to 1")),
+        _ => {}
     }
 }
 
-/// An object that is measured may be of any group.
-fn check_described(object: &Place<'_, '_>, faults: &mut Faults) {
+/// Checks what names an object of any kind.
+fn check_reference(object: &Place<'_, '_>, faults: &mut Faults) {
     for name in ["kind", "name"] {
         object.field(name).must_be_set_and_keep(path_segment_name, faults);
     }
     let version = object.field("apiVersion");
-    if version.text().matches('/').count() > 1 {
-        let why = format!("unexpected GroupVersion string: {}", version.text());
-        faults.push(version.invalid(why));
+    let text = version.text();
+    if text.matches('/').count() > 1 {
+        faults.push(version.invalid(format!("unexpected GroupVersion string: {text}")));
     }
 }
 
-fn check_target(target: &Place<'_, '_>, faults: &mut Faults) {
-    for name in ["kind", "name"] {
-        target.field(name).must_be_set_and_keep(path_segment_name, faults);
-    }
+/// Of the kinds that have no group, one scales.
+fn check_scales(target: &Place<'_, '_>, faults: &mut Faults) {
     let version = target.field("apiVersion");
     let text = version.text();
-    let why = match text.parse::<GroupVersion>() {
-        _ if text.matches('/').count() > 1 => format!("unexpected GroupVersion string: {text}"),
-        Ok(parsed) if !parsed.group.is_empty() => return,
-        // The one core kind that scales.
-        _ if text == "v1" && target.field("kind").text() == "ReplicationController" => return,
-        _ => "apiVersion must specify API group".to_owned(),
-    };
-    faults.push(version.invalid_for(text, why));
+    let is_controller = text == "v1" && target.field("kind").text() == "ReplicationController";
+    let has_group = text.parse::<GroupVersion>().is_ok_and(|parsed| !parsed.group.is_empty());
+    if !has_group && !is_controller && text.matches('/').count() <= 1 {
+        faults.push(version.invalid_for(text, "apiVersion must specify API group"));
+    }
 }
 
 /// Each type of metric has a field of its own, which must be there, and no other.
@@ -212,7 +208,6 @@ fn check_metric(metric: &Place<'_, '_>, faults: &mut Faults) {
         check_source(first, &metric.field(first), faults);
     }
     let Some((_, expected)) = expected else {
-        faults.push(kind.unsupported(METRIC_TYPES));
         return;
     };
     if !present.contains(expected) {
@@ -239,7 +234,7 @@ fn check_source(name: &str, source: &Place<'_, '_>, faults: &mut Faults) {
         }
         _ => {
             if name == "object" {
-                check_described(&source.field("describedObject"), faults);
+                check_reference(&source.field("describedObject"), faults);
             }
             check_identifier(&source.field("metric"), faults);
             check_metric_target(&target, faults);
@@ -250,8 +245,10 @@ fn check_source(name: &str, source: &Place<'_, '_>, faults: &mut Faults) {
 
 fn check_resource(source: &Place<'_, '_>, is_of_container: bool, faults: &mut Faults) {
     let (name, container) = (source.field("name"), source.field("container"));
-    if name.text().is_empty() {
-        faults.push(name.required("must specify a resource name"));
+    match name.text() {
+        "" => faults.push(name.required("must specify a resource name")),
+        text if is_of_container => check_container_name(text, &name, faults),
+        _ => {}
     }
     if is_of_container && container.text().is_empty() {
         faults.push(container.required("must specify a container"));
