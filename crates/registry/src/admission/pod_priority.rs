@@ -43,12 +43,20 @@ impl Registry {
             pod["spec"]["priorityClassName"] = json!(name);
         }
         pod["spec"]["priority"] = json!(value);
-        if pod["spec"]["preemptionPolicy"].is_null() {
-            let policy = class["preemptionPolicy"]
-                .as_str()
-                .unwrap_or("PreemptLowerPriority");
-            pod["spec"]["preemptionPolicy"] = json!(policy);
+        let policy = class["preemptionPolicy"]
+            .as_str()
+            .unwrap_or("PreemptLowerPriority");
+        if let Some(stated) = pod["spec"]["preemptionPolicy"]
+            .as_str()
+            .filter(|stated| *stated != policy)
+        {
+            let why = format!(
+                "the string value of PreemptionPolicy ({stated}) must not be provided in pod spec; priority \
+                 admission controller computed {policy} from the given PriorityClass name"
+            );
+            return Err(refuse(pod, why));
         }
+        pod["spec"]["preemptionPolicy"] = json!(policy);
         Ok(())
     }
 

@@ -1,5 +1,8 @@
 //! Image references, as far as a server reads them: whether they mean whatever is newest.
 
+/// As long as the name of a repository may be, with its host.
+const MAX_NAME_BYTES: usize = 255;
+
 /// Whether an image is to be pulled every time: it is tagged `latest`, or neither tagged nor pinned.
 pub(crate) fn is_latest(reference: &str) -> bool {
     let (name, digest) = match reference.split_once('@') {
@@ -18,7 +21,7 @@ fn is_repository(name: &str) -> bool {
         Some((host, path)) if is_host(host) => path,
         _ => name,
     };
-    path.split('/').all(is_path_component)
+    name.len() <= MAX_NAME_BYTES && path.split('/').all(is_path_component)
 }
 
 fn is_host(first: &str) -> bool {
@@ -49,6 +52,8 @@ mod tests {
             ("Nginx", false),
             (" nginx", false),
             ("", false),
+            (&"a".repeat(255), true),
+            (&"a".repeat(256), false),
         ] {
             assert_eq!(is_latest(reference), latest, "{reference}");
         }
