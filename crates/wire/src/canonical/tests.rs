@@ -154,6 +154,19 @@ fn wrong_types_are_named_in_gos_words() {
     );
     check(
         "v1",
+        "Pod",
+        json!({"spec": {"volumes": [{"configMap": {"name": 1}}]}}),
+        "json: cannot unmarshal number into Go struct field \
+         ConfigMapVolumeSource.spec.volumes.VolumeSource.configMap.LocalObjectReference.name of type string",
+    );
+    check(
+        "v1",
+        "Secret",
+        json!({"data": {"a": [65, "b"]}}),
+        "json: cannot unmarshal string into Go struct field Secret.data of type uint8",
+    );
+    check(
+        "v1",
         "Service",
         json!({"spec": {"ports": [{"port": 80, "targetPort": true}]}}),
         "json: cannot unmarshal bool into Go struct field ServicePort.spec.ports.targetPort of type int32",

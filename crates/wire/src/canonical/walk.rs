@@ -227,6 +227,13 @@ impl<'s> Walk<'s> {
                     return Err(TypeError::new(message));
                 }
             },
+            (Shape::Bytes, Value::Array(items)) => {
+                let bytes: Vec<u8> = items
+                    .iter()
+                    .map(|item| self.byte(item, at))
+                    .collect::<Result<_, _>>()?;
+                *value = Value::String(STANDARD.encode(bytes));
+            }
             (Shape::List(item) | Shape::ListMessage(item), Value::Array(items)) => {
                 let declared = go_type::item(declared, item, self.schema);
                 return self.items(item, declared, items, difference, at);
@@ -275,6 +282,18 @@ impl<'s> Walk<'s> {
             (shape, other) => return Err(self.mismatch(shape, other, declared, at)),
         }
         Ok(())
+    }
+
+    /// A byte of bytes that are written one by one.
+    fn byte(&self, item: &Value, at: &Place<'_>) -> Result<u8, TypeError> {
+        match item {
+            Value::Null => Ok(0),
+            Value::Number(number) => {
+                let byte = number.as_u64().and_then(|number| u8::try_from(number).ok());
+                byte.ok_or_else(|| self.unfit(number, "uint8", at))
+            }
+            other => Err(self.mismatch(&Shape::Bytes, other, "uint8", at)),
+        }
     }
 
     fn items(
