@@ -25,11 +25,14 @@ const COLUMNS: &[Column] = &[
 
 const HOOKS: Hooks = Hooks {
     check: |revision, faults| {
+        revision.field("revision").must_not_be_negative(faults);
+    },
+    check_new: |revision, faults| {
         let data = revision.field("data");
         if !data.is_set() {
-            faults.push(data.required("data is mandatory"));
+            // Kubernetes looks at this first.
+            faults.push_first(data.required("data is mandatory"));
         }
-        revision.field("revision").must_not_be_negative(faults);
     },
     check_change: |change, faults| {
         let (new, live) = (change.new.field("data"), change.live.field("data"));

@@ -98,13 +98,14 @@ fn check(spec: &Place<'_, '_>, live: Option<&Place<'_, '_>>, faults: &mut Faults
     spec.field("successfulJobsHistoryLimit")
         .must_not_be_negative(faults);
     spec.field("failedJobsHistoryLimit").must_not_be_negative(faults);
+    // Said by the schema, and so after all else.
+    spec.field("schedule").must_be_set(faults);
 }
 
 fn check_schedule(spec: &Place<'_, '_>, live: Option<&Place<'_, '_>>, faults: &mut Faults) {
     let schedule = spec.field("schedule");
     let text = schedule.text();
     if text.is_empty() {
-        faults.push(schedule.required(""));
         return;
     }
     let without_zone = match text.split_once(' ') {

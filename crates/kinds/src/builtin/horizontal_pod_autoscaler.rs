@@ -9,7 +9,7 @@ use watchkeeper_meta::{FieldError, FieldPath, GroupVersion};
 
 use crate::Part;
 use crate::kind::{Generation, Hooks, Kind, PLAIN};
-use crate::rules::defaulting::{fill, fill_empty};
+use crate::rules::defaulting::fill;
 use crate::rules::formats::quantity;
 use crate::rules::place::{Faults, Place};
 use crate::rules::resource_names::check_container_name;
@@ -108,7 +108,7 @@ fn default_behavior(behavior: &mut Value) {
             behavior[direction] = json!({});
         }
         let rules = &mut behavior[direction];
-        fill_empty(rules, "selectPolicy", "Max");
+        fill(rules, "selectPolicy", "Max");
         fill(rules, "policies", policies);
     }
     fill(&mut behavior["scaleUp"], "stabilizationWindowSeconds", 0);

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use serde_json::{Value, json};
-use watchkeeper_meta::validation::{dns1035_label, dns1123_subdomain, path_segment_name};
+use watchkeeper_meta::validation::{dns1123_label, dns1123_subdomain, path_segment_name};
 use watchkeeper_meta::{FieldError, FieldPath};
 
 use crate::Part;
@@ -188,7 +188,7 @@ pub(crate) fn check_reference(reference: &Place<'_, '_>, faults: &mut Faults) {
 }
 
 fn check_service(backend: &Place<'_, '_>, service: &Place<'_, '_>, faults: &mut Faults) {
-    service.field("name").must_be_set_and_keep(dns1035_label, faults);
+    service.field("name").must_be_set_and_keep(dns1123_label, faults);
     let port = service.field("port");
     let (name, number) = (port.field("name"), port.field("number"));
     match (name.text().is_empty(), number.number() == 0) {

@@ -5,7 +5,7 @@ use watchkeeper_meta::validation::dns1123_label;
 
 use crate::builtin::ingress::check_reference;
 use crate::kind::{Generation, Hooks, Kind, PLAIN};
-use crate::rules::defaulting::{fill_empty, object_mut};
+use crate::rules::defaulting::{fill, object_mut};
 use crate::rules::formats::check_domain_prefixed_path;
 use crate::rules::place::{Faults, Place};
 use crate::table::Column;
@@ -37,7 +37,7 @@ const HOOKS: Hooks = Hooks {
         if let Some(spec) = object_mut(class, "spec")
             && let Some(parameters) = object_mut(spec, "parameters")
         {
-            fill_empty(parameters, "scope", "Cluster");
+            fill(parameters, "scope", "Cluster");
         }
     },
     check: |class, faults| {
@@ -52,7 +52,7 @@ const HOOKS: Hooks = Hooks {
     check_change: |change, faults| {
         let (new, live) = (change.new.field("spec"), change.live.field("spec"));
         new.field("controller")
-            .must_stay(&live.field("controller"), faults);
+            .text_must_stay(&live.field("controller"), faults);
     },
     change_first: true,
     ..PLAIN

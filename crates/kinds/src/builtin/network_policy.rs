@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::kind::{Generation, Hooks, Kind, PLAIN};
-use crate::rules::defaulting::{fill_empty, items_mut};
+use crate::rules::defaulting::{fill, items_mut};
 use crate::rules::place::{Faults, Place};
 use crate::table::Column;
 use crate::table::cells::selector;
@@ -42,7 +42,7 @@ fn default(policy: &mut Value) {
     for direction in ["ingress", "egress"] {
         for rule in items_mut(spec, direction) {
             for port in items_mut(rule, "ports") {
-                fill_empty(port, "protocol", "TCP");
+                fill(port, "protocol", "TCP");
             }
         }
     }

@@ -69,9 +69,12 @@ const HOOKS: Hooks = Hooks {
 
 /// The one range that older clients know is the first of all.
 fn sync_ranges(node: &mut Value) {
-    let first = node["spec"]["podCIDR"].clone();
-    if first.as_str().is_some_and(|first| !first.is_empty()) && node["spec"]["podCIDRs"][0] != first {
-        node["spec"]["podCIDRs"] = json!([first]);
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let (stated, first) = (text(&node["spec"]["podCIDR"]), text(&node["spec"]["podCIDRs"][0]));
+    if stated.is_empty() && !first.is_empty() {
+        node["spec"]["podCIDR"] = json!(first);
+    } else if stated != first {
+        node["spec"]["podCIDRs"] = json!([stated]);
     }
 }
 
@@ -148,12 +151,6 @@ fn check_ranges(ranges: &Place<'_, '_>, faults: &mut Faults) {
     if faults.len() == before && (is_repeated(true) || is_repeated(false)) {
         faults.push(ranges.invalid("may specify no more than one CIDR for each IP family"));
     }
-    let mut seen = HashSet::new();
-    for range in ranges.items() {
-        if !seen.insert(range.text()) {
-            faults.push(range.duplicate());
-        }
-    }
 }
 
 fn check_change(change: &Change<'_>, faults: &mut Faults) {
@@ -168,6 +165,10 @@ fn check_change(change: &Change<'_>, faults: &mut Faults) {
             faults.push(fault);
         }
         seen.push(address.value());
+    }
+    let ranges = spec.field("podCIDRs");
+    if ranges.value() != old.field("podCIDRs").value() {
+        check_ranges(&ranges, faults);
     }
     for (name, shown) in [("podCIDRs", "podCIDR"), ("providerID", "providerID")] {
         let (new, old) = (spec.field(name), old.field(name));

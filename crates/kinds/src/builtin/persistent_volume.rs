@@ -7,8 +7,9 @@ use watchkeeper_meta::{FieldError, FieldPath};
 use crate::builtin::persistent_volume_claim::{check_access_modes, check_basic, check_positive, check_volume_mode, protect, warn_of_class_annotation};
 use crate::builtin::pod;
 use crate::kind::{Change, Hooks, Kind, PLAIN};
-use crate::rules::defaulting::fill_empty;
+use crate::rules::defaulting::{fill, fill_empty};
 use crate::rules::place::{Faults, Place};
+use crate::rules::unified_diff;
 use crate::rules::volume_sources::{Source, check_driver, check_host_path, check_local, check_nfs, check_secret_reference, check_sources, vendor};
 use crate::table::Column;
 use crate::table::cells::{access_modes, storage_class, text_at, volume_phase};
@@ -97,7 +98,7 @@ const HOOKS: Hooks = Hooks {
         }
         let spec = &mut volume["spec"];
         fill_empty(spec, "persistentVolumeReclaimPolicy", "Retain");
-        fill_empty(spec, "volumeMode", "Filesystem");
+        fill(spec, "volumeMode", "Filesystem");
         if spec["hostPath"].is_object() {
             fill_empty(&mut spec["hostPath"], "type", "");
         }
@@ -273,8 +274,8 @@ fn check_change(change: &Change<'_>, faults: &mut Faults) {
     };
     if source(&new) != source(&live) {
         let path = FieldPath::from("spec.persistentvolumesource");
-        // Kubernetes adds how the two differ, in Go's notation.
-        let why = "spec.persistentvolumesource is immutable after creation";
+        let changes = unified_diff::of_structs("PersistentVolumeSource", live.value(), new.value());
+        let why = format!("spec.persistentvolumesource is immutable after creation\n{changes}");
         faults.push(FieldError::forbidden(&path, why));
     }
     let (mode, old_mode) = (new.field("volumeMode"), live.field("volumeMode"));
@@ -288,9 +289,9 @@ fn check_change(change: &Change<'_>, faults: &mut Faults) {
     }
     let (affinity, old_affinity) = (new.field("nodeAffinity"), live.field("nodeAffinity"));
     if old_affinity.is_set() && affinity.value() != old_affinity.value() {
-        let path = FieldPath::new("nodeAffinity");
+        let object = Place::object(new.value());
         let why = "field is immutable, except for updating from beta label to GA";
-        faults.push(FieldError::invalid(&path, affinity.value().clone(), why));
+        faults.push(object.field("nodeAffinity").invalid_as("VolumeNodeAffinity", why));
     }
     let (class, old_class) = (
         new.field("volumeAttributesClassName"),

@@ -8,7 +8,7 @@ use watchkeeper_wire::values::Quantity;
 use crate::builtin::pod;
 use crate::kind::{Change, Hooks, Kind, PLAIN};
 use crate::quota::{OF_CLASS, Usage, number};
-use crate::rules::defaulting::{fill_empty, object_mut};
+use crate::rules::defaulting::{fill, fill_empty, object_mut};
 use crate::rules::formats::quantity;
 use crate::rules::unified_diff;
 use crate::rules::place::{Faults, NOT_NEGATIVE, Place};
@@ -89,7 +89,7 @@ const HOOKS: Hooks = Hooks {
 /// Fills in what a claim, or a template for claims, leaves open.
 pub(crate) fn default_claim(claim: &mut Value) {
     if let Some(spec) = object_mut(claim, "spec") {
-        fill_empty(spec, "volumeMode", "Filesystem");
+        fill(spec, "volumeMode", "Filesystem");
     }
 }
 

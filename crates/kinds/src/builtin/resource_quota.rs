@@ -183,8 +183,6 @@ fn check_same(spec: &Place<'_, '_>, live: &Place<'_, '_>, faults: &mut Faults) {
     if sorted(spec) != sorted(live) {
         faults.push(scopes.invalid("field is immutable"));
     }
-    let selector = spec.field("scopeSelector");
-    selector.must_stay(&live.field("scopeSelector"), faults);
 }
 
 fn shown_limits(quota: &Value, wanted: impl Fn(&str) -> bool) -> String {

@@ -17,7 +17,7 @@ use watchkeeper_meta::{BadValue, FieldError};
 use crate::fields::Selectable;
 use crate::kind::{Hooks, Kind, PLAIN};
 use crate::quota::{Usage, number};
-use crate::rules::defaulting::{fill_empty, items_mut};
+use crate::rules::defaulting::{fill, fill_empty, items_mut};
 use crate::rules::formats::{PROTOCOLS, check_not_local};
 use crate::rules::go_structs;
 use crate::rules::place::{Faults, Place};
@@ -120,7 +120,7 @@ fn default(service: &mut Value) {
         if let Some(fields) = spec.as_object_mut() {
             fields.remove("sessionAffinityConfig");
         }
-    } else if spec["sessionAffinity"] == "ClientIP" && spec["sessionAffinityConfig"]["clientIP"].is_null() {
+    } else if spec["sessionAffinity"] == "ClientIP" && spec["sessionAffinityConfig"]["clientIP"]["timeoutSeconds"].is_null() {
         spec["sessionAffinityConfig"] = json!({"clientIP": {"timeoutSeconds": STICKY_SECONDS}});
     }
     for port in items_mut(spec, "ports") {
@@ -137,7 +137,7 @@ fn default(service: &mut Value) {
         fill_empty(spec, "externalTrafficPolicy", "Cluster");
     }
     if matches!(kind.as_str(), "ClusterIP" | "NodePort" | "LoadBalancer") {
-        fill_empty(spec, "internalTrafficPolicy", "Cluster");
+        fill(spec, "internalTrafficPolicy", "Cluster");
     }
     if kind == "LoadBalancer" {
         fill_empty(spec, "allocateLoadBalancerNodePorts", true);
@@ -152,7 +152,7 @@ fn default_points(service: &mut Value) {
     };
     for point in items_mut(balancer, "ingress") {
         if point["ip"].as_str().is_some_and(|ip| !ip.is_empty()) {
-            fill_empty(point, "ipMode", "VIP");
+            fill(point, "ipMode", "VIP");
         }
     }
 }

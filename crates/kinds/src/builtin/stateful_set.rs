@@ -219,9 +219,6 @@ fn check_change(spec: &Place<'_, '_>, live: &Place<'_, '_>, faults: &mut Faults)
         faults.push(claims.invalid_in_go(shown, "field is immutable"));
     }
     for name in ["serviceName", "podManagementPolicy"] {
-        if spec.field(name).text() != live.field(name).text() {
-            let why = "field is immutable";
-            faults.push(spec.field(name).invalid_for(spec.field(name).text(), why));
-        }
+        spec.field(name).text_must_stay(&live.field(name), faults);
     }
 }

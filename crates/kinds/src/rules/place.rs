@@ -364,6 +364,13 @@ impl Place<'_, '_> {
         }
     }
 
+    /// Refuses a change of a text; none is an empty one.
+    pub(crate) fn text_must_stay(&self, live: &Self, faults: &mut Faults) {
+        if self.text() != live.text() {
+            faults.push(self.invalid_for(self.text(), "field is immutable"));
+        }
+    }
+
     /// Refuses a change.
     pub(crate) fn must_stay(&self, live: &Self, faults: &mut Faults) {
         if self.value != live.value {
