@@ -324,6 +324,11 @@ impl Parser {
                 self.take();
                 Ok((name, true))
             }
+            // ANTLR looks further than the dot before it gives up.
+            TokenKind::End => Err(Issue::at(
+                self.peek().offset,
+                "Syntax error: no viable alternative at input '.'".to_owned(),
+            )),
             _ => Err(self.unexpected("{'?', IDENTIFIER, ESC_IDENTIFIER}")),
         }
     }

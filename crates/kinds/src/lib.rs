@@ -35,6 +35,7 @@ mod warnings;
 pub use builtin::custom_resource_definition::approval::Approval;
 pub use builtin::persistent_volume_claim::CLASS_ANNOTATION;
 pub use builtin::pod::quota::total as pod_total;
+pub use builtin::pod::tolerate_node_faults;
 pub use builtin::priority_class::system_classes;
 pub use builtin::stateful_set::claim_templates;
 pub use conversion::Conversion;

@@ -131,6 +131,13 @@ impl Body<'_> {
                 "{stated} in version \"v1\" cannot be handled as a {kind}: {why}"
             ))
         };
+        let stated_version = value
+            .get("apiVersion")
+            .and_then(Value::as_str)
+            .unwrap_or_default();
+        if stated != kind && Schema::builtin().kind(stated_version, stated).is_none() {
+            return Err(cannot(&unknown_kind(stated_version, stated)));
+        }
         if stated != kind {
             let group = api_version.split_once('/').map_or("core", |(group, _)| group);
             let group = group.split('.').next().unwrap_or(group);

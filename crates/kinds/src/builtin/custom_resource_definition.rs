@@ -44,9 +44,16 @@ const HOOKS: Hooks = Hooks {
     default,
     prepare_for_create,
     prepare_for_update,
-    check,
-    check_new: check_name,
-    check_change,
+    check_new: |definition, faults| {
+        check_name(definition, faults);
+        check(definition, faults);
+    },
+    check_change: |change, faults| {
+        if change.part != Part::Status {
+            check(&change.new, faults);
+            check_change(change, faults);
+        }
+    },
     ..PLAIN
 };
 
@@ -56,8 +63,8 @@ fn default(definition: &mut Value) {
     };
     if let Some(names) = object_mut(spec, "names") {
         let kind = names["kind"].as_str().unwrap_or_default().to_owned();
-        fill_empty(names, "singular", kind.to_lowercase());
         if !kind.is_empty() {
+            fill_empty(names, "singular", kind.to_lowercase());
             fill_empty(names, "listKind", format!("{kind}List"));
         }
     }
@@ -160,15 +167,17 @@ fn check_names(names: &Place<'_, '_>, faults: &mut Faults) {
         "" => faults.push(field("plural").required("")),
         _ => check_label(&field("plural"), faults),
     }
-    if !field("singular").text().is_empty() {
-        check_label(&field("singular"), faults);
+    match field("singular").text() {
+        "" => faults.push(field("singular").required("")),
+        _ => check_label(&field("singular"), faults),
     }
     match field("kind").text() {
         "" => faults.push(field("kind").required("")),
         _ => check_kind(&field("kind"), faults),
     }
-    if !field("listKind").text().is_empty() {
-        check_kind(&field("listKind"), faults);
+    match field("listKind").text() {
+        "" => faults.push(field("listKind").required("")),
+        _ => check_kind(&field("listKind"), faults),
     }
     for list in ["shortNames", "categories"] {
         field(list).items().for_each(|name| check_label(&name, faults));
@@ -237,9 +246,6 @@ fn check_stored_versions(definition: &Place<'_, '_>, faults: &mut Faults) {
 }
 
 fn check_change(change: &Change<'_>, faults: &mut Faults) {
-    if change.part == Part::Status {
-        return;
-    }
     let (new, live) = (change.new.field("spec"), change.live.field("spec"));
     let mut must_stay = |path: &[&str]| {
         let (new, live) = match path {

@@ -374,6 +374,11 @@ fn check_status(change: &Change<'_>, faults: &mut Faults) {
             faults.push(count.invalid_for(count.number(), why));
         }
     }
+    let (start, before) = (status.field("startTime"), live.field("startTime"));
+    let is_suspended = change.live.value()["spec"]["suspend"] == true;
+    if before.is_set() && start.value() != before.value() && !is_suspended {
+        faults.push(start.invalid("field is immutable for unsuspended job once set"));
+    }
 }
 
 fn job_status(job: &Value) -> &'static str {

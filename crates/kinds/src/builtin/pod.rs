@@ -192,7 +192,7 @@ fn shorten_grace(pod: &mut Value) {
 }
 
 /// Lets a pod stay for a while on a node that went away, unless it says what it tolerates.
-fn tolerate_node_faults(pod: &mut Value) {
+pub fn tolerate_node_faults(pod: &mut Value) {
     for fault in NODE_FAULTS {
         let given = pod["spec"]["tolerations"].as_array().into_iter().flatten();
         if given.into_iter().any(|toleration| covers(toleration, fault)) {

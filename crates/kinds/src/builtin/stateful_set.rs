@@ -178,7 +178,8 @@ fn check_strategy(strategy: &Place<'_, '_>, faults: &mut Faults) {
     let rolling = strategy.field("rollingUpdate");
     match strategy.field("type").text() {
         "OnDelete" if rolling.is_set() => {
-            faults.push(rolling.invalid("only allowed for updateStrategy 'RollingUpdate'"));
+            let shown = go_structs::structure("RollingUpdateStatefulSetStrategy", rolling.value());
+            faults.push(rolling.invalid_in_go(shown, "only allowed for updateStrategy 'RollingUpdate'"));
         }
         "OnDelete" => {}
         "RollingUpdate" if rolling.is_set() => {

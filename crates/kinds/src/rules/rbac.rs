@@ -30,9 +30,6 @@ pub(crate) fn check_rules(rules: &Place<'_, '_>, is_namespaced: bool, faults: &m
 
 pub(crate) fn check_rule(rule: &Place<'_, '_>, is_namespaced: bool, faults: &mut Faults) {
     let verbs = rule.field("verbs");
-    if verbs.len() == 0 {
-        faults.push(verbs.required(""));
-    }
     let (groups, resources) = (rule.field("apiGroups"), rule.field("resources"));
     let urls = rule.field("nonResourceURLs");
     if urls.len() > 0 {
@@ -42,13 +39,20 @@ pub(crate) fn check_rule(rule: &Place<'_, '_>, is_namespaced: bool, faults: &mut
         if groups.len() + resources.len() + rule.field("resourceNames").len() > 0 {
             faults.push(urls.invalid("rules cannot apply to both regular resources and non-resource URLs"));
         }
-        return;
+        return check_verbs(&verbs, faults);
     }
     if groups.len() == 0 {
         faults.push(groups.required("resource rules must supply at least one api group"));
     }
     if resources.len() == 0 {
         faults.push(resources.required("resource rules must supply at least one resource"));
+    }
+    check_verbs(&verbs, faults);
+}
+
+fn check_verbs(verbs: &Place<'_, '_>, faults: &mut Faults) {
+    if verbs.len() == 0 {
+        faults.push(verbs.required(""));
     }
 }
 

@@ -1,7 +1,7 @@
 //! Pod security: how much a namespace lets its pods do. Its labels name one of three levels, to be enforced, or to be
 //! warned of; every level forbids what the one below it does.
 //!
-//! Not checked: SELinux, sysctls, proc mounts, AppArmor, Windows, and what older versions of a level did not forbid.
+//! Not checked: AppArmor in annotations, and what older versions of a level did not forbid.
 
 use serde_json::Value;
 use watchkeeper_meta::quote;
@@ -34,6 +34,31 @@ const DEFAULT_CAPABILITIES: &[&str] = &[
     "SYS_CHROOT",
 ];
 
+/// Types of processes that SELinux knows for containers.
+const SELINUX_TYPES: &[&str] = &[
+    "",
+    "container_t",
+    "container_init_t",
+    "container_kvm_t",
+    "container_engine_t",
+];
+
+/// Settings of the kernel that each pod has for itself.
+const SAFE_SYSCTLS: &[&str] = &[
+    "kernel.shm_rmid_forced",
+    "net.ipv4.ip_local_port_range",
+    "net.ipv4.ip_unprivileged_port_start",
+    "net.ipv4.tcp_syncookies",
+    "net.ipv4.ping_group_range",
+    "net.ipv4.ip_local_reserved_ports",
+    "net.ipv4.tcp_keepalive_time",
+    "net.ipv4.tcp_fin_timeout",
+    "net.ipv4.tcp_keepalive_intvl",
+    "net.ipv4.tcp_keepalive_probes",
+    "net.ipv4.tcp_rmem",
+    "net.ipv4.tcp_wmem",
+];
+
 /// Volumes that do not reach out of the pod.
 const PLAIN_VOLUMES: &[&str] = &[
     "configMap",
@@ -54,7 +79,12 @@ pub(super) fn refusal<'l>(label: impl Fn(&str) -> Option<&'l str>, spec: &Value)
 
 /// What the author of a pod or of a template should hear.
 pub(super) fn warning<'l>(label: impl Fn(&str) -> Option<&'l str>, spec: &Value) -> Option<String> {
-    violation(&label, "warn", spec).map(|violation| format!("would violate {violation}"))
+    // Who does not say of what to warn means what is enforced.
+    let mode = match label("pod-security.kubernetes.io/warn") {
+        Some(_) => "warn",
+        None => "enforce",
+    };
+    violation(&label, mode, spec).map(|violation| format!("would violate {violation}"))
 }
 
 fn violation<'l>(label: &impl Fn(&str) -> Option<&'l str>, mode: &str, spec: &Value) -> Option<String> {
@@ -77,9 +107,13 @@ fn violations(level: Level, spec: &Value) -> Vec<String> {
         found.extend(details.map(|details| format!("{reason} ({details})")));
     };
     if level >= Level::Baseline {
+        add("forbidden AppArmor profile", spec.app_armor());
         add("host namespaces", spec.host_namespaces());
         add("hostPort", spec.host_ports());
         add("privileged", spec.privileged());
+        add("seLinuxOptions", spec.selinux());
+        add("forbidden sysctls", spec.sysctls());
+        add("hostProcess", spec.host_process());
     }
     if level == Level::Baseline {
         add(
@@ -87,14 +121,19 @@ fn violations(level: Level, spec: &Value) -> Vec<String> {
             spec.added_capabilities(DEFAULT_CAPABILITIES),
         );
         add("hostPath volumes", spec.host_paths());
+        add("procMount", spec.proc_mounts().filter(|_| !spec.has_own_users()));
         add("seccompProfile", spec.unconfined());
     }
     if level == Level::Restricted {
         add("allowPrivilegeEscalation != false", spec.privilege_escalation());
         add("unrestricted capabilities", spec.capabilities());
+        add("procMount", spec.proc_mounts());
         add("restricted volume types", spec.volumes());
-        add("runAsNonRoot != true", spec.may_be_root());
-        add("runAsUser=0", spec.is_root());
+        // Who is root among users of the pod's own is not root outside.
+        if !spec.has_own_users() {
+            add("runAsNonRoot != true", spec.may_be_root());
+            add("runAsUser=0", spec.is_root());
+        }
         add(
             "seccompProfile",
             spec.unconfined().or_else(|| spec.without_seccomp()),
@@ -124,6 +163,92 @@ impl<'v> Spec<'v> {
         let found = self.containers.iter().filter(|container| is(container));
         let names: Vec<String> = found.map(|container| quote(text(&container["name"]))).collect();
         (!names.is_empty()).then_some(Named("container", names))
+    }
+
+    fn has_own_users(&self) -> bool {
+        self.spec["hostUsers"] == false
+    }
+
+    /// The pod and the containers of whose security contexts something is true, as texts name them.
+    fn setters(&self, is: impl Fn(&Value) -> bool) -> Option<String> {
+        let pod = is(&self.spec["securityContext"]).then(|| "pod".to_owned());
+        let containers = self.named(|container| is(&container["securityContext"]));
+        joined(
+            pod.into_iter()
+                .chain(containers.map(|containers| containers.to_string())),
+            " and ",
+        )
+    }
+
+    /// Distinct values within the security contexts, in order and in quotes.
+    fn values(&self, of: impl Fn(&Value) -> Option<&str>) -> Vec<String> {
+        let contexts = self
+            .containers
+            .iter()
+            .map(|container| &container["securityContext"]);
+        let contexts = std::iter::once(&self.spec["securityContext"]).chain(contexts);
+        let mut values: Vec<String> = contexts.filter_map(of).map(quote).collect();
+        values.sort();
+        values.dedup();
+        values
+    }
+
+    fn app_armor(&self) -> Option<String> {
+        fn wrong(context: &Value) -> Option<&str> {
+            let kind = context["appArmorProfile"]["type"].as_str()?;
+            (!matches!(kind, "RuntimeDefault" | "Localhost")).then_some(kind)
+        }
+        let setters = self.setters(|context| wrong(context).is_some())?;
+        let values = self.values(wrong).join(", ");
+        Some(format!(
+            "{setters} must not set AppArmor profile type to {values}"
+        ))
+    }
+
+    fn proc_mounts(&self) -> Option<String> {
+        fn wrong(context: &Value) -> Option<&str> {
+            context["procMount"].as_str().filter(|mount| *mount != "Default")
+        }
+        let named = self.named(|container| wrong(&container["securityContext"]).is_some())?;
+        let values = self.values(wrong).join(", ");
+        Some(format!(
+            "{named} must not set securityContext.procMount to {values}"
+        ))
+    }
+
+    fn selinux(&self) -> Option<String> {
+        fn wrong(context: &Value) -> Option<&str> {
+            let kind = context["seLinuxOptions"]["type"].as_str()?;
+            (!SELINUX_TYPES.contains(&kind)).then_some(kind)
+        }
+        let has = |context: &Value, name: &str| !text(&context["seLinuxOptions"][name]).is_empty();
+        let setters =
+            self.setters(|context| wrong(context).is_some() || has(context, "user") || has(context, "role"))?;
+        let types = self.values(wrong);
+        let noun = if types.len() == 1 { "type" } else { "types" };
+        let types = (!types.is_empty()).then(|| format!("{noun} {}", types.join(", ")));
+        let others = ["user", "role"].into_iter().filter_map(|name| {
+            let is_set = self.setters(|context| has(context, name)).is_some();
+            is_set.then(|| format!("{name} may not be set"))
+        });
+        let wrong = joined(types.into_iter().chain(others), "; ")?;
+        Some(format!(
+            "{setters} set forbidden securityContext.seLinuxOptions: {wrong}"
+        ))
+    }
+
+    fn sysctls(&self) -> Option<String> {
+        let sysctls = self.spec["securityContext"]["sysctls"].as_array();
+        let names = sysctls.into_iter().flatten().map(|sysctl| text(&sysctl["name"]));
+        let names = names.filter(|name| !SAFE_SYSCTLS.contains(name));
+        joined(names.map(str::to_owned), ", ")
+    }
+
+    fn host_process(&self) -> Option<String> {
+        let setters = self.setters(|context| context["windowsOptions"]["hostProcess"] == true)?;
+        Some(format!(
+            "{setters} must not set securityContext.windowsOptions.hostProcess=true"
+        ))
     }
 
     fn host_namespaces(&self) -> Option<String> {

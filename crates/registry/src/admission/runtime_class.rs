@@ -1,7 +1,7 @@
 //! Runtime classes: what a pod gets from the class it names, the cost of its sandbox and the nodes that have it.
 
 use serde_json::{Value, json};
-use watchkeeper_kinds::builtin;
+use watchkeeper_kinds::{builtin, tolerate_node_faults};
 use watchkeeper_meta::Status;
 
 use crate::definition::Definition;
@@ -27,7 +27,12 @@ impl Registry {
         let Some(class) = self.runtime_class(name).await? else {
             return Err(refuse(pod, &format!("RuntimeClass {name:?} not found")));
         };
-        complete(&class, &mut pod["spec"]).map_err(|why| refuse(pod, &why))
+        // What a class adds comes after what every pod tolerates.
+        tolerate_node_faults(pod);
+        complete(&class, &mut pod["spec"]).map_err(|why| {
+            let name = metadata::text(pod, "name");
+            Status::forbidden(&definition.group_resource(), name, why)
+        })
     }
 
     async fn runtime_class(&self, name: &str) -> Result<Option<Value>, Status> {
@@ -39,7 +44,7 @@ impl Registry {
 
 fn complete(class: &Value, spec: &mut Value) -> Result<(), String> {
     let cost = &class["overhead"]["podFixed"];
-    check_overhead(cost, spec)?;
+    check_overhead(cost, spec).map_err(|why| format!("pod rejected: {why}"))?;
     if cost.is_object() {
         spec["overhead"] = cost.clone();
     }

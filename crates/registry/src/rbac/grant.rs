@@ -48,7 +48,10 @@ impl Registry {
             return Err(refused(why.to_owned()));
         }
         let given = match grant.verb {
-            BIND => self.rules_of_role(grant.kind, namespace, grant.role).await?,
+            BIND => {
+                let role = self.rules_of_role(definition, grant.kind, namespace, grant.role);
+                role.await?
+            }
             _ => rules_of(object),
         };
         let who = || format!("user {} (groups={})", quote(&user.name), quoted(&user.groups));
@@ -66,9 +69,17 @@ impl Registry {
         }
     }
 
-    async fn rules_of_role(&self, kind: &str, namespace: &str, name: &str) -> Result<Vec<Rule>, Status> {
+    /// The rules of the role that a binding is to. One that is not there is called by the resource of the binding, as in
+    /// Kubernetes.
+    async fn rules_of_role(
+        &self,
+        binding: &Definition,
+        kind: &str,
+        namespace: &str,
+        name: &str,
+    ) -> Result<Vec<Rule>, Status> {
         let definition = self.builtin(role_kind(kind))?;
-        let missing = || Status::not_found(&definition.group_resource(), name);
+        let missing = || Status::not_found(&binding.group_resource(), name);
         let namespace = if definition.is_namespaced() { namespace } else { "" };
         let role = self
             .find(&definition, namespace, name)

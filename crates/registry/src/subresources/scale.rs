@@ -40,6 +40,12 @@ impl Registry {
         let mut write = Write::begin(self, target(definition, namespace, name), context).await?;
         let definition = write.definition.clone();
         let scale = body.read_as(API_VERSION, KIND)?;
+        let stated = scale["apiVersion"].as_str().unwrap_or_default();
+        if !stated.is_empty() && stated != API_VERSION {
+            return Err(Status::bad_request(format!(
+                "the API version in the data ({stated}) does not match the expected API version ({API_VERSION})"
+            )));
+        }
         metadata::match_name(&scale, name)?;
         let propose = |live: &Live| scaled(&definition, name, &live.value, &scale);
         let changed = write.change(propose).await?;
@@ -78,6 +84,7 @@ impl Registry {
         let propose = |live: &Live| {
             let scale = scale_of(&definition, &live.value)?;
             let scale = patched(&definition, kind, scale, &patch)?;
+            check_types(&scale)?;
             scaled(&definition, name, &live.value, &scale)
         };
         let changed = write.change(propose).await?;
@@ -196,6 +203,36 @@ fn scaled(definition: &Definition, name: &str, live: &Value, scale: &Value) -> R
         object,
         managed: Managed::ByChange,
     })
+}
+
+/// Refuses what a patch has made of a Scale if it is none any more.
+fn check_types(scale: &Value) -> Result<(), Status> {
+    let schema = Schema::builtin();
+    let known = schema
+        .kind(API_VERSION, KIND)
+        .ok_or_else(Status::path_not_found)?;
+    let Err(error) = canonicalize(schema, known, scale.clone()) else {
+        return Ok(());
+    };
+    let fault = FieldError::invalid(&FieldPath::new("patch"), in_order(scale), error.message);
+    Err(Status::invalid(&GroupKind::new("", ""), "", &fault.into()))
+}
+
+/// A Scale as text, its metadata in the order of the struct.
+fn in_order(scale: &Value) -> String {
+    let names = ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"];
+    let known = names
+        .iter()
+        .filter_map(|name| Some((name, scale["metadata"].get(name)?)));
+    let metadata: Vec<String> = known.map(|(name, value)| format!("\"{name}\":{value}")).collect();
+    let fields = scale.as_object().into_iter().flatten();
+    let fields: Vec<String> = fields
+        .map(|(name, value)| match name.as_str() {
+            "metadata" => format!("\"metadata\":{{{}}}", metadata.join(",")),
+            name => format!("\"{name}\":{value}"),
+        })
+        .collect();
+    format!("{{{}}}", fields.join(","))
 }
 
 fn check(name: &str, replicas: i64) -> Result<(), Status> {

@@ -315,6 +315,16 @@ pub(crate) fn check_preconditions(
                 );
                 Err(Status::conflict(&definition.group_resource(), name, why))
             }
+            Some(wanted)
+                if wanted != found
+                    && field == "uid"
+                    && definition.is(&builtin::CUSTOM_RESOURCE_DEFINITION) =>
+            {
+                let why = format!(
+                    "precondition failed: UID in precondition: {wanted}, UID in object meta: {found}"
+                );
+                Err(Status::conflict(&definition.group_resource(), name, why))
+            }
             Some(wanted) if wanted != found => Err(Status::conflict(
                 &definition_as_kind(definition),
                 name,

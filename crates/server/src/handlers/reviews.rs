@@ -4,7 +4,7 @@ use bytes::Bytes;
 use http::StatusCode;
 use serde_json::{Value, json};
 use watchkeeper_meta::validation::label_selector;
-use watchkeeper_meta::{FieldError, FieldPath, GroupKind, Status};
+use watchkeeper_meta::{FieldError, FieldErrors, FieldPath, GroupKind, Status};
 use watchkeeper_registry::{Decision, Registry, Rules, User};
 
 use super::objects::{form, manager};
@@ -52,6 +52,13 @@ pub(super) async fn review(call: &Call, route: &ResourceRoute, bytes: &Bytes) ->
             access_status(registry, &subject(&review["spec"])?, &review["spec"]).await?
         }
         "localsubjectaccessreviews" => {
+            let stated = review["metadata"]["namespace"].as_str().unwrap_or_default();
+            if !stated.is_empty() && stated != namespace {
+                return Err(Status::bad_request(
+                    "the namespace of the provided object does not match the namespace sent on the request",
+                )
+                .into());
+            }
             check_local(&review["spec"], namespace)?;
             review["metadata"]["namespace"] = namespace.into();
             access_status(registry, &subject(&review["spec"])?, &review["spec"]).await?
@@ -146,13 +153,15 @@ fn subject(spec: &Value) -> Result<User, Status> {
 /// A review within a namespace asks about that namespace only.
 fn check_local(spec: &Value, namespace: &str) -> Result<(), Status> {
     let (resource, path) = (&spec["resourceAttributes"], &spec["nonResourceAttributes"]);
+    let mut faults = FieldErrors::new();
+    faults.extend(check_attributes(spec));
     if path.is_object() {
         let field = FieldPath::new("spec").child("nonResourceAttributes");
-        return Err(invalid(FieldError::invalid(
-            &field,
-            shown(path),
-            "disallowed on this kind of request",
-        )));
+        let why = "disallowed on this kind of request";
+        faults.push(FieldError::invalid(&field, shown(path), why));
+    }
+    if !faults.is_empty() {
+        return Err(all_invalid(&faults));
     }
     let asked = resource["namespace"].as_str().unwrap_or_default();
     if asked != namespace {
@@ -174,6 +183,9 @@ fn shown(path: &Value) -> Value {
 }
 
 async fn access_status(registry: &Registry, user: &User, spec: &Value) -> Result<Value, Status> {
+    if let Some(fault) = check_attributes(spec) {
+        return Err(invalid(fault));
+    }
     let request = asked(spec)?;
     let decision = registry.may(user, action(&request)).await?;
     let mut status = json!({ "allowed": decision.is_allowed() });
@@ -261,15 +273,44 @@ fn asked(spec: &Value) -> Result<RequestInfo, Status> {
             path: text(&path["path"]),
             resource: None,
         }),
-        (_, both) => {
-            let shown = if both { shown(path) } else { Value::Null };
-            let why = "exactly one of nonResourceAttributes or resourceAttributes must be specified";
-            Err(invalid(FieldError::invalid(&FieldPath::new("spec"), shown, why)))
-        }
+        _ => Err(all_invalid(&check_attributes(spec).into_iter().collect())),
     }
+}
+
+/// What is wrong with what a review asks about: it is a resource or a path, and a selector is a text or a list.
+fn check_attributes(spec: &Value) -> Option<FieldError> {
+    let (resource, path) = (&spec["resourceAttributes"], &spec["nonResourceAttributes"]);
+    if resource.is_object() == path.is_object() {
+        let shown = if path.is_object() {
+            shown(path)
+        } else {
+            Value::Null
+        };
+        let why = "exactly one of nonResourceAttributes or resourceAttributes must be specified";
+        return Some(FieldError::invalid(&FieldPath::new("spec"), shown, why));
+    }
+    ["fieldSelector", "labelSelector"].into_iter().find_map(|name| {
+        let (raw, list) = (&resource[name]["rawSelector"], &resource[name]["requirements"]);
+        let is_both = raw.as_str().is_some_and(|raw| !raw.is_empty())
+            && list.as_array().is_some_and(|it| !it.is_empty());
+        let path = FieldPath::from("spec.resourceAttributes")
+            .child(name)
+            .child("rawSelector");
+        is_both.then(|| {
+            FieldError::invalid(
+                &path,
+                raw.clone(),
+                "may not specified at the same time as requirements",
+            )
+        })
+    })
 }
 
 /// Kubernetes leaves the kind out of these.
 fn invalid(fault: FieldError) -> Status {
-    Status::invalid(&GroupKind::new("authorization.k8s.io", ""), "", &fault.into())
+    all_invalid(&fault.into())
+}
+
+fn all_invalid(faults: &FieldErrors) -> Status {
+    Status::invalid(&GroupKind::new("authorization.k8s.io", ""), "", faults)
 }

@@ -81,12 +81,15 @@ fn check(path: &FieldPath, schema: &Value, level: Level, depth: u32, faults: &mu
     }
     check_additional(path, schema, depth, faults);
     check_words(path, schema, faults);
-    check_type(path, schema, level, faults);
+    check_junctors(path, schema, depth, faults);
+    if schema["$ref"].is_null() {
+        check_type(path, schema, level, faults);
+    }
     check_list(path, schema, faults);
+    check_map(path, schema, faults);
     check_pattern(path, schema, faults);
     check_default(path, schema, level, faults);
     rule_faults(path, schema, faults);
-    check_junctors(path, schema, depth, faults);
 }
 
 fn check_additional(path: &FieldPath, schema: &Value, depth: u32, faults: &mut FieldErrors) {
@@ -96,10 +99,6 @@ fn check_additional(path: &FieldPath, schema: &Value, depth: u32, faults: &mut F
     let path = path.child("additionalProperties");
     let has_properties = schema["properties"].as_object().is_some_and(|it| !it.is_empty());
     match additional {
-        Value::Bool(false) => {
-            let why = "additionalProperties cannot be set to false";
-            faults.push(FieldError::forbidden(&path, why));
-        }
         _ if has_properties => {
             let why = "additionalProperties and properties are mutual exclusive";
             faults.push(FieldError::forbidden(&path, why));
@@ -144,10 +143,13 @@ fn check_type(path: &FieldPath, schema: &Value, level: Level, faults: &mut Field
     if kind == "null" {
         let why = "type cannot be set to null, use nullable as an alternative";
         faults.push(FieldError::forbidden(&at, why));
-    } else if !kind.is_empty() && !TYPES.contains(&kind) {
-        faults.push(FieldError::not_supported(&at, kind, &TYPES));
-    } else if level == Level::Root && kind != "object" {
+        return;
+    }
+    if level == Level::Root && kind != "object" {
         faults.push(FieldError::invalid(&at, kind, "must be object at the root"));
+    }
+    if !kind.is_empty() && !TYPES.contains(&kind) {
+        faults.push(FieldError::not_supported(&at, kind, &TYPES));
     } else if is_set("x-kubernetes-preserve-unknown-fields") && !matches!(kind, "object" | "") {
         let why = "must be object if x-kubernetes-preserve-unknown-fields is true";
         faults.push(FieldError::invalid(&at, kind, why));
@@ -163,12 +165,6 @@ fn is_int_or_string_pattern(schema: &Value) -> bool {
 }
 
 fn check_embedded(path: &FieldPath, schema: &Value, kind: &str, faults: &mut FieldErrors) {
-    let why = "must be object if x-kubernetes-embedded-resource is true";
-    match kind {
-        "object" => {}
-        "" => faults.push(FieldError::required(&path.child("type"), why)),
-        kind => faults.push(FieldError::invalid(&path.child("type"), kind, why)),
-    }
     if schema.get("additionalProperties").is_some() {
         let why = "must not be used if x-kubernetes-embedded-resource is set";
         faults.push(FieldError::forbidden(&path.child("additionalProperties"), why));
@@ -178,6 +174,25 @@ fn check_embedded(path: &FieldPath, schema: &Value, kind: &str, faults: &mut Fie
         let why = "must not be empty if x-kubernetes-embedded-resource is true without \
                    x-kubernetes-preserve-unknown-fields";
         faults.push(FieldError::required(&path.child("properties"), why));
+    }
+    let why = "must be object if x-kubernetes-embedded-resource is true";
+    match kind {
+        "object" => {}
+        "" => faults.push(FieldError::required(&path.child("type"), why)),
+        kind => faults.push(FieldError::invalid(&path.child("type"), kind, why)),
+    }
+}
+
+/// How apply treats an object, and what becomes of fields nobody knows.
+fn check_map(path: &FieldPath, schema: &Value, faults: &mut FieldErrors) {
+    let word = schema["x-kubernetes-map-type"].as_str().unwrap_or_default();
+    if !matches!(word, "" | "atomic" | "granular") {
+        let path = path.child("x-kubernetes-map-type");
+        faults.push(FieldError::not_supported(&path, word, &["atomic", "granular"]));
+    }
+    if schema["x-kubernetes-preserve-unknown-fields"] == false {
+        let path = path.child("x-kubernetes-preserve-unknown-fields");
+        faults.push(FieldError::invalid(&path, false, "must be true or undefined"));
     }
 }
 
@@ -212,6 +227,9 @@ fn check_metadata(path: &FieldPath, schema: &Value, faults: &mut FieldErrors) {
 
 fn check_list(path: &FieldPath, schema: &Value, faults: &mut FieldErrors) {
     let list_type = path.child("x-kubernetes-list-type");
+    if schema["type"] == "array" && schema["items"].is_null() {
+        faults.push(FieldError::required(&path.child("items"), "must be specified"));
+    }
     let keys_path = path.child("x-kubernetes-list-map-keys");
     let keys: Vec<&Value> = schema["x-kubernetes-list-map-keys"]
         .as_array()
@@ -236,7 +254,8 @@ fn check_list(path: &FieldPath, schema: &Value, faults: &mut FieldErrors) {
             let why = "must be map if x-kubernetes-list-map-keys is non-empty";
             faults.push(FieldError::invalid(&list_type, word, why));
         }
-        "" | "atomic" | "set" => {}
+        "set" => check_set(path, schema, faults),
+        "" | "atomic" => {}
         "map" if keys.is_empty() => {
             let why = "must not be empty if x-kubernetes-list-type is map";
             faults.push(FieldError::required(&keys_path, why));
@@ -245,8 +264,22 @@ fn check_list(path: &FieldPath, schema: &Value, faults: &mut FieldErrors) {
         other => faults.push(FieldError::not_supported(
             &list_type,
             other,
-            &["atomic", "map", "set"],
+            &["atomic", "set", "map"],
         )),
+    }
+}
+
+/// The items of a set are told apart as wholes.
+fn check_set(path: &FieldPath, schema: &Value, faults: &mut FieldErrors) {
+    let (items, at) = (&schema["items"], path.child("items"));
+    let word = match items["type"].as_str() {
+        Some("object") => "x-kubernetes-map-type",
+        Some("array") => "x-kubernetes-list-type",
+        _ => return,
+    };
+    if items[word] != "atomic" {
+        let why = "must be atomic as item of a list with x-kubernetes-list-type=set";
+        faults.push(FieldError::invalid(&at.child(word), items[word].clone(), why));
     }
 }
 
@@ -257,14 +290,12 @@ fn check_keys(path: &FieldPath, schema: &Value, keys: &[&Value], faults: &mut Fi
         let why = "must be object if parent array's x-kubernetes-list-type is map";
         return faults.push(FieldError::invalid(&at.child("type"), items["type"].clone(), why));
     }
-    for (index, key) in keys.iter().filter_map(|key| key.as_str()).enumerate() {
+    for key in keys.iter().filter_map(|key| key.as_str()) {
         let Some(field) = items["properties"].get(key) else {
-            let at = path.child("x-kubernetes-list-map-keys").index(index);
-            faults.push(FieldError::invalid(
-                &at,
-                key,
-                "entries must all be names of item properties",
-            ));
+            let at = path.child("x-kubernetes-list-map-keys");
+            let shown = schema["x-kubernetes-list-map-keys"].clone();
+            let why = "entries must all be names of item properties";
+            faults.push(FieldError::invalid(&at, shown, why));
             continue;
         };
         let at = at.child("properties").key(key);
@@ -300,6 +331,10 @@ fn check_default(path: &FieldPath, schema: &Value, level: Level, faults: &mut Fi
     if level == Level::Root {
         return faults.push(FieldError::forbidden(&path, "must not be set at the root"));
     }
+    if !knows_all(schema, default) {
+        let why = "must not have unknown fields";
+        return faults.push(FieldError::invalid(&path, default.clone(), why));
+    }
     let found = Rules::compile(schema).faults(default, None);
     faults.append(found.map(|fault| {
         let within = match fault.field.as_str() {
@@ -312,6 +347,24 @@ fn check_default(path: &FieldPath, schema: &Value, level: Level, faults: &mut Fi
             ..fault
         }
     }));
+}
+
+/// Whether a schema specifies all there is in a value, so that nothing of it would be pruned.
+fn knows_all(schema: &Value, value: &Value) -> bool {
+    if schema["x-kubernetes-preserve-unknown-fields"] == true {
+        return true;
+    }
+    match value {
+        Value::Object(fields) => fields.iter().all(|(name, value)| {
+            let known = schema["properties"].get(name);
+            match known.or_else(|| schema.get("additionalProperties")) {
+                Some(inner) => inner == true || knows_all(inner, value),
+                None => schema["x-kubernetes-embedded-resource"] == true,
+            }
+        }),
+        Value::Array(items) => items.iter().all(|item| knows_all(&schema["items"], item)),
+        _ => true,
+    }
 }
 
 fn check_junctors(path: &FieldPath, schema: &Value, depth: u32, faults: &mut FieldErrors) {

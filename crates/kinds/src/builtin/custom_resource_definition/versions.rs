@@ -15,6 +15,17 @@ use super::schema;
 
 const COLUMN_TYPES: [&str; 5] = ["boolean", "date", "integer", "number", "string"];
 
+const COLUMN_FORMATS: [&str; 8] = [
+    "byte",
+    "date",
+    "date-time",
+    "double",
+    "float",
+    "int32",
+    "int64",
+    "password",
+];
+
 /// The most versions of a kind. Kubernetes has no limit here; what is sent of an event is shared by watches on a version,
 /// which is told apart by five bits.
 const MAX_VERSIONS: usize = 32;
@@ -26,10 +37,19 @@ pub(crate) fn check(spec: &Place<'_, '_>, faults: &mut Faults) {
     let versions = spec.field("versions");
     let list: Vec<&Value> = versions.items().map(|version| version.value()).collect();
     for version in versions.items() {
+        let schema = version.field("schema");
+        let schema = schema.field("openAPIV3Schema");
+        if !schema.is_set() {
+            faults.push(schema.required(""));
+        }
+        let (deprecated, warning) = (version.field("deprecated"), version.field("deprecationWarning"));
+        if warning.is_set() && !deprecated.is_true() {
+            faults.push(warning.invalid("can only be set for deprecated versions"));
+        }
         let name = version.field("name");
         let problems = dns1035_label(name.text());
         if !problems.is_empty() {
-            faults.push(name.invalid(problems.join(",")));
+            faults.push(name.invalid_for(name.text(), problems.join(",")));
         }
     }
     if list.len() > MAX_VERSIONS {
@@ -41,10 +61,20 @@ pub(crate) fn check(spec: &Place<'_, '_>, faults: &mut Faults) {
         faults.push(versions.invalid_in_go(in_go(&list), "must contain unique version names"));
     }
     if list.iter().filter(|it| it["storage"] == true).count() != 1 {
-        faults.push(versions.invalid_in_go(
-            in_go(&list),
-            "must have exactly one version marked as storage version",
-        ));
+        let why = "must have exactly one version marked as storage version";
+        faults.push(match versions.is_set() {
+            true => versions.invalid_in_go(in_go(&list), why),
+            false => versions.invalid(why),
+        });
+    }
+    // The first one has another name too, from when there was only one.
+    let first = list.first().and_then(|version| version["name"].as_str());
+    if let Some(first) = first.filter(|first| !first.is_empty()) {
+        let reasons = dns1035_label(first);
+        if !reasons.is_empty() {
+            let path = FieldPath::new("spec").child("version");
+            faults.push(FieldError::invalid(&path, first, reasons.join(",")));
+        }
     }
     check_schemas(&list, faults);
     each(&list, "subresources", |path, value| {
@@ -90,7 +120,6 @@ fn check_schemas(versions: &[&Value], faults: &mut Faults) {
             .index(index)
             .child("schema");
         let Some(found) = version["schema"].get("openAPIV3Schema") else {
-            faults.push(FieldError::required(&own.child("openAPIV3Schema"), ""));
             continue;
         };
         let path = match is_common {
@@ -156,6 +185,10 @@ fn check_columns(path: &FieldPath, columns: &Value, faults: &mut Faults) {
         if text("name").is_empty() {
             faults.push(FieldError::required(&path.child("name"), ""));
         }
+        if !text("format").is_empty() && !COLUMN_FORMATS.contains(&text("format")) {
+            let why = format!("must be one of {}", COLUMN_FORMATS.join(","));
+            faults.push(FieldError::invalid(&path.child("format"), text("format"), why));
+        }
         let json_path = text("jsonPath");
         let at = path.child("JSONPath");
         if json_path.is_empty() {
@@ -189,9 +222,6 @@ fn check_selectable(path: &FieldPath, version: &Value, faults: &mut Faults) {
                 continue;
             }
             Err(_) => Some("is an invalid path: does not refer to a valid field"),
-            Ok(parsed) if parsed.fields().next() == Some("metadata") => {
-                Some("must not point to fields in metadata")
-            }
             Ok(parsed) => selectable_fault(&version["schema"]["openAPIV3Schema"], &parsed),
         };
         if let Some(why) = why {
@@ -229,7 +259,7 @@ fn in_go(versions: &[&Value]) -> String {
     let printed: Vec<String> = versions
         .iter()
         .map(|version| {
-            let text = |name: &str| go_json(&version[name]);
+            let text = |name: &str| go_json(&json!(version[name].as_str().unwrap_or_default()));
             let flag = |name: &str| version[name] == true;
             let warning = version.get("deprecationWarning").unwrap_or(&json!(null)).clone();
             format!(

@@ -19,6 +19,8 @@ use crate::metadata;
 /// Metrics besides the use of the CPU.
 pub(crate) const METRICS_ANNOTATION: &str = "autoscaling.alpha.kubernetes.io/metrics";
 /// The current values of all metrics.
+/// What stands first in the structs of metrics and conditions.
+const FIRST: [&str; 4] = ["type", "status", "lastTransitionTime", "name"];
 const CURRENT_METRICS_ANNOTATION: &str = "autoscaling.alpha.kubernetes.io/current-metrics";
 /// How fast to scale.
 const BEHAVIOR_ANNOTATION: &str = "autoscaling.alpha.kubernetes.io/behavior";
@@ -327,8 +329,29 @@ fn take_list(annotations: &mut Fields, name: &str) -> Vec<Value> {
 
 fn put_list(annotations: &mut Fields, name: &str, list: Vec<Value>) {
     if !list.is_empty() {
-        annotations.insert(name.to_owned(), json!(Value::Array(list).to_string()));
+        let list: Vec<String> = list.iter().map(in_order).collect();
+        annotations.insert(name.to_owned(), json!(format!("[{}]", list.join(","))));
     }
+}
+
+/// A metric or a condition as text, with its fields in the order of Go's structs as far as that is another: what it is
+/// comes first.
+fn in_order(value: &Value) -> String {
+    let Value::Object(fields) = value else {
+        return value.to_string();
+    };
+    let mut fields: Vec<_> = fields.iter().collect();
+    fields.sort_by_key(|(name, _)| {
+        FIRST
+            .iter()
+            .position(|first| first == name)
+            .unwrap_or(FIRST.len())
+    });
+    let fields: Vec<String> = fields
+        .into_iter()
+        .map(|(name, value)| format!("{}:{}", json!(name), in_order(value)))
+        .collect();
+    format!("{{{}}}", fields.join(","))
 }
 
 fn taken_list(fields: &mut Fields, name: &str) -> Vec<Value> {

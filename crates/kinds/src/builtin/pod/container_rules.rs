@@ -212,7 +212,17 @@ fn check_image_of_pod(container: &Place<'_, '_>, faults: &mut Faults) {
 /// Containers that may do everything, where the server allows none.
 pub(crate) fn privileged_faults(path: &FieldPath, spec: &Value) -> Faults {
     let mut faults = Faults::new();
-    for list in ["containers", "initContainers"] {
+    let is_host_process = |within: &Value| within["securityContext"]["windowsOptions"]["hostProcess"] == true;
+    let containers = ["containers", "initContainers", "ephemeralContainers"];
+    let mut all = containers
+        .iter()
+        .filter_map(|list| spec[list].as_array())
+        .flatten();
+    if is_host_process(spec) || all.any(is_host_process) {
+        let why = "hostProcess containers are disallowed by cluster policy";
+        faults.push(FieldError::forbidden(path, why));
+    }
+    for list in containers {
         for (index, container) in spec[list].as_array().into_iter().flatten().enumerate() {
             if container["securityContext"]["privileged"] == true {
                 let path = path

@@ -27,9 +27,9 @@ pub(crate) fn rule_faults(path: &FieldPath, schema: &Value, faults: &mut FieldEr
         if text("rule").trim().is_empty() {
             faults.push(FieldError::required(&at.child("rule"), "rule is not specified"));
         } else if is_blank("message") {
-            invalid("message", "message must be non-empty if specified");
+            invalid("message", "must be non-empty if specified");
         } else if has_lines("message") {
-            invalid("message", "message must not contain line breaks");
+            invalid("message", "must not contain line breaks");
         } else if has_lines("rule") && text("message").is_empty() {
             let why = "message must be specified if rule contains line breaks";
             faults.push(FieldError::required(&at.child("message"), why));
@@ -55,6 +55,6 @@ fn field_path_faults(at: &FieldPath, path: &str, schema: &Value, faults: &mut Fi
         invalid("fieldPath must not contain line breaks");
     }
     if !path.is_empty() && normalize(path, schema).is_none() {
-        invalid("fieldPath must be a valid path");
+        invalid("must be a valid path");
     }
 }
