@@ -1,12 +1,14 @@
 //! What rules of kinds are made of: places in an object, formats, what the schema says, and what several kinds share.
 
 pub(crate) mod admission;
+pub(crate) mod certificates;
 pub(crate) mod conditions;
 pub(crate) mod data;
 pub(crate) mod defaulting;
 pub(crate) mod device_claims;
 pub(crate) mod device_selectors;
 pub(crate) mod devices;
+pub(crate) mod flow_control;
 pub(crate) mod formats;
 pub(crate) mod go_structs;
 pub(crate) mod place;

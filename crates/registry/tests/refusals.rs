@@ -926,7 +926,7 @@ async fn services_and_endpoints() {
             (
                 "/endpoints/0/addresses",
                 json!([]),
-                "endpoints[0].addresses: Required value: must contain at least 1 address",
+                "endpoints[0].addresses: Required value",
             ),
             (
                 "/endpoints/0/addresses",

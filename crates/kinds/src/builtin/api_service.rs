@@ -1,9 +1,11 @@
 //! API services: who serves a group and version.
 
 use serde_json::{Value, json};
-use watchkeeper_meta::validation::{FinalizerRule, NameRule};
+use watchkeeper_meta::validation::{FinalizerRule, NameRule, dns1035_label, dns1123_subdomain};
 
-use crate::kind::{BY_SCHEMA, Hooks, Kind};
+use crate::kind::{Hooks, Kind, PLAIN};
+use crate::rules::defaulting::fill;
+use crate::rules::place::{Faults, Place};
 use crate::table::Column;
 use crate::table::cells::{condition, text_at};
 
@@ -31,6 +33,11 @@ const COLUMNS: &[Column] = &[
 
 
 const HOOKS: Hooks = Hooks {
+    default: |service| {
+        if let Some(provider) = service.pointer_mut("/spec/service") {
+            fill(provider, "port", 443);
+        }
+    },
     prepare_for_create: |service| {
         // What this server serves itself needs nobody to look whether it answers.
         if service["spec"]["service"].is_null() {
@@ -44,8 +51,61 @@ const HOOKS: Hooks = Hooks {
             service["status"] = json!({"conditions": [condition]});
         }
     },
-    ..BY_SCHEMA
+    check,
+    ..PLAIN
 };
+
+fn check(service: &Place<'_, '_>, faults: &mut Faults) {
+    let (metadata, spec) = (service.field("metadata"), service.field("spec"));
+    let [group, version, provider, bundle] =
+        ["group", "version", "service", "caBundle"].map(|name| spec.field(name));
+    let name = metadata.field("name");
+    let wanted = format!("{}.{}", version.text(), group.text());
+    if name.text() != wanted {
+        faults.push(name.invalid(format!("must be `spec.version+\".\"+spec.group`: {wanted:?}")));
+    }
+    if group.text().is_empty() {
+        if version.text() != "v1" {
+            faults.push(group.required("only v1 may have an empty group and it better be legacy kube"));
+        }
+    } else {
+        group.must_keep(dns1123_subdomain, faults);
+    }
+    let problems = dns1035_label(version.text()).into_iter();
+    faults.extend(problems.map(|why| version.invalid_for(version.text(), why)));
+    for (name, max) in [("groupPriorityMinimum", 20_000), ("versionPriority", 1000)] {
+        let priority = spec.field(name);
+        if !(1..=max).contains(&priority.number()) {
+            let why = format!("must be positive and less than {max}");
+            faults.push(priority.invalid_for(priority.number(), why));
+        }
+    }
+    let insecure = spec.field("insecureSkipTLSVerify");
+    if !provider.is_set() {
+        if !bundle.text().is_empty() {
+            faults.push(bundle.invalid_unshown("local APIServices may not have a caBundle"));
+        }
+        if insecure.is_true() {
+            let why = "local APIServices may not have insecureSkipTLSVerify";
+            faults.push(insecure.invalid(why));
+        }
+        return;
+    }
+    check_provider(&provider, faults);
+    if insecure.is_true() && !bundle.text().is_empty() {
+        faults.push(insecure.invalid("may not be true if caBundle is present"));
+    }
+}
+
+fn check_provider(provider: &Place<'_, '_>, faults: &mut Faults) {
+    for name in ["namespace", "name"] {
+        provider.field(name).must_be_set(faults);
+    }
+    let port = provider.field("port");
+    if port.is_set() && !(1..=65_535).contains(&port.number()) {
+        faults.push(port.invalid("port is not valid: must be between 1 and 65535, inclusive"));
+    }
+}
 
 fn shown_service(service: &Value) -> String {
     match service.is_null() {

@@ -1,13 +1,16 @@
 //! Certificate signing requests: asked for once, approved or denied by someone else.
 
+use std::collections::HashSet;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use serde_json::{Value, json};
-use watchkeeper_meta::validation::{NameRule, dns1123_subdomain};
+use watchkeeper_meta::validation::NameRule;
 
 use crate::Part;
 use crate::fields::Selectable;
-use crate::kind::{Hooks, Kind, PLAIN};
+use crate::kind::{Change, Hooks, Kind, PLAIN};
+use crate::rules::certificates::check_signer;
 use crate::rules::defaulting::{fill_empty, items_mut};
 use crate::rules::place::{Faults, Place};
 use crate::table::cells::{NONE, condition, text_at};
@@ -82,7 +85,7 @@ const HOOKS: Hooks = Hooks {
     check: |request, faults| check(&request.field("spec"), faults),
     check_change: |change, faults| {
         if change.part != Part::Object {
-            check_status(&change.new, &change.live, faults);
+            check_status(change, faults);
         }
     },
     ..PLAIN
@@ -135,7 +138,7 @@ fn check(spec: &Place<'_, '_>, faults: &mut Faults) {
     let request = spec.field("request");
     let pem = BASE64.decode(request.text()).unwrap_or_default();
     if !has_block(&pem, "CERTIFICATE REQUEST") {
-        faults.push(request.invalid_for(request.text(), "PEM block type must be CERTIFICATE REQUEST"));
+        faults.push(request.invalid("PEM block type must be CERTIFICATE REQUEST"));
     }
     let usages = spec.field("usages");
     if usages.len() == 0 {
@@ -154,45 +157,59 @@ fn has_block(pem: &[u8], kind: &str) -> bool {
     String::from_utf8_lossy(pem).contains(&format!("-----BEGIN {kind}-----"))
 }
 
-fn check_signer(signer: &Place<'_, '_>, faults: &mut Faults) {
-    let domain = match signer.text().split_once('/') {
-        _ if signer.text().is_empty() => {
-            faults.push(signer.required(""));
-            return;
+fn check_status(change: &Change<'_>, faults: &mut Faults) {
+    let (status, live) = (change.new.field("status"), change.live.field("status"));
+    let conditions = status.field("conditions");
+    check_conditions(&conditions, faults);
+    let old = live.field("conditions");
+    for kind in ["Approved", "Denied", "Failed"] {
+        let count = |conditions: &Place<'_, '_>| {
+            let all = conditions.items();
+            all.filter(|condition| condition.value()["type"] == kind).count()
+        };
+        if count(&conditions) < count(&old) {
+            let why = format!("updates may not remove a condition of type {kind:?}");
+            faults.push(conditions.forbidden(why));
         }
-        Some((domain, name)) if !domain.is_empty() && !name.is_empty() && !name.contains('/') => domain,
-        _ => {
-            let why = "must be a fully qualified domain and path of the form 'example.com/signer-name'";
-            faults.push(signer.invalid(why));
-            return;
-        }
-    };
-    let reasons = dns1123_subdomain(domain).into_iter();
-    faults.extend(reasons.map(|why| signer.invalid(why)));
+    }
+    check_certificate(&status.field("certificate"), live.field("certificate").text(), faults);
 }
 
-fn check_status(request: &Place<'_, '_>, live: &Place<'_, '_>, faults: &mut Faults) {
-    let status = request.field("status");
-    let conditions = status.field("conditions");
-    let has = |kind: &str| {
-        let mut all = conditions.items();
-        all.any(|condition| condition.field("type").text() == kind)
-    };
-    if has("Approved") && has("Denied") {
+/// A decision is made or not; it is not made otherwise.
+fn check_conditions(conditions: &Place<'_, '_>, faults: &mut Faults) {
+    let mut types = HashSet::new();
+    for condition in conditions.items() {
+        let (kind, status) = (condition.field("type"), condition.field("status"));
+        kind.must_be_set(faults);
+        let is_decision = matches!(kind.text(), "Approved" | "Denied" | "Failed");
+        let allowed: &[&str] = if is_decision { &["True"] } else { &["False", "True", "Unknown"] };
+        status.must_be_one_of(allowed, faults);
+        if !types.insert(kind.text()) {
+            faults.push(kind.duplicate());
+        }
+    }
+    if types.contains("Approved") && types.contains("Denied") {
         let [approved, denied] =
             ["Approved", "Denied"].map(|kind| format!(r#"conditions[{{"type": "{kind}"}}]"#));
         let why = format!("must specify at most one of: `{approved}`, `{denied}`");
         let shown = format!("{{{approved}, {denied}}}");
         faults.push(conditions.invalid_for(shown, why));
     }
-    let certificate = status.field("certificate");
-    let old = live.field("status").field("certificate").text();
-    if !certificate.text().is_empty() && certificate.text() != old {
-        let pem = BASE64.decode(certificate.text()).unwrap_or_default();
-        if !has_block(&pem, "CERTIFICATE") {
-            let why = "must contain at least one CERTIFICATE PEM block";
-            faults.push(certificate.invalid_for("<certificate data>", why));
-        }
+}
+
+/// A certificate is issued once.
+fn check_certificate(certificate: &Place<'_, '_>, old: &str, faults: &mut Faults) {
+    if certificate.text() == old {
+        return;
+    }
+    if !old.is_empty() {
+        let why = "updates may not modify existing certificate content";
+        return faults.push(certificate.forbidden(why));
+    }
+    let pem = BASE64.decode(certificate.text()).unwrap_or_default();
+    if !has_block(&pem, "CERTIFICATE") {
+        let why = "must contain at least one CERTIFICATE PEM block";
+        faults.push(certificate.invalid_for("<certificate data>", why));
     }
 }
 

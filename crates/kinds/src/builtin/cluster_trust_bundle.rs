@@ -1,21 +1,25 @@
 //! Cluster trust bundles: certificates that vouch for a signer.
 
-use watchkeeper_meta::validation::NameRule;
+use watchkeeper_meta::validation::{NameRule, dns1123_subdomain};
 
 use crate::fields::Selectable;
-use crate::kind::Kind;
+use crate::kind::{Hooks, Kind, PLAIN};
+use crate::rules::certificates::{blocks, check_signer};
+use crate::rules::place::{Faults, Place};
 use crate::table::Column;
+
+const MAX_BYTES: usize = 1024 * 1024;
 
 /// What is particular to `clustertrustbundles`.
 pub static KIND: Kind = Kind {
     group: "certificates.k8s.io",
     name: "ClusterTrustBundle",
     plural: "clustertrustbundles",
-    // Named after what it is about, which its own rules check.
     names: NameRule::PathSegment,
     updates_unconditionally: false,
     columns: COLUMNS,
     selectable: Some(SELECTABLE),
+    hooks: HOOKS,
     ..Kind::PLAIN
 };
 
@@ -26,3 +30,57 @@ const COLUMNS: &[Column] = &[
 
 const SELECTABLE: &[Selectable] = &[Selectable::at("spec.signerName", &["/spec/signerName"])];
 
+const HOOKS: Hooks = Hooks {
+    check,
+    check_change: |change, faults| {
+        let (spec, live) = (change.new.field("spec"), change.live.field("spec"));
+        let signer = spec.field("signerName");
+        signer.must_stay(&live.field("signerName"), faults);
+    },
+    ..PLAIN
+};
+
+fn check(bundle: &Place<'_, '_>, faults: &mut Faults) {
+    let (metadata, spec) = (bundle.field("metadata"), bundle.field("spec"));
+    let (signer, anchors) = (spec.field("signerName"), spec.field("trustBundle"));
+    check_name(&metadata.field("name"), signer.text(), faults);
+    if !signer.text().is_empty() {
+        check_signer(&signer, faults);
+    }
+    if anchors.text().len() > MAX_BYTES {
+        faults.push(anchors.too_long(MAX_BYTES));
+    }
+    check_anchors(&anchors, faults);
+}
+
+/// The bundle of a signer has the signer's name before its own.
+fn check_name(name: &Place<'_, '_>, signer: &str, faults: &mut Faults) {
+    let prefix = format!("{}:", signer.replace('/', ":"));
+    let reasons = match name.text().strip_prefix(&prefix) {
+        _ if signer.is_empty() && name.text().contains(':') => {
+            vec!["ClusterTrustBundle without signer name must not have \":\" in its name".to_owned()]
+        }
+        _ if signer.is_empty() => dns1123_subdomain(name.text()),
+        Some(rest) => dns1123_subdomain(rest),
+        None => vec![format!(
+            "ClusterTrustBundle for signerName {signer} must be named with prefix {prefix}"
+        )],
+    };
+    faults.extend(reasons.into_iter().map(|why| name.invalid(why)));
+}
+
+fn check_anchors(anchors: &Place<'_, '_>, faults: &mut Faults) {
+    let blocks = blocks(anchors.text());
+    let mut refuse = |why: String| faults.push(anchors.invalid_for("<value omitted>", why));
+    if blocks.is_empty() {
+        refuse("at least one trust anchor must be provided".to_owned());
+    }
+    for (index, block) in blocks.iter().enumerate() {
+        if block.label != "CERTIFICATE" {
+            let label = block.label;
+            refuse(format!("entry {index} has bad block type: {label}"));
+        } else if let Some(first) = blocks[..index].iter().position(|other| other == block) {
+            refuse(format!("duplicate trust anchor (indices [{first} {index}])"));
+        }
+    }
+}

@@ -49,7 +49,7 @@ const HOOKS: Hooks = Hooks {
     check: check_slice,
     check_change: |change, faults| {
         let (new, live) = (change.new.field("addressType"), change.live.field("addressType"));
-        new.must_stay(&live, faults);
+        new.must_stay_unshown(&live, faults);
     },
     ..PLAIN
 };
@@ -72,7 +72,7 @@ fn check_slice(slice: &Place<'_, '_>, faults: &mut Faults) {
 fn check_endpoint(endpoint: &Place<'_, '_>, kind: &str, faults: &mut Faults) {
     let addresses = endpoint.field("addresses");
     if addresses.len() == 0 {
-        faults.push(addresses.required("must contain at least 1 address"));
+        faults.push(addresses.required(""));
     } else if addresses.len() > MAX_ADDRESSES {
         faults.push(addresses.too_many(MAX_ADDRESSES));
     }
@@ -103,8 +103,10 @@ fn check_endpoint(endpoint: &Place<'_, '_>, kind: &str, faults: &mut Faults) {
 
 /// An address of the family that all of a slice have.
 fn check_address_of(address: &Place<'_, '_>, kind: &str, faults: &mut Faults) {
-    let parsed = address.must_be_ip(faults);
-    if parsed.is_some_and(|parsed| parsed.is_ipv4() != (kind == "IPv4")) {
+    let Some(parsed) = address.must_be_ip(faults) else {
+        return;
+    };
+    if parsed.is_ipv4() != (kind == "IPv4") {
         faults.push(address.invalid(format!("must be an {kind} address")));
     }
     check_reachable(address, faults);
@@ -144,10 +146,6 @@ fn check_slice_ports(ports: &Place<'_, '_>, faults: &mut Faults) {
             faults.push(name.duplicate());
         }
         entry.field("protocol").must_be_one_of(PROTOCOLS, faults);
-        let number = entry.field("port");
-        if number.is_set() {
-            number.must_be_port(faults);
-        }
         check_app_protocol(&entry, faults);
     }
 }

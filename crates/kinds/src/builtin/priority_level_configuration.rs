@@ -2,10 +2,21 @@
 
 use serde_json::{Value, json};
 
-use crate::kind::{BY_SCHEMA, Generation, Hooks, Kind};
+use crate::Part;
+use crate::kind::{Generation, Hooks, Kind, PLAIN};
 use crate::rules::defaulting::{fill_empty, fill_zero};
+use crate::rules::flow_control::check_status;
+use crate::rules::place::{Faults, Place};
 use crate::table::Column;
 use crate::table::cells::NONE;
+
+/// The level whose requests never wait.
+const EXEMPT: &str = "exempt";
+const TYPES: &[&str] = &["Exempt", "Limited"];
+const RESPONSES: &[&str] = &["Queue", "Reject"];
+const MAX_QUEUES: i64 = 10_000_000;
+/// The most bits of a hash that choosing queues may take.
+const MAX_HASH_BITS: f64 = 60.0;
 
 /// What is particular to `prioritylevelconfigurations`.
 pub static KIND: Kind = Kind {
@@ -31,8 +42,103 @@ const COLUMNS: &[Column] = &[
 
 const HOOKS: Hooks = Hooks {
     default: |level| fill_priority_level(&mut level["spec"]),
-    ..BY_SCHEMA
+    check: |level, faults| {
+        let metadata = level.field("metadata");
+        check(&level.field("spec"), metadata.field("name").text(), faults);
+    },
+    check_change: |change, faults| {
+        if change.part == Part::Status {
+            check_status(&change.new.field("status"), faults);
+        }
+    },
+    ..PLAIN
 };
+
+fn check(spec: &Place<'_, '_>, name: &str, faults: &mut Faults) {
+    let [kind, limited, exempt] = ["type", "limited", "exempt"].map(|name| spec.field(name));
+    if (name == EXEMPT) != (kind.text() == "Exempt") {
+        let why = "type must be 'Exempt' if and only if name is 'exempt'";
+        faults.push(kind.invalid_for(kind.text(), why));
+    }
+    if !kind.text().is_empty() {
+        kind.is_one_of(TYPES, faults);
+    }
+    match kind.text() {
+        "Exempt" => check_shares(&exempt, faults),
+        "Limited" if limited.is_set() => check_limited(&limited, faults),
+        _ => {}
+    }
+    check_union(&kind, &[("Limited", &limited), ("Exempt", &exempt)], faults);
+    if kind.text() == "Limited" && !limited.is_set() {
+        faults.push(limited.required(""));
+    }
+    kind.must_be_set(faults);
+}
+
+/// Refuses what belongs to another type.
+fn check_union(kind: &Place<'_, '_>, members: &[(&str, &Place<'_, '_>)], faults: &mut Faults) {
+    let others = members.iter().filter(|(name, _)| *name != kind.text());
+    let unwanted = others.filter(|(_, member)| member.is_set());
+    faults.extend(unwanted.map(|(_, member)| member.forbidden("")));
+}
+
+fn check_shares(level: &Place<'_, '_>, faults: &mut Faults) {
+    let (shares, lendable) = (level.field("nominalConcurrencyShares"), level.field("lendablePercent"));
+    if shares.number() < 0 {
+        faults.push(shares.invalid("must be a non-negative integer"));
+    }
+    if !(0..=100).contains(&lendable.number()) {
+        faults.push(lendable.invalid("must be between 0 and 100, inclusive"));
+    }
+}
+
+fn check_limited(limited: &Place<'_, '_>, faults: &mut Faults) {
+    check_shares(limited, faults);
+    let borrowed = limited.field("borrowingLimitPercent");
+    if borrowed.number() < 0 {
+        faults.push(borrowed.invalid("if specified, must be a non-negative integer"));
+    }
+    let response = limited.field("limitResponse");
+    let (kind, queuing) = (response.field("type"), response.field("queuing"));
+    if !kind.text().is_empty() {
+        kind.is_one_of(RESPONSES, faults);
+    }
+    check_union(&kind, &[("Queue", &queuing)], faults);
+    match (kind.text(), queuing.is_set()) {
+        ("Queue", true) => check_queuing(&queuing, faults),
+        ("Queue", false) => faults.push(queuing.required("")),
+        _ => kind.must_be_set(faults),
+    }
+}
+
+fn check_queuing(queuing: &Place<'_, '_>, faults: &mut Faults) {
+    let [limit, queues, hand] = ["queueLengthLimit", "queues", "handSize"].map(|name| queuing.field(name));
+    if limit.number() <= 0 {
+        faults.push(limit.invalid("must be positive"));
+    }
+    if queues.number() <= 0 {
+        faults.push(queues.invalid("must be positive"));
+    } else if queues.number() > MAX_QUEUES {
+        faults.push(queues.invalid(format!("must not be greater than {MAX_QUEUES}")));
+    }
+    let (deck, dealt) = (queues.number(), hand.number());
+    if dealt <= 0 {
+        faults.push(hand.invalid("must be positive"));
+    } else if dealt > deck {
+        faults.push(hand.invalid(format!("should not be greater than queues ({deck})")));
+    } else if hash_bits(deck, dealt) > MAX_HASH_BITS {
+        faults.push(hand.invalid(format!(
+            "required entropy bits of deckSize {deck} and handSize {dealt} should not be greater than {MAX_HASH_BITS}"
+        )));
+    }
+}
+
+/// How many bits it takes to choose that many cards of a deck, one after the other.
+fn hash_bits(deck: i64, hand: i64) -> f64 {
+    let choices = (0..hand).map(|dealt| ((deck - dealt) as f64).log2());
+    // Beyond the limit it does not matter how many there are.
+    choices.take(MAX_HASH_BITS as usize + 1).sum::<f64>().ceil()
+}
 
 fn fill_priority_level(spec: &mut Value) {
     if let Some(limited) = spec.get_mut("limited").filter(|limited| limited.is_object()) {

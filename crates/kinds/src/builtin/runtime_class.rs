@@ -26,7 +26,7 @@ const COLUMNS: &[Column] = &[
 ];
 
 const HOOKS: Hooks = Hooks {
-    check: |class, faults| class.field("handler").must_keep(dns1123_label, faults),
+    check: |class, faults| class.field("handler").must_be_set_and_keep(dns1123_label, faults),
     check_change: |change, faults| {
         let (new, live) = (change.new.field("handler"), change.live.field("handler"));
         new.must_stay(&live, faults);

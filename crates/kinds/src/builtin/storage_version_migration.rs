@@ -2,7 +2,10 @@
 
 use serde_json::{Value, json};
 
-use crate::kind::Kind;
+use crate::Part;
+use crate::kind::{Change, Hooks, Kind, PLAIN};
+use crate::rules::conditions;
+use crate::rules::place::Faults;
 use crate::table::Column;
 use crate::table::cells::{or, text_at};
 
@@ -14,6 +17,7 @@ pub static KIND: Kind = Kind {
     updates_unconditionally: false,
     status_keeps_metadata: true,
     columns: COLUMNS,
+    hooks: HOOKS,
     ..Kind::PLAIN
 };
 
@@ -22,6 +26,28 @@ const COLUMNS: &[Column] = &[
     Column::text("Resource", |row| json!(row.text("/spec/resource/resource"))),
     Column::text("Status", |row| json!(shown_status(row.object))),
 ];
+
+const HOOKS: Hooks = Hooks {
+    check: |migration, faults| {
+        let spec = migration.field("spec");
+        let resource = spec.field("resource");
+        let resource = resource.field("resource");
+        if resource.text().is_empty() {
+            faults.push(resource.required("resource is required to be set"));
+        }
+    },
+    check_change,
+    ..PLAIN
+};
+
+fn check_change(change: &Change<'_>, faults: &mut Faults) {
+    if change.part == Part::Status {
+        let status = change.new.field("status");
+        return conditions::check(&status.field("conditions"), faults);
+    }
+    let (spec, live) = (change.new.field("spec"), change.live.field("spec"));
+    spec.must_stay(&live, faults);
+}
 
 /// The last thing that is true of a migration.
 fn shown_status(migration: &Value) -> String {

@@ -1,0 +1,41 @@
+//! Certificates and who signs them: names of signers, and texts in PEM.
+
+use watchkeeper_meta::validation::dns1123_subdomain;
+
+use crate::rules::place::{Faults, Place};
+
+/// A block of a text in PEM.
+#[derive(PartialEq, Eq)]
+pub(crate) struct Block<'t> {
+    /// `CERTIFICATE`.
+    pub(crate) label: &'t str,
+    /// What stands in it, in base64, without white space.
+    body: String,
+}
+
+/// The blocks of a text in PEM; what stands around them is nothing.
+pub(crate) fn blocks(text: &str) -> Vec<Block<'_>> {
+    let starts = text.split("-----BEGIN ").skip(1);
+    starts
+        .filter_map(|rest| {
+            let (label, rest) = rest.split_once("-----")?;
+            let (body, _) = rest.split_once(&format!("-----END {label}-----"))?;
+            let body = body.split_whitespace().collect();
+            Some(Block { label, body })
+        })
+        .collect()
+}
+
+/// The name of a signer: a domain and a path.
+pub(crate) fn check_signer(signer: &Place<'_, '_>, faults: &mut Faults) {
+    let domain = match signer.text().split_once('/') {
+        _ if signer.text().is_empty() => return faults.push(signer.required("")),
+        Some((domain, name)) if !domain.is_empty() && !name.is_empty() && !name.contains('/') => domain,
+        _ => {
+            let why = "must be a fully qualified domain and path of the form 'example.com/signer-name'";
+            return faults.push(signer.invalid(why));
+        }
+    };
+    let reasons = dns1123_subdomain(domain).into_iter();
+    faults.extend(reasons.map(|why| signer.invalid(why)));
+}

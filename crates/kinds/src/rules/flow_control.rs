@@ -1,0 +1,19 @@
+//! What flow schemas and priority levels have in common.
+
+use std::collections::HashSet;
+
+use crate::rules::place::{Faults, Place};
+
+/// Checks a status: conditions of different types.
+pub(crate) fn check_status(status: &Place<'_, '_>, faults: &mut Faults) {
+    let mut types = HashSet::new();
+    for condition in status.field("conditions").items() {
+        let kind = condition.field("type");
+        if !types.insert(kind.text()) {
+            faults.push(kind.duplicate());
+        }
+        if kind.text().is_empty() {
+            faults.push(kind.required("must not be empty"));
+        }
+    }
+}
