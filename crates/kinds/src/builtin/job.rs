@@ -374,10 +374,31 @@ fn check_status(change: &Change<'_>, faults: &mut Faults) {
             faults.push(count.invalid_for(count.number(), why));
         }
     }
-    let (start, before) = (status.field("startTime"), live.field("startTime"));
-    let is_suspended = change.live.value()["spec"]["suspend"] == true;
-    if before.is_set() && start.value() != before.value() && !is_suspended {
+    check_terminal_conditions(&conditions, &live.field("conditions"), faults);
+    let (end, old_end) = (status.field("completionTime"), live.field("completionTime"));
+    if old_end.is_set() {
+        end.must_stay(&old_end, faults);
+    }
+    let (start, old_start) = (status.field("startTime"), live.field("startTime"));
+    let was_suspended = change.live.value()["spec"]["suspend"] == true;
+    if old_start.is_set() && !was_suspended && start.value() != old_start.value() {
         faults.push(start.invalid("field is immutable for unsuspended job once set"));
+    }
+}
+
+/// A job that has ended does not begin again.
+fn check_terminal_conditions(new: &Place<'_, '_>, live: &Place<'_, '_>, faults: &mut Faults) {
+    let is_true = |conditions: &Place<'_, '_>, kind: &str| {
+        let is = |condition: Place<'_, '_>| {
+            condition.field("type").text() == kind && condition.field("status").text() == "True"
+        };
+        conditions.items().any(is)
+    };
+    for kind in ["Failed", "Complete", "FailureTarget", "SuccessCriteriaMet"] {
+        if is_true(live, kind) && !is_true(new, kind) {
+            let why = format!("cannot disable the terminal {kind}=True condition");
+            faults.push(new.invalid_unshown(why));
+        }
     }
 }
 

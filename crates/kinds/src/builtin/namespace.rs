@@ -5,6 +5,7 @@ use watchkeeper_meta::validation::{NameRule, qualified_name};
 
 use crate::fields::Selectable;
 use crate::kind::{Change, Hooks, Kind, PLAIN};
+use crate::rules::defaulting::fill_empty;
 use crate::rules::place::{Faults, Place};
 use crate::table::Column;
 use crate::{Part, metadata};
@@ -56,6 +57,9 @@ const HOOKS: Hooks = Hooks {
         label_with_name(namespace);
     },
     prepare_for_update: |part, namespace, live, _| {
+        if part == Part::Status {
+            fill_empty(&mut namespace["status"], "phase", "Active");
+        }
         // Only the finalize subresource changes these.
         if part != Part::Finalize {
             namespace["spec"]["finalizers"] = live["spec"]["finalizers"].clone();

@@ -12,6 +12,7 @@ mod port_rules;
 mod probe_rules;
 mod quality_of_service;
 pub(crate) mod quota;
+mod resize_rules;
 mod resource_rules;
 mod security_rules;
 mod spec_rules;
@@ -120,6 +121,7 @@ const HOOKS: Hooks = Hooks {
     check_new,
     check_change: |change, faults| match change.part {
         Part::Object => update_rules::check_change(&change.new, &change.live, faults),
+        Part::Resize => resize_rules::check_change(&change.new, &change.live, faults),
         Part::EphemeralContainers => ephemeral_rules::check_change(&change.new, &change.live, faults),
         Part::Status => status_rules::check_change(&change.new, &change.live, faults),
         _ => {}

@@ -178,8 +178,8 @@ fn check_strategy(strategy: &Place<'_, '_>, faults: &mut Faults) {
     let rolling = strategy.field("rollingUpdate");
     match strategy.field("type").text() {
         "OnDelete" if rolling.is_set() => {
-            let shown = go_structs::structure("RollingUpdateStatefulSetStrategy", rolling.value());
-            faults.push(rolling.invalid_in_go(shown, "only allowed for updateStrategy 'RollingUpdate'"));
+            let why = "only allowed for updateStrategy 'RollingUpdate'";
+            faults.push(rolling.invalid_as("RollingUpdateStatefulSetStrategy", why));
         }
         "OnDelete" => {}
         "RollingUpdate" if rolling.is_set() => {

@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use crate::rules::place::{Faults, Place};
+use crate::rules::unified_diff;
 
 /// What is wrong with a change.
 pub(crate) fn check_change(pod: &Place<'_, '_>, live: &Place<'_, '_>, faults: &mut Faults) {
@@ -14,13 +15,15 @@ pub(crate) fn check_change(pod: &Place<'_, '_>, live: &Place<'_, '_>, faults: &m
     let find = |name: &Value| new.items().find(|container| container.value()["name"] == *name);
     for container in old.items() {
         let name = &container.value()["name"];
-        let what = match find(name) {
-            None => "removed",
-            Some(new) if new.value() != container.value() => "changed",
+        let (what, changes) = match find(name) {
+            None => ("removed", String::new()),
+            Some(new) if new.value() != container.value() => {
+                let changes = unified_diff::of_structs("EphemeralContainer", container.value(), new.value());
+                ("changed", changes)
+            }
             Some(_) => continue,
         };
-        // The end of the line is Kubernetes'.
-        let why = format!("existing ephemeral containers {name} may not be {what}\n");
+        let why = format!("existing ephemeral containers {name} may not be {what}\n{changes}");
         faults.push(new.forbidden(why));
     }
 }
