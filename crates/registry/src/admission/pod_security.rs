@@ -1,7 +1,7 @@
 //! Pod security: how much a namespace lets its pods do. Its labels name one of three levels, to be enforced, or to be
 //! warned of; every level forbids what the one below it does.
 //!
-//! Not checked: AppArmor in annotations, and what older versions of a level did not forbid.
+//! Not checked: hosts of probes, annotations, and what older versions of a level did not forbid.
 
 use serde_json::Value;
 use watchkeeper_meta::quote;
@@ -34,31 +34,6 @@ const DEFAULT_CAPABILITIES: &[&str] = &[
     "SYS_CHROOT",
 ];
 
-/// Types of processes that SELinux knows for containers.
-const SELINUX_TYPES: &[&str] = &[
-    "",
-    "container_t",
-    "container_init_t",
-    "container_kvm_t",
-    "container_engine_t",
-];
-
-/// Settings of the kernel that each pod has for itself.
-const SAFE_SYSCTLS: &[&str] = &[
-    "kernel.shm_rmid_forced",
-    "net.ipv4.ip_local_port_range",
-    "net.ipv4.ip_unprivileged_port_start",
-    "net.ipv4.tcp_syncookies",
-    "net.ipv4.ping_group_range",
-    "net.ipv4.ip_local_reserved_ports",
-    "net.ipv4.tcp_keepalive_time",
-    "net.ipv4.tcp_fin_timeout",
-    "net.ipv4.tcp_keepalive_intvl",
-    "net.ipv4.tcp_keepalive_probes",
-    "net.ipv4.tcp_rmem",
-    "net.ipv4.tcp_wmem",
-];
-
 /// Volumes that do not reach out of the pod.
 const PLAIN_VOLUMES: &[&str] = &[
     "configMap",
@@ -72,14 +47,38 @@ const PLAIN_VOLUMES: &[&str] = &[
     "secret",
 ];
 
+/// Settings of the kernel that are a pod's own.
+const PLAIN_SYSCTLS: &[&str] = &[
+    "kernel.shm_rmid_forced",
+    "net.ipv4.ip_local_port_range",
+    "net.ipv4.ip_local_reserved_ports",
+    "net.ipv4.ip_unprivileged_port_start",
+    "net.ipv4.ping_group_range",
+    "net.ipv4.tcp_fin_timeout",
+    "net.ipv4.tcp_keepalive_intvl",
+    "net.ipv4.tcp_keepalive_probes",
+    "net.ipv4.tcp_keepalive_time",
+    "net.ipv4.tcp_rmem",
+    "net.ipv4.tcp_syncookies",
+    "net.ipv4.tcp_wmem",
+];
+
+/// SELinux types of containers.
+const SELINUX_TYPES: &[&str] = &[
+    "",
+    "container_t",
+    "container_init_t",
+    "container_kvm_t",
+    "container_engine_t",
+];
+
 /// Why a pod is refused in a namespace with these labels, if it is.
 pub(super) fn refusal<'l>(label: impl Fn(&str) -> Option<&'l str>, spec: &Value) -> Option<String> {
     violation(&label, "enforce", spec).map(|violation| format!("violates {violation}"))
 }
 
-/// What the author of a pod or of a template should hear.
+/// What the author of a pod or of a template should hear. What is enforced is warned of, unless something else is.
 pub(super) fn warning<'l>(label: impl Fn(&str) -> Option<&'l str>, spec: &Value) -> Option<String> {
-    // Who does not say of what to warn means what is enforced.
     let mode = match label("pod-security.kubernetes.io/warn") {
         Some(_) => "warn",
         None => "enforce",
@@ -106,30 +105,43 @@ fn violations(level: Level, spec: &Value) -> Vec<String> {
     let mut add = |reason: &str, details: Option<String>| {
         found.extend(details.map(|details| format!("{reason} ({details})")));
     };
+    // In the order of the names that Kubernetes has for its checks.
+    let is_baseline = level == Level::Baseline;
     if level >= Level::Baseline {
-        add("forbidden AppArmor profile", spec.app_armor());
+        add(spec.app_armor_reason(), spec.app_armor());
+    }
+    if is_baseline {
+        let added = spec.added_capabilities(DEFAULT_CAPABILITIES);
+        add("non-default capabilities", added);
+    }
+    if level >= Level::Baseline {
         add("host namespaces", spec.host_namespaces());
+    }
+    if is_baseline {
+        add("hostPath volumes", spec.host_paths());
+    }
+    if level >= Level::Baseline {
         add("hostPort", spec.host_ports());
         add("privileged", spec.privileged());
-        add("seLinuxOptions", spec.selinux());
-        add("forbidden sysctls", spec.sysctls());
-        add("hostProcess", spec.host_process());
     }
-    if level == Level::Baseline {
-        add(
-            "non-default capabilities",
-            spec.added_capabilities(DEFAULT_CAPABILITIES),
-        );
-        add("hostPath volumes", spec.host_paths());
-        add("procMount", spec.proc_mounts().filter(|_| !spec.has_own_users()));
+    if is_baseline && !spec.has_own_users() {
+        add("procMount", spec.proc_mounts());
+    }
+    if level >= Level::Baseline {
+        add("seLinuxOptions", spec.selinux());
+    }
+    if is_baseline {
         add("seccompProfile", spec.unconfined());
+    }
+    if level >= Level::Baseline {
+        add("forbidden sysctls", spec.sysctls());
+        add("hostProcess", spec.host_processes());
     }
     if level == Level::Restricted {
         add("allowPrivilegeEscalation != false", spec.privilege_escalation());
         add("unrestricted capabilities", spec.capabilities());
         add("procMount", spec.proc_mounts());
         add("restricted volume types", spec.volumes());
-        // Who is root among users of the pod's own is not root outside.
         if !spec.has_own_users() {
             add("runAsNonRoot != true", spec.may_be_root());
             add("runAsUser=0", spec.is_root());
@@ -165,86 +177,100 @@ impl<'v> Spec<'v> {
         (!names.is_empty()).then_some(Named("container", names))
     }
 
+    /// Root in such a pod is nobody outside.
     fn has_own_users(&self) -> bool {
         self.spec["hostUsers"] == false
     }
 
-    /// The pod and the containers of whose security contexts something is true, as texts name them.
+    /// Who has a security context of which something is true: `pod and container "a"`.
     fn setters(&self, is: impl Fn(&Value) -> bool) -> Option<String> {
         let pod = is(&self.spec["securityContext"]).then(|| "pod".to_owned());
-        let containers = self.named(|container| is(&container["securityContext"]));
+        let named = self.named(|container| is(&container["securityContext"]));
         joined(
-            pod.into_iter()
-                .chain(containers.map(|containers| containers.to_string())),
+            pod.into_iter().chain(named.map(|named| named.to_string())),
             " and ",
         )
     }
 
-    /// Distinct values within the security contexts, in order and in quotes.
-    fn values(&self, of: impl Fn(&Value) -> Option<&str>) -> Vec<String> {
-        let contexts = self
-            .containers
-            .iter()
-            .map(|container| &container["securityContext"]);
-        let contexts = std::iter::once(&self.spec["securityContext"]).chain(contexts);
-        let mut values: Vec<String> = contexts.filter_map(of).map(quote).collect();
-        values.sort();
-        values.dedup();
-        values
+    /// What the pod's security context and those of its containers say under a name, each once.
+    fn stated(&self, name: &str, kind: &str) -> Vec<&'v str> {
+        let contexts = std::iter::once(self.spec).chain(self.containers.iter().copied());
+        let stated = contexts.map(|owner| text(&owner["securityContext"][name][kind]));
+        let mut stated: Vec<&str> = stated.collect();
+        stated.sort_unstable();
+        stated.dedup();
+        stated
+    }
+
+    fn app_armor_profiles(&self) -> Vec<String> {
+        let stated = self.stated("appArmorProfile", "type").into_iter();
+        stated.filter(|kind| is_loose_profile(kind)).map(quote).collect()
+    }
+
+    fn app_armor_reason(&self) -> &'static str {
+        match self.app_armor_profiles().len() {
+            1 => "forbidden AppArmor profile",
+            _ => "forbidden AppArmor profiles",
+        }
     }
 
     fn app_armor(&self) -> Option<String> {
-        fn wrong(context: &Value) -> Option<&str> {
-            let kind = context["appArmorProfile"]["type"].as_str()?;
-            (!matches!(kind, "RuntimeDefault" | "Localhost")).then_some(kind)
-        }
-        let setters = self.setters(|context| wrong(context).is_some())?;
-        let values = self.values(wrong).join(", ");
+        let setters = self.setters(|context| is_loose_profile(text(&context["appArmorProfile"]["type"])))?;
+        let profiles = self.app_armor_profiles().join(", ");
         Some(format!(
-            "{setters} must not set AppArmor profile type to {values}"
+            "{setters} must not set AppArmor profile type to {profiles}"
         ))
     }
 
     fn proc_mounts(&self) -> Option<String> {
-        fn wrong(context: &Value) -> Option<&str> {
-            context["procMount"].as_str().filter(|mount| *mount != "Default")
-        }
-        let named = self.named(|container| wrong(&container["securityContext"]).is_some())?;
-        let values = self.values(wrong).join(", ");
+        let mount = |container: &'v Value| text(&container["securityContext"]["procMount"]);
+        let is_loose = |mount: &str| !matches!(mount, "" | "Default");
+        let named = self.named(|container| is_loose(text(&container["securityContext"]["procMount"])))?;
+        let mounts = self.containers.iter().map(|container| mount(container));
+        let mut mounts: Vec<String> = mounts.filter(|mount| is_loose(mount)).map(quote).collect();
+        mounts.sort();
+        mounts.dedup();
+        let mounts = mounts.join(", ");
         Some(format!(
-            "{named} must not set securityContext.procMount to {values}"
+            "{named} must not set securityContext.procMount to {mounts}"
         ))
     }
 
     fn selinux(&self) -> Option<String> {
-        fn wrong(context: &Value) -> Option<&str> {
-            let kind = context["seLinuxOptions"]["type"].as_str()?;
-            (!SELINUX_TYPES.contains(&kind)).then_some(kind)
-        }
-        let has = |context: &Value, name: &str| !text(&context["seLinuxOptions"][name]).is_empty();
-        let setters =
-            self.setters(|context| wrong(context).is_some() || has(context, "user") || has(context, "role"))?;
-        let types = self.values(wrong);
+        let is_loose = |context: &Value| {
+            let options = &context["seLinuxOptions"];
+            let is_set = |name: &str| !text(&options[name]).is_empty();
+            !SELINUX_TYPES.contains(&text(&options["type"])) || is_set("user") || is_set("role")
+        };
+        let setters = self.setters(is_loose)?;
+        let types = self.stated("seLinuxOptions", "type").into_iter();
+        let types: Vec<String> = types
+            .filter(|kind| !SELINUX_TYPES.contains(kind))
+            .map(quote)
+            .collect();
         let noun = if types.len() == 1 { "type" } else { "types" };
         let types = (!types.is_empty()).then(|| format!("{noun} {}", types.join(", ")));
-        let others = ["user", "role"].into_iter().filter_map(|name| {
-            let is_set = self.setters(|context| has(context, name)).is_some();
-            is_set.then(|| format!("{name} may not be set"))
-        });
-        let wrong = joined(types.into_iter().chain(others), "; ")?;
+        let is_stated = |name: &&str| {
+            self.stated("seLinuxOptions", name)
+                .iter()
+                .any(|text| !text.is_empty())
+        };
+        let others = ["user", "role"].into_iter().filter(is_stated);
+        let others = others.map(|name| format!("{name} may not be set"));
+        let all = joined(types.into_iter().chain(others), "; ").unwrap_or_default();
         Some(format!(
-            "{setters} set forbidden securityContext.seLinuxOptions: {wrong}"
+            "{setters} set forbidden securityContext.seLinuxOptions: {all}"
         ))
     }
 
     fn sysctls(&self) -> Option<String> {
         let sysctls = self.spec["securityContext"]["sysctls"].as_array();
         let names = sysctls.into_iter().flatten().map(|sysctl| text(&sysctl["name"]));
-        let names = names.filter(|name| !SAFE_SYSCTLS.contains(name));
+        let names = names.filter(|name| !PLAIN_SYSCTLS.contains(name));
         joined(names.map(str::to_owned), ", ")
     }
 
-    fn host_process(&self) -> Option<String> {
+    fn host_processes(&self) -> Option<String> {
         let setters = self.setters(|context| context["windowsOptions"]["hostProcess"] == true)?;
         Some(format!(
             "{setters} must not set securityContext.windowsOptions.hostProcess=true"
@@ -405,6 +431,11 @@ impl<'v> Spec<'v> {
     }
 }
 
+/// An AppArmor profile that confines nothing, or nobody knows what.
+fn is_loose_profile(kind: &str) -> bool {
+    !matches!(kind, "" | "RuntimeDefault" | "Localhost")
+}
+
 /// `container "a"`, `containers "a", "b"`.
 struct Named(&'static str, Vec<String>);
 
@@ -456,11 +487,11 @@ mod tests {
         assert_eq!(
             violations(Level::Baseline, &spec),
             [
+                r#"non-default capabilities (container "a" must not include "SYS_TIME" in securityContext.capabilities.add)"#,
                 "host namespaces (hostNetwork=true)",
+                r#"hostPath volumes (volume "h")"#,
                 r#"hostPort (container "b" uses hostPort 80)"#,
                 r#"privileged (container "a" must not set securityContext.privileged=true)"#,
-                r#"non-default capabilities (container "a" must not include "SYS_TIME" in securityContext.capabilities.add)"#,
-                r#"hostPath volumes (volume "h")"#,
                 r#"seccompProfile (container "b" must not set securityContext.seccompProfile.type to "Unconfined")"#,
             ]
         );
