@@ -170,13 +170,22 @@ fn check_change(change: &Change<'_>, faults: &mut Faults) {
     if ranges.value() != old.field("podCIDRs").value() {
         check_ranges(&ranges, faults);
     }
-    for (name, shown) in [("podCIDRs", "podCIDR"), ("providerID", "providerID")] {
-        let (new, old) = (spec.field(name), old.field(name));
-        if old.is_set() && old.value() != "" && new.value() != old.value() {
-            let why = format!("node updates may not change {shown} except from \"\" to valid");
-            faults.push(new.forbidden(why));
-        }
+    if old.field("podCIDRs").len() > 0 && ranges.value() != old.field("podCIDRs").value() {
+        let why = "node updates may not change podCIDR except from \"\" to valid";
+        faults.push(ranges.forbidden(why));
     }
+    check_provider(&spec.field("providerID"), &old.field("providerID"), faults);
+}
+
+/// What the cloud calls a node is said once. The texts do not show it.
+fn check_provider(new: &Place<'_, '_>, old: &Place<'_, '_>, faults: &mut Faults) {
+    let what = match (old.text(), new.text()) {
+        ("", _) => return,
+        (old, new) if old == new => return,
+        (_, "") => "cleared",
+        _ => "modified",
+    };
+    faults.push(new.invalid_for(Value::Null, format!("field cannot be {what} once set")));
 }
 
 fn node_status(node: &Value) -> String {

@@ -15,24 +15,23 @@ impl Registry {
         pod: &mut Value,
     ) -> Result<(), Status> {
         let refuse = |pod: &Value, why: &str| {
-            let why = format!("pod rejected: {why}");
             Status::forbidden(&definition.group_resource(), metadata::text(pod, "name"), why)
         };
         let Some(name) = pod["spec"]["runtimeClassName"]
             .as_str()
             .filter(|name| !name.is_empty())
         else {
-            return check_overhead(&Value::Null, &pod["spec"]).map_err(|why| refuse(pod, why));
+            return check_overhead(&Value::Null, &pod["spec"]).map_err(|why| refuse(pod, &why));
         };
         let Some(class) = self.runtime_class(name).await? else {
-            return Err(refuse(pod, &format!("RuntimeClass {name:?} not found")));
+            return Err(refuse(
+                pod,
+                &format!("pod rejected: RuntimeClass {name:?} not found"),
+            ));
         };
-        // What a class adds comes after what every pod tolerates.
+        // Those for nodes that went away come first.
         tolerate_node_faults(pod);
-        complete(&class, &mut pod["spec"]).map_err(|why| {
-            let name = metadata::text(pod, "name");
-            Status::forbidden(&definition.group_resource(), name, why)
-        })
+        complete(&class, &mut pod["spec"]).map_err(|why| refuse(pod, &why))
     }
 
     async fn runtime_class(&self, name: &str) -> Result<Option<Value>, Status> {
@@ -44,7 +43,7 @@ impl Registry {
 
 fn complete(class: &Value, spec: &mut Value) -> Result<(), String> {
     let cost = &class["overhead"]["podFixed"];
-    check_overhead(cost, spec).map_err(|why| format!("pod rejected: {why}"))?;
+    check_overhead(cost, spec)?;
     if cost.is_object() {
         spec["overhead"] = cost.clone();
     }
@@ -81,11 +80,15 @@ fn complete(class: &Value, spec: &mut Value) -> Result<(), String> {
 }
 
 /// A pod costs what its class says, and nothing if that says nothing.
-fn check_overhead(cost: &Value, spec: &Value) -> Result<(), &'static str> {
+fn check_overhead(cost: &Value, spec: &Value) -> Result<(), String> {
     let stated = &spec["overhead"];
     match (stated.is_object(), cost.is_object()) {
-        (true, true) if stated != cost => Err("Pod's Overhead doesn't match RuntimeClass's defined Overhead"),
-        (true, false) => Err("Pod Overhead set without corresponding RuntimeClass defined Overhead"),
+        (true, true) if stated != cost => {
+            Err("pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead".to_owned())
+        }
+        (true, false) => Err(
+            "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead".to_owned(),
+        ),
         _ => Ok(()),
     }
 }
