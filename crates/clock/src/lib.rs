@@ -19,6 +19,9 @@
 //! [`now`], and both agree because they run on the same runtime. A clock of our own would have to be handed to every
 //! timer in every library that a test uses.
 
+#[cfg(any(test, feature = "test-util"))]
+pub mod moving;
+
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, LazyLock, Weak};
 
 use parking_lot::Mutex;
 use serde_json::Value;
@@ -53,15 +53,10 @@ impl RegistryOptions {
     /// A registry of the built-in resources. What every cluster has, default namespaces and the like, is created if
     /// it is not there.
     pub async fn open(self, store: Store) -> Result<Registry, Status> {
-        let definitions = Definition::builtin().into_iter();
-        let definitions = definitions
-            .map(|known| (known.resource.group_version_resource(), known))
-            .collect();
         let registry = Registry {
             inner: Arc::new(Inner {
                 store,
                 options: self,
-                definitions,
                 custom_kinds: CustomKinds::default(),
                 watch_caches: Mutex::new(HashMap::new()),
                 policy_cache: PolicyCache::default(),
@@ -84,10 +79,17 @@ impl RegistryOptions {
     }
 }
 
+/// The built-in resources: the same in every registry, so they are put together once.
+static BUILTIN: LazyLock<HashMap<GroupVersionResource, Arc<Definition>>> = LazyLock::new(|| {
+    let definitions = Definition::builtin().into_iter();
+    definitions
+        .map(|known| (known.resource.group_version_resource(), known))
+        .collect()
+});
+
 pub(crate) struct Inner {
     store: Store,
     options: RegistryOptions,
-    definitions: HashMap<GroupVersionResource, Arc<Definition>>,
     custom_kinds: CustomKinds,
     /// One history per resource that has ever been watched, by its prefix in the store.
     watch_caches: Mutex<HashMap<String, Arc<WatchCache>>>,
@@ -113,7 +115,7 @@ impl Registry {
 
     /// The resource of that name, if it is stored here.
     pub fn definition(&self, resource: &GroupVersionResource) -> Option<Arc<Definition>> {
-        match self.inner.definitions.get(resource) {
+        match BUILTIN.get(resource) {
             Some(builtin) => Some(builtin.clone()),
             None => self.inner.custom_kinds.find(resource),
         }
@@ -135,7 +137,7 @@ impl Registry {
 
     /// Whether a version of a group belongs to built-in resources.
     pub(crate) fn is_builtin_version(&self, group: &str, version: &str) -> bool {
-        let mut builtin = self.inner.definitions.keys();
+        let mut builtin = BUILTIN.keys();
         builtin.any(|known| known.group == group && known.version == version)
     }
 
@@ -220,20 +222,14 @@ impl Registry {
                 .into_iter()
                 .filter(is_beside)
                 .collect(),
-            false => self
-                .inner
-                .definitions
-                .values()
-                .filter(|it| is_beside(it))
-                .cloned()
-                .collect(),
+            false => BUILTIN.values().filter(|it| is_beside(it)).cloned().collect(),
         }
     }
 
     /// The resource of a kind, wherever it is defined.
     pub(crate) fn definition_of_kind(&self, api_version: &str, kind: &str) -> Option<Arc<Definition>> {
         let is_wanted = |it: &&Arc<Definition>| it.api_version == api_version && it.resource.kind == kind;
-        let builtin = self.inner.definitions.values().find(is_wanted).cloned();
+        let builtin = BUILTIN.values().find(is_wanted).cloned();
         builtin.or_else(|| self.custom_definitions().1.iter().find(is_wanted).cloned())
     }
 

@@ -3,7 +3,7 @@
 //! A catalog is data and never changes; when a custom kind comes or goes, a new one takes its place.
 
 use std::borrow::Cow;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use aws_lc_rs::digest;
 use base64::Engine as _;
@@ -12,6 +12,7 @@ use watchkeeper_meta::{GroupVersion, GroupVersionKind, Resource};
 
 use crate::Verb;
 use crate::openapi::Documents;
+use crate::resources::built_in;
 
 /// All that is served.
 #[derive(Clone, Debug, Default)]
@@ -87,6 +88,13 @@ pub struct ApiSubresource {
 }
 
 impl Catalog {
+    /// The resources of an unextended server: the same for all of them, so they are put together once. Each server has
+    /// documents of its own, because they are large and end with it.
+    pub(crate) fn built_in() -> Arc<Self> {
+        static BUILT_IN: LazyLock<Catalog> = LazyLock::new(|| Catalog::new(built_in()));
+        Arc::new(BUILT_IN.clone())
+    }
+
     /// Sorts resources into groups and versions, each in the order of its first resource.
     pub fn new(resources: impl IntoIterator<Item = ApiResource>) -> Self {
         let mut catalog = Self::default();

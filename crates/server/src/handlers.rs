@@ -18,6 +18,8 @@ mod options_body;
 mod patch;
 mod reviews;
 mod scale;
+#[cfg(feature = "testing")]
+pub(crate) mod testing;
 mod token;
 mod update;
 mod watch;
@@ -47,6 +49,13 @@ pub(crate) async fn answer(call: &mut Call, route: &Route, body: &mut Incoming) 
         Route::JsonWebKeys => Ok(openid::keys(call)),
         Route::Health(probe, check) => Ok(documents::health(call, *probe, check.as_deref()).await),
         Route::Debug(what) => debug::debug(call, what).await,
+        #[cfg(feature = "testing")]
+        Route::Testing(path) => {
+            let path: Vec<_> = path.split('/').collect();
+            Box::pin(testing::testing(call, &path, body)).await
+        }
+        #[cfg(not(feature = "testing"))]
+        Route::Testing(_) => Err(Failure::NoSuchPage),
         Route::CoreVersions => discovery::core_versions(call),
         Route::Groups => discovery::groups(call),
         Route::Group(group) => discovery::group(call, group),

@@ -83,6 +83,9 @@ pub const MAX_RECORDED_FAULTS: usize = 10_000;
 /// How many writes a log of them holds; with more, the oldest are forgotten.
 pub const MAX_LOGGED_WRITES: usize = 100_000;
 
+/// How many snapshots a test may keep in a server; more are refused.
+pub const MAX_KEPT_SNAPSHOTS: usize = 1_000;
+
 /// A larger answer of a webhook counts as none. A patch is base64, and an object has at most 1.5 MiB.
 pub const MAX_WEBHOOK_ANSWER_BYTES: usize = 4 * 1024 * 1024;
 

@@ -69,10 +69,17 @@ impl RequestInfo {
     pub fn is_long_running(&self) -> bool {
         const STREAMING: [&str; 5] = ["attach", "exec", "log", "portforward", "proxy"];
         self.verb == "watch"
+            || self.is_about_testing()
             || self
                 .resource
                 .as_ref()
                 .is_some_and(|resource| STREAMING.contains(&resource.subresource.as_str()))
+    }
+
+    /// Whether a test drives the server. What comes of that takes as long as it takes, and is not what the server is busy
+    /// with.
+    pub(crate) fn is_about_testing(&self) -> bool {
+        self.resource.is_none() && self.path.starts_with("/testing/")
     }
 
     /// Whether the request is about one object, so that answering it takes microseconds.

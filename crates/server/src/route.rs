@@ -37,6 +37,8 @@ pub enum Route {
     Health(HealthProbe, Option<String>),
     /// `/debug/{what}`: faults on demand, where they are switched on.
     Debug(String),
+    /// What a test wants of the server, below `/testing/v1/`.
+    Testing(String),
     /// `/openapi/v2`.
     OpenApiV2,
     /// `/openapi/v3`: the index.
@@ -117,6 +119,7 @@ impl Route {
             ["flagz"] => Ok(Self::Flagz),
             [".well-known", "openid-configuration"] => only_get(method, Self::OpenIdConfiguration),
             ["openid", "v1", "jwks"] => only_get(method, Self::JsonWebKeys),
+            ["testing", "v1", rest @ ..] => Ok(Self::Testing(rest.join("/"))),
             ["debug", what] => Ok(Self::Debug((*what).to_owned())),
             ["openapi", "v2"] => Ok(Self::OpenApiV2),
             ["openapi", "v3"] => Ok(Self::OpenApiV3Index),

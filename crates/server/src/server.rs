@@ -24,13 +24,14 @@ use crate::catalog::Catalog;
 use crate::certificates::{Authority, CertificateError, ClientCertificate, host_names};
 use crate::connector::Connector;
 use crate::faults::Faults;
+#[cfg(feature = "testing")]
+use crate::handlers::testing::Testing;
 use crate::identity;
 use crate::in_flight::InFlight;
 use crate::kubeconfig::{kubeconfig, write_merged};
 use crate::limits::MAX_WAITING_CONNECTIONS;
 use crate::listener::{self, Sources};
 use crate::metrics::Metrics;
-use crate::resources::built_in;
 use crate::shared::Shared;
 use crate::tokens::{Token, TokenFileError, Tokens};
 use crate::webhooks::Webhooks;
@@ -62,6 +63,7 @@ pub struct Builder {
     host_names: Vec<String>,
     debug_endpoints: bool,
     write_log: bool,
+    testing: bool,
     registry: RegistryOptions,
 }
 
@@ -190,6 +192,14 @@ impl Builder {
         self
     }
 
+    /// Lets administrators drive the server from tests, below `/testing/v1/`: clock, faults, snapshots, writes. For tests
+    /// only. Moving the clock needs a runtime of one thread.
+    #[cfg(feature = "testing")]
+    pub fn testing(mut self, on: bool) -> Self {
+        self.testing = on;
+        self
+    }
+
     /// Keeps a log of all writes, for [`Handle::writes`]. For tests only: it holds on to what was overwritten.
     pub fn write_log(mut self, on: bool) -> Self {
         self.write_log = on;
@@ -251,7 +261,7 @@ impl Builder {
             (Some(listener), None) => Some((listener, Authority::new()?)),
         };
         let server = Arc::new(Shared {
-            catalog: RwLock::new(Arc::new(Catalog::new(built_in()))),
+            catalog: RwLock::new(Catalog::built_in()),
             tokens,
             service_account_key,
             address: address.map_or_else(|| "localhost".to_owned(), |address| address.to_string()),
@@ -260,7 +270,9 @@ impl Builder {
             in_flight: InFlight::default(),
             counts: Arc::default(),
             faults: Arc::new(Faults::default()),
-            write_log: WriteLog::new(self.write_log),
+            write_log: WriteLog::new(self.write_log || self.testing),
+            #[cfg(feature = "testing")]
+            testing: self.testing.then(|| Testing::new(registry.store().snapshot())),
             registry,
             metrics: Metrics::default(),
             draining: CancellationToken::new(),

@@ -12,6 +12,8 @@ use watchkeeper_registry::Registry;
 use crate::activity::Counts;
 use crate::catalog::Catalog;
 use crate::faults::Faults;
+#[cfg(feature = "testing")]
+use crate::handlers::testing::Testing;
 use crate::health::Health;
 use crate::in_flight::InFlight;
 use crate::metrics::Metrics;
@@ -47,6 +49,9 @@ pub(crate) struct Shared {
     pub counts: Arc<Counts>,
     pub faults: Arc<Faults>,
     pub write_log: WriteLog,
+    /// What tests may drive over HTTP.
+    #[cfg(feature = "testing")]
+    pub testing: Option<Testing>,
     pub metrics: Metrics,
     /// Cancelled when the server begins to shut down: no new connections, streams end.
     pub draining: CancellationToken,

@@ -11,7 +11,6 @@ use watchkeeper_simulator::{Simulator, SimulatorOptions};
 use watchkeeper_wire::yaml;
 
 use crate::snapshot::Snapshot;
-use crate::time;
 
 /// What a test wants besides a server.
 #[derive(Clone, Debug, Default)]
@@ -103,7 +102,7 @@ impl TestCluster {
     pub fn start_with(options: TestOptions) -> BoxFuture<'static, Result<Self, TestClusterError>> {
         Box::pin(async move {
             if options.paused {
-                time::pause();
+                watchkeeper_clock::moving::pause();
             }
             let clock = options
                 .start_time

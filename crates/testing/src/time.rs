@@ -34,6 +34,7 @@
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
+use watchkeeper_clock::moving;
 use watchkeeper_meta::Time;
 
 use crate::TestCluster;
@@ -65,8 +66,7 @@ impl TestCluster {
     /// On a runtime of several threads, whose time cannot be moved.
     pub fn advance(&self, duration: Duration) -> BoxFuture<'_, ()> {
         Box::pin(async move {
-            let _paused = Pause::begin();
-            tokio::time::sleep(duration).await;
+            moving::advance(duration).await;
             self.run_until_idle().await;
         })
     }
@@ -79,7 +79,7 @@ impl TestCluster {
     /// the server does not see it: it returns when the server was quiet for a few milliseconds.
     pub fn run_until_idle(&self) -> BoxFuture<'_, ()> {
         Box::pin(async move {
-            let wanted = if is_paused() { 1 } else { QUIET_LOOKS };
+            let wanted = if moving::is_paused() { 1 } else { QUIET_LOOKS };
             let (mut step, mut quiet) = (TICK, 0);
             while quiet < wanted {
                 let before = self.server().activity();
@@ -95,41 +95,4 @@ impl TestCluster {
             }
         })
     }
-}
-
-/// Pauses time, unless it is paused already.
-pub(crate) fn pause() {
-    if !is_paused() {
-        tokio::time::pause();
-    }
-}
-
-/// Paused time, until this is dropped.
-struct Pause {
-    was_running: bool,
-}
-
-impl Pause {
-    fn begin() -> Self {
-        let was_running = !is_paused();
-        pause();
-        Self { was_running }
-    }
-}
-
-impl Drop for Pause {
-    fn drop(&mut self) {
-        if self.was_running {
-            tokio::time::resume();
-        }
-    }
-}
-
-/// Whether time stands still. Tokio does not say, so this looks whether it moves while the machine's does.
-fn is_paused() -> bool {
-    let (tokio, machine) = (tokio::time::Instant::now(), std::time::Instant::now());
-    while machine.elapsed() < Duration::from_micros(1) {
-        std::hint::spin_loop();
-    }
-    tokio::time::Instant::now() == tokio
 }

@@ -1,6 +1,7 @@
 //! What a test cluster promises its tests.
 
 mod faults;
+mod over_http;
 mod snapshots;
 mod support;
 mod time;

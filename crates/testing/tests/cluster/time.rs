@@ -13,7 +13,7 @@ use watchkeeper_runtime::controller::{Action, ControllerOptions, DynamicControll
 use watchkeeper_runtime::factory::{Factory, FactoryOptions, Selection};
 use watchkeeper_runtime::leader::{LeaderElector, LeaderOptions};
 use watchkeeper_runtime::recorder::{EventType, Note, Recorder};
-use watchkeeper_server::{Action as Fault, RequestMatch, Rule, Verb};
+use watchkeeper_server::{Action as Fault, Handle, RequestMatch, Rule, Verb};
 use watchkeeper_simulator::SimulatorOptions;
 use watchkeeper_testing::{TestCluster, TestOptions, unlimited};
 
@@ -67,7 +67,7 @@ async fn a_token_expires() {
     let posted = posted.to_value().unwrap();
     let token = posted["status"]["token"].as_str().unwrap().to_owned();
     assert_eq!(posted["status"]["expirationTimestamp"], "2030-01-01T00:10:00Z");
-    let robot = client_with(&cluster, &token);
+    let robot = client_with(cluster.server(), &token);
     let ask = async || {
         let answer = robot.dynamic(resource("", "configmaps")).namespace("default");
         answer.list(&ListOptions::default()).await.unwrap_err()
@@ -78,8 +78,9 @@ async fn a_token_expires() {
     cluster.stop().await;
 }
 
-fn client_with(cluster: &TestCluster, token: &str) -> Client {
-    let connector = cluster.server().connector();
+/// A client of whoever has a token.
+pub(crate) fn client_with(server: &Handle, token: &str) -> Client {
+    let connector = server.connector();
     let pipes = InProcess::new(move || {
         let connector = connector.clone();
         async move { connector.connect().await }

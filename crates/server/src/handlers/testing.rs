@@ -1,0 +1,259 @@
+//! Driving a server from tests in any language: its clock, faults, snapshots and log of writes, for administrators only,
+//! on servers that were started for it.
+//!
+//! Bodies are JSON. Spans of time are Go's: `"1m30s"`.
+//!
+//! ```text
+//! GET    /testing/v1/clock                   {"now": "2030-01-01T00:00:00Z", "frozen": false}
+//! POST   /testing/v1/clock                   {"advance": "10m"}, {"frozen": true}; answers as GET
+//! POST   /testing/v1/idle                    {"quiet": "50ms", "timeout": "30s"}: waits until nothing happens for so long
+//! GET    /testing/v1/faults                  [{"id": 1, "rule": RULE}, …]
+//! POST   /testing/v1/faults                  RULE; answers {"id": 1}
+//! DELETE /testing/v1/faults                  takes all back, and lets streams and connections flow
+//! DELETE /testing/v1/faults/1                takes one back
+//! GET    /testing/v1/fired                   what has happened: [{"at": …, "rule": 1, "action": …, "user": …, "path": …}, …]
+//! DELETE /testing/v1/fired                   begins the record anew
+//! POST   /testing/v1/streams                 {"request": MATCH, "flow": FLOW}; answers {"streams": 2}
+//! POST   /testing/v1/compact                 forgets all history
+//! GET    /testing/v1/writes                  who has written what: [{"user": …, "verb": …, "kind": …, "outcome": …}, …]
+//! DELETE /testing/v1/writes                  begins the log anew
+//! POST   /testing/v1/snapshots               answers {"id": 1, "revision": 42}
+//! POST   /testing/v1/snapshots/1             puts back what it holds
+//! DELETE /testing/v1/snapshots/1             forgets it
+//! POST   /testing/v1/reset                   puts back what the server began with; faults, record and log begin anew
+//! ```
+//!
+//! RULE, MATCH and FLOW are [`Rule`], [`RequestMatch`] and [`Flow`] as JSON.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use hyper::body::Incoming;
+use parking_lot::Mutex;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use watchkeeper_clock::moving::{self, Frozen};
+use watchkeeper_meta::Status;
+use watchkeeper_storage::Snapshot;
+use watchkeeper_wire::values;
+
+use crate::body::collect;
+use crate::faults::{Faults, Flow, RequestMatch, Rule};
+use crate::filter::Call;
+use crate::limits::MAX_KEPT_SNAPSHOTS;
+use crate::respond::{self, Answer, Failure};
+use crate::shared::Shared;
+
+/// How often a wait for quiet looks.
+const LOOK: Duration = Duration::from_millis(1);
+/// How long it must be quiet, if the request does not say.
+const QUIET: Duration = Duration::from_millis(50);
+/// How long quiet is waited for, if the request does not say.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// What a server keeps for its tests.
+#[derive(Debug)]
+pub(crate) struct Testing {
+    beginning: Snapshot,
+    kept: Mutex<Kept>,
+    frozen: Mutex<Option<Frozen>>,
+}
+
+#[derive(Debug, Default)]
+struct Kept {
+    last_id: u64,
+    snapshots: BTreeMap<u64, Snapshot>,
+}
+
+impl Testing {
+    pub(crate) fn new(beginning: Snapshot) -> Self {
+        Self {
+            beginning,
+            kept: Mutex::default(),
+            frozen: Mutex::default(),
+        }
+    }
+}
+
+/// Finds who does what a test wants.
+pub(super) async fn testing(call: &Call, path: &[&str], body: &mut Incoming) -> Result<Answer, Failure> {
+    let Some(testing) = &call.server.testing else {
+        return Err(Failure::NoSuchPage);
+    };
+    let body = collect(&call.head.headers, body).await?;
+    let (server, faults) = (&*call.server, &call.server.faults);
+    let answer = match (call.head.method.as_str(), path) {
+        ("GET", ["clock"]) => clock(testing),
+        ("POST", ["clock"]) => move_clock(testing, read(&body)?).await?,
+        ("POST", ["idle"]) => idle(server, read(&body)?).await?,
+        ("GET", ["faults"]) => rules(faults),
+        ("POST", ["faults"]) => inject(faults, read(&body)?)?,
+        ("DELETE", ["faults"]) => done(faults.clear()),
+        ("DELETE", ["faults", id]) => found(faults.remove(read(id.as_bytes())?))?,
+        ("GET", ["fired"]) => json!(faults.fired()),
+        ("DELETE", ["fired"]) => done(faults.clear_fired()),
+        ("POST", ["streams"]) => set_flow(faults, &read(&body)?),
+        ("POST", ["compact"]) => compact(server).await?,
+        ("GET", ["writes"]) => json!(server.write_log.writes()),
+        ("DELETE", ["writes"]) => done(server.write_log.clear()),
+        ("POST", ["snapshots"]) => testing.keep(server.registry.store().snapshot())?,
+        ("POST", ["snapshots", id]) => restore(server, &testing.kept(id)?).await?,
+        ("DELETE", ["snapshots", id]) => found(testing.forget(id)?)?,
+        ("POST", ["reset"]) => reset(server, &testing.beginning).await?,
+        _ => return Err(Failure::NoSuchPage),
+    };
+    Ok(respond::json(&answer, call.pretty))
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Streams {
+    #[serde(default)]
+    request: RequestMatch,
+    flow: Flow,
+}
+
+/// A wish for the clock.
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+struct ClockWish {
+    advance: Option<values::Duration>,
+    frozen: Option<bool>,
+}
+
+/// How long, and how patiently.
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+struct IdleWish {
+    quiet: Option<values::Duration>,
+    timeout: Option<values::Duration>,
+}
+
+/// Reads a body; an empty one is an empty object.
+fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, Status> {
+    let body = if body.trim_ascii().is_empty() { b"{}" } else { body };
+    serde_json::from_slice(body).map_err(|error| Status::bad_request(error.to_string()))
+}
+
+fn done((): ()) -> Value {
+    json!({})
+}
+
+fn found(was_there: bool) -> Result<Value, Failure> {
+    match was_there {
+        true => Ok(json!({})),
+        false => Err(Failure::NoSuchPage),
+    }
+}
+
+fn span(wish: Option<values::Duration>, otherwise: Duration) -> Result<Duration, Status> {
+    let negative = || Status::bad_request("a span of time is not negative");
+    wish.map_or(Ok(otherwise), |wish| wish.to_std().ok_or_else(negative))
+}
+
+fn clock(testing: &Testing) -> Value {
+    #[derive(Serialize)]
+    struct Now {
+        now: watchkeeper_meta::Time,
+        frozen: bool,
+    }
+    let now = Now {
+        now: watchkeeper_clock::now().into(),
+        frozen: testing.frozen.lock().is_some(),
+    };
+    json!(now)
+}
+
+async fn move_clock(testing: &Testing, wish: ClockWish) -> Result<Value, Status> {
+    if !moving::can_be_moved() {
+        let text = "the clock cannot be moved: the server runs on several threads";
+        return Err(Status::bad_request(text));
+    }
+    let by = span(wish.advance, Duration::ZERO)?;
+    if let Some(freeze) = wish.frozen {
+        let mut frozen = testing.frozen.lock();
+        *frozen = freeze.then(|| frozen.take().unwrap_or_else(Frozen::begin));
+    }
+    moving::advance_with_others(by).await;
+    Ok(clock(testing))
+}
+
+/// Waits until no request is in flight and nothing has come or gone for a while. That is real time: other processes need
+/// it, and the server's may stand still.
+async fn idle(server: &Shared, wish: IdleWish) -> Result<Value, Status> {
+    let (quiet, patience) = (span(wish.quiet, QUIET)?, span(wish.timeout, PATIENCE)?);
+    let begun = Instant::now();
+    let (mut seen, mut since) = (server.counts.activity(), begun);
+    while since.elapsed() < quiet || seen.in_flight > 0 {
+        if begun.elapsed() > patience {
+            let text = format!("the server is still busy after {patience:?}");
+            return Err(Status::timeout(text, 0));
+        }
+        moving::real_pause(LOOK).await;
+        let now = server.counts.activity();
+        if now != seen {
+            (seen, since) = (now, Instant::now());
+        }
+    }
+    Ok(json!({}))
+}
+
+fn rules(faults: &Faults) -> Value {
+    let rules = faults.rules().into_iter();
+    rules.map(|(id, rule)| json!({"id": id, "rule": rule})).collect()
+}
+
+fn inject(faults: &Faults, rule: Rule) -> Result<Value, Status> {
+    let id = faults.inject(rule);
+    let id = id.map_err(|error| Status::bad_request(error.to_string()))?;
+    Ok(json!({"id": id}))
+}
+
+fn set_flow(faults: &Faults, wish: &Streams) -> Value {
+    json!({"streams": faults.set_flow(&wish.request, wish.flow)})
+}
+
+async fn compact(server: &Shared) -> Result<Value, Status> {
+    let store = server.registry.store();
+    let compacted = store.compact(store.current_revision()).await;
+    compacted.map(done).map_err(Status::internal_error)
+}
+
+async fn restore(server: &Shared, snapshot: &Snapshot) -> Result<Value, Status> {
+    let restored = server.registry.restore(snapshot).await?;
+    Ok(json!({"restored": restored}))
+}
+
+async fn reset(server: &Shared, beginning: &Snapshot) -> Result<Value, Status> {
+    server.faults.clear();
+    let restored = restore(server, beginning).await?;
+    server.faults.clear_fired();
+    server.write_log.clear();
+    Ok(restored)
+}
+
+impl Testing {
+    fn keep(&self, snapshot: Snapshot) -> Result<Value, Status> {
+        let mut kept = self.kept.lock();
+        if kept.snapshots.len() >= MAX_KEPT_SNAPSHOTS {
+            let text = format!("{MAX_KEPT_SNAPSHOTS} snapshots are kept already: delete one");
+            return Err(Status::bad_request(text));
+        }
+        kept.last_id += 1;
+        let (id, revision) = (kept.last_id, snapshot.revision().get());
+        kept.snapshots.insert(id, snapshot);
+        Ok(json!({"id": id, "revision": revision}))
+    }
+
+    fn kept(&self, id: &str) -> Result<Snapshot, Failure> {
+        let id: u64 = read(id.as_bytes())?;
+        let kept = self.kept.lock();
+        kept.snapshots.get(&id).cloned().ok_or(Failure::NoSuchPage)
+    }
+
+    fn forget(&self, id: &str) -> Result<bool, Status> {
+        let id: u64 = read(id.as_bytes())?;
+        Ok(self.kept.lock().snapshots.remove(&id).is_some())
+    }
+}
