@@ -10,7 +10,7 @@ use std::process::Command;
 use bytes::Bytes;
 use http::Request;
 use process::{PROGRAM, Running};
-use watchkeeper_client::{Client, Config, LoadOptions};
+use watchkeeper_client::{Client, Config, Error, LoadOptions};
 
 fn start(directory: &Path, more: &[&str]) -> (Running, String) {
     let mut command = Command::new(PROGRAM);
@@ -116,26 +116,49 @@ fn flags_of_all_commands_reach_the_request() {
     interrupt(running);
 }
 
+/// What the server of a directory answers to a POST.
+fn send(directory: &Path, path: &str, body: &'static str) -> Result<Bytes, Error> {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    runtime.block_on(async {
+        let config = Config::load(&LoadOptions {
+            path: Some(directory.join("kubeconfig")),
+            ..Default::default()
+        });
+        let client = Client::new(&config.unwrap(), Default::default()).unwrap();
+        let request = Request::post(path).body(Bytes::from_static(body.as_bytes()));
+        let answer = client.send(request.unwrap(), &Default::default()).await?;
+        Ok(answer.into_body().collect(1 << 20).await.unwrap())
+    })
+}
+
 #[test]
 fn faults_are_on_demand_only_where_they_are_switched_on() {
     let ask = |more: &[&str]| {
         let directory = tempfile::tempdir().unwrap();
         let (running, _) = start(directory.path(), more);
-        let runtime = tokio::runtime::Runtime::new().unwrap();
-        let answer = runtime.block_on(async {
-            let config = Config::load(&LoadOptions {
-                path: Some(directory.path().join("kubeconfig")),
-                ..Default::default()
-            });
-            let client = Client::new(&config.unwrap(), Default::default()).unwrap();
-            let request = Request::post("/debug/streams?flow=cut")
-                .body(Bytes::new())
-                .unwrap();
-            client.send(request, &Default::default()).await.map(drop)
-        });
+        let answer = send(directory.path(), "/debug/streams?flow=cut", "");
         interrupt(running);
         answer
     };
     assert!(ask(&[]).unwrap_err().is_not_found());
     ask(&["--debug-endpoints"]).unwrap();
+}
+
+#[test]
+fn tests_in_any_language_move_its_clock() {
+    let directory = tempfile::tempdir().unwrap();
+    let (running, _) = start(directory.path(), &["--testing"]);
+    let clock = |body: &'static str| {
+        let answer = send(directory.path(), "/testing/v1/clock", body).unwrap();
+        let answer: serde_json::Value = serde_json::from_slice(&answer).unwrap();
+        answer["now"]
+            .as_str()
+            .unwrap()
+            .parse::<watchkeeper_meta::Time>()
+            .unwrap()
+    };
+    let before = clock(r#"{"frozen": true}"#);
+    let after = clock(r#"{"advance": "24h"}"#);
+    assert_eq!(after.seconds - before.seconds, 86_400);
+    interrupt(running);
 }

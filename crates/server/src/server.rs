@@ -414,6 +414,10 @@ impl Handle {
     /// of the server is left running.
     pub fn shutdown(mut self) -> BoxFuture<'static, ()> {
         self.server.draining.cancel();
+        #[cfg(feature = "testing")]
+        if let Some(testing) = &self.server.testing {
+            testing.thaw();
+        }
         Box::pin(async move {
             if let Some(serving) = self.serving.take() {
                 // A panic in the accept loop has ended the server as well.

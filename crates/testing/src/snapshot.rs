@@ -28,7 +28,7 @@
 //! # }
 //! ```
 //!
-//! A snapshot costs the same however much there is; the first write after it copies the index of the store, some 60 ns
+//! A snapshot costs the same however much there is; the first write after it copies the index of the store, some 150 ns
 //! for each object. Starting a fork takes as long as starting a cluster, or less, because what every cluster has is
 //! there already.
 

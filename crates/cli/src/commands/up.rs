@@ -28,7 +28,14 @@ const DEFAULT_KUBECONFIG: &str = "watchkeeper.kubeconfig";
 With --debug-endpoints, to see how a client takes it:
   kubectl create --raw '/debug/streams?flow=cut&resource=pods' -f /dev/null    cut the watches of pods; or end, stall, run
   kubectl create --raw '/debug/compact?revision=500' -f /dev/null              forget what was before version 500
-  kubectl create --raw '/debug/connections?refuse=true' -f /dev/null           refuse new connections")]
+  kubectl create --raw '/debug/connections?refuse=true' -f /dev/null           refuse new connections
+
+With --testing, for tests in any language (JSON, as administrator):
+  echo '{\"advance\": \"10m\"}' | kubectl create --raw /testing/v1/clock -f -      move the clock
+  echo '{\"request\": {\"verb\": \"create\", \"resource\": \"pods\"}, \"times\": 1, \"action\": {\"cut\": \"beforeAnswer\"}}' |
+    kubectl create --raw /testing/v1/faults -f -                               store the next pod, and say nothing
+  kubectl get --raw /testing/v1/writes                                         who has written what
+  and idle, fired, streams, compact, snapshots, reset")]
 pub(crate) struct Up {
     /// Where to listen; port 0 takes a free one
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:6443")]
@@ -49,12 +56,44 @@ pub(crate) struct Up {
     #[arg(long)]
     debug_endpoints: bool,
 
+    /// Let administrators drive the cluster below /testing/v1/: clock, faults, snapshots, reset, the log of writes
+    #[arg(long)]
+    testing: bool,
+
     #[command(flatten)]
     local: LocalOptions,
 }
 
 /// Starts the server, says where it is, and waits for the wish to end.
 pub(crate) async fn run(
+    up: Up,
+    kubeconfig: Option<PathBuf>,
+    verbosity: i32,
+    session: &mut Session,
+) -> Result<(), Failure> {
+    match up.testing {
+        true => on_one_thread(|| serve(up, kubeconfig, verbosity, session)),
+        false => serve(up, kubeconfig, verbosity, session).await,
+    }
+}
+
+/// Runs something on a runtime of one thread: only the time of such a runtime can be moved. Nothing else is to be done
+/// by the thread that waits for it.
+fn on_one_thread<F>(serving: impl FnOnce() -> F + Send) -> Result<(), Failure>
+where
+    F: Future<Output = Result<(), Failure>>,
+{
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime
+        .context("cannot run on one thread")
+        .map_err(Failure::Other)?;
+    std::thread::scope(|scope| {
+        let served = scope.spawn(move || runtime.block_on(serving())).join();
+        served.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
+}
+
+async fn serve(
     up: Up,
     kubeconfig: Option<PathBuf>,
     verbosity: i32,
@@ -79,7 +118,8 @@ impl Up {
     fn builder(&self) -> Builder {
         let mut server = Server::builder()
             .listen(self.listen)
-            .debug_endpoints(self.debug_endpoints);
+            .debug_endpoints(self.debug_endpoints)
+            .testing(self.testing);
         if let Some(directory) = &self.data_dir {
             server = server.data_dir(directory);
         }

@@ -74,6 +74,11 @@ impl Testing {
             frozen: Mutex::default(),
         }
     }
+
+    /// Lets time run again, if it is frozen: whoever shuts down has deadlines.
+    pub(crate) fn thaw(&self) {
+        self.frozen.lock().take();
+    }
 }
 
 /// Finds who does what a test wants.
@@ -89,14 +94,14 @@ pub(super) async fn testing(call: &Call, path: &[&str], body: &mut Incoming) -> 
         ("POST", ["idle"]) => idle(server, read(&body)?).await?,
         ("GET", ["faults"]) => rules(faults),
         ("POST", ["faults"]) => inject(faults, read(&body)?)?,
-        ("DELETE", ["faults"]) => done(faults.clear()),
+        ("DELETE", ["faults"]) => done(|| faults.clear()),
         ("DELETE", ["faults", id]) => found(faults.remove(read(id.as_bytes())?))?,
         ("GET", ["fired"]) => json!(faults.fired()),
-        ("DELETE", ["fired"]) => done(faults.clear_fired()),
+        ("DELETE", ["fired"]) => done(|| faults.clear_fired()),
         ("POST", ["streams"]) => set_flow(faults, &read(&body)?),
         ("POST", ["compact"]) => compact(server).await?,
         ("GET", ["writes"]) => json!(server.write_log.writes()),
-        ("DELETE", ["writes"]) => done(server.write_log.clear()),
+        ("DELETE", ["writes"]) => done(|| server.write_log.clear()),
         ("POST", ["snapshots"]) => testing.keep(server.registry.store().snapshot())?,
         ("POST", ["snapshots", id]) => restore(server, &testing.kept(id)?).await?,
         ("DELETE", ["snapshots", id]) => found(testing.forget(id)?)?,
@@ -136,7 +141,9 @@ fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, Status> {
     serde_json::from_slice(body).map_err(|error| Status::bad_request(error.to_string()))
 }
 
-fn done((): ()) -> Value {
+/// Does something that has nothing to say.
+fn done(something: impl FnOnce()) -> Value {
+    something();
     json!({})
 }
 
@@ -217,7 +224,7 @@ fn set_flow(faults: &Faults, wish: &Streams) -> Value {
 async fn compact(server: &Shared) -> Result<Value, Status> {
     let store = server.registry.store();
     let compacted = store.compact(store.current_revision()).await;
-    compacted.map(done).map_err(Status::internal_error)
+    compacted.map(|()| json!({})).map_err(Status::internal_error)
 }
 
 async fn restore(server: &Shared, snapshot: &Snapshot) -> Result<Value, Status> {
