@@ -1,6 +1,7 @@
 //! What a test cluster costs: starting and stopping one, having a thousand of them, and forking a full one.
 //!
 //! `cargo run --release -p watchkeeper-testing --example many_clusters`
+#![allow(clippy::print_stdout, reason = "printing is what it is for")]
 
 use std::time::Duration;
 
