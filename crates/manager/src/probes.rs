@@ -31,6 +31,8 @@ struct Check {
 pub(crate) struct Probes {
     health: Vec<Check>,
     ready: Vec<Check>,
+    /// Those that are asked already.
+    informers: Vec<(String, watch::Receiver<Health>)>,
 }
 
 impl Probes {
@@ -46,13 +48,23 @@ impl Probes {
         self.ready.push(Check { name, question });
     }
 
-    /// Is ready while an informer is synced and not failing.
+    /// Is ready while an informer is synced and not failing. Several controllers may share one, and several informers
+    /// may watch different objects of one resource.
     pub(crate) fn add_informer(&mut self, informer: &str, health: watch::Receiver<Health>) {
-        let name = format!("informer/{informer}");
-        // Several controllers may share an informer.
-        if self.ready.iter().all(|check| check.name != name) {
-            self.add_ready(&name, Box::new(move || fitness(&health.borrow())));
+        if self
+            .informers
+            .iter()
+            .any(|(_, known)| known.same_channel(&health))
+        {
+            return;
         }
+        let before = self.informers.iter().filter(|(name, _)| name == informer).count();
+        let name = match before {
+            0 => format!("informer/{informer}"),
+            _ => format!("informer/{informer}-{}", before + 1),
+        };
+        self.informers.push((informer.to_owned(), health.clone()));
+        self.add_ready(&name, Box::new(move || fitness(&health.borrow())));
     }
 
     /// Answers a probe.
@@ -166,9 +178,11 @@ mod tests {
             phase: HealthPhase::Syncing,
             failing: None,
         };
-        let (report, health) = watch::channel(syncing);
+        let (report, health) = watch::channel(syncing.clone());
         probes.add_informer("pods", health.clone());
         probes.add_informer("pods", health);
+        let (other_report, other) = watch::channel(syncing);
+        probes.add_informer("pods", other);
         probes.add_ready("shutdown", Box::new(|| Ok(())));
         check(
             &probes,
@@ -176,11 +190,13 @@ mod tests {
             expect![[r#"
                 500 [+]ping ok
                 [-]informer/pods failed: reason withheld
+                [-]informer/pods-2 failed: reason withheld
                 [+]shutdown ok
                 readyz check failed
             "#]],
         )
         .await;
+        other_report.send_modify(|health| health.phase = HealthPhase::Synced);
         check(&probes, "/healthz", expect!["200 ok"]).await;
         check(
             &probes,
@@ -188,6 +204,7 @@ mod tests {
             expect![[r#"
                 200 [+]ping ok
                 [+]informer/pods excluded: ok
+                [+]informer/pods-2 ok
                 [+]shutdown ok
                 warn: some health checks cannot be excluded: no matches for "nope"
                 readyz check passed

@@ -93,6 +93,10 @@ impl WeakInformer {
         self.held().filter(running)
     }
 
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        Weak::ptr_eq(&self.inner, &other.inner)
+    }
+
     pub(crate) fn is_running(&self) -> bool {
         self.upgrade().is_some()
     }

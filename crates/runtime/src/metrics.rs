@@ -21,6 +21,7 @@
 
 mod controllers;
 
+use std::iter;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -100,11 +101,20 @@ impl Metrics {
         controller
     }
 
-    /// Shows an informer under a name for as long as others hold it: to be looked at keeps nobody running.
+    /// Shows an informer under a name for as long as others hold it: to be looked at keeps nobody running. One that is
+    /// shown already is not shown twice, and if the name is taken by another, a number follows it.
     pub fn informer<K: View>(&self, name: impl Into<String>, informer: &Informer<K>) {
         let mut informers = self.informers.lock();
         informers.retain(|(_, informer)| informer.held().is_some());
-        informers.push((name.into(), informer.downgrade()));
+        let informer = informer.downgrade();
+        if informers.iter().any(|(_, known)| known.is_same(&informer)) {
+            return;
+        }
+        let wanted = name.into();
+        let numbered = (2..).map(|number| format!("{wanted}-{number}"));
+        let mut names = iter::once(wanted.clone()).chain(numbered);
+        let free = names.find(|name| informers.iter().all(|(taken, _)| taken != name));
+        informers.push((free.unwrap_or(wanted), informer));
     }
 
     /// Shows what somebody else counts, too.

@@ -7,6 +7,7 @@ use tokio::sync::mpsc;
 use watchkeeper_client::RequestMetrics;
 use watchkeeper_manager::Manager;
 use watchkeeper_meta::Status;
+use watchkeeper_runtime::controller::Controller;
 use watchkeeper_server::{RequestMatch, Verb};
 use watchkeeper_testing::{TestCluster, client_of, unlimited};
 
@@ -129,12 +130,16 @@ async fn metrics_have_the_names_that_dashboards_know() {
     let client = client_of(cluster.server(), options).unwrap();
     let (metrics, address) = socket();
     let (told, mut of) = mpsc::unbounded_channel();
+    let one = controller(&client);
+    // Of the same resource: what stands in the text twice, Prometheus refuses.
+    let other = Controller::new("others", informer(&client), Default::default());
     let manager = Manager::new(client.clone());
     manager.registry().add(requests);
     let manager = manager
         .metrics(metrics)
         .leader("boss")
-        .controller(controller(&client), Telling(told));
+        .controller(one, Telling(told.clone()))
+        .controller(other, Telling(told));
     let process = Process::start(manager).await;
     create_map(&client, "a").await;
     while soon(of.recv()).await.as_deref() != Some("a") {}
@@ -152,6 +157,7 @@ async fn metrics_have_the_names_that_dashboards_know() {
     assert_eq!(samples["workqueue_depth{name=\"maps\"}"], 0.0);
     assert!(samples["workqueue_adds_total{name=\"maps\"}"] >= 1.0);
     assert_eq!(samples["informer_synced{name=\"configmaps\"}"], 1.0);
+    assert!(samples.contains_key("informer_synced{name=\"configmaps-2\"}"));
     assert!(samples["rest_client_requests_total{code=\"201\",host=\"localhost\",method=\"POST\"}"] >= 2.0);
     assert_eq!(http_get(address, "/else").await.map(|(code, _)| code), Some(404));
     process.stop().await.unwrap();

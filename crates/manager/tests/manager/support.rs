@@ -15,6 +15,7 @@ use watchkeeper_manager::{Manager, ManagerError};
 use watchkeeper_meta::{CreateOptions, Resource};
 use watchkeeper_runtime::controller::{Action, DynamicController, Reconciler, Request};
 use watchkeeper_runtime::factory::{Factory, Selection};
+use watchkeeper_runtime::informer::Informer;
 
 /// Long enough for any machine; tests wait for what they expect, never for time to pass.
 pub(crate) const SOON: Duration = Duration::from_secs(60);
@@ -98,14 +99,19 @@ pub(crate) fn maps(client: &Client) -> DynamicApi {
     client.dynamic(maps_resource()).namespace("default")
 }
 
-/// A controller of the config maps in `default`.
-pub(crate) fn controller(client: &Client) -> DynamicController {
+/// An informer of the config maps in `default`, which nobody else has.
+pub(crate) fn informer(client: &Client) -> Informer {
     let factory = Factory::new(client.clone(), Default::default());
     let selection = Selection {
         namespaces: vec!["default".to_owned()],
         ..Selection::all(maps_resource())
     };
-    DynamicController::new("maps", factory.informer(selection), Default::default())
+    factory.informer(selection)
+}
+
+/// A controller of the config maps in `default`.
+pub(crate) fn controller(client: &Client) -> DynamicController {
+    DynamicController::new("maps", informer(client), Default::default())
 }
 
 pub(crate) async fn create_map(client: &Client, name: &str) {
