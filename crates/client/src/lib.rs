@@ -57,6 +57,10 @@ pub mod discovery;
 mod dynamic;
 mod error;
 mod install;
+#[cfg(feature = "k8s-openapi")]
+mod known_scope;
+#[cfg(feature = "kube")]
+mod kube_types;
 mod learnt;
 mod list;
 mod manifest;

@@ -30,7 +30,8 @@ pub use stream::TypedStream;
 
 /// A struct that is a kind: it knows its resource and reads from and writes to the JSON form.
 ///
-/// With the feature `k8s-openapi` every kind of that crate is one. Your own are, too: by `#[derive(Resource)]` of
+/// With the feature `k8s-openapi` every kind of that crate is one, with `kube` also those derived with
+/// `kube::CustomResource`. Your own are, too: by `#[derive(Resource)]` of
 /// `watchkeeper-custom`, which also makes their schema, or by hand. A struct need not have `apiVersion` and `kind`: they
 /// are filled in when it is written.
 ///
@@ -362,28 +363,16 @@ impl<K> fmt::Debug for Api<K> {
     }
 }
 
-/// The kinds of `k8s-openapi`, and of every crate that describes its own in the same way.
-#[cfg(feature = "k8s-openapi")]
+/// The kinds of `k8s-openapi`, and of every crate that describes its own in the same way. With the feature `kube` they
+/// are among [kube's](crate::kube_types).
+#[cfg(all(feature = "k8s-openapi", not(feature = "kube")))]
 mod k8s_openapi_types {
     use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-    use k8s_openapi::{ClusterResourceScope, Metadata, NamespaceResourceScope, Resource as Described};
-    use watchkeeper_meta::{Resource, Scope};
+    use k8s_openapi::{Metadata, Resource as Described};
+    use watchkeeper_meta::Resource;
 
     use super::{Identity, ResourceType};
-
-    /// The two scopes an object can have.
-    pub trait KnownScope {
-        /// Which of them.
-        const SCOPE: Scope;
-    }
-
-    impl KnownScope for NamespaceResourceScope {
-        const SCOPE: Scope = Scope::Namespaced;
-    }
-
-    impl KnownScope for ClusterResourceScope {
-        const SCOPE: Scope = Scope::Cluster;
-    }
+    use crate::known_scope::KnownScope;
 
     impl<K> ResourceType for K
     where

@@ -43,6 +43,8 @@ mod host;
 mod identity;
 mod impersonate;
 mod in_flight;
+#[cfg(feature = "kube")]
+mod kube_client;
 mod kubeconfig;
 pub mod limits;
 mod listener;

@@ -156,6 +156,12 @@ impl TestCluster {
         &self.client
     }
 
+    /// [kube](https://kube.rs)'s client, with all rights: for operators that are written with kube.
+    #[cfg(feature = "kube")]
+    pub fn kube_client(&self) -> kube::Client {
+        self.server.kube_client()
+    }
+
     /// The server: its registry, and the ways into it.
     pub fn server(&self) -> &Handle {
         &self.server

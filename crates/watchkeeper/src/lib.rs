@@ -10,6 +10,8 @@
 //! | [`wire`] | objects as bytes: JSON, protobuf and YAML, the schema of every built-in kind |
 //! | `server`, `simulator`, `testing` | an API server in this process and a cluster around it (feature `server`) |
 //!
+//! Who knows kube-rs finds what is called otherwise in [`coming_from_kube`].
+//!
 //! An informer keeps a local copy of a resource and tells what changes:
 //!
 //! ```
@@ -78,6 +80,9 @@ pub use watchkeeper_simulator as simulator;
 #[cfg(feature = "server")]
 pub use watchkeeper_testing as testing;
 pub use watchkeeper_wire as wire;
+
+#[doc = include_str!("coming_from_kube.md")]
+pub mod coming_from_kube {}
 
 /// The programs of the README run as tests.
 #[cfg(doctest)]

@@ -1,6 +1,7 @@
 //! The embedded server as [kube](https://kube.rs) meets it: a client nobody here wrote, over TLS, by the kubeconfig
 //! the server hands out. Each test has a server of its own.
 
+mod beside;
 mod controllers;
 mod custom_kinds;
 mod discovery;
