@@ -364,7 +364,7 @@ impl<K> fmt::Debug for Api<K> {
 }
 
 /// The kinds of `k8s-openapi`, and of every crate that describes its own in the same way. With the feature `kube` they
-/// are among [kube's](crate::kube_types).
+/// are among kube's.
 #[cfg(all(feature = "k8s-openapi", not(feature = "kube")))]
 mod k8s_openapi_types {
     use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;

@@ -23,6 +23,7 @@ use tokio_util::sync::CancellationToken;
 use watchkeeper_runtime::metrics::{CONTENT_TYPE, Metrics};
 use watchkeeper_runtime::recorder::Writer;
 
+use crate::election::Candidate;
 use crate::error::ManagerError;
 use crate::http_server::{Answer, Handler, serve, text, typed};
 use crate::manager::Manager;
@@ -75,10 +76,16 @@ struct Running {
     writers: Vec<Writer>,
     /// Webhooks, probes and metrics, which close last.
     servers: JoinSet<()>,
+    steps: Steps,
+    deadline: Duration,
+}
+
+/// The steps of a shutdown, begun one after the other.
+#[derive(Clone, Default)]
+struct Steps {
     stop: CancellationToken,
     release: CancellationToken,
     close: CancellationToken,
-    deadline: Duration,
 }
 
 struct Task {
@@ -87,6 +94,7 @@ struct Task {
     needs_lease: Option<AbortHandle>,
 }
 
+#[derive(Default)]
 struct Election {
     won: Option<oneshot::Receiver<()>>,
     /// The lease that was lost is the error.
@@ -94,26 +102,8 @@ struct Election {
 }
 
 impl Running {
-    /// Binds every address before anything runs, so that nothing runs in vain.
     async fn start(mut manager: Manager) -> Result<Self, ManagerError> {
-        let (stop, release, close) = <(CancellationToken, CancellationToken, CancellationToken)>::default();
-        let mut election = Election {
-            won: None,
-            candidate: JoinSet::new(),
-        };
-        let mut servers = JoinSet::new();
-        let draining = stop.clone();
-        let shutdown = move || match draining.is_cancelled() {
-            true => Err("the process shuts down".to_owned()),
-            false => Ok(()),
-        };
-        if let Some(webhooks) = manager.webhooks.take() {
-            let serving = webhooks.start(&manager.client, &manager.metrics, close.clone());
-            let serving = serving.await?;
-            manager.probes.add_ready("webhooks", serving.readiness);
-            servers.spawn(serving.served);
-        }
-        manager.probes.add_ready("shutdown", Box::new(shutdown));
+        let steps = Steps::default();
         let candidate = match manager.election.take() {
             Some(election) => {
                 manager.metrics.add(election.leads.clone());
@@ -121,55 +111,68 @@ impl Running {
             }
             None => None,
         };
-        if let Some(listen) = manager.probes_at.take() {
-            let listener = listen.bind("probes").await?;
-            servers.spawn(serve(
-                listener,
-                None,
-                probes_handler(manager.probes),
-                close.clone(),
-            ));
-        }
-        if let Some(listen) = manager.metrics_at.take() {
-            let listener = listen.bind("metrics").await?;
-            servers.spawn(serve(
-                listener,
-                None,
-                metrics_handler(manager.metrics),
-                close.clone(),
-            ));
-        }
-        if let Some(candidate) = candidate {
-            let (winner, won) = oneshot::channel();
-            election.won = Some(won);
-            election
-                .candidate
-                .spawn(candidate.run(winner, stop.clone(), release.clone()));
-        }
         let mut running = Self {
             tasks: JoinSet::new(),
             names: HashMap::new(),
-            election,
-            waiting_to_lead: manager.while_leading,
-            writers: manager.writers,
-            servers,
-            stop,
-            release,
-            close,
+            election: Election::default(),
+            waiting_to_lead: std::mem::take(&mut manager.while_leading),
+            writers: std::mem::take(&mut manager.writers),
+            servers: JoinSet::new(),
             deadline: manager.shutdown_deadline,
+            steps,
         };
-        for runnable in manager.always {
+        let always = std::mem::take(&mut manager.always);
+        // Before anything works: what cannot be seen or reached should not run.
+        running.open_servers(manager).await?;
+        for runnable in always {
             running.spawn(runnable, false);
         }
-        if running.election.won.is_none() {
-            running.lead();
+        match candidate {
+            Some(candidate) => running.take_part(candidate),
+            None => running.lead(),
         }
         Ok(running)
     }
 
+    /// Webhooks, probes and metrics. An address that is taken ends the start.
+    async fn open_servers(&mut self, manager: Manager) -> Result<(), ManagerError> {
+        let (mut probes, metrics, close) = (manager.probes, manager.metrics, &self.steps.close);
+        if let Some(webhooks) = manager.webhooks {
+            let serving = webhooks.start(&manager.client, &metrics, close.clone()).await?;
+            probes.add_ready("webhooks", serving.readiness);
+            self.servers.spawn(serving.served);
+        }
+        let stop = self.steps.stop.clone();
+        let shutdown = move || match stop.is_cancelled() {
+            true => Err("the process shuts down".to_owned()),
+            false => Ok(()),
+        };
+        probes.add_ready("shutdown", Box::new(shutdown));
+        if let Some(listen) = manager.probes_at {
+            let listener = listen.bind("probes").await?;
+            self.servers
+                .spawn(serve(listener, None, probes_handler(probes), close.clone()));
+        }
+        if let Some(listen) = manager.metrics_at {
+            let listener = listen.bind("metrics").await?;
+            self.servers
+                .spawn(serve(listener, None, metrics_handler(metrics), close.clone()));
+        }
+        Ok(())
+    }
+
+    fn take_part(&mut self, candidate: Candidate) {
+        let (winner, won) = oneshot::channel();
+        let (stop, release) = (self.steps.stop.clone(), self.steps.release.clone());
+        self.election.won = Some(won);
+        self.election
+            .candidate
+            .spawn(candidate.run(winner, stop, release));
+    }
+
     fn spawn(&mut self, runnable: Box<dyn Runnable>, needs_lease: bool) {
         let name = runnable.name().to_owned();
-        let task = self.tasks.spawn(runnable.run(Stop::new(self.stop.clone())));
+        let task = self.tasks.spawn(runnable.run(Stop::new(self.steps.stop.clone())));
         let id = task.id();
         let needs_lease = needs_lease.then_some(task);
         self.names.insert(id, Task { name, needs_lease });
@@ -202,6 +205,7 @@ impl Running {
                     }
                 }
                 Some(ended) = self.tasks.join_next_with_id() => self.task_ended(ended)?,
+                Some(Err(error)) = self.servers.join_next() => return Err(panicked("a server".to_owned(), error)),
             }
         }
     }
@@ -253,7 +257,7 @@ impl Running {
     async fn wind_up(&mut self) -> Result<(), ManagerError> {
         let mut result = Ok(());
         // Nothing new is begun, and `/readyz` says so.
-        self.stop.cancel();
+        self.steps.stop.cancel();
         while let Some(ended) = self.tasks.join_next_with_id().await {
             let ended = self.task_ended(ended);
             result = result.and(ended);
@@ -262,13 +266,13 @@ impl Running {
         while let Some(writer) = self.writers.pop() {
             writer.drain().await;
         }
-        self.release.cancel();
+        self.steps.release.cancel();
         while let Some(ended) = self.election.candidate.join_next().await {
             let ended = self.lease_ended(ended);
             result = result.and(ended);
         }
         // Until now others could see how the shutdown goes.
-        self.close.cancel();
+        self.steps.close.cancel();
         while self.servers.join_next().await.is_some() {}
         result
     }
@@ -279,8 +283,8 @@ impl Running {
         names.sort_unstable();
         match (
             names.is_empty(),
-            self.release.is_cancelled(),
-            self.close.is_cancelled(),
+            self.steps.release.is_cancelled(),
+            self.steps.close.is_cancelled(),
         ) {
             (false, ..) => names.join(", "),
             (true, false, _) => "the event recorder".to_owned(),
