@@ -8,7 +8,7 @@ use watchkeeper_client::{
     Client, ClientOptions, Config, DiscoveryClient, DiscoveryOptions, DynamicApi, LoadOptions, RateLimit,
     Secret,
 };
-use watchkeeper_meta::{GetOptions, Resource, Scope};
+use watchkeeper_meta::{Resource, Scope};
 
 use crate::arguments::ClusterArguments;
 use crate::failure::Failure;
@@ -76,7 +76,7 @@ impl Cluster {
     pub(crate) async fn id(&self) -> Result<Option<String>, Failure> {
         let namespaces = self.resource("namespaces").await?.resource;
         let metadata = self.client.dynamic(namespaces).metadata_only();
-        match metadata.get("kube-system", &GetOptions::default()).await {
+        match metadata.get("kube-system").await {
             Ok(system) => Ok(Some(system.uid().to_owned())),
             Err(error) if error.is_forbidden() || error.is_not_found() => Ok(None),
             Err(error) => Err(error.into()),

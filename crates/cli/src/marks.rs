@@ -6,7 +6,7 @@ use std::io::Write as _;
 use clap::Args;
 use serde_json::{Map, Value, json};
 use watchkeeper_client::DynamicApi;
-use watchkeeper_meta::{GetOptions, PatchKind, PatchOptions};
+use watchkeeper_meta::PatchKind;
 use watchkeeper_wire::Object;
 
 use crate::cluster::Cluster;
@@ -120,18 +120,12 @@ impl MarkArguments {
         kind: MarkKind,
         changes: &Map<String, Value>,
     ) -> Result<Marked, Failure> {
-        let before = api
-            .clone()
-            .metadata_only()
-            .get(name, &GetOptions::default())
-            .await?;
+        let before = api.clone().metadata_only().get(name).await?;
         if !self.overwrite {
             refuse_overwrite(&before, kind, changes)?;
         }
         let patch = json!({"metadata": {kind.field: changes}});
-        let after = api
-            .patch(name, PatchKind::Merge, &patch, &PatchOptions::default())
-            .await?;
+        let after = api.patch(name, PatchKind::Merge, &patch).await?;
         let removes = |value: &Value| value.is_null();
         let missing = changes
             .iter()

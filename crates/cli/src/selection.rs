@@ -51,7 +51,7 @@ impl Selectors {
     /// The names of the objects they match.
     pub(crate) async fn names(&self, api: &DynamicApi) -> Result<Vec<String>, Failure> {
         let metadata = api.clone().metadata_only();
-        let list = metadata.pages(&self.list_options()?, None).collect().await?;
+        let list = metadata.pages().with(&self.list_options()?).collect().await?;
         Ok(list.items.iter().map(|object| object.name().to_owned()).collect())
     }
 

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 use watchkeeper_client::{DynamicApi, WatchEvent};
-use watchkeeper_meta::{FieldSelector, GetOptions, ResourceVersion, WatchOptions};
+use watchkeeper_meta::{FieldSelector, ResourceVersion, WatchOptions};
 use watchkeeper_wire::Object;
 
 use crate::failure::Failure;
@@ -14,7 +14,7 @@ pub(crate) async fn until(
     mut wanted: impl FnMut(Option<&Value>) -> Result<bool, Failure>,
 ) -> Result<(), Failure> {
     loop {
-        let (found, version) = match api.get(name, &GetOptions::default()).await {
+        let (found, version) = match api.get(name).await {
             Ok(object) => (Some(value(&object)?), object.version()),
             // Without a version a watch begins with what is there, so a creation in between is not missed.
             Err(error) if error.is_not_found() => (None, ResourceVersion::unset()),
@@ -29,7 +29,7 @@ pub(crate) async fn until(
             allow_bookmarks: true,
             ..Default::default()
         };
-        let mut events = api.watch(&options).await?;
+        let mut events = api.watch().with(&options).await?;
         // A watch that ends or breaks is a reason to look again, nothing more.
         while let Some(Ok(event)) = events.next().await {
             let met = match event {

@@ -22,8 +22,7 @@ use serde_json::{Value, json};
 use tokio::time::timeout;
 use watchkeeper_client::{Client, DynamicApi, WatchEvent, WatchStream};
 use watchkeeper_meta::{
-    CreateOptions, DeleteOptions, GetOptions, GroupVersionResource, ListOptions, Resource, ResourceVersion,
-    Scope, UpdateOptions, WatchOptions,
+    GetOptions, GroupVersionResource, ListOptions, Resource, ResourceVersion, Scope, WatchOptions,
 };
 use watchkeeper_server::{EtcdOptions, Handle, Server};
 
@@ -79,50 +78,33 @@ async fn what_is_written_through_one_server_is_seen_through_the_other() {
     let Some(etcd) = Etcd::start() else { return };
     let ((one, client), (other, other_client)) = (start(&etcd).await, start(&etcd).await);
     let (here, there) = (config_maps(&client), config_maps(&other_client));
-    let now = there
-        .list(&ListOptions::default())
-        .await
-        .unwrap()
-        .head
-        .resource_version;
+    let now = there.list().await.unwrap().head.resource_version;
     let options = WatchOptions {
         resource_version: now.clone(),
         ..Default::default()
     };
-    let mut watch = there.watch(&options).await.unwrap();
+    let mut watch = there.watch().with(&options).await.unwrap();
 
-    let created = here
-        .create(&config_map("a", "1"), &CreateOptions::default())
-        .await
-        .unwrap();
+    let created = here.create(&config_map("a", "1")).await.unwrap();
     assert_eq!(next(&mut watch).await, "ADDED a");
     // The latest is the latest, whoever is asked.
-    let found = there.get("a", &GetOptions::default()).await.unwrap();
+    let found = there.get("a").await.unwrap();
     assert_eq!(found.version(), created.version());
     let mut stale = found.to_value().unwrap();
     stale["data"]["k"] = json!("2");
-    there
-        .update("a", &stale, &UpdateOptions::default())
-        .await
-        .unwrap();
+    there.update("a", &stale).await.unwrap();
     assert_eq!(next(&mut watch).await, "MODIFIED a");
-    let refused = here
-        .update("a", &stale, &UpdateOptions::default())
-        .await
-        .unwrap_err();
+    let refused = here.update("a", &stale).await.unwrap_err();
     assert!(refused.is_conflict(), "{refused}");
-    let taken = there
-        .create(&config_map("a", "3"), &CreateOptions::default())
-        .await
-        .unwrap_err();
+    let taken = there.create(&config_map("a", "3")).await.unwrap_err();
     assert!(taken.is_already_exists(), "{taken}");
-    here.delete("a", &DeleteOptions::default()).await.unwrap();
+    here.delete("a").await.unwrap();
     assert_eq!(next(&mut watch).await, "DELETED a");
 
     // History that one has forgotten, etcd has forgotten for all that come later.
     let store = one.registry().store();
     store.compact(store.current_revision()).await.unwrap();
-    let expired = match here.watch(&options).await {
+    let expired = match here.watch().with(&options).await {
         Err(error) => error.is_expired(),
         Ok(mut watch) => match timeout(PATIENCE, watch.next()).await.unwrap().unwrap() {
             Ok(WatchEvent::Error(status)) => status.is_expired(),
@@ -143,15 +125,13 @@ async fn a_list_goes_on_with_a_server_that_has_seen_less() {
     proxy.refuse(true);
     proxy.cut();
     for name in ["a", "b"] {
-        here.create(&config_map(name, "1"), &CreateOptions::default())
-            .await
-            .unwrap();
+        here.create(&config_map(name, "1")).await.unwrap();
     }
     let mut options = ListOptions {
         limit: Some(1),
         ..Default::default()
     };
-    let first = here.list(&options).await.unwrap();
+    let first = here.list().with(&options).await.unwrap();
     options.continue_token = first.head.continue_token.clone();
     let reconnected = async {
         tokio::task::yield_now().await;
@@ -173,7 +153,7 @@ async fn servers_may_begin_at_the_same_moment() {
     let (one, two, three) = tokio::join!(start(&etcd), start(&etcd), start(&etcd));
     for (server, client) in [one, two, three] {
         let services = api(&client, "", "Service", "services");
-        let found = services.get("kubernetes", &GetOptions::default()).await.unwrap();
+        let found = services.get("kubernetes").await.unwrap();
         assert_eq!(found.to_value().unwrap()["spec"]["clusterIP"], "10.0.0.1");
         server.shutdown().await;
     }
@@ -200,10 +180,7 @@ async fn custom_kinds_are_served_by_all() {
         plural: "customresourcedefinitions".into(),
         scope: Scope::Cluster,
     });
-    definitions
-        .create(&definition, &CreateOptions::default())
-        .await
-        .unwrap();
+    definitions.create(&definition).await.unwrap();
     let widget = json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w"}});
     let (here, there) = (
         api(&client, "example.com", "Widget", "widgets"),
@@ -211,19 +188,16 @@ async fn custom_kinds_are_served_by_all() {
     );
     let created = async {
         // The other server hears of the kind a moment later.
-        while let Err(error) = there.create(&widget, &CreateOptions::default()).await {
+        while let Err(error) = there.create(&widget).await {
             assert!(error.is_not_found(), "{error}");
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
     timeout(PATIENCE, created).await.unwrap();
-    assert_eq!(here.get("w", &GetOptions::default()).await.unwrap().name(), "w");
-    definitions
-        .delete("widgets.example.com", &DeleteOptions::default())
-        .await
-        .unwrap();
+    assert_eq!(here.get("w").await.unwrap().name(), "w");
+    definitions.delete("widgets.example.com").await.unwrap();
     let gone = async {
-        while there.get("w", &GetOptions::default()).await.is_ok() {
+        while there.get("w").await.is_ok() {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
@@ -246,7 +220,7 @@ async fn addresses_are_given_out_once() {
                 // Few are free, so that both servers often pick the same.
                 "spec": {"type": "NodePort", "ports": [{"port": 80, "nodePort": 30_000 + number / 4}]},
             });
-            let created = services.create(&service, &CreateOptions::default()).await;
+            let created = services.create(&service).await;
             created.map(|created| created.to_value().unwrap())
         })
     });
@@ -275,10 +249,7 @@ async fn addresses_are_given_out_once() {
             "spec": {"type": "NodePort", "ports": [{"port": 80, "nodePort": port}]},
         });
         let services = api(&client, "", "Service", "services");
-        services
-            .create(&service, &CreateOptions::default())
-            .await
-            .unwrap();
+        services.create(&service).await.unwrap();
     }
     one.shutdown().await;
     other.shutdown().await;
@@ -296,32 +267,24 @@ async fn a_server_without_etcd_says_so_and_recovers() {
     let (server, client) = start(&etcd).await;
     assert!(is_ready(&client).await);
     let api = config_maps(&client);
-    let created = api
-        .create(&config_map("a", "1"), &CreateOptions::default())
-        .await
-        .unwrap();
+    let created = api.create(&config_map("a", "1")).await.unwrap();
     let options = WatchOptions {
         resource_version: created.version(),
         ..Default::default()
     };
-    let mut watch = api.watch(&options).await.unwrap();
+    let mut watch = api.watch().with(&options).await.unwrap();
     etcd.kill();
     assert!(!is_ready(&client).await);
     // What need not be the latest is there all the same.
     let any = GetOptions {
         resource_version: ResourceVersion::new("0"),
     };
-    assert_eq!(api.get("a", &any).await.unwrap().name(), "a");
+    assert_eq!(api.get("a").with(&any).await.unwrap().name(), "a");
     etcd.restart();
     let recovered = async { while !is_ready(&client).await {} };
     timeout(PATIENCE, recovered).await.unwrap();
-    assert_eq!(
-        api.get("a", &GetOptions::default()).await.unwrap().version(),
-        created.version()
-    );
-    api.create(&config_map("b", "1"), &CreateOptions::default())
-        .await
-        .unwrap();
+    assert_eq!(api.get("a").await.unwrap().version(), created.version());
+    api.create(&config_map("b", "1")).await.unwrap();
     // The watch was never told of any of this.
     assert_eq!(next(&mut watch).await, "ADDED b");
     server.shutdown().await;

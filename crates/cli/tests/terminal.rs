@@ -13,7 +13,6 @@ use process::{Harbour, PROGRAM};
 use rustix::fs::OFlags;
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use serde_json::json;
-use watchkeeper_meta::CreateOptions;
 use watchkeeper_wire::schema::resources;
 
 /// Moves to the beginning of the line and wipes it.
@@ -124,7 +123,7 @@ fn with_many_config_maps() -> Harbour {
         for number in 0..MANY {
             let name = format!("map-{number:03}");
             let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}});
-            maps.create(&map, &CreateOptions::default()).await.unwrap();
+            maps.create(&map).await.unwrap();
         }
     });
     harbour

@@ -17,9 +17,9 @@ const PAUSE: Duration = Duration::from_millis(10);
 /// # use watchkeeper_meta::{GetOptions, UpdateOptions};
 /// # async fn example(api: DynamicApi) -> Result<(), Box<dyn std::error::Error>> {
 /// retry_on_conflict(|| async {
-///     let object = api.get("web", &GetOptions::default()).await?;
+///     let object = api.get("web").await?;
 ///     // … change it …
-///     api.update("web", &object, &UpdateOptions::default()).await
+///     api.update("web", &object).await
 /// })
 /// .await?;
 /// # Ok(())

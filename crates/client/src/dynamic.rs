@@ -6,12 +6,14 @@
 
 mod answer;
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use http::{Method, Request};
+use serde::Serialize;
 use serde_json::Value;
 use watchkeeper_meta::{
     ApplyOptions, CollectionRequests, CreateOptions, DeleteOptions, GetOptions, GroupVersionKind,
@@ -23,6 +25,7 @@ use watchkeeper_wire::{Object, ObjectOptions, WireError};
 
 pub(crate) use answer::{Answer, Asked, encoding, read_status};
 
+use crate::call::Call;
 use crate::client::{Client, SendOptions};
 use crate::error::{Error, ErrorKind};
 use crate::list::{ListStream, ObjectList};
@@ -34,7 +37,7 @@ use crate::watch::WatchStream;
 ///
 /// ```no_run
 /// # use watchkeeper_client::Client;
-/// # use watchkeeper_meta::{GetOptions, Resource, Scope};
+/// # use watchkeeper_meta::{Resource, Scope};
 /// # async fn example(client: Client) -> Result<(), Box<dyn std::error::Error>> {
 /// let widgets = Resource {
 ///     group: "acme.example".into(),
@@ -43,7 +46,7 @@ use crate::watch::WatchStream;
 ///     plural: "widgets".into(),
 ///     scope: Scope::Namespaced,
 /// };
-/// let widget = client.dynamic(widgets).namespace("shop").get("a", &GetOptions::default()).await?;
+/// let widget = client.dynamic(widgets).namespace("shop").get("a").await?;
 /// println!("{} is at {}", widget.key(), widget.resource_version());
 /// # Ok(())
 /// # }
@@ -212,168 +215,225 @@ impl DynamicApi {
     }
 }
 
-/// What to do with them.
+/// What to do with them. Each request is sent when it is awaited, with the options given by [`Call::with`], if any.
 impl DynamicApi {
     /// Reads one object.
-    pub async fn get(&self, name: &str, options: &GetOptions) -> Result<Object, Error> {
-        let request = self.build(
-            Method::GET,
-            self.object(name).accepting(self.accept()).get(options),
-        )?;
-        self.send(request).await
+    pub fn get<'a>(&'a self, name: &'a str) -> Call<'a, GetOptions, Object> {
+        Call::new(move |options| {
+            let request = self.object(name).accepting(self.accept()).get(options);
+            self.send(self.build(Method::GET, request))
+        })
+    }
+
+    /// As [`get`](Self::get); `None` if there is no such object.
+    pub fn find<'a>(&'a self, name: &'a str) -> Call<'a, GetOptions, Option<Object>> {
+        self.get(name).then(found)
     }
 
     /// Everything at once, or one page where `limit` is set.
-    pub async fn list(&self, options: &ListOptions) -> Result<ObjectList, Error> {
-        self.list_stream(options).await?.collect().await
+    pub fn list(&self) -> Call<'_, ListOptions, ObjectList> {
+        Call::new(move |options| {
+            let opened = self.open_list(options);
+            Box::pin(async move { opened.await?.collect().await })
+        })
     }
 
     /// As [`list`](Self::list), but each object comes as soon as it has arrived.
-    pub async fn list_stream(&self, options: &ListOptions) -> Result<ListStream, Error> {
-        let request = self.build(
-            Method::GET,
-            self.collection().accepting(self.accept_list()).list(options),
-        )?;
-        let answer = self.open(request, false).await?;
-        Ok(ListStream::new(answer, self.kind(), self.kept))
+    pub fn list_stream(&self) -> Call<'_, ListOptions, ListStream> {
+        Call::new(move |options| self.open_list(options))
     }
 
-    /// Everything in pages of `page_size` objects (500 if `None`), as one stream.
-    pub fn pages(&self, options: &ListOptions, page_size: Option<u64>) -> Pager {
-        Pager::new(self.clone(), options.clone(), page_size)
+    /// Everything in pages, as one stream. [`Pager::with`] takes options.
+    pub fn pages(&self) -> Pager {
+        Pager::new(self.clone())
     }
 
-    /// Everything that is there, as added, and then what changes: [`watch`](Self::watch) with default options.
-    pub async fn watch_all(&self) -> Result<WatchStream, Error> {
-        self.watch(&WatchOptions::default()).await
-    }
-
-    /// The changes after the version in `options`; without one, what is there, as added, and what changes then.
-    pub async fn watch(&self, options: &WatchOptions) -> Result<WatchStream, Error> {
-        let request = self.build(
-            Method::GET,
-            self.collection().accepting(self.accept()).watch(options),
-        )?;
-        let answer = self.open(request, true).await?;
-        Ok(WatchStream::from_answer(answer, self.kind(), self.kept))
+    /// The changes after the version in the options; without one, what is there, as added, and what changes then.
+    pub fn watch(&self) -> Call<'_, WatchOptions, WatchStream> {
+        Call::new(move |options| {
+            let request = self.collection().accepting(self.accept()).watch(options);
+            let request = self.build(Method::GET, request);
+            Box::pin(async move {
+                let answer = self.open(request?, true).await?;
+                Ok(WatchStream::from_answer(answer, self.kind(), self.kept))
+            })
+        })
     }
 
     /// As [`watch`](Self::watch), over a WebSocket on a connection of its own: for proxies that hold back streams.
-    pub async fn watch_websocket(&self, options: &WatchOptions) -> Result<WatchStream, Error> {
-        let request = self.build(Method::GET, self.collection().watch(options))?;
-        WatchStream::over_websocket(&self.client, request, self.kind(), self.kept).await
+    pub fn watch_websocket(&self) -> Call<'_, WatchOptions, WatchStream> {
+        Call::new(move |options| {
+            let request = self.build(Method::GET, self.collection().watch(options));
+            Box::pin(async move {
+                WatchStream::over_websocket(&self.client, request?, self.kind(), self.kept).await
+            })
+        })
+    }
+
+    /// As [`list`](Self::list), with what was asked: for errors that come later.
+    pub(crate) fn list_with_request(&self) -> Call<'_, ListOptions, (ObjectList, Asked)> {
+        Call::new(move |options| {
+            let opened = self.open_list(options);
+            Box::pin(async move {
+                let stream = opened.await?;
+                let asked = stream.asked().clone();
+                Ok((stream.collect().await?, asked))
+            })
+        })
     }
 
     /// Creates an object.
-    pub async fn create(&self, object: impl IntoPayload, options: &CreateOptions) -> Result<Object, Error> {
-        let payload = self.payload(Method::POST, object)?;
-        let request = self.build(
-            Method::POST,
-            self.collection()
-                .accepting(self.accept())
-                .create(payload, options),
-        )?;
-        self.send(request).await
+    pub fn create(&self, object: impl IntoPayload) -> Call<'_, CreateOptions, Object> {
+        self.create_payload(self.payload(Method::POST, object))
     }
 
-    /// Posts to a subresource of an object: evicts or binds a pod, asks for a token.
-    pub async fn post(
-        &self,
-        name: &str,
+    pub(crate) fn create_payload(&self, payload: Result<Payload, Error>) -> Call<'_, CreateOptions, Object> {
+        Call::new(move |options| {
+            let request = payload.and_then(|payload| {
+                let request = self.collection().accepting(self.accept());
+                self.build(Method::POST, request.create(payload, options))
+            });
+            self.send(request)
+        })
+    }
+
+    /// Posts to a subresource of an object: binds a pod, say.
+    pub fn post<'a>(
+        &'a self,
+        name: &'a str,
         body: impl IntoPayload,
-        options: &CreateOptions,
-    ) -> Result<ObjectOrStatus<Object>, Error> {
-        let payload = self.payload(Method::POST, body)?;
-        // What comes back is of the subresource's kind, or a Status; JSON says which by itself.
-        let request = self.build(Method::POST, self.object(name).create(payload, options))?;
-        self.open(request, false).await?.object_or_status().await
+    ) -> Call<'a, CreateOptions, ObjectOrStatus<Object>> {
+        let payload = self.payload(Method::POST, body);
+        Call::new(move |options| {
+            // What comes back is of the subresource's kind, or a Status; JSON says which by itself.
+            let request = payload
+                .and_then(|payload| self.build(Method::POST, self.object(name).create(payload, options)));
+            self.send_for_either(request)
+        })
     }
 
     /// Replaces an object; conflicts if it has changed since it was read.
-    pub async fn update(
-        &self,
-        name: &str,
-        object: impl IntoPayload,
-        options: &UpdateOptions,
-    ) -> Result<Object, Error> {
-        let payload = self.payload(Method::PUT, object)?;
-        let request = self.build(
-            Method::PUT,
-            self.object(name)
-                .accepting(self.accept())
-                .update(payload, options),
-        )?;
-        self.send(request).await
+    pub fn update<'a>(&'a self, name: &'a str, object: impl IntoPayload) -> Call<'a, UpdateOptions, Object> {
+        self.update_payload(name.into(), self.payload(Method::PUT, object))
     }
 
-    /// Changes an object by a patch.
-    pub async fn patch(
-        &self,
-        name: &str,
+    pub(crate) fn update_payload<'a>(
+        &'a self,
+        name: Cow<'a, str>,
+        payload: Result<Payload, Error>,
+    ) -> Call<'a, UpdateOptions, Object> {
+        Call::new(move |options| {
+            let request = payload.and_then(|payload| {
+                let request = self.object(&name).accepting(self.accept());
+                self.build(Method::PUT, request.update(payload, options))
+            });
+            self.send(request)
+        })
+    }
+
+    /// Changes an object by a patch: a JSON value, or anything that writes one.
+    pub fn patch<'a>(
+        &'a self,
+        name: &'a str,
         kind: PatchKind,
-        patch: &Value,
-        options: &PatchOptions,
-    ) -> Result<Object, Error> {
-        let patch = patch.to_string().into_bytes();
-        let request = self
-            .object(name)
-            .accepting(self.accept())
-            .patch(kind, patch, options);
-        self.send(self.build(Method::PATCH, request)?).await
+        patch: &impl Serialize,
+    ) -> Call<'a, PatchOptions, Object> {
+        let patch = serde_json::to_vec(patch);
+        let patch = patch.map_err(|error| self.bad_request(&Method::PATCH, &error));
+        Call::new(move |options| {
+            let request = patch.and_then(|patch| {
+                let request = self.object(name).accepting(self.accept());
+                self.build(Method::PATCH, request.patch(kind, patch, options))
+            });
+            self.send(request)
+        })
     }
 
-    /// Changes an object to what `configuration` says about it, as the field manager in `options`.
-    pub async fn apply(
-        &self,
-        name: &str,
+    /// Changes an object to what `configuration` says about it, as this field manager. The manager in options, if they
+    /// name one, goes before.
+    pub fn apply<'a>(
+        &'a self,
+        name: &'a str,
         configuration: impl IntoPayload,
-        options: &ApplyOptions,
-    ) -> Result<Object, Error> {
-        let configuration = self.payload(Method::PATCH, configuration)?.into_bytes();
-        let request = self
-            .object(name)
-            .accepting(self.accept())
-            .apply(configuration, options);
-        self.send(self.build(Method::PATCH, request)?).await
+        manager: &'a str,
+    ) -> Call<'a, ApplyOptions, Object> {
+        self.apply_payload(name.into(), self.payload(Method::PATCH, configuration), manager)
+    }
+
+    pub(crate) fn apply_payload<'a>(
+        &'a self,
+        name: Cow<'a, str>,
+        payload: Result<Payload, Error>,
+        manager: &'a str,
+    ) -> Call<'a, ApplyOptions, Object> {
+        Call::new(move |options: &ApplyOptions| {
+            let mut options = options.clone();
+            if options.field_manager.is_empty() {
+                options.field_manager = manager.to_owned();
+            }
+            let request = payload.and_then(|payload| {
+                let request = self.object(&name).accepting(self.accept());
+                self.build(Method::PATCH, request.apply(payload.into_bytes(), &options))
+            });
+            self.send(request)
+        })
     }
 
     /// Deletes an object.
-    pub async fn delete(&self, name: &str, options: &DeleteOptions) -> Result<ObjectOrStatus<Object>, Error> {
-        let request = self.build(
-            Method::DELETE,
-            self.object(name).accepting(self.accept()).delete(options),
-        )?;
-        self.open(request, false).await?.object_or_status().await
+    pub fn delete<'a>(&'a self, name: &'a str) -> Call<'a, DeleteOptions, ObjectOrStatus<Object>> {
+        Call::new(move |options| {
+            let request = self.object(name).accepting(self.accept()).delete(options);
+            self.send_for_either(self.build(Method::DELETE, request))
+        })
     }
 
     /// Deletes all objects that `which` selects; returns those it has begun to delete.
-    pub async fn delete_collection(
-        &self,
-        which: &ListOptions,
-        options: &DeleteOptions,
-    ) -> Result<ObjectList, Error> {
-        let request = self
-            .collection()
-            .accepting(self.accept_list())
-            .delete(which, options);
-        let answer = self.open(self.build(Method::DELETE, request)?, false).await?;
-        ListStream::new(answer, self.kind(), self.kept).collect().await
+    pub fn delete_collection<'a>(&'a self, which: &'a ListOptions) -> Call<'a, DeleteOptions, ObjectList> {
+        Call::new(move |options| {
+            let request = self.collection().accepting(self.accept_list());
+            let request = self.build(Method::DELETE, request.delete(which, options));
+            Box::pin(async move {
+                let answer = self.open(request?, false).await?;
+                ListStream::new(answer, self.kind(), self.kept).collect().await
+            })
+        })
     }
 
     /// The log of a pod's container, as it arrives.
-    pub async fn log(&self, name: &str, options: &LogOptions) -> Result<Body, Error> {
-        let request = self.build(Method::GET, self.object(name).log(options))?;
-        let options = SendOptions {
-            watch: options.follow,
-            timeout: self.timeout.filter(|_| !options.follow),
-            ..SendOptions::default()
-        };
-        Ok(self.client.send(request, &options).await?.into_body())
+    pub fn log<'a>(&'a self, name: &'a str) -> Call<'a, LogOptions, Body> {
+        Call::new(move |options: &LogOptions| {
+            let request = self.build(Method::GET, self.object(name).log(options));
+            let options = SendOptions {
+                watch: options.follow,
+                timeout: self.timeout.filter(|_| !options.follow),
+                ..SendOptions::default()
+            };
+            Box::pin(async move { Ok(self.client.send(request?, &options).await?.into_body()) })
+        })
     }
 
     /// Boxed, as all that is awaited behind the short functions above: callers compile those alone.
-    fn send(&self, request: Request<Bytes>) -> BoxFuture<'_, Result<Object, Error>> {
-        Box::pin(async move { self.open(request, false).await?.object().await })
+    pub(crate) fn send(
+        &self,
+        request: Result<Request<Bytes>, Error>,
+    ) -> BoxFuture<'_, Result<Object, Error>> {
+        Box::pin(async move { self.open(request?, false).await?.object().await })
+    }
+
+    pub(crate) fn send_for_either(
+        &self,
+        request: Result<Request<Bytes>, Error>,
+    ) -> BoxFuture<'_, Result<ObjectOrStatus<Object>, Error>> {
+        Box::pin(async move { self.open(request?, false).await?.object_or_status().await })
+    }
+
+    fn open_list(&self, options: &ListOptions) -> BoxFuture<'_, Result<ListStream, Error>> {
+        let request = self.collection().accepting(self.accept_list()).list(options);
+        let request = self.build(Method::GET, request);
+        Box::pin(async move {
+            let answer = self.open(request?, false).await?;
+            Ok(ListStream::new(answer, self.kind(), self.kept))
+        })
     }
 
     async fn open(&self, request: Request<Bytes>, watch: bool) -> Result<Answer, Error> {
@@ -385,7 +445,7 @@ impl DynamicApi {
         Answer::open(&self.client, request, &options).await
     }
 
-    fn collection(&self) -> CollectionRequests<'_> {
+    pub(crate) fn collection(&self) -> CollectionRequests<'_> {
         CollectionRequests::in_namespace(&self.resource, &self.namespace)
     }
 
@@ -439,7 +499,7 @@ impl DynamicApi {
             .map_err(|error| self.bad_request(&method, &error))
     }
 
-    fn build(
+    pub(crate) fn build(
         &self,
         method: Method,
         request: Result<Request<Vec<u8>>, RequestError>,
@@ -465,5 +525,14 @@ impl DynamicApi {
             self.resource.plural.to_string(),
             ErrorKind::Request(error.to_string()),
         )
+    }
+}
+
+/// No object is an answer, too.
+pub(crate) fn found<T>(answer: Result<T, Error>) -> Result<Option<T>, Error> {
+    match answer {
+        Ok(object) => Ok(Some(object)),
+        Err(error) if error.is_not_found() => Ok(None),
+        Err(error) => Err(error),
     }
 }

@@ -159,12 +159,12 @@ impl<'a> Definition<'a> {
     }
 
     async fn apply(&self, api: &DynamicApi, options: &InstallOptions) -> Result<(), InstallError> {
-        let options = ApplyOptions {
-            field_manager: options.field_manager.clone(),
+        let force = ApplyOptions {
             force: options.force,
             ..Default::default()
         };
-        let applied = api.apply(self.name, self.object, &options).await;
+        let applied = api.apply(self.name, self.object, &options.field_manager);
+        let applied = applied.with(&force).await;
         applied.map(drop).map_err(|source| InstallError::Apply {
             crd: self.name.to_owned(),
             source,
@@ -193,7 +193,7 @@ impl<'a> Definition<'a> {
             field_selector: selector.clone(),
             ..Default::default()
         };
-        let list = api.list(&list).await?;
+        let list = api.list().with(&list).await?;
         for object in &list.items {
             if let Some(verdict) = self.verdict(object) {
                 return Ok(Some(verdict));
@@ -204,7 +204,7 @@ impl<'a> Definition<'a> {
             resource_version: list.head.resource_version.clone(),
             ..Default::default()
         };
-        let mut watch = api.watch(&options).await?;
+        let mut watch = api.watch().with(&options).await?;
         while let Some(event) = watch.next().await {
             if let WatchEvent::Added(object) | WatchEvent::Modified(object) = event?
                 && let Some(verdict) = self.verdict(&object)

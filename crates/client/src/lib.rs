@@ -13,7 +13,7 @@
 //! use serde_json::json;
 //! use watchkeeper_client::config::{Config, Credentials};
 //! use watchkeeper_client::{Client, ClientOptions, InProcess, Secret, WatchEvent};
-//! use watchkeeper_meta::{CreateOptions, Resource, Scope, WatchOptions};
+//! use watchkeeper_meta::{Resource, Scope};
 //! use watchkeeper_server::Server;
 //!
 //! # #[tokio::main(flavor = "current_thread")]
@@ -35,9 +35,9 @@
 //!     plural: "configmaps".into(),
 //!     scope: Scope::Namespaced,
 //! });
-//! let mut watch = config_maps.watch(&WatchOptions::default()).await?;
+//! let mut watch = config_maps.watch().await?;
 //! let settings = json!({"metadata": {"name": "settings"}, "data": {"colour": "green"}});
-//! config_maps.clone().namespace("default").create(&settings, &CreateOptions::default()).await?;
+//! config_maps.clone().namespace("default").create(&settings).await?;
 //! while let Some(event) = watch.next().await {
 //!     if let WatchEvent::Added(object) = event? && object.name() == "settings" {
 //!         assert_eq!(object.to_value()?["data"]["colour"], "green");
@@ -50,6 +50,7 @@
 //! ```
 
 mod auth;
+mod call;
 mod client;
 pub mod config;
 mod conflict;
@@ -72,6 +73,7 @@ mod port_forward;
 mod rate_limit;
 mod retry;
 mod secret;
+mod subresources;
 mod tls;
 mod trace;
 mod transport;
@@ -81,6 +83,7 @@ mod watch;
 mod websocket;
 
 pub use auth::AuthError;
+pub use call::Call;
 pub use client::{Client, ClientOptions, SendOptions, WarningHandler};
 pub use config::{Config, ConfigError, LoadOptions};
 pub use conflict::retry_on_conflict;
@@ -97,6 +100,7 @@ pub use pod_stream::{PodEnd, PodOutput, PodReader, PodWriter};
 pub use port_forward::ForwardedPort;
 pub use rate_limit::RateLimit;
 pub use secret::Secret;
+pub use subresources::{Scale, Token, TokenOptions};
 pub use transport::{Body, BodyError, InProcess, Io, TransportError};
 pub use typed::{Api, Identity, List, ListIntoIter, ListIter, Owner, ResourceType, TypedStream};
 pub use warning::Warning;

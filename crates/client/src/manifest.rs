@@ -21,7 +21,7 @@
 use std::fmt;
 
 use serde_json::Value;
-use watchkeeper_meta::{ApplyOptions, GetOptions, GroupVersionKind, ParseGroupVersionError};
+use watchkeeper_meta::{ApplyOptions, GroupVersionKind, ParseGroupVersionError};
 use watchkeeper_wire::Object;
 use watchkeeper_wire::yaml::{self, Mode, YamlError};
 
@@ -113,11 +113,9 @@ impl Manifest {
 
     /// Makes the object what the manifest says, by server-side apply.
     pub async fn apply(&self, api: &DynamicApi, options: &ApplyOptions) -> Result<Applied, Error> {
-        let before = match api.get(&self.name, &GetOptions::default()).await {
-            Err(error) if error.is_not_found() => None,
-            before => Some(before?),
-        };
-        let object = api.apply(&self.name, &self.object, options).await?;
+        let before = api.find(&self.name).await?;
+        let applied = api.apply(&self.name, &self.object, &options.field_manager);
+        let object = applied.with(options).await?;
         let outcome = match before {
             None => ApplyOutcome::Created,
             Some(before) if before.is_same_version(&object) => ApplyOutcome::Unchanged,

@@ -35,16 +35,33 @@ enum State {
 }
 
 impl Pager {
-    pub(crate) fn new(api: DynamicApi, mut options: ListOptions, page_size: Option<u64>) -> Self {
-        options.limit = Some(page_size.unwrap_or(PAGE_SIZE));
+    pub(crate) fn new(api: DynamicApi) -> Self {
         Self {
             api,
-            options,
+            options: ListOptions {
+                limit: Some(PAGE_SIZE),
+                ..Default::default()
+            },
             state: State::Asking,
             head: ListHead::default(),
             consistent: true,
             takes_offers: true,
         }
+    }
+
+    /// With these options, in pages of their limit, or of [`PAGE_SIZE`] objects.
+    pub fn with(mut self, options: &ListOptions) -> Self {
+        self.options = ListOptions {
+            limit: options.limit.or(Some(PAGE_SIZE)),
+            ..options.clone()
+        };
+        self
+    }
+
+    /// In pages of so many objects.
+    pub fn page_size(mut self, objects: u64) -> Self {
+        self.options.limit = Some(objects);
+        self
     }
 
     /// What the last page said about the list.
@@ -94,7 +111,7 @@ impl Pager {
                 Ok(Some(ListItem::Undecodable(undecodable))) => list.undecodable.push(undecodable),
                 Ok(None) => break,
                 Err(error) if error.is_expired() && !self.options.continue_token.is_empty() => {
-                    return self.api.list(&afresh).await;
+                    return self.api.list().with(&afresh).await;
                 }
                 Err(error) => return Err(error),
             }
@@ -105,7 +122,7 @@ impl Pager {
 
     /// Asks for a page; an expired token is traded for the one the server offers.
     async fn ask(&mut self) -> Result<ListStream, Error> {
-        match self.api.list_stream(&self.options).await {
+        match self.api.list_stream().with(&self.options).await {
             Err(error) if error.is_expired() && !self.options.continue_token.is_empty() => {
                 let offered = error
                     .status()
@@ -116,7 +133,7 @@ impl Pager {
                 };
                 self.options.continue_token = token;
                 self.consistent = false;
-                self.api.list_stream(&self.options).await
+                self.api.list_stream().with(&self.options).await
             }
             result => result,
         }

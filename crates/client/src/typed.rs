@@ -2,8 +2,10 @@
 
 mod identity;
 mod list;
+mod parts;
 mod stream;
 
+use std::borrow::Cow;
 use std::fmt;
 use std::marker::PhantomData;
 use std::time::Duration;
@@ -19,8 +21,9 @@ use watchkeeper_meta::{
 use watchkeeper_wire::schema::Schema;
 use watchkeeper_wire::{Encoding, Object, json, protobuf};
 
+use crate::call::Call;
 use crate::client::Client;
-use crate::dynamic::{DynamicApi, ObjectOrStatus};
+use crate::dynamic::{DynamicApi, ObjectOrStatus, found};
 use crate::error::{Error, ErrorKind};
 use crate::pager::Pager;
 use crate::watch::WatchStream;
@@ -92,9 +95,8 @@ impl Client {
     ///
     /// ```no_run
     /// # use watchkeeper_client::{Client, ResourceType, Error};
-    /// # use watchkeeper_meta::ListOptions;
     /// # async fn example<Pod: ResourceType>(client: Client) -> Result<(), Error> {
-    /// for pod in &client.api::<Pod>().namespace("default").list(&ListOptions::default()).await? {
+    /// for pod in &client.api::<Pod>().namespace("default").list().await? {
     ///     let pod: Pod = pod?;
     /// }
     /// # Ok(())
@@ -187,108 +189,120 @@ impl<K: ResourceType> Api<K> {
     }
 }
 
-/// What to do with them.
+/// What to do with them. Each request is sent when it is awaited, with the options given by [`Call::with`], if any.
 impl<K: ResourceType> Api<K> {
     /// Reads one object.
-    pub async fn get(&self, name: &str, options: &GetOptions) -> Result<K, Error> {
-        self.decode(Method::GET, name, &self.objects.get(name, options).await?)
+    pub fn get<'a>(&'a self, name: &'a str) -> Call<'a, GetOptions, K> {
+        self.decoded(Method::GET, name.into(), self.objects.get(name))
     }
 
     /// As [`get`](Self::get); `None` if there is no such object.
-    pub async fn find(&self, name: &str, options: &GetOptions) -> Result<Option<K>, Error> {
-        match self.get(name, options).await {
-            Ok(object) => Ok(Some(object)),
-            Err(error) if error.is_not_found() => Ok(None),
-            Err(error) => Err(error),
-        }
+    pub fn find<'a>(&'a self, name: &'a str) -> Call<'a, GetOptions, Option<K>> {
+        self.get(name).then(found)
     }
 
     /// Everything at once, or one page where `limit` is set. Each object becomes a struct when the list comes to it.
-    pub async fn list(&self, options: &ListOptions) -> Result<List<K>, Error> {
-        let stream = self.objects.list_stream(options).await?;
-        let asked = stream.asked().clone();
-        Ok(List::new(stream.collect().await?, asked))
+    pub fn list(&self) -> Call<'_, ListOptions, List<K>> {
+        self.objects.list_with_request().then(|listed| {
+            let (list, asked) = listed?;
+            Ok(List::new(list, asked))
+        })
     }
 
     /// As [`list`](Self::list), but each struct comes as soon as its bytes have arrived, and none is kept.
     ///
     /// ```no_run
     /// # use watchkeeper_client::{Client, Error, ResourceType};
-    /// # use watchkeeper_meta::ListOptions;
     /// # async fn example<Pod: ResourceType>(client: Client) -> Result<(), Error> {
-    /// let mut pods = client.api::<Pod>().list_stream(&ListOptions::default()).await?;
+    /// let pods = client.api::<Pod>();
+    /// let mut pods = pods.list_stream().await?;
     /// while let Some(pod) = pods.next().await {
     ///     let pod: Pod = pod?;
     /// }
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn list_stream(&self, options: &ListOptions) -> Result<TypedStream<K>, Error> {
-        Ok(TypedStream::new(self.objects.list_stream(options).await?))
+    pub fn list_stream(&self) -> Call<'_, ListOptions, TypedStream<K>> {
+        self.objects
+            .list_stream()
+            .then(|stream| Ok(TypedStream::new(stream?)))
     }
 
-    /// Everything in pages, as one stream; each object decodes on request.
-    pub fn pages(&self, options: &ListOptions, page_size: Option<u64>) -> Pager {
-        self.objects.pages(options, page_size)
+    /// Everything in pages, as one stream; each object decodes on request. [`Pager::with`] takes options.
+    pub fn pages(&self) -> Pager {
+        self.objects.pages()
     }
 
-    /// Everything that is there, as added, and then what changes: [`watch`](Self::watch) with default options.
-    pub async fn watch_all(&self) -> Result<WatchStream, Error> {
-        self.objects.watch_all().await
-    }
-
-    /// The changes after the version in `options`; without one, what is there, as added, and what changes then. Each
+    /// The changes after the version in the options; without one, what is there, as added, and what changes then. Each
     /// object decodes on request.
-    pub async fn watch(&self, options: &WatchOptions) -> Result<WatchStream, Error> {
-        self.objects.watch(options).await
+    pub fn watch(&self) -> Call<'_, WatchOptions, WatchStream> {
+        self.objects.watch()
     }
 
     /// Creates an object.
-    pub async fn create(&self, object: &K, options: &CreateOptions) -> Result<K, Error> {
-        let payload = self.encode(Method::POST, object)?;
-        self.decode(Method::POST, "", &self.objects.create(payload, options).await?)
+    pub fn create<'a>(&'a self, object: &K) -> Call<'a, CreateOptions, K> {
+        let payload = self.encode(Method::POST, object);
+        self.decoded(Method::POST, "".into(), self.objects.create_payload(payload))
     }
 
     /// Replaces an object; conflicts if it has changed since it was read.
-    pub async fn update(&self, name: &str, object: &K, options: &UpdateOptions) -> Result<K, Error> {
-        let payload = self.encode(Method::PUT, object)?;
-        let updated = self.objects.update(name, payload, options).await?;
-        self.decode(Method::PUT, name, &updated)
+    pub fn update<'a>(&'a self, object: &K) -> Call<'a, UpdateOptions, K> {
+        let name = object.identity().name;
+        let updated = self
+            .objects
+            .update_payload(name.clone().into(), self.encode(Method::PUT, object));
+        self.decoded(Method::PUT, name.into(), updated)
     }
 
-    /// Changes an object by a patch.
-    pub async fn patch(
-        &self,
-        name: &str,
+    /// Changes an object by a patch: a JSON value, or anything that writes one.
+    pub fn patch<'a>(
+        &'a self,
+        name: &'a str,
         kind: PatchKind,
-        patch: &Value,
-        options: &PatchOptions,
-    ) -> Result<K, Error> {
-        let patched = self.objects.patch(name, kind, patch, options).await?;
-        self.decode(Method::PATCH, name, &patched)
+        patch: &impl Serialize,
+    ) -> Call<'a, PatchOptions, K> {
+        self.decoded(Method::PATCH, name.into(), self.objects.patch(name, kind, patch))
     }
 
-    /// Changes an object to what `configuration` says about it: only the fields that are set.
-    pub async fn apply(&self, name: &str, configuration: &Value, options: &ApplyOptions) -> Result<K, Error> {
-        let bytes = with_type(configuration.to_string().into_bytes(), self.objects.resource());
-        let payload = self.payload(Method::PATCH, bytes.map(Payload::json))?;
-        let applied = self.objects.apply(name, payload, options).await?;
-        self.decode(Method::PATCH, name, &applied)
+    /// Changes an object to what `object` says about it, as this field manager, or creates it. The fields that it has are
+    /// the manager's; those that others manage stay.
+    ///
+    /// A struct that has a field says so of it: configurations that leave out what the kind requires are JSON, for
+    /// [`DynamicApi::apply`].
+    pub fn apply<'a>(&'a self, object: &K, manager: &'a str) -> Call<'a, ApplyOptions, K> {
+        let name = object.identity().name;
+        let payload = self.encode_json(Method::PATCH, object);
+        let applied = self.objects.apply_payload(name.clone().into(), payload, manager);
+        self.decoded(Method::PATCH, name.into(), applied)
     }
 
     /// Deletes an object.
-    pub async fn delete(&self, name: &str, options: &DeleteOptions) -> Result<ObjectOrStatus<K>, Error> {
-        Ok(match self.objects.delete(name, options).await? {
-            ObjectOrStatus::Object(object) => {
-                ObjectOrStatus::Object(self.decode(Method::DELETE, name, &object)?)
-            }
-            ObjectOrStatus::Status(status) => ObjectOrStatus::Status(status),
+    pub fn delete<'a>(&'a self, name: &'a str) -> Call<'a, DeleteOptions, ObjectOrStatus<K>> {
+        self.objects.delete(name).then(move |answer| {
+            Ok(match answer? {
+                ObjectOrStatus::Object(object) => {
+                    ObjectOrStatus::Object(self.decode(Method::DELETE, name, &object)?)
+                }
+                ObjectOrStatus::Status(status) => ObjectOrStatus::Status(status),
+            })
         })
     }
 
     /// Deletes all objects that `which` selects.
-    pub async fn delete_collection(&self, which: &ListOptions, options: &DeleteOptions) -> Result<(), Error> {
-        self.objects.delete_collection(which, options).await.map(drop)
+    pub fn delete_collection<'a>(&'a self, which: &'a ListOptions) -> Call<'a, DeleteOptions, ()> {
+        self.objects
+            .delete_collection(which)
+            .then(|begun| begun.map(drop))
+    }
+
+    /// The answer as a struct. The name is that of the object asked for; empty for a new one.
+    fn decoded<'a, O: Clone + Default + 'a>(
+        &'a self,
+        method: Method,
+        name: Cow<'a, str>,
+        call: Call<'a, O, Object>,
+    ) -> Call<'a, O, K> {
+        call.then(move |answer| self.decode(method, &name, &answer?))
     }
 
     fn encode(&self, method: Method, object: &K) -> Result<Payload, Error> {
@@ -299,13 +313,15 @@ impl<K: ResourceType> Api<K> {
                 let bytes = protobuf::encode_as(schema, &api_version, &kind.kind, object);
                 bytes.map(Payload::protobuf).map_err(|error| error.to_string())
             }
-            _ => {
-                let bytes = serde_json::to_vec(object);
-                let bytes = bytes.and_then(|bytes| with_type(bytes, self.objects.resource()));
-                bytes.map(Payload::json).map_err(|error| error.to_string())
-            }
+            _ => return self.encode_json(method, object),
         };
         self.payload(method, payload)
+    }
+
+    fn encode_json(&self, method: Method, object: &K) -> Result<Payload, Error> {
+        let bytes = serde_json::to_vec(object);
+        let bytes = bytes.and_then(|bytes| with_type(bytes, self.objects.resource()));
+        self.payload(method, bytes.map(Payload::json))
     }
 
     fn payload(&self, method: Method, payload: Result<Payload, impl ToString>) -> Result<Payload, Error> {

@@ -12,10 +12,7 @@ use support::{Server, answer, unlimited};
 use watchkeeper_client::{
     BodyError, Client, ClientOptions, Error, ListItem, ObjectOrStatus, ResourceType, retry_on_conflict,
 };
-use watchkeeper_meta::{
-    ApplyOptions, CreateOptions, DeleteOptions, GetOptions, ListOptions, LogOptions, PatchKind, PatchOptions,
-    Resource, Scope, UpdateOptions,
-};
+use watchkeeper_meta::{CreateOptions, GetOptions, ListOptions, LogOptions, PatchKind, Resource, Scope};
 use watchkeeper_wire::protobuf::{Envelope, encode_body};
 use watchkeeper_wire::schema::Schema;
 use watchkeeper_wire::{Object, ObjectOptions};
@@ -110,30 +107,17 @@ async fn each_verb_asks_for_the_right_thing() {
     let object = || support::json(200, config_map("a", 1));
     let server = Server::new((0..8).map(|_| object()));
     let api = client(&server).api::<ConfigMap>().namespace("ns");
-    let it = api.get("a", &GetOptions::default()).await.unwrap();
-    api.create(&it, &CreateOptions::default()).await.unwrap();
-    api.update("a", &it, &UpdateOptions::default()).await.unwrap();
-    api.status()
-        .update("a", &it, &UpdateOptions::default())
+    let it = api.get("a").await.unwrap();
+    api.create(&it).await.unwrap();
+    api.update(&it).await.unwrap();
+    api.status().update(&it).await.unwrap();
+    api.patch("a", PatchKind::Merge, &json!({"data": {"c": "d"}}))
         .await
         .unwrap();
-    api.patch(
-        "a",
-        PatchKind::Merge,
-        &json!({"data": {"c": "d"}}),
-        &PatchOptions::default(),
-    )
-    .await
-    .unwrap();
-    let apply = ApplyOptions {
-        field_manager: "me".to_owned(),
-        force: true,
-        ..Default::default()
-    };
-    api.apply("a", &config_map("a", 1), &apply).await.unwrap();
-    api.delete("a", &DeleteOptions::default()).await.unwrap();
+    api.apply(&it, "me").force().await.unwrap();
+    api.delete("a").await.unwrap();
     let scale = api.objects().clone().subresource("scale");
-    scale.get("a", &GetOptions::default()).await.unwrap();
+    scale.get("a").await.unwrap();
     let path = "/api/v1/namespaces/ns/configmaps";
     assert_eq!(
         server.lines(),
@@ -177,8 +161,8 @@ async fn built_in_kinds_ask_for_protobuf_and_read_both() {
         support::json(200, config_map("a", 1)),
     ]);
     let api = client(&server).api::<ConfigMap>().namespace("ns");
-    let from_protobuf = api.get("a", &GetOptions::default()).await.unwrap();
-    let from_json = api.get("a", &GetOptions::default()).await.unwrap();
+    let from_protobuf = api.get("a").await.unwrap();
+    let from_json = api.get("a").await.unwrap();
     assert_eq!(from_protobuf.data, from_json.data);
     assert_eq!(
         server.seen()[0].headers["accept"],
@@ -196,8 +180,8 @@ async fn bodies_are_json_unless_protobuf_is_asked_for() {
         data: json!({"colour": "blue"}),
     };
     let options = CreateOptions::default();
-    api.create(&map, &options).await.unwrap();
-    api.protobuf_bodies().create(&map, &options).await.unwrap();
+    api.create(&map).with(&options).await.unwrap();
+    api.protobuf_bodies().create(&map).with(&options).await.unwrap();
     let seen = server.seen();
     assert_eq!(seen[0].headers["content-type"], "application/json");
     assert_eq!(serde_json::from_slice::<ConfigMap>(&seen[0].body).unwrap(), map);
@@ -219,14 +203,9 @@ async fn typed_writes_state_the_type_that_a_struct_does_not() {
         metadata: json!({"name": "a"}),
         data: json!({"colour": "blue"}),
     };
-    api.create(&map, &CreateOptions::default()).await.unwrap();
-    api.update("a", &map, &UpdateOptions::default()).await.unwrap();
-    let configuration = json!({"kind": "", "data": {"colour": "blue"}});
-    let options = ApplyOptions {
-        field_manager: "me".into(),
-        ..Default::default()
-    };
-    api.apply("a", &configuration, &options).await.unwrap();
+    api.create(&map).await.unwrap();
+    api.update(&map).await.unwrap();
+    api.apply(&map, "me").await.unwrap();
     for request in server.seen() {
         let sent: Value = serde_json::from_slice(&request.body).unwrap();
         assert_eq!(
@@ -242,9 +221,7 @@ async fn a_type_that_an_object_states_is_sent_as_it_is() {
     let server = Server::new([support::json(200, config_map("a", 1))]);
     let api = client(&server).api::<Typed>().namespace("ns");
     let stated = json!({"metadata": {"name": "a"}, "kind": "Other", "apiVersion": "v2"});
-    api.create(&Typed(stated.clone()), &CreateOptions::default())
-        .await
-        .unwrap();
+    api.create(&Typed(stated.clone())).await.unwrap();
     let sent: Value = serde_json::from_slice(&server.seen()[0].body).unwrap();
     assert_eq!(sent, stated);
 }
@@ -256,10 +233,7 @@ async fn other_kinds_ask_for_json() {
     let api = client(&server)
         .dynamic(resource("acme.example", "Widget", "widgets"))
         .namespace("ns");
-    assert_eq!(
-        api.get("a", &GetOptions::default()).await.unwrap().kind(),
-        "Widget"
-    );
+    assert_eq!(api.get("a").await.unwrap().kind(), "Widget");
     assert_eq!(server.seen()[0].headers["accept"], "application/json");
     assert_eq!(
         server.lines(),
@@ -280,7 +254,7 @@ async fn failures_in_protobuf_are_read() {
         body,
     )]);
     let api = client(&server).api::<ConfigMap>().namespace("ns");
-    let error = api.get("a", &GetOptions::default()).await.unwrap_err();
+    let error = api.get("a").await.unwrap_err();
     assert_eq!(error.status().unwrap().message, "configmaps \"a\" not found");
     assert!(error.is_not_found());
 }
@@ -292,20 +266,15 @@ async fn find_tells_absence_from_failure() {
         failure(403, "Forbidden", json!({})),
     ]);
     let api = client(&server).api::<ConfigMap>().namespace("ns");
-    assert_eq!(api.find("a", &GetOptions::default()).await.unwrap(), None);
-    assert!(
-        api.find("a", &GetOptions::default())
-            .await
-            .unwrap_err()
-            .is_forbidden()
-    );
+    assert_eq!(api.find("a").await.unwrap(), None);
+    assert!(api.find("a").await.unwrap_err().is_forbidden());
 }
 
 #[tokio::test]
 async fn names_that_lead_elsewhere_are_not_sent() {
     let server = Server::default();
     let api = client(&server).api::<ConfigMap>().namespace("ns");
-    let error = api.get("../secrets/a", &GetOptions::default()).await.unwrap_err();
+    let error = api.get("../secrets/a").await.unwrap_err();
     assert_eq!(
         error.to_string(),
         "GET configmaps: invalid resource name \"../secrets/a\": [may not contain '/']"
@@ -319,7 +288,7 @@ async fn lists_read_the_same_in_both_encodings() {
     let server = Server::new([protobuf(&whole), support::json(200, whole)]);
     let api = client(&server).api::<ConfigMap>().namespace("ns");
     for _ in 0..2 {
-        let list = api.objects().list(&ListOptions::default()).await.unwrap();
+        let list = api.objects().list().await.unwrap();
         assert_eq!(list.head.resource_version.as_str(), "9");
         let keys: Vec<_> = list.items.iter().map(|object| object.key().to_string()).collect();
         assert_eq!(keys, ["ns/a", "ns/b"]);
@@ -333,7 +302,7 @@ async fn one_bad_item_does_not_spoil_a_list() {
     let items = json!([config_map("a", 1), {"metadata": {"name": 7}}, config_map("b", 2)]);
     let server = Server::new([support::json(200, list(items.as_array().unwrap().clone(), ""))]);
     let api = client(&server).api::<ConfigMap>();
-    let list = api.objects().list(&ListOptions::default()).await.unwrap();
+    let list = api.objects().list().await.unwrap();
     assert_eq!(list.items.len(), 2);
     assert_eq!(list.undecodable[0].position, 1);
     assert_eq!(list.undecodable[0].bytes, r#"{"metadata":{"name":7}}"#);
@@ -347,7 +316,7 @@ async fn a_typed_list_decodes_item_by_item() {
     let body = list(items, "more");
     let server = Server::new((0..3).map(|_| support::json(200, body.clone())));
     let api = client(&server).api::<Strict>().namespace("ns");
-    let list = api.list(&ListOptions::default()).await.unwrap();
+    let list = api.list().await.unwrap();
     assert_eq!((list.len(), list.is_empty()), (4, false));
     assert_eq!(list.head.continue_token, "more");
     assert_eq!(list.objects().len(), 3, "what is no object at all has no header");
@@ -374,10 +343,10 @@ async fn a_typed_list_decodes_item_by_item() {
     check(list.iter().collect(), no_header);
     assert_eq!(list.iter().size_hint(), (4, Some(4)));
     check(list.into_iter().collect(), no_header);
-    let list = api.list(&ListOptions::default()).await.unwrap();
+    let list = api.list().await.unwrap();
     assert!(list.into_vec().unwrap_err().to_string().contains("item 1"));
 
-    let mut stream = api.list_stream(&ListOptions::default()).await.unwrap();
+    let mut stream = api.list_stream().await.unwrap();
     let mut items = Vec::new();
     while let Some(item) = stream.next().await {
         items.push(item);
@@ -403,19 +372,16 @@ async fn an_answer_that_is_no_such_struct_says_what_was_asked() {
         assert_eq!(error.to_string(), format!("{asked}: {wrong}"));
     };
     let maps = "http://localhost/api/v1/namespaces/ns/configmaps";
-    let error = api.get("a", &GetOptions::default()).await.unwrap_err();
+    let error = api.get("a").await.unwrap_err();
     check(error, &format!("GET {maps}/a"));
     let map = Strict {
         metadata: json!({"name": "a"}),
         data: BTreeMap::new(),
     };
-    let error = api.create(&map, &CreateOptions::default()).await.unwrap_err();
+    let error = api.create(&map).await.unwrap_err();
     check(error, &format!("POST {maps}"));
     let status = api.status();
-    let error = status
-        .update("a", &map, &UpdateOptions::default())
-        .await
-        .unwrap_err();
+    let error = status.update(&map).await.unwrap_err();
     check(error, &format!("PUT {maps}/a/status"));
 }
 
@@ -461,7 +427,7 @@ async fn a_list_cut_at_any_byte_is_an_error_after_what_was_whole() {
         let (stream, sender) = support::streamed(cut.content_type);
         let server = Server::new([stream]);
         let api = client(&server).api::<ConfigMap>();
-        let mut stream = api.objects().list_stream(&ListOptions::default()).await.unwrap();
+        let mut stream = api.objects().list_stream().await.unwrap();
         sender.send(Ok(cut.rest.clone())).unwrap();
         if cut.is_broken {
             sender.send(Err(support::Broken)).unwrap();
@@ -490,7 +456,7 @@ async fn an_object_cut_at_any_byte_is_an_error() {
         let (stream, sender) = support::streamed(cut.content_type);
         let server = Server::new([stream]);
         let api = client(&server).api::<ConfigMap>().namespace("ns");
-        let asking = tokio::spawn(async move { api.get("a", &GetOptions::default()).await });
+        let asking = tokio::spawn(async move { api.get("a").await });
         sender.send(Ok(cut.rest.clone())).unwrap();
         // The head of the answer is on its way before the rest breaks.
         while server.seen().is_empty() {
@@ -518,11 +484,7 @@ async fn html_with_a_good_status_is_named() {
         &[("content-type", "text/html")],
         "<html>Sign in</html>",
     )]);
-    let error = client(&server)
-        .api::<ConfigMap>()
-        .list(&ListOptions::default())
-        .await
-        .unwrap_err();
+    let error = client(&server).api::<ConfigMap>().list().await.unwrap_err();
     assert_eq!(
         error.to_string(),
         "GET http://localhost/api/v1/configmaps: the answer is \"text/html\" beginning with \
@@ -546,11 +508,11 @@ async fn a_list_of_a_custom_kind_may_have_any_name() {
     ]);
     let api = client(&server).dynamic(resource("acme.example", "Widget", "widgets"));
     for count in [1, 1, 0] {
-        let found = api.list(&ListOptions::default()).await.unwrap();
+        let found = api.list().await.unwrap();
         assert_eq!(found.items.len(), count);
         assert!(found.items.iter().all(|object| object.kind() == "Widget"));
     }
-    let error = api.list(&ListOptions::default()).await.unwrap_err();
+    let error = api.list().await.unwrap_err();
     assert!(
         error.to_string().ends_with("it is a \"Widget\", not a list"),
         "{error}"
@@ -564,8 +526,8 @@ async fn an_answer_without_a_type_is_json() {
         answer(200, &[], config_map("a", 1).to_string()),
     ]);
     let api = client(&server).api::<ConfigMap>().namespace("ns");
-    assert_eq!(api.list(&ListOptions::default()).await.unwrap().len(), 1);
-    api.get("a", &GetOptions::default()).await.unwrap();
+    assert_eq!(api.list().await.unwrap().len(), 1);
+    api.get("a").await.unwrap();
 }
 
 #[tokio::test]
@@ -582,7 +544,7 @@ async fn metadata_is_asked_for_alone() {
     let api = client(&server).metadata(ConfigMap::resource());
     let kinds = [("PartialObjectMetadata", "meta.k8s.io/v1"), ("ConfigMap", "v1")];
     for (kind, api_version) in kinds {
-        let list = api.list(&ListOptions::default()).await.unwrap();
+        let list = api.list().await.unwrap();
         assert_eq!(
             (list.items[0].kind(), &*list.items[0].api_version()),
             (kind, api_version)
@@ -611,7 +573,7 @@ async fn whole_objects_in_place_of_metadata_are_known_however_they_arrive() {
             sender.send(Ok(part.to_owned().into())).unwrap();
         }
         drop(sender);
-        let list = api.list(&ListOptions::default()).await;
+        let list = api.list().await;
         let list = list.unwrap_or_else(|error| panic!("{front}|{back}: {error}"));
         let item = &list.items[0];
         assert_eq!((item.kind(), item.name()), ("ConfigMap", "a"), "{front}|{back}");
@@ -624,7 +586,7 @@ async fn a_list_that_is_no_json_ends_with_its_first_error() {
     let server =
         Server::new((0..2).map(|_| support::answer(200, &[("content-type", "application/json")], body)));
     let api = client(&server).api::<ConfigMap>();
-    let mut structs = api.list_stream(&ListOptions::default()).await.unwrap();
+    let mut structs = api.list_stream().await.unwrap();
     assert_eq!(structs.next().await.unwrap().unwrap().metadata["name"], "a");
     let error = structs.next().await.unwrap().unwrap_err();
     assert!(
@@ -635,7 +597,7 @@ async fn a_list_that_is_no_json_ends_with_its_first_error() {
     );
     assert!(structs.next().await.is_none(), "and nothing more");
 
-    let objects = api.objects().list_stream(&ListOptions::default()).await.unwrap();
+    let objects = api.objects().list_stream().await.unwrap();
     let items: Vec<_> = futures_util::StreamExt::collect(objects).await;
     assert_eq!(items.iter().map(Result::is_ok).collect::<Vec<_>>(), [true, false]);
 }
@@ -645,9 +607,9 @@ async fn deletions_answer_with_an_object_or_a_status() {
     let done = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": {"name": "a"}});
     let server = Server::new([support::json(200, config_map("a", 1)), support::json(200, done)]);
     let api = client(&server).api::<ConfigMap>().namespace("ns");
-    let first = api.delete("a", &DeleteOptions::default()).await.unwrap();
+    let first = api.delete("a").await.unwrap();
     assert!(matches!(first, ObjectOrStatus::Object(object) if object.metadata["name"] == "a"));
-    let second = api.delete("a", &DeleteOptions::default()).await.unwrap();
+    let second = api.delete("a").await.unwrap();
     assert!(matches!(second, ObjectOrStatus::Status(status) if status.is_success()));
 }
 
@@ -663,7 +625,9 @@ async fn a_pager_turns_pages() {
     };
     let list = client(&server)
         .api::<ConfigMap>()
-        .pages(&options, Some(1))
+        .pages()
+        .with(&options)
+        .page_size(1)
         .collect()
         .await
         .unwrap();
@@ -684,9 +648,7 @@ async fn an_expired_token_goes_on_behind_the_last_object() {
         failure(410, "Expired", json!({"continue": "t2"})),
         support::json(200, list(vec![config_map("c", 3)], "")),
     ]);
-    let mut pager = client(&server)
-        .api::<ConfigMap>()
-        .pages(&ListOptions::default(), Some(1));
+    let mut pager = client(&server).api::<ConfigMap>().pages().page_size(1);
     let mut names = Vec::new();
     while let Some(Ok(ListItem::Object(object))) = pager.next().await {
         names.push(object.name().to_owned());
@@ -713,7 +675,11 @@ async fn a_collected_list_is_of_one_state() {
             resource_version: watchkeeper_meta::ResourceVersion::any(),
             ..Default::default()
         };
-        let pager = client(&server).api::<ConfigMap>().pages(&begin, Some(1));
+        let pager = client(&server)
+            .api::<ConfigMap>()
+            .pages()
+            .with(&begin)
+            .page_size(1);
         let list = pager.collect().await.unwrap();
         let names: Vec<_> = list.items.iter().map(|object| object.name()).collect();
         assert_eq!(names, ["b", "c"]);
@@ -733,14 +699,12 @@ async fn a_collected_list_is_of_one_state() {
         continue_token: "old".to_owned(),
         ..Default::default()
     };
-    let pager = client(&server).api::<ConfigMap>().pages(&begin, None);
+    let pager = client(&server).api::<ConfigMap>().pages().with(&begin);
     assert_eq!(pager.collect().await.unwrap().items.len(), 2);
     assert_eq!(server.lines()[1], "GET /api/v1/configmaps");
     // A first page that has expired is an error: asking once more would not help.
     let server = Server::new([failure(410, "Expired", json!({}))]);
-    let pager = client(&server)
-        .api::<ConfigMap>()
-        .pages(&ListOptions::default(), None);
+    let pager = client(&server).api::<ConfigMap>().pages();
     assert!(pager.collect().await.unwrap_err().is_expired());
     assert_eq!(server.lines().len(), 1);
 }
@@ -750,15 +714,12 @@ async fn conflicts_are_tried_again_five_times() {
     let conflict = || failure(409, "Conflict", json!({}));
     let server = Server::new([conflict(), conflict(), support::json(200, config_map("a", 1))]);
     let api = client(&server).api::<ConfigMap>().namespace("ns");
-    retry_on_conflict(|| async { api.get("a", &GetOptions::default()).await })
-        .await
-        .unwrap();
+    retry_on_conflict(|| async { api.get("a").await }).await.unwrap();
 
     let server = Server::new((0..9).map(|_| conflict()));
     let api = client(&server).api::<ConfigMap>().namespace("ns");
     // In a task of its own: what it returns can go to another thread.
-    let task =
-        async move { retry_on_conflict(|| async { api.get("a", &GetOptions::default()).await }).await };
+    let task = async move { retry_on_conflict(|| async { api.get("a").await }).await };
     let result = tokio::spawn(task).await.unwrap();
     assert!(result.unwrap_err().is_conflict());
     assert_eq!(server.seen().len(), 5);
@@ -770,7 +731,7 @@ async fn a_request_has_the_time_it_is_given() {
     let server = Server::new([silent]);
     let api = client(&server).api::<ConfigMap>().timeout(Duration::from_secs(7));
     let begun = tokio::time::Instant::now();
-    assert!(api.list(&ListOptions::default()).await.unwrap_err().is_deadline());
+    assert!(api.list().await.unwrap_err().is_deadline());
     assert_eq!(begun.elapsed().as_secs(), 7);
 }
 
@@ -790,7 +751,7 @@ async fn a_log_that_is_followed_has_no_end_of_its_own() {
         container: "main".to_owned(),
         ..Default::default()
     };
-    let mut log = pods.log("web", &follow).await.unwrap();
+    let mut log = pods.log("web").with(&follow).await.unwrap();
     for line in ["one\n", "two\n"] {
         tokio::time::advance(Duration::from_secs(60)).await;
         lines.send(Ok(line.into())).unwrap();
@@ -803,7 +764,7 @@ async fn a_log_that_is_followed_has_no_end_of_its_own() {
     drop(lines);
     assert!(log.chunk().await.is_none());
 
-    let mut log = pods.log("web", &LogOptions::default()).await.unwrap();
+    let mut log = pods.log("web").await.unwrap();
     let error = log.chunk().await.unwrap().unwrap_err();
     assert!(matches!(error, BodyError::Deadline), "{error}");
     drop(no_lines);
@@ -812,6 +773,29 @@ async fn a_log_that_is_followed_has_no_end_of_its_own() {
         [
             "GET /api/v1/namespaces/ns/pods/web/log?container=main&follow=true",
             "GET /api/v1/namespaces/ns/pods/web/log?timeout=5s",
+        ]
+    );
+}
+
+#[tokio::test]
+async fn a_request_is_sent_when_it_is_awaited() {
+    let answer = || support::json(200, config_map("a", 1));
+    let server = Server::new([answer(), answer()]);
+    let api = client(&server).api::<ConfigMap>().namespace("ns");
+    drop(api.delete("a"));
+    assert!(server.lines().is_empty());
+    let any = GetOptions {
+        resource_version: watchkeeper_meta::ResourceVersion::any(),
+    };
+    let (first, second) = tokio::join!(api.get("a"), api.get("a").with(&any));
+    assert!(first.is_ok() && second.is_ok());
+    let mut lines = server.lines();
+    lines.sort();
+    assert_eq!(
+        lines,
+        [
+            "GET /api/v1/namespaces/ns/configmaps/a",
+            "GET /api/v1/namespaces/ns/configmaps/a?resourceVersion=0",
         ]
     );
 }

@@ -9,12 +9,9 @@ use support::unlimited;
 use watchkeeper_client::config::{Config, Credentials};
 use watchkeeper_client::{
     Client, DiscoveryClient, DiscoveryOptions, DynamicApi, InProcess, LoadOptions, ObjectOrStatus, Secret,
-    WatchEvent, retry_on_conflict,
+    TokenOptions, WatchEvent, retry_on_conflict,
 };
-use watchkeeper_meta::{
-    ApplyOptions, CreateOptions, DeleteOptions, GetOptions, ListOptions, LogOptions, PatchKind, PatchOptions,
-    Resource, ResourceVersion, Scope, UpdateOptions, WatchOptions,
-};
+use watchkeeper_meta::{DeleteOptions, PatchKind, Resource, ResourceVersion, Scope, WatchOptions};
 use watchkeeper_server::{Flow, Handle, RequestMatch, Server, Verb};
 
 async fn start() -> (Handle, Client) {
@@ -58,25 +55,16 @@ fn config_map(name: &str, data: Value) -> Value {
 async fn an_object_lives_and_dies() {
     let (server, client) = start().await;
     let api = config_maps(&client);
-    let created = api
-        .create(&config_map("a", json!({"k": "1"})), &CreateOptions::default())
-        .await
-        .unwrap();
+    let created = api.create(&config_map("a", json!({"k": "1"}))).await.unwrap();
     assert_eq!(created.key().to_string(), "default/a");
-    let again = api
-        .create(&config_map("a", json!({})), &CreateOptions::default())
-        .await
-        .unwrap_err();
+    let again = api.create(&config_map("a", json!({}))).await.unwrap_err();
     assert!(again.is_already_exists());
     assert_eq!(again.status().unwrap().message, "configmaps \"a\" already exists");
 
     let mut value = created.to_value().unwrap();
     value["data"]["k"] = "2".into();
-    let updated = api.update("a", &value, &UpdateOptions::default()).await.unwrap();
-    let stale = api
-        .update("a", &value, &UpdateOptions::default())
-        .await
-        .unwrap_err();
+    let updated = api.update("a", &value).await.unwrap();
+    let stale = api.update("a", &value).await.unwrap_err();
     assert!(stale.is_conflict());
     assert_eq!(
         stale.status().unwrap().message,
@@ -84,21 +72,13 @@ async fn an_object_lives_and_dies() {
          to the latest version and try again"
     );
     let patch = json!({"data": {"k": "3"}});
-    let patched = api
-        .patch("a", PatchKind::Merge, &patch, &PatchOptions::default())
-        .await
-        .unwrap();
+    let patched = api.patch("a", PatchKind::Merge, &patch).await.unwrap();
     assert_eq!(patched.to_value().unwrap()["data"]["k"], "3");
     assert_ne!(patched.resource_version(), updated.resource_version());
 
-    let deleted = api.delete("a", &DeleteOptions::default()).await.unwrap();
+    let deleted = api.delete("a").await.unwrap();
     assert!(matches!(deleted, ObjectOrStatus::Status(status) if status.is_success()));
-    assert!(
-        api.get("a", &GetOptions::default())
-            .await
-            .unwrap_err()
-            .is_not_found()
-    );
+    assert!(api.get("a").await.unwrap_err().is_not_found());
     server.shutdown().await;
 }
 
@@ -106,19 +86,14 @@ async fn an_object_lives_and_dies() {
 async fn built_in_kinds_come_as_protobuf() {
     let (server, client) = start().await;
     let namespaces = client.dynamic(resource("", "Namespace", "namespaces", Scope::Cluster));
-    let list = namespaces.list(&ListOptions::default()).await.unwrap();
+    let list = namespaces.list().await.unwrap();
     assert!(list.items.iter().any(|namespace| namespace.name() == "default"));
     assert!(
         list.items
             .iter()
             .all(|namespace| namespace.encoding() == watchkeeper_wire::Encoding::Protobuf)
     );
-    let json = namespaces
-        .clone()
-        .json_only()
-        .list(&ListOptions::default())
-        .await
-        .unwrap();
+    let json = namespaces.clone().json_only().list().await.unwrap();
     let values = |list: &watchkeeper_client::ObjectList| -> Vec<Value> {
         list.items
             .iter()
@@ -126,11 +101,7 @@ async fn built_in_kinds_come_as_protobuf() {
             .collect()
     };
     assert_eq!(values(&list), values(&json));
-    let partial = namespaces
-        .metadata_only()
-        .list(&ListOptions::default())
-        .await
-        .unwrap();
+    let partial = namespaces.metadata_only().list().await.unwrap();
     assert_eq!(partial.items[0].kind(), "PartialObjectMetadata");
     server.shutdown().await;
 }
@@ -139,10 +110,7 @@ async fn built_in_kinds_come_as_protobuf() {
 async fn a_watch_sees_exactly_what_happens_after_its_version() {
     let (server, client) = start().await;
     let api = config_maps(&client);
-    let first = api
-        .create(&config_map("a", json!({})), &CreateOptions::default())
-        .await
-        .unwrap();
+    let first = api.create(&config_map("a", json!({}))).await.unwrap();
     let options = WatchOptions {
         resource_version: first.version(),
         ..Default::default()
@@ -153,20 +121,13 @@ async fn a_watch_sees_exactly_what_happens_after_its_version() {
         } else {
             api.clone()
         };
-        let mut watch = watched.watch(&options).await.unwrap();
+        let mut watch = watched.watch().with(&options).await.unwrap();
         if !json {
-            api.create(&config_map("b", json!({})), &CreateOptions::default())
+            api.create(&config_map("b", json!({}))).await.unwrap();
+            api.patch("b", PatchKind::Merge, &json!({"data": {"k": "1"}}))
                 .await
                 .unwrap();
-            api.patch(
-                "b",
-                PatchKind::Merge,
-                &json!({"data": {"k": "1"}}),
-                &PatchOptions::default(),
-            )
-            .await
-            .unwrap();
-            api.delete("b", &DeleteOptions::default()).await.unwrap();
+            api.delete("b").await.unwrap();
         }
         let mut seen = Vec::new();
         while seen.len() < 3 {
@@ -194,12 +155,10 @@ async fn fifty_watches_share_one_connection() {
             resource_version: ResourceVersion::any(),
             ..Default::default()
         };
-        watches.push(api.watch(&options).await.unwrap());
+        watches.push(api.watch().with(&options).await.unwrap());
     }
     assert_eq!(client.open_connections(), 1);
-    api.create(&config_map("seen-by-all", json!({})), &CreateOptions::default())
-        .await
-        .unwrap();
+    api.create(&config_map("seen-by-all", json!({}))).await.unwrap();
     for watch in &mut watches {
         loop {
             match watch.next().await.unwrap().unwrap() {
@@ -217,23 +176,15 @@ async fn pages_add_up_to_the_list() {
     let (server, client) = start().await;
     let api = config_maps(&client);
     for index in 0..7 {
-        api.create(
-            &config_map(&format!("c-{index}"), json!({})),
-            &CreateOptions::default(),
-        )
-        .await
-        .unwrap();
+        api.create(&config_map(&format!("c-{index}"), json!({})))
+            .await
+            .unwrap();
     }
     let names = |list: watchkeeper_client::ObjectList| -> Vec<String> {
         list.items.iter().map(|object| object.name().to_owned()).collect()
     };
-    let whole = names(api.list(&ListOptions::default()).await.unwrap());
-    let paged = names(
-        api.pages(&ListOptions::default(), Some(2))
-            .collect()
-            .await
-            .unwrap(),
-    );
+    let whole = names(api.list().await.unwrap());
+    let paged = names(api.pages().page_size(2).collect().await.unwrap());
     assert_eq!(whole, paged);
     server.shutdown().await;
 }
@@ -242,17 +193,13 @@ async fn pages_add_up_to_the_list() {
 async fn apply_and_retry_work_together() {
     let (server, client) = start().await;
     let api = config_maps(&client);
-    let apply = ApplyOptions {
-        field_manager: "me".to_owned(),
-        ..Default::default()
-    };
-    api.apply("a", &config_map("a", json!({"k": "1"})), &apply)
+    api.apply("a", &config_map("a", json!({"k": "1"})), "me")
         .await
         .unwrap();
     let updated = retry_on_conflict(|| async {
-        let mut value = api.get("a", &GetOptions::default()).await?.to_value().unwrap();
+        let mut value = api.get("a").await?.to_value().unwrap();
         value["data"]["k"] = "2".into();
-        api.update("a", &value, &UpdateOptions::default()).await
+        api.update("a", &value).await
     })
     .await
     .unwrap();
@@ -268,33 +215,32 @@ async fn parts_of_objects_are_read_and_written() {
         let resource = resource(group, kind, plural, Scope::Namespaced);
         client.dynamic(resource).namespace("default")
     };
-    let (create, update) = (CreateOptions::default(), UpdateOptions::default());
     let containers = json!([{"name": "web", "image": "web:1"}]);
     let labels = json!({"app": "web"});
     let template = json!({"metadata": {"labels": labels}, "spec": {"containers": containers}});
     let spec = json!({"replicas": 2, "selector": {"matchLabels": labels}, "template": template});
     let deployments = api("apps", "Deployment", "deployments");
     deployments
-        .create(&json!({"metadata": {"name": "web"}, "spec": spec}), &create)
+        .create(&json!({"metadata": {"name": "web"}, "spec": spec}))
         .await
         .unwrap();
     let scales = deployments.clone().subresource("scale");
-    let mut scale = scales
-        .get("web", &GetOptions::default())
-        .await
-        .unwrap()
-        .to_value()
-        .unwrap();
+    let mut scale = scales.get("web").await.unwrap().to_value().unwrap();
     assert_eq!(
         (&scale["kind"], &scale["spec"]["replicas"]),
         (&json!("Scale"), &json!(2))
     );
     scale["spec"]["replicas"] = json!(5);
-    scales.update("web", &scale, &update).await.unwrap();
+    scales.update("web", &scale).await.unwrap();
+    let scale = deployments.scale("web").await.unwrap();
+    assert_eq!((scale.wanted, scale.present, &*scale.selector), (5, 0, "app=web"));
+    assert_eq!(deployments.scale_to("web", 3).await.unwrap().wanted, 3);
+    assert_eq!(deployments.scale_to("web", 5).await.unwrap().wanted, 5);
+    assert!(deployments.scale("nobody").await.unwrap_err().is_not_found());
     let status = deployments.clone().subresource("status");
     let patch = json!({"spec": {"replicas": 9}, "status": {"replicas": 5, "observedGeneration": 2}});
     let whole = status
-        .patch("web", PatchKind::Merge, &patch, &PatchOptions::default())
+        .patch("web", PatchKind::Merge, &patch)
         .await
         .unwrap()
         .to_value()
@@ -306,57 +252,48 @@ async fn parts_of_objects_are_read_and_written() {
 
     let pods = api("", "Pod", "pods");
     let pod = json!({"metadata": {"name": "web-0"}, "spec": {"containers": containers}});
-    pods.create(&pod, &create).await.unwrap();
-    let mut log = pods.log("web-0", &LogOptions::default()).await.unwrap();
+    pods.create(&pod).await.unwrap();
+    let mut log = pods.log("web-0").await.unwrap();
     assert!(
         log.chunk().await.is_none(),
         "a pod that runs nowhere has said nothing"
     );
     let binding = json!({"metadata": {"name": "web-0"}, "target": {"kind": "Node", "name": "node-1"}});
-    let bound = pods
-        .clone()
-        .subresource("binding")
-        .post("web-0", &binding, &create)
-        .await;
+    let bound = pods.clone().subresource("binding").post("web-0", &binding).await;
     assert!(matches!(bound.unwrap(), ObjectOrStatus::Status(status) if status.is_success()));
-    let placed = pods.get("web-0", &GetOptions::default()).await.unwrap();
+    let placed = pods.get("web-0").await.unwrap();
     assert_eq!(placed.to_value().unwrap()["spec"]["nodeName"], "node-1");
-    let eviction = json!({
-        "apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "web-0"},
-        "deleteOptions": {"gracePeriodSeconds": 0},
-    });
-    let evicted = pods
-        .clone()
-        .subresource("eviction")
-        .post("web-0", &eviction, &create)
-        .await;
-    assert!(matches!(evicted.unwrap(), ObjectOrStatus::Status(status) if status.is_success()));
-    assert!(
-        pods.get("web-0", &GetOptions::default())
-            .await
-            .unwrap_err()
-            .is_not_found()
-    );
+    let at_once = DeleteOptions {
+        grace_period_seconds: Some(0),
+        ..Default::default()
+    };
+    pods.evict("web-0").with(&at_once).await.unwrap();
+    assert!(pods.get("web-0").await.unwrap_err().is_not_found());
 
     let accounts = api("", "ServiceAccount", "serviceaccounts");
     accounts
-        .create(&json!({"metadata": {"name": "robot"}}), &create)
+        .create(&json!({"metadata": {"name": "robot"}}))
         .await
         .unwrap();
     let wish = json!({
         "apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest",
         "spec": {"audiences": ["api"], "expirationSeconds": 600},
     });
-    let token = accounts
-        .subresource("token")
-        .post("robot", &wish, &create)
-        .await
-        .unwrap();
+    let token = accounts.clone().subresource("token").post("robot", &wish).await;
+    let token = token.unwrap();
     let ObjectOrStatus::Object(token) = token else {
         panic!("{token:?} is no token");
     };
     assert_eq!(token.kind(), "TokenRequest");
     assert!(token.to_value().unwrap()["status"]["token"].is_string());
+    let token = accounts.token("robot").await.unwrap();
+    assert!(token.token.expose().split('.').count() == 3, "it is a JWT");
+    let for_others = TokenOptions {
+        audiences: vec!["others".into()],
+        expires_after: Some(Duration::from_secs(86_400)),
+    };
+    let longer = accounts.token("robot").with(&for_others).await.unwrap();
+    assert!(longer.expiration_timestamp > token.expiration_timestamp);
     server.shutdown().await;
 }
 
@@ -395,14 +332,12 @@ async fn its_kubeconfig_leads_to_it_over_tls() {
     .unwrap();
     let client = Client::new(&config, unlimited()).unwrap();
     let api = config_maps(&client);
-    api.create(&config_map("a", json!({})), &CreateOptions::default())
-        .await
-        .unwrap();
+    api.create(&config_map("a", json!({}))).await.unwrap();
     let options = WatchOptions {
         resource_version: ResourceVersion::any(),
         ..Default::default()
     };
-    let mut watch = api.watch_websocket(&options).await.unwrap();
+    let mut watch = api.watch_websocket().with(&options).await.unwrap();
     let event = tokio::time::timeout(Duration::from_secs(60), watch.next())
         .await
         .unwrap()
@@ -418,22 +353,14 @@ async fn its_kubeconfig_leads_to_it_over_tls() {
 async fn resuming_after_every_cut_loses_and_repeats_nothing() {
     let (server, client) = start().await;
     let api = config_maps(&client);
-    let begin = api
-        .list(&ListOptions::default())
-        .await
-        .unwrap()
-        .head
-        .resource_version;
+    let begin = api.list().await.unwrap().head.resource_version;
     let cut = RequestMatch::new(Verb::Watch, "configmaps");
 
     let writer = async {
         let mut written = Vec::new();
         for index in 0..40 {
             let name = format!("c-{index}");
-            let created = api
-                .create(&config_map(&name, json!({})), &CreateOptions::default())
-                .await
-                .unwrap();
+            let created = api.create(&config_map(&name, json!({}))).await.unwrap();
             written.push(created.resource_version().to_owned());
             if index % 3 == 0 {
                 server
@@ -451,7 +378,7 @@ async fn resuming_after_every_cut_loses_and_repeats_nothing() {
                 resource_version: version.clone(),
                 ..Default::default()
             };
-            let mut watch = api.watch(&options).await.unwrap();
+            let mut watch = api.watch().with(&options).await.unwrap();
             // A cut or an end leads to the next watch; anything but an added object would be wrong.
             while seen.len() < 40
                 && let Some(Ok(event)) = watch.next().await
@@ -481,7 +408,7 @@ async fn a_busy_server_is_asked_again_when_it_says_so() {
         .unwrap();
     let begun = tokio::time::Instant::now();
     config_maps(&client)
-        .create(&config_map("a", json!({})), &CreateOptions::default())
+        .create(&config_map("a", json!({})))
         .await
         .unwrap();
     assert_eq!(begun.elapsed().as_secs(), 6);

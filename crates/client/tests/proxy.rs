@@ -16,7 +16,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
 use watchkeeper_client::config::{Credentials, Material, Proxy as ProxyConfig};
 use watchkeeper_client::{Client, Config, Secret, WatchEvent};
-use watchkeeper_meta::{CreateOptions, Resource, Scope, WatchOptions};
+use watchkeeper_meta::{Resource, Scope};
 use watchkeeper_server::{Handle, Server};
 
 const LOGIN: &str = "user:secret";
@@ -185,9 +185,9 @@ async fn works_through(scheme: &str, protocol: Protocol, authorities: &str) {
         authorities,
     );
     let maps = client.dynamic(config_maps()).namespace("default");
-    let mut watch = maps.watch(&WatchOptions::default()).await.unwrap();
+    let mut watch = maps.watch().await.unwrap();
     let map = json!({"metadata": {"name": "settings"}});
-    maps.create(&map, &CreateOptions::default()).await.unwrap();
+    maps.create(&map).await.unwrap();
     loop {
         if let WatchEvent::Added(object) = watch.next().await.unwrap().unwrap()
             && object.name() == "settings"
@@ -195,7 +195,7 @@ async fn works_through(scheme: &str, protocol: Protocol, authorities: &str) {
             break;
         }
     }
-    let mut socket = maps.watch_websocket(&WatchOptions::default()).await.unwrap();
+    let mut socket = maps.watch_websocket().await.unwrap();
     assert!(socket.next().await.unwrap().is_ok());
     let target = address.to_string();
     assert_eq!(

@@ -13,7 +13,7 @@ use http::{Method, Request};
 use serde_json::{Value, json};
 use support::{Answer, Server, unlimited};
 use watchkeeper_client::{DynamicApi, SendOptions, WatchEvent};
-use watchkeeper_meta::{GetOptions, ListOptions, Resource, Scope, WatchOptions};
+use watchkeeper_meta::{Resource, Scope};
 use watchkeeper_wire::Object;
 use watchkeeper_wire::protobuf::Envelope;
 
@@ -166,7 +166,7 @@ async fn objects_and_lists_decode_to_what_was_recorded() {
             let recorded_items = body["items"].as_array();
             if kind.ends_with("List") {
                 let list = api
-                    .list(&ListOptions::default())
+                    .list()
                     .await
                     .unwrap_or_else(|error| panic!("{context}: {error}"));
                 assert!(list.undecodable.is_empty(), "{context}");
@@ -177,7 +177,7 @@ async fn objects_and_lists_decode_to_what_was_recorded() {
                 assert_eq!(list.items.len(), recorded_len, "{context}");
             } else {
                 let object = api
-                    .get("x", &GetOptions::default())
+                    .get("x")
                     .await
                     .unwrap_or_else(|error| panic!("{context}: {error}"));
                 assert_eq!(
@@ -213,10 +213,7 @@ async fn streams_decode_to_what_was_recorded() {
             }
             let (answer, sender) = support::streamed(content_type);
             let server = Server::new([answer]);
-            let mut watch = api(&server, "v1", "Anything")
-                .watch(&WatchOptions::default())
-                .await
-                .unwrap();
+            let mut watch = api(&server, "v1", "Anything").watch().await.unwrap();
             for frame in frames {
                 sender.send(Ok(frame_bytes(frame))).unwrap();
                 let event = watch

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use support::{Server, answer, unlimited};
 use watchkeeper_client::config::{Config, Credentials};
 use watchkeeper_client::{Client, DynamicApi, Error, InProcess, WatchEvent, WatchStream};
-use watchkeeper_meta::{GetOptions, Resource, ResourceVersion, Scope, WatchOptions};
+use watchkeeper_meta::{Resource, ResourceVersion, Scope, WatchOptions};
 use watchkeeper_wire::protobuf::{Envelope, encode_body, frame};
 use watchkeeper_wire::schema::Schema;
 
@@ -96,10 +96,7 @@ enum End {
 async fn watch(content_type: &str, body: Bytes, end: End) -> Vec<String> {
     let (stream, sender) = support::streamed(content_type);
     let server = Server::new([stream]);
-    let mut watch = config_maps(&server)
-        .watch(&WatchOptions::default())
-        .await
-        .unwrap();
+    let mut watch = config_maps(&server).watch().await.unwrap();
     sender.send(Ok(body)).unwrap();
     let mut seen = Vec::new();
     if let End::BrokenAfter(events) = end {
@@ -140,10 +137,7 @@ async fn an_event_is_delivered_when_its_last_byte_has_arrived() {
     for content_type in [JSON, PROTOBUF] {
         let (stream, sender) = support::streamed(content_type);
         let server = Server::new([stream]);
-        let mut watch = config_maps(&server)
-            .watch(&WatchOptions::default())
-            .await
-            .unwrap();
+        let mut watch = config_maps(&server).watch().await.unwrap();
         for version in 1..4 {
             let event = event(content_type, "ADDED", &config_map("a", version));
             for byte in event {
@@ -169,10 +163,7 @@ async fn an_event_packed_on_its_own_is_delivered_on_its_own() {
         };
         headers.push(("content-encoding", "gzip".to_owned()));
         let server = Server::new([support::Answer::Streamed(headers, receiver)]);
-        let mut watch = config_maps(&server)
-            .watch(&WatchOptions::default())
-            .await
-            .unwrap();
+        let mut watch = config_maps(&server).watch().await.unwrap();
         for version in 1..4 {
             let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
             let event = event(content_type, "ADDED", &config_map("a", version));
@@ -206,11 +197,11 @@ async fn a_rotated_token_is_used_and_a_live_watch_goes_on() {
     };
     let client = Client::in_process_as(server.connector(), &config, unlimited()).unwrap();
     let api = client.dynamic(config_map_resource()).namespace("ns");
-    let mut watch = api.watch(&WatchOptions::default()).await.unwrap();
+    let mut watch = api.watch().await.unwrap();
     for token in ["old", "new"] {
         std::fs::write(&path, token).unwrap();
         tokio::time::advance(Duration::from_secs(61)).await;
-        api.get("a", &GetOptions::default()).await.unwrap();
+        api.get("a").await.unwrap();
         let seen = server.seen();
         let authorization = &seen.last().unwrap().headers["authorization"];
         assert_eq!(authorization, &format!("Bearer {token}"));
@@ -234,7 +225,8 @@ async fn the_request_says_what_is_wanted() {
     };
     config_maps(&server)
         .namespace("ns")
-        .watch(&options)
+        .watch()
+        .with(&options)
         .await
         .unwrap();
     assert_eq!(
@@ -265,10 +257,7 @@ async fn the_ways_to_end_are_told_apart() {
         );
     }
     let server = Server::new([support::json(410, expired())]);
-    let refused = config_maps(&server)
-        .watch(&WatchOptions::default())
-        .await
-        .unwrap_err();
+    let refused = config_maps(&server).watch().await.unwrap_err();
     assert!(refused.is_expired());
 }
 
@@ -328,10 +317,7 @@ async fn a_watch_cut_at_any_byte_has_delivered_exactly_what_was_whole() {
 async fn dropping_the_stream_cancels_the_request() {
     let (stream, sender) = support::streamed(JSON);
     let server = Server::new([stream, answer(200, &[], "")]);
-    let watch = config_maps(&server)
-        .watch(&WatchOptions::default())
-        .await
-        .unwrap();
+    let watch = config_maps(&server).watch().await.unwrap();
     drop(watch);
     // The server's side of the body is dropped when the reset arrives.
     sender.closed().await;
@@ -381,11 +367,11 @@ async fn a_watch_can_come_over_a_websocket() {
         "ADDED ns/a 2",
     ];
     let api = websocket_client(messages.clone(), true);
-    let watch = api.watch_websocket(&WatchOptions::default()).await.unwrap();
+    let watch = api.watch_websocket().await.unwrap();
     assert_eq!(read(watch).await, expected);
 
     let api = websocket_client(messages, false);
-    let watch = api.watch_websocket(&WatchOptions::default()).await.unwrap();
+    let watch = api.watch_websocket().await.unwrap();
     assert_eq!(read(watch).await, [&expected[..], &["lost"]].concat());
 }
 
@@ -393,13 +379,8 @@ async fn a_watch_can_come_over_a_websocket() {
 async fn a_server_without_websockets_is_named() {
     let server = Server::new([support::json(410, expired()), answer(200, &[], "no upgrade")]);
     let api = config_maps(&server);
-    assert!(
-        api.watch_websocket(&WatchOptions::default())
-            .await
-            .unwrap_err()
-            .is_expired()
-    );
-    let error = api.watch_websocket(&WatchOptions::default()).await.unwrap_err();
+    assert!(api.watch_websocket().await.unwrap_err().is_expired());
+    let error = api.watch_websocket().await.unwrap_err();
     assert!(
         error
             .to_string()

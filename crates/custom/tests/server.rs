@@ -14,9 +14,7 @@ use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 use watchkeeper_client::{Api, Client, Error, SendOptions};
 use watchkeeper_custom::{InstallError, InstallOptions, Resource, install_crds, merge_crds};
-use watchkeeper_meta::{
-    CreateOptions, FieldSelector, GetOptions, ListOptions, PatchKind, PatchOptions, UpdateOptions, accept,
-};
+use watchkeeper_meta::{CreateOptions, FieldSelector, ListOptions, PatchKind, accept};
 use watchkeeper_testing::TestCluster;
 
 /// Every sort of field that has a structural schema.
@@ -194,8 +192,7 @@ async fn install(client: &Client) {
 }
 
 async fn create(api: &Api<Thing>, name: &str, spec: ThingSpec) -> Result<Thing, Error> {
-    api.create(&Thing::new(name, spec), &CreateOptions::default())
-        .await
+    api.create(&Thing::new(name, spec)).await
 }
 
 #[tokio::test]
@@ -227,7 +224,7 @@ fn any_value_of_a_rich_spec_is_read_as_it_was_written() {
         let name = format!("thing-{}", count.get());
         let read = runtime.block_on(async {
             create(&api, &name, spec.clone()).await?;
-            api.get(&name, &GetOptions::default()).await
+            api.get(&name).await
         });
         prop_assert_eq!(
             read.map_err(|error| TestCaseError::fail(error.to_string()))?.spec,
@@ -256,7 +253,7 @@ fn whatever_the_server_accepts_can_be_read() {
         let places = places(&object["spec"]);
         let place = place.get(&places);
         change_value(&mut object["spec"], place, value.get(&REPLACEMENTS)());
-        let created = runtime.block_on(api.objects().create(&object, &CreateOptions::default()));
+        let created = runtime.block_on(api.objects().create(&object));
         if let Ok(created) = created {
             accepted.set(accepted.get() + 1);
             let read = created.decode::<Thing>();
@@ -551,11 +548,7 @@ async fn values_that_break_a_rule_are_refused_with_the_field() {
         let object = json!({
             "apiVersion": "example.com/v1", "kind": "Thing", "metadata": {"name": "a"}, "spec": spec,
         });
-        let error = api
-            .objects()
-            .create(&object, &CreateOptions::default())
-            .await
-            .unwrap_err();
+        let error = api.objects().create(&object).await.unwrap_err();
         assert!(
             error.is_invalid() && error.to_string().contains(expected),
             "{change}: {error}"
@@ -571,11 +564,7 @@ async fn a_field_that_is_left_out_has_its_default() {
     for field in ["port", "settings"] {
         object["spec"].as_object_mut().unwrap().remove(field);
     }
-    let created = api
-        .objects()
-        .create(&object, &CreateOptions::default())
-        .await
-        .unwrap();
+    let created = api.objects().create(&object).await.unwrap();
     let spec = &created.to_value().unwrap()["spec"];
     assert_eq!(
         (&spec["port"], &spec["settings"]),
@@ -603,37 +592,22 @@ async fn status_scale_and_selectable_fields_work() {
         replicas: 1,
         selector: "app=a".into(),
     });
-    let updated = api
-        .status()
-        .update("a", &object, &UpdateOptions::default())
-        .await
-        .unwrap();
+    let updated = api.status().update(&object).await.unwrap();
     assert_eq!(updated.status, object.status);
 
     let scale = api.objects().clone().subresource("scale");
-    let read = scale
-        .get("a", &GetOptions::default())
-        .await
-        .unwrap()
-        .to_value()
-        .unwrap();
+    let read = scale.get("a").await.unwrap().to_value().unwrap();
     assert_eq!(read["spec"], json!({"replicas": 2}));
     assert_eq!(read["status"], json!({"replicas": 1, "selector": "app=a"}));
     let patch = json!({"spec": {"replicas": 3}});
-    scale
-        .patch("a", PatchKind::Merge, &patch, &PatchOptions::default())
-        .await
-        .unwrap();
-    assert_eq!(
-        api.get("a", &GetOptions::default()).await.unwrap().spec.replicas,
-        3
-    );
+    scale.patch("a", PatchKind::Merge, &patch).await.unwrap();
+    assert_eq!(api.get("a").await.unwrap().spec.replicas, 3);
 
     let options = ListOptions {
         field_selector: FieldSelector::equals("spec.name", "other"),
         ..Default::default()
     };
-    let found = api.list(&options).await.unwrap();
+    let found = api.list().with(&options).await.unwrap();
     let names: Vec<&str> = found.objects().iter().map(|object| object.name()).collect();
     assert_eq!(names, ["b"]);
     cluster.stop().await;
@@ -700,15 +674,11 @@ async fn an_object_of_one_version_is_read_in_the_other() {
     cluster
         .client()
         .api::<v1::Note>()
-        .create(&old, &options)
+        .create(&old)
+        .with(&options)
         .await
         .unwrap();
-    let new = cluster
-        .client()
-        .api::<v2::Note>()
-        .get("a", &GetOptions::default())
-        .await
-        .unwrap();
+    let new = cluster.client().api::<v2::Note>().get("a").await.unwrap();
     assert_eq!((&*new.spec.text, new.spec.author), ("hello", None));
     cluster.stop().await;
 }

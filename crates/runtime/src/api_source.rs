@@ -72,13 +72,18 @@ impl Source for ApiSource {
 
     fn list(&self, request: ListRequest) -> Opening<Object> {
         let (api, options) = (self.api.clone(), self.list_options(request));
-        async move { Ok(list_inputs(api.list_stream(&options).await.map_err(failure)?)) }.boxed()
+        async move {
+            Ok(list_inputs(
+                api.list_stream().with(&options).await.map_err(failure)?,
+            ))
+        }
+        .boxed()
     }
 
     fn watch(&self, request: WatchRequest) -> Opening<Object> {
         let (api, options) = (self.api.clone(), self.watch_options(request));
         async move {
-            let events = api.watch(&options).await.map_err(failure)?;
+            let events = api.watch().with(&options).await.map_err(failure)?;
             Ok(events.map(|event| event.map_or_else(failed, watch_input)).boxed())
         }
         .boxed()

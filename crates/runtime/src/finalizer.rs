@@ -92,7 +92,8 @@ async fn patch(api: &DynamicApi, object: &Object, change: Value) -> Result<Optio
     let operations = Value::Array(vec![version, change]);
     let options = PatchOptions::default();
     match api
-        .patch(object.name(), PatchKind::Json, &operations, &options)
+        .patch(object.name(), PatchKind::Json, &operations)
+        .with(&options)
         .await
     {
         Ok(changed) => Ok(Some(changed)),

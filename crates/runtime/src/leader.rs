@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 use watchkeeper_client::{DynamicApi, Error, retry_on_conflict};
-use watchkeeper_meta::{CreateOptions, GetOptions, Time, UpdateOptions};
+use watchkeeper_meta::{Time, UpdateOptions};
 
 use self::record::{Decision, LeaseRecord, Observed};
 
@@ -208,7 +208,7 @@ impl LeaderElector {
 
     /// Looks at the lease and takes or renews it if that is possible. Whether it is held now.
     async fn try_once(&mut self) -> Result<bool, Error> {
-        let found = match self.leases.get(&self.options.lease, &GetOptions::default()).await {
+        let found = match self.leases.get(&self.options.lease).await {
             Ok(lease) => Some(LeaseRecord::read(&lease)),
             Err(error) if error.is_not_found() => None,
             Err(error) => return Err(error),
@@ -222,10 +222,13 @@ impl LeaderElector {
         );
         let written = match decision {
             Decision::Wait => return Ok(false),
-            Decision::Create(lease) => self.leases.create(&lease, &CreateOptions::default()).await,
+            Decision::Create(lease) => self.leases.create(&lease).await,
             Decision::Update(lease) => {
                 let options = UpdateOptions::default();
-                self.leases.update(&self.options.lease, &lease, &options).await
+                self.leases
+                    .update(&self.options.lease, &lease)
+                    .with(&options)
+                    .await
             }
         };
         match written {
@@ -256,16 +259,14 @@ impl LeaderElector {
     /// Reads the lease anew: a renewal may have been on its way when the work ended.
     async fn try_release(&self) -> Result<(), Error> {
         let name = &self.options.lease;
-        let record = match self.leases.get(name, &GetOptions::default()).await {
+        let record = match self.leases.get(name).await {
             Ok(lease) => LeaseRecord::read(&lease),
             Err(error) if error.is_not_found() => return Ok(()),
             Err(error) => return Err(error),
         };
         if record.holder() == Some(&self.options.identity) {
             let released = record.released(wall_clock());
-            self.leases
-                .update(name, &released, &UpdateOptions::default())
-                .await?;
+            self.leases.update(name, &released).await?;
         }
         Ok(())
     }

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinHandle;
 use watchkeeper_client::{Client, DynamicApi, Error};
-use watchkeeper_meta::{CreateOptions, PatchKind, PatchOptions, Resource, Scope, Time};
+use watchkeeper_meta::{PatchKind, PatchOptions, Resource, Scope, Time};
 use watchkeeper_wire::Object;
 
 use self::correlator::{Correlator, Outcome};
@@ -191,7 +191,7 @@ impl Sink {
                     "lastTimestamp": now().to_rfc3339(),
                 });
                 let (events, options) = (self.events_of(about), PatchOptions::default());
-                match events.patch(name, PatchKind::Merge, &patch, &options).await {
+                match events.patch(name, PatchKind::Merge, &patch).with(&options).await {
                     Err(error) if error.is_not_found() => self.create(outcome, about, note).await,
                     result => result.map(|_| ()),
                 }
@@ -201,10 +201,7 @@ impl Sink {
 
     async fn create(&self, outcome: &Outcome, about: &Reference, note: &Note) -> Result<(), Error> {
         let event = self.event(outcome.name(), about, note, outcome.count());
-        let created = self
-            .events_of(about)
-            .create(&event, &CreateOptions::default())
-            .await;
+        let created = self.events_of(about).create(&event).await;
         created.map(|_| ())
     }
 

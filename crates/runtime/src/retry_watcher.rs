@@ -18,7 +18,7 @@
 //! # let cluster = TestCluster::start().await?;
 //! # let maps = watchkeeper_wire::schema::resources::by_plural("", "v1", "configmaps").unwrap();
 //! # let api = cluster.client().dynamic(maps.resource.clone()).namespace("default");
-//! let listed = api.list(&ListOptions::default()).await?;
+//! let listed = api.list().await?;
 //! let mut watcher = RetryWatcher::new(Arc::new(ApiSource::new(api)), listed.head.resource_version)?;
 //! cluster.load("{apiVersion: v1, kind: ConfigMap, metadata: {name: settings}}").await?;
 //! let Some(Change::Added(object)) = watcher.next().await.transpose()? else {

@@ -144,7 +144,11 @@ impl Cluster {
             field_manager: Some(MANAGER.to_owned()),
             ..Default::default()
         };
-        let created = self.api(resource, namespace).create(&object, &options).await?;
+        let created = self
+            .api(resource, namespace)
+            .create(&object)
+            .with(&options)
+            .await?;
         self.catch_up(resource, &created).await;
         Ok(created)
     }
@@ -181,7 +185,8 @@ impl Cluster {
     ) -> Result<Object, Error> {
         patch["metadata"]["uid"] = json!(object.uid());
         let patched = api
-            .patch(object.name(), PatchKind::Merge, &patch, &patch_options())
+            .patch(object.name(), PatchKind::Merge, &patch)
+            .with(&patch_options())
             .await?;
         self.catch_up(resource, &patched).await;
         Ok(patched)
@@ -195,7 +200,8 @@ impl Cluster {
         let patch = json!({"metadata": {"uid": item.uid()}, "status": status});
         let api = self.api(resource, item.namespace()).subresource("status");
         let patched = api
-            .patch(item.name(), PatchKind::Merge, &patch, &patch_options())
+            .patch(item.name(), PatchKind::Merge, &patch)
+            .with(&patch_options())
             .await;
         // What was counted must be seen as counted: a job would otherwise run once more.
         if let Ok(patched) = &patched {
@@ -219,7 +225,7 @@ impl Cluster {
             ..Default::default()
         };
         let api = self.api(resource, item.namespace()).subresource("status");
-        let updated = api.update(item.name(), &object, &options).await;
+        let updated = api.update(item.name(), &object).with(&options).await;
         if let Ok(updated) = &updated {
             self.catch_up(resource, updated).await;
         }
@@ -243,7 +249,7 @@ impl Cluster {
             ..Default::default()
         };
         let api = self.api(resource, object.namespace());
-        let deleted = api.delete(object.name(), &options).await;
+        let deleted = api.delete(object.name()).with(&options).await;
         ignore_gone(deleted.map(drop))?;
         self.see(resource, |objects| {
             let known = objects.find(object.namespace(), object.name());

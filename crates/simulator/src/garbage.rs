@@ -19,7 +19,7 @@ use serde_json::json;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use watchkeeper_client::Error;
-use watchkeeper_meta::{GetOptions, ObjectKey, OwnerReference, Resource, Scope};
+use watchkeeper_meta::{ObjectKey, OwnerReference, Resource, Scope};
 use watchkeeper_runtime::api_source::ApiSource;
 use watchkeeper_runtime::controller::{
     Action, ControllerOptions, DynamicController, ReconcileHandle, Request,
@@ -314,7 +314,7 @@ impl Collector {
             return Ok(true);
         }
         let api = self.cluster.api(&known, namespace);
-        match api.get(&owner.name, &GetOptions::default()).await {
+        match api.get(&owner.name).await {
             Ok(found) => Ok(found.uid() == owner.uid),
             Err(error) if error.is_not_found() => Ok(false),
             Err(error) => Err(error),

@@ -19,7 +19,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 use watchkeeper_client::Error;
-use watchkeeper_meta::{GetOptions, ObjectKey};
+use watchkeeper_meta::ObjectKey;
 use watchkeeper_runtime::controller::{Action, Mapping, Request};
 use watchkeeper_wire::Object;
 
@@ -174,7 +174,7 @@ async fn is_lost(cluster: &Cluster, pod: &Item) -> Result<bool, Error> {
     if cluster.snapshot(&nodes()).find("", node).is_some() {
         return Ok(false);
     }
-    match cluster.api(&nodes(), "").get(node, &GetOptions::default()).await {
+    match cluster.api(&nodes(), "").get(node).await {
         Err(error) if error.is_not_found() => Ok(true),
         found => found.map(|_| false),
     }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use watchkeeper_client::Error;
-use watchkeeper_meta::{DeleteOptions, ListOptions, PropagationPolicy, Resource, Scope, UpdateOptions};
+use watchkeeper_meta::{DeleteOptions, ListOptions, PropagationPolicy, Resource, Scope};
 use watchkeeper_runtime::controller::{Action, Request};
 
 use crate::cluster::{Cluster, Task, ignore_gone};
@@ -35,9 +35,7 @@ async fn terminate(cluster: Cluster, request: Request) -> Result<Action, Error> 
         finalizers.retain(|name| name != "kubernetes");
     }
     let finalize = cluster.api(&namespaces(), "").subresource("finalize");
-    let finalized = finalize
-        .update(object.name(), &namespace, &UpdateOptions::default())
-        .await;
+    let finalized = finalize.update(object.name(), &namespace).await;
     match finalized {
         Err(error) if error.is_conflict() => Ok(Action::After(PATIENCE)),
         finalized => ignore_gone(finalized.map(drop)).map(|()| Action::Done),
@@ -53,7 +51,7 @@ async fn empty(cluster: &Cluster, namespace: &str) -> Result<bool, Error> {
             limit: Some(1),
             ..Default::default()
         };
-        if api.list(&some).await?.items.is_empty() {
+        if api.list().with(&some).await?.items.is_empty() {
             continue;
         }
         is_empty = false;
@@ -61,7 +59,9 @@ async fn empty(cluster: &Cluster, namespace: &str) -> Result<bool, Error> {
             propagation_policy: Some(PropagationPolicy::Background),
             ..Default::default()
         };
-        api.delete_collection(&ListOptions::default(), &options).await?;
+        api.delete_collection(&ListOptions::default())
+            .with(&options)
+            .await?;
     }
     Ok(is_empty)
 }

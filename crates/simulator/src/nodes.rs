@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use watchkeeper_client::Error;
-use watchkeeper_meta::{PatchKind, PatchOptions};
+use watchkeeper_meta::PatchKind;
 use watchkeeper_runtime::controller::{Action, Request};
 
 use crate::cluster::{Cluster, Task};
@@ -155,9 +155,7 @@ async fn renew_lease(cluster: &Cluster, node: &Item) -> Result<(), Error> {
         json!({"holderIdentity": node.name(), "leaseDurationSeconds": LEASE_SECONDS, "renewTime": now});
     let api = cluster.api(&leases(), LEASE_NAMESPACE);
     let patch = json!({"spec": spec});
-    let renewed = api
-        .patch(node.name(), PatchKind::Merge, &patch, &PatchOptions::default())
-        .await;
+    let renewed = api.patch(node.name(), PatchKind::Merge, &patch).await;
     match renewed {
         Err(error) if error.is_not_found() => {
             let metadata = json!({"name": node.name(), "ownerReferences": [node.as_owner()]});

@@ -159,7 +159,7 @@ async fn count(
         limit: Some(1),
         ..ListOptions::default()
     };
-    let list = cluster.api(&kind, namespace).list(&options).await?;
+    let list = cluster.api(&kind, namespace).list().with(&options).await?;
     let count = list.items.len() as i64 + list.head.remaining_item_count.unwrap_or_default();
     let name = format!("count/{resource}");
     add(used, &Usage::from([(name, number(count))]));

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use serde_json::json;
 use watchkeeper_client::Error;
-use watchkeeper_meta::CreateOptions;
 use watchkeeper_runtime::controller::{Action, ControllerOptions, DynamicController, Mapping, Request};
 use watchkeeper_wire::Object;
 
@@ -84,7 +83,7 @@ async fn bind(cluster: &Cluster, pod: &Item, node: &str) -> Result<(), Error> {
         "target": {"apiVersion": "v1", "kind": "Node", "name": node},
     });
     let api = cluster.api(&pods(), pod.namespace()).subresource("binding");
-    let bound = api.post(pod.name(), &binding, &CreateOptions::default()).await;
+    let bound = api.post(pod.name(), &binding).await;
     ignore_gone(bound.map(drop))?;
     // The next pod is placed with this one in sight.
     let is_placed = |pod: &Object| pod.is_deleting() || is_bound(&Item::read(pod));

@@ -21,9 +21,9 @@
 //! };
 //! let maps = cluster.client().dynamic(maps).namespace("default");
 //! let patch = serde_json::json!({"data": {"colour": "red"}});
-//! maps.patch("settings", PatchKind::Merge, &patch, &PatchOptions::default()).await?;
+//! maps.patch("settings", PatchKind::Merge, &patch).await?;
 //!
-//! let changed = maps.get("settings", &GetOptions::default()).await?.to_value()?;
+//! let changed = maps.get("settings").await?.to_value()?;
 //! assert_eq!(changed["data"]["colour"], "red");
 //! cluster.stop().await;
 //! # Ok(())

@@ -26,7 +26,7 @@ use tokio::sync::oneshot;
 use tracing::subscriber::NoSubscriber;
 use watchkeeper_client::config::{Credentials, Material};
 use watchkeeper_client::{Client, ClientOptions, Config, ConfigError, LoadOptions, Secret, WatchEvent};
-use watchkeeper_meta::{CreateOptions, DeleteOptions, Resource, Scope};
+use watchkeeper_meta::{Resource, Scope};
 use watchkeeper_server::{Handle, Server, StartError};
 use watchkeeper_simulator::{Simulator, SimulatorOptions};
 
@@ -123,9 +123,7 @@ impl Sandbox {
         Box::pin(async move {
             let Some(embedded) = self.embedded else {
                 let namespaces = self.client.dynamic(namespaces());
-                namespaces
-                    .delete(&self.namespace, &DeleteOptions::default())
-                    .await?;
+                namespaces.delete(&self.namespace).await?;
                 return Ok(());
             };
             drop(self.client);
@@ -194,7 +192,7 @@ fn config_of(server: &Handle) -> Config {
 async fn make_namespace(client: &Client) -> Result<String, SandboxError> {
     let wanted = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"generateName": "sandbox-"}});
     let namespaces = client.dynamic(namespaces());
-    let made = namespaces.create(&wanted, &CreateOptions::default()).await?;
+    let made = namespaces.create(&wanted).await?;
     let namespace = made.name().to_owned();
     match tokio::time::timeout(NAMESPACE_TIMEOUT, service_account(client, &namespace)).await {
         Ok(found) => found.map(|()| namespace).map_err(Into::into),
@@ -207,7 +205,7 @@ async fn service_account(client: &Client, namespace: &str) -> Result<(), watchke
     let accounts = client.dynamic(core("ServiceAccount", "serviceaccounts", Scope::Namespaced));
     let accounts = accounts.namespace(namespace);
     loop {
-        let mut watch = accounts.watch_all().await?;
+        let mut watch = accounts.watch().await?;
         while let Some(event) = watch.next().await {
             if matches!(event?, WatchEvent::Added(account) if account.name() == "default") {
                 return Ok(());

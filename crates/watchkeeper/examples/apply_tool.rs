@@ -7,7 +7,7 @@
 use std::process::ExitCode;
 
 use watchkeeper::client::{Client, Config, DiscoveryClient, Error, Manifest};
-use watchkeeper::meta::{ApplyOptions, DeleteOptions};
+use watchkeeper::meta::ApplyOptions;
 use watchkeeper_testing::Sandbox;
 
 type Failure = Box<dyn std::error::Error>;
@@ -47,7 +47,7 @@ async fn run(client: &Client, command: &str, file: &str, text: &[u8]) -> Result<
                 .await
                 .map(|applied| applied.to_string()),
             _ => {
-                let deleted = api.delete(&manifest.name, &DeleteOptions::default()).await;
+                let deleted = api.delete(&manifest.name).await;
                 deleted.map(|_| format!("{name} deleted"))
             }
         };

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::ConfigMap;
 use serde_json::json;
 use watchkeeper::client::{ResourceType, WatchEvent};
-use watchkeeper::meta::{CreateOptions, FieldSelector, WatchOptions};
+use watchkeeper::meta::{FieldSelector, WatchOptions};
 use watchkeeper::runtime::api_source::ApiSource;
 use watchkeeper::runtime::retry_watcher::RetryWatcher;
 use watchkeeper_testing::Sandbox;
@@ -21,13 +21,14 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         .default_namespace();
     let create = async |name: &str| {
         let map = json!({"metadata": {"name": name}});
-        maps.create(&map, &CreateOptions::default()).await
+        maps.create(&map).await
     };
     let first = create("wanted").await?;
     let other = create("not-wanted").await?;
 
     let mut watch = maps
-        .watch(&WatchOptions {
+        .watch()
+        .with(&WatchOptions {
             field_selector: FieldSelector::name("wanted"),
             allow_bookmarks: true,
             send_initial_events: Some(true),

@@ -5,7 +5,6 @@
 use k8s_openapi::api::core::v1::Namespace;
 use watchkeeper::client::config::{Config, Environment};
 use watchkeeper::client::{DiscoveryClient, ResourceType};
-use watchkeeper::meta::GetOptions;
 use watchkeeper_testing::Sandbox;
 
 #[tokio::main]
@@ -19,12 +18,12 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     println!("\nTyped, a struct for each kind:");
     let namespaces = client.api::<Namespace>();
-    let system = namespaces.get("kube-system", &GetOptions::default()).await?;
+    let system = namespaces.get("kube-system").await?;
     println!("{:?}", system.status.and_then(|status| status.phase));
 
     println!("\nDynamic, any kind and no struct:");
     let namespaces = client.dynamic(Namespace::resource());
-    let system = namespaces.get("kube-system", &GetOptions::default()).await?;
+    let system = namespaces.get("kube-system").await?;
     println!("{}", system.to_value()?["status"]["phase"]);
 
     println!("\nDiscovery, what the server is and has:");

@@ -4,7 +4,6 @@
 use k8s_openapi::api::apps::v1::Deployment;
 use serde_json::{Value, json};
 use watchkeeper::client::{ResourceType, retry_on_conflict};
-use watchkeeper::meta::{CreateOptions, GetOptions, UpdateOptions};
 use watchkeeper_testing::Sandbox;
 
 const NAME: &str = "demo-deployment";
@@ -25,21 +24,19 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
             },
         },
     });
-    let origin = deployments.create(&demo, &CreateOptions::default()).await?;
+    let origin = deployments.create(&demo).await?;
     println!("origin ResourceVersion:  {}", origin.resource_version());
 
     // A controller may write its status meanwhile, so each attempt reads the latest version.
     let updated = retry_on_conflict(|| async {
-        let latest = deployments.get(NAME, &GetOptions::default()).await?;
+        let latest = deployments.get(NAME).await?;
         let changed = with_image(latest.to_value().unwrap_or_default(), "nginx:1.13");
-        deployments
-            .update(NAME, &changed, &UpdateOptions::default())
-            .await
+        deployments.update(NAME, &changed).await
     });
     println!("updated ResourceVersion:  {}", updated.await?.resource_version());
 
     let stale = with_image(origin.to_value()?, "nginx:1.14");
-    let refused = deployments.update(NAME, &stale, &UpdateOptions::default()).await;
+    let refused = deployments.update(NAME, &stale).await;
     if let Err(error) = refused {
         println!("[s] Failed to update Deployment: {}", error.kind());
     }

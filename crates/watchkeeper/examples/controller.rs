@@ -9,7 +9,7 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::json;
 use watchkeeper::client::{Error, ResourceType};
-use watchkeeper::meta::{CreateOptions, DeleteOptions, ObjectKey};
+use watchkeeper::meta::ObjectKey;
 use watchkeeper::runtime::controller::{Action, BoxError, Context, Controller};
 use watchkeeper::runtime::factory::{Factory, FactoryOptions, Selection};
 use watchkeeper::runtime::wait::{Condition, wait_for};
@@ -20,7 +20,7 @@ async fn reconcile(original: Arc<ConfigMap>, context: Context<ConfigMap>) -> Res
     let copy = copy_of(&original);
     let wanted = labels.is_some_and(|labels| labels.get("copy").is_some_and(|copy| copy == "yes"));
     if wanted && context.store().get(&copy.key()).is_none() {
-        match context.api().create(&copy, &CreateOptions::default()).await {
+        match context.api().create(&copy).await {
             // The store has not seen it yet; there will be another reconcile when it has.
             Err(error) if error.is_already_exists() => {}
             created => println!("copied {} to {}", context.key(), created?.key().name()),
@@ -68,16 +68,14 @@ async fn main() -> Result<(), BoxError> {
 
     let settings =
         json!({"metadata": {"name": "settings", "labels": {"copy": "yes"}}, "data": {"colour": "blue"}});
-    maps.objects()
-        .create(&settings, &CreateOptions::default())
-        .await?;
+    maps.objects().create(&settings).await?;
     let (copy, within) = (
         ObjectKey::new(sandbox.namespace(), "settings-copy"),
         Duration::from_secs(10),
     );
     let first = wait_for(&informer, &copy, &Condition::exists(), within).await?;
     let uid = first.map(|copy| copy.uid().to_owned()).unwrap_or_default();
-    maps.delete("settings-copy", &DeleteOptions::default()).await?;
+    maps.delete("settings-copy").await?;
     let another = Condition::exists().and(Condition::deleted(uid));
     wait_for(&informer, &copy, &another, within).await?;
     println!("the copy is back");

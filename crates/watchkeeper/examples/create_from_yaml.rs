@@ -3,7 +3,6 @@
 
 use k8s_openapi::api::apps::v1::Deployment;
 use watchkeeper::client::Manifest;
-use watchkeeper::meta::CreateOptions;
 use watchkeeper_testing::Sandbox;
 
 #[tokio::main]
@@ -17,7 +16,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         }
         let deployment: Deployment = serde_json::from_value(manifest.object)?;
         for _ in 0..2 {
-            match deployments.create(&deployment, &CreateOptions::default()).await {
+            match deployments.create(&deployment).await {
                 Ok(_) => println!("Deployment created: {}", manifest.name),
                 Err(error) if error.is_already_exists() => println!("Deployment exists: {}", manifest.name),
                 Err(error) => println!("Deployment not created: {error}"),

@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use watchkeeper::meta::{CreateOptions, DeleteOptions, GetOptions, ListOptions, UpdateOptions};
 use watchkeeper_testing::Sandbox;
 
 #[tokio::main]
@@ -22,17 +21,17 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     };
 
     println!("Namespace.List:");
-    for namespace in namespaces.list(&ListOptions::default()).await?.objects() {
+    for namespace in namespaces.list().await?.objects() {
         println!("  {}", namespace.name());
     }
 
     println!("Namespace.Get:");
-    let found = namespaces.find("kube-system", &GetOptions::default()).await?;
+    let found = namespaces.find("kube-system").await?;
     println!("  kube-system: {}", found.is_some());
 
     println!("Namespace.Create:");
     for _ in 0..2 {
-        match namespaces.create(&test, &CreateOptions::default()).await {
+        match namespaces.create(&test).await {
             Ok(_) => println!("  {name}: ok"),
             Err(error) if error.is_already_exists() => println!("  {name}: already exists"),
             Err(error) => println!("  {name}: {error}"),
@@ -41,14 +40,14 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     println!("Namespace.Update:");
     test.metadata.labels = Some(BTreeMap::from([("a".to_owned(), "b".to_owned())]));
-    match namespaces.update(&name, &test, &UpdateOptions::default()).await {
+    match namespaces.update(&test).await {
         Ok(updated) => println!("  {name}: {:?}", updated.metadata.labels.unwrap_or_default()["a"]),
         Err(error) => println!("  {name}: {error}"),
     }
 
     println!("Namespace.Delete:");
     for name in [&name, "nobody"] {
-        match namespaces.delete(name, &DeleteOptions::default()).await {
+        match namespaces.delete(name).await {
             Ok(_) => println!("  {name}: ok"),
             Err(error) if error.is_not_found() => println!("  {name}: already deleted"),
             Err(error) => println!("  {name}: {error}"),

@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use watchkeeper::Resource;
 use watchkeeper::custom::install_crds;
-use watchkeeper::meta::{self, CreateOptions, DeleteOptions, UpdateOptions};
+use watchkeeper::meta;
 use watchkeeper_testing::Sandbox;
 
 /// A site that is served under a domain.
@@ -47,25 +47,20 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         replicas: 2,
         source,
     };
-    let mut home = websites
-        .create(&Website::new("home", spec.clone()), &CreateOptions::default())
-        .await?;
+    let mut home = websites.create(&Website::new("home", spec.clone())).await?;
     println!("created {} for {}", home.metadata.name, home.spec.domain);
 
     home.status = Some(WebsiteStatus { ready: 2 });
-    let home = websites
-        .status()
-        .update("home", &home, &UpdateOptions::default())
-        .await?;
+    let home = websites.status().update(&home).await?;
     println!("ready: {}", home.status.map_or(0, |status| status.ready));
 
     let large = Website::new("large", WebsiteSpec { replicas: 11, ..spec });
-    if let Err(error) = websites.create(&large, &CreateOptions::default()).await {
+    if let Err(error) = websites.create(&large).await {
         println!("refused: {}", error.status().map_or("", |status| &status.message));
     }
     client
         .dynamic(definitions())
-        .delete("websites.watchkeeper.example", &DeleteOptions::default())
+        .delete("websites.watchkeeper.example")
         .await?;
     sandbox.close().await?;
     Ok(())

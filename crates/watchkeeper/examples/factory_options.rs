@@ -9,7 +9,7 @@ use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::ConfigMap;
 use serde_json::json;
 use watchkeeper::client::ResourceType;
-use watchkeeper::meta::{CreateOptions, LabelSelector};
+use watchkeeper::meta::LabelSelector;
 use watchkeeper::runtime::factory::{Factory, FactoryOptions, Selection};
 use watchkeeper::runtime::informer::Notice;
 use watchkeeper_testing::Sandbox;
@@ -25,7 +25,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         ("web", "front"),
     ] {
         let map = json!({"metadata": {"name": name, "labels": {"tier": tier}}});
-        maps.create(&map, &CreateOptions::default()).await?;
+        maps.create(&map).await?;
     }
 
     let labels: LabelSelector = "tier=control-plane".parse()?;

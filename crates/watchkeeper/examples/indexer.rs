@@ -6,7 +6,6 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::ConfigMap;
 use serde_json::json;
 use watchkeeper::client::ResourceType;
-use watchkeeper::meta::CreateOptions;
 use watchkeeper::runtime::factory::{Factory, Selection};
 use watchkeeper::wire::Object;
 use watchkeeper_testing::Sandbox;
@@ -18,7 +17,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let maps = client.dynamic(ConfigMap::resource()).default_namespace();
     for (name, colour) in [("a", "blue"), ("b", "green"), ("c", "blue")] {
         let map = json!({"metadata": {"name": name, "labels": {"colour": colour}}});
-        maps.create(&map, &CreateOptions::default()).await?;
+        maps.create(&map).await?;
     }
     let factory = Factory::new(client.clone(), Default::default());
     let informer = factory.informer(Selection::of::<ConfigMap>());

@@ -8,7 +8,6 @@ use k8s_openapi::api::core::v1::Pod;
 use serde_json::json;
 use tokio::sync::Notify;
 use watchkeeper::client::ResourceType;
-use watchkeeper::meta::{CreateOptions, DeleteOptions};
 use watchkeeper::runtime::delta::Cause;
 use watchkeeper::runtime::factory::{Factory, Selection};
 use watchkeeper::runtime::informer::Handler;
@@ -63,10 +62,10 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     informer.synced(Duration::from_secs(10)).await?;
 
     let pod = json!({"metadata": {"name": "web"}, "spec": {"containers": [{"name": "c", "image": "web"}]}});
-    let created = pods.create(&pod, &CreateOptions::default()).await?;
+    let created = pods.create(&pod).await?;
     let running = Condition::field("/status/phase", "Running");
     wait_for(&informer, &created.key(), &running, Duration::from_secs(60)).await?;
-    pods.delete("web", &DeleteOptions::default()).await?;
+    pods.delete("web").await?;
     deleted.notified().await;
     handler.stop().await;
     factory.stop().await;

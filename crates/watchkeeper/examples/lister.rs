@@ -6,7 +6,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::ConfigMap;
 use serde_json::json;
 use watchkeeper::client::ResourceType;
-use watchkeeper::meta::{CreateOptions, LabelSelector};
+use watchkeeper::meta::LabelSelector;
 use watchkeeper::runtime::factory::{Factory, Selection};
 use watchkeeper_testing::Sandbox;
 
@@ -21,7 +21,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         ("web", "front"),
     ] {
         let map = json!({"metadata": {"name": name, "labels": {"tier": tier}}, "data": {"tier": tier}});
-        maps.create(&map, &CreateOptions::default()).await?;
+        maps.create(&map).await?;
     }
 
     let factory = Factory::new(client.clone(), Default::default());

@@ -5,7 +5,7 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use tokio::task::JoinSet;
 use watchkeeper::client::{Api, ClientOptions, Error};
-use watchkeeper::meta::{CreateOptions, ListOptions};
+use watchkeeper::meta::ListOptions;
 use watchkeeper::wire::Object;
 use watchkeeper_testing::Sandbox;
 
@@ -29,7 +29,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     // Others keep config maps in every namespace as well.
     let ours = |list: &[Object]| list.iter().filter(|map| map.name().starts_with("test")).count();
-    let all = maps.list(&ListOptions::default()).await?;
+    let all = maps.list().await?;
     println!("List {} config maps at once", ours(all.objects()));
 
     let (mut total, mut pages, mut next) = (0, 0, String::new());
@@ -39,7 +39,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
             continue_token: next,
             ..Default::default()
         };
-        let page = maps.list(&options).await?;
+        let page = maps.list().with(&options).await?;
         (total, pages) = (total + ours(page.objects()), pages + 1);
         next = page.head.continue_token.clone();
         if next.is_empty() {
@@ -49,7 +49,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("List {total} config maps in {pages} pages of 100");
 
     // The same as one stream: pages of 500, and a fresh start where a token has expired.
-    let streamed = maps.pages(&ListOptions::default(), None).collect().await?;
+    let streamed = maps.pages().collect().await?;
     println!("List {} config maps as a stream", ours(&streamed.items));
     sandbox.close().await?;
     Ok(())
@@ -64,7 +64,7 @@ async fn create(maps: Api<ConfigMap>, worker: usize) -> Result<(), Error> {
             },
             ..Default::default()
         };
-        maps.create(&map, &CreateOptions::default()).await?;
+        maps.create(&map).await?;
     }
     Ok(())
 }

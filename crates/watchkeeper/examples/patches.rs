@@ -2,8 +2,9 @@
 #![allow(clippy::print_stdout)]
 
 use k8s_openapi::api::core::v1::Namespace;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::json;
-use watchkeeper::meta::{ApplyOptions, PatchKind, PatchOptions};
+use watchkeeper::meta::PatchKind;
 use watchkeeper_testing::Sandbox;
 
 #[tokio::main]
@@ -27,22 +28,22 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         ),
     ];
     for (kind, patch) in patches {
-        match namespaces
-            .patch(name, kind, &patch, &PatchOptions::default())
-            .await
-        {
+        match namespaces.patch(name, kind, &patch).await {
             Ok(patched) => println!("Patch namespace success: {name} {:?}", patched.metadata.labels),
             Err(error) => println!("Patch namespace failed: {name}: {error}"),
         }
     }
 
     // Creates what is missing, and owns the fields it names.
-    let wanted = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"labels": {"c": "h"}}});
-    let options = ApplyOptions {
-        field_manager: "example".to_owned(),
+    let wanted = Namespace {
+        metadata: ObjectMeta {
+            name: Some(name.to_owned()),
+            labels: Some([("c".to_owned(), "h".to_owned())].into()),
+            ..Default::default()
+        },
         ..Default::default()
     };
-    match namespaces.apply(name, &wanted, &options).await {
+    match namespaces.apply(&wanted, "example").await {
         Ok(applied) => println!("Apply namespace success: {name} {:?}", applied.metadata.labels),
         Err(error) => println!("Apply namespace failed: {name}: {error}"),
     }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::json;
 use watchkeeper::client::{DynamicApi, ResourceType};
-use watchkeeper::meta::{CreateOptions, DeleteOptions, PatchKind, PatchOptions};
+use watchkeeper::meta::PatchKind;
 use watchkeeper::runtime::api_source::ApiSource;
 use watchkeeper::runtime::follow::Follow;
 use watchkeeper::runtime::position::Position;
@@ -28,10 +28,9 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("the first run:");
     follow(&pods, &file, 2).await?;
 
-    pods.delete("pod-1", &DeleteOptions::default()).await?;
+    pods.delete("pod-1").await?;
     let label = json!({"metadata": {"labels": {"app": "web"}}});
-    pods.patch("pod-2", PatchKind::Merge, &label, &PatchOptions::default())
-        .await?;
+    pods.patch("pod-2", PatchKind::Merge, &label).await?;
     create(&pods, "pod-3").await?;
     println!("the second run:");
     follow(&pods, &file, 3).await?;
@@ -43,7 +42,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
 async fn create(pods: &DynamicApi, name: &str) -> Result<(), watchkeeper::client::Error> {
     let spec = json!({"schedulingGates": [{"name": "example.com/wait"}], "containers": [{"name": "c", "image": "c"}]});
     let pod = json!({"metadata": {"name": name}, "spec": spec});
-    pods.create(&pod, &CreateOptions::default()).await.map(|_| ())
+    pods.create(&pod).await.map(|_| ())
 }
 
 /// A run of the program that stops after so many events. An event counts as handled when the next one is asked for.

@@ -9,9 +9,7 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::json;
 use watchkeeper::client::ResourceType;
-use watchkeeper::meta::{
-    CreateOptions, DeleteOptions, ListOptions, PatchKind, PatchOptions, ResourceVersion,
-};
+use watchkeeper::meta::{PatchKind, ResourceVersion};
 use watchkeeper::runtime::api_source::ApiSource;
 use watchkeeper::runtime::retry_watcher::RetryWatcher;
 use watchkeeper_testing::Sandbox;
@@ -26,16 +24,15 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     if let Err(error) = RetryWatcher::new(source.clone(), ResourceVersion::unset()) {
         println!("Error: {error}");
     }
-    let now = pods.list(&ListOptions::default()).await?.head.resource_version;
+    let now = pods.list().await?.head.resource_version;
     let mut watcher = RetryWatcher::new(source, now)?;
 
     let spec = json!({"schedulingGates": [{"name": "example.com/wait"}], "containers": [{"name": "c", "image": "c"}]});
     let pod = json!({"metadata": {"name": "pod-1"}, "spec": spec});
-    pods.create(&pod, &CreateOptions::default()).await?;
+    pods.create(&pod).await?;
     let label = json!({"metadata": {"labels": {"app": "web"}}});
-    pods.patch("pod-1", PatchKind::Merge, &label, &PatchOptions::default())
-        .await?;
-    pods.delete("pod-1", &DeleteOptions::default()).await?;
+    pods.patch("pod-1", PatchKind::Merge, &label).await?;
+    pods.delete("pod-1").await?;
     for _ in 0..3 {
         let change = watcher.next().await.ok_or("the watch has ended")??;
         let pod = change.object().to_value()?;

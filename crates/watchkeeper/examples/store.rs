@@ -6,7 +6,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::json;
 use watchkeeper::client::ResourceType;
-use watchkeeper::meta::{CreateOptions, ObjectKey};
+use watchkeeper::meta::ObjectKey;
 use watchkeeper::runtime::factory::{Factory, Selection};
 use watchkeeper_testing::Sandbox;
 
@@ -15,7 +15,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let sandbox = Sandbox::open(Default::default()).await?;
     let pod = json!({"metadata": {"name": "etcd"}, "spec": {"containers": [{"name": "c", "image": "etcd"}]}});
     let pods = sandbox.client().api::<Pod>().namespace(sandbox.namespace());
-    pods.objects().create(&pod, &CreateOptions::default()).await?;
+    pods.objects().create(&pod).await?;
 
     let factory = Factory::new(sandbox.client().clone(), Default::default());
     let informer = factory.informer(Selection::of::<Pod>());

@@ -6,7 +6,6 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::{Namespace, Pod};
 use serde_json::json;
 use tracing::{error, info};
-use watchkeeper::meta::{CreateOptions, GetOptions};
 use watchkeeper_logging::{ObjectRef, bare, init};
 use watchkeeper_testing::Sandbox;
 
@@ -50,14 +49,11 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     info!(%version, %platform, goVersion = %go, "Kubernetes server info");
     let pods = sandbox.client().api::<Pod>().default_namespace();
     let pod = json!({"metadata": {"name": "web"}, "spec": {"containers": [{"name": "c", "image": "web"}]}});
-    let pod = pods.objects().create(&pod, &CreateOptions::default()).await?;
+    let pod = pods.objects().create(&pod).await?;
     let status = &pod.to_value()?["status"]["phase"];
     info!(pod = %pod.key(), status = ?bare(status.as_str().unwrap_or_default()), "Random pod");
     let namespaces = sandbox.client().api::<Namespace>();
-    let namespace = namespaces
-        .objects()
-        .get("default", &GetOptions::default())
-        .await?;
+    let namespace = namespaces.objects().get("default").await?;
     info!(namespace = %ObjectRef::new("", namespace.name()), "Random namespace");
 
     let timeout = std::io::Error::other("timeout");

@@ -10,7 +10,6 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::Namespace;
 use tokio::time::Instant;
 use watchkeeper::client::{Client, ClientOptions, Config, Error};
-use watchkeeper::meta::ListOptions;
 use watchkeeper_testing::Sandbox;
 
 #[tokio::main(flavor = "current_thread")]
@@ -30,7 +29,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let client = Client::new(&http, limited)?;
     report(async { Ok(client.server_version().await?.git_version) }).await;
     let namespaces = client.api::<Namespace>().timeout(Duration::from_secs(5));
-    report(async { Ok(namespaces.list(&ListOptions::default()).await?.len()) }).await;
+    report(async { Ok(namespaces.list().await?.len()) }).await;
 
     let client = Client::new(&https, Default::default())?;
     report(async { Ok(client.server_version().await?.git_version) }).await;

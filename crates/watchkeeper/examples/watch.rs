@@ -7,7 +7,7 @@
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::json;
 use watchkeeper::client::{ResourceType, WatchStream};
-use watchkeeper::meta::{CreateOptions, WatchOptions};
+use watchkeeper::meta::WatchOptions;
 use watchkeeper_testing::Sandbox;
 
 #[tokio::main]
@@ -17,9 +17,9 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     println!("a watch that is dropped:");
     // Opened first: it sees the pod from its first moment on.
-    let watch = pods.watch_all().await?;
+    let watch = pods.watch().await?;
     let pod = json!({"metadata": {"name": "web"}, "spec": {"containers": [{"name": "c", "image": "web"}]}});
-    pods.create(&pod, &CreateOptions::default()).await?;
+    pods.create(&pod).await?;
     show(watch, "Running").await?;
 
     println!("watches that the server ends after a second:");
@@ -28,7 +28,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         ..Default::default()
     };
     for _ in 0..2 {
-        show(pods.watch(&options).await?, "none").await?;
+        show(pods.watch().with(&options).await?, "none").await?;
     }
     sandbox.close().await?;
     Ok(())

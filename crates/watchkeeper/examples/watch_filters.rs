@@ -6,7 +6,7 @@
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::json;
 use watchkeeper::client::{DynamicApi, ResourceType};
-use watchkeeper::meta::{CreateOptions, PatchKind, PatchOptions, WatchOptions};
+use watchkeeper::meta::{PatchKind, WatchOptions};
 use watchkeeper_testing::Sandbox;
 
 #[tokio::main]
@@ -18,7 +18,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         let spec = json!({"schedulingGates": gates, "containers": [{"name": "c", "image": "c"}]});
         let labels = json!({"app": name, "id": id, "sandbox": sandbox.namespace()});
         let pod = json!({"metadata": {"name": name, "labels": labels}, "spec": spec});
-        pods.create(&pod, &CreateOptions::default()).await?;
+        pods.create(&pod).await?;
     }
     let all = pods.clone().all_namespaces();
     let ours = format!("sandbox={}", sandbox.namespace());
@@ -32,11 +32,10 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     show(&pods, "", "metadata.name=pod-2", 1).await?;
 
     println!("an object that no longer matches is deleted, to this watch:");
-    let mut watch = pods.watch(&selected("id=1", "")?).await?;
+    let mut watch = pods.watch().with(&selected("id=1", "")?).await?;
     watch.next().await.transpose()?;
     let changed = json!({"metadata": {"labels": {"id": "3"}}});
-    pods.patch("pod-1", PatchKind::Merge, &changed, &PatchOptions::default())
-        .await?;
+    pods.patch("pod-1", PatchKind::Merge, &changed).await?;
     if let Some(event) = watch.next().await.transpose()? {
         println!("   事件类型: {}", event.kind());
     }
@@ -56,7 +55,7 @@ fn selected(labels: &str, fields: &str) -> Result<WatchOptions, Failure> {
 
 /// Prints so many events.
 async fn show(pods: &DynamicApi, labels: &str, fields: &str, count: usize) -> Result<(), Failure> {
-    let mut watch = pods.watch(&selected(labels, fields)?).await?;
+    let mut watch = pods.watch().with(&selected(labels, fields)?).await?;
     for _ in 0..count {
         let Some(event) = watch.next().await.transpose()? else {
             break;

@@ -7,9 +7,7 @@
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::json;
 use watchkeeper::client::{DynamicApi, Error, ResourceType};
-use watchkeeper::meta::{
-    CreateOptions, DeleteOptions, PatchKind, PatchOptions, ResourceVersion, WatchOptions,
-};
+use watchkeeper::meta::{PatchKind, ResourceVersion, WatchOptions};
 use watchkeeper_testing::Sandbox;
 
 #[tokio::main]
@@ -21,13 +19,12 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         let gates = json!([{"name": "example.com/wait"}]);
         let spec = json!({"schedulingGates": gates, "containers": [{"name": "c", "image": "c"}]});
         let pod = json!({"metadata": {"name": name}, "spec": spec});
-        let created = pods.create(&pod, &CreateOptions::default()).await?;
+        let created = pods.create(&pod).await?;
         first.get_or_insert(created.version());
     }
     let label = json!({"metadata": {"labels": {"app": "pod-1"}}});
-    pods.patch("pod-1", PatchKind::Merge, &label, &PatchOptions::default())
-        .await?;
-    pods.delete("pod-2", &DeleteOptions::default()).await?;
+    pods.patch("pod-1", PatchKind::Merge, &label).await?;
+    pods.delete("pod-2").await?;
 
     println!("after the creation of pod-1:");
     show(&pods, first.unwrap_or_default(), 4).await?;
@@ -43,7 +40,7 @@ async fn show(pods: &DynamicApi, after: ResourceVersion, count: usize) -> Result
         resource_version: after,
         ..Default::default()
     };
-    let mut watch = pods.watch(&options).await?;
+    let mut watch = pods.watch().with(&options).await?;
     for _ in 0..count {
         let Some(event) = watch.next().await.transpose()? else {
             break;

@@ -56,9 +56,9 @@
 //! install_crds(&client, &[Website::crd()], &Default::default()).await?;
 //! let websites = client.api::<Website>().namespace("default");
 //! let home = Website::new("home", WebsiteSpec { domain: "example.com".into() });
-//! assert_eq!(websites.create(&home, &CreateOptions::default()).await?.spec.domain, "example.com");
+//! assert_eq!(websites.create(&home).await?.spec.domain, "example.com");
 //! let long = Website::new("long", WebsiteSpec { domain: "x".repeat(64) });
-//! assert!(websites.create(&long, &CreateOptions::default()).await.is_err_and(|error| error.is_invalid()));
+//! assert!(websites.create(&long).await.is_err_and(|error| error.is_invalid()));
 //! # cluster.stop().await;
 //! # Ok(())
 //! # }

@@ -7,7 +7,6 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use watchkeeper::Resource;
 use watchkeeper::custom::install_crds;
-use watchkeeper::meta::CreateOptions;
 use watchkeeper::runtime::factory::{Factory, FactoryOptions, Selection};
 use watchkeeper_testing::TestCluster;
 
@@ -25,12 +24,7 @@ async fn a_kind_can_have_the_metadata_of_k8s_openapi() {
         .unwrap();
     let mut gadget = Gadget::new("a", GadgetSpec { colour: "red".into() });
     gadget.metadata.labels = Some(BTreeMap::from([("a".into(), "b".into())]));
-    let created = cluster
-        .client()
-        .api::<Gadget>()
-        .create(&gadget, &CreateOptions::default())
-        .await
-        .unwrap();
+    let created = cluster.client().api::<Gadget>().create(&gadget).await.unwrap();
     assert_eq!(created.metadata.labels, gadget.metadata.labels);
     cluster.stop().await;
 }
@@ -42,12 +36,7 @@ async fn an_informer_takes_a_derived_kind() {
         .await
         .unwrap();
     let gadget = Gadget::new("a", GadgetSpec { colour: "red".into() });
-    cluster
-        .client()
-        .api::<Gadget>()
-        .create(&gadget, &CreateOptions::default())
-        .await
-        .unwrap();
+    cluster.client().api::<Gadget>().create(&gadget).await.unwrap();
     let factory = Factory::new(cluster.client().clone(), FactoryOptions::default());
     let informer = factory.informer(Selection::of::<Gadget>());
     informer.store().synced().await.unwrap();

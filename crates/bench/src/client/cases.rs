@@ -343,7 +343,7 @@ impl Ask {
         match *self {
             Self::Objects { plural, json } => {
                 let list = form(client(kubeconfig)?.dynamic(core(plural)?), json)
-                    .list(&ListOptions::default())
+                    .list()
                     .await?;
                 ensure!(list.undecodable.is_empty());
                 Ok(Box::new(list))
@@ -357,7 +357,7 @@ impl Ask {
             Self::NamespaceStream { json } => struct_stream::<Namespace>(kubeconfig, json).await,
             Self::AllPods => {
                 let api = client(kubeconfig)?.api::<Pod>();
-                Ok(Box::new(api.list(&ListOptions::default()).await?.into_vec()?))
+                Ok(Box::new(api.list().await?.into_vec()?))
             }
             Self::NamespacePages => namespace_pages(client(kubeconfig)?).await,
             Self::Curl { version } => curl(version, kubeconfig),
@@ -413,7 +413,7 @@ fn form(api: DynamicApi, json: bool) -> DynamicApi {
 }
 
 async fn look_at_each(api: DynamicApi) -> Result<Kept> {
-    let mut list = api.list_stream(&ListOptions::default()).await?;
+    let mut list = api.list_stream().await?;
     let mut labels = 0;
     while let Some(item) = list.try_next().await? {
         if let ListItem::Object(object) = item {
@@ -425,9 +425,7 @@ async fn look_at_each(api: DynamicApi) -> Result<Kept> {
 }
 
 async fn structs<K: ResourceType + 'static>(kubeconfig: &Path, json: bool) -> Result<Kept> {
-    let list = typed::<K>(kubeconfig, json)?
-        .list(&ListOptions::default())
-        .await?;
+    let list = typed::<K>(kubeconfig, json)?.list().await?;
     for object in &list {
         black_box(object?);
     }
@@ -436,7 +434,7 @@ async fn structs<K: ResourceType + 'static>(kubeconfig: &Path, json: bool) -> Re
 
 async fn struct_stream<K: ResourceType + 'static>(kubeconfig: &Path, json: bool) -> Result<Kept> {
     let api = typed::<K>(kubeconfig, json)?;
-    let mut list = api.list_stream(&ListOptions::default()).await?;
+    let mut list = api.list_stream().await?;
     while let Some(object) = list.next().await {
         black_box(object?);
     }
@@ -449,9 +447,7 @@ fn typed<K: ResourceType>(kubeconfig: &Path, json: bool) -> Result<watchkeeper_c
 }
 
 async fn namespace_pages(client: Client) -> Result<Kept> {
-    let mut pages = client
-        .api::<Namespace>()
-        .pages(&ListOptions::default(), Some(SMALL_PAGE));
+    let mut pages = client.api::<Namespace>().pages().page_size(SMALL_PAGE);
     let mut namespaces = 0;
     while let Some(item) = pages.next().await.transpose()? {
         let ListItem::Object(object) = item else { continue };
@@ -506,7 +502,7 @@ async fn watches(client: Client) -> Result<Kept> {
     let api = client.dynamic(core("configmaps")?);
     let mut open = Vec::new();
     for _ in 0..WATCHES {
-        let mut watch = api.watch(&WatchOptions::default()).await?;
+        let mut watch = api.watch().await?;
         watch.next().await.context("a watch ended")??;
         open.push(watch);
     }
@@ -529,7 +525,7 @@ async fn get(client: Client, gets: usize, at_once: usize) -> Result<Kept> {
     stream::iter(0..gets)
         .map(Ok::<_, anyhow::Error>)
         .try_for_each_concurrent(at_once, async |_| {
-            api.get("default", &GetOptions::default()).await?;
+            api.get("default").await?;
             Ok(())
         })
         .await?;

@@ -58,9 +58,7 @@ async fn fill(client: &Client, objects: usize) -> Result<()> {
         let labels = json!({"team": name, "environment": "production", "cost-center": "4711"});
         let annotations = json!({"contact": format!("{name}@example.com"), "purpose": "measurements"});
         let metadata = json!({"name": name, "labels": labels, "annotations": annotations});
-        namespaces
-            .create(&json!({"metadata": metadata}), &CreateOptions::default())
-            .await
+        namespaces.create(&json!({"metadata": metadata})).await
     });
     created
         .buffer_unordered(WRITERS)
@@ -69,7 +67,7 @@ async fn fill(client: &Client, objects: usize) -> Result<()> {
     // What the watches see first.
     let settings = json!({"metadata": {"name": "settings"}});
     let config_maps = client.dynamic(core("configmaps")?).namespace("default");
-    config_maps.create(&settings, &CreateOptions::default()).await?;
+    config_maps.create(&settings).await?;
     let numbers = stream::iter(0..objects).map(Ok::<_, anyhow::Error>);
     numbers
         .try_for_each_concurrent(WRITERS, async |number| write_pod(client, number).await)
@@ -95,7 +93,7 @@ async fn write_pod(client: &Client, number: usize) -> Result<()> {
         .unwrap_or_default()
         .to_owned();
     let api = client.dynamic(core("pods")?).namespace(namespace);
-    let created = api.create(&pod, &CreateOptions::default()).await?;
+    let created = api.create(&pod).await?;
     let mut reported = created.to_value()?;
     reported["status"] = status;
     let options = UpdateOptions {
@@ -103,7 +101,8 @@ async fn write_pod(client: &Client, number: usize) -> Result<()> {
         ..Default::default()
     };
     api.subresource("status")
-        .update(created.name(), &reported, &options)
+        .update(created.name(), &reported)
+        .with(&options)
         .await?;
     Ok(())
 }

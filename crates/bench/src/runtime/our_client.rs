@@ -68,7 +68,10 @@ async fn writes(scenario: &str, api: DynamicApi, changes: Subscription) -> Resul
         let objects = objects.clone();
         async move {
             let (name, options) = (written::name(writer), PatchOptions::default());
-            objects.patch(&name, PatchKind::Merge, &patch, &options).await?;
+            objects
+                .patch(&name, PatchKind::Merge, &patch)
+                .with(&options)
+                .await?;
             Ok(())
         }
         .boxed()

@@ -57,7 +57,8 @@ impl Create {
             ..Default::default()
         };
         let created = target
-            .create(&manifest.wanted.object, &options)
+            .create(&manifest.wanted.object)
+            .with(&options)
             .await
             .map_err(|error| Failure::from(error).doing("creating", &manifest.source))?;
         Ok(Written {

@@ -196,7 +196,7 @@ impl Delete {
             }),
             ..Default::default()
         };
-        match (api.delete(&name, &options).await, source) {
+        match (api.delete(&name).with(&options).await, source) {
             (Ok(_), _) => Ok(Leaving { api, name }),
             (Err(error), Some(source)) => Err(Failure::from(error).doing("deleting", &source)),
             (Err(error), None) => Err(error.into()),

@@ -93,7 +93,8 @@ impl Describe {
             let list = api
                 .clone()
                 .json_only()
-                .pages(&self.selectors.list_options()?, None)
+                .pages()
+                .with(&self.selectors.list_options()?)
                 .collect()
                 .await?;
             for object in list.items {
@@ -232,7 +233,7 @@ async fn events(cluster: &Cluster, object: &Value) -> Result<Vec<Value>, Failure
         field_selector: FieldSelector::equals("involvedObject.uid", plain(&metadata["uid"])),
         ..Default::default()
     };
-    let list = api.pages(&options, None).collect().await?;
+    let list = api.pages().with(&options).collect().await?;
     let values = list
         .items
         .iter()

@@ -7,7 +7,7 @@ use std::io::Write as _;
 use clap::Args;
 use futures_util::StreamExt as _;
 use watchkeeper_client::{DynamicApi, ListItem};
-use watchkeeper_meta::{GetOptions, ListOptions, Resource, accept};
+use watchkeeper_meta::{ListOptions, Resource, accept};
 use watchkeeper_wire::Object;
 
 use crate::cluster::{Cluster, is_namespaced};
@@ -205,7 +205,7 @@ impl Get {
     ) -> Result<(), Failure> {
         let mut failures = Vec::new();
         for name in &selected.names {
-            match api.get(name, &GetOptions::default()).await {
+            match api.get(name).await {
                 Ok(object) => show(object)?,
                 Err(error) if self.ignore_not_found && error.is_not_found() => {}
                 Err(error) => failures.push(error.into()),
@@ -216,7 +216,7 @@ impl Get {
         }
         let mut options = self.first_page()?;
         loop {
-            let mut page = api.list_stream(&options).await?;
+            let mut page = api.list_stream().with(&options).await?;
             progress.hide();
             let mut count = 0;
             while let Some(item) = page.next().await.transpose()? {

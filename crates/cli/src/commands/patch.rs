@@ -1,7 +1,7 @@
 //! `patch`: changes fields of objects.
 
 use clap::{Args, ValueEnum};
-use watchkeeper_meta::{GetOptions, PatchKind, PatchOptions};
+use watchkeeper_meta::PatchKind;
 use watchkeeper_wire::yaml::{self, Mode};
 
 use crate::cluster::Cluster;
@@ -54,7 +54,7 @@ pub(crate) async fn run(patch: Patch, cluster: &Cluster, session: &mut Session) 
         .map_err(|error| Failure::text(format!("unable to parse {:?}: {error}", patch.patch)))?;
     let (found, name) = select_one(cluster, &patch.words).await?;
     let mut api = cluster.objects(&found.resource, false);
-    let before = api.get(&name, &GetOptions::default()).await?;
+    let before = api.get(&name).await?;
     if let Some(subresource) = patch.subresource {
         api = api.subresource(subresource);
     }
@@ -63,9 +63,7 @@ pub(crate) async fn run(patch: Patch, cluster: &Cluster, session: &mut Session) 
         Kind::Merge => PatchKind::Merge,
         Kind::Json => PatchKind::Json,
     };
-    let after = api
-        .patch(&name, kind, &document.value, &PatchOptions::default())
-        .await?;
+    let after = api.patch(&name, kind, &document.value).await?;
     let note = match before.is_same_version(&after) {
         true => " (no change)",
         false => "",

@@ -57,9 +57,12 @@ pub(crate) async fn run(scale: Scale, cluster: &Cluster, session: &mut Session) 
 async fn set_replicas(objects: &DynamicApi, name: &str, patch: &Value) -> Result<(), Failure> {
     let options = PatchOptions::default();
     let scale = objects.clone().subresource("scale");
-    match scale.patch(name, PatchKind::Merge, patch, &options).await {
+    match scale.patch(name, PatchKind::Merge, patch).with(&options).await {
         Err(error) if error.status().is_some_and(Status::is_method_not_allowed) => {
-            objects.patch(name, PatchKind::Merge, patch, &options).await?;
+            objects
+                .patch(name, PatchKind::Merge, patch)
+                .with(&options)
+                .await?;
         }
         result => drop(result?),
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::Args;
 use serde_json::Value;
 use watchkeeper_client::DynamicApi;
-use watchkeeper_meta::{GetOptions, GroupResource};
+use watchkeeper_meta::GroupResource;
 
 use crate::cluster::Cluster;
 use crate::duration;
@@ -106,7 +106,7 @@ enum Outcome {
 /// Waits for one object, which must exist unless its coming or going is what is waited for.
 async fn met(wanted: &Wanted, api: &DynamicApi, name: &str) -> Result<Outcome, Failure> {
     if *wanted != Wanted::Created {
-        match api.get(name, &GetOptions::default()).await {
+        match api.get(name).await {
             Err(error) if error.is_not_found() && *wanted == Wanted::Deleted => {
                 return Ok(Outcome::NothingThere);
             }

@@ -20,9 +20,8 @@ use crate::list::{ObjectList, Undecodable};
 ///
 /// ```no_run
 /// # use watchkeeper_client::{Client, Error, ResourceType};
-/// # use watchkeeper_meta::ListOptions;
 /// # async fn example<Pod: ResourceType>(client: Client) -> Result<(), Error> {
-/// let pods = client.api::<Pod>().namespace("default").list(&ListOptions::default()).await?;
+/// let pods = client.api::<Pod>().namespace("default").list().await?;
 /// for pod in &pods {
 ///     let pod: Pod = pod?;
 /// }

@@ -24,7 +24,7 @@
 //!     if secrets.get(&map.key()).is_none() {
 //!         let mut secret = Secret { metadata: ObjectMeta::named(map.key().name()) };
 //!         secret.metadata.owner_references.push(map.owner_reference().into());
-//!         context.api::<Secret>().create(&secret, &Default::default()).await?;
+//!         context.api::<Secret>().create(&secret).await?;
 //!     }
 //!     Ok(Action::Done)
 //! }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use watchkeeper_client::DynamicApi;
-use watchkeeper_meta::{ApplyOptions, CreateOptions, DeleteOptions, GetOptions, Resource, Scope};
+use watchkeeper_meta::{ApplyOptions, Resource, Scope};
 use watchkeeper_runtime::api_source::ApiSource;
 use watchkeeper_runtime::informer::Informer;
 use watchkeeper_runtime::watcher::Config;
@@ -61,18 +61,12 @@ impl Cluster {
     }
 
     async fn define(&self) {
-        let defined = self
-            .definitions()
-            .create(&definition(), &CreateOptions::default())
-            .await;
+        let defined = self.definitions().create(&definition()).await;
         defined.expect("defined");
     }
 
     async fn add(&self, name: &str) {
-        let created = self
-            .widgets()
-            .create(&widget(name), &CreateOptions::default())
-            .await;
+        let created = self.widgets().create(&widget(name)).await;
         created.expect("created");
     }
 }
@@ -88,9 +82,13 @@ async fn a_custom_kind_is_discovered_and_used_like_any_other() {
         field_manager: "test".to_owned(),
         ..Default::default()
     };
-    let applied = cluster.widgets().apply("a", &widget("a"), &options).await;
+    let applied = cluster
+        .widgets()
+        .apply("a", &widget("a"), &options.field_manager)
+        .with(&options)
+        .await;
     assert_eq!(applied.expect("applied").to_value().unwrap()["spec"]["size"], 1);
-    let got = cluster.widgets().get("a", &GetOptions::default()).await;
+    let got = cluster.widgets().get("a").await;
     assert_eq!(got.expect("there").name(), "a");
     cluster.server.shutdown().await;
 }
@@ -105,10 +103,7 @@ async fn an_informer_outlives_the_kind_it_follows() {
     let mut changes = informer.subscribe(Default::default());
     assert_eq!(told_about(&mut changes, 2).await, ["+a Initial", "synced"]);
 
-    let gone = cluster
-        .definitions()
-        .delete(DEFINITION, &DeleteOptions::default())
-        .await;
+    let gone = cluster.definitions().delete(DEFINITION).await;
     gone.expect("deleted");
     assert_eq!(told_about(&mut changes, 1).await, ["-a Watch"]);
     // It says what is wrong while there is nothing to follow.

@@ -113,9 +113,6 @@ async fn several_kinds_come_in_one_stream() {
         "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
         "metadata": {"name": "l", "namespace": "default"}, "spec": {},
     });
-    lease_api
-        .create(&lease, &Default::default())
-        .await
-        .expect("created");
+    lease_api.create(&lease).await.expect("created");
     assert_eq!(next(&mut follow).await, "leases +l");
 }

@@ -4,7 +4,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use watchkeeper_meta::{GetOptions, ObjectKey};
+use watchkeeper_meta::ObjectKey;
 use watchkeeper_runtime::api_source::ApiSource;
 use watchkeeper_runtime::controller::Action;
 use watchkeeper_runtime::finalizer::{FinalizerError, Phase, finalizer};
@@ -17,11 +17,7 @@ const NAME: &str = "example.com/cleanup";
 
 /// One reconcile of `a` as it is on the server; what was done.
 async fn reconcile(cluster: &Cluster) -> &'static str {
-    let object = cluster
-        .maps()
-        .get("a", &GetOptions::default())
-        .await
-        .expect("there");
+    let object = cluster.maps().get("a").await.expect("there");
     let mut done = "nothing";
     let maps = cluster.maps();
     let step = finalizer(&maps, NAME, object, async |phase| {
@@ -48,7 +44,7 @@ async fn an_object_stays_until_it_was_cleaned_up() {
     assert_eq!(reconcile(&cluster).await, "applied");
     cluster.delete("a").await;
     assert_eq!(reconcile(&cluster).await, "cleaned up");
-    let gone = cluster.maps().get("a", &GetOptions::default()).await;
+    let gone = cluster.maps().get("a").await;
     assert!(gone.is_err_and(|error| error.is_not_found()));
 }
 
@@ -58,14 +54,10 @@ async fn a_failed_cleanup_keeps_the_object() {
     cluster.create("a").await;
     reconcile(&cluster).await;
     cluster.delete("a").await;
-    let object = cluster
-        .maps()
-        .get("a", &GetOptions::default())
-        .await
-        .expect("there");
+    let object = cluster.maps().get("a").await.expect("there");
     let failed = finalizer(&cluster.maps(), NAME, object, async |_| Err(std::fmt::Error)).await;
     assert!(matches!(failed, Err(FinalizerError::Cleanup(_))));
-    assert!(cluster.maps().get("a", &GetOptions::default()).await.is_ok());
+    assert!(cluster.maps().get("a").await.is_ok());
 }
 
 #[tokio::test(start_paused = true)]
@@ -129,7 +121,6 @@ async fn a_wait_survives_what_the_informer_survives() {
 
 #[tokio::test(start_paused = true)]
 async fn notes_become_events_that_count() {
-    use watchkeeper_meta::ListOptions;
     use watchkeeper_runtime::recorder::{EventType, Note, Recorder};
     let cluster = Cluster::start().await;
     let object = cluster.create("a").await;
@@ -148,7 +139,7 @@ async fn notes_become_events_that_count() {
         .client
         .dynamic(crate::support::events())
         .namespace("default");
-    let events = events.list(&ListOptions::default()).await.expect("a list");
+    let events = events.list().await.expect("a list");
     let mut told: Vec<_> = events
         .items
         .iter()
@@ -165,7 +156,6 @@ async fn notes_become_events_that_count() {
 
 #[tokio::test(start_paused = true)]
 async fn notes_wait_for_a_server_that_is_away_and_are_dropped_when_too_many_do() {
-    use watchkeeper_meta::ListOptions;
     use watchkeeper_runtime::recorder::{EventType, Note, QUEUE, RETRY_EVERY, Recorder};
     let cluster = Cluster::start().await;
     let object = cluster.create("a").await;
@@ -190,7 +180,7 @@ async fn notes_wait_for_a_server_that_is_away_and_are_dropped_when_too_many_do()
         .client
         .dynamic(crate::support::events())
         .namespace("default");
-    let events = events.list(&ListOptions::default()).await.expect("a list").items;
+    let events = events.list().await.expect("a list").items;
     let about = |event: &watchkeeper_wire::Object| event.name().starts_with("a.");
     let written: Vec<_> = events.into_iter().filter(about).collect();
     assert_eq!(written.len(), 1, "{written:?}");

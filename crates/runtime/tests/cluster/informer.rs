@@ -99,10 +99,7 @@ async fn a_factorys_resync_works_by_being_set() {
         "metadata": {"name": "l", "namespace": "default"}, "spec": {},
     });
     let lease_api = cluster.client.dynamic(leases()).namespace("default");
-    lease_api
-        .create(&lease, &Default::default())
-        .await
-        .expect("created");
+    lease_api.create(&lease).await.expect("created");
     let mut changes = factory.informer(here(leases())).subscribe(Default::default());
     assert_eq!(told_about(&mut changes, 2).await, ["+l Initial", "synced"]);
     let next = tokio::time::timeout(Duration::from_secs(3600), changes.next()).await;
@@ -188,7 +185,7 @@ async fn selectors_are_the_servers_part() {
     let label = async |name: &str, colour: &str| {
         let patch = serde_json::json!({"metadata": {"labels": {"colour": colour}}});
         let (kind, options) = (watchkeeper_meta::PatchKind::Merge, Default::default());
-        let patched = cluster.maps().patch(name, kind, &patch, &options).await;
+        let patched = cluster.maps().patch(name, kind, &patch).with(&options).await;
         patched.expect("labelled");
     };
     for name in ["a", "b", "c"] {
@@ -235,7 +232,8 @@ impl Reconciler for Marker {
             let (kind, options) = (watchkeeper_meta::PatchKind::Merge, Default::default());
             self.cluster
                 .maps()
-                .patch(object.name(), kind, &patch, &options)
+                .patch(object.name(), kind, &patch)
+                .with(&options)
                 .await?;
         }
         Ok(Action::Done)

@@ -10,7 +10,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 use watchkeeper_client::config::{Config, Credentials};
 use watchkeeper_client::{Client, DynamicApi, InProcess, Secret};
-use watchkeeper_meta::{GetOptions, GroupResource, PatchKind, Status};
+use watchkeeper_meta::{GroupResource, PatchKind, Status};
 use watchkeeper_runtime::leader::{LeaderElector, LeaderOptions, LeaderOptionsError, Led};
 use watchkeeper_server::{RequestMatch, Verb};
 
@@ -35,9 +35,7 @@ fn leases_of(client: &Client) -> DynamicApi {
 }
 
 async fn holder(cluster: &Cluster) -> String {
-    let lease = leases_of(&cluster.client)
-        .get("boss", &GetOptions::default())
-        .await;
+    let lease = leases_of(&cluster.client).get("boss").await;
     let lease = lease.expect("a lease").to_value().expect("JSON");
     lease["spec"]["holderIdentity"].as_str().expect("text").to_owned()
 }
@@ -139,7 +137,10 @@ async fn work_is_dropped_as_soon_as_another_is_seen_to_hold_the_lease() {
     let work = async || {
         let taken = serde_json::json!({"spec": {"holderIdentity": "two"}});
         let options = Default::default();
-        let patched = leases.patch("boss", PatchKind::Merge, &taken, &options).await;
+        let patched = leases
+            .patch("boss", PatchKind::Merge, &taken)
+            .with(&options)
+            .await;
         patched.expect("taken by force");
         pending::<()>().await;
     };
@@ -174,8 +175,7 @@ async fn a_lease_of_another_is_not_given_back() {
     let leases = leases_of(&cluster.client);
     let work = async || {
         let taken = serde_json::json!({"spec": {"holderIdentity": "two"}});
-        let options = Default::default();
-        let patched = leases.patch("boss", PatchKind::Merge, &taken, &options).await;
+        let patched = leases.patch("boss", PatchKind::Merge, &taken).await;
         patched.expect("taken by force");
     };
     let led = elector(&cluster, "one").lead(work, pending()).await;

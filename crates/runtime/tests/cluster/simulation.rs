@@ -19,7 +19,7 @@ use std::time::Duration;
 use fastrand::Rng;
 use serde_json::json;
 use watchkeeper_client::DynamicApi;
-use watchkeeper_meta::{GroupResource, ListOptions, PatchKind, Status};
+use watchkeeper_meta::{GroupResource, PatchKind, Status};
 use watchkeeper_runtime::api_source::ApiSource;
 use watchkeeper_runtime::informer::{Informer, InformerOptions};
 use watchkeeper_runtime::store::{Snapshot, Transform};
@@ -198,17 +198,15 @@ impl World {
         let maps = self.cluster.client.dynamic(config_maps()).namespace(namespace);
         if !self.there.contains(&key) {
             let map = config_map(namespace, &name, "one");
-            maps.create(&map, &Default::default()).await.expect("created");
+            maps.create(&map).await.expect("created");
             self.there.insert(key);
         } else if rng.u8(..3) == 0 {
-            maps.delete(&name, &Default::default()).await.expect("deleted");
+            maps.delete(&name).await.expect("deleted");
             self.there.remove(&key);
             self.deleted.insert(key);
         } else {
             let patch = json!({"data": {"key": rng.u64(..).to_string()}});
-            let patched = maps
-                .patch(&name, PatchKind::Merge, &patch, &Default::default())
-                .await;
+            let patched = maps.patch(&name, PatchKind::Merge, &patch).await;
             patched.expect("changed");
         }
     }
@@ -248,7 +246,7 @@ impl World {
             13 if self.namespaces < NAMESPACES.len() => {
                 let late = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "late"}});
                 let created = self.cluster.client.dynamic(namespaces());
-                created.create(&late, &Default::default()).await.expect("created");
+                created.create(&late).await.expect("created");
                 self.namespaces += 1;
             }
             13 => self.odd.clear(),
@@ -273,7 +271,7 @@ impl World {
     /// What the server has and the informer should.
     async fn truth(&self) -> Versions {
         let maps = self.cluster.client.dynamic(config_maps()).all_namespaces();
-        let listed = maps.list(&ListOptions::default()).await.expect("a list");
+        let listed = maps.list().await.expect("a list");
         let seen = |object: &&Object| self.scope.is_empty() || self.scope.contains(&object.namespace());
         versions(listed.items.iter().filter(seen))
     }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use watchkeeper_client::{Client, ClientOptions, DynamicApi};
-use watchkeeper_meta::{CreateOptions, DeleteOptions, PatchKind, PatchOptions, Resource, Scope};
+use watchkeeper_meta::{PatchKind, PatchOptions, Resource, Scope};
 use watchkeeper_runtime::informer::{Notice, Subscription};
 use watchkeeper_server::{Handle, Server};
 use watchkeeper_testing::client_of;
@@ -34,19 +34,23 @@ impl Cluster {
 
     pub(crate) async fn create(&self, name: &str) -> Object {
         let object = config_map("default", name, "one");
-        let created = self.maps().create(&object, &CreateOptions::default()).await;
+        let created = self.maps().create(&object).await;
         created.expect("created")
     }
 
     pub(crate) async fn change(&self, name: &str, data: &str) -> Object {
         let patch = json!({"data": {"key": data}});
         let options = PatchOptions::default();
-        let patched = self.maps().patch(name, PatchKind::Merge, &patch, &options).await;
+        let patched = self
+            .maps()
+            .patch(name, PatchKind::Merge, &patch)
+            .with(&options)
+            .await;
         patched.expect("patched")
     }
 
     pub(crate) async fn delete(&self, name: &str) {
-        let deleted = self.maps().delete(name, &DeleteOptions::default()).await;
+        let deleted = self.maps().delete(name).await;
         deleted.expect("deleted");
     }
 }

@@ -77,7 +77,7 @@ async fn write_recipe(paint: Arc<Paint>, context: Context<Paint>) -> anyhow::Res
             .metadata
             .owner_references
             .push(paint.owner_reference().into());
-        let created = context.api().create(&recipe, &Default::default()).await;
+        let created = context.api().create(&recipe).await;
         created.context("the recipe cannot be written")?;
     }
     Ok(Action::Done)
@@ -110,7 +110,7 @@ async fn becomes(informer: &Informer<impl ResourceType>, condition: impl Fn(&Sna
 
 async fn create_paint(cluster: &Cluster, name: &str, data: serde_json::Value) {
     let paint = serde_json::json!({"metadata": {"name": name}, "data": data});
-    let created = cluster.maps().create(&paint, &Default::default()).await;
+    let created = cluster.maps().create(&paint).await;
     created.expect("it is created");
 }
 
@@ -126,9 +126,7 @@ async fn what_a_controller_owns_is_made_and_made_again() {
     becomes(&recipes, |state| state.get(&key).is_some()).await;
     let first = recipes.store().get(&key).expect("it was there");
     let api = cluster.client.api::<Recipe>().namespace("default");
-    api.delete("wall", &Default::default())
-        .await
-        .expect("it is deleted");
+    api.delete("wall").await.expect("it is deleted");
     becomes(&recipes, |state| {
         state
             .get(&key)
@@ -158,10 +156,7 @@ async fn what_does_not_decode_is_not_reconciled_and_harms_nobody() {
         .map(|odd| odd.key)
         .collect();
     assert_eq!(undecodable, [ObjectKey::new("default", "odd")]);
-    let patched = cluster
-        .maps()
-        .patch("odd", merge, &change, &Default::default())
-        .await;
+    let patched = cluster.maps().patch("odd", merge, &change).await;
     patched.expect("it is patched");
     becomes(&recipes, |state| state.find("default", "odd").is_some()).await;
     running.stop().await;
@@ -203,9 +198,7 @@ async fn other_objects_lead_to_those_they_mean() {
     };
     recipe.metadata.labels.insert("paints".into(), "wall".into());
     let api = cluster.client.api::<Recipe>().namespace("default");
-    api.create(&recipe, &Default::default())
-        .await
-        .expect("it is created");
+    api.create(&recipe).await.expect("it is created");
     let (key, known, _) = seen.recv().await.expect("the recipe");
     assert_eq!((&*key, known), ("default/wall", 1));
     running.stop().await;

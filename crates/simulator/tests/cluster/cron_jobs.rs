@@ -86,7 +86,7 @@ async fn a_job_that_runs_forbids_or_is_replaced_by_the_next() {
         tokio::time::sleep(Duration::from_secs(600)).await;
         let running = |tick: &Value| (least..=at_most).contains(&active(tick));
         cluster.until_one(&cron_jobs(), "tick", policy, running).await;
-        let listed = cluster.api(&jobs()).list(&Default::default()).await.unwrap();
+        let listed = cluster.api(&jobs()).list().await.unwrap();
         assert!(
             (least..=at_most).contains(&listed.items.len()),
             "{policy}: {}",

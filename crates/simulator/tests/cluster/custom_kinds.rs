@@ -1,7 +1,7 @@
 //! Custom objects are garbage like others: with their owner, with their namespace, and as owners themselves.
 
 use serde_json::{Value, json};
-use watchkeeper_meta::{CreateOptions, DeleteOptions, ListOptions, Resource, Scope};
+use watchkeeper_meta::{Resource, Scope};
 
 use crate::support::{Cluster, resource};
 
@@ -91,15 +91,15 @@ async fn custom_objects_go_with_their_namespace() {
     let namespaces = resource("", "namespaces");
     let api = cluster.client().dynamic(namespaces.clone());
     let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "short"}});
-    api.create(&namespace, &CreateOptions::default()).await.unwrap();
+    api.create(&namespace).await.unwrap();
     let inside = cluster.client().dynamic(widgets()).namespace("short");
     let widget = json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "a"}});
-    inside.create(&widget, &CreateOptions::default()).await.unwrap();
-    api.delete("short", &DeleteOptions::default()).await.unwrap();
+    inside.create(&widget).await.unwrap();
+    api.delete("short").await.unwrap();
     cluster
         .until(&namespaces, "the namespace is gone", |all| !has(all, "short"))
         .await;
-    let left = inside.list(&ListOptions::default()).await.unwrap();
+    let left = inside.list().await.unwrap();
     assert!(left.items.is_empty());
     cluster.stop().await;
 }

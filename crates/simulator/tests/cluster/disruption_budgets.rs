@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use watchkeeper_client::Error;
-use watchkeeper_meta::{CreateOptions, Resource};
+use watchkeeper_meta::Resource;
 
 use crate::support::{Cluster, all_run, names, pods, resource, selector, template};
 
@@ -15,9 +15,7 @@ async fn evict(cluster: &Cluster, pod: &str) -> Result<(), Error> {
         "apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": pod, "namespace": "default"},
     });
     let api = cluster.api(&pods()).subresource("eviction");
-    api.post(pod, &eviction, &CreateOptions::default())
-        .await
-        .map(drop)
+    api.post(pod, &eviction).await.map(drop)
 }
 
 fn allows(budget: &Value, healthy: u64, allowed: u64) -> bool {

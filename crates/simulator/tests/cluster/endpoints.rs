@@ -67,7 +67,7 @@ async fn a_service_knows_its_pods_by_named_port() {
             are_ready(&endpoints_in(slices), 2)
         })
         .await;
-    let listed = cluster.api(&slices()).list(&Default::default()).await.unwrap();
+    let listed = cluster.api(&slices()).list().await.unwrap();
     let values = listed.items.iter().map(|slice| slice.to_value().unwrap());
     let slice = values
         .into_iter()

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use watchkeeper_meta::{CreateOptions, DeleteOptions, ListOptions, PropagationPolicy};
+use watchkeeper_meta::{DeleteOptions, PropagationPolicy};
 use watchkeeper_runtime::factory::Selection;
 use watchkeeper_server::{Flow, RequestMatch, Verb};
 
@@ -53,7 +53,7 @@ async fn a_deleted_namespace_is_emptied_and_goes() {
     let namespaces = resource("", "namespaces");
     let api = cluster.client().dynamic(namespaces.clone());
     let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "short"}});
-    api.create(&namespace, &CreateOptions::default()).await.unwrap();
+    api.create(&namespace).await.unwrap();
     let is_there = |all: &[Value], name: &str| all.iter().any(|one| one["metadata"]["name"] == name);
     let mut maps = Selection::all(resource("", "configmaps"));
     maps.namespaces = vec!["short".to_owned()];
@@ -62,7 +62,7 @@ async fn a_deleted_namespace_is_emptied_and_goes() {
             is_there(maps, "kube-root-ca.crt")
         })
         .await;
-    api.delete("short", &DeleteOptions::default()).await.unwrap();
+    api.delete("short").await.unwrap();
     cluster
         .until(&namespaces, "the namespace is gone", |all| {
             !is_there(all, "short")
@@ -89,14 +89,15 @@ async fn an_owner_deleted_in_the_foreground_goes_last() {
     };
     cluster
         .api(&deployments)
-        .delete("web", &foreground)
+        .delete("web")
+        .with(&foreground)
         .await
         .unwrap();
     cluster
         .until(&deployments, "the deployment is gone", <[Value]>::is_empty)
         .await;
     let sets = cluster.api(&resource("apps", "replicasets"));
-    let left = sets.list(&ListOptions::default()).await.unwrap();
+    let left = sets.list().await.unwrap();
     assert!(left.items.is_empty(), "the owner went before its dependents");
     cluster.stop().await;
 }
@@ -124,9 +125,9 @@ async fn orphans_are_taken_over_by_who_selects_them() {
         let uids = |pods: &[Value]| -> Vec<Value> {
             pods.iter().map(|pod| pod["metadata"]["uid"].clone()).collect()
         };
-        let listed = cluster.api(&pods()).list(&ListOptions::default()).await.unwrap();
+        let listed = cluster.api(&pods()).list().await.unwrap();
         let before: Vec<Value> = listed.items.iter().map(|pod| json!(pod.uid())).collect();
-        cluster.api(&kind).delete("web", &orphan).await.unwrap();
+        cluster.api(&kind).delete("web").with(&orphan).await.unwrap();
         cluster.until(&kind, "it is gone", <[Value]>::is_empty).await;
         cluster.create(&kind, object).await;
         let settled = |web: &Value| {

@@ -194,7 +194,12 @@ async fn pods_of_a_job_that_is_gone_are_not_kept() {
         propagation_policy: Some(watchkeeper_meta::PropagationPolicy::Background),
         ..Default::default()
     };
-    cluster.api(&jobs()).delete("work", &background).await.unwrap();
+    cluster
+        .api(&jobs())
+        .delete("work")
+        .with(&background)
+        .await
+        .unwrap();
     cluster
         .until(&pods(), "its pods are gone", <[Value]>::is_empty)
         .await;

@@ -23,7 +23,7 @@ fn pod(name: &str, cpu: &str) -> Value {
 
 async fn create_pod(cluster: &Cluster, name: &str, cpu: &str) -> Result<(), Error> {
     let (api, options) = (cluster.api(&pods()), CreateOptions::default());
-    api.create(&pod(name, cpu), &options).await.map(drop)
+    api.create(&pod(name, cpu)).with(&options).await.map(drop)
 }
 
 async fn until_used(cluster: &Cluster, used: Value) {

@@ -171,13 +171,7 @@ async fn a_template_is_rolled_out_kept_and_brought_back() {
         .await;
     let revisions = resource("apps", "controllerrevisions");
     let mut numbers = Vec::new();
-    for revision in cluster
-        .api(&revisions)
-        .list(&Default::default())
-        .await
-        .unwrap()
-        .items
-    {
+    for revision in cluster.api(&revisions).list().await.unwrap().items {
         numbers.push(revision.to_value().unwrap()["revision"].as_i64());
     }
     numbers.sort_unstable();

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use watchkeeper_client::{Client, DynamicApi};
-use watchkeeper_meta::{CreateOptions, DeleteOptions, GetOptions, PatchKind, PatchOptions, Resource, Scope};
+use watchkeeper_meta::{PatchKind, PatchOptions, Resource, Scope};
 use watchkeeper_runtime::factory::{Factory, FactoryOptions, Selection};
 use watchkeeper_runtime::store::Snapshot;
 use watchkeeper_server::Handle;
@@ -61,24 +61,24 @@ impl Cluster {
         object["apiVersion"] = json!(resource.group_version_kind().api_version());
         object["kind"] = json!(resource.kind);
         let api = self.api(resource);
-        api.create(&object, &CreateOptions::default()).await.unwrap();
+        api.create(&object).await.unwrap();
     }
 
     pub(crate) async fn patch(&self, resource: &Resource, name: &str, patch: Value) {
         let api = self.api(resource);
         let options = PatchOptions::default();
-        api.patch(name, PatchKind::Merge, &patch, &options).await.unwrap();
-    }
-
-    pub(crate) async fn delete(&self, resource: &Resource, name: &str) {
-        self.api(resource)
-            .delete(name, &DeleteOptions::default())
+        api.patch(name, PatchKind::Merge, &patch)
+            .with(&options)
             .await
             .unwrap();
     }
 
+    pub(crate) async fn delete(&self, resource: &Resource, name: &str) {
+        self.api(resource).delete(name).await.unwrap();
+    }
+
     pub(crate) async fn get(&self, resource: &Resource, name: &str) -> Value {
-        let object = self.api(resource).get(name, &GetOptions::default()).await;
+        let object = self.api(resource).get(name).await;
         object.unwrap().to_value().unwrap()
     }
 

@@ -5,9 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use watchkeeper_client::DynamicApi;
-use watchkeeper_meta::{
-    ApplyOptions, CreateOptions, DeleteOptions, ListOptions, PatchKind, PatchOptions, PropagationPolicy,
-};
+use watchkeeper_meta::{ApplyOptions, DeleteOptions, PatchKind, PropagationPolicy};
 
 use super::NAMESPACE;
 use crate::cluster::Cluster;
@@ -59,7 +57,7 @@ impl Story {
             .cluster
             .objects(&self.cluster.resource("namespaces").await?.resource, false);
         let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}});
-        namespaces.create(&namespace, &CreateOptions::default()).await?;
+        namespaces.create(&namespace).await?;
         Ok(())
     }
 
@@ -83,19 +81,17 @@ impl Story {
         let patch = json!({"spec": {"template": {"spec": {"containers": [
             {"name": NAME, "image": "example.com/web:2.0"},
         ]}}}});
-        self.deployments
-            .patch(NAME, PatchKind::Strategic, &patch, &PatchOptions::default())
-            .await?;
+        self.deployments.patch(NAME, PatchKind::Strategic, &patch).await?;
         self.rolled_out().await
     }
 
     async fn lose_a_pod(&self) -> Result<(), Failure> {
-        let pods = self.pods.list(&ListOptions::default()).await?;
+        let pods = self.pods.list().await?;
         let Some(pod) = pods.items.iter().find(|pod| !pod.is_deleting()) else {
             return Ok(());
         };
         self.say("a pod is deleted: the replica set makes another").await;
-        self.pods.delete(pod.name(), &DeleteOptions::default()).await?;
+        self.pods.delete(pod.name()).await?;
         until(&self.pods, pod.name(), |pod| Ok(pod.is_none())).await?;
         self.rolled_out().await
     }
@@ -107,8 +103,8 @@ impl Story {
             propagation_policy: Some(PropagationPolicy::Background),
             ..Default::default()
         };
-        self.services.delete(NAME, &options).await?;
-        self.deployments.delete(NAME, &options).await?;
+        self.services.delete(NAME).with(&options).await?;
+        self.deployments.delete(NAME).with(&options).await?;
         Ok(())
     }
 

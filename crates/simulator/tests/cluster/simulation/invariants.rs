@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 use watchkeeper_client::Client;
-use watchkeeper_meta::{ListOptions, Scope};
+use watchkeeper_meta::Scope;
 
 use crate::support::{holds, resource};
 
@@ -38,7 +38,7 @@ impl World {
                 Scope::Namespaced => client.dynamic(kind).namespace("default"),
                 Scope::Cluster => client.dynamic(kind),
             };
-            let listed = api.list(&ListOptions::default()).await.unwrap();
+            let listed = api.list().await.unwrap();
             let values = listed.items.iter().map(|object| object.to_value().unwrap());
             world.insert(*plural, values.collect());
         }

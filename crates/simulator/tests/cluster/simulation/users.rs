@@ -3,9 +3,7 @@
 use fastrand::Rng;
 use serde_json::{Value, json};
 use watchkeeper_client::{Client, DynamicApi};
-use watchkeeper_meta::{
-    CreateOptions, DeleteOptions, ListOptions, PatchKind, PatchOptions, PropagationPolicy, Resource,
-};
+use watchkeeper_meta::{DeleteOptions, PatchKind, PatchOptions, PropagationPolicy, Resource};
 
 use super::pick;
 use crate::support::{resource, selector, template};
@@ -67,7 +65,7 @@ impl Users {
     }
 
     async fn names(&self, kind: &Resource) -> Vec<String> {
-        let listed = self.api(kind).list(&ListOptions::default()).await;
+        let listed = self.api(kind).list().await;
         let listed = listed.map(|listed| listed.items).unwrap_or_default();
         listed.iter().map(|object| object.name().to_owned()).collect()
     }
@@ -75,19 +73,20 @@ impl Users {
     async fn create(&self, kind: &Resource, mut object: Value) {
         object["apiVersion"] = json!(kind.group_version_kind().api_version());
         object["kind"] = json!(kind.kind);
-        let _ = self.api(kind).create(&object, &CreateOptions::default()).await;
+        let _ = self.api(kind).create(&object).await;
     }
 
     async fn patch(&self, kind: &Resource, name: &str, patch: &Value) {
         let options = PatchOptions::default();
         let _ = self
             .api(kind)
-            .patch(name, PatchKind::Merge, patch, &options)
+            .patch(name, PatchKind::Merge, patch)
+            .with(&options)
             .await;
     }
 
     async fn delete(&self, kind: &Resource, name: &str, options: &DeleteOptions) {
-        let _ = self.api(kind).delete(name, options).await;
+        let _ = self.api(kind).delete(name).with(options).await;
     }
 
     async fn delete_some_pod(&self, rng: &mut Rng) {

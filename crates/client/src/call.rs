@@ -1,0 +1,114 @@
+//! A request that is sent when it is awaited, so that options need only be said where there are any.
+//!
+//! ```no_run
+//! # use watchkeeper_client::{Client, Error, ResourceType};
+//! # use watchkeeper_meta::{DeleteOptions, ListOptions, Propagation};
+//! # async fn example<Pod: ResourceType>(client: Client) -> Result<(), Error> {
+//! let pods = client.api::<Pod>().namespace("default");
+//! let all = pods.list().await?;
+//! let some = pods.list().with(&ListOptions { limit: Some(10), ..Default::default() }).await?;
+//! # Ok(())
+//! # }
+//! ```
+
+use std::borrow::Cow;
+use std::fmt;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use futures_util::future::BoxFuture;
+use watchkeeper_meta::ApplyOptions;
+
+use crate::error::Error;
+
+/// A request with options `O`, sent when it is awaited, that is answered with a `T`.
+#[must_use = "a request is sent when it is awaited"]
+pub struct Call<'a, O: Clone, T> {
+    options: Option<Cow<'a, O>>,
+    state: State<'a, O, T>,
+}
+
+/// Builds the request and sends it.
+type Sender<'a, O, T> = Box<dyn FnOnce(&O) -> BoxFuture<'a, Result<T, Error>> + Send + 'a>;
+
+enum State<'a, O, T> {
+    Unsent(Sender<'a, O, T>),
+    Sent(BoxFuture<'a, Result<T, Error>>),
+    Answered,
+}
+
+impl<'a, O: Clone + Default, T> Call<'a, O, T> {
+    pub(crate) fn new(send: impl FnOnce(&O) -> BoxFuture<'a, Result<T, Error>> + Send + 'a) -> Self {
+        Self {
+            options: None,
+            state: State::Unsent(Box::new(send)),
+        }
+    }
+
+    /// With these options instead of the default ones.
+    pub fn with(self, options: &'a O) -> Self {
+        Self {
+            options: Some(Cow::Borrowed(options)),
+            ..self
+        }
+    }
+
+    /// Makes something else of the answer.
+    pub(crate) fn then<U>(
+        self,
+        answer: impl FnOnce(Result<T, Error>) -> Result<U, Error> + Send + 'a,
+    ) -> Call<'a, O, U>
+    where
+        O: 'a,
+        T: 'a,
+    {
+        let Self { options, state } = self;
+        let State::Unsent(send) = state else {
+            unreachable!("it was just made");
+        };
+        let send = move |options: &O| -> BoxFuture<'a, Result<U, Error>> {
+            let sent = send(options);
+            Box::pin(async move { answer(sent.await) })
+        };
+        Call {
+            options,
+            state: State::Unsent(Box::new(send)),
+        }
+    }
+}
+
+impl<T> Call<'_, ApplyOptions, T> {
+    /// Takes fields from other managers instead of reporting a conflict. Controllers do: what they apply is theirs.
+    pub fn force(mut self) -> Self {
+        self.options.get_or_insert_default().to_mut().force = true;
+        self
+    }
+}
+
+impl<O: Clone + Default + Unpin, T> Future for Call<'_, O, T> {
+    type Output = Result<T, Error>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        if let State::Unsent(_) = &self.state
+            && let State::Unsent(send) = std::mem::replace(&mut self.state, State::Answered)
+        {
+            let sent = match &self.options {
+                Some(options) => send(options),
+                None => send(&O::default()),
+            };
+            self.state = State::Sent(sent);
+        }
+        match &mut self.state {
+            State::Sent(sent) => sent.as_mut().poll(cx),
+            State::Unsent(_) | State::Answered => Poll::Pending,
+        }
+    }
+}
+
+impl<O: Clone + fmt::Debug, T> fmt::Debug for Call<'_, O, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Call")
+            .field("options", &self.options)
+            .finish_non_exhaustive()
+    }
+}

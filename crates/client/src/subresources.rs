@@ -1,0 +1,140 @@
+//! Parts of objects that have verbs of their own: the scale of a workload, the eviction of a pod, the token of a service
+//! account.
+
+use std::time::Duration;
+
+use http::Method;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use watchkeeper_meta::{
+    CreateOptions, DeleteOptions, GetOptions, ObjectRequests, PatchKind, PatchOptions, Payload, Time,
+};
+use watchkeeper_wire::Object;
+
+use crate::call::Call;
+use crate::dynamic::{DynamicApi, ObjectOrStatus};
+use crate::error::{Error, ErrorKind};
+use crate::secret::Secret;
+
+/// How many replicas of something there are.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Scale {
+    /// How many are wanted.
+    pub wanted: i32,
+    /// How many there are.
+    pub present: i32,
+    /// What the labels of their pods match.
+    pub selector: String,
+}
+
+/// Which token is asked for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TokenOptions {
+    /// For whom it is; by default for the API server.
+    pub audiences: Vec<String>,
+    /// How long it is good for; by default an hour. Servers may choose another time.
+    pub expires_after: Option<Duration>,
+}
+
+/// A token of a service account.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Token {
+    /// The token itself.
+    pub token: Secret,
+    /// Until when it is good.
+    pub expiration_timestamp: Time,
+}
+
+impl DynamicApi {
+    /// How many replicas an object wants and has.
+    pub fn scale<'a>(&'a self, name: &'a str) -> Call<'a, GetOptions, Scale> {
+        let scaled = Call::new(move |options| {
+            self.send(self.build(Method::GET, self.part(name, "scale").get(options)))
+        });
+        scaled.then(move |answer| self.read_scale(Method::GET, name, answer?))
+    }
+
+    /// Changes how many replicas an object wants.
+    pub fn scale_to<'a>(&'a self, name: &'a str, replicas: i32) -> Call<'a, PatchOptions, Scale> {
+        let scaled = Call::new(move |options| {
+            let patch = json!({"spec": {"replicas": replicas}}).to_string().into_bytes();
+            let request = self.part(name, "scale").patch(PatchKind::Merge, patch, options);
+            self.send(self.build(Method::PATCH, request))
+        });
+        scaled.then(move |answer| self.read_scale(Method::PATCH, name, answer?))
+    }
+
+    /// Deletes a pod unless a disruption budget is against it, which is
+    /// [`is_too_many_requests`](Error::is_too_many_requests).
+    pub fn evict<'a>(&'a self, name: &'a str) -> Call<'a, DeleteOptions, ()> {
+        Call::new(move |options: &DeleteOptions| {
+            let eviction = json!({
+                "apiVersion": "policy/v1",
+                "kind": "Eviction",
+                "metadata": {"name": name, "namespace": self.namespace_name()},
+                "deleteOptions": options,
+            });
+            let evicted = self.send_for_either(self.post_to(name, "eviction", &eviction));
+            Box::pin(async move { evicted.await.map(drop) })
+        })
+    }
+
+    /// Asks for a token of a service account.
+    pub fn token<'a>(&'a self, name: &'a str) -> Call<'a, TokenOptions, Token> {
+        Call::new(move |options: &TokenOptions| {
+            let expires_after = options.expires_after.map(|after| after.as_secs());
+            let wish = json!({
+                "apiVersion": "authentication.k8s.io/v1",
+                "kind": "TokenRequest",
+                "spec": {"audiences": options.audiences, "expirationSeconds": expires_after},
+            });
+            let answer = self.send_for_either(self.post_to(name, "token", &wish));
+            Box::pin(async move { self.read_token(name, answer.await?) })
+        })
+    }
+
+    fn part<'a>(&'a self, name: &'a str, subresource: &'a str) -> ObjectRequests<'a> {
+        self.collection().object(name).subresource(subresource)
+    }
+
+    fn post_to(
+        &self,
+        name: &str,
+        subresource: &str,
+        body: &Value,
+    ) -> Result<http::Request<bytes::Bytes>, Error> {
+        let payload = Payload::json(body.to_string().into_bytes());
+        let request = self
+            .part(name, subresource)
+            .create(payload, &CreateOptions::default());
+        self.build(Method::POST, request)
+    }
+
+    fn read_scale(&self, method: Method, name: &str, answer: Object) -> Result<Scale, Error> {
+        let value = answer.to_value();
+        let value = value.map_err(|error| self.unreadable(&method, name, &error))?;
+        let count = |path: &str| value.pointer(path).and_then(Value::as_i64).unwrap_or_default();
+        Ok(Scale {
+            wanted: i32::try_from(count("/spec/replicas")).unwrap_or(i32::MAX),
+            present: i32::try_from(count("/status/replicas")).unwrap_or(i32::MAX),
+            selector: value["status"]["selector"]
+                .as_str()
+                .unwrap_or_default()
+                .to_owned(),
+        })
+    }
+
+    fn read_token(&self, name: &str, answer: ObjectOrStatus<Object>) -> Result<Token, Error> {
+        let unreadable = |error: &dyn std::fmt::Display| self.unreadable(&Method::POST, name, error);
+        let ObjectOrStatus::Object(answer) = answer else {
+            return Err(unreadable(&"it is no token"));
+        };
+        let mut value = answer.to_value().map_err(|error| unreadable(&error))?;
+        serde_json::from_value(value["status"].take()).map_err(|error| unreadable(&error))
+    }
+
+    fn unreadable(&self, method: &Method, name: &str, error: &dyn std::fmt::Display) -> Error {
+        Error::new(method, self.url(name), ErrorKind::Decode(error.to_string()))
+    }
+}
