@@ -63,7 +63,9 @@ pub struct ClientOptions {
     pub user_agent: String,
     /// The most any request but a watch may take, retries included; also sent to the server. `None`: no limit.
     pub timeout: Option<Duration>,
-    /// How fast to ask; watches are exempt. `None`: no limit.
+    /// How fast to ask; watches are exempt. `None`, the default: no limit. Servers share out their time themselves, by
+    /// priority and fairness, and a limit here holds up those who have work to do: with client-go's five requests a
+    /// second, the smallest operator waits for most of its start. `Some(RateLimit::default())` is client-go's limit.
     pub rate_limit: Option<RateLimit>,
     /// Who hears of warnings, those about caches included; by default the others are logged.
     pub warnings: WarningHandler,
@@ -83,7 +85,7 @@ impl Default for ClientOptions {
         Self {
             user_agent: default_user_agent(),
             timeout: None,
-            rate_limit: Some(RateLimit::default()),
+            rate_limit: None,
             warnings: Arc::new(Warning::log),
             metrics: None,
             near_connections: NEAR_CONNECTIONS,

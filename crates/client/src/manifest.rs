@@ -56,6 +56,16 @@ pub enum ManifestError {
         /// `apiVersion` or `kind`.
         field: &'static str,
     },
+    /// A field that must be text and is something else.
+    #[error("the object at line {line}: {field} is {found}, not text{hint}", hint = hint(found))]
+    NotText {
+        /// Where its document begins, from 1.
+        line: usize,
+        /// `apiVersion`, `kind`, `metadata.name` or `metadata.namespace`.
+        field: &'static str,
+        /// What it is: `the boolean false`.
+        found: String,
+    },
     /// An `apiVersion` that is none.
     #[error("line {line}: {source}")]
     ApiVersion {
@@ -140,8 +150,19 @@ impl Manifest {
     }
 
     fn read(line: usize, object: Value) -> Result<Self, ManifestError> {
-        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-        let (api_version, kind) = (text(&object["apiVersion"]), text(&object["kind"]));
+        let text = |field, value: &Value| match value {
+            Value::String(text) => Ok(text.clone()),
+            Value::Null => Ok(String::new()),
+            other => Err(ManifestError::NotText {
+                line,
+                field,
+                found: named(other),
+            }),
+        };
+        let (api_version, kind) = (
+            text("apiVersion", &object["apiVersion"])?,
+            text("kind", &object["kind"])?,
+        );
         for (field, value) in [("apiVersion", &api_version), ("kind", &kind)] {
             if value.is_empty() {
                 return Err(ManifestError::Missing { line, field });
@@ -151,10 +172,31 @@ impl Manifest {
             .map_err(|source| ManifestError::ApiVersion { line, source })?;
         Ok(Self {
             kind,
-            name: text(&object["metadata"]["name"]),
-            namespace: text(&object["metadata"]["namespace"]),
+            name: text("metadata.name", &object["metadata"]["name"])?,
+            namespace: text("metadata.namespace", &object["metadata"]["namespace"])?,
             object,
         })
+    }
+}
+
+/// A value that should have been text, in words.
+fn named(value: &Value) -> String {
+    match value {
+        Value::Bool(value) => format!("the boolean {value}"),
+        Value::Number(value) => format!("the number {value}"),
+        Value::Array(_) => "a list".to_owned(),
+        _ => "a map".to_owned(),
+    }
+}
+
+/// What to do about it: the writer has most likely meant the word.
+fn hint(found: &str) -> &'static str {
+    match found {
+        _ if found.starts_with("the boolean") => {
+            " (YAML reads y, n, yes, no, on, off, true and false as booleans unless they are in quotes)"
+        }
+        _ if found.starts_with("the number") => " (put it in quotes)",
+        _ => "",
     }
 }
 
@@ -211,6 +253,28 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn a_name_that_yaml_does_not_take_for_text_is_called_what_it_is() {
+        let check = |metadata: &str, expected: &str| {
+            let text = format!("apiVersion: v1\nkind: ConfigMap\nmetadata: {metadata}\n");
+            let error = Manifest::parse(text.as_bytes()).remove(0).unwrap_err();
+            assert_eq!(error.to_string(), expected);
+        };
+        check(
+            "{name: n}",
+            "the object at line 1: metadata.name is the boolean false, not text (YAML reads y, n, yes, no, on, off, true \
+             and false as booleans unless they are in quotes)",
+        );
+        check(
+            "{name: a, namespace: 12}",
+            "the object at line 1: metadata.namespace is the number 12, not text (put it in quotes)",
+        );
+        check(
+            "{name: [a]}",
+            "the object at line 1: metadata.name is a list, not text",
+        );
+    }
 
     #[test]
     fn what_others_write_meanwhile_is_no_change() {

@@ -5,7 +5,12 @@
 //! delivered twice and nothing unchanged is missed, and says so ([`Pager::is_consistent`]). Who needs one
 //! consistent state calls [`Pager::collect`], which then lists everything afresh, as client-go does.
 
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use futures_core::Stream;
 use futures_util::StreamExt;
+use futures_util::future::{BoxFuture, poll_fn};
 use watchkeeper_meta::{ListOptions, ResourceVersion};
 use watchkeeper_wire::ListHead;
 
@@ -16,7 +21,7 @@ use crate::list::{ListItem, ListStream, ObjectList};
 /// 500, as client-go: servers see a familiar load.
 pub const PAGE_SIZE: u64 = 500;
 
-/// The objects of a long list.
+/// The objects of a long list: a [`Stream`].
 pub struct Pager {
     api: DynamicApi,
     options: ListOptions,
@@ -28,8 +33,14 @@ pub struct Pager {
 }
 
 enum State {
-    /// The page in `options` is to be asked for.
-    Asking,
+    /// The page in `options` is to be asked for; with a token that the server has offered, or not.
+    Asking {
+        offered: bool,
+    },
+    Asked {
+        page: BoxFuture<'static, Result<ListStream, Error>>,
+        offered: bool,
+    },
     Reading(Box<ListStream>),
     Ended,
 }
@@ -42,7 +53,7 @@ impl Pager {
                 limit: Some(PAGE_SIZE),
                 ..Default::default()
             },
-            state: State::Asking,
+            state: State::Asking { offered: false },
             head: ListHead::default(),
             consistent: true,
             takes_offers: true,
@@ -75,17 +86,31 @@ impl Pager {
     }
 
     /// The next object; asks for the next page when one is used up.
+    ///
+    /// May be dropped at any await without losing an object.
     pub async fn next(&mut self) -> Option<Result<ListItem, Error>> {
+        poll_fn(|cx| self.poll(cx)).await
+    }
+
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<ListItem, Error>>> {
         loop {
             match &mut self.state {
-                State::Ended => return None,
-                State::Asking => match self.ask().await {
-                    Ok(page) => self.state = State::Reading(Box::new(page)),
-                    Err(error) => return Some(Err(self.end(error))),
+                State::Ended => return Poll::Ready(None),
+                State::Asking { offered } => {
+                    let (api, options) = (self.api.clone(), self.options.clone());
+                    self.state = State::Asked {
+                        offered: *offered,
+                        page: Box::pin(async move { api.list_stream().with(&options).await }),
+                    };
+                }
+                State::Asked { page, offered } => match (ready!(page.as_mut().poll(cx)), *offered) {
+                    (Ok(page), _) => self.state = State::Reading(Box::new(page)),
+                    (Err(error), false) if self.takes_offer(&error) => {}
+                    (Err(error), _) => return Poll::Ready(Some(Err(self.end(error)))),
                 },
-                State::Reading(page) => match page.next().await {
-                    Some(Ok(item)) => return Some(Ok(item)),
-                    Some(Err(error)) => return Some(Err(self.end(error))),
+                State::Reading(page) => match ready!(page.poll_next_unpin(cx)) {
+                    Some(Ok(item)) => return Poll::Ready(Some(Ok(item))),
+                    Some(Err(error)) => return Poll::Ready(Some(Err(self.end(error)))),
                     None => {
                         let head = page.head().clone();
                         self.turn(head);
@@ -120,23 +145,19 @@ impl Pager {
         Ok(list)
     }
 
-    /// Asks for a page; an expired token is traded for the one the server offers.
-    async fn ask(&mut self) -> Result<ListStream, Error> {
-        match self.api.list_stream().with(&self.options).await {
-            Err(error) if error.is_expired() && !self.options.continue_token.is_empty() => {
-                let offered = error
-                    .status()
-                    .filter(|_| self.takes_offers)
-                    .map(|status| status.metadata.continue_token.clone());
-                let Some(token) = offered.filter(|token| !token.is_empty()) else {
-                    return Err(error);
-                };
-                self.options.continue_token = token;
-                self.consistent = false;
-                self.api.list_stream().with(&self.options).await
-            }
-            result => result,
+    /// Whether an expired token could be traded for the one the server offers.
+    fn takes_offer(&mut self, error: &Error) -> bool {
+        if !error.is_expired() || self.options.continue_token.is_empty() || !self.takes_offers {
+            return false;
         }
+        let offered = error.status().map(|status| &status.metadata.continue_token);
+        let Some(token) = offered.filter(|token| !token.is_empty()) else {
+            return false;
+        };
+        self.options.continue_token = token.clone();
+        self.consistent = false;
+        self.state = State::Asking { offered: true };
+        true
     }
 
     /// The page is read: on to the next one, if there is one.
@@ -144,7 +165,7 @@ impl Pager {
         self.state = if head.continue_token.is_empty() {
             State::Ended
         } else {
-            State::Asking
+            State::Asking { offered: false }
         };
         self.options.continue_token.clone_from(&head.continue_token);
         // The token says which state is listed; a version beside it is refused.
@@ -156,5 +177,13 @@ impl Pager {
     fn end(&mut self, error: Error) -> Error {
         self.state = State::Ended;
         error
+    }
+}
+
+impl Stream for Pager {
+    type Item = Result<ListItem, Error>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        self.poll(cx)
     }
 }

@@ -15,7 +15,7 @@ pub struct RateLimit {
 }
 
 impl Default for RateLimit {
-    /// 5 and 10, as client-go: servers see a familiar load.
+    /// 5 and 10, as client-go, for those who ask for a limit.
     fn default() -> Self {
         Self { qps: 5.0, burst: 10 }
     }

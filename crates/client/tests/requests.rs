@@ -233,11 +233,14 @@ async fn warnings_reach_the_handler() {
     assert_eq!(*heard.lock().unwrap(), ["v1beta1 is deprecated"]);
 }
 
-/// Five a second and ten at once unless told otherwise, as client-go.
+/// Five a second and ten at once.
 #[tokio::test(start_paused = true)]
-async fn by_default_the_rate_is_that_of_client_go() {
+async fn the_default_limit_is_that_of_client_go() {
     let server = Server::new((0..15).map(|_| answer(200, &[], "")));
-    let client = server.client(ClientOptions::default());
+    let client = server.client(ClientOptions {
+        rate_limit: Some(RateLimit::default()),
+        ..Default::default()
+    });
     let mut at = Vec::new();
     let begun = Instant::now();
     for _ in 0..15 {
@@ -245,6 +248,17 @@ async fn by_default_the_rate_is_that_of_client_go() {
         at.push(begun.elapsed().as_millis());
     }
     assert_eq!(at[9..], [0, 200, 400, 600, 800, 1000]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_holds_requests_up_unless_a_limit_is_asked_for() {
+    let server = Server::new((0..100).map(|_| answer(200, &[], "")));
+    let client = server.client(ClientOptions::default());
+    let begun = Instant::now();
+    for _ in 0..100 {
+        text(&client, Method::GET, "/x").await.unwrap();
+    }
+    assert_eq!(begun.elapsed(), Duration::ZERO);
 }
 
 #[tokio::test(start_paused = true)]

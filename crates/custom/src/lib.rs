@@ -79,11 +79,13 @@
 #[doc(hidden)]
 pub mod form;
 
+mod condition;
 mod definition;
 mod merge;
 mod plural;
 mod structural;
 
+pub use condition::{Condition, ConditionStatus, set_condition};
 pub use definition::{Column, CustomResource, Definition, Metadata, Rule, Scale};
 pub use merge::{MergeError, merge_crds};
 pub use plural::plural;

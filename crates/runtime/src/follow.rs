@@ -39,12 +39,13 @@
 mod ledger;
 
 use std::collections::VecDeque;
+use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use futures_util::future::poll_fn;
-use tokio::time::Instant;
+use tokio::time::{Instant, Sleep};
 use watchkeeper_meta::{ObjectKey, ResourceVersion};
 use watchkeeper_wire::Object;
 
@@ -59,7 +60,7 @@ pub use self::ledger::MAX_WAITING;
 /// that the events of so long are seen again.
 pub const SAVE_EVERY: Duration = Duration::from_millis(200);
 
-/// Several watchers in one stream.
+/// Several watchers in one stream. As a [`Stream`](futures_core::Stream) it also tells what goes wrong with the position.
 #[derive(Debug)]
 pub struct Follow {
     streams: Vec<Stream>,
@@ -70,6 +71,35 @@ pub struct Follow {
     handling: Option<Told>,
     saved: Option<Instant>,
     turn: usize,
+    /// Whether somebody waits for the next event: the one before counts as handled.
+    asked: bool,
+    quiet: Quiet,
+}
+
+/// For how long nothing has come.
+#[derive(Debug)]
+enum Quiet {
+    No,
+    Since(Pin<Box<Sleep>>),
+    /// For long enough that the position was written.
+    Noted,
+}
+
+impl Quiet {
+    /// Ready once, when nothing has come for [`SAVE_EVERY`].
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        loop {
+            match self {
+                Self::No => *self = Self::Since(Box::pin(tokio::time::sleep(SAVE_EVERY))),
+                Self::Since(until) => {
+                    ready!(until.as_mut().poll(cx));
+                    *self = Self::Noted;
+                    return Poll::Ready(());
+                }
+                Self::Noted => return Poll::Pending,
+            }
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -182,6 +212,8 @@ impl Follow {
             handling: None,
             saved: None,
             turn: 0,
+            asked: false,
+            quiet: Quiet::No,
         }
     }
 
@@ -203,26 +235,39 @@ impl Follow {
     ///
     /// May be dropped at any await without losing an event.
     pub async fn next(&mut self) -> Result<Option<Followed>, PositionError> {
-        self.handled();
-        if self.saved.is_none_or(|saved| saved.elapsed() >= SAVE_EVERY) {
-            self.save()?;
+        poll_fn(|cx| self.poll_followed(cx)).await.transpose()
+    }
+
+    fn poll_followed(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Followed, PositionError>>> {
+        let polled = self.poll_asked(cx);
+        if polled.is_ready() {
+            self.asked = false;
+        }
+        polled
+    }
+
+    fn poll_asked(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Followed, PositionError>>> {
+        if !std::mem::replace(&mut self.asked, true) {
+            self.handled();
+            if self.saved.is_none_or(|saved| saved.elapsed() >= SAVE_EVERY) {
+                self.save()?;
+            }
         }
         loop {
             if let Some(told) = self.next.pop_front() {
-                return Ok(Some(self.hand_out(told)));
+                return Poll::Ready(Some(Ok(self.hand_out(told))));
             }
-            let received = match tokio::time::timeout(SAVE_EVERY, poll_fn(|context| self.poll(context))).await
-            {
-                Ok(received) => received,
-                // It is quiet: what was handled last is written down before waiting on.
-                Err(_) => {
-                    self.save()?;
-                    poll_fn(|context| self.poll(context)).await
+            match self.poll(cx) {
+                Poll::Ready(Some((at, received))) => {
+                    self.quiet = Quiet::No;
+                    self.receive(at, received);
                 }
-            };
-            match received {
-                Some((at, received)) => self.receive(at, received),
-                None => return Ok(None),
+                Poll::Ready(None) => return Poll::Ready(None),
+                Poll::Pending => {
+                    ready!(self.quiet.poll(cx));
+                    // What was handled last is written down before waiting on.
+                    self.save()?;
+                }
             }
         }
     }
@@ -325,6 +370,14 @@ impl Follow {
             }
         }
         if waiting { Poll::Pending } else { Poll::Ready(None) }
+    }
+}
+
+impl futures_core::Stream for Follow {
+    type Item = Result<Followed, PositionError>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        self.poll_followed(cx)
     }
 }
 

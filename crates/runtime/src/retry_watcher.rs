@@ -30,11 +30,15 @@
 //! ```
 
 use std::cmp::Ordering;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use futures_core::Stream;
 use futures_util::StreamExt;
-use tokio::time::Instant;
+use futures_util::future::poll_fn;
+use tokio::time::{Instant, Sleep, sleep_until};
 use watchkeeper_meta::{ResourceVersion, Status};
 
 use crate::watcher::{
@@ -82,12 +86,13 @@ pub struct InvalidStartError {
     pub version: ResourceVersion,
 }
 
-/// Changes after a version.
+/// Changes after a version: a [`Stream`].
 pub struct RetryWatcher<S: Source + ?Sized> {
     source: Arc<S>,
     version: ResourceVersion,
     state: State<S::Object>,
     opened: Option<Instant>,
+    alarm: Alarm,
 }
 
 enum State<O> {
@@ -112,6 +117,7 @@ impl<S: Source + ?Sized> RetryWatcher<S> {
             version,
             state: State::Closed { not_before: None },
             opened: None,
+            alarm: Alarm::default(),
         })
     }
 
@@ -125,34 +131,38 @@ impl<S: Source + ?Sized> RetryWatcher<S> {
     ///
     /// May be dropped at any await without losing a change.
     pub async fn next(&mut self) -> Option<Result<Change<S::Object>, Failure>> {
+        poll_fn(|cx| self.poll(cx)).await
+    }
+
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Change<S::Object>, Failure>>> {
         loop {
+            let opened = self.opened;
             let input = match &mut self.state {
-                State::Ended => return None,
+                State::Ended => return Poll::Ready(None),
                 State::Closed { not_before } => {
-                    let spaced = self.opened.map(|opened| opened + RESTART_EVERY);
+                    let spaced = opened.map(|opened| opened + RESTART_EVERY);
                     if let Some(at) = spaced.max(*not_before) {
-                        tokio::time::sleep_until(at).await;
+                        ready!(self.alarm.poll_at(at, cx));
                     }
                     self.ask();
                     continue;
                 }
-                State::Opening(opening) => match within(self.opened, ANSWER_SILENCE, opening).await {
-                    None => Input::Late,
-                    Some(Err(failure)) => Input::Failed(failure),
-                    Some(Ok(answer)) => {
+                State::Opening(opening) => match opening.as_mut().poll(cx) {
+                    Poll::Ready(Ok(answer)) => {
                         self.state = State::Open(answer);
                         continue;
                     }
+                    Poll::Ready(Err(failure)) => Input::Failed(failure),
+                    Poll::Pending => ready!(self.alarm.poll_late(opened, ANSWER_SILENCE, cx)),
                 },
-                // The server ends the watch; should it not, its connection is dead.
-                State::Open(answer) => {
-                    let next = within(self.opened, WATCH_TIMEOUT + WATCH_GRACE, answer.next());
-                    next.await
-                        .map_or(Input::Late, |next| next.unwrap_or(Input::Ended))
-                }
+                State::Open(answer) => match answer.poll_next_unpin(cx) {
+                    Poll::Ready(next) => next.unwrap_or(Input::Ended),
+                    // The server ends the watch; should it not, its connection is dead.
+                    Poll::Pending => ready!(self.alarm.poll_late(opened, WATCH_TIMEOUT + WATCH_GRACE, cx)),
+                },
             };
             if let Some(told) = self.receive(input) {
-                return Some(told);
+                return Poll::Ready(Some(told));
             }
         }
     }
@@ -228,10 +238,41 @@ impl<S: Source + ?Sized> RetryWatcher<S> {
     }
 }
 
-/// What a future gives, unless it takes longer than `limit` from the time the watch was asked for.
-async fn within<T>(asked: Option<Instant>, limit: Duration, future: impl Future<Output = T>) -> Option<T> {
-    let deadline = asked.unwrap_or_else(Instant::now) + limit;
-    tokio::time::timeout_at(deadline, future).await.ok()
+/// A timer that is set anew for each wait.
+#[derive(Default)]
+struct Alarm(Option<Pin<Box<Sleep>>>);
+
+impl Alarm {
+    /// Ready at this time.
+    fn poll_at(&mut self, at: Instant, cx: &mut Context<'_>) -> Poll<()> {
+        let sleep = self.0.get_or_insert_with(|| Box::pin(sleep_until(at)));
+        if sleep.deadline() != at {
+            sleep.as_mut().reset(at);
+        }
+        sleep.as_mut().poll(cx)
+    }
+
+    /// Late when it has taken longer than `limit` from the time the watch was asked for.
+    fn poll_late<O>(
+        &mut self,
+        asked: Option<Instant>,
+        limit: Duration,
+        cx: &mut Context<'_>,
+    ) -> Poll<Input<O>> {
+        let asked = asked.unwrap_or_else(Instant::now);
+        self.poll_at(asked + limit, cx).map(|()| Input::Late)
+    }
+}
+
+/// It holds nothing that must stay where it is.
+impl<S: Source + ?Sized> Unpin for RetryWatcher<S> {}
+
+impl<S: Source + ?Sized> Stream for RetryWatcher<S> {
+    type Item = Result<Change<S::Object>, Failure>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        self.poll(cx)
+    }
 }
 
 impl<S: Source + ?Sized> std::fmt::Debug for RetryWatcher<S> {
@@ -290,7 +331,7 @@ mod tests {
         });
         let mut watcher = RetryWatcher::new(script.clone(), ResourceVersion::new("1")).unwrap();
         let mut told = Vec::new();
-        while let Ok(next) = tokio::time::timeout(ANSWER_SILENCE / 2, watcher.next()).await {
+        while let Ok(next) = tokio::time::timeout(ANSWER_SILENCE / 2, StreamExt::next(&mut watcher)).await {
             told.push(match next {
                 Some(Ok(Change::Added(object))) => format!("+{object}"),
                 Some(Ok(Change::Modified(object))) => format!("~{object}"),

@@ -55,6 +55,7 @@ use std::cmp::Ordering;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{self, AtomicBool};
+use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
@@ -110,6 +111,18 @@ pub struct InvalidKeyError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the store is no longer fed")]
 pub struct StoreEndedError;
+
+/// A store did not come to a version in time.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the store is at version {:?}, not at {:?}{}", reached.as_str(), wanted.as_str(), if *ended { ", and no longer fed" } else { "" })]
+pub struct NotReachedError {
+    /// The version waited for.
+    pub wanted: ResourceVersion,
+    /// The version of the store when time was up.
+    pub reached: ResourceVersion,
+    /// Whether the store is no longer fed, so that it never will.
+    pub ended: bool,
+}
 
 #[derive(Debug)]
 struct Shared {
@@ -309,9 +322,26 @@ impl<K: View> Store<K> {
 
     /// Waits until every change up to a version is in, and returns that state: give it the version a write has
     /// returned to read your own writes. Versions without an order are only met exactly.
-    pub async fn wait_for(&self, version: &ResourceVersion) -> Result<Arc<Snapshot>, StoreEndedError> {
-        self.wait_until(|snapshot| reaches(snapshot.version(), version))
-            .await
+    ///
+    /// No longer than this, because it may never come: a write of an object that is not selected is not told, and the
+    /// store learns of its version with the next change or bookmark, which may be a minute away; and a watch may be
+    /// stalled. The error says how far the store is.
+    pub async fn wait_for(
+        &self,
+        version: &ResourceVersion,
+        within: Duration,
+    ) -> Result<Arc<Snapshot>, NotReachedError> {
+        let reached = self.wait_until(|snapshot| reaches(snapshot.version(), version));
+        let ended = match tokio::time::timeout(within, reached).await {
+            Ok(Ok(snapshot)) => return Ok(snapshot),
+            Ok(Err(StoreEndedError)) => true,
+            Err(_) => false,
+        };
+        Err(NotReachedError {
+            wanted: version.clone(),
+            reached: self.snapshot().version().clone(),
+            ended,
+        })
     }
 
     /// Waits until a snapshot satisfies a condition. Once the store is no longer fed, the last one has to.

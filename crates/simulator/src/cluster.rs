@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -24,6 +25,9 @@ use watchkeeper_runtime::store::Snapshot;
 use watchkeeper_wire::Object;
 
 use crate::item::Item;
+
+/// So long a reconcile waits until its own write is in the store. Should it go on without, a stale write is refused.
+const CATCH_UP: Duration = Duration::from_secs(30);
 
 /// Who the simulator says it is in managed fields.
 const MANAGER: &str = "watchkeeper-simulator";
@@ -275,11 +279,12 @@ impl Cluster {
         ignore_gone(self.merge(resource, object, patch).await.map(drop))
     }
 
-    /// Waits until the informer of a resource knows what was written.
+    /// Waits until the informer of a resource knows what was written, or does not seem to learn of it.
     async fn catch_up(&self, resource: &Resource, written: &Object) {
         if let Some(informer) = self.known_informer(resource) {
-            self.unless_stopped(informer.store().wait_for(&written.version()))
-                .await;
+            let version = written.version();
+            let caught_up = informer.store().wait_for(&version, CATCH_UP);
+            self.unless_stopped(caught_up).await;
         }
     }
 

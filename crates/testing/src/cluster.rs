@@ -4,11 +4,10 @@ use std::path::PathBuf;
 
 use futures_util::future::BoxFuture;
 use watchkeeper_client::config::Credentials;
-use watchkeeper_client::{Client, ClientOptions, Config, ConfigError, InProcess, Secret};
+use watchkeeper_client::{Client, ClientOptions, Config, ConfigError, InProcess, ManifestError, Secret};
 use watchkeeper_meta::{Status, Time};
 use watchkeeper_server::{Faults, Handle, Server, StartError, Writes};
 use watchkeeper_simulator::{Simulator, SimulatorOptions};
-use watchkeeper_wire::yaml;
 
 use crate::snapshot::Snapshot;
 
@@ -56,7 +55,7 @@ pub enum TestClusterError {
     },
     /// A manifest cannot be read.
     #[error("the manifest cannot be read")]
-    Manifest(#[from] yaml::YamlError),
+    Manifest(#[from] ManifestError),
     /// A document is of a kind the server does not have.
     #[error("document {index}: the server has no {api_version} {kind}")]
     UnknownKind {

@@ -3,10 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use futures_util::future::BoxFuture;
-use serde_json::Value;
-use watchkeeper_meta::{ApplyOptions, GroupVersionKind, Resource, Scope};
+use watchkeeper_client::Manifest;
+use watchkeeper_meta::{GroupVersionKind, Resource};
 use watchkeeper_wire::schema::resources;
-use watchkeeper_wire::yaml;
 
 use crate::webhook::Webhook;
 use crate::{TestCluster, TestClusterError};
@@ -32,7 +31,7 @@ impl TestCluster {
             let mut documents = read(manifest)?;
             documents
                 .iter_mut()
-                .for_each(|document| webhook.stand_in(document));
+                .for_each(|document| webhook.stand_in(&mut document.object));
             self.apply_all(documents).await
         })
     }
@@ -51,42 +50,29 @@ impl TestCluster {
         })
     }
 
-    async fn apply_all(&self, documents: Vec<Value>) -> Result<(), TestClusterError> {
-        for (index, document) in documents.iter().enumerate() {
-            self.apply(index, document).await?;
+    async fn apply_all(&self, manifests: Vec<Manifest>) -> Result<(), TestClusterError> {
+        for (index, manifest) in manifests.iter().enumerate() {
+            self.apply(index, manifest).await?;
         }
         Ok(())
     }
 
-    async fn apply(&self, index: usize, document: &Value) -> Result<(), TestClusterError> {
-        let text = |pointer: &str| {
-            let value = document.pointer(pointer).and_then(Value::as_str);
-            value.unwrap_or_default().to_owned()
-        };
-        let (api_version, kind, name) = (text("/apiVersion"), text("/kind"), text("/metadata/name"));
-        let (group, version) = api_version.split_once('/').unwrap_or(("", &api_version));
-        let wanted = GroupVersionKind::new(group.to_owned(), version.to_owned(), kind.clone());
-        let Some(resource) = self.resource_of(&wanted).await? else {
+    async fn apply(&self, index: usize, manifest: &Manifest) -> Result<(), TestClusterError> {
+        let Some(resource) = self.resource_of(&manifest.kind).await? else {
             return Err(TestClusterError::UnknownKind {
                 index,
-                api_version,
-                kind,
+                api_version: manifest.kind.api_version(),
+                kind: manifest.kind.kind.to_string(),
             });
         };
-        let is_namespaced = resource.scope == Scope::Namespaced;
-        let mut api = self.client().dynamic(resource);
-        if is_namespaced {
-            let namespace = Some(text("/metadata/namespace")).filter(|namespace| !namespace.is_empty());
-            api = api.namespace(namespace.unwrap_or_else(|| "default".to_owned()));
-        }
-        let options = ApplyOptions {
-            field_manager: MANAGER.to_owned(),
-            force: true,
-            ..Default::default()
+        let namespace = match &*manifest.namespace {
+            "" => "default",
+            namespace => namespace,
         };
-        let applied = api.apply(&name, document, &options).await;
+        let api = self.client().dynamic(resource).namespace(namespace);
+        let applied = api.apply(&manifest.name, &manifest.object, MANAGER).force().await;
         applied.map(drop).map_err(|source| TestClusterError::Refused {
-            object: format!("{kind} {name}"),
+            object: format!("{} {}", manifest.kind.kind, manifest.name),
             source: Box::new(source),
         })
     }
@@ -103,10 +89,9 @@ impl TestCluster {
     }
 }
 
-fn read(manifest: &str) -> Result<Vec<Value>, TestClusterError> {
-    let documents = yaml::documents(manifest.as_bytes(), yaml::Mode::Strict);
-    let values = documents.map(|document| document.map(|document| document.value));
-    Ok(values.collect::<Result<_, _>>()?)
+fn read(manifest: &str) -> Result<Vec<Manifest>, TestClusterError> {
+    let manifests = Manifest::parse(manifest.as_bytes()).into_iter();
+    Ok(manifests.collect::<Result<_, _>>()?)
 }
 
 /// The texts of the manifests in a directory.

@@ -10,7 +10,8 @@
 //! | [`wire`] | objects as bytes: JSON, protobuf and YAML, the schema of every built-in kind |
 //! | `server`, `simulator`, `testing` | an API server in this process and a cluster around it (feature `server`) |
 //!
-//! Who knows kube-rs finds what is called otherwise in [`coming_from_kube`].
+//! [`prelude`] has what most programs import. Everything else is found at one path, in the module of its part. Who knows
+//! kube-rs finds what is called otherwise in [`coming_from_kube`].
 //!
 //! An informer keeps a local copy of a resource and tells what changes:
 //!
@@ -18,14 +19,15 @@
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! use k8s_openapi::api::core::v1::Namespace;
-//! use watchkeeper::runtime::factory::{Factory, FactoryOptions, Selection};
+//! use watchkeeper::prelude::*;
 //! # use watchkeeper_testing::TestCluster;
 //!
 //! # let cluster = TestCluster::start().await?;
 //! # let client = cluster.client().clone();
-//! let informer = Factory::new(client, FactoryOptions::default()).informer(Selection::of::<Namespace>());
-//! let snapshot = informer.store().synced().await?;
-//! let names: Vec<&str> = snapshot.iter().map(|namespace| namespace.name()).collect();
+//! let informer = Factory::new(client, Default::default()).informer(Selection::of::<Namespace>());
+//! informer.store().synced().await?;
+//! let namespaces = informer.store().list(); // an Arc<Namespace> for each
+//! let names: Vec<String> = namespaces.iter().map(|namespace| namespace.key().to_string()).collect();
 //! assert_eq!(names, ["default", "kube-node-lease", "kube-public", "kube-system"]);
 //! # informer.stop().await;
 //! # cluster.stop().await;
@@ -40,8 +42,8 @@
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! use schemars::JsonSchema;
 //! use serde::{Deserialize, Serialize};
-//! use watchkeeper::meta::CreateOptions;
-//! use watchkeeper::{Resource, custom::install_crds};
+//! use watchkeeper::prelude::*;
+//! use watchkeeper::custom::install_crds;
 //! # use watchkeeper_testing::TestCluster;
 //!
 //! #[derive(Resource, Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -83,6 +85,22 @@ pub use watchkeeper_wire as wire;
 
 #[doc = include_str!("coming_from_kube.md")]
 pub mod coming_from_kube {}
+
+/// What most programs import: `use watchkeeper::prelude::*;`.
+///
+/// Names that stand for themselves: traits whose methods are wanted, and the types that a controller is written with.
+pub mod prelude {
+    pub use watchkeeper_client::{Api, Client, DynamicApi, ResourceType};
+    #[cfg(feature = "derive")]
+    pub use watchkeeper_custom::{Condition, CustomResource, Resource, set_condition};
+    pub use watchkeeper_meta::ObjectKey;
+    pub use watchkeeper_runtime::controller::{Action, BoxError, Context, Controller, ControllerOptions};
+    pub use watchkeeper_runtime::factory::{Factory, Selection};
+    pub use watchkeeper_runtime::finalizer::Phase;
+    pub use watchkeeper_runtime::informer::{Handler, Informer, Notice};
+    pub use watchkeeper_runtime::store::Store;
+    pub use watchkeeper_wire::Object;
+}
 
 /// The programs of the README run as tests.
 #[cfg(doctest)]

@@ -97,10 +97,8 @@ async fn relist(informer: &Informer, changes: Subscription) -> Result<()> {
     let (before, cpu) = (resident_megabytes()?, cpu_time());
     say("synced");
     let version = ResourceVersion::new(hear().await?);
-    let relisted = informer.store().wait_for(&version);
-    tokio::time::timeout(PATIENCE, relisted)
-        .await
-        .context("no relist")??;
+    let relisted = informer.store().wait_for(&version, PATIENCE).await;
+    relisted.context("no relist")?;
     report(&[
         (cpu_time() - cpu).as_secs_f64(),
         peak_megabytes()? - before,

@@ -128,7 +128,7 @@ async fn a_late_subscriber_is_told_what_is_there_without_gap_or_repeat() {
     voice.send(Input::Modified(object("a/y@6"))).unwrap();
     informer
         .store()
-        .wait_for(&ResourceVersion::new("6"))
+        .wait_for(&ResourceVersion::new("6"), SOON)
         .await
         .unwrap();
     let mut late = informer.subscribe(Default::default());
@@ -350,8 +350,8 @@ async fn ends_at_bad(options: InformerOptions) {
     assert!(end.expect("nobody waits for ever").is_none());
     assert_eq!(informer.health().phase, HealthPhase::Stopped);
     let never = ResourceVersion::new("6");
-    let waits = timeout(SOON, informer.store().wait_for(&never)).await;
-    assert!(waits.expect("nobody waits for ever").is_err());
+    let waits = informer.store().wait_for(&never, SOON).await;
+    assert!(waits.is_err_and(|error| error.ended), "nobody waits for ever");
 }
 
 #[tokio::test(start_paused = true)]
@@ -433,7 +433,7 @@ async fn stopping_tells_what_waits_and_then_the_end() {
     voice.send(Input::Modified(object("a/y@6"))).unwrap();
     informer
         .store()
-        .wait_for(&ResourceVersion::new("6"))
+        .wait_for(&ResourceVersion::new("6"), SOON)
         .await
         .unwrap();
     informer.stop().await;
@@ -524,7 +524,7 @@ async fn a_handler_that_panics_is_told_the_next_change_all_the_same() {
     voice.send(Input::Deleted(object("a/bad@7"))).unwrap();
     informer
         .store()
-        .wait_for(&ResourceVersion::new("7"))
+        .wait_for(&ResourceVersion::new("7"), SOON)
         .await
         .unwrap();
     while handler.deleted.load(Ordering::SeqCst) == 0 {
@@ -708,5 +708,18 @@ async fn a_reflector_logs_as_client_go_at_the_same_levels() {
             "Listing and watching v=3 resource=objects",
             "Watch close v=4 resource=objects totalItems=2",
         ]
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_subscription_is_a_stream() {
+    let (informer, voice) = synced().await;
+    let subscription = informer.subscribe(Default::default());
+    voice.send(Input::Modified(object("a/x@6"))).unwrap();
+    drop(informer);
+    let told: Vec<Notice> = timeout(SOON, subscription.take(3).collect()).await.unwrap();
+    assert!(
+        matches!(&told[..], [Notice::Change(_), Notice::Synced, Notice::Change(_)]),
+        "{told:?}"
     );
 }

@@ -440,12 +440,16 @@ fn what_was_shown_before_is_freed_by_the_writer_and_not_by_who_has_looked() {
 async fn nobody_waits_on_a_store_that_is_no_longer_fed() {
     let (store, writer) = listed("= =a/x@1 !5");
     let later = ResourceVersion::new("6");
-    let waits = store.wait_for(&later);
+    let waits = store.wait_for(&later, Duration::MAX);
     let (waited, ()) = tokio::join!(waits, async { drop(writer) });
-    assert_eq!(waited.err(), Some(StoreEndedError));
+    assert!(waited.is_err_and(|error| error.ended));
     assert_eq!(
-        store.wait_for(&later).await.err(),
-        Some(StoreEndedError),
+        store
+            .wait_for(&later, Duration::MAX)
+            .await
+            .err()
+            .map(|error| error.ended),
+        Some(true),
         "nor later"
     );
     assert!(store.synced().await.is_ok(), "what has come stays");
@@ -478,7 +482,7 @@ async fn readers_can_wait_for_their_own_writes() {
         let store = store.clone();
         tokio::spawn(async move {
             store
-                .wait_for(&ResourceVersion::new(version))
+                .wait_for(&ResourceVersion::new(version), Duration::MAX)
                 .await
                 .unwrap()
                 .version()
@@ -492,6 +496,23 @@ async fn readers_can_wait_for_their_own_writes() {
     assert!(!far.is_finished());
     feed(&mut writer, 0, "~100");
     assert_eq!(far.await.unwrap(), "100");
+}
+
+#[tokio::test(start_paused = true)]
+async fn nobody_waits_for_ever_for_a_write_that_is_not_told() {
+    let (store, writer) = listed("= =a/x@1 !5");
+    let within = Duration::from_secs(10);
+    let begin = tokio::time::Instant::now();
+    let elsewhere = ResourceVersion::new("6");
+    let error = store.wait_for(&elsewhere, within).await.unwrap_err();
+    assert_eq!(begin.elapsed(), within);
+    assert_eq!(error.to_string(), r#"the store is at version "5", not at "6""#);
+    drop(writer);
+    let error = store.wait_for(&elsewhere, Duration::MAX).await.unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        r#"the store is at version "5", not at "6", and no longer fed"#
+    );
 }
 
 #[derive(Clone, Debug)]

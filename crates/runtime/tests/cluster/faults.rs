@@ -193,9 +193,8 @@ async fn what_is_taken_away_and_given_back_is_told_as_the_difference() {
 
         cluster.delete("gone").await;
         let last = cluster.create("new").await.version();
-        let caught_up = informer.store().wait_for(&last);
-        let caught_up = tokio::time::timeout(IN_THE_END, caught_up).await;
-        caught_up.expect("caught up").expect("running");
+        let caught_up = informer.store().wait_for(&last, IN_THE_END).await;
+        caught_up.expect("caught up");
         let mut told = told_about(&mut changes, 2).await;
         told.sort();
         assert!(told[0].starts_with("+new"), "{told:?}");

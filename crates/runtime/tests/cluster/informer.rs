@@ -37,7 +37,11 @@ async fn follows(initial_list: InitialList) {
         ["+b Watch", "~a Watch", "-a Watch"]
     );
     let own = cluster.change("b", "mine").await;
-    let snapshot = informer.store().wait_for(&own.version()).await.expect("running");
+    let snapshot = informer
+        .store()
+        .wait_for(&own.version(), SOON)
+        .await
+        .expect("caught up");
     assert!(
         snapshot
             .find("default", "b")

@@ -1,0 +1,158 @@
+//! Conditions: what a controller says about an object, for people and programs to wait for.
+
+use std::time::SystemTime;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use watchkeeper_meta::Time;
+
+/// An entry of `status.conditions`, as every kind of Kubernetes has them.
+///
+/// The list in the status should say `#[schemars(extend("x-kubernetes-list-type" = "map",
+/// "x-kubernetes-list-map-keys" = ["type"]))]`, so that several controllers can each apply their own.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Condition {
+    /// What it is about: `Ready`.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// Whether it holds.
+    pub status: ConditionStatus,
+    /// Why, in one word for programs: `PagesPublished`.
+    pub reason: String,
+    /// Why, for people.
+    #[serde(default)]
+    pub message: String,
+    /// The `metadata.generation` this was said about.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+    /// When `status` changed last.
+    #[schemars(with = "String", extend("format" = "date-time"))]
+    pub last_transition_time: Time,
+}
+
+/// Whether a condition holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum ConditionStatus {
+    /// It holds.
+    True,
+    /// It does not.
+    False,
+    /// Nobody can say.
+    Unknown,
+}
+
+impl From<bool> for ConditionStatus {
+    fn from(holds: bool) -> Self {
+        match holds {
+            true => Self::True,
+            false => Self::False,
+        }
+    }
+}
+
+impl Condition {
+    /// A condition that has just changed.
+    pub fn new(
+        kind: impl Into<String>,
+        status: impl Into<ConditionStatus>,
+        reason: impl Into<String>,
+    ) -> Self {
+        Self {
+            kind: kind.into(),
+            status: status.into(),
+            reason: reason.into(),
+            message: String::new(),
+            observed_generation: None,
+            last_transition_time: now(),
+        }
+    }
+
+    /// With a text for people.
+    pub fn message(self, message: impl Into<String>) -> Self {
+        Self {
+            message: message.into(),
+            ..self
+        }
+    }
+
+    /// Said about this `metadata.generation`.
+    pub fn observed(self, generation: Option<i64>) -> Self {
+        Self {
+            observed_generation: generation,
+            ..self
+        }
+    }
+}
+
+/// The present, in whole seconds as servers write it.
+fn now() -> Time {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    Time::from_seconds(since.map_or(0, |since| since.as_secs() as i64))
+}
+
+/// Puts a condition into the list, in place of the one of its type. The time of the last transition stays if the status
+/// does. True if anything has changed: otherwise there is nothing to write.
+///
+/// ```
+/// use watchkeeper_custom::{Condition, set_condition};
+///
+/// let mut conditions = Vec::new();
+/// let ready = Condition::new("Ready", false, "Publishing").message("3 of 7 pages");
+/// assert!(set_condition(&mut conditions, ready.clone()));
+/// assert!(!set_condition(&mut conditions, ready));
+/// assert!(set_condition(&mut conditions, Condition::new("Ready", true, "Published")));
+/// assert_eq!(conditions.len(), 1);
+/// ```
+pub fn set_condition(conditions: &mut Vec<Condition>, mut condition: Condition) -> bool {
+    let Some(known) = conditions.iter_mut().find(|known| known.kind == condition.kind) else {
+        conditions.push(condition);
+        return true;
+    };
+    if known.status == condition.status {
+        condition.last_transition_time = known.last_transition_time;
+    }
+    let changed = *known != condition;
+    *known = condition;
+    changed
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_time_of_a_transition_is_that_of_the_status() {
+        let (early, late) = (Time::default(), now());
+        let ready = |status: bool, reason: &str, at: Time| Condition {
+            last_transition_time: at,
+            ..Condition::new("Ready", status, reason)
+        };
+        let mut conditions = vec![ready(false, "Waiting", early)];
+        assert!(set_condition(&mut conditions, ready(false, "Publishing", late)));
+        assert_eq!(conditions, [ready(false, "Publishing", early)]);
+        assert!(set_condition(&mut conditions, ready(true, "Published", late)));
+        assert_eq!(conditions, [ready(true, "Published", late)]);
+        assert!(!set_condition(&mut conditions, ready(true, "Published", early)));
+        assert!(set_condition(
+            &mut conditions,
+            Condition::new("Stalled", false, "Never")
+        ));
+        assert_eq!(conditions.len(), 2);
+    }
+
+    #[test]
+    fn a_condition_is_written_as_kubernetes_writes_it() {
+        let condition = Condition {
+            last_transition_time: "2026-01-02T03:04:05Z".parse().unwrap(),
+            ..Condition::new("Ready", true, "Published")
+        };
+        assert_eq!(
+            serde_json::to_value(condition.observed(Some(3))).unwrap(),
+            serde_json::json!({
+                "type": "Ready", "status": "True", "reason": "Published", "message": "",
+                "observedGeneration": 3, "lastTransitionTime": "2026-01-02T03:04:05Z",
+            })
+        );
+    }
+}
