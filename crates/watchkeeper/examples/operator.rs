@@ -11,6 +11,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use watchkeeper::custom::install_crds;
+use watchkeeper::meta;
 use watchkeeper::prelude::*;
 use watchkeeper::runtime::controller::OnError;
 use watchkeeper::runtime::wait::{self, wait_for};
@@ -37,6 +38,7 @@ async fn reconcile(_: Arc<Website>, context: Context<Website>) -> Result<Action,
     let step = context.finalizer("operator.example/unpublish", async |phase| match phase {
         Phase::Apply(site) => publish(&site, &context).await,
         Phase::Cleanup(site) => {
+            // Whatever the cluster does not know of: the ConfigMap goes by itself.
             println!("{} is taken down", site.spec.domain);
             Ok(Action::Done)
         }
@@ -45,7 +47,8 @@ async fn reconcile(_: Arc<Website>, context: Context<Website>) -> Result<Action,
 }
 
 async fn publish(site: &Website, context: &Context<Website>) -> Result<Action, BoxError> {
-    let published = context.store_of::<ConfigMap>()?.get(context.key());
+    let maps = context.store_of::<ConfigMap>()?;
+    let published = maps.get(context.key());
     if published.and_then(|map| map.data.clone()).as_ref() != Some(&site.spec.pages) {
         let pages = ConfigMap {
             metadata: ObjectMeta {
@@ -56,7 +59,10 @@ async fn publish(site: &Website, context: &Context<Website>) -> Result<Action, B
             data: Some(site.spec.pages.clone()),
             ..Default::default()
         };
-        context.api().apply(&pages, MANAGER).force().await?;
+        let applied = context.api().apply(&pages, MANAGER).force().await?;
+        // Until the store shows it, another reconcile would publish once more.
+        let version = applied.identity().resource_version;
+        maps.wait_for(&version, Duration::from_secs(10)).await?;
         println!(
             "{} pages of {} are published",
             site.spec.pages.len(),
@@ -102,6 +108,7 @@ async fn main() -> Result<(), BoxError> {
     wait_for(&sites, &key, &ready, within).await?;
     println!("{} is ready", home.spec.domain);
 
+    // What somebody deletes comes back.
     let maps = client.api::<ConfigMap>().namespace(sandbox.namespace());
     let first = maps.get("home").await?;
     maps.delete("home").await?;
@@ -113,7 +120,6 @@ async fn main() -> Result<(), BoxError> {
         within,
     )
     .await?;
-    println!("what was deleted is back");
 
     home = websites.get("home").await?;
     websites.delete("home").await?;
@@ -123,6 +129,13 @@ async fn main() -> Result<(), BoxError> {
 
     let _ = stop.send(());
     running.await?;
+    let definitions = client.dynamic(meta::Resource::cluster(
+        "apiextensions.k8s.io",
+        "v1",
+        "CustomResourceDefinition",
+        "customresourcedefinitions",
+    ));
+    definitions.delete("websites.operator.example").await?;
     sandbox.close().await?;
     Ok(())
 }

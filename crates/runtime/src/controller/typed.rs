@@ -49,6 +49,7 @@
 use std::any::type_name;
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use watchkeeper_client::{Api, Client, ResourceType};
 use watchkeeper_meta::{ObjectKey, Resource};
@@ -62,7 +63,10 @@ use super::{
 use crate::factory::{Factory, Selection};
 use crate::finalizer::{self, FinalizerError, Phase};
 use crate::informer::Informer;
-use crate::store::Store;
+use crate::store::{Snapshot, Store};
+
+/// So long a reconcile waits for the store to show what it has written.
+const READ_OWN_WRITES: Duration = Duration::from_secs(10);
 
 /// A controller to be, of a kind that is known when the program is built.
 ///
@@ -336,14 +340,31 @@ impl<K: ResourceType> Context<K> {
             .namespace(self.key.namespace());
         // An error, and not left out: what was not cleaned up must not lose its finalizer.
         let read = |object: Object| self.store().read(&object).ok_or("the object does not decode");
+        let mut cleaned_up = false;
         let typed = async |phase| {
             let phase = match phase {
                 Phase::Apply(object) => Phase::Apply(read(object)?),
                 Phase::Cleanup(object) => Phase::Cleanup(read(object)?),
             };
+            cleaned_up = matches!(phase, Phase::Cleanup(_));
             reconcile(phase).await.map_err(Into::into)
         };
-        finalizer::finalizer::<BoxError>(&api, finalizer, self.object.clone(), typed).await
+        let action = finalizer::finalizer::<BoxError>(&api, finalizer, self.object.clone(), typed).await?;
+        if cleaned_up {
+            self.outdated().await;
+        }
+        Ok(action)
+    }
+
+    /// Waits until the store shows another state of the object, or none: while it shows this one, the next reconcile
+    /// would clean up once more.
+    async fn outdated(&self) {
+        let is_another = |state: &Snapshot| {
+            let present = state.get(&self.key);
+            present.is_none_or(|present| !present.is_same_version(&self.object))
+        };
+        // Who waits in vain is called for nothing, and must cope with that.
+        let _ = tokio::time::timeout(READ_OWN_WRITES, self.store().wait_until(is_another)).await;
     }
 }
 
