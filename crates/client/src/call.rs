@@ -2,7 +2,7 @@
 //!
 //! ```no_run
 //! # use watchkeeper_client::{Client, Error, ResourceType};
-//! # use watchkeeper_meta::{DeleteOptions, ListOptions, Propagation};
+//! # use watchkeeper_meta::ListOptions;
 //! # async fn example<Pod: ResourceType>(client: Client) -> Result<(), Error> {
 //! let pods = client.api::<Pod>().namespace("default");
 //! let all = pods.list().await?;
