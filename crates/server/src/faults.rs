@@ -15,7 +15,7 @@
 //! // The next pod is stored, and its creator never hears of it.
 //! let pods = RequestMatch::new(Verb::Create, "pods");
 //! faults.inject(Rule::new(pods.clone(), Action::Cut(Cut::BeforeAnswer)))?;
-//! // Until somebody removes the rule, nobody but the administrator creates pods.
+//! // Until the rule is removed, Alice may not create pods.
 //! let alice = RequestMatch { user: Some("alice".into()), ..pods };
 //! let forbidden = faults.inject(Rule::always(alice, Action::Forbid))?;
 //! faults.remove(forbidden);
@@ -25,8 +25,8 @@
 //! # }
 //! ```
 //!
-//! Faults are planned on a server's handle and never come from the outside. Whatever waits, waits on tokio's
-//! clock, so a test with paused time moves through it.
+//! Faults are planned on a server's handle, or by an administrator over HTTP where the server was started for that.
+//! Whatever waits, waits on tokio's clock, so a test with paused time moves through it.
 
 mod plan;
 mod record;

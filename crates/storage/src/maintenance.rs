@@ -1,8 +1,8 @@
 //! What a store does by itself: deletes keys whose time has come, and forgets history that is too old.
 //!
 //! It sleeps until the next of these is due, and looks at the wall clock once a minute until then; if nothing is due, it
-//! uses no CPU. Both go through the write path like any
-//! other write; an expiry is a normal deletion at the revision that was seen, so a key renewed meanwhile stays.
+//! uses no CPU. Both go through the write path like any other write; an expiry is a normal deletion at the revision that
+//! was seen, so a key renewed meanwhile stays.
 
 use std::sync::Arc;
 use std::time::Duration;
