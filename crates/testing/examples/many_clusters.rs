@@ -8,7 +8,7 @@ use std::time::Duration;
 use rustix::time::{ClockId, clock_gettime};
 use serde_json::json;
 use watchkeeper_client::DynamicApi;
-use watchkeeper_meta::{CreateOptions, Resource, Scope};
+use watchkeeper_meta::{Resource, Scope};
 use watchkeeper_testing::TestCluster;
 
 const CLUSTERS: usize = 1_000;
@@ -124,5 +124,5 @@ async fn create(maps: &DynamicApi, index: usize) -> Result<(), watchkeeper_clien
         "metadata": {"name": format!("map-{index}")},
         "data": {"text": "some text"},
     });
-    maps.create(&map, &CreateOptions::default()).await.map(drop)
+    maps.create(&map).await.map(drop)
 }

@@ -45,7 +45,7 @@ impl TestCluster {
             for text in files? {
                 documents.extend(read(&text)?);
             }
-            documents.sort_by_key(rank);
+            documents.sort_by_key(|document| rank(&document.kind.kind));
             self.apply_all(documents).await
         })
     }
@@ -116,10 +116,10 @@ fn is_manifest(path: &Path) -> bool {
 }
 
 /// What others need goes before them.
-pub(crate) fn rank(document: &Value) -> u8 {
-    match document["kind"].as_str() {
-        Some("CustomResourceDefinition") => 0,
-        Some("Namespace") => 1,
+pub(crate) fn rank(kind: &str) -> u8 {
+    match kind {
+        "CustomResourceDefinition" => 0,
+        "Namespace" => 1,
         _ => 2,
     }
 }

@@ -153,7 +153,7 @@ fn dump(objects: &[KeyValue], bare: &Snapshot) -> String {
     let objects = objects.iter().filter(|found| !is_bare(found));
     let objects = objects.filter_map(|found| StoredObject::read_any(&found.value));
     let mut objects: Vec<_> = objects.map(as_manifest).collect();
-    objects.sort_by_key(rank);
+    objects.sort_by_key(|object| rank(object["kind"].as_str().unwrap_or_default()));
     yaml::documents_to_string(&objects)
 }
 

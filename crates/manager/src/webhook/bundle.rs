@@ -9,7 +9,7 @@ use base64::engine::general_purpose::STANDARD;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use watchkeeper_client::{Client, Error, retry_on_conflict};
-use watchkeeper_meta::{GetOptions, Resource, UpdateOptions};
+use watchkeeper_meta::Resource;
 
 /// The objects that name this process's webhooks.
 #[derive(Default)]
@@ -88,12 +88,12 @@ impl Bundles {
 impl Place {
     async fn write(&self, client: &Client, bundle: &Value) -> Result<(), Error> {
         let api = client.dynamic(self.resource.clone());
-        let found = api.get(&self.name, &GetOptions::default()).await?;
+        let found = api.get(&self.name).await?;
         let found = found.to_value().unwrap_or_default();
         let mut wanted = found.clone();
         (self.set)(&mut wanted, bundle);
         if wanted != found {
-            api.update(&self.name, &wanted, &UpdateOptions::default()).await?;
+            api.update(&self.name, &wanted).await?;
         }
         Ok(())
     }

@@ -7,7 +7,7 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 use watchkeeper_client::Client;
 use watchkeeper_manager::{Manager, ManagerError};
-use watchkeeper_meta::{GetOptions, PatchKind, Resource};
+use watchkeeper_meta::{PatchKind, Resource};
 use watchkeeper_runtime::leader::{LEASE_DURATION, LeaderOptions};
 use watchkeeper_testing::TestCluster;
 
@@ -22,7 +22,7 @@ fn candidate(client: &Client, identity: &str, told: &mpsc::UnboundedSender<Strin
 async fn holder(client: &Client) -> Option<String> {
     let leases = Resource::namespaced("coordination.k8s.io", "v1", "Lease", "leases");
     let leases = client.dynamic(leases).namespace("default");
-    let lease = leases.get("boss", &GetOptions::default()).await.ok()?;
+    let lease = leases.get("boss").await.ok()?;
     Some(text_at(&lease.to_value().ok()?, "/spec/holderIdentity"))
 }
 
@@ -96,11 +96,7 @@ async fn a_lease_that_is_lost_drops_the_work_and_is_the_error() {
     let leases = Resource::namespaced("coordination.k8s.io", "v1", "Lease", "leases");
     let leases = client.dynamic(leases).namespace("default");
     let taken = serde_json::json!({"spec": {"holderIdentity": "two"}});
-    let options = Default::default();
-    leases
-        .patch("boss", PatchKind::Merge, &taken, &options)
-        .await
-        .unwrap();
+    leases.patch("boss", PatchKind::Merge, &taken).await.unwrap();
     let error = process.ended().await.unwrap_err();
     assert!(
         matches!(&error, ManagerError::LeaseLost { lease } if lease == "boss"),

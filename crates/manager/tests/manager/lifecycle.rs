@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 use watchkeeper_manager::{Manager, ManagerError};
-use watchkeeper_meta::{ListOptions, Resource};
+use watchkeeper_meta::Resource;
 use watchkeeper_runtime::recorder::{EventType, Note};
 use watchkeeper_testing::TestCluster;
 
@@ -101,7 +101,7 @@ async fn what_was_recorded_is_written_before_the_end() {
     let cluster = TestCluster::start().await.unwrap();
     let client = cluster.client();
     create_map(client, "a").await;
-    let map = maps(client).get("a", &Default::default()).await.unwrap();
+    let map = maps(client).get("a").await.unwrap();
     let mut manager = Manager::new(client.clone());
     let recorder = manager.recorder("operator");
     // Kept for longer than the manager runs.
@@ -119,7 +119,7 @@ async fn what_was_recorded_is_written_before_the_end() {
     Process::start(manager).await.stop().await.unwrap();
     let events = Resource::namespaced("", "v1", "Event", "events");
     let events = client.dynamic(events).namespace("default");
-    let events = events.list(&ListOptions::default()).await.unwrap();
+    let events = events.list().await.unwrap();
     let reasons: Vec<String> = events
         .items
         .iter()

@@ -7,7 +7,7 @@ use tokio::sync::mpsc;
 use watchkeeper_client::RequestMetrics;
 use watchkeeper_manager::Manager;
 use watchkeeper_meta::Status;
-use watchkeeper_runtime::controller::Controller;
+use watchkeeper_runtime::controller::DynamicController;
 use watchkeeper_server::{RequestMatch, Verb};
 use watchkeeper_testing::{TestCluster, client_of, unlimited};
 
@@ -132,7 +132,7 @@ async fn metrics_have_the_names_that_dashboards_know() {
     let (told, mut of) = mpsc::unbounded_channel();
     let one = controller(&client);
     // Of the same resource: what stands in the text twice, Prometheus refuses.
-    let other = Controller::new("others", informer(&client), Default::default());
+    let other = DynamicController::new("others", informer(&client), Default::default());
     let manager = Manager::new(client.clone());
     manager.registry().add(requests);
     let manager = manager

@@ -12,7 +12,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 use watchkeeper_client::{Client, DynamicApi};
 use watchkeeper_manager::{Manager, ManagerError};
-use watchkeeper_meta::{CreateOptions, Resource};
+use watchkeeper_meta::Resource;
 use watchkeeper_runtime::controller::{Action, DynamicController, Reconciler, Request};
 use watchkeeper_runtime::factory::{Factory, Selection};
 use watchkeeper_runtime::informer::Informer;
@@ -116,7 +116,7 @@ pub(crate) fn controller(client: &Client) -> DynamicController {
 
 pub(crate) async fn create_map(client: &Client, name: &str) {
     let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}});
-    let created = maps(client).create(&map, &CreateOptions::default()).await;
+    let created = maps(client).create(&map).await;
     created.expect("created");
 }
 

@@ -17,7 +17,7 @@ use watchkeeper_manager::Manager;
 use watchkeeper_manager::webhook::{
     AdmissionRequest, Certificates, Conversions, Denied, Operation, Webhooks,
 };
-use watchkeeper_meta::{CreateOptions, DeleteOptions, GetOptions, ObjectMeta};
+use watchkeeper_meta::ObjectMeta;
 use watchkeeper_testing::webhook::LocalCertificate;
 use watchkeeper_testing::{TestCluster, unlimited};
 
@@ -115,21 +115,14 @@ async fn writes_are_changed_and_refused() {
     eventually(async || http_get(probes_at, "/readyz").await?.0.eq(&200).then_some(())).await;
 
     let websites = client.api::<Website>().namespace("default");
-    let options = CreateOptions::default();
-    let created = websites
-        .create(&site("home", "example.com"), &options)
-        .await
-        .unwrap();
+    let created = websites.create(&site("home", "example.com")).await.unwrap();
     assert_eq!(created.spec.replicas, Some(2), "by the webhook that changes");
-    let refused = websites.create(&site("odd", "a_b"), &options).await.unwrap_err();
+    let refused = websites.create(&site("odd", "a_b")).await.unwrap_err();
     let why = refused.status().unwrap();
     let said =
         r#"admission webhook "websites.example.com" denied the request: spec.domain: has an underscore"#;
     assert_eq!((why.code, &*why.message), (422, said));
-    let refused = websites
-        .delete("home", &DeleteOptions::default())
-        .await
-        .unwrap_err();
+    let refused = websites.delete("home").await.unwrap_err();
     assert!(
         refused.status().unwrap().message.ends_with("example.com stays"),
         "{refused}"
@@ -339,10 +332,7 @@ async fn a_bundle_that_was_taken_away_is_put_back() {
     let mut without = object(client, "websites").await.unwrap();
     without["webhooks"][0]["clientConfig"] = plain["webhooks"][0]["clientConfig"].clone();
     let configurations = client.dynamic(configurations());
-    configurations
-        .update("websites", &without, &Default::default())
-        .await
-        .unwrap();
+    configurations.update("websites", &without).await.unwrap();
     assert_eq!(changed(client, "", "").await.1, bundle);
     process.stop().await.unwrap();
     cluster.stop().await;
@@ -357,10 +347,7 @@ fn configurations() -> watchkeeper_meta::Resource {
 }
 
 async fn object(client: &Client, name: &str) -> Option<Value> {
-    let found = client
-        .dynamic(configurations())
-        .get(name, &GetOptions::default())
-        .await;
+    let found = client.dynamic(configurations()).get(name).await;
     found.ok()?.to_value().ok()
 }
 
@@ -370,7 +357,7 @@ async fn changed(client: &Client, certificate: &str, bundle: &str) -> (String, S
     let secrets = client.dynamic(secrets).namespace("default");
     eventually(async || {
         tokio::time::sleep(Duration::from_millis(100)).await;
-        let secret = secrets.get("hooks", &GetOptions::default()).await.ok()?;
+        let secret = secrets.get("hooks").await.ok()?;
         let found = text_at(&secret.to_value().ok()?, "/data/tls.crt");
         let configuration = object(client, "websites").await?;
         let trusted = text_at(&configuration, "/webhooks/0/clientConfig/caBundle");

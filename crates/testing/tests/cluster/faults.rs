@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use serde_json::json;
-use watchkeeper_meta::{CreateOptions, GetOptions, ListOptions};
 use watchkeeper_runtime::factory::{Factory, FactoryOptions, Selection};
 use watchkeeper_server::{Action, Cut, Flow, RequestMatch, Rule, Stale, Verb};
 
@@ -18,7 +17,7 @@ async fn whoever_creates_again_after_a_lost_answer_has_two() {
     );
     cluster.faults().inject(lost).unwrap();
     let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"generateName": "job-"}});
-    let create = async || maps(&cluster).create(&map, &CreateOptions::default()).await;
+    let create = async || maps(&cluster).create(&map).await;
     // What a careless controller does: an error means that nothing happened.
     if create().await.is_err() {
         create().await.unwrap();
@@ -93,7 +92,7 @@ async fn the_same_seed_fails_the_same_requests() {
         cluster.faults().inject(rule).unwrap();
         let mut failed = Vec::new();
         for turn in 0..30 {
-            if maps(&cluster).list(&ListOptions::default()).await.is_err() {
+            if maps(&cluster).list().await.is_err() {
                 failed.push(turn);
             }
         }
@@ -112,7 +111,7 @@ async fn what_happened_is_told_with_the_clusters_time() {
     let gets = RequestMatch::new(Verb::Get, "configmaps");
     cluster.faults().inject(Rule::new(gets, Action::Forbid)).unwrap();
     cluster.advance(Duration::from_secs(600)).await;
-    let refused = maps(&cluster).get("a", &GetOptions::default()).await;
+    let refused = maps(&cluster).get("a").await;
     assert!(refused.unwrap_err().is_forbidden());
     let fired = cluster.faults().fired();
     assert_eq!(fired[0].at.to_rfc3339(), "2030-01-01T00:10:00Z");

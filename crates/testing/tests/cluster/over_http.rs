@@ -4,7 +4,6 @@ use bytes::Bytes;
 use http::{Method, Request};
 use serde_json::{Value, json};
 use watchkeeper_client::{Client, Error, SendOptions};
-use watchkeeper_meta::{CreateOptions, ListOptions};
 use watchkeeper_server::{Handle, Server, Token, Tokens, User};
 use watchkeeper_testing::{client_of, unlimited};
 
@@ -52,14 +51,11 @@ fn maps(client: &Client) -> watchkeeper_client::DynamicApi {
 
 async fn create(client: &Client, name: &str) -> Result<(), Error> {
     let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}});
-    maps(client)
-        .create(&map, &CreateOptions::default())
-        .await
-        .map(drop)
+    maps(client).create(&map).await.map(drop)
 }
 
 async fn count(client: &Client) -> usize {
-    let list = maps(client).list(&ListOptions::default()).await.unwrap();
+    let list = maps(client).list().await.unwrap();
     list.items.len()
 }
 
@@ -110,7 +106,7 @@ async fn the_clock_is_moved_and_frozen() {
     post(&client, "idle", json!({"quiet": "5ms"})).await;
     assert_eq!(seconds(&get(&client, "clock").await), seconds(&moved));
     create(&client, "a").await.unwrap();
-    let map = maps(&client).get("a", &Default::default()).await.unwrap();
+    let map = maps(&client).get("a").await.unwrap();
     let created = map.to_value().unwrap()["metadata"]["creationTimestamp"].clone();
     assert_eq!(created, moved["now"]);
     let runs = post(&client, "clock", json!({"frozen": false})).await;

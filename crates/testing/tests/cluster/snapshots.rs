@@ -1,7 +1,7 @@
 //! Clusters that are kept, forked, reset and printed.
 
 use serde_json::json;
-use watchkeeper_meta::{CreateOptions, DeleteOptions, ListOptions, PatchKind, PatchOptions};
+use watchkeeper_meta::PatchKind;
 use watchkeeper_runtime::factory::{Factory, FactoryOptions, Selection};
 use watchkeeper_server::{Action, RequestMatch, Rule, Verb};
 use watchkeeper_testing::TestCluster;
@@ -30,10 +30,7 @@ spec:
 
 async fn paint(cluster: &TestCluster, name: &str, colour: &str) {
     let patch = json!({"data": {"colour": colour}});
-    let options = PatchOptions::default();
-    let patched = maps(cluster)
-        .patch(name, PatchKind::Merge, &patch, &options)
-        .await;
+    let patched = maps(cluster).patch(name, PatchKind::Merge, &patch).await;
     patched.unwrap();
 }
 
@@ -108,7 +105,7 @@ async fn reset_takes_custom_kinds_away_and_puts_deleted_objects_back() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("widgets.yaml"), WIDGETS).unwrap();
     cluster.load_dir(dir.path()).await.unwrap();
-    let deleted = maps(&cluster).delete("a", &DeleteOptions::default()).await;
+    let deleted = maps(&cluster).delete("a").await;
     deleted.unwrap();
     cluster.restore(&snapshot).await.unwrap();
     assert_eq!(names(&maps(&cluster)).await, ["a"]);
@@ -194,12 +191,12 @@ async fn making_a_fork_writes_nothing() {
         create_map(&cluster, &format!("map-{index}")).await;
     }
     let fork = cluster.fork().await.unwrap();
-    let list = maps(&fork).list(&ListOptions::default()).await.unwrap();
+    let list = maps(&fork).list().await.unwrap();
     assert_eq!(list.items.len(), 100);
     // The revision is its origin's: nothing was written to make it.
     assert_eq!(fork.revision(), cluster.revision());
     let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "map-0"}});
-    let again = maps(&fork).create(&map, &CreateOptions::default()).await;
+    let again = maps(&fork).create(&map).await;
     assert!(again.unwrap_err().is_already_exists());
     fork.stop().await;
     cluster.stop().await;

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use watchkeeper_client::DynamicApi;
-use watchkeeper_meta::{CreateOptions, GetOptions, ListOptions, Resource, Scope};
+use watchkeeper_meta::{Resource, Scope};
 use watchkeeper_testing::{TestCluster, TestOptions};
 use watchkeeper_wire::schema::resources;
 
@@ -44,19 +44,16 @@ pub(crate) fn maps(cluster: &TestCluster) -> DynamicApi {
 
 pub(crate) async fn create_map(cluster: &TestCluster, name: &str) {
     let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}});
-    maps(cluster)
-        .create(&map, &CreateOptions::default())
-        .await
-        .unwrap();
+    maps(cluster).create(&map).await.unwrap();
 }
 
 pub(crate) async fn get(api: &DynamicApi, name: &str) -> Value {
-    let object = api.get(name, &GetOptions::default()).await.unwrap();
+    let object = api.get(name).await.unwrap();
     object.to_value().unwrap()
 }
 
 /// The names of all objects.
 pub(crate) async fn names(api: &DynamicApi) -> Vec<String> {
-    let list = api.list(&ListOptions::default()).await.unwrap();
+    let list = api.list().await.unwrap();
     list.items.iter().map(|item| item.name().to_owned()).collect()
 }

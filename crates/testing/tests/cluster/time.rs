@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use watchkeeper_client::config::Credentials;
 use watchkeeper_client::{Client, Config, InProcess, ObjectOrStatus, Secret};
-use watchkeeper_meta::{CreateOptions, GetOptions, ListOptions, ObjectKey};
+use watchkeeper_meta::ObjectKey;
 use watchkeeper_runtime::controller::{Action, ControllerOptions, DynamicController, Reconciler, Request};
 use watchkeeper_runtime::factory::{Factory, FactoryOptions, Selection};
 use watchkeeper_runtime::leader::{LeaderElector, LeaderOptions};
@@ -50,18 +50,14 @@ async fn a_token_expires() {
     let cluster = paused().await;
     let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "robot"}});
     let accounts = api(&cluster, "", "serviceaccounts");
-    accounts
-        .create(&account, &CreateOptions::default())
-        .await
-        .unwrap();
+    accounts.create(&account).await.unwrap();
     let request = json!({
         "apiVersion": "authentication.k8s.io/v1",
         "kind": "TokenRequest",
         "spec": {"audiences": [], "expirationSeconds": 600},
     });
-    let options = CreateOptions::default();
     let tokens = accounts.subresource("token");
-    let ObjectOrStatus::Object(posted) = tokens.post("robot", &request, &options).await.unwrap() else {
+    let ObjectOrStatus::Object(posted) = tokens.post("robot", &request).await.unwrap() else {
         panic!("no token");
     };
     let posted = posted.to_value().unwrap();
@@ -70,7 +66,7 @@ async fn a_token_expires() {
     let robot = client_with(cluster.server(), &token);
     let ask = async || {
         let answer = robot.dynamic(resource("", "configmaps")).namespace("default");
-        answer.list(&ListOptions::default()).await.unwrap_err()
+        answer.list().await.unwrap_err()
     };
     assert!(ask().await.is_forbidden());
     cluster.advance(11 * MINUTE).await;
@@ -95,7 +91,7 @@ async fn recorded_events_carry_the_clusters_time_and_live_an_hour() {
     let cluster = paused().await;
     create_map(&cluster, "a").await;
     cluster.advance(5 * MINUTE).await;
-    let about = maps(&cluster).get("a", &GetOptions::default()).await.unwrap();
+    let about = maps(&cluster).get("a").await.unwrap();
     let (recorder, writer) = Recorder::start(cluster.client(), "operator", None);
     let note = Note {
         event_type: EventType::Normal,
@@ -106,7 +102,7 @@ async fn recorded_events_carry_the_clusters_time_and_live_an_hour() {
     drop(recorder);
     writer.finish().await;
     let events = api(&cluster, "", "events");
-    let all = events.list(&ListOptions::default()).await.unwrap();
+    let all = events.list().await.unwrap();
     let event = all.items[0].to_value().unwrap();
     assert_eq!(event["firstTimestamp"], "2030-01-01T00:05:00Z");
     cluster.advance(HOUR).await;
@@ -184,10 +180,9 @@ impl Reconciler for Label {
         self.reconciles.fetch_add(1, Ordering::Relaxed);
         let key: &ObjectKey = &request.key;
         let patch = json!({"metadata": {"labels": {"seen": "yes"}}});
-        let options = watchkeeper_meta::PatchOptions::default();
         let merge = watchkeeper_meta::PatchKind::Merge;
         let maps = self.maps.clone().namespace(key.namespace());
-        let _ = maps.patch(key.name(), merge, &patch, &options).await;
+        let _ = maps.patch(key.name(), merge, &patch).await;
         Ok(Action::Done)
     }
 }
@@ -208,7 +203,7 @@ async fn idle_means_that_every_informer_and_queue_is_drained() {
         create_map(&cluster, &format!("map-{index}")).await;
     }
     cluster.run_until_idle().await;
-    let list = maps(&cluster).list(&ListOptions::default()).await.unwrap();
+    let list = maps(&cluster).list().await.unwrap();
     let is_seen = |map: &Value| map["metadata"]["labels"]["seen"] == "yes";
     let unseen = list.items.iter().filter(|map| !is_seen(&map.to_value().unwrap()));
     assert_eq!((list.items.len(), unseen.count()), (50, 0));
@@ -227,7 +222,7 @@ async fn a_request_in_flight_is_not_idle() {
     let late = Rule::new(gets, Fault::Delay(Duration::from_secs(20)));
     cluster.server().faults().inject(late).unwrap();
     let maps = maps(&cluster);
-    let asking = tokio::spawn(async move { maps.get("a", &GetOptions::default()).await.is_err() });
+    let asking = tokio::spawn(async move { maps.get("a").await.is_err() });
     cluster.run_until_idle().await;
     assert!(asking.is_finished());
     assert!(cluster.now().seconds - START.parse::<watchkeeper_meta::Time>().unwrap().seconds >= 20);

@@ -2,9 +2,7 @@
 
 use serde_json::json;
 use watchkeeper_client::ClientOptions;
-use watchkeeper_meta::{
-    CreateOptions, DeleteOptions, ListOptions, ObjectKey, PatchKind, PatchOptions, UpdateOptions,
-};
+use watchkeeper_meta::{ListOptions, ObjectKey, PatchKind, UpdateOptions};
 use watchkeeper_server::{Action, Outcome, RequestMatch, Rule, Verb};
 use watchkeeper_testing::{client_of, unlimited};
 
@@ -14,19 +12,13 @@ use crate::support::{api, create_map, get, maps, paused, resource};
 async fn every_write_is_told_with_its_difference() {
     let cluster = paused().await;
     create_map(&cluster, "web").await;
-    let options = PatchOptions::default();
     for colour in ["blue", "red", "red"] {
         let patch =
             json!({"data": {"colour": colour}, "metadata": {"labels": {"app.example.com/name": "web"}}});
-        let patched = maps(&cluster)
-            .patch("web", PatchKind::Merge, &patch, &options)
-            .await;
+        let patched = maps(&cluster).patch("web", PatchKind::Merge, &patch).await;
         patched.unwrap();
     }
-    maps(&cluster)
-        .delete("web", &DeleteOptions::default())
-        .await
-        .unwrap();
+    maps(&cluster).delete("web").await.unwrap();
     let expected = r#"admin create ConfigMap default/web: created
 admin patch ConfigMap default/web: data - → {"colour":"blue"}, metadata.labels - → {"app.example.com/name":"web"}
 admin patch ConfigMap default/web: data.colour "blue" → "red"
@@ -44,15 +36,15 @@ async fn reads_refusals_and_dry_runs_are_no_writes() {
     let cluster = paused().await;
     create_map(&cluster, "a").await;
     cluster.take_writes();
-    maps(&cluster).list(&ListOptions::default()).await.unwrap();
+    maps(&cluster).list().await.unwrap();
     let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}});
-    let again = maps(&cluster).create(&map, &CreateOptions::default()).await;
+    let again = maps(&cluster).create(&map).await;
     assert!(again.unwrap_err().is_already_exists());
     let dry = UpdateOptions {
         dry_run: true,
         ..UpdateOptions::default()
     };
-    let updated = maps(&cluster).update("a", &map, &dry).await;
+    let updated = maps(&cluster).update("a", &map).with(&dry).await;
     updated.unwrap();
     assert_eq!(cluster.writes().to_string(), "");
     cluster.stop().await;
@@ -65,7 +57,7 @@ async fn a_write_whose_answer_is_lost_is_told_and_one_that_failed_is_not() {
     let lost = Action::Cut(watchkeeper_server::Cut::BeforeAnswer);
     cluster.faults().inject(Rule::new(creates(), lost)).unwrap();
     let map = |name: &str| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}});
-    let create = async |name: &str| maps(&cluster).create(&map(name), &CreateOptions::default()).await;
+    let create = async |name: &str| maps(&cluster).create(&map(name)).await;
     create("a").await.unwrap_err();
     cluster
         .faults()
@@ -92,7 +84,7 @@ async fn programs_are_told_apart() {
     let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "theirs"}});
     let theirs = operator.unwrap().dynamic(resource("", "configmaps"));
     let theirs = theirs.namespace("default");
-    theirs.create(&map, &CreateOptions::default()).await.unwrap();
+    theirs.create(&map).await.unwrap();
     create_map(&cluster, "mine").await;
     assert_eq!(cluster.writes().by("operator/").0[0].name, "theirs");
     assert_eq!(cluster.writes().by("admin").len(), 2);
@@ -107,9 +99,7 @@ async fn one_request_may_write_several_objects() {
         create_map(&cluster, name).await;
     }
     cluster.take_writes();
-    let deleted = maps(&cluster)
-        .delete_collection(&ListOptions::default(), &DeleteOptions::default())
-        .await;
+    let deleted = maps(&cluster).delete_collection(&ListOptions::default()).await;
     deleted.unwrap();
     let writes = cluster.writes();
     let deleted = writes
@@ -128,13 +118,10 @@ async fn a_status_is_told_as_such() {
     let cluster = paused().await;
     let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}});
     let nodes = api(&cluster, "", "nodes");
-    nodes.create(&node, &CreateOptions::default()).await.unwrap();
+    nodes.create(&node).await.unwrap();
     let patch = json!({"status": {"phase": "Running"}});
     let status = nodes.clone().subresource("status");
-    status
-        .patch("n", PatchKind::Merge, &patch, &PatchOptions::default())
-        .await
-        .unwrap();
+    status.patch("n", PatchKind::Merge, &patch).await.unwrap();
     assert_eq!(get(&nodes, "n").await["status"]["phase"], "Running");
     let last = cluster.writes().0.pop().unwrap();
     assert_eq!(

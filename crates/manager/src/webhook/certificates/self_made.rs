@@ -7,7 +7,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 use watchkeeper_client::{Client, DynamicApi, Error};
-use watchkeeper_meta::{CreateOptions, GetOptions, Resource, UpdateOptions};
+use watchkeeper_meta::Resource;
 
 use super::issue::{self, Kept, Renewal};
 use super::{Material, WebhookError};
@@ -61,7 +61,7 @@ impl SelfMade {
     }
 
     async fn find(&self) -> Result<Option<Value>, Error> {
-        match self.secrets.get(&self.secret, &GetOptions::default()).await {
+        match self.secrets.get(&self.secret).await {
             Ok(secret) => Ok(secret.to_value().ok()),
             Err(error) if error.is_not_found() => Ok(None),
             Err(error) => Err(error),
@@ -83,11 +83,8 @@ impl SelfMade {
             secret["data"][member] = json!(STANDARD.encode(text));
         }
         let written = match is_new {
-            true => self.secrets.create(&secret, &CreateOptions::default()).await,
-            false => {
-                let options = UpdateOptions::default();
-                self.secrets.update(&self.secret, &secret, &options).await
-            }
+            true => self.secrets.create(&secret).await,
+            false => self.secrets.update(&self.secret, &secret).await,
         };
         written.map(drop)
     }
