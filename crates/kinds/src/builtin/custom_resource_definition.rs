@@ -9,7 +9,7 @@ mod versions;
 use serde_json::{Value, json};
 use watchkeeper_meta::validation::{FinalizerRule, dns1035_label, dns1123_subdomain};
 
-use crate::Part;
+use crate::{Part, Warnings};
 use crate::kind::{Change, Generation, Hooks, Kind, PLAIN};
 use crate::rules::defaulting::{fill, fill_empty, object_mut};
 use crate::rules::place::{Faults, Place};
@@ -48,14 +48,25 @@ const HOOKS: Hooks = Hooks {
         check_name(definition, faults);
         check(definition, faults);
     },
-    check_change: |change, faults| {
-        if change.part != Part::Status {
-            check(&change.new, faults);
-            check_change(change, faults);
-        }
-    },
+    check_change,
+    warn: warn_of_formats,
     ..PLAIN
 };
+
+/// Tells of formats that nobody knows, unless they were there before.
+fn warn_of_formats(definition: &Value, live: Option<&Value>, warnings: &Warnings) {
+    let named = |definition: &Value| -> Vec<String> {
+        let mut found = Vec::new();
+        for version in definition["spec"]["versions"].as_array().into_iter().flatten() {
+            schema::unknown_formats(&version["schema"]["openAPIV3Schema"], &mut found);
+        }
+        found.into_iter().map(str::to_owned).collect()
+    };
+    let known = live.map(named).unwrap_or_default();
+    for format in named(definition).into_iter().filter(|format| !known.contains(format)) {
+        warnings.add(format!("unrecognized format {format:?}"));
+    }
+}
 
 fn default(definition: &mut Value) {
     let Some(spec) = object_mut(definition, "spec") else {
@@ -63,8 +74,8 @@ fn default(definition: &mut Value) {
     };
     if let Some(names) = object_mut(spec, "names") {
         let kind = names["kind"].as_str().unwrap_or_default().to_owned();
+        fill_empty(names, "singular", kind.to_lowercase());
         if !kind.is_empty() {
-            fill_empty(names, "singular", kind.to_lowercase());
             fill_empty(names, "listKind", format!("{kind}List"));
         }
     }
@@ -246,6 +257,10 @@ fn check_stored_versions(definition: &Place<'_, '_>, faults: &mut Faults) {
 }
 
 fn check_change(change: &Change<'_>, faults: &mut Faults) {
+    if change.part == Part::Status {
+        return;
+    }
+    check(&change.new, faults);
     let (new, live) = (change.new.field("spec"), change.live.field("spec"));
     let mut must_stay = |path: &[&str]| {
         let (new, live) = match path {

@@ -121,12 +121,12 @@ async fn what_belongs_to_a_rule_is_checked_too() {
         (
             json!({"message": " "}),
             "message",
-            "Invalid value: \" \": message must be non-empty if specified",
+            "Invalid value: \" \": must be non-empty if specified",
         ),
         (
             json!({"message": "a\nb"}),
             "message",
-            "Invalid value: \"a\\nb\": message must not contain line breaks",
+            "Invalid value: \"a\\nb\": must not contain line breaks",
         ),
         (
             json!({"rule": "self.name\n== 'a'"}),
@@ -142,7 +142,7 @@ async fn what_belongs_to_a_rule_is_checked_too() {
         (
             json!({"fieldPath": ".nobody"}),
             "fieldPath",
-            "Invalid value: \".nobody\": fieldPath must be a valid path",
+            "Invalid value: \".nobody\": must be a valid path",
         ),
         (
             json!({"optionalOldSelf": true}),

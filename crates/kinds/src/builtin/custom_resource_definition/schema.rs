@@ -11,6 +11,13 @@ use crate::custom::rules::Rules;
 
 const TYPES: [&str; 6] = ["array", "boolean", "integer", "number", "object", "string"];
 
+/// The formats that mean something, without their dashes.
+const FORMATS: &[&str] = &[
+    "bsonobjectid", "byte", "cidr", "creditcard", "date", "datetime", "double", "duration", "email", "float",
+    "hexcolor", "hostname", "int32", "int64", "ipv4", "ipv6", "isbn", "isbn10", "isbn13", "k8slongname",
+    "k8sshortname", "mac", "password", "rgbcolor", "ssn", "uri", "uuid", "uuid3", "uuid4", "uuid5",
+];
+
 /// Words of JSON Schema that Kubernetes does not know.
 const UNSUPPORTED: [&str; 7] = [
     "$ref",
@@ -82,9 +89,7 @@ fn check(path: &FieldPath, schema: &Value, level: Level, depth: u32, faults: &mu
     check_additional(path, schema, depth, faults);
     check_words(path, schema, faults);
     check_junctors(path, schema, depth, faults);
-    if schema["$ref"].is_null() {
-        check_type(path, schema, level, faults);
-    }
+    check_type(path, schema, level, faults);
     check_list(path, schema, faults);
     check_map(path, schema, faults);
     check_pattern(path, schema, faults);
@@ -118,10 +123,20 @@ fn check_words(path: &FieldPath, schema: &Value, faults: &mut FieldErrors) {
             faults.push(FieldError::forbidden(&path.child(word), why));
         }
     }
+    let preserve = "x-kubernetes-preserve-unknown-fields";
+    if schema[preserve] == false {
+        let why = "must be true or undefined";
+        faults.push(FieldError::invalid(&path.child(preserve), false, why));
+    }
     if schema["uniqueItems"] == true {
         let why = "uniqueItems cannot be set to true since the runtime complexity becomes quadratic";
         faults.push(FieldError::forbidden(&path.child("uniqueItems"), why));
     }
+}
+
+/// Whether a schema has words that Kubernetes does not go on to understand.
+fn has_unsupported(schema: &Value) -> bool {
+    UNSUPPORTED.iter().any(|word| schema.get(word).is_some_and(|value| !value.is_null()))
 }
 
 fn check_type(path: &FieldPath, schema: &Value, level: Level, faults: &mut FieldErrors) {
@@ -134,11 +149,14 @@ fn check_type(path: &FieldPath, schema: &Value, level: Level, faults: &mut Field
         let is_free = is_set("x-kubernetes-int-or-string") || is_set("x-kubernetes-preserve-unknown-fields");
         let why = match level {
             Level::Root => "must not be empty at the root",
-            _ if is_free || is_int_or_string_pattern(schema) => return,
+            _ if is_free || is_int_or_string_pattern(schema) || has_unsupported(schema) => return,
             Level::Field => "must not be empty for specified object fields",
             Level::Item => "must not be empty for specified array items",
         };
         return faults.push(FieldError::required(&at, why));
+    }
+    if kind == "array" && schema.get("items").is_none() {
+        faults.push(FieldError::required(&path.child("items"), "must be specified"));
     }
     if kind == "null" {
         let why = "type cannot be set to null, use nullable as an alternative";
@@ -165,34 +183,21 @@ fn is_int_or_string_pattern(schema: &Value) -> bool {
 }
 
 fn check_embedded(path: &FieldPath, schema: &Value, kind: &str, faults: &mut FieldErrors) {
-    if schema.get("additionalProperties").is_some() {
-        let why = "must not be used if x-kubernetes-embedded-resource is set";
-        faults.push(FieldError::forbidden(&path.child("additionalProperties"), why));
-    }
     let is_empty = schema["properties"].as_object().is_none_or(|it| it.is_empty());
     if is_empty && schema["x-kubernetes-preserve-unknown-fields"] != true {
         let why = "must not be empty if x-kubernetes-embedded-resource is true without \
                    x-kubernetes-preserve-unknown-fields";
         faults.push(FieldError::required(&path.child("properties"), why));
     }
+    if schema.get("additionalProperties").is_some() {
+        let why = "must not be used if x-kubernetes-embedded-resource is set";
+        faults.push(FieldError::forbidden(&path.child("additionalProperties"), why));
+    }
     let why = "must be object if x-kubernetes-embedded-resource is true";
     match kind {
         "object" => {}
         "" => faults.push(FieldError::required(&path.child("type"), why)),
         kind => faults.push(FieldError::invalid(&path.child("type"), kind, why)),
-    }
-}
-
-/// How apply treats an object, and what becomes of fields nobody knows.
-fn check_map(path: &FieldPath, schema: &Value, faults: &mut FieldErrors) {
-    let word = schema["x-kubernetes-map-type"].as_str().unwrap_or_default();
-    if !matches!(word, "" | "atomic" | "granular") {
-        let path = path.child("x-kubernetes-map-type");
-        faults.push(FieldError::not_supported(&path, word, &["atomic", "granular"]));
-    }
-    if schema["x-kubernetes-preserve-unknown-fields"] == false {
-        let path = path.child("x-kubernetes-preserve-unknown-fields");
-        faults.push(FieldError::invalid(&path, false, "must be true or undefined"));
     }
 }
 
@@ -227,9 +232,6 @@ fn check_metadata(path: &FieldPath, schema: &Value, faults: &mut FieldErrors) {
 
 fn check_list(path: &FieldPath, schema: &Value, faults: &mut FieldErrors) {
     let list_type = path.child("x-kubernetes-list-type");
-    if schema["type"] == "array" && schema["items"].is_null() {
-        faults.push(FieldError::required(&path.child("items"), "must be specified"));
-    }
     let keys_path = path.child("x-kubernetes-list-map-keys");
     let keys: Vec<&Value> = schema["x-kubernetes-list-map-keys"]
         .as_array()
@@ -254,8 +256,7 @@ fn check_list(path: &FieldPath, schema: &Value, faults: &mut FieldErrors) {
             let why = "must be map if x-kubernetes-list-map-keys is non-empty";
             faults.push(FieldError::invalid(&list_type, word, why));
         }
-        "set" => check_set(path, schema, faults),
-        "" | "atomic" => {}
+        "" | "atomic" | "set" => {}
         "map" if keys.is_empty() => {
             let why = "must not be empty if x-kubernetes-list-type is map";
             faults.push(FieldError::required(&keys_path, why));
@@ -267,19 +268,44 @@ fn check_list(path: &FieldPath, schema: &Value, faults: &mut FieldErrors) {
             &["atomic", "set", "map"],
         )),
     }
+    if word == "set" {
+        check_set_items(&path.child("items"), &schema["items"], faults);
+    }
 }
 
-/// The items of a set are told apart as wholes.
-fn check_set(path: &FieldPath, schema: &Value, faults: &mut FieldErrors) {
-    let (items, at) = (&schema["items"], path.child("items"));
+/// What is in a set is looked at as a whole.
+fn check_set_items(path: &FieldPath, items: &Value, faults: &mut FieldErrors) {
     let word = match items["type"].as_str() {
         Some("object") => "x-kubernetes-map-type",
         Some("array") => "x-kubernetes-list-type",
-        _ => return,
+        _ => "",
     };
-    if items[word] != "atomic" {
+    if !word.is_empty() && items[word] != "atomic" {
         let why = "must be atomic as item of a list with x-kubernetes-list-type=set";
-        faults.push(FieldError::invalid(&at.child(word), items[word].clone(), why));
+        faults.push(FieldError::invalid(&path.child(word), items[word].clone(), why));
+    }
+    if items["nullable"] == true {
+        let why = "cannot be nullable when x-kubernetes-list-type is set";
+        faults.push(FieldError::forbidden(&path.child("nullable"), why));
+    }
+}
+
+fn check_map(path: &FieldPath, schema: &Value, faults: &mut FieldErrors) {
+    let name = "x-kubernetes-map-type";
+    let Some(word) = schema[name].as_str() else {
+        return;
+    };
+    if schema["type"] != "object" {
+        let at = path.child("type");
+        let why = "must be object if x-kubernetes-map-type is specified";
+        faults.push(match schema["type"].as_str() {
+            None => FieldError::required(&at, why),
+            Some(kind) => FieldError::invalid(&at, kind, why),
+        });
+    }
+    if !matches!(word, "atomic" | "granular") {
+        let at = path.child(name);
+        faults.push(FieldError::not_supported(&at, word, &["atomic", "granular"]));
     }
 }
 
@@ -292,10 +318,9 @@ fn check_keys(path: &FieldPath, schema: &Value, keys: &[&Value], faults: &mut Fi
     }
     for key in keys.iter().filter_map(|key| key.as_str()) {
         let Some(field) = items["properties"].get(key) else {
-            let at = path.child("x-kubernetes-list-map-keys");
-            let shown = schema["x-kubernetes-list-map-keys"].clone();
+            let word = "x-kubernetes-list-map-keys";
             let why = "entries must all be names of item properties";
-            faults.push(FieldError::invalid(&at, shown, why));
+            faults.push(FieldError::invalid(&path.child(word), schema[word].clone(), why));
             continue;
         };
         let at = at.child("properties").key(key);
@@ -331,9 +356,9 @@ fn check_default(path: &FieldPath, schema: &Value, level: Level, faults: &mut Fi
     if level == Level::Root {
         return faults.push(FieldError::forbidden(&path, "must not be set at the root"));
     }
-    if !knows_all(schema, default) {
+    if has_unknown(schema, default) {
         let why = "must not have unknown fields";
-        return faults.push(FieldError::invalid(&path, default.clone(), why));
+        faults.push(FieldError::invalid(&path, default.clone(), why));
     }
     let found = Rules::compile(schema).faults(default, None);
     faults.append(found.map(|fault| {
@@ -349,21 +374,43 @@ fn check_default(path: &FieldPath, schema: &Value, level: Level, faults: &mut Fi
     }));
 }
 
-/// Whether a schema specifies all there is in a value, so that nothing of it would be pruned.
-fn knows_all(schema: &Value, value: &Value) -> bool {
-    if schema["x-kubernetes-preserve-unknown-fields"] == true {
-        return true;
+/// The formats that a schema names and nobody knows, each as it is written.
+pub(crate) fn unknown_formats<'s>(schema: &'s Value, found: &mut Vec<&'s str>) {
+    if let Some(format) = schema["format"].as_str()
+        && !FORMATS.contains(&&*format.replace('-', ""))
+        && !found.contains(&format)
+    {
+        found.push(format);
     }
+    for word in ["properties", "patternProperties", "definitions"] {
+        let inner = schema[word].as_object().into_iter().flatten();
+        inner.for_each(|(_, inner)| unknown_formats(inner, found));
+    }
+    for word in ["items", "additionalProperties", "not"] {
+        if let Some(inner) = schema.get(word).filter(|inner| inner.is_object()) {
+            unknown_formats(inner, found);
+        }
+    }
+    for word in ["allOf", "anyOf", "oneOf"] {
+        let inner = schema[word].as_array().into_iter().flatten();
+        inner.for_each(|inner| unknown_formats(inner, found));
+    }
+}
+
+/// Whether a value has fields that would be pruned.
+fn has_unknown(schema: &Value, value: &Value) -> bool {
+    let keeps_all = schema["x-kubernetes-preserve-unknown-fields"] == true
+        || schema["x-kubernetes-embedded-resource"] == true;
     match value {
-        Value::Object(fields) => fields.iter().all(|(name, value)| {
-            let known = schema["properties"].get(name);
-            match known.or_else(|| schema.get("additionalProperties")) {
-                Some(inner) => inner == true || knows_all(inner, value),
-                None => schema["x-kubernetes-embedded-resource"] == true,
+        Value::Object(members) => members.iter().any(|(name, value)| {
+            let additional = schema.get("additionalProperties").filter(|it| **it != false);
+            match schema["properties"].get(name).or(additional) {
+                Some(inner) => has_unknown(inner, value),
+                None => !keeps_all,
             }
         }),
-        Value::Array(items) => items.iter().all(|item| knows_all(&schema["items"], item)),
-        _ => true,
+        Value::Array(items) => items.iter().any(|item| has_unknown(&schema["items"], item)),
+        _ => false,
     }
 }
 

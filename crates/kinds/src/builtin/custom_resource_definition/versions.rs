@@ -16,15 +16,11 @@ use super::schema;
 const COLUMN_TYPES: [&str; 5] = ["boolean", "date", "integer", "number", "string"];
 
 const COLUMN_FORMATS: [&str; 8] = [
-    "byte",
-    "date",
-    "date-time",
-    "double",
-    "float",
-    "int32",
-    "int64",
-    "password",
+    "byte", "date", "date-time", "double", "float", "int32", "int64", "password",
 ];
+
+/// The longest text that tells of a version that goes away.
+const MAX_WARNING_CHARACTERS: usize = 256;
 
 /// The most versions of a kind. Kubernetes has no limit here; what is sent of an event is shared by watches on a version,
 /// which is told apart by five bits.
@@ -42,40 +38,32 @@ pub(crate) fn check(spec: &Place<'_, '_>, faults: &mut Faults) {
         if !schema.is_set() {
             faults.push(schema.required(""));
         }
-        let (deprecated, warning) = (version.field("deprecated"), version.field("deprecationWarning"));
-        if warning.is_set() && !deprecated.is_true() {
-            faults.push(warning.invalid("can only be set for deprecated versions"));
-        }
+    }
+    for version in versions.items() {
         let name = version.field("name");
         let problems = dns1035_label(name.text());
         if !problems.is_empty() {
-            faults.push(name.invalid_for(name.text(), problems.join(",")));
+            faults.push(name.invalid(problems.join(",")));
         }
     }
+    versions
+        .items()
+        .for_each(|version| check_deprecation(&version, faults));
     if list.len() > MAX_VERSIONS {
         faults.push(versions.too_many(MAX_VERSIONS));
     }
     let mut names: Vec<&str> = list.iter().filter_map(|it| it["name"].as_str()).collect();
     names.sort_unstable();
     if names.windows(2).any(|pair| pair[0] == pair[1]) {
-        faults.push(versions.invalid_in_go(in_go(&list), "must contain unique version names"));
+        faults.push(versions.invalid_in_go(in_go(&versions, &list), "must contain unique version names"));
     }
     if list.iter().filter(|it| it["storage"] == true).count() != 1 {
-        let why = "must have exactly one version marked as storage version";
-        faults.push(match versions.is_set() {
-            true => versions.invalid_in_go(in_go(&list), why),
-            false => versions.invalid(why),
-        });
+        faults.push(versions.invalid_in_go(
+            in_go(&versions, &list),
+            "must have exactly one version marked as storage version",
+        ));
     }
-    // The first one has another name too, from when there was only one.
-    let first = list.first().and_then(|version| version["name"].as_str());
-    if let Some(first) = first.filter(|first| !first.is_empty()) {
-        let reasons = dns1035_label(first);
-        if !reasons.is_empty() {
-            let path = FieldPath::new("spec").child("version");
-            faults.push(FieldError::invalid(&path, first, reasons.join(",")));
-        }
-    }
+    check_first(spec, &list, faults);
     check_schemas(&list, faults);
     each(&list, "subresources", |path, value| {
         check_subresources(path, value, faults)
@@ -88,6 +76,38 @@ pub(crate) fn check(spec: &Place<'_, '_>, faults: &mut Faults) {
         if let Some(path) = path {
             check_selectable(&path, version, faults);
         }
+    }
+}
+
+/// What is said of a version that goes away.
+fn check_deprecation(version: &Place<'_, '_>, faults: &mut Faults) {
+    let warning = version.field("deprecationWarning");
+    if !warning.is_set() {
+        return;
+    }
+    if !version.field("deprecated").is_true() {
+        faults.push(warning.invalid("can only be set for deprecated versions"));
+    }
+    let text = warning.text();
+    if text.is_empty() {
+        faults.push(warning.invalid("must not be empty"));
+    } else if text.chars().count() > MAX_WARNING_CHARACTERS {
+        let why = format!("must be <= {MAX_WARNING_CHARACTERS} characters long");
+        faults.push(warning.invalid(why));
+    } else if text.chars().any(char::is_control) {
+        faults.push(warning.invalid("must only contain printable UTF-8 characters; non-printable characters found"));
+    }
+}
+
+/// Kubernetes still has a field for the only version there once was, and keeps the name of the first in it.
+fn check_first(spec: &Place<'_, '_>, versions: &[&Value], faults: &mut Faults) {
+    let first = versions.first().and_then(|version| version["name"].as_str());
+    let Some(name) = first.filter(|name| !name.is_empty()) else {
+        return;
+    };
+    let problems = dns1035_label(name);
+    if !problems.is_empty() {
+        faults.push(spec.field("version").invalid_for(name, problems.join(",")));
     }
 }
 
@@ -182,12 +202,12 @@ fn check_columns(path: &FieldPath, columns: &Value, faults: &mut Faults) {
                 format!("must be one of {}", COLUMN_TYPES.join(",")),
             )),
         }
-        if text("name").is_empty() {
-            faults.push(FieldError::required(&path.child("name"), ""));
-        }
         if !text("format").is_empty() && !COLUMN_FORMATS.contains(&text("format")) {
             let why = format!("must be one of {}", COLUMN_FORMATS.join(","));
             faults.push(FieldError::invalid(&path.child("format"), text("format"), why));
+        }
+        if text("name").is_empty() {
+            faults.push(FieldError::required(&path.child("name"), ""));
         }
         let json_path = text("jsonPath");
         let at = path.child("JSONPath");
@@ -222,7 +242,10 @@ fn check_selectable(path: &FieldPath, version: &Value, faults: &mut Faults) {
                 continue;
             }
             Err(_) => Some("is an invalid path: does not refer to a valid field"),
-            Ok(parsed) => selectable_fault(&version["schema"]["openAPIV3Schema"], &parsed),
+            Ok(parsed) => selectable_fault(&version["schema"]["openAPIV3Schema"], &parsed).or_else(|| {
+                let is_metadata = parsed.fields().next() == Some("metadata");
+                is_metadata.then_some("must not point to fields in metadata")
+            }),
         };
         if let Some(why) = why {
             faults.push(FieldError::invalid(&at, text, why));
@@ -255,11 +278,14 @@ fn simple_path(text: &str) -> Result<JsonPath, &'static str> {
 }
 
 /// Versions as Go prints its structs, without what it has moved to a common place.
-fn in_go(versions: &[&Value]) -> String {
+fn in_go(place: &Place<'_, '_>, versions: &[&Value]) -> String {
+    if !place.is_set() {
+        return "null".to_owned();
+    }
     let printed: Vec<String> = versions
         .iter()
         .map(|version| {
-            let text = |name: &str| go_json(&json!(version[name].as_str().unwrap_or_default()));
+            let text = |name: &str| go_json(&version[name]);
             let flag = |name: &str| version[name] == true;
             let warning = version.get("deprecationWarning").unwrap_or(&json!(null)).clone();
             format!(

@@ -35,7 +35,7 @@ pub(crate) fn rule_faults(path: &FieldPath, schema: &Value, faults: &mut FieldEr
             faults.push(FieldError::required(&at.child("message"), why));
         }
         if is_blank("messageExpression") {
-            let why = "messageExpression must be non-empty if specified";
+            let why = "must be non-empty if specified";
             faults.push(FieldError::required(&at.child("messageExpression"), why));
         }
         if rule.get("reason").is_some_and(|it| !it.is_null()) && !REASONS.contains(&text("reason")) {
@@ -49,10 +49,10 @@ pub(crate) fn rule_faults(path: &FieldPath, schema: &Value, faults: &mut FieldEr
 fn field_path_faults(at: &FieldPath, path: &str, schema: &Value, faults: &mut FieldErrors) {
     let mut invalid = |why: &str| faults.push(FieldError::invalid(at, path, why));
     if !path.is_empty() && path.trim().is_empty() {
-        invalid("fieldPath must be non-empty if specified");
+        invalid("must be non-empty if specified");
     }
     if path.contains(['\n', '\r']) {
-        invalid("fieldPath must not contain line breaks");
+        invalid("must not contain line breaks");
     }
     if !path.is_empty() && normalize(path, schema).is_none() {
         invalid("must be a valid path");
