@@ -465,6 +465,7 @@ fn optionals() {
         "[?optional.of(1), ?optional.none(), 2] == [1, 2]",
         "{?'a': optional.of(1), ?'b': optional.none()} == {'a': 1}",
         "optional.of(2).optMap(x, x * 2).value() == 4",
+        "cel.bind(x, 2, cel.bind(y, x * 2, x + y)) == 6",
         "optional.of(2).optFlatMap(x, optional.of(x)).value() == 2",
         "!optional.none().optMap(x, x).hasValue()",
     ]);

@@ -1,7 +1,7 @@
 //! Calls that are not calls: `has`, and what goes over lists and maps.
 
 use super::Parser;
-use crate::ast::{Expr, Fold, FoldKind, Id, Select};
+use crate::ast::{Expr, Fold, FoldKind, Id, Item, Literal, Select};
 use crate::error::Issue;
 
 /// A macro over items, by its name and how many arguments it has. `None` if it is a call like others.
@@ -71,10 +71,27 @@ impl Parser {
             };
             return self.ast.add(offset, bound);
         }
+        if let ("bind", [variable, value, body]) = (name, &arguments[..])
+            && self.ast.expr(target) == &Expr::Ident("cel".into())
+        {
+            return self.bind(offset, *variable, *value, *body);
+        }
         match fold_kind(name, arguments.len()) {
             Some((kind, names)) => self.fold(offset, target, kind, names, &arguments),
             None => self.call(offset, name, Some(target), arguments),
         }
+    }
+
+    /// `cel.bind(name, value, body)`: the body for the only item of a list, `[value].map(name, body)[0]`.
+    fn bind(&mut self, offset: u32, variable: Id, value: Id, body: Id) -> Result<Id, Issue> {
+        let item = Item {
+            value,
+            is_optional: false,
+        };
+        let list = self.ast.add(offset, Expr::List(vec![item]))?;
+        let bodies = self.fold(offset, list, FoldKind::Map, Names::One, &[variable, body])?;
+        let first = self.ast.add(offset, Expr::Literal(Literal::Int(0)))?;
+        self.call(offset, "_[_]", None, vec![bodies, first])
     }
 
     fn fold(

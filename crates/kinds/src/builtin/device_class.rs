@@ -1,5 +1,7 @@
 //! Device classes: what kind of devices can be claimed.
 
+use watchkeeper_meta::validation::NameRule;
+
 use crate::kind::{Generation, Hooks, Kind, PLAIN};
 use crate::rules::device_claims::{self, Age, MAX_CONFIGURATIONS, check_configuration, check_selectors};
 use crate::rules::devices::Found;
@@ -12,6 +14,7 @@ pub static KIND: Kind = Kind {
     group: "resource.k8s.io",
     name: "DeviceClass",
     plural: "deviceclasses",
+    names: NameRule::DeclaredSubdomain,
     generation: Generation::Spec,
     delete_returns_object: true,
     columns: COLUMNS,

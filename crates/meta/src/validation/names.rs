@@ -36,6 +36,8 @@ pub enum NameRule {
     Dns1035Label,
     /// Roles and bindings.
     PathSegment,
+    /// Subdomains by a rule that is part of the type: it looks at names, not at what they are generated from.
+    DeclaredSubdomain,
 }
 
 impl NameRule {
@@ -46,6 +48,7 @@ impl NameRule {
             Self::Dns1123Label => dns1123_label(name),
             Self::Dns1035Label => dns1035_label(name),
             Self::PathSegment => path_segment_name(name),
+            Self::DeclaredSubdomain => subdomain(name, Unit::Bytes),
         }
     }
 
@@ -53,6 +56,7 @@ impl NameRule {
     pub fn check_prefix(self, prefix: &str) -> Vec<String> {
         match (self, prefix.strip_suffix('-')) {
             (Self::PathSegment, _) => forbidden_in_paths(prefix),
+            (Self::DeclaredSubdomain, _) => Vec::new(),
             (_, Some(rest)) if !rest.is_empty() => {
                 // The dash and the character before it make room for a letter, as Kubernetes has it.
                 let mut masked = rest.to_owned();
