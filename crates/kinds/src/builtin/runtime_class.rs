@@ -1,7 +1,7 @@
 //! Runtime classes: what runs a pod's containers.
 
 use serde_json::json;
-use watchkeeper_meta::validation::{FinalizerRule, dns1123_label};
+use watchkeeper_meta::validation::{FinalizerRule, dns1123_label, labels};
 
 use crate::kind::{Hooks, Kind, PLAIN};
 use crate::table::Column;
@@ -26,7 +26,12 @@ const COLUMNS: &[Column] = &[
 ];
 
 const HOOKS: Hooks = Hooks {
-    check: |class, faults| class.field("handler").must_be_set_and_keep(dns1123_label, faults),
+    check: |class, faults| {
+        class.field("handler").must_be_set_and_keep(dns1123_label, faults);
+        let scheduling = class.field("scheduling");
+        let nodes = scheduling.field("nodeSelector");
+        faults.append(labels(nodes.value(), &nodes.path()));
+    },
     check_change: |change, faults| {
         let (new, live) = (change.new.field("handler"), change.live.field("handler"));
         new.must_stay(&live, faults);
