@@ -59,11 +59,16 @@ const HOOKS: Hooks = Hooks {
     default: default_claim,
     prepare_for_create: |claim| {
         claim["status"] = json!({"phase": "Pending"});
+        drop_unknown_source(&mut claim["spec"]);
         copy_data_source(&mut claim["spec"]);
         protect(claim, "kubernetes.io/pvc-protection");
     },
-    prepare_for_update: |part, claim, _, _| {
+    prepare_for_update: |part, claim, live, _| {
         if part == Part::Object {
+            // What was accepted once is looked at, not dropped.
+            if live["spec"].get("dataSource").is_none() {
+                drop_unknown_source(&mut claim["spec"]);
+            }
             copy_data_source(&mut claim["spec"]);
         }
         if claim["status"].is_object() {
@@ -93,20 +98,26 @@ pub(crate) fn default_claim(claim: &mut Value) {
     }
 }
 
-/// What a volume is filled with has an old name and a new one, and stands under both. The old one knows two kinds.
-fn copy_data_source(spec: &mut Value) {
-    let Some(fields) = spec.as_object_mut() else {
-        return;
-    };
+/// The old name for what a volume is filled with knows two kinds.
+fn drop_unknown_source(spec: &mut Value) {
     let is_known = |source: &Value| {
         let text = |name: &str| source[name].as_str().unwrap_or_default();
         let snapshot = ("snapshot.storage.k8s.io", "VolumeSnapshot");
         let kind = (text("apiGroup"), text("kind"));
         kind == ("", "PersistentVolumeClaim") || kind == snapshot
     };
-    if fields.get("dataSource").is_some_and(|source| !is_known(source)) {
+    if let Some(fields) = spec.as_object_mut()
+        && fields.get("dataSource").is_some_and(|source| !is_known(source))
+    {
         fields.remove("dataSource");
     }
+}
+
+/// What a volume is filled with has an old name and a new one, and stands under both.
+fn copy_data_source(spec: &mut Value) {
+    let Some(fields) = spec.as_object_mut() else {
+        return;
+    };
     match (
         fields.get("dataSource").cloned(),
         fields.get("dataSourceRef").cloned(),
