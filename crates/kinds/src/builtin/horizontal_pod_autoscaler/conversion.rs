@@ -9,18 +9,17 @@
 //! annotation    {"type": "Resource", "resource": {"name": "memory", "targetAverageUtilization": 60}}
 //! ```
 //!
-//! Behavior has the names of Go's fields, `ScaleUp` where JSON has `scaleUp`.
+//! Behavior is a struct of Go's: `ScaleUp` where JSON has `scaleUp`, and null where nothing is set.
 
 use serde_json::{Map, Value, json};
 
 use crate::conversion::Conversion;
 use crate::metadata;
+use crate::rules::go_structs;
 
 /// Metrics besides the use of the CPU.
 pub(crate) const METRICS_ANNOTATION: &str = "autoscaling.alpha.kubernetes.io/metrics";
 /// The current values of all metrics.
-/// What stands first in the structs of metrics and conditions.
-const FIRST: [&str; 4] = ["type", "status", "lastTransitionTime", "name"];
 const CURRENT_METRICS_ANNOTATION: &str = "autoscaling.alpha.kubernetes.io/current-metrics";
 /// How fast to scale.
 const BEHAVIOR_ANNOTATION: &str = "autoscaling.alpha.kubernetes.io/behavior";
@@ -68,10 +67,7 @@ fn spec_to_stored(spec: &mut Fields, annotations: &mut Fields) {
         .map(|metric| nested(&metric, "target", SOURCES));
     set_list(spec, "metrics", cpu.into_iter().chain(others).collect());
     if let Some(behavior) = take(annotations, BEHAVIOR_ANNOTATION).filter(Value::is_object) {
-        spec.insert(
-            "behavior".to_owned(),
-            with_initials(behavior, char::to_ascii_lowercase),
-        );
+        spec.insert("behavior".to_owned(), from_go(behavior));
     }
 }
 
@@ -88,11 +84,12 @@ fn spec_to_served(spec: &mut Fields, annotations: &mut Fields) {
     put_list(
         annotations,
         METRICS_ANNOTATION,
+        "MetricSpec",
         others.map(|metric| flat(metric, SOURCES)).collect(),
     );
     if let Some(behavior) = spec.remove("behavior") {
-        let behavior = with_initials(behavior, char::to_ascii_uppercase);
-        annotations.insert(BEHAVIOR_ANNOTATION.to_owned(), json!(behavior.to_string()));
+        let behavior = go_structs::structure("HorizontalPodAutoscalerBehavior", &behavior);
+        annotations.insert(BEHAVIOR_ANNOTATION.to_owned(), json!(behavior));
     }
 }
 
@@ -127,10 +124,16 @@ fn status_to_served(status: &mut Fields, annotations: &mut Fields) {
         status.insert("currentCPUUtilizationPercentage".to_owned(), percent.clone());
     }
     let metrics = metrics.iter().map(|metric| flat(metric, STATUSES));
-    put_list(annotations, CURRENT_METRICS_ANNOTATION, metrics.collect());
+    put_list(
+        annotations,
+        CURRENT_METRICS_ANNOTATION,
+        "MetricStatus",
+        metrics.collect(),
+    );
     put_list(
         annotations,
         CONDITIONS_ANNOTATION,
+        "HorizontalPodAutoscalerCondition",
         taken_list(status, "conditions"),
     );
     // What v2 leaves out when it is zero, v1 prints.
@@ -294,22 +297,20 @@ fn set(object: &mut Value, place: &str, value: Value) {
     *at = value;
 }
 
-/// A value whose fields, at any depth, begin in upper or in lower case.
-fn with_initials(value: Value, initial: fn(&char) -> char) -> Value {
+/// A struct of Go's with the names of JSON, without what is not set.
+fn from_go(value: Value) -> Value {
     let renamed = |name: String| -> String {
         let mut letters = name.chars();
-        let first = letters.next().map(|first| initial(&first));
+        let first = letters.next().map(|first| first.to_ascii_lowercase());
         first.into_iter().chain(letters).collect()
     };
     match value {
         Value::Object(fields) => fields
             .into_iter()
-            .map(|(name, value)| (renamed(name), with_initials(value, initial)))
+            .filter(|(_, value)| !value.is_null())
+            .map(|(name, value)| (renamed(name), from_go(value)))
             .collect(),
-        Value::Array(items) => items
-            .into_iter()
-            .map(|item| with_initials(item, initial))
-            .collect(),
+        Value::Array(items) => items.into_iter().map(from_go).collect(),
         value => value,
     }
 }
@@ -327,31 +328,11 @@ fn take_list(annotations: &mut Fields, name: &str) -> Vec<Value> {
     }
 }
 
-fn put_list(annotations: &mut Fields, name: &str, list: Vec<Value>) {
+fn put_list(annotations: &mut Fields, name: &str, go_type: &str, list: Vec<Value>) {
     if !list.is_empty() {
-        let list: Vec<String> = list.iter().map(in_order).collect();
-        annotations.insert(name.to_owned(), json!(format!("[{}]", list.join(","))));
+        let text = go_structs::list(go_type, &Value::Array(list));
+        annotations.insert(name.to_owned(), json!(text));
     }
-}
-
-/// A metric or a condition as text, with its fields in the order of Go's structs as far as that is another: what it is
-/// comes first.
-fn in_order(value: &Value) -> String {
-    let Value::Object(fields) = value else {
-        return value.to_string();
-    };
-    let mut fields: Vec<_> = fields.iter().collect();
-    fields.sort_by_key(|(name, _)| {
-        FIRST
-            .iter()
-            .position(|first| first == name)
-            .unwrap_or(FIRST.len())
-    });
-    let fields: Vec<String> = fields
-        .into_iter()
-        .map(|(name, value)| format!("{}:{}", json!(name), in_order(value)))
-        .collect();
-    format!("{{{}}}", fields.join(","))
 }
 
 fn taken_list(fields: &mut Fields, name: &str) -> Vec<Value> {
@@ -451,7 +432,7 @@ mod tests {
         let cpu = json!({"name": "cpu", "current": {"averageUtilization": 7, "averageValue": "12m"}});
         let stored = json!({
             "metadata": {},
-            "spec": {"behavior": {"scaleDown": {"policies": [{"type": "Pods", "value": 4}]}}},
+            "spec": {"behavior": {"scaleDown": {"policies": [{"type": "Pods", "value": 4, "periodSeconds": 9}]}}},
             "status": {
                 "currentReplicas": 1,
                 "currentMetrics": [{"type": "Resource", "resource": cpu}],
@@ -461,7 +442,15 @@ mod tests {
         let served = (CONVERSION.to_served)(stored.clone());
         assert_eq!(
             annotation(&served, BEHAVIOR_ANNOTATION),
-            json!({"ScaleDown": {"Policies": [{"Type": "Pods", "Value": 4}]}})
+            json!({
+                "ScaleUp": null,
+                "ScaleDown": {
+                    "StabilizationWindowSeconds": null,
+                    "SelectPolicy": null,
+                    "Policies": [{"Type": "Pods", "Value": 4, "PeriodSeconds": 9}],
+                    "Tolerance": null,
+                },
+            })
         );
         assert_eq!(
             served["status"],
