@@ -1,9 +1,10 @@
 //! IP addresses: each cluster address that is taken.
 
 use serde_json::json;
-use watchkeeper_meta::validation::NameRule;
+use watchkeeper_meta::validation::{NameRule, dns1123_subdomain, path_segment_name};
 
-use crate::kind::Kind;
+use crate::kind::{Change, Hooks, Kind, PLAIN};
+use crate::rules::place::{Faults, Place};
 use crate::table::Column;
 use crate::table::cells::reference;
 
@@ -16,6 +17,7 @@ pub static KIND: Kind = Kind {
     names: NameRule::PathSegment,
     columns: COLUMNS,
     cells_beyond: &[Column::AGE],
+    hooks: HOOKS,
     ..Kind::PLAIN
 };
 
@@ -24,3 +26,28 @@ const COLUMNS: &[Column] = &[
     Column::text("ParentRef", |row| json!(reference(row.at("/spec/parentRef")))),
 ];
 
+const HOOKS: Hooks = Hooks {
+    check_new: |address, faults| check_parent(&address.field("spec").field("parentRef"), faults),
+    check_change,
+    ..PLAIN
+};
+
+/// Whoever has the address, an object of any kind.
+fn check_parent(parent: &Place<'_, '_>, faults: &mut Faults) {
+    if !parent.is_set() {
+        faults.push(parent.required(""));
+        return;
+    }
+    // Services have no group.
+    parent.field("group").may_keep(dns1123_subdomain, faults);
+    for name in ["resource", "name"] {
+        parent.field(name).must_be_set_and_keep(path_segment_name, faults);
+    }
+    parent.field("namespace").may_keep(path_segment_name, faults);
+}
+
+fn check_change(change: &Change<'_>, faults: &mut Faults) {
+    let (spec, old) = (change.new.field("spec"), change.live.field("spec"));
+    spec.field("parentRef")
+        .must_stay_as("ParentReference", &old.field("parentRef"), faults);
+}
