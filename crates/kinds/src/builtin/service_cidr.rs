@@ -36,7 +36,11 @@ const HOOKS: Hooks = Hooks {
 fn check_ranges(ranges: &Place<'_, '_>, faults: &mut Faults) {
     match ranges.len() {
         0 => faults.push(ranges.required("at least one CIDR required")),
-        1 => ranges.items().for_each(|range| drop(range.must_be_cidr(faults))),
+        1 => {
+            ranges.items().for_each(|range| {
+                range.must_be_cidr(faults);
+            });
+        }
         MAX_RANGES => check_both_families(ranges, faults),
         _ => faults.push(ranges.invalid("may only hold up to 2 values")),
     }
