@@ -3,9 +3,9 @@
 use std::io;
 use std::time::Duration;
 
+use watchkeeper_runtime::controller::BoxError;
 use watchkeeper_runtime::leader::LeaderOptionsError;
 
-use crate::runnable::BoxError;
 use crate::webhook::WebhookError;
 
 /// Why a manager did not start, or did not end well.

@@ -8,15 +8,15 @@
 //!
 //! ```no_run
 //! # use watchkeeper_client::Client;
-//! # use watchkeeper_runtime::controller::{DynamicController, Reconciler};
+//! # use watchkeeper_runtime::controller::BoundController;
 //! use watchkeeper_manager::{Manager, signals};
 //!
-//! # async fn example(client: Client, websites: Controller, reconciler: impl Reconciler) -> Result<(), Box<dyn std::error::Error>> {
+//! # async fn example(client: Client, websites: BoundController) -> Result<(), Box<dyn std::error::Error>> {
 //! Manager::new(client)
 //!     .leader("website-operator")
 //!     .metrics(([0, 0, 0, 0], 8080))
 //!     .probes(([0, 0, 0, 0], 8081))
-//!     .controller(websites, reconciler)
+//!     .controller(websites)
 //!     .run_until(signals())
 //!     .await?;
 //! # Ok(())
@@ -47,5 +47,5 @@ pub mod webhook;
 pub use error::ManagerError;
 pub use listen::Listen;
 pub use manager::{Manager, SHUTDOWN_DEADLINE};
-pub use runnable::{BoxError, Runnable, Stop};
+pub use runnable::{Runnable, Stop};
 pub use signals::{Signals, signals};

@@ -6,6 +6,7 @@ use std::time::Duration;
 use futures_core::Stream;
 use futures_util::future::BoxFuture;
 use watchkeeper_client::Client;
+use watchkeeper_runtime::controller::{BoundController, BoxError};
 use watchkeeper_runtime::leader::LeaderOptions;
 use watchkeeper_runtime::metrics::Metrics;
 use watchkeeper_runtime::recorder::{Recorder, Writer};
@@ -15,7 +16,7 @@ use crate::error::ManagerError;
 use crate::listen::Listen;
 use crate::probes::Probes;
 use crate::run;
-use crate::runnable::{BoxError, Runnable, Stop, Work};
+use crate::runnable::{Runnable, Stop, Work};
 use crate::webhook::Webhooks;
 
 /// 30 s, as controller-runtime and as Kubernetes gives a pod: how long a shutdown may take.
@@ -121,12 +122,10 @@ impl Manager {
 
 /// What a manager runs.
 impl Manager {
-    /// Runs a controller while leading.
-    pub fn controller<C, R>(self, controller: C, reconciler: R) -> Self
-    where
-        (C, R): Runnable,
-    {
-        self.run_while_leading((controller, reconciler))
+    /// Runs a controller while leading: `Controller::<Website>::of(&factory).reconcile(…)`. Its informers count for
+    /// readiness, and its queue and reconciles are shown.
+    pub fn controller(self, controller: BoundController) -> Self {
+        self.run_while_leading(controller)
     }
 
     /// Runs work that must not run twice, while leading.
@@ -161,15 +160,15 @@ impl Manager {
     }
 
     /// As [`while_leading`](Self::while_leading), for what also has informers and metrics.
-    pub fn run_while_leading(mut self, runnable: impl Runnable) -> Self {
-        self.take_note_of(&runnable);
+    pub fn run_while_leading(mut self, mut runnable: impl Runnable) -> Self {
+        self.take_note_of(&mut runnable);
         self.while_leading.push(Box::new(runnable));
         self
     }
 
     /// As [`always`](Self::always), for what also has informers and metrics.
-    pub fn run_always(mut self, runnable: impl Runnable) -> Self {
-        self.take_note_of(&runnable);
+    pub fn run_always(mut self, mut runnable: impl Runnable) -> Self {
+        self.take_note_of(&mut runnable);
         self.always.push(Box::new(runnable));
         self
     }
@@ -180,7 +179,7 @@ impl Manager {
         self
     }
 
-    fn take_note_of(&mut self, runnable: &impl Runnable) {
+    fn take_note_of(&mut self, runnable: &mut impl Runnable) {
         for (name, health) in runnable.informers() {
             self.probes.add_informer(&name, health);
         }

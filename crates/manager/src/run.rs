@@ -20,6 +20,7 @@ use hyper::body::Incoming;
 use tokio::sync::oneshot;
 use tokio::task::{self, AbortHandle, JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
+use watchkeeper_runtime::controller::BoxError;
 use watchkeeper_runtime::metrics::{CONTENT_TYPE, Metrics};
 use watchkeeper_runtime::recorder::Writer;
 
@@ -28,7 +29,7 @@ use crate::error::ManagerError;
 use crate::http_server::{Answer, Handler, serve, text, typed};
 use crate::manager::Manager;
 use crate::probes::Probes;
-use crate::runnable::{BoxError, Runnable, Stop};
+use crate::runnable::{Runnable, Stop};
 
 type Signals = Pin<Box<dyn Stream<Item = ()> + Send>>;
 

@@ -1,22 +1,18 @@
 //! Things that a manager runs: controllers, and any other work with a name.
 
-use std::error::Error;
 use std::fmt;
 
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use tokio::sync::watch;
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
-use watchkeeper_runtime::controller::{DynamicController, Reconciler, StopReason};
+use watchkeeper_runtime::controller::{BoundController, BoxError, StopReason};
 use watchkeeper_runtime::informer::Health;
 use watchkeeper_runtime::metrics::Metrics;
 
-/// Any error.
-pub type BoxError = Box<dyn Error + Send + Sync>;
-
 /// Work that a manager starts, watches and stops.
 ///
-/// A controller together with its reconciler is one. For any other work there are
+/// A controller with its reconciler is one. For any other work there are
 /// [`Manager::always`](crate::Manager::always) and [`Manager::while_leading`](crate::Manager::while_leading), which
 /// take a closure.
 pub trait Runnable: Send + 'static {
@@ -29,7 +25,7 @@ pub trait Runnable: Send + 'static {
     }
 
     /// Shows what it counts, before it runs.
-    fn measure(&self, _metrics: &Metrics) {}
+    fn measure(&mut self, _metrics: &Metrics) {}
 
     /// Works until it is asked to stop, then finishes what it has begun. Ending earlier without an error is fine.
     fn run(self: Box<Self>, stop: Stop) -> BoxFuture<'static, Result<(), BoxError>>;
@@ -62,24 +58,23 @@ struct PrimaryEndedError {
     health: Health,
 }
 
-impl<R: Reconciler> Runnable for (DynamicController, R) {
+impl Runnable for BoundController {
     fn name(&self) -> &str {
-        self.0.name()
+        BoundController::name(self)
     }
 
     fn informers(&self) -> Vec<(String, watch::Receiver<Health>)> {
-        self.0.watch_health()
+        self.watch_health()
     }
 
-    fn measure(&self, metrics: &Metrics) {
-        self.0.measure(metrics);
+    fn measure(&mut self, metrics: &Metrics) {
+        BoundController::measure(self, metrics);
     }
 
     fn run(self: Box<Self>, stop: Stop) -> BoxFuture<'static, Result<(), BoxError>> {
         async move {
-            let (controller, reconciler) = *self;
-            let (name, informers) = (controller.name().to_owned(), controller.watch_health());
-            let stopped = controller.run(reconciler, stop.requested()).await;
+            let (name, informers) = (BoundController::name(&self).to_owned(), self.watch_health());
+            let stopped = BoundController::run(*self, stop.requested()).await;
             if stopped.aborted > 0 {
                 tracing::warn!(
                     controller = name,

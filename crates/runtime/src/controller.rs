@@ -220,31 +220,6 @@ impl DynamicController {
         ReconcileHandle::new(self.queue.clone(), &self.primary)
     }
 
-    /// Its name.
-    pub fn name(&self) -> &str {
-        &self.name
-    }
-
-    /// How its informers are doing, by the name of what they watch; that of the primary kind goes first.
-    pub fn watch_health(&self) -> Vec<(String, watch::Receiver<Health>)> {
-        let informers = self.triggers.iter().map(Trigger::informer);
-        informers
-            .map(|informer| (informer.name().to_owned(), informer.watch_health()))
-            .collect()
-    }
-
-    /// Shows its queue, under its name, and its informers. A queue that has an observer keeps that one.
-    pub fn measure(&self, metrics: &Metrics) {
-        for informer in self.triggers.iter().map(Trigger::informer) {
-            metrics.informer(informer.name(), &informer);
-        }
-        if !self.queue.is_observed() {
-            let queue = metrics.queue(&self.name);
-            queue.watch(self.stats());
-            self.queue.observe(queue);
-        }
-    }
-
     /// How much waits and runs.
     pub fn stats(&self) -> impl Fn() -> QueueStats + Send + Sync + 'static {
         let queue = self.queue.clone();
@@ -278,6 +253,31 @@ impl BoundController {
     /// Asks for reconciles from elsewhere: from a timer, a webhook, another system.
     pub fn handle(&self) -> ReconcileHandle {
         self.controller.handle()
+    }
+
+    /// How its informers are doing, by the name of what they watch; that of the primary kind goes first.
+    pub fn watch_health(&self) -> Vec<(String, watch::Receiver<Health>)> {
+        let informers = self.controller.triggers.iter().map(Trigger::informer);
+        informers
+            .map(|informer| (informer.name().to_owned(), informer.watch_health()))
+            .collect()
+    }
+
+    /// Shows its informers, and counts its queue and its reconciles under its name, unless they are counted already.
+    pub fn measure(&mut self, metrics: &Metrics) {
+        let controller = &mut self.controller;
+        for informer in controller.triggers.iter().map(Trigger::informer) {
+            metrics.informer(informer.name(), &informer);
+        }
+        if !controller.queue.is_observed() {
+            let queue = metrics.queue(&controller.name);
+            queue.watch(controller.stats());
+            controller.queue.observe(queue);
+        }
+        let workers = controller.options.workers.max(1);
+        controller
+            .metrics
+            .get_or_insert_with(|| metrics.controller(&*controller.name, workers));
     }
 
     /// Says whether it works on what the cluster has, while it runs as well.

@@ -17,9 +17,9 @@ use serde_json::json;
 use tokio::sync::{mpsc, oneshot};
 use watchkeeper_client::{ResourceType, install_crds};
 use watchkeeper_manager::Manager;
-use watchkeeper_meta::{CreateOptions, GetOptions, Scope};
-use watchkeeper_runtime::controller::{Action, Controller, Reconciler, Request};
-use watchkeeper_runtime::factory::{Factory, Selection};
+use watchkeeper_meta::Scope;
+use watchkeeper_runtime::controller::{Action, Context, Controller};
+use watchkeeper_runtime::factory::Factory;
 use watchkeeper_testing::TestCluster;
 
 use crate::soon;
@@ -82,10 +82,7 @@ fn a_kind_of_kube_knows_its_resource() {
 async fn kinds_of_kube_are_written_and_read_by_our_client() {
     let cluster = start().await;
     let websites = cluster.client().api::<Website>().namespace("default");
-    let created = websites
-        .create(&site("home", "example.com"), &CreateOptions::default())
-        .await
-        .unwrap();
+    let created = websites.create(&site("home", "example.com")).await.unwrap();
     assert!(created.uid().is_some());
     let by_kube = Api::<Website>::default_namespaced(cluster.kube_client());
     let status = Patch::Merge(json!({"status": {"ready": true}}));
@@ -93,39 +90,27 @@ async fn kinds_of_kube_are_written_and_read_by_our_client() {
         .patch_status("home", &PatchParams::default(), &status)
         .await
         .unwrap();
-    let read = websites.get("home", &GetOptions::default()).await.unwrap();
+    let read = websites.get("home").await.unwrap();
     assert_eq!(read.spec, created.spec);
     assert_eq!(read.status, Some(WebsiteStatus { ready: true }));
     let pages = cluster.client().api::<Page>().namespace("default");
     let page = Page::new("index", PageSpec { path: "/".into() });
-    pages.create(&page, &CreateOptions::default()).await.unwrap();
+    pages.create(&page).await.unwrap();
     cluster.stop().await;
-}
-
-/// Tells the domains of the sites it reconciles.
-struct Telling(mpsc::UnboundedSender<String>);
-
-impl Reconciler for Telling {
-    type Error = Infallible;
-
-    async fn reconcile(&self, request: Request) -> Result<Action, Infallible> {
-        if let Some(object) = request.object {
-            let site: Website = object.decode().expect("a site");
-            let _ = self.0.send(site.spec.domain);
-        }
-        Ok(Action::Done)
-    }
 }
 
 #[tokio::test]
 async fn our_controller_reconciles_a_kind_of_kube() {
     let cluster = start().await;
     let factory = Factory::new(cluster.client().clone(), Default::default());
-    let informer = factory.informer(Selection::of::<Website>());
     let (told, mut heard) = mpsc::unbounded_channel();
     let (stop, stopped) = oneshot::channel::<()>();
-    let controller = Controller::new("websites", informer, Default::default());
-    let running = tokio::spawn(controller.run(Telling(told), async { drop(stopped.await) }));
+    let controller =
+        Controller::<Website>::of(&factory).reconcile(move |site: Arc<Website>, _: Context<Website>| {
+            let _ = told.send(site.spec.domain.clone());
+            async { Ok::<_, Infallible>(Action::Done) }
+        });
+    let running = tokio::spawn(controller.run(async { drop(stopped.await) }));
 
     let by_kube = Api::<Website>::default_namespaced(cluster.kube_client());
     by_kube
@@ -183,9 +168,7 @@ async fn the_controller_of_kube_runs_in_our_manager_on_a_server_in_the_same_proc
 
     // Written by our client, seen by kube.
     let ours = cluster.client().api::<Website>().namespace("default");
-    ours.create(&site("home", "example.com"), &CreateOptions::default())
-        .await
-        .unwrap();
+    ours.create(&site("home", "example.com")).await.unwrap();
     let described = |map: Option<&ConfigMap>| {
         let data = map.and_then(|map| map.data.as_ref());
         data.and_then(|data| data.get("domain"))

@@ -16,7 +16,7 @@ use crate::support::*;
 fn candidate(client: &Client, identity: &str, told: &mpsc::UnboundedSender<String>) -> Manager {
     Manager::new(client.clone())
         .leader_with(LeaderOptions::new("boss", identity))
-        .controller(controller(client), Telling(told.clone()))
+        .controller(controller(client).reconcile(Telling(told.clone())))
 }
 
 async fn holder(client: &Client) -> Option<String> {

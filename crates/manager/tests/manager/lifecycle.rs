@@ -143,7 +143,8 @@ async fn a_controller_whose_informer_ends_is_an_error() {
         informer.clone(),
         Default::default(),
     );
-    let process = Process::start(Manager::new(client.clone()).controller(controller, Telling(told))).await;
+    let process =
+        Process::start(Manager::new(client.clone()).controller(controller.reconcile(Telling(told)))).await;
     informer.stop().await;
     let error = process.ended().await.unwrap_err();
     let error = chain(&error);

@@ -26,7 +26,7 @@ async fn it_is_ready_once_its_informers_are_synced() {
     let (probes, address) = socket();
     let manager = Manager::new(cluster.client().clone())
         .probes(probes)
-        .controller(controller(cluster.client()), Telling(told));
+        .controller(controller(cluster.client()).reconcile(Telling(told)));
     let process = Process::start(manager).await;
     let (code, page) = eventually(async || http_get(address, "/readyz?verbose").await).await;
     let failing =
@@ -138,8 +138,8 @@ async fn metrics_have_the_names_that_dashboards_know() {
     let manager = manager
         .metrics(metrics)
         .leader("boss")
-        .controller(one, Telling(told.clone()))
-        .controller(other, Telling(told));
+        .controller(one.reconcile(Telling(told.clone())))
+        .controller(other.reconcile(Telling(told)));
     let process = Process::start(manager).await;
     create_map(&client, "a").await;
     while soon(of.recv()).await.as_deref() != Some("a") {}
@@ -155,6 +155,8 @@ async fn metrics_have_the_names_that_dashboards_know() {
     .await;
     assert_eq!(samples["leader_election_master_status{name=\"boss\"}"], 1.0);
     assert_eq!(samples["workqueue_depth{name=\"maps\"}"], 0.0);
+    let reconciles = "controller_runtime_reconcile_total{controller=\"maps\",result=\"success\"}";
+    assert!(samples[reconciles] >= 1.0);
     assert!(samples["workqueue_adds_total{name=\"maps\"}"] >= 1.0);
     assert_eq!(samples["informer_synced{name=\"configmaps\"}"], 1.0);
     assert!(samples.contains_key("informer_synced{name=\"configmaps-2\"}"));

@@ -1,6 +1,8 @@
 //! Webhooks as an API server meets them.
 
+use std::convert::Infallible;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use base64::Engine as _;
@@ -10,6 +12,7 @@ use http::{Method, Request};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use tokio::sync::mpsc;
 use watchkeeper_client::config::Material;
 use watchkeeper_client::{Client, Config, ResourceType, SendOptions};
 use watchkeeper_custom::{Resource, install_crds};
@@ -18,6 +21,8 @@ use watchkeeper_manager::webhook::{
     AdmissionRequest, Certificates, Conversions, Denied, Operation, Webhooks,
 };
 use watchkeeper_meta::ObjectMeta;
+use watchkeeper_runtime::controller::{Action, Context, Controller};
+use watchkeeper_runtime::factory::Factory;
 use watchkeeper_testing::webhook::LocalCertificate;
 use watchkeeper_testing::{TestCluster, unlimited};
 
@@ -107,7 +112,15 @@ async fn writes_are_changed_and_refused() {
     .await;
     let certificates = Certificates::self_made("hooks", ["127.0.0.1"]);
     let (metrics, metrics_at) = socket();
+    let factory = Factory::new(client.clone(), Default::default());
+    let (told, mut reconciled) = mpsc::unbounded_channel();
+    let websites =
+        Controller::<Website>::of(&factory).reconcile(move |site: Arc<Website>, _: Context<Website>| {
+            let _ = told.send(site.spec.replicas);
+            async { Ok::<_, Infallible>(Action::Done) }
+        });
     let manager = Manager::new(client.clone())
+        .controller(websites)
         .probes(probes)
         .metrics(metrics)
         .webhooks(webhooks(listen, certificates));
@@ -117,6 +130,7 @@ async fn writes_are_changed_and_refused() {
     let websites = client.api::<Website>().namespace("default");
     let created = websites.create(&site("home", "example.com")).await.unwrap();
     assert_eq!(created.spec.replicas, Some(2), "by the webhook that changes");
+    assert_eq!(soon(reconciled.recv()).await, Some(Some(2)));
     let refused = websites.create(&site("odd", "a_b")).await.unwrap_err();
     let why = refused.status().unwrap();
     let said =
