@@ -8,7 +8,7 @@
 
 use serde_json::{Value, json};
 use watchkeeper_client::{DynamicApi, Error};
-use watchkeeper_meta::{PatchKind, PatchOptions};
+use watchkeeper_meta::PatchKind;
 use watchkeeper_wire::Object;
 
 use crate::controller::{Action, BoxError};
@@ -90,12 +90,7 @@ async fn patch(api: &DynamicApi, object: &Object, change: Value) -> Result<Optio
     let version =
         json!({"op": "test", "path": "/metadata/resourceVersion", "value": object.resource_version()});
     let operations = Value::Array(vec![version, change]);
-    let options = PatchOptions::default();
-    match api
-        .patch(object.name(), PatchKind::Json, &operations)
-        .with(&options)
-        .await
-    {
+    match api.patch(object.name(), PatchKind::Json, &operations).await {
         Ok(changed) => Ok(Some(changed)),
         // And so is the finalizer.
         Err(error) if error.is_not_found() => Ok(None),

@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 use watchkeeper_client::{DynamicApi, Error, retry_on_conflict};
-use watchkeeper_meta::{Time, UpdateOptions};
+use watchkeeper_meta::Time;
 
 use self::record::{Decision, LeaseRecord, Observed};
 
@@ -223,13 +223,7 @@ impl LeaderElector {
         let written = match decision {
             Decision::Wait => return Ok(false),
             Decision::Create(lease) => self.leases.create(&lease).await,
-            Decision::Update(lease) => {
-                let options = UpdateOptions::default();
-                self.leases
-                    .update(&self.options.lease, &lease)
-                    .with(&options)
-                    .await
-            }
+            Decision::Update(lease) => self.leases.update(&self.options.lease, &lease).await,
         };
         match written {
             Ok(lease) => {

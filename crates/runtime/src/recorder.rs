@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinHandle;
 use watchkeeper_client::{Client, DynamicApi, Error};
-use watchkeeper_meta::{PatchKind, PatchOptions, Resource, Scope, Time};
+use watchkeeper_meta::{PatchKind, Resource, Scope, Time};
 use watchkeeper_wire::Object;
 
 use self::correlator::{Correlator, Outcome};
@@ -190,8 +190,8 @@ impl Sink {
                     "message": note.message,
                     "lastTimestamp": now().to_rfc3339(),
                 });
-                let (events, options) = (self.events_of(about), PatchOptions::default());
-                match events.patch(name, PatchKind::Merge, &patch).with(&options).await {
+                let events = self.events_of(about);
+                match events.patch(name, PatchKind::Merge, &patch).await {
                     Err(error) if error.is_not_found() => self.create(outcome, about, note).await,
                     result => result.map(|_| ()),
                 }

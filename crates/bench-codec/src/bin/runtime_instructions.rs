@@ -17,7 +17,7 @@ use watchkeeper_bench_codec::{callgrind, pods};
 use watchkeeper_meta::{ListMeta, ObjectKey, ResourceVersion};
 use watchkeeper_runtime::informer::{Informer, Notice, Subscription};
 use watchkeeper_runtime::queue::{AddOptions, Queue};
-use watchkeeper_runtime::store::{self, IndexFn, Store, Writer};
+use watchkeeper_runtime::store::{self, Store, Writer};
 use watchkeeper_runtime::watcher::{Config, Event, Input, ListRequest, Opening, Source, WatchRequest};
 use watchkeeper_wire::{Object, ObjectOptions};
 

@@ -20,7 +20,6 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use watchkeeper_client::config::Credentials;
 use watchkeeper_client::{Client, Config, DynamicApi, ListItem, LoadOptions, ResourceType, SendOptions};
-use watchkeeper_meta::{GetOptions, ListOptions, WatchOptions};
 
 use super::fill::{client, core};
 use crate::runtime::peak_megabytes;

@@ -7,7 +7,7 @@ use anyhow::Result;
 use futures_util::{StreamExt, TryStreamExt, stream};
 use serde_json::{Value, json};
 use watchkeeper_client::{Client, ClientOptions, Config, LoadOptions};
-use watchkeeper_meta::{CreateOptions, Resource, UpdateOptions};
+use watchkeeper_meta::{Resource, UpdateOptions};
 use watchkeeper_wire::schema::resources;
 
 use watchkeeper_bench_codec::pods;

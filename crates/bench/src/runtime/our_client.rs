@@ -10,7 +10,7 @@ use futures_util::{FutureExt, StreamExt, stream};
 use serde_json::Value;
 use watchkeeper_bench_codec::written::{self, NAMESPACE, WRITERS};
 use watchkeeper_client::DynamicApi;
-use watchkeeper_meta::{PatchKind, PatchOptions, ResourceVersion};
+use watchkeeper_meta::{PatchKind, ResourceVersion};
 use watchkeeper_runtime::api_source::ApiSource;
 use watchkeeper_runtime::informer::{Informer, Notice, Subscription};
 
@@ -67,11 +67,8 @@ async fn writes(scenario: &str, api: DynamicApi, changes: Subscription) -> Resul
     let write = |writer: usize, patch: Value| {
         let objects = objects.clone();
         async move {
-            let (name, options) = (written::name(writer), PatchOptions::default());
-            objects
-                .patch(&name, PatchKind::Merge, &patch)
-                .with(&options)
-                .await?;
+            let name = written::name(writer);
+            objects.patch(&name, PatchKind::Merge, &patch).await?;
             Ok(())
         }
         .boxed()

@@ -5,7 +5,7 @@ use std::io::Write as _;
 use clap::Args;
 use serde_json::{Value, json};
 use watchkeeper_client::DynamicApi;
-use watchkeeper_meta::{PatchKind, PatchOptions, Status};
+use watchkeeper_meta::{PatchKind, Status};
 
 use crate::cluster::Cluster;
 use crate::failure::Failure;
@@ -55,14 +55,10 @@ pub(crate) async fn run(scale: Scale, cluster: &Cluster, session: &mut Session) 
 
 /// Servers that have no door of its own for the number still let the object be changed.
 async fn set_replicas(objects: &DynamicApi, name: &str, patch: &Value) -> Result<(), Failure> {
-    let options = PatchOptions::default();
     let scale = objects.clone().subresource("scale");
-    match scale.patch(name, PatchKind::Merge, patch).with(&options).await {
+    match scale.patch(name, PatchKind::Merge, patch).await {
         Err(error) if error.status().is_some_and(Status::is_method_not_allowed) => {
-            objects
-                .patch(name, PatchKind::Merge, patch)
-                .with(&options)
-                .await?;
+            objects.patch(name, PatchKind::Merge, patch).await?;
         }
         result => drop(result?),
     }

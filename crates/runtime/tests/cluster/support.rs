@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use watchkeeper_client::{Client, ClientOptions, DynamicApi};
-use watchkeeper_meta::{PatchKind, PatchOptions, Resource, Scope};
+use watchkeeper_meta::{PatchKind, Resource, Scope};
 use watchkeeper_runtime::informer::{Notice, Subscription};
 use watchkeeper_server::{Handle, Server};
 use watchkeeper_testing::client_of;
@@ -40,12 +40,7 @@ impl Cluster {
 
     pub(crate) async fn change(&self, name: &str, data: &str) -> Object {
         let patch = json!({"data": {"key": data}});
-        let options = PatchOptions::default();
-        let patched = self
-            .maps()
-            .patch(name, PatchKind::Merge, &patch)
-            .with(&options)
-            .await;
+        let patched = self.maps().patch(name, PatchKind::Merge, &patch).await;
         patched.expect("patched")
     }
 

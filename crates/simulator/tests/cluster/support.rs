@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use watchkeeper_client::{Client, DynamicApi};
-use watchkeeper_meta::{PatchKind, PatchOptions, Resource, Scope};
+use watchkeeper_meta::{PatchKind, Resource, Scope};
 use watchkeeper_runtime::factory::{Factory, FactoryOptions, Selection};
 use watchkeeper_runtime::store::Snapshot;
 use watchkeeper_server::Handle;
@@ -66,11 +66,7 @@ impl Cluster {
 
     pub(crate) async fn patch(&self, resource: &Resource, name: &str, patch: Value) {
         let api = self.api(resource);
-        let options = PatchOptions::default();
-        api.patch(name, PatchKind::Merge, &patch)
-            .with(&options)
-            .await
-            .unwrap();
+        api.patch(name, PatchKind::Merge, &patch).await.unwrap();
     }
 
     pub(crate) async fn delete(&self, resource: &Resource, name: &str) {

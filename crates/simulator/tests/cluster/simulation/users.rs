@@ -3,7 +3,7 @@
 use fastrand::Rng;
 use serde_json::{Value, json};
 use watchkeeper_client::{Client, DynamicApi};
-use watchkeeper_meta::{DeleteOptions, PatchKind, PatchOptions, PropagationPolicy, Resource};
+use watchkeeper_meta::{DeleteOptions, PatchKind, PropagationPolicy, Resource};
 
 use super::pick;
 use crate::support::{resource, selector, template};
@@ -77,12 +77,7 @@ impl Users {
     }
 
     async fn patch(&self, kind: &Resource, name: &str, patch: &Value) {
-        let options = PatchOptions::default();
-        let _ = self
-            .api(kind)
-            .patch(name, PatchKind::Merge, patch)
-            .with(&options)
-            .await;
+        let _ = self.api(kind).patch(name, PatchKind::Merge, patch).await;
     }
 
     async fn delete(&self, kind: &Resource, name: &str, options: &DeleteOptions) {
