@@ -8,23 +8,20 @@
 //!
 //! # What is not checked
 //!
-//! Objects of the built-in kinds are held to the rules of Kubernetes 1.37, in its words. Left out are:
+//! Objects of the built-in kinds are held to the rules of Kubernetes 1.37, in its words ([`watchkeeper_kinds`]). Left out
+//! are:
 //!
 //! - formats inside the volume sources of vendors, beyond the fields they require; what only pods on Windows have;
-//!   projections of trust bundles and pod certificates;
-//! - the diff in Go's notation that Kubernetes appends when the specification of a claim or a volume is changed;
-//! - most rules of what the status of a job may say next, and whether the resources of a pod as a whole fit its
-//!   containers';
+//!   projections of trust bundles and pod certificates; pod certificate requests;
+//! - steps of capacity ranges and derived attributes of devices; `overhead` and `tolerations` of runtime classes;
 //! - how far the affinity of a gated pod may change: all of it may;
 //! - what a request for a certificate asks for: none is refused because it would make its owner an administrator;
-//! - expressions (CEL) of mutating admission policies and of dynamic resource allocation, which are stored and not
-//!   compiled; what validating policies leave out is said in `admission::policies`, what webhooks do not see in
-//!   `admission::webhooks`;
+//! - mutating admission policies, which are checked and not executed; what validating policies leave out is said in
+//!   `admission::policies`, what webhooks do not see in `admission::webhooks`;
 //! - conversion of a custom kind by webhook: its definition is refused;
 //! - how a list or map is merged that stands directly in another list or map of a custom kind: as a whole;
 //! - the metadata of objects within custom objects, beyond the types of its fields;
-//! - kinds nobody writes by hand: alpha kinds, and internal ones such as storage versions, have the rules of their
-//!   schema only.
+//! - alpha kinds, which are not served.
 //!
 //! Of what a new cluster has by itself there are the namespaces, the `kubernetes` service, the priority classes and the
 //! roles for people; not the roles of components that are not there, and no flow control, because none is done.
