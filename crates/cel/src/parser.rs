@@ -313,6 +313,20 @@ impl Parser {
         }
     }
 
+    /// Whether what was read last is names with dots between and behind them, and nothing else before them.
+    fn ends_with_dotted_names(&self) -> bool {
+        let mut read = self.tokens[..self.next].iter().rev();
+        loop {
+            let is_dot = read.next().is_some_and(|token| &*token.text == ".");
+            if !is_dot {
+                return true;
+            }
+            if !read.next().is_some_and(|token| token.kind == TokenKind::Name) {
+                return false;
+            }
+        }
+    }
+
     /// A name behind a dot, and whether it stood in quotes.
     fn field_name(&mut self) -> Result<(Box<str>, bool), Issue> {
         match &self.peek().kind {
@@ -324,8 +338,8 @@ impl Parser {
                 self.take();
                 Ok((name, true))
             }
-            // ANTLR looks further than the dot before it gives up.
-            TokenKind::End => Err(Issue::at(
+            // Names with dots between them may also name a type: ANTLR looks further than the dot before it gives up.
+            TokenKind::End if self.ends_with_dotted_names() => Err(Issue::at(
                 self.peek().offset,
                 "Syntax error: no viable alternative at input '.'".to_owned(),
             )),

@@ -1140,7 +1140,8 @@ async fn storage() {
                 "/spec/accessModes",
                 json!(["ReadOnlyMany"]),
                 "spec: Forbidden: spec is immutable after creation except resources.requests and \
-                 volumeAttributesClassName for bound claims",
+                 volumeAttributesClassName for bound claims\n@@ -1,6 +1,6 @@\n {\n  \"AccessModes\": [\n-  \
+                 \"ReadWriteOnce\"\n+  \"ReadOnlyMany\"\n  ],\n  \"Selector\": null,\n  \"Resources\": {\n",
             ),
         ],
     )

@@ -149,8 +149,9 @@ async fn a_pod_takes_from_its_runtime_class() {
     let spec = send(&registry, "POST", PODS, pod).await.unwrap()["spec"].clone();
     assert_eq!(spec["overhead"], json!({"cpu": "100m"}));
     assert_eq!(spec["nodeSelector"], json!({"sandbox": "yes"}));
+    // After what every pod tolerates.
     assert_eq!(
-        spec["tolerations"][0],
+        spec["tolerations"][2],
         json!({"key": "sandbox", "operator": "Exists"})
     );
 }
@@ -215,7 +216,7 @@ async fn a_job_is_labelled_as_its_pods_and_keeps_its_template() {
     let refusal = send(&registry, "PATCH", &format!("{JOBS}/j"), change)
         .await
         .unwrap_err();
-    let quoted = r#""Spec":{"Volumes":null,"InitContainers":null,"Containers":[{"Name":"c","Image":"i:2","Command":null,"#;
+    let quoted = r#"spec.template.spec: Invalid value: {"Volumes":null,"InitContainers":null,"Containers":[{"Name":"c","Image":"i:2","Command":null,"#;
     assert!(refusal.message.contains(quoted), "{refusal}");
     assert!(refusal.message.ends_with(": field is immutable"), "{refusal}");
 }
