@@ -98,7 +98,7 @@ mod tests {
             json!({"apiVersion": version, "kind": "ConfigMap", "data": {"k": "v", "n": "1", "gone": "1"}})
                 .to_string()
         };
-        check(&applied("v1"), &[".apiVersion", ".data.k", ".kind"]);
+        check(&applied("v1"), &[".apiVersion", ".kind", ".data.k"]);
         check(&applied("v2"), &[]);
         check(r#"{"apiVersion": "v1", "nope": 1}"#, &[]);
         check("no JSON", &[]);

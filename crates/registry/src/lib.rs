@@ -38,7 +38,6 @@ pub mod encode;
 mod followed;
 mod list;
 mod metadata;
-use watchkeeper_kinds::names;
 mod object;
 mod rbac;
 mod read_version;

@@ -15,8 +15,8 @@ use watchkeeper_wire::difference::Difference;
 pub(crate) use watchkeeper_kinds::metadata::{of, text};
 
 use crate::definition::Definition;
-use crate::names;
 use watchkeeper_kinds::Warnings;
+use watchkeeper_kinds::names;
 
 /// What a client may not say of a new object.
 const SYSTEM_FIELDS: &[&str] = &["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"];

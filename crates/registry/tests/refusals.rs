@@ -119,8 +119,8 @@ async fn names_of_objects() {
         map.clone(),
         &[(
             "/metadata/name",
-            json!("a_b"),
-            "metadata.name: Invalid value: \"a_b\": must not contain dots",
+            json!("a.b"),
+            "metadata.name: Invalid value: \"a.b\": must not contain dots",
         )],
     )
     .await;
@@ -132,8 +132,8 @@ async fn names_of_objects() {
             ("/metadata/name", json!("Fine_Too"), ""),
             (
                 "/metadata/name",
-                json!("a_b"),
-                "metadata.name: Invalid value: \"a_b\": may not contain '%'",
+                json!("a%b"),
+                "metadata.name: Invalid value: \"a%b\": may not contain '%'",
             ),
         ],
     )
@@ -645,8 +645,8 @@ async fn sets_of_pods() {
             ),
             (
                 "/metadata/name",
-                json!("a_b"),
-                "metadata.name: Invalid value: \"a_b\": must not contain dots",
+                json!("a.b"),
+                "metadata.name: Invalid value: \"a.b\": must not contain dots",
             ),
             (
                 "/spec/template/spec/containers/0/volumeMounts",
@@ -953,7 +953,7 @@ async fn services_and_endpoints() {
         &[(
             "/addressType",
             json!("FQDN"),
-            "addressType: Invalid value: \"FQDN\": field is immutable",
+            "addressType: Invalid value: null: field is immutable",
         )],
     )
     .await;
@@ -1179,7 +1179,9 @@ async fn storage() {
         &[(
             "/spec/hostPath/path",
             json!("/w"),
-            "spec.persistentvolumesource: Forbidden: spec.persistentvolumesource is immutable after creation",
+            "spec.persistentvolumesource: Forbidden: spec.persistentvolumesource is immutable after creation\n@@ -2,7 \
+             +2,7 @@\n  \"GCEPersistentDisk\": null,\n  \"AWSElasticBlockStore\": null,\n  \"HostPath\": {\n-  \
+             \"Path\": \"/v\",\n+  \"Path\": \"/w\",\n   \"Type\": \"\"\n  },\n  \"Glusterfs\": null,\n",
         )],
     )
     .await;
@@ -1257,7 +1259,7 @@ async fn budgets_and_autoscalers() {
             (
                 "/spec/minReplicas",
                 json!(0),
-                "spec.minReplicas: Invalid value: 0: must be greater than or equal to 1",
+                "spec.metrics: Forbidden: must specify at least one Object or External metric to support scaling to zero replicas",
             ),
             (
                 "/spec/metrics",
@@ -1450,7 +1452,7 @@ async fn leases_events_and_nodes() {
             (
                 "/spec/providerID",
                 json!("b"),
-                "spec.providerID: Forbidden: node updates may not change providerID except from \"\" to valid",
+                "spec.providerID: Invalid value: null: field cannot be modified once set",
             ),
         ],
     )

@@ -33,7 +33,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     pods.patch("pod-2", PatchKind::Merge, &label).await?;
     create(&pods, "pod-3").await?;
     println!("the second run:");
-    follow(&pods, &file, 3).await?;
+    follow(&pods, &file, 4).await?; // a deleted pod is told to end, then gone
     sandbox.close().await?;
     Ok(())
 }

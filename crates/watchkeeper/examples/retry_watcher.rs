@@ -33,7 +33,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let label = json!({"metadata": {"labels": {"app": "web"}}});
     pods.patch("pod-1", PatchKind::Merge, &label).await?;
     pods.delete("pod-1").await?;
-    for _ in 0..3 {
+    // A deleted pod is told to end, then gone.
+    for _ in 0..4 {
         let change = watcher.next().await.ok_or("the watch has ended")??;
         let pod = change.object().to_value()?;
         let (kind, name) = (change.kind(), change.object().name());

@@ -27,7 +27,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     pods.delete("pod-2").await?;
 
     println!("after the creation of pod-1:");
-    show(&pods, first.unwrap_or_default(), 4).await?;
+    show(&pods, first.unwrap_or_default(), 5).await?; // a deleted pod is told to end, then gone
     println!("without a version:");
     show(&pods, ResourceVersion::default(), 2).await?;
     sandbox.close().await?;

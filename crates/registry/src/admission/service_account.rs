@@ -5,11 +5,11 @@
 //! cluster without the controllers that make default accounts, no pod could be created.
 
 use serde_json::{Value, json};
-use watchkeeper_kinds::builtin;
+use watchkeeper_kinds::{builtin, names};
 use watchkeeper_meta::Status;
 
 use crate::definition::Definition;
-use crate::{Registry, metadata, names};
+use crate::{Registry, metadata};
 
 const DEFAULT_ACCOUNT: &str = "default";
 /// Where containers look for their token.

@@ -33,13 +33,14 @@ use self::review::{Verdict, options, refusal};
 pub use self::transport::{WebhookCall, WebhookTransport};
 use super::policies::{Input, all_hold};
 use super::request::{Action, AdmissionRequest};
+use crate::Registry;
 use crate::definition::Definition;
 use crate::followed::Followed;
 use crate::object::Live;
 use crate::subresources::scale::scale_of;
 use crate::write::{Draft, Guard, Write, WriteContext};
-use crate::{Registry, names};
 use watchkeeper_kinds::Part;
+use watchkeeper_kinds::names;
 
 /// The webhooks that are configured.
 #[derive(Debug, Default)]

@@ -19,7 +19,8 @@ use watchkeeper_wire::schema::Schema;
 use crate::admission::request::TOKEN_REQUEST;
 use crate::body::Body;
 use crate::write::{WriteContext, timestamp};
-use crate::{Registry, User, metadata, names};
+use crate::{Registry, User, metadata};
+use watchkeeper_kinds::names;
 
 const GROUP: &str = "authentication.k8s.io";
 const API_VERSION: &str = "authentication.k8s.io/v1";
