@@ -78,6 +78,8 @@ pub struct Kind {
     pub columns: &'static [Column],
     /// Cells of a row beyond its columns, which Kubernetes sends for one kind.
     pub cells_beyond: &'static [Column],
+    /// What the rows of a list are sorted by, if not by name.
+    pub row_order: Option<fn(&Value) -> i64>,
     /// What is special about a row.
     pub row_condition: fn(&Value) -> Option<RowCondition>,
     /// The fields that a field selector may name, beyond `metadata.name` and `metadata.namespace`.
@@ -218,6 +220,7 @@ impl Kind {
         not_of_status: &[],
         columns: &[],
         cells_beyond: &[],
+        row_order: None,
         row_condition: |_| None,
         selectable: None,
         unselectable: None,

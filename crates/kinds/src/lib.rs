@@ -33,10 +33,12 @@ pub mod user;
 mod warnings;
 
 pub use builtin::custom_resource_definition::approval::Approval;
+pub use builtin::flow_schema::suggested::suggested_flow_schemas;
 pub use builtin::persistent_volume_claim::CLASS_ANNOTATION;
 pub use builtin::pod::quota::total as pod_total;
 pub use builtin::pod::tolerate_node_faults;
 pub use builtin::priority_class::system_classes;
+pub use builtin::priority_level_configuration::suggested_priority_levels;
 pub use builtin::stateful_set::claim_templates;
 pub use conversion::Conversion;
 pub use fields::Selectable;

@@ -1,12 +1,13 @@
 //! What every cluster has from the start: namespaces, the rights of people and of any client, the priorities of the
-//! cluster's own parts, and the service that leads to the server.
+//! cluster's own parts, the flow schemas and priority levels of requests, and the service that leads to the server.
 //!
-//! Not made is what only others' parts would read: the roles of Kubernetes' components, and objects of flow control,
-//! which this server does not have.
+//! Not made is what only others' parts would read: the roles of Kubernetes' components.
 
-use futures_util::future::{try_join_all, try_join3};
+use futures_util::future::{try_join_all, try_join4};
 use serde_json::{Value, json};
-use watchkeeper_kinds::{Kind, Part, builtin, system_classes};
+use watchkeeper_kinds::{
+    Kind, Part, builtin, suggested_flow_schemas, suggested_priority_levels, system_classes,
+};
 use watchkeeper_meta::Status;
 
 use crate::rbac::default_objects;
@@ -31,13 +32,19 @@ impl Registry {
             .into_iter()
             .map(|(kind, object)| self.ensure(kind, "", object));
         let classes = system_classes().map(|class| self.ensure(&builtin::PRIORITY_CLASS, "", class));
+        let levels = suggested_priority_levels()
+            .map(|level| self.ensure(&builtin::PRIORITY_LEVEL_CONFIGURATION, "", level));
+        let schemas = suggested_flow_schemas().into_iter();
+        let schemas = schemas.map(|schema| self.ensure(&builtin::FLOW_SCHEMA, "", schema));
         // All at once, because a durable store then makes one commit of them.
-        try_join3(
+        try_join4(
             try_join_all(namespaces),
             try_join_all(rights),
-            try_join_all(classes),
+            try_join_all(classes.chain(levels)),
+            try_join_all(schemas),
         )
         .await?;
+        self.settle_flow_schemas().await?;
         self.ensure(&builtin::SERVICE, "default", kubernetes_service())
             .await
     }

@@ -85,8 +85,18 @@ impl TablePrinter<'_> {
         if let Some(remaining) = list.remaining {
             metadata["remainingItemCount"] = json!(remaining);
         }
-        let rows: Result<Vec<Row>, Status> = list.items.iter().map(|item| self.row(item)).collect();
-        line(&self.table(metadata, Some(rows?), true))
+        let rows = self.rows(list)?;
+        line(&self.table(metadata, Some(rows), true))
+    }
+
+    fn rows(&self, list: &List) -> Result<Vec<Row>, Status> {
+        let Some(order) = self.definition.kind.row_order else {
+            return list.items.iter().map(|item| self.row(item)).collect();
+        };
+        let objects = list.items.iter().map(|item| item.to_value(self.definition));
+        let mut objects = objects.collect::<Result<Vec<Value>, Status>>()?;
+        objects.sort_by_key(order);
+        Ok(objects.into_iter().map(|object| self.row_of(object)).collect())
     }
 
     /// One object; ends with a newline.

@@ -19,6 +19,7 @@ mod context;
 mod create;
 mod delete;
 mod draft;
+mod flow_schemas;
 mod guard;
 mod metadata_patch;
 mod open_metadata;
@@ -137,8 +138,14 @@ impl<'r> Write<'r> {
         Ok(draft)
     }
 
-    /// Releases the guard after the object is stored; a changed CustomResourceDefinition takes effect here.
+    /// Releases the guard after the object is stored. What follows from a changed CustomResourceDefinition, flow schema or
+    /// priority level is done before the writer is answered.
     pub(crate) async fn end(self) -> Result<(), Status> {
-        self.guard.release().await
+        self.guard.release().await?;
+        match flow_schemas::are_affected_by(&self.definition) && !self.context.dry_run {
+            // Rare and long: no other write makes room for it.
+            true => Box::pin(self.registry.settle_flow_schemas()).await,
+            false => Ok(()),
+        }
     }
 }

@@ -1,5 +1,7 @@
 //! Flow schemas: which requests belong to which priority level.
 
+pub(crate) mod suggested;
+
 use serde_json::json;
 use watchkeeper_meta::FieldError;
 use watchkeeper_meta::validation::{dns1123_label, dns1123_subdomain};
@@ -29,6 +31,7 @@ pub static KIND: Kind = Kind {
     status_keeps_metadata: true,
     generation: Generation::Spec,
     columns: COLUMNS,
+    row_order: Some(|schema| schema["spec"]["matchingPrecedence"].as_i64().unwrap_or_default()),
     hooks: HOOKS,
     ..Kind::PLAIN
 };

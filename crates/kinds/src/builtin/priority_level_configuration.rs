@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::Part;
+use crate::builtin::flow_schema::suggested::AUTO_UPDATE;
 use crate::kind::{Generation, Hooks, Kind, PLAIN};
 use crate::rules::defaulting::{fill_empty, fill_zero};
 use crate::rules::flow_control::check_status;
@@ -161,4 +162,45 @@ fn number_or_none(number: &Value) -> Value {
         Value::Number(number) => Value::Number(number.clone()),
         _ => json!(NONE),
     }
+}
+
+/// A level that every cluster begins with: its name, its shares, and what may be lent of them in percent.
+type Suggested = (&'static str, i64, i64, Option<Queues>);
+
+/// How many queues a level has, how many of them a flow may use, and how long they are.
+type Queues = (i64, i64, i64);
+
+const SUGGESTED: &[Suggested] = &[
+    ("catch-all", 5, 0, None),
+    ("global-default", 20, 50, Some((128, 6, 50))),
+    ("leader-election", 10, 0, Some((16, 4, 50))),
+    ("node-high", 40, 25, Some((64, 6, 50))),
+    ("system", 30, 33, Some((64, 6, 50))),
+    ("workload-high", 40, 50, Some((128, 6, 50))),
+    ("workload-low", 100, 90, Some((128, 6, 50))),
+];
+
+/// The levels that every cluster begins with.
+pub fn suggested_priority_levels() -> impl Iterator<Item = Value> {
+    let level = |name: &str, spec: Value| {
+        json!({
+            "apiVersion": "flowcontrol.apiserver.k8s.io/v1",
+            "kind": "PriorityLevelConfiguration",
+            "metadata": {"name": name, "annotations": {AUTO_UPDATE: "true"}},
+            "spec": spec,
+        })
+    };
+    let exempt = json!({"type": "Exempt", "exempt": {"nominalConcurrencyShares": 0, "lendablePercent": 0}});
+    let limited = SUGGESTED.iter().map(move |(name, shares, lent, queues)| {
+        let response = match queues {
+            None => json!({"type": "Reject"}),
+            Some((queues, hand, length)) => json!({
+                "type": "Queue",
+                "queuing": {"queues": queues, "handSize": hand, "queueLengthLimit": length},
+            }),
+        };
+        let limited = json!({"nominalConcurrencyShares": shares, "lendablePercent": lent, "limitResponse": response});
+        level(name, json!({"type": "Limited", "limited": limited}))
+    });
+    std::iter::once(level("exempt", exempt)).chain(limited)
 }
