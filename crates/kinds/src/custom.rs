@@ -1,8 +1,8 @@
 //! Custom kinds: how a stored definition becomes kinds like the built-in ones.
 //!
 //! [`compile`] makes one [`KindVersion`](crate::KindVersion) per version, with one schema for all of them. What it has
-//! beyond a built-in kind is a [`CustomVersion`]: the [`rules`] for its values, its [`expressions`], and the columns that
-//! the definition asks for ([`table`]). Its schema is the same structure as the built-in one, so bodies, patches, apply,
+//! beyond a built-in kind is a [`CustomVersion`]: the rules for its values, its expressions, and the columns that
+//! the definition asks for. Its schema is the same structure as the built-in one, so bodies, patches, apply,
 //! defaults and managed fields have one implementation.
 
 mod compile;
