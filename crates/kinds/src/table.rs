@@ -7,6 +7,7 @@ pub(crate) mod cells;
 mod descriptions;
 pub(crate) mod human;
 
+use serde::Serialize;
 use serde_json::{Value, json};
 use watchkeeper_meta::Time;
 
@@ -29,11 +30,12 @@ pub struct Column {
 }
 
 /// A column as a Table announces it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Heading<'a> {
     /// The heading.
     pub name: &'a str,
     /// `string`, `integer`, `date`.
+    #[serde(rename = "type")]
     pub kind: &'a str,
     /// `name` for the column that names the object.
     pub format: &'a str,

@@ -37,19 +37,23 @@ impl Registry {
         let schemas = suggested_flow_schemas().into_iter();
         let schemas = schemas.map(|schema| self.ensure(&builtin::FLOW_SCHEMA, "", schema));
         // All at once, because a durable store then makes one commit of them.
-        try_join4(
+        let (_, _, _, schemas) = try_join4(
             try_join_all(namespaces),
             try_join_all(rights),
             try_join_all(classes.chain(levels)),
             try_join_all(schemas),
         )
         .await?;
-        self.settle_flow_schemas().await?;
-        self.ensure(&builtin::SERVICE, "default", kubernetes_service())
-            .await
+        // Schemas of an earlier run say already whether their levels exist.
+        if schemas.contains(&true) {
+            self.settle_flow_schemas().await?;
+        }
+        let service = self.ensure(&builtin::SERVICE, "default", kubernetes_service());
+        service.await.map(drop)
     }
 
-    async fn ensure(&self, kind: &'static Kind, namespace: &str, object: Value) -> Result<(), Status> {
+    /// Creates an object unless it is there. Returns whether it was created.
+    async fn ensure(&self, kind: &'static Kind, namespace: &str, object: Value) -> Result<bool, Status> {
         let definition = self.builtin(kind)?;
         let context = WriteContext {
             manager: MANAGER.to_owned(),
@@ -59,19 +63,14 @@ impl Registry {
         let name = metadata::text(&object, "name").to_owned();
         // Data of an earlier run has it, and its address with it.
         if self.find(&definition, namespace, &name).await?.is_some() {
-            return Ok(());
+            return Ok(false);
         }
-        let target = Target {
-            definition: &definition,
-            namespace,
-            name: &name,
-            part: Part::Object,
-        };
+        let target = Target::new(&definition, namespace, &name, Part::Object);
         match Write::unguarded(self, target, &context).create(object).await {
-            Ok(_) => Ok(()),
+            Ok(_) => Ok(true),
             // Another server that shares the store may have begun at the same moment.
             Err(status) => match self.find(&definition, namespace, &name).await? {
-                Some(_) => Ok(()),
+                Some(_) => Ok(false),
                 None => Err(status),
             },
         }

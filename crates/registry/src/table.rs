@@ -5,6 +5,7 @@
 use bytes::Bytes;
 use serde::Serialize;
 use serde_json::{Value, json};
+use watchkeeper_kinds::Heading;
 use watchkeeper_meta::{Status, Time, WatchEventKind};
 use watchkeeper_storage::Revision;
 
@@ -32,18 +33,8 @@ struct Table<'a> {
     kind: &'static str,
     api_version: &'static str,
     metadata: Value,
-    column_definitions: Option<Vec<Column<'a>>>,
+    column_definitions: Option<Vec<Heading<'a>>>,
     rows: Option<Vec<Row>>,
-}
-
-#[derive(Serialize)]
-struct Column<'a> {
-    name: &'a str,
-    #[serde(rename = "type")]
-    kind: &'a str,
-    format: &'a str,
-    description: &'a str,
-    priority: i32,
 }
 
 #[derive(Serialize)]
@@ -156,21 +147,9 @@ impl TablePrinter<'_> {
             kind: "Table",
             api_version: "meta.k8s.io/v1",
             metadata,
-            column_definitions: with_columns.then(|| self.columns()),
+            column_definitions: with_columns.then(|| self.definition.headings()),
             rows,
         }
-    }
-
-    fn columns(&self) -> Vec<Column<'_>> {
-        let headings = self.definition.headings().into_iter();
-        let columns = headings.map(|heading| Column {
-            name: heading.name,
-            kind: heading.kind,
-            format: heading.format,
-            description: heading.description,
-            priority: heading.priority,
-        });
-        columns.collect()
     }
 
     fn row(&self, object: &StoredObject) -> Result<Row, Status> {

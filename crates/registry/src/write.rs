@@ -35,7 +35,7 @@ use watchkeeper_meta::Status;
 
 use crate::Registry;
 use crate::definition::Definition;
-use crate::object::Live;
+use crate::object::{Live, StoredObject};
 
 pub(crate) use self::apply::{Configuration, other_kind, read_configuration};
 pub use self::context::WriteContext;
@@ -57,6 +57,22 @@ pub(crate) struct Target<'r> {
     /// Empty for a new object, which says its name itself.
     pub(crate) name: &'r str,
     pub(crate) part: Part,
+}
+
+impl<'r> Target<'r> {
+    pub(crate) fn new(
+        definition: &'r Arc<Definition>,
+        namespace: &'r str,
+        name: &'r str,
+        part: Part,
+    ) -> Self {
+        Self {
+            definition,
+            namespace,
+            name,
+            part,
+        }
+    }
 }
 
 /// A write under way.
@@ -99,6 +115,15 @@ impl<'r> Write<'r> {
             context,
             guard: Guard::nothing(registry),
         }
+    }
+
+    /// The object as it is stored; an error if it is not there.
+    async fn stored(&self) -> Result<StoredObject, Status> {
+        let found = self
+            .registry
+            .find(&self.definition, self.namespace, self.name)
+            .await?;
+        found.ok_or_else(|| Status::not_found(&self.definition.group_resource(), self.name))
     }
 
     /// Takes a proposal through every phase between request and store, in order. A new object has no live state.

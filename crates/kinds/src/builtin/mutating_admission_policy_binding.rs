@@ -1,12 +1,9 @@
 //! Where a mutating policy is in force.
 
-use serde_json::json;
 use watchkeeper_meta::validation::FinalizerRule;
 
 use crate::kind::{Generation, Hooks, Kind, PLAIN};
-use crate::rules::admission::{check_binding, default_binding};
-use crate::table::Column;
-use crate::table::cells::param_ref;
+use crate::rules::admission::{BINDING_COLUMNS, check_binding, default_binding};
 
 /// What is particular to `mutatingadmissionpolicybindings`.
 pub static KIND: Kind = Kind {
@@ -16,17 +13,10 @@ pub static KIND: Kind = Kind {
     finalizers: FinalizerRule::AnyQualifiedName,
     updates_unconditionally: false,
     generation: Generation::Spec,
-    columns: COLUMNS,
+    columns: BINDING_COLUMNS,
     hooks: HOOKS,
     ..Kind::PLAIN
 };
-
-const COLUMNS: &[Column] = &[
-    Column::NAME,
-    Column::text("PolicyName", |row| json!(row.text("/spec/policyName"))),
-    Column::text("ParamRef", |row| json!(param_ref(row.at("/spec/paramRef")))),
-    Column::AGE,
-];
 
 const HOOKS: Hooks = Hooks {
     default: default_binding,

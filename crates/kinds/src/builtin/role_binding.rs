@@ -1,12 +1,9 @@
 //! Role bindings: who has a role in a namespace.
 
-use serde_json::json;
 use watchkeeper_meta::validation::NameRule;
 
 use crate::kind::{Hooks, Kind, PLAIN};
-use crate::rules::rbac::{check_binding, check_same_role, default_binding};
-use crate::table::Column;
-use crate::table::cells::subjects;
+use crate::rules::rbac::{BINDING_COLUMNS, check_binding, check_same_role, default_binding};
 
 /// What is particular to `rolebindings`.
 pub static KIND: Kind = Kind {
@@ -15,19 +12,10 @@ pub static KIND: Kind = Kind {
     plural: "rolebindings",
     names: NameRule::PathSegment,
     creates_on_update: true,
-    columns: COLUMNS,
+    columns: BINDING_COLUMNS,
     hooks: HOOKS,
     ..Kind::PLAIN
 };
-
-const COLUMNS: &[Column] = &[
-    Column::NAME,
-    Column::text("Role", |row| json!(format!("{}/{}", row.text("/roleRef/kind"), row.text("/roleRef/name")))),
-    Column::AGE,
-    Column::text("Users", |row| json!(subjects(row.object, "User"))).wide(),
-    Column::text("Groups", |row| json!(subjects(row.object, "Group"))).wide(),
-    Column::text("ServiceAccounts", |row| json!(subjects(row.object, "ServiceAccount"))).wide(),
-];
 
 const HOOKS: Hooks = Hooks {
     default: default_binding,

@@ -2,14 +2,11 @@
 
 use std::collections::HashSet;
 
-use serde_json::json;
 use watchkeeper_meta::validation::FinalizerRule;
 
 use crate::kind::{Generation, Hooks, Kind, PLAIN};
-use crate::rules::admission::{ACTIONS, check_binding, default_binding};
+use crate::rules::admission::{ACTIONS, BINDING_COLUMNS, check_binding, default_binding};
 use crate::rules::place::{Faults, Place};
-use crate::table::Column;
-use crate::table::cells::param_ref;
 
 /// What is particular to `validatingadmissionpolicybindings`.
 pub static KIND: Kind = Kind {
@@ -19,17 +16,10 @@ pub static KIND: Kind = Kind {
     finalizers: FinalizerRule::AnyQualifiedName,
     updates_unconditionally: false,
     generation: Generation::Spec,
-    columns: COLUMNS,
+    columns: BINDING_COLUMNS,
     hooks: HOOKS,
     ..Kind::PLAIN
 };
-
-const COLUMNS: &[Column] = &[
-    Column::NAME,
-    Column::text("PolicyName", |row| json!(row.text("/spec/policyName"))),
-    Column::text("ParamRef", |row| json!(param_ref(row.at("/spec/paramRef")))),
-    Column::AGE,
-];
 
 const HOOKS: Hooks = Hooks {
     default: default_binding,

@@ -11,6 +11,16 @@ use crate::expressions::Environments;
 use crate::rules::defaulting::{fill, items_mut, object_mut};
 use crate::rules::place::{Faults, Place};
 use crate::rules::webhook_client;
+use crate::table::Column;
+use crate::table::cells::param_ref;
+
+/// The columns of both kinds of bindings.
+pub(crate) const BINDING_COLUMNS: &[Column] = &[
+    Column::NAME,
+    Column::text("PolicyName", |row| json!(row.text("/spec/policyName"))),
+    Column::text("ParamRef", |row| json!(param_ref(row.at("/spec/paramRef")))),
+    Column::AGE,
+];
 
 pub(crate) const HTTPS: i64 = 443;
 /// How long a webhook may take, in seconds, if it does not say.

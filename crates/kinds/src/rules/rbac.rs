@@ -1,12 +1,33 @@
 //! Roles and their bindings.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use watchkeeper_meta::validation::{dns1123_subdomain, path_segment_name};
 
 use crate::kind::Change;
 use crate::rules::defaulting::{fill_empty, items_mut};
 use crate::rules::go_structs;
 use crate::rules::place::{Faults, Place};
+use crate::table::Column;
+use crate::table::cells::subjects;
+
+/// The columns of both kinds of bindings.
+pub(crate) const BINDING_COLUMNS: &[Column] = &[
+    Column::NAME,
+    Column::text("Role", |row| {
+        json!(format!(
+            "{}/{}",
+            row.text("/roleRef/kind"),
+            row.text("/roleRef/name")
+        ))
+    }),
+    Column::AGE,
+    Column::text("Users", |row| json!(subjects(row.object, "User"))).wide(),
+    Column::text("Groups", |row| json!(subjects(row.object, "Group"))).wide(),
+    Column::text("ServiceAccounts", |row| {
+        json!(subjects(row.object, "ServiceAccount"))
+    })
+    .wide(),
+];
 
 pub(crate) const GROUP: &str = "rbac.authorization.k8s.io";
 pub(crate) const SUBJECTS: &[&str] = &["ServiceAccount", "User", "Group"];

@@ -61,12 +61,7 @@ impl Registry {
                     managed: Managed::ByChange,
                 })
             };
-            let target = Target {
-                definition: &quotas,
-                namespace,
-                name: &quota,
-                part: Part::Status,
-            };
+            let target = Target::new(&quotas, namespace, &quota, Part::Status);
             // A quota is charged by a write of its own.
             let mut write = Write::unguarded(self, target, &counting);
             Box::pin(write.change(propose)).await?;

@@ -204,7 +204,7 @@ impl Registry {
             })
         };
         let (name, context) = (metadata::text(definition, "name"), context());
-        let target = target(defining, "", name, Part::Status);
+        let target = Target::new(defining, "", name, Part::Status);
         let mut write = Write::unguarded(self, target, &context);
         ignore_gone(write.change(propose).await.map(drop))
     }
@@ -372,7 +372,7 @@ impl Registry {
             })
         };
         let context = context();
-        let target = target(defining, "", name, Part::Whole);
+        let target = Target::new(defining, "", name, Part::Whole);
         let mut write = Write::unguarded(self, target, &context);
         ignore_gone(write.change(propose).await.map(drop))?;
         Ok(true)
@@ -386,7 +386,7 @@ impl Registry {
             let header = item.header(definition)?;
             let (namespace, name) = (header.namespace.to_string(), header.name.to_string());
             let (options, context) = (DeleteOptions::default(), context());
-            let target = target(definition, &namespace, &name, Part::Object);
+            let target = Target::new(definition, &namespace, &name, Part::Object);
             let mut write = Write::unguarded(self, target, &context);
             match write.delete(&options, DeleteAdmission::Skip).await {
                 Ok(Deletion::Marked(_)) => left += 1,
@@ -400,15 +400,6 @@ impl Registry {
 }
 
 /// What the server writes as itself.
-fn target<'r>(definition: &'r Arc<Definition>, namespace: &'r str, name: &'r str, part: Part) -> Target<'r> {
-    Target {
-        definition,
-        namespace,
-        name,
-        part,
-    }
-}
-
 /// What ends the watches of a version: whoever watches one of `watched` goes on with what takes its place.
 fn is_retired(watched: &[Arc<Definition>], api_version: &str) -> watch::Sender<bool> {
     let same = watched.iter().find(|it| it.api_version == api_version);

@@ -61,12 +61,7 @@ impl Registry {
                 managed: Managed::AsBefore,
             })
         };
-        let target = Target {
-            definition: &pods,
-            namespace,
-            name,
-            part: Part::Whole,
-        };
+        let target = Target::new(&pods, namespace, name, Part::Whole);
         Write::unguarded(self, target, context).change(bind).await?;
         Ok(Status::success(201))
     }

@@ -51,12 +51,7 @@ impl Registry {
         if needs_budget(&pod) {
             self.spend_budget(namespace, &pod, &context).await?;
         }
-        let target = Target {
-            definition: &pods,
-            namespace,
-            name,
-            part: Part::Whole,
-        };
+        let target = Target::new(&pods, namespace, name, Part::Whole);
         if pod["metadata"]["deletionTimestamp"].is_null() {
             let now = timestamp(self.clock().now());
             let mark = |live: &Live| {
@@ -93,12 +88,7 @@ impl Registry {
             let now = timestamp(self.clock().now());
             let spend = |live: &Live| spent(&live.value, metadata::text(pod, "name"), &now);
             let name = metadata::text(&budget, "name");
-            let target = Target {
-                definition: &budgets,
-                namespace,
-                name,
-                part: Part::Whole,
-            };
+            let target = Target::new(&budgets, namespace, name, Part::Whole);
             Write::unguarded(self, target, context).change(spend).await?;
         }
         Ok(())

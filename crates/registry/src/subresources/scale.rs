@@ -37,7 +37,12 @@ impl Registry {
         body: Body<'_>,
         context: &WriteContext,
     ) -> Result<Value, Status> {
-        let mut write = Write::begin(self, target(definition, namespace, name), context).await?;
+        let mut write = Write::begin(
+            self,
+            Target::new(definition, namespace, name, Part::Scale),
+            context,
+        )
+        .await?;
         let definition = write.definition.clone();
         let scale = body.read_as(API_VERSION, KIND)?;
         let stated = scale["apiVersion"].as_str().unwrap_or_default();
@@ -61,7 +66,12 @@ impl Registry {
         (kind, patch): (PatchKind, &[u8]),
         context: &WriteContext,
     ) -> Result<Value, Status> {
-        let mut write = Write::begin(self, target(definition, namespace, name), context).await?;
+        let mut write = Write::begin(
+            self,
+            Target::new(definition, namespace, name, Part::Scale),
+            context,
+        )
+        .await?;
         let definition = write.definition.clone();
         if let PatchKind::Apply { force } = kind {
             let scale = read_configuration(patch)?;
@@ -89,15 +99,6 @@ impl Registry {
         };
         let changed = write.change(propose).await?;
         scale_of(&definition, &changed.to_value(&definition)?)
-    }
-}
-
-fn target<'r>(definition: &'r Arc<Definition>, namespace: &'r str, name: &'r str) -> Target<'r> {
-    Target {
-        definition,
-        namespace,
-        name,
-        part: Part::Scale,
     }
 }
 

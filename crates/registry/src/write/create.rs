@@ -29,12 +29,7 @@ impl Registry {
         body: Body<'_>,
         context: &WriteContext,
     ) -> Result<StoredObject, Status> {
-        let target = Target {
-            definition,
-            namespace,
-            name: "",
-            part: Part::Object,
-        };
+        let target = Target::new(definition, namespace, "", Part::Object);
         let mut write = Write::begin(self, target, context).await?;
         let object = body.read(&write.definition, context)?;
         let created = write.create(object).await?;

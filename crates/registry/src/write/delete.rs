@@ -50,12 +50,7 @@ impl Registry {
         options: &DeleteOptions,
         context: &WriteContext,
     ) -> Result<Deletion, Status> {
-        let target = Target {
-            definition,
-            namespace,
-            name,
-            part: Part::Object,
-        };
+        let target = Target::new(definition, namespace, name, Part::Object);
         let mut write = Write::begin(self, target, context).await?;
         let deleted = write.delete(options, DeleteAdmission::Check).await?;
         write.end().await?;
@@ -106,12 +101,7 @@ impl Write<'_> {
         warn_of_orphans(&self.definition, options, self.context);
         self.registry.admit_delete(&self.definition, self.name)?;
         for _ in 0..MAX_TRIES {
-            let stored = self
-                .registry
-                .find(&self.definition, self.namespace, self.name)
-                .await?;
-            let missing = || Status::not_found(&self.definition.group_resource(), self.name);
-            let stored = stored.ok_or_else(missing)?;
+            let stored = self.stored().await?;
             let live = stored.to_live(&self.definition)?;
             check_preconditions(&self.definition, &live.value, options)?;
             if admission == DeleteAdmission::Check {

@@ -38,12 +38,7 @@ impl Registry {
                 continue;
             };
             let name = metadata::text(&schema, "name");
-            let target = Target {
-                definition: &schemas,
-                namespace: "",
-                name,
-                part: Part::Status,
-            };
+            let target = Target::new(&schemas, "", name, Part::Status);
             let config = Configuration {
                 value: json!({
                     "apiVersion": schemas.api_version,

@@ -247,12 +247,7 @@ mod tests {
         }
 
         fn target(&self) -> Target<'_> {
-            Target {
-                definition: &self.definition,
-                namespace: self.namespace(),
-                name: NAME,
-                part: Part::Object,
-            }
+            Target::new(&self.definition, self.namespace(), NAME, Part::Object)
         }
 
         /// Patches without writing, in both ways. Gives whether the quick one was taken.

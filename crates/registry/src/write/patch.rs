@@ -53,12 +53,7 @@ impl Registry {
         (kind, patch): (PatchKind, &[u8]),
         context: &WriteContext,
     ) -> Result<Written, Status> {
-        let target = Target {
-            definition,
-            namespace,
-            name,
-            part,
-        };
+        let target = Target::new(definition, namespace, name, part);
         let mut write = Write::begin(self, target, context).await?;
         let written = match kind {
             // In a box, as the long way below: a small patch does not carry the room that they take.

@@ -60,12 +60,7 @@ impl Registry {
         body: Body<'_>,
         context: &WriteContext,
     ) -> Result<Written, Status> {
-        let target = Target {
-            definition,
-            namespace,
-            name,
-            part,
-        };
+        let target = Target::new(definition, namespace, name, part);
         let mut write = Write::begin(self, target, context).await?;
         let written = write.replace_with(body).await?;
         write.end().await?;
@@ -119,12 +114,7 @@ impl Write<'_> {
         mut propose: impl FnMut(&Live) -> Result<Proposal, Status>,
     ) -> Result<StoredObject, Status> {
         for _ in 0..MAX_TRIES {
-            let stored = self
-                .registry
-                .find(&self.definition, self.namespace, self.name)
-                .await?;
-            let missing = || Status::not_found(&self.definition.group_resource(), self.name);
-            let stored = stored.ok_or_else(missing)?;
+            let stored = self.stored().await?;
             let live = stored.to_live(&self.definition)?;
             let proposal = propose(&live)?;
             check_identity(&self.definition, &live.value, &proposal.object)?;
