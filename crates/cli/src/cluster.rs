@@ -10,7 +10,7 @@ use watchkeeper_client::{
 };
 use watchkeeper_meta::{Resource, Scope};
 
-use crate::arguments::ClusterArguments;
+use crate::cluster_arguments::ClusterArguments;
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::session::Session;

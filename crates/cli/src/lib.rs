@@ -11,6 +11,7 @@
 mod age;
 mod arguments;
 mod cluster;
+mod cluster_arguments;
 mod commands;
 mod documents;
 mod duration;

@@ -1,24 +1,22 @@
 //! Custom kinds: how a stored definition becomes kinds like the built-in ones.
 //!
-//! [`compile`] makes one [`KindVersion`](crate::KindVersion) per version, with one schema for all of them. What it has
+//! [`KindVersion::compile`](crate::KindVersion::compile) makes one [`KindVersion`](crate::KindVersion) per version, with one schema for all of them. What it has
 //! beyond a built-in kind is a [`CustomVersion`]: the rules for its values, its expressions, and the columns that
 //! the definition asks for. Its schema is the same structure as the built-in one, so bodies, patches, apply,
 //! defaults and managed fields have one implementation.
 
-mod compile;
 pub(crate) mod expressions;
 mod formats;
 pub mod json_path;
 pub(crate) mod nulls;
 pub(crate) mod rules;
 pub(crate) mod table;
-mod versions;
+pub(crate) mod versions;
 
 use serde_json::Value;
 use watchkeeper_patch::endpoint;
 use watchkeeper_wire::schema::TypeId;
 
-pub use self::compile::compile;
 use self::expressions::Expressions;
 use self::json_path::JsonPath;
 use self::rules::Rules;
@@ -48,7 +46,7 @@ pub struct CustomVersion {
     pub scale: Option<ScalePaths>,
     /// What everyone hears who uses the version.
     pub deprecation: Option<String>,
-    versions: Versions,
+    pub(crate) versions: Versions,
 }
 
 /// Where the numbers of a scale stand in an object.

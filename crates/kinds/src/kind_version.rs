@@ -4,6 +4,9 @@
 //! Built-in and custom kinds are the same type. A custom kind's rules are those of its definition ([`CustomVersion`]);
 //! here is the only place that asks which of the two it is.
 
+mod compile;
+mod fields;
+
 use std::borrow::Cow;
 use std::ops::Deref;
 use std::sync::Arc;
@@ -22,7 +25,8 @@ use crate::kind::{Change, Hooks, Kind, RowCondition};
 use crate::rules::defaulting::fill_from_schema;
 use crate::rules::place::{Faults, Place};
 use crate::rules::schema_rules;
-use crate::table::{Heading, headings_of};
+use crate::table::descriptions::Descriptions;
+use crate::table::{Column, Heading};
 use crate::user::User;
 use crate::{Part, Warnings, builtin};
 
@@ -434,7 +438,30 @@ impl KindVersion {
 
     /// The columns of a Table.
     pub fn headings(&self) -> Vec<Heading<'_>> {
-        headings_of(self)
+        let described = Descriptions::of(&self.group_resource().to_string());
+        let heading = |column: &'static Column| Heading {
+            name: column.name,
+            kind: column.kind,
+            format: column.format,
+            description: described.column(column.name),
+            priority: column.priority,
+        };
+        match &self.custom {
+            None => self.kind.columns.iter().map(heading).collect(),
+            Some(custom) => {
+                let others = custom.columns.iter().map(|column| Heading {
+                    name: &column.name,
+                    kind: &column.kind,
+                    format: &column.format,
+                    description: match &column.description {
+                        Some(text) => text,
+                        None => described.column(&column.name),
+                    },
+                    priority: column.priority,
+                });
+                std::iter::once(heading(&Column::NAME)).chain(others).collect()
+            }
+        }
     }
 
     /// The cells of an object's row, one per column. They are worked out in the version objects are stored in, which

@@ -2,7 +2,7 @@
 //!
 //! A [`Kind`] says how a kind's objects are named, defaulted, checked, printed, counted, converted and deleted; each
 //! built-in kind is one such value in the file of [`builtin`] that is named after it. A [`KindVersion`] is a kind in one
-//! of the versions it is served in, with its schema; [`custom::compile`] makes the same of a CustomResourceDefinition.
+//! of the versions it is served in, with its schema; [`KindVersion::compile`] makes the same of a CustomResourceDefinition.
 //!
 //! Nothing here waits, stores or knows the time: objects come as JSON values, and go as JSON values or as field errors.
 //!

@@ -4,7 +4,7 @@
 //! says of itself is in [`descriptions`].
 
 pub(crate) mod cells;
-mod descriptions;
+pub(crate) mod descriptions;
 pub(crate) mod human;
 
 use serde::Serialize;
@@ -12,8 +12,6 @@ use serde_json::{Value, json};
 use watchkeeper_meta::Time;
 
 use self::cells::{NONE, or, text_at};
-use self::descriptions::Descriptions;
-use crate::kind_version::KindVersion;
 
 /// A column of a built-in kind's Table.
 pub struct Column {
@@ -136,33 +134,5 @@ impl Row<'_> {
     /// How long ago a time was.
     pub(crate) fn age(&self, pointer: &str) -> Value {
         json!(human::age(self.at(pointer).as_str(), self.now))
-    }
-}
-
-/// The columns of a kind.
-pub(crate) fn headings_of(version: &KindVersion) -> Vec<Heading<'_>> {
-    let described = Descriptions::of(version);
-    let heading = |column: &'static Column| Heading {
-        name: column.name,
-        kind: column.kind,
-        format: column.format,
-        description: described.column(column.name),
-        priority: column.priority,
-    };
-    match &version.custom {
-        None => version.kind.columns.iter().map(heading).collect(),
-        Some(custom) => {
-            let others = custom.columns.iter().map(|column| Heading {
-                name: &column.name,
-                kind: &column.kind,
-                format: &column.format,
-                description: match &column.description {
-                    Some(text) => text,
-                    None => described.column(&column.name),
-                },
-                priority: column.priority,
-            });
-            std::iter::once(heading(&Column::NAME)).chain(others).collect()
-        }
     }
 }

@@ -21,9 +21,9 @@ use watchkeeper_kinds::{Part, builtin};
 use watchkeeper_meta::{Status, StatusCause};
 
 use self::request::{Action, AdmissionRequest, GROUP, PartKind};
+use crate::context::WriteContext;
 use crate::definition::Definition;
 use crate::subresources::scale::scale_of;
-use crate::write::WriteContext;
 use crate::{Registry, metadata};
 
 impl Registry {
@@ -80,7 +80,9 @@ impl Registry {
     ) -> Result<(), Status> {
         self.check_signer(definition, Part::Object, None, object, context)
             .await?;
-        self.check_grant(definition, None, object, context).await?;
+        self.authorizer()
+            .check_grant(definition, None, object, context)
+            .await?;
         if definition.is(&builtin::POD) {
             let refuse = |why| {
                 let name = metadata::text(object, "name");
@@ -147,7 +149,9 @@ impl Registry {
         new: &Value,
         context: &WriteContext,
     ) -> Result<(), Status> {
-        self.check_grant(definition, Some(live), new, context).await
+        self.authorizer()
+            .check_grant(definition, Some(live), new, context)
+            .await
     }
 
     /// Admits a changed object that is in order, or says why not.

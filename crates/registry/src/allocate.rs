@@ -21,10 +21,10 @@ use tokio::sync::MutexGuard;
 use watchkeeper_meta::{FieldError, FieldErrors, FieldPath, ListOptions, Status};
 use watchkeeper_storage::{Feed, Revision, WriteError};
 
-use crate::Registry;
+use crate::context::{accept, not_stored};
 use crate::definition::Definition;
 use crate::object::StoredObject;
-use crate::write::{accept, not_stored};
+use crate::reader::Reader;
 
 /// Where cluster addresses come from: 10.0.0.0/16. The first is the server's own.
 const NETWORK: [u8; 2] = [10, 0];
@@ -42,9 +42,11 @@ const MAX_CLAIMS: usize = 32;
 /// How often a random pick is tried before the range counts as full.
 const MAX_TRIES: usize = 10_000;
 
-/// What is given out, as far as anyone has looked.
+/// Gives out addresses and ports, of which it knows what is taken as far as anyone has looked.
 #[derive(Default)]
-pub(crate) struct Allocations {
+pub(crate) struct Allocator {
+    /// Held from picking a service's address until the service is stored.
+    lock: tokio::sync::Mutex<()>,
     known: Mutex<Option<Followed>>,
     /// What is being given out by this server, with the revisions of the claims. Only with the lock.
     claims: Mutex<HashMap<String, Revision>>,
@@ -62,20 +64,11 @@ struct Picking<'a> {
 
 /// The lock, held from picking a service's address until the service is stored.
 pub(crate) struct Allocating<'a> {
-    registry: &'a Registry,
+    allocator: &'a Allocator,
+    reader: &'a Reader,
     /// The service may have been stored, or be stored yet.
     is_in_doubt: bool,
     _lock: MutexGuard<'a, ()>,
-}
-
-impl<'a> Allocating<'a> {
-    pub(crate) fn new(registry: &'a Registry, lock: MutexGuard<'a, ()>) -> Self {
-        Self {
-            registry,
-            is_in_doubt: false,
-            _lock: lock,
-        }
-    }
 }
 
 /// Stores an object, which something may have been picked for. It is in doubt while this is under way, or if it is given
@@ -96,11 +89,11 @@ pub(crate) async fn store<T, E>(
 
 impl Drop for Allocating<'_> {
     fn drop(&mut self) {
-        let claims = std::mem::take(&mut *self.registry.allocations().claims.lock());
+        let claims = std::mem::take(&mut *self.allocator.claims.lock());
         if claims.is_empty() || self.is_in_doubt {
             return;
         }
-        let store = self.registry.store().clone();
+        let store = self.reader.store().clone();
         tokio::spawn(async move {
             for (key, revision) in claims {
                 // One that stays goes by itself.
@@ -187,10 +180,22 @@ impl Followed {
     }
 }
 
-impl Registry {
+impl Allocator {
+    /// Keeps others from giving out addresses.
+    pub(crate) async fn lock<'a>(&'a self, reader: &'a Reader) -> Allocating<'a> {
+        Allocating {
+            allocator: self,
+            reader,
+            is_in_doubt: false,
+            _lock: self.lock.lock().await,
+        }
+    }
+}
+
+impl Allocating<'_> {
     /// Completes a service with the addresses and ports it asks for or needs. `own` is the live service on an
     /// update: what it has is not taken from it.
-    pub(crate) async fn allocate_service(
+    pub(crate) async fn allocate(
         &self,
         definition: &Arc<Definition>,
         service: &mut Value,
@@ -206,7 +211,7 @@ impl Registry {
             kind: &kind,
             dry_run,
         };
-        if dry_run || !self.store().is_shared() {
+        if dry_run || !self.reader.store().is_shared() {
             return self.pick(definition, service, &picking).await;
         }
         for _ in 0..MAX_CLAIMS {
@@ -233,7 +238,7 @@ impl Registry {
         picking: &Picking<'_>,
     ) -> Result<(), Status> {
         self.follow_services(definition).await?;
-        let known = self.allocations().known.lock();
+        let known = self.allocator.known.lock();
         let nothing = Taken::default();
         let taken = Others {
             all: known.as_ref().map_or(&nothing, |followed| &followed.taken),
@@ -264,7 +269,11 @@ impl Registry {
             return Ok(false);
         }
         // Whatever was stored before the claim, by whomever, is visible after this.
-        self.store().refresh().await.map_err(Status::internal_error)?;
+        self.reader
+            .store()
+            .refresh()
+            .await
+            .map_err(Status::internal_error)?;
         let again = self.pick(definition, &mut picked.clone(), picking).await;
         Ok(again.is_ok())
     }
@@ -276,11 +285,16 @@ impl Registry {
         let ports = wanted.node_ports.difference(&own.node_ports).map(i64::to_string);
         for name in addresses.chain(ports) {
             let key = format!("{CLAIMS}{name}");
-            if self.allocations().claims.lock().contains_key(&key) {
+            if self.allocator.claims.lock().contains_key(&key) {
                 continue;
             }
-            match self.store().create(&key, Bytes::new(), Some(CLAIM_TTL)).await {
-                Ok(revision) => drop(self.allocations().claims.lock().insert(key, revision)),
+            match self
+                .reader
+                .store()
+                .create(&key, Bytes::new(), Some(CLAIM_TTL))
+                .await
+            {
+                Ok(revision) => drop(self.allocator.claims.lock().insert(key, revision)),
                 Err(WriteError::Conflict { .. }) => return Ok(false),
                 Err(error) => return Err(not_stored(error)),
             }
@@ -288,19 +302,24 @@ impl Registry {
         Ok(true)
     }
 
-    /// Learns what is given out now. The caller holds the lock that keeps others from giving out more.
+    /// Learns what is given out now.
     async fn follow_services(&self, definition: &Arc<Definition>) -> Result<(), Status> {
-        let known = &self.allocations().known;
+        let known = &self.allocator.known;
         if let Some(followed) = known.lock().as_mut()
             && followed.catch_up(definition).is_ok()
         {
             return Ok(());
         }
         // The feed begins before the read: what changes in between is seen twice rather than missed.
-        let after = self.store().current_revision();
-        let feed = self.store().watch(&definition.prefix(""), after);
+        let after = self.reader.store().current_revision();
+        let feed = self.reader.store().watch(&definition.prefix(""), after);
         let mut taken = Taken::default();
-        for service in self.list(definition, "", &ListOptions::default()).await?.items {
+        for service in self
+            .reader
+            .list(definition, "", &ListOptions::default())
+            .await?
+            .items
+        {
             taken.add(&service.to_value(definition)?);
         }
         let feed = feed.map_err(Status::internal_error)?;
@@ -560,7 +579,7 @@ mod tests {
     use watchkeeper_storage::{Store, StoreOptions};
 
     use super::*;
-    use crate::{Body, Format, WriteContext};
+    use crate::{Body, Format, Registry, WriteContext};
 
     const PICKING: Picking<'static> = Picking {
         own: None,
@@ -587,7 +606,10 @@ mod tests {
     async fn what_somebody_has_got_before_the_claim_is_not_given_again() {
         let (registry, services) = registry().await;
         let mut picked = service("a");
-        registry.pick(&services, &mut picked, &PICKING).await.unwrap();
+        let allocating = registry.allocator().lock(&registry).await;
+        allocating.pick(&services, &mut picked, &PICKING).await.unwrap();
+        // Somebody else, whom the lock does not keep away.
+        drop(allocating);
         let other = service("b").to_string();
         let body = Body {
             format: Format::Json,
@@ -596,7 +618,8 @@ mod tests {
         let context = WriteContext::default();
         let stored = registry.create(&services, "default", body, &context);
         stored.await.unwrap();
-        assert!(!registry.secure(&services, &picked, &PICKING).await.unwrap());
+        let allocating = registry.allocator().lock(&registry).await;
+        assert!(!allocating.secure(&services, &picked, &PICKING).await.unwrap());
     }
 
     /// What becomes of a write.
@@ -610,9 +633,10 @@ mod tests {
 
     /// Whether a claim is still there when its service was written.
     async fn is_kept(outcome: Outcome) -> bool {
-        let (registry, services) = registry().await;
-        let mut allocating = registry.allocation_lock(&services).await;
-        assert!(registry.claim(&Taken::of(&service("a")), None).await.unwrap());
+        let (registry, _) = registry().await;
+        let allocating = registry.allocator().lock(&registry).await;
+        assert!(allocating.claim(&Taken::of(&service("a")), None).await.unwrap());
+        let mut allocating = Some(allocating);
         let write = async {
             match outcome {
                 Outcome::Stored => Ok(()),

@@ -1,6 +1,8 @@
 //! The body of a write: bytes in one of three formats go in, an object of the resource's kind comes out, in the form
 //! in which the server prints it.
 
+mod custom;
+
 use serde_json::{Map, Value};
 use watchkeeper_meta::{FieldValidation, GroupVersion, Status};
 use watchkeeper_wire::canonical::{
@@ -13,9 +15,9 @@ use watchkeeper_wire::schema::{Schema, TypeId};
 use watchkeeper_wire::tree_size::{TREE_LIMIT, is_large_json};
 use watchkeeper_wire::yaml::{self, YamlErrorKind};
 
-use crate::custom::body::{Refusal, check_identity};
+use self::custom::{Refusal, check_identity};
+use crate::context::WriteContext;
 use crate::definition::Definition;
-use crate::write::WriteContext;
 
 /// How a body is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

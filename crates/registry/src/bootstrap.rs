@@ -10,8 +10,9 @@ use watchkeeper_kinds::{
 };
 use watchkeeper_meta::Status;
 
+use crate::context::WriteContext;
 use crate::rbac::default_objects;
-use crate::write::{Target, Write, WriteContext};
+use crate::write::{Target, Write};
 use crate::{Registry, metadata};
 
 /// The four namespaces of every cluster.

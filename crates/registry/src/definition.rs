@@ -3,9 +3,13 @@
 use std::ops::Deref;
 use std::sync::Arc;
 
+use serde_json::Value;
 use tokio::sync::watch;
 use watchkeeper_kinds::KindVersion;
+use watchkeeper_meta::Status;
 use watchkeeper_storage::Revision;
+use watchkeeper_wire::canonical::canonicalize_changed;
+use watchkeeper_wire::difference::Difference;
 
 /// A resource that can be stored. What it is called and what its objects mean is its [`KindVersion`]'s to say.
 #[derive(Debug)]
@@ -69,5 +73,24 @@ impl Definition {
     /// Whether the kind is going, so that nothing new is made.
     pub(crate) fn is_terminating(&self) -> bool {
         self.life.as_ref().is_some_and(|life| life.is_terminating)
+    }
+
+    /// An object in the server's own form again, after hooks have worked on it.
+    pub(crate) fn recanonicalized(&self, object: Value) -> Result<Value, Status> {
+        self.recanonicalized_changed(object, &Difference::Everywhere)
+    }
+
+    /// As [`Definition::recanonicalized`], for an object that differs in this from one in that form.
+    pub(crate) fn recanonicalized_changed(
+        &self,
+        object: Value,
+        difference: &Difference,
+    ) -> Result<Value, Status> {
+        let read = canonicalize_changed(&self.schema, self.type_id, object, difference)
+            .map_err(Status::internal_error)?;
+        let mut value = read.value;
+        value["apiVersion"] = self.api_version.as_str().into();
+        value["kind"] = self.resource.kind.as_ref().into();
+        Ok(value)
     }
 }

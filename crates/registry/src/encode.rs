@@ -3,9 +3,11 @@
 //! Objects go from their stored form to the wire without a value in between: copied for protobuf, transcoded for
 //! JSON. Custom objects are stored as JSON, and only their metadata has another form.
 
+mod custom;
 mod initial_events;
 mod list_pieces;
 
+pub use crate::object::View;
 pub use initial_events::initial_events;
 pub use list_pieces::ListPieces;
 
@@ -21,12 +23,10 @@ use watchkeeper_wire::protobuf::frame::{self, WatchFrame};
 use watchkeeper_wire::protobuf::{Envelope, Message, encode_body, encode_message};
 use watchkeeper_wire::schema::{Schema, TypeId};
 
-use crate::custom::stored;
 use crate::definition::Definition;
 use crate::list::List;
 use crate::object::StoredObject;
 use crate::watch::{Event, WatchItem};
-use crate::write::recanonicalized;
 
 /// Marks the bookmark that ends the initial events of a watch.
 pub(crate) const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
@@ -40,15 +40,6 @@ const PIECE_BYTES: usize = 128 << 10;
 
 /// Room for the names around an object.
 const NAMES: usize = 128;
-
-/// How much of an object is sent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum View {
-    /// All of it.
-    Whole,
-    /// `PartialObjectMetadata`.
-    Metadata,
-}
 
 /// Which form an answer takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,7 +64,7 @@ impl OutputForm {
 /// One object; JSON ends with a newline.
 pub fn object(definition: &Definition, object: &StoredObject, form: OutputForm) -> Result<Bytes, Status> {
     if definition.is_custom() && form.view == View::Whole {
-        return stored::object(definition, object);
+        return custom::object(definition, object);
     }
     let sent = Sent::new(definition, form.view);
     let message = object.shown(definition, form.view)?;
@@ -111,7 +102,7 @@ pub fn watch_item(definition: &Definition, item: &WatchItem, form: OutputForm) -
     let sent = Sent::new(definition, form.view);
     if definition.is_custom()
         && form.view == View::Whole
-        && let Some(line) = stored::bookmark_line(definition, item)?
+        && let Some(line) = custom::bookmark_line(definition, item)?
     {
         return Ok(line);
     }
@@ -139,7 +130,7 @@ pub(crate) fn bookmark(
     if initial_events_end {
         metadata["annotations"] = json!({INITIAL_EVENTS_END: "true"});
     }
-    let mut empty = recanonicalized(definition, json!({"metadata": metadata}))?;
+    let mut empty = definition.recanonicalized(json!({"metadata": metadata}))?;
     // Where a client may leave the number open, the server's own form has it always.
     if definition.kind.states_replicas {
         empty["spec"]["replicas"] = json!(0);
@@ -266,7 +257,7 @@ impl<'d> Sent<'d> {
         out: &mut Vec<u8>,
     ) -> Result<(), Status> {
         if definition.is_custom() && self.view == View::Whole {
-            return stored::write_event(definition, kind, object, out);
+            return custom::write_event(definition, kind, object, out);
         }
         let message = object.shown(definition, self.view)?;
         match encoding {

@@ -9,7 +9,8 @@ use watchkeeper_kinds::Kind;
 use watchkeeper_meta::{ListOptions, Status};
 use watchkeeper_storage::Feed;
 
-use crate::{Definition, Registry};
+use crate::definition::Definition;
+use crate::reader::Reader;
 
 /// Something as last put together, and what tells whether it still holds.
 #[derive(Debug)]
@@ -41,7 +42,7 @@ impl<T> Followed<T> {
     }
 }
 
-impl Registry {
+impl Reader {
     /// All objects of a built-in resource, and what follows them.
     pub(crate) async fn followed_values(&self, kind: &'static Kind) -> Result<(Vec<Value>, Feed), Status> {
         let definition = self.builtin(kind)?;

@@ -3,11 +3,11 @@
 use watchkeeper_meta::{GetOptions, ListOptions, Status};
 use watchkeeper_storage::{RangeRequest, ReadAt, ReadError, Revision};
 
-use crate::Registry;
 use crate::continue_token::ContinueToken;
 use crate::definition::Definition;
 use crate::object::StoredObject;
 use crate::read_version::{self, ListState};
+use crate::reader::Reader;
 use crate::selection::Selection;
 
 /// How many stored objects are looked at in one step when a selector filters a page.
@@ -29,7 +29,7 @@ pub struct List {
     pub remaining: Option<u64>,
 }
 
-impl Registry {
+impl Reader {
     /// Reads one object.
     pub async fn get(
         &self,
@@ -223,6 +223,7 @@ mod tests {
     use watchkeeper_storage::{Store, StoreOptions};
 
     use super::*;
+    use crate::Registry;
 
     /// More objects than are read without letting others run in between.
     const MANY: usize = 20 * FILTER_STEP;

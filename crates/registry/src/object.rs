@@ -2,7 +2,9 @@
 //!
 //! Built-in objects are stored as Kubernetes stores them in etcd: a protobuf envelope, without a resourceVersion,
 //! because the version is the revision of the write. It is put in on the way out, while the bytes are copied. Custom
-//! objects are stored as JSON, see [`stored`](crate::custom::stored).
+//! objects are stored as JSON, see [`custom`].
+
+pub(crate) mod custom;
 
 use std::sync::LazyLock;
 
@@ -12,23 +14,22 @@ use watchkeeper_kinds::{builtin, claim_templates};
 use watchkeeper_meta::{Header, Status};
 use watchkeeper_patch::managed_fields::Managers;
 use watchkeeper_storage::{KeyValue, Revision};
-use watchkeeper_wire::protobuf::primitive::{
-    ProtobufError, Reader, WireType, field_len, put_bytes, put_tag, put_varint,
-};
+use watchkeeper_wire::protobuf::primitive::{ProtobufError, field_len};
+use watchkeeper_wire::protobuf::resource_version::Apart;
 use watchkeeper_wire::protobuf::{Envelope, Message, encode_message, header, managed_fields};
 use watchkeeper_wire::schema::{Schema, TypeId};
 
-use crate::custom::stored;
 use crate::definition::Definition;
-use crate::encode::View;
 use crate::metadata;
 
-/// `metadata` of every kind.
-pub(crate) const METADATA: u32 = 1;
-/// `metadata.resourceVersion`.
-const RESOURCE_VERSION: u32 = 6;
-/// `metadata.managedFields`, the last field there.
-pub(crate) const MANAGED_FIELDS: u32 = 17;
+/// How much of an object is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum View {
+    /// All of it.
+    Whole,
+    /// `PartialObjectMetadata`.
+    Metadata,
+}
 
 /// An object as it is stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -88,7 +89,7 @@ impl StoredObject {
         managers: &Managers,
     ) -> Result<Bytes, Status> {
         if let Some(custom) = &definition.custom {
-            return stored::encode(definition, custom, value, managers);
+            return custom::encode(definition, custom, value, managers);
         }
         let broken = |error: &dyn std::fmt::Display| Status::internal_error(error);
         let api_version = definition.stored_api_version();
@@ -129,7 +130,7 @@ impl StoredObject {
     /// The object as a value, with its version.
     pub fn to_value(&self, definition: &Definition) -> Result<Value, Status> {
         if definition.is_custom() {
-            return stored::to_value(definition, self);
+            return custom::to_value(definition, self);
         }
         let value = Message::open(&definition.schema, &self.bytes).and_then(|message| message.to_value());
         let value = value.map_err(|error| self.damaged(definition, &error))?;
@@ -139,7 +140,7 @@ impl StoredObject {
     /// The object as a write finds it. Managers that cannot be read manage nothing.
     pub(crate) fn to_live(&self, definition: &Definition) -> Result<Live, Status> {
         if definition.is_custom() {
-            return stored::to_live(definition, self);
+            return custom::to_live(definition, self);
         }
         let read = || -> Result<Live, ProtobufError> {
             let envelope = Envelope::read(&self.bytes)?;
@@ -177,7 +178,7 @@ impl StoredObject {
     /// The object's header, with no version.
     pub fn header(&self, definition: &Definition) -> Result<Header<'_>, Status> {
         if definition.is_custom() {
-            return stored::header(definition, self);
+            return custom::header(definition, self);
         }
         let read = Envelope::read(&self.bytes).and_then(|envelope| header::header(envelope.raw));
         read.map_err(|error| self.damaged(definition, &error))
@@ -269,70 +270,4 @@ impl ShownMessage<'_> {
         self.write(&mut message);
         message
     }
-}
-
-/// An object's message, taken apart where its version goes. Messages have their fields by ascending number, as Go writes
-/// them.
-pub(crate) struct Apart<'a> {
-    before: &'a [u8],
-    /// The rest of the metadata.
-    after: &'a [u8],
-    /// The rest of the object.
-    rest: &'a [u8],
-}
-
-impl<'a> Apart<'a> {
-    fn of(message: &'a [u8]) -> Result<Self, ProtobufError> {
-        let mut reader = Reader::new(message);
-        let metadata = match reader.tag()? {
-            Some((METADATA, WireType::Bytes)) => reader.bytes()?,
-            _ => {
-                reader = Reader::new(message);
-                &[]
-            }
-        };
-        let (before, after) = around_version(metadata)?;
-        Ok(Self {
-            before,
-            after,
-            rest: &message[reader.offset()..],
-        })
-    }
-
-    /// How long the metadata is with a version, and with managed fields besides those it has.
-    fn metadata_len(&self, version: &str, managed: &[Vec<u8>]) -> usize {
-        // The number of managed fields takes two bytes.
-        let added: usize = managed.iter().map(|entry| field_len(entry.len()) + 1).sum();
-        self.before.len() + field_len(version.len()) + self.after.len() + added
-    }
-
-    /// Writes the metadata, as a field of the message.
-    fn write_metadata(&self, version: &str, managed: &[Vec<u8>], out: &mut Vec<u8>) {
-        put_tag(out, METADATA, WireType::Bytes);
-        put_varint(out, self.metadata_len(version, managed) as u64);
-        out.extend_from_slice(self.before);
-        // Go writes an empty text too.
-        put_bytes(out, RESOURCE_VERSION, version.as_bytes());
-        out.extend_from_slice(self.after);
-        for entry in managed {
-            put_bytes(out, MANAGED_FIELDS, entry);
-        }
-    }
-}
-
-/// What stands before and behind the version in an object's metadata.
-fn around_version(metadata: &[u8]) -> Result<(&[u8], &[u8]), ProtobufError> {
-    let mut reader = Reader::new(metadata);
-    let mut end = 0;
-    while let Some((number, wire_type)) = reader.tag()? {
-        if number > RESOURCE_VERSION {
-            break;
-        }
-        reader.skip(wire_type)?;
-        if number == RESOURCE_VERSION {
-            return Ok((&metadata[..end], &metadata[reader.offset()..]));
-        }
-        end = reader.offset();
-    }
-    Ok(metadata.split_at(end))
 }

@@ -17,9 +17,12 @@ use watchkeeper_kinds::builtin;
 use watchkeeper_meta::Status;
 use watchkeeper_storage::Feed;
 
+use crate::context::WriteContext;
+use crate::definition::Definition;
 use crate::followed::Followed;
+use crate::reader::Reader;
 use crate::user::MASTERS;
-use crate::{Definition, Registry, User, WriteContext, metadata};
+use crate::{User, metadata};
 
 pub(crate) use defaults::default_objects;
 pub use policy::Rules;
@@ -76,9 +79,20 @@ impl Decision {
 #[derive(Debug, Default)]
 pub(crate) struct PolicyCache(Followed<Policy>);
 
-impl Registry {
+/// Decides what users may do, from what is stored.
+#[derive(Clone, Copy)]
+pub(crate) struct Authorizer<'r> {
+    reader: &'r Reader,
+    cache: &'r PolicyCache,
+}
+
+impl<'r> Authorizer<'r> {
+    pub(crate) fn new(reader: &'r Reader, cache: &'r PolicyCache) -> Self {
+        Self { reader, cache }
+    }
+
     /// Whether a user may do something.
-    pub async fn may(&self, user: &User, action: Action<'_>) -> Result<Decision, Status> {
+    pub(crate) async fn may(&self, user: &User, action: Action<'_>) -> Result<Decision, Status> {
         if user.is_in(MASTERS) {
             return Ok(Decision::Allowed(String::new()));
         }
@@ -111,20 +125,23 @@ impl Registry {
     }
 
     /// Everything a user may do in a namespace.
-    pub async fn rules_of(&self, user: &User, namespace: &str) -> Result<Rules, Status> {
+    pub(crate) async fn rules_of(&self, user: &User, namespace: &str) -> Result<Rules, Status> {
         Ok(self.policy().await?.rules_of(user, namespace))
     }
 
     /// The rules that hold now.
     async fn policy(&self) -> Result<Arc<Policy>, Status> {
-        self.policy_cache().0.get(|| self.read_policy()).await
+        self.cache.0.get(|| self.read_policy()).await
     }
 
     async fn read_policy(&self) -> Result<(Policy, Vec<Feed>), Status> {
-        let (roles, a) = self.followed_values(&builtin::ROLE).await?;
-        let (cluster_roles, b) = self.followed_values(&builtin::CLUSTER_ROLE).await?;
-        let (role_bindings, c) = self.followed_values(&builtin::ROLE_BINDING).await?;
-        let (cluster_role_bindings, d) = self.followed_values(&builtin::CLUSTER_ROLE_BINDING).await?;
+        let (roles, a) = self.reader.followed_values(&builtin::ROLE).await?;
+        let (cluster_roles, b) = self.reader.followed_values(&builtin::CLUSTER_ROLE).await?;
+        let (role_bindings, c) = self.reader.followed_values(&builtin::ROLE_BINDING).await?;
+        let (cluster_role_bindings, d) = self
+            .reader
+            .followed_values(&builtin::CLUSTER_ROLE_BINDING)
+            .await?;
         let policy = Policy::read(&Stored {
             roles: &roles,
             cluster_roles: &cluster_roles,

@@ -8,11 +8,9 @@ mod eviction;
 pub(crate) mod scale;
 mod token;
 
-use std::sync::Arc;
-
 use serde_json::Value;
-use watchkeeper_kinds::{Kind, builtin};
-use watchkeeper_meta::{GroupVersionResource, Status};
+use watchkeeper_kinds::builtin;
+use watchkeeper_meta::Status;
 
 use crate::Registry;
 use crate::definition::Definition;
@@ -20,19 +18,6 @@ use crate::definition::Definition;
 pub use token::TokenIssuer;
 
 impl Registry {
-    /// A built-in kind, in its first stable version.
-    pub(crate) fn builtin(&self, kind: &'static Kind) -> Result<Arc<Definition>, Status> {
-        let resource = GroupVersionResource::new(kind.group, "v1", kind.plural);
-        self.definition(&resource).ok_or_else(Status::path_not_found)
-    }
-
-    /// An object that must be there.
-    async fn present(&self, definition: &Definition, namespace: &str, name: &str) -> Result<Value, Status> {
-        let found = self.find(definition, namespace, name).await?;
-        let missing = || Status::not_found(&definition.group_resource(), name);
-        found.ok_or_else(missing)?.to_value(definition)
-    }
-
     /// A pod that runs somewhere is resized where it runs.
     pub(crate) async fn admit_resize(
         &self,

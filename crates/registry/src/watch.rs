@@ -15,10 +15,10 @@ use tokio::time::{Instant, Sleep};
 use watchkeeper_meta::{Status, WatchEventKind, WatchOptions};
 use watchkeeper_storage::{Change, Revision, Signal};
 
-use crate::Registry;
 use crate::definition::Definition;
 use crate::object::StoredObject;
 use crate::read_version::{self, ListState};
+use crate::reader::Reader;
 use crate::selection::Selection;
 use crate::watch_cache::{CachedChange, Form, TooOld, Watcher};
 
@@ -116,7 +116,7 @@ impl Event {
     }
 }
 
-impl Registry {
+impl Reader {
     /// Opens a watch on the objects of a namespace, or of all when `namespace` is empty.
     ///
     /// Errors in the request are errors here; what only shows in the store is the watch's first and last item, as

@@ -15,7 +15,6 @@
 //! A patch of labels, annotations or finalizers alone has a short cut that gives the same result ([`metadata_patch`]).
 
 mod apply;
-mod context;
 mod create;
 mod delete;
 mod draft;
@@ -34,17 +33,15 @@ use watchkeeper_kinds::Part;
 use watchkeeper_meta::Status;
 
 use crate::Registry;
+use crate::context::WriteContext;
 use crate::definition::Definition;
 use crate::object::{Live, StoredObject};
 
 pub(crate) use self::apply::{Configuration, other_kind, read_configuration};
-pub use self::context::WriteContext;
-pub(crate) use self::context::{accept, not_stored, timestamp};
-pub(crate) use self::create::recanonicalized;
 pub use self::delete::Deletion;
 pub(crate) use self::delete::{DeleteAdmission, check_preconditions};
 pub(crate) use self::draft::{Draft, Managed, Proposal};
-pub(crate) use self::guard::{Guard, InForce};
+pub(crate) use self::guard::Guard;
 pub use self::patch::PatchKind;
 pub(crate) use self::patch::{check_shape, patched};
 pub use self::update::Written;

@@ -11,6 +11,7 @@ pub mod json;
 mod kept;
 pub mod limits;
 pub mod list;
+mod list_head;
 mod object;
 pub mod protobuf;
 mod raw_object;
@@ -23,7 +24,8 @@ pub mod yaml;
 
 pub use encoding::{Encoding, TextPairs};
 pub use error::WireError;
-pub use list::{ListHead, ListSplitter};
+pub use list::ListSplitter;
+pub use list_head::ListHead;
 pub use object::{Object, ObjectOptions};
 pub use raw_object::RawObject;
 pub use watch::{RawEvent, WatchSplitter};

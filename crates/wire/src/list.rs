@@ -2,24 +2,10 @@
 
 use std::sync::Arc;
 
-use watchkeeper_meta::{GroupVersionKind, ResourceVersion};
+use watchkeeper_meta::GroupVersionKind;
 
+use crate::list_head::ListHead;
 use crate::{Encoding, Object, ObjectOptions, WireError, json, protobuf};
-
-/// What a list says about itself.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ListHead {
-    /// `apiVersion` of the list, which is that of its items.
-    pub api_version: String,
-    /// `kind` of the list: that of its items and `List`.
-    pub kind: String,
-    /// The state of the resource the list was read from.
-    pub resource_version: ResourceVersion,
-    /// Where the next page begins; empty on the last one.
-    pub continue_token: String,
-    /// How many items are left after this page, where the server knows.
-    pub remaining_item_count: Option<i64>,
-}
 
 /// Cuts the items out of a list in either encoding.
 ///
@@ -44,13 +30,6 @@ pub enum ListSplitter {
     Json(json::list::ListSplitter),
     /// For `application/vnd.kubernetes.protobuf`.
     Protobuf(protobuf::list::ListSplitter),
-}
-
-impl ListHead {
-    /// The kind of the items: `Pod` for a `PodList`; `None` where the list's kind does not say.
-    pub fn item_kind(&self) -> Option<&str> {
-        self.kind.strip_suffix("List").filter(|kind| !kind.is_empty())
-    }
 }
 
 impl ListSplitter {

@@ -11,6 +11,7 @@ pub mod managed_fields;
 mod message;
 pub mod primitive;
 mod reorder;
+pub mod resource_version;
 mod ser;
 mod special;
 mod text;

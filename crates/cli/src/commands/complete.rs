@@ -13,8 +13,9 @@ use std::time::Duration;
 
 use clap::{Args, CommandFactory as _, FromArgMatches as _};
 
-use crate::arguments::{Arguments, ClusterArguments};
+use crate::arguments::Arguments;
 use crate::cluster::Cluster;
+use crate::cluster_arguments::ClusterArguments;
 use crate::failure::Failure;
 use crate::session::Session;
 use candidates::Candidates;

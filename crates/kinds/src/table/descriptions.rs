@@ -6,8 +6,6 @@
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
-use crate::kind_version::KindVersion;
-
 type Columns = HashMap<String, String>;
 
 static RECORDED: LazyLock<HashMap<String, Columns>> = LazyLock::new(|| {
@@ -23,9 +21,10 @@ pub(crate) struct Descriptions {
 }
 
 impl Descriptions {
-    pub(crate) fn of(version: &KindVersion) -> Self {
+    /// Of the resource of that name, with its group.
+    pub(crate) fn of(resource: &str) -> Self {
         Self {
-            own: RECORDED.get(&version.group_resource().to_string()),
+            own: RECORDED.get(resource),
             shared: RECORDED.get("*"),
         }
     }

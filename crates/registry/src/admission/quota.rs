@@ -9,9 +9,10 @@ use watchkeeper_kinds::quota::{STATED, Usage, amounts, is_about, usage};
 use watchkeeper_kinds::{Part, builtin};
 use watchkeeper_meta::{ListOptions, Status};
 
+use crate::context::WriteContext;
 use crate::definition::Definition;
 use crate::object::Live;
-use crate::write::{Managed, Proposal, Target, Write, WriteContext};
+use crate::write::{Managed, Proposal, Target, Write};
 use crate::{Registry, metadata};
 
 /// Who is said to have counted.

@@ -6,10 +6,10 @@ use watchkeeper_meta::{Resource, Status};
 use watchkeeper_wire::canonical::canonicalize;
 use watchkeeper_wire::schema::Schema;
 
+use crate::context::WriteContext;
 use crate::definition::Definition;
 use crate::metadata;
 use crate::user::User;
-use crate::write::WriteContext;
 
 /// The group of policies, bindings and webhooks, which are not subject to each other: a wrong one could not be repaired.
 pub(super) const GROUP: &str = "admissionregistration.k8s.io";

@@ -5,9 +5,9 @@ use serde_json::Value;
 use watchkeeper_kinds::{Part, builtin};
 use watchkeeper_meta::{Status, quote};
 
+use crate::context::WriteContext;
 use crate::definition::Definition;
 use crate::rbac::Action;
-use crate::write::WriteContext;
 use crate::{Registry, User, metadata};
 
 /// The group of signers, of which there are only names.

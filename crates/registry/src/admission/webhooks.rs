@@ -34,11 +34,12 @@ pub use self::transport::{WebhookCall, WebhookTransport};
 use super::policies::{Input, all_hold};
 use super::request::{Action, AdmissionRequest};
 use crate::Registry;
+use crate::context::WriteContext;
 use crate::definition::Definition;
 use crate::followed::Followed;
 use crate::object::Live;
 use crate::subresources::scale::scale_of;
-use crate::write::{Draft, Guard, Write, WriteContext};
+use crate::write::{Draft, Guard, Write};
 use watchkeeper_kinds::Part;
 use watchkeeper_kinds::names;
 
@@ -261,7 +262,7 @@ impl Registry {
     /// The same resource in other versions; hardly any has some.
     fn equivalents(&self, definition: &Definition) -> Vec<Arc<Definition>> {
         match definition.versions() {
-            Some(_) => self.definitions_beside(definition),
+            Some(_) => self.catalog().beside(definition),
             None => Vec::new(),
         }
     }

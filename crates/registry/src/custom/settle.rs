@@ -11,21 +11,18 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use parking_lot::RwLock;
 use serde_json::{Value, json};
 use tokio::sync::watch;
-use watchkeeper_kinds::custom::compile;
-use watchkeeper_kinds::{Approval, Part, builtin};
-use watchkeeper_meta::{DeleteOptions, GroupVersionResource, ListOptions, Status};
+use watchkeeper_kinds::{Approval, KindVersion, Part, builtin};
+use watchkeeper_meta::{DeleteOptions, ListOptions, Status};
 use watchkeeper_storage::{RangeRequest, ReadAt, Revision};
 
+use crate::context::{WriteContext, timestamp};
 use crate::definition::{Definition, Life};
 use crate::object::Live;
-use crate::write::{
-    DeleteAdmission, Deletion, InForce, Managed, Proposal, Target, Write, WriteContext, timestamp,
-};
+use crate::write::{DeleteAdmission, Deletion, Managed, Proposal, Target, Write};
 use crate::{Registry, metadata};
 
 /// Keeps a definition until its objects are gone.
@@ -38,27 +35,13 @@ const MANAGER: &str = "kube-apiserver";
 /// accepted, and so on. More than this is left for the next write.
 const MAX_ROUNDS: usize = 32;
 
-/// The custom kinds that are served.
+/// What is known of the stored definitions besides what is served of them.
 #[derive(Default)]
-pub(crate) struct CustomKinds {
-    table: RwLock<Arc<Table>>,
-    /// That of the table, which every request asks for.
-    generation: AtomicU64,
-    pub(crate) in_force: InForce,
-    /// Held while definitions are looked at and acted upon.
-    settling: tokio::sync::Mutex<HashMap<String, Known>>,
+pub(crate) struct Settling {
+    /// Each as it was last compiled. Held while definitions are looked at and acted upon.
+    known: tokio::sync::Mutex<HashMap<String, Known>>,
     /// Somebody waits to look at definitions on behalf of those who have given up.
     is_owed: AtomicBool,
-}
-
-/// What is served, at one moment.
-#[derive(Default)]
-struct Table {
-    /// How many tables there were before.
-    generation: u64,
-    /// In the order of groups, each kind's preferred version first.
-    definitions: Vec<Arc<Definition>>,
-    by_resource: HashMap<GroupVersionResource, Arc<Definition>>,
 }
 
 /// A definition as it was last compiled.
@@ -83,41 +66,10 @@ impl Defined {
     }
 }
 
-impl CustomKinds {
-    /// The custom resource of that name.
-    pub(crate) fn find(&self, resource: &GroupVersionResource) -> Option<Arc<Definition>> {
-        self.table.read().by_resource.get(resource).cloned()
-    }
-
-    /// How often what is served has changed.
-    pub(crate) fn generation(&self) -> u64 {
-        self.generation.load(Ordering::Acquire)
-    }
-
-    /// Every custom resource, and how often that has changed.
-    pub(crate) fn all(&self) -> (u64, Vec<Arc<Definition>>) {
-        let table = self.table.read().clone();
-        (table.generation, table.definitions.clone())
-    }
-
-    fn serve(&self, definitions: Vec<Arc<Definition>>) {
-        let named = definitions.iter();
-        let by_resource = named.map(|it| (it.resource.group_version_resource(), it.clone()));
-        let mut table = self.table.write();
-        let generation = table.generation + 1;
-        *table = Arc::new(Table {
-            generation,
-            by_resource: by_resource.collect(),
-            definitions,
-        });
-        self.generation.store(generation, Ordering::Release);
-    }
-}
-
 impl Registry {
     /// Brings what is served in line with the definitions that are stored.
     pub(crate) async fn settle_custom_kinds(&self) -> Result<(), Status> {
-        let mut known = self.custom_kinds().settling.lock().await;
+        let mut known = self.settling().known.lock().await;
         self.settle(&mut known).await
     }
 
@@ -126,14 +78,14 @@ impl Registry {
         let Ok(runtime) = tokio::runtime::Handle::try_current() else {
             return;
         };
-        if self.custom_kinds().is_owed.swap(true, Ordering::AcqRel) {
+        if self.settling().is_owed.swap(true, Ordering::AcqRel) {
             return;
         }
         let registry = self.clone();
         runtime.spawn(async move {
-            let custom = registry.custom_kinds();
-            let mut known = custom.settling.lock().await;
-            custom.is_owed.store(false, Ordering::Release);
+            let settling = registry.settling();
+            let mut known = settling.known.lock().await;
+            settling.is_owed.store(false, Ordering::Release);
             registry.drain_writes().await;
             if let Err(status) = registry.settle(&mut known).await {
                 tracing::warn!("custom kinds are not up to date: {}", status.message);
@@ -216,7 +168,7 @@ impl Registry {
         definitions: &[Value],
         known: &mut HashMap<String, Known>,
     ) {
-        let _no_writes = self.custom_kinds().in_force.change().await;
+        let _no_writes = self.catalog().change().await;
         let defined = self.defined(defining).await;
         // Nothing waits from here on: who settles and is given up has served all of it or nothing.
         let mut served = Vec::new();
@@ -242,9 +194,13 @@ impl Registry {
             entry.definitions.iter().for_each(|it| self.end_watches(it));
         }
         if !is_same {
-            served.retain(|it| !self.is_builtin_version(&it.resource.group, &it.resource.version));
+            served.retain(|it| {
+                !self
+                    .catalog()
+                    .is_builtin_version(&it.resource.group, &it.resource.version)
+            });
             served.sort_by(|one, other| one.resource.group.cmp(&other.resource.group));
-            self.custom_kinds().serve(served);
+            self.catalog().serve(served);
         }
     }
 
@@ -280,7 +236,7 @@ impl Registry {
         };
         ended.iter().for_each(|it| self.end_watches(it));
         let is_terminating = is_deleting(definition);
-        let compiled = compile(definition).unwrap_or_else(|error| {
+        let compiled = KindVersion::compile(definition).unwrap_or_else(|error| {
             tracing::error!(name, %error, "custom resource definition cannot be served");
             Vec::new()
         });

@@ -9,11 +9,10 @@ use watchkeeper_wire::Encoding;
 use watchkeeper_wire::protobuf::primitive::{WireType, field_len, put_bytes, put_tag, put_varint};
 use watchkeeper_wire::protobuf::{Envelope, Message, encode_message};
 
-use super::{OutputForm, PIECE_BYTES, Sent, View, expected_piece_len};
-use crate::custom::stored;
+use super::{OutputForm, PIECE_BYTES, Sent, View, custom, expected_piece_len};
 use crate::definition::Definition;
 use crate::list::List;
-use crate::object::StoredObject;
+use crate::object::{self, StoredObject};
 
 /// The number of the items in every list's message.
 const ITEMS: u32 = 2;
@@ -77,7 +76,7 @@ impl ListPieces {
     fn add_item(&self, sent: &Sent<'_>, item: &StoredObject, out: &mut Vec<u8>) -> Result<(), Status> {
         let definition = &self.definition;
         match self.form.encoding {
-            Encoding::Json if self.is_custom() => stored::write(definition, item, out),
+            Encoding::Json if self.is_custom() => object::custom::write(definition, item, out),
             Encoding::Json => {
                 let raw = sent.message(definition, item)?;
                 match sent.view {
@@ -101,7 +100,7 @@ impl ListPieces {
 
     fn begin(&self, sent: &Sent<'_>, out: &mut Vec<u8>) -> Result<(), Status> {
         match self.form.encoding {
-            Encoding::Json if self.is_custom() => stored::begin_list(&self.definition, out),
+            Encoding::Json if self.is_custom() => custom::begin_list(&self.definition, out),
             Encoding::Json => {
                 let head = format!(
                     r#"{{"kind":"{}","apiVersion":"{}","metadata":"#,
@@ -135,7 +134,7 @@ impl ListPieces {
 
     fn end(&self, out: &mut Vec<u8>) {
         match self.form.encoding {
-            Encoding::Json if self.is_custom() => stored::end_list(&self.definition, &self.list, out),
+            Encoding::Json if self.is_custom() => custom::end_list(&self.definition, &self.list, out),
             Encoding::Json if self.is_null() => out.extend_from_slice(b"null}\n"),
             Encoding::Json => out.extend_from_slice(b"]}\n"),
             Encoding::Protobuf => Envelope::write_end(out),

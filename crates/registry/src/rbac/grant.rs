@@ -11,11 +11,13 @@ use watchkeeper_kinds::{Kind, builtin};
 use watchkeeper_meta::{Status, quote};
 
 use super::rule::{Object, quoted};
-use super::{Action, GROUP, Rule};
+use super::{Action, Authorizer, GROUP, Rule};
+use crate::context::WriteContext;
+use crate::definition::Definition;
+use crate::metadata;
 use crate::user::MASTERS;
-use crate::{Definition, Registry, WriteContext, metadata};
 
-impl Registry {
+impl Authorizer<'_> {
     /// Refuses a role or a binding that gives its writer's friends more than the writer has.
     pub(crate) async fn check_grant(
         &self,
@@ -78,10 +80,11 @@ impl Registry {
         namespace: &str,
         name: &str,
     ) -> Result<Vec<Rule>, Status> {
-        let definition = self.builtin(role_kind(kind))?;
+        let definition = self.reader.builtin(role_kind(kind))?;
         let missing = || Status::not_found(&binding.group_resource(), name);
         let namespace = if definition.is_namespaced() { namespace } else { "" };
         let role = self
+            .reader
             .find(&definition, namespace, name)
             .await?
             .ok_or_else(missing)?;

@@ -6,8 +6,9 @@ use watchkeeper_meta::{FieldError, FieldErrors, FieldPath, GroupResource, Status
 
 use crate::admission::request::BINDING;
 use crate::body::Body;
+use crate::context::{WriteContext, timestamp};
 use crate::object::Live;
-use crate::write::{Managed, Proposal, Target, Write, WriteContext, timestamp};
+use crate::write::{Managed, Proposal, Target, Write};
 use crate::{Registry, metadata};
 
 impl Registry {

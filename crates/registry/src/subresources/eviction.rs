@@ -8,11 +8,10 @@ use watchkeeper_meta::{
 
 use crate::admission::request::EVICTION;
 use crate::body::Body;
+use crate::context::{WriteContext, timestamp};
 use crate::definition::Definition;
 use crate::object::Live;
-use crate::write::{
-    DeleteAdmission, Managed, Proposal, Target, Write, WriteContext, check_preconditions, timestamp,
-};
+use crate::write::{DeleteAdmission, Managed, Proposal, Target, Write, check_preconditions};
 use crate::{Registry, metadata};
 
 /// What a client hears whose pod must stay for now.

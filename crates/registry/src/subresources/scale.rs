@@ -11,11 +11,12 @@ use watchkeeper_wire::canonical::{canonicalize, read_body};
 use watchkeeper_wire::schema::Schema;
 
 use crate::body::Body;
+use crate::context::WriteContext;
 use crate::definition::Definition;
 use crate::object::Live;
 use crate::write::{
-    Configuration, Managed, PatchKind, Proposal, Target, Write, WriteContext, check_shape, other_kind,
-    patched, read_configuration,
+    Configuration, Managed, PatchKind, Proposal, Target, Write, check_shape, other_kind, patched,
+    read_configuration,
 };
 use crate::{Registry, metadata};
 

@@ -18,7 +18,7 @@ use watchkeeper_wire::schema::Schema;
 
 use crate::admission::request::TOKEN_REQUEST;
 use crate::body::Body;
-use crate::write::{WriteContext, timestamp};
+use crate::context::{WriteContext, timestamp};
 use crate::{Registry, User, metadata};
 use watchkeeper_kinds::names;
 

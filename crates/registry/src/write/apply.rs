@@ -11,7 +11,8 @@ use watchkeeper_wire::canonical::{Body, read_body};
 use watchkeeper_wire::yaml::{self, YamlError};
 
 use super::draft::{Managed, Proposal};
-use super::{Write, WriteContext, Written};
+use super::{Write, Written};
+use crate::context::WriteContext;
 use crate::definition::Definition;
 use crate::metadata;
 use crate::object::Live;

@@ -8,13 +8,13 @@ use watchkeeper_meta::{FieldErrors, Resource, Status};
 use watchkeeper_patch::endpoint::Endpoint;
 use watchkeeper_patch::managed_fields::{Managers, Writer, empty_object};
 use watchkeeper_storage::{Revision, WriteError};
-use watchkeeper_wire::canonical::canonicalize_changed;
 use watchkeeper_wire::difference::Difference;
 use watchkeeper_wire::schema::{Schema, TypeId};
 
 use super::draft::{Draft, Managed, Proposal};
-use super::{Target, Write, WriteContext, not_stored, timestamp};
+use super::{Target, Write};
 use crate::body::Body;
+use crate::context::{WriteContext, not_stored, timestamp};
 use crate::definition::Definition;
 use crate::metadata::Repeated;
 use crate::object::StoredObject;
@@ -175,23 +175,4 @@ pub(super) fn managers_of_new(
 enum Created {
     Stored(StoredObject),
     Taken,
-}
-
-/// The object in the server's own form again, after hooks have worked on it.
-pub(crate) fn recanonicalized(definition: &Definition, object: Value) -> Result<Value, Status> {
-    recanonicalized_changed(definition, object, &Difference::Everywhere)
-}
-
-/// As [`recanonicalized`], for an object that differs in this from one in that form.
-pub(super) fn recanonicalized_changed(
-    definition: &Definition,
-    object: Value,
-    difference: &Difference,
-) -> Result<Value, Status> {
-    let read = canonicalize_changed(&definition.schema, definition.type_id, object, difference)
-        .map_err(Status::internal_error)?;
-    let mut value = read.value;
-    value["apiVersion"] = definition.api_version.as_str().into();
-    value["kind"] = definition.resource.kind.as_ref().into();
-    Ok(value)
 }

@@ -11,8 +11,9 @@ use watchkeeper_kinds::{Part, builtin};
 use watchkeeper_meta::{DeleteOptions, ListOptions, PropagationPolicy, Status, Time};
 use watchkeeper_storage::WriteError;
 
-use super::{Target, Write, WriteContext, not_stored, recanonicalized, timestamp};
+use super::{Target, Write};
 use crate::admission::request::{Action, AdmissionRequest};
+use crate::context::{WriteContext, not_stored, timestamp};
 use crate::custom::{FINALIZER, with_condition};
 use crate::definition::Definition;
 use crate::list::List;
@@ -138,7 +139,7 @@ impl Write<'_> {
     fn marked(&self, live: &Value, options: &DeleteOptions) -> Result<Value, Status> {
         let (definition, now) = (&*self.definition, self.registry.clock().now());
         if definition.is(&builtin::CUSTOM_RESOURCE_DEFINITION) {
-            return recanonicalized(definition, terminating(live, &timestamp(now)));
+            return definition.recanonicalized(terminating(live, &timestamp(now)));
         }
         if let Some(pending) = Pending::of(live) {
             return pending.shortened(definition, live, options);
@@ -157,7 +158,7 @@ impl Write<'_> {
             fields.remove("deletionGracePeriodSeconds");
             new["status"]["phase"] = json!("Terminating");
         }
-        recanonicalized(definition, new)
+        definition.recanonicalized(new)
     }
 
     /// Removes the object if nothing keeps it, and stores the mark otherwise.
@@ -275,7 +276,7 @@ impl Pending {
             nanos: self.end.nanos,
         };
         set_end(metadata::of(&mut new), told, grace);
-        recanonicalized(definition, new)
+        definition.recanonicalized(new)
     }
 }
 

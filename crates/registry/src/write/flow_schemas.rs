@@ -6,7 +6,8 @@ use serde_json::{Value, json};
 use watchkeeper_kinds::{Part, builtin};
 use watchkeeper_meta::Status;
 
-use super::{Configuration, Target, Write, WriteContext, timestamp};
+use super::{Configuration, Target, Write};
+use crate::context::{WriteContext, timestamp};
 use crate::definition::Definition;
 use crate::{Registry, metadata};
 

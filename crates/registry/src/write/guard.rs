@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use tokio::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
+use tokio::sync::RwLockReadGuard;
 use watchkeeper_kinds::builtin;
 use watchkeeper_meta::Status;
 
@@ -17,10 +17,6 @@ use crate::definition::Definition;
 
 /// When to try again what a change of its kind has kept from being stored.
 const RETRY_SECONDS: i32 = 1;
-
-/// Held by whoever writes a custom object, and alone by whoever puts other definitions into force.
-#[derive(Default)]
-pub(crate) struct InForce(RwLock<()>);
 
 /// What a write holds. One that is given up before its end may have been stored, and is acted upon all the same.
 pub(crate) struct Guard<'r> {
@@ -46,9 +42,9 @@ impl<'r> Guard<'r> {
         if !definition.is_custom() {
             return Ok((definition.clone(), guard));
         }
-        guard.in_force = Some(registry.custom_kinds().in_force.0.read().await);
+        guard.in_force = Some(registry.catalog().keep_in_force().await);
         let resource = definition.resource.group_version_resource();
-        let served = registry.custom_kinds().find(&resource);
+        let served = registry.catalog().find_custom(&resource);
         let served = served.ok_or_else(Status::path_not_found)?;
         guard.settles = served.is_terminating();
         Ok((served, guard))
@@ -82,11 +78,11 @@ impl<'r> Guard<'r> {
         if !definition.is_custom() {
             return Ok(());
         }
-        self.in_force = Some(self.registry.custom_kinds().in_force.0.read().await);
+        self.in_force = Some(self.registry.catalog().keep_in_force().await);
         let served = self
             .registry
-            .custom_kinds()
-            .find(&definition.resource.group_version_resource());
+            .catalog()
+            .find_custom(&definition.resource.group_version_resource());
         match served.is_some_and(|served| std::ptr::eq(&*served, definition)) {
             true => Ok(()),
             false => Err(Status::server_timeout(
@@ -97,11 +93,13 @@ impl<'r> Guard<'r> {
         }
     }
 
-    /// Keeps others from giving out addresses, for a resource that has them.
-    pub(crate) async fn begin_allocation(&mut self, definition: &Definition) {
-        if self.allocating.is_none() {
-            self.allocating = self.registry.allocation_lock(definition).await;
-        }
+    /// Keeps others from giving out addresses, from now until the object is stored.
+    pub(crate) async fn begin_allocation(&mut self) -> &Allocating<'r> {
+        let held = match self.allocating.take() {
+            Some(held) => held,
+            None => self.registry.allocator().lock(self.registry).await,
+        };
+        self.allocating.insert(held)
     }
 
     /// The object is stored: acts upon that.
@@ -121,13 +119,6 @@ impl Drop for Guard<'_> {
         if self.settles {
             self.registry.settle_later();
         }
-    }
-}
-
-impl InForce {
-    /// Waits for the writes under way, and keeps others from beginning.
-    pub(crate) async fn change(&self) -> RwLockWriteGuard<'_, ()> {
-        self.0.write().await
     }
 }
 

@@ -13,17 +13,11 @@ use bytes::Bytes;
 use serde_json::{Map, Value};
 use watchkeeper_patch::managed_fields::Managers;
 use watchkeeper_wire::protobuf::Envelope;
+use watchkeeper_wire::protobuf::header::METADATA;
+use watchkeeper_wire::protobuf::header::object_meta::{
+    ANNOTATIONS, DELETION_TIMESTAMP, FINALIZERS, LABELS, MANAGED_FIELDS, OWNER_REFERENCES, UID,
+};
 use watchkeeper_wire::protobuf::primitive::{Reader, WireType, field_len, put_bytes, put_tag, put_varint};
-
-use crate::object::{MANAGED_FIELDS, METADATA};
-
-/// Fields of an object's metadata, by ascending number as they are stored.
-const UID: u32 = 5;
-const DELETION_TIMESTAMP: u32 = 9;
-const LABELS: u32 = 11;
-const ANNOTATIONS: u32 = 12;
-const OWNER_REFERENCES: u32 = 13;
-const FINALIZERS: u32 = 14;
 
 /// Room for what a usual patch adds: a few annotations, and a manager.
 const ADDED_BYTES: usize = 512;

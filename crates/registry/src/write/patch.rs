@@ -12,8 +12,9 @@ use watchkeeper_wire::canonical::{canonicalize_changed, json_type, read_body};
 use watchkeeper_wire::difference::Difference;
 
 use super::draft::{Managed, Proposal};
-use super::{Target, Write, WriteContext, Written, accept, timestamp};
+use super::{Target, Write, Written};
 use crate::body::{unknown_conversion, unknown_kind};
+use crate::context::{WriteContext, accept, timestamp};
 use crate::definition::Definition;
 use crate::object::{Live, StoredObject};
 use crate::{Registry, metadata};

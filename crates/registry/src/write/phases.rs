@@ -7,11 +7,12 @@ use watchkeeper_meta::Status;
 use watchkeeper_patch::endpoint::Endpoint;
 use watchkeeper_wire::difference::Difference;
 
-use super::create::{managers_of_new, recanonicalized_changed};
+use super::Write;
+use super::create::managers_of_new;
 use super::draft::{Draft, Managed, Proposal};
 use super::parts::{is_same_but_for, restrict};
-use super::{Write, accept, timestamp};
 use crate::admission::quota;
+use crate::context::{accept, timestamp};
 use crate::metadata::{self, Repeated};
 use crate::object::Live;
 
@@ -181,11 +182,10 @@ impl Write<'_> {
         if !self.definition.is(&builtin::SERVICE) || self.part != Part::Object {
             return Ok(());
         }
-        self.guard.begin_allocation(&self.definition).await;
+        let allocating = self.guard.begin_allocation().await;
         let own = draft.live.map(|live| &live.value);
-        let dry_run = self.context.dry_run;
-        self.registry
-            .allocate_service(&self.definition, &mut draft.object, own, dry_run)
+        allocating
+            .allocate(&self.definition, &mut draft.object, own, self.context.dry_run)
             .await
     }
 
@@ -195,7 +195,9 @@ impl Write<'_> {
             draft.difference = Difference::between(live.canonical(&self.definition), &draft.object);
         }
         let object = std::mem::take(&mut draft.object);
-        draft.object = recanonicalized_changed(&self.definition, object, &draft.difference)?;
+        draft.object = self
+            .definition
+            .recanonicalized_changed(object, &draft.difference)?;
         Ok(())
     }
 
@@ -265,6 +267,7 @@ impl Write<'_> {
             None => {
                 let definition = &self.definition;
                 registry
+                    .authorizer()
                     .check_right_to_create(definition, object, context)
                     .await?;
                 registry
@@ -294,11 +297,10 @@ impl Write<'_> {
         if !self.definition.is(&builtin::SERVICE) || self.part != Part::Object {
             return Ok(());
         }
-        self.guard.begin_allocation(&self.definition).await;
+        let allocating = self.guard.begin_allocation().await;
         let own = draft.live.map(|live| &live.value);
-        let again = self
-            .registry
-            .allocate_service(&self.definition, &mut draft.object.clone(), own, false)
+        let again = allocating
+            .allocate(&self.definition, &mut draft.object.clone(), own, false)
             .await;
         // Whoever asks again gets something else.
         again.map_err(|_| Status::server_timeout(&self.definition.group_resource(), "allocate", 1))

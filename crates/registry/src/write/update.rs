@@ -15,8 +15,9 @@ use watchkeeper_wire::difference::Difference;
 
 use super::draft::{Draft, Managed, Proposal};
 use super::parts::is_same_but_for_version;
-use super::{Target, Write, WriteContext, not_stored, timestamp};
+use super::{Target, Write};
 use crate::body::Body;
+use crate::context::{WriteContext, not_stored, timestamp};
 use crate::definition::Definition;
 use crate::metadata::Repeated;
 use crate::object::{Live, StoredObject};

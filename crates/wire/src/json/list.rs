@@ -16,7 +16,7 @@ use super::reader::{ends_scalar, is_space};
 use super::scan::Nesting;
 use crate::carry::Carry;
 use crate::limits::{LIST_HEAD_LIMIT, OBJECT_LIMIT};
-use crate::list::ListHead;
+use crate::list_head::ListHead;
 
 /// Cuts the items out of a JSON list.
 ///

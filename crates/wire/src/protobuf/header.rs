@@ -11,22 +11,34 @@ use super::primitive::{ProtobufError, ProtobufErrorKind, Reader, WireType};
 use crate::TextPairs;
 
 /// Field of `ObjectMeta` in every object.
-pub(crate) const METADATA: u32 = 1;
+pub const METADATA: u32 = 1;
 
-/// Fields of `ObjectMeta`.
-pub(crate) mod object_meta {
-    pub(crate) const NAME: u32 = 1;
-    pub(crate) const NAMESPACE: u32 = 3;
-    pub(crate) const UID: u32 = 5;
-    pub(crate) const RESOURCE_VERSION: u32 = 6;
-    pub(crate) const GENERATION: u32 = 7;
-    pub(crate) const CREATION_TIMESTAMP: u32 = 8;
-    pub(crate) const DELETION_TIMESTAMP: u32 = 9;
-    pub(crate) const LABELS: u32 = 11;
-    pub(crate) const ANNOTATIONS: u32 = 12;
-    pub(crate) const OWNER_REFERENCES: u32 = 13;
-    pub(crate) const FINALIZERS: u32 = 14;
-    pub(crate) const MANAGED_FIELDS: u32 = 17;
+/// Fields of `ObjectMeta`, by ascending number as they are stored.
+pub mod object_meta {
+    /// `metadata.name`.
+    pub const NAME: u32 = 1;
+    /// `metadata.namespace`.
+    pub const NAMESPACE: u32 = 3;
+    /// `metadata.uid`.
+    pub const UID: u32 = 5;
+    /// `metadata.resourceVersion`.
+    pub const RESOURCE_VERSION: u32 = 6;
+    /// `metadata.generation`.
+    pub const GENERATION: u32 = 7;
+    /// `metadata.creationTimestamp`.
+    pub const CREATION_TIMESTAMP: u32 = 8;
+    /// `metadata.deletionTimestamp`.
+    pub const DELETION_TIMESTAMP: u32 = 9;
+    /// `metadata.labels`.
+    pub const LABELS: u32 = 11;
+    /// `metadata.annotations`.
+    pub const ANNOTATIONS: u32 = 12;
+    /// `metadata.ownerReferences`.
+    pub const OWNER_REFERENCES: u32 = 13;
+    /// `metadata.finalizers`.
+    pub const FINALIZERS: u32 = 14;
+    /// `metadata.managedFields`.
+    pub const MANAGED_FIELDS: u32 = 17;
 }
 
 /// Reads the header from an object's own message (without envelope). `apiVersion` and `kind` stay empty: they

@@ -14,7 +14,7 @@ use super::envelope::{self, MAGIC};
 use super::primitive::{ProtobufError, ProtobufErrorKind, Reader, WireType};
 use crate::carry::Carry;
 use crate::limits::{LIST_HEAD_LIMIT, OBJECT_LIMIT};
-use crate::list::ListHead;
+use crate::list_head::ListHead;
 
 /// Fields of a list.
 const LIST_META: u32 = 1;

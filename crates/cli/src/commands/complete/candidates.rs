@@ -6,8 +6,8 @@ use watchkeeper_client::discovery::Discovery;
 use watchkeeper_client::{DynamicApi, LoadOptions};
 
 use super::line::{Line, Place};
-use crate::arguments::ClusterArguments;
 use crate::cluster::Cluster;
+use crate::cluster_arguments::ClusterArguments;
 use crate::format::FORMATS;
 use crate::selection::Selectors;
 

@@ -24,7 +24,7 @@ impl Registry {
         if reference.is_null() {
             return Ok(Ok(None));
         }
-        let Some(definition) = self.definition_of_kind(api_version, kind) else {
+        let Some(definition) = self.catalog().of_kind(api_version, kind) else {
             let why =
                 format!("failed to find resource referenced by paramKind: '{api_version}, Kind={kind}'");
             return Ok(Err(why));

@@ -19,9 +19,10 @@ use watchkeeper_wire::difference::Difference;
 
 use super::{Asked, Consulted, Stage, Webhooks, about, whole};
 use crate::admission::request::Action;
+use crate::context::{WriteContext, timestamp};
 use crate::object::Live;
 use crate::subresources::scale::{scale_of, set_replicas};
-use crate::write::{Draft, Guard, Write, WriteContext, recanonicalized, timestamp};
+use crate::write::{Draft, Guard, Write};
 use crate::{Registry, metadata};
 
 /// Who is asked again. Webhooks go by their places.
@@ -254,7 +255,7 @@ fn take_over(
     let patched = match action.kind {
         Some(kind) => kind.read(patched)?,
         None => {
-            let mut patched = recanonicalized(action.definition, patched)?;
+            let mut patched = action.definition.recanonicalized(patched)?;
             action
                 .definition
                 .default(&mut patched, &Difference::Everywhere, now);

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use watchkeeper_meta::{DeleteOptions, Outcome, Status};
 
 use crate::admission::request::{Action, Operation};
-use crate::write::WriteContext;
+use crate::context::WriteContext;
 
 const KIND: &str = "AdmissionReview";
 /// The only kind of patch there is.

@@ -1,4 +1,4 @@
-//! Custom objects as they are stored and sent: JSON, in the order of keys in which Go prints maps.
+//! Custom objects as they are stored: JSON, in the order of keys in which Go prints maps.
 //!
 //! Nearly every object was written under the schema that is in force, in the version that is asked for: its bytes are
 //! copied, with its version put in. An older one is read, pruned and defaulted first, as if it had just been sent.
@@ -6,7 +6,7 @@
 use bytes::Bytes;
 use serde_json::{Value, json};
 use watchkeeper_kinds::custom::CustomVersion;
-use watchkeeper_meta::{Header, Status, WatchEventKind};
+use watchkeeper_meta::{Header, Status};
 use watchkeeper_patch::managed_fields::Managers;
 use watchkeeper_storage::Revision;
 use watchkeeper_wire::canonical::canonicalize;
@@ -14,12 +14,9 @@ use watchkeeper_wire::difference::Difference;
 use watchkeeper_wire::json::{self, JsonError};
 use watchkeeper_wire::schema::TypeId;
 
+use super::{Live, StoredObject};
 use crate::definition::Definition;
-use crate::encode::bookmark;
-use crate::list::List;
 use crate::metadata;
-use crate::object::{Live, StoredObject};
-use crate::watch::WatchItem;
 
 /// What is stored of a value, which has no managed fields, and of its managers.
 pub(crate) fn encode(
@@ -63,68 +60,6 @@ pub(crate) fn to_live(definition: &Definition, object: &StoredObject) -> Result<
 /// The object's header, with no version.
 pub(crate) fn header<'o>(definition: &Definition, object: &'o StoredObject) -> Result<Header<'o>, Status> {
     json::header(&object.bytes).map_err(|error| damaged(definition, &error))
-}
-
-/// One object; ends with a newline.
-pub(crate) fn object(definition: &Definition, object: &StoredObject) -> Result<Bytes, Status> {
-    let mut out = Vec::with_capacity(object.bytes.len() + 64);
-    write(definition, object, &mut out)?;
-    out.push(b'\n');
-    Ok(out.into())
-}
-
-/// What comes before the items of a list.
-pub(crate) fn begin_list(definition: &Definition, out: &mut Vec<u8>) {
-    let head = format!(r#"{{"apiVersion":"{}","items":["#, definition.api_version);
-    out.extend_from_slice(head.as_bytes());
-}
-
-/// What comes behind the items of a list; ends with a newline.
-pub(crate) fn end_list(definition: &Definition, list: &List, out: &mut Vec<u8>) {
-    let mut meta = json!({
-        "continue": list.continue_token.as_deref().unwrap_or_default(),
-        "resourceVersion": list.revision.to_string(),
-    });
-    if let Some(remaining) = list.remaining {
-        meta["remainingItemCount"] = json!(remaining);
-    }
-    let tail = format!(r#"],"kind":"{}","metadata":{meta}}}"#, definition.list_kind);
-    out.extend_from_slice(tail.as_bytes());
-    out.push(b'\n');
-}
-
-/// Appends an event of a watch; ends with a newline.
-pub(crate) fn write_event(
-    definition: &Definition,
-    kind: WatchEventKind,
-    object: &StoredObject,
-    out: &mut Vec<u8>,
-) -> Result<(), Status> {
-    begin_event(kind, out);
-    write(definition, object, out)?;
-    out.extend_from_slice(b"}\n");
-    Ok(())
-}
-
-/// A bookmark of a watch; ends with a newline. Errors are not bookmarks.
-pub(crate) fn bookmark_line(definition: &Definition, item: &WatchItem) -> Result<Option<Bytes>, Status> {
-    let WatchItem::Bookmark {
-        revision,
-        initial_events_end,
-    } = item
-    else {
-        return Ok(None);
-    };
-    let object = bookmark(definition, *revision, *initial_events_end)?;
-    let mut out = Vec::with_capacity(256);
-    begin_event(WatchEventKind::Bookmark, &mut out);
-    serde_json::to_writer(&mut out, &object).map_err(Status::internal_error)?;
-    out.extend_from_slice(b"}\n");
-    Ok(Some(out.into()))
-}
-
-fn begin_event(kind: WatchEventKind, out: &mut Vec<u8>) {
-    out.extend_from_slice(format!(r#"{{"type":"{kind}","object":"#).as_bytes());
 }
 
 /// Writes an object as it is served.

@@ -9,13 +9,13 @@ use watchkeeper_wire::schema::resources::{BuiltinResource, Subresource};
 use watchkeeper_wire::schema::structural::Compiler;
 use watchkeeper_wire::schema::{SchemaError, Text};
 
-use super::expressions::Expressions;
-use super::json_path::JsonPath;
-use super::rules::Rules;
-use super::table::Column;
-use super::versions::Versions;
-use super::{CustomVersion, ScalePaths};
-use crate::kind_version::KindVersion;
+use super::KindVersion;
+use crate::custom::expressions::Expressions;
+use crate::custom::json_path::JsonPath;
+use crate::custom::rules::Rules;
+use crate::custom::table::Column;
+use crate::custom::versions::Versions;
+use crate::custom::{CustomVersion, ScalePaths};
 
 /// In the order in which discovery lists them.
 const VERBS: [&str; 8] = [
@@ -30,34 +30,36 @@ const VERBS: [&str; 8] = [
 ];
 const SUBRESOURCE_VERBS: [&str; 3] = ["get", "patch", "update"];
 
-/// All versions of a kind, the preferred one first. Those that are not served are for whoever cleans up.
-pub fn compile(definition: &Value) -> Result<Vec<KindVersion>, SchemaError> {
-    let kind = Defined::read(definition);
-    let mut compiler = Compiler::new();
-    let mut types = Versions::default();
-    for version in &kind.versions {
-        let api_version = kind.api_version(version);
-        let id = compiler.version(&api_version, &kind.name, open_api(version))?;
-        types.0.insert(api_version, id);
+impl KindVersion {
+    /// All versions of a custom kind, the preferred one first. Those that are not served are for whoever cleans up.
+    pub fn compile(definition: &Value) -> Result<Vec<Self>, SchemaError> {
+        let kind = Defined::read(definition);
+        let mut compiler = Compiler::new();
+        let mut types = Versions::default();
+        for version in &kind.versions {
+            let api_version = kind.api_version(version);
+            let id = compiler.version(&api_version, &kind.name, open_api(version))?;
+            types.0.insert(api_version, id);
+        }
+        let schema = Arc::new(compiler.finish()?);
+        let compiled = kind.versions.iter().zip(0..).filter_map(|(version, number)| {
+            let id = *types.0.get(&kind.api_version(version))?;
+            let custom = CustomVersion {
+                number,
+                versions: types.clone(),
+                ..kind.custom(version)
+            };
+            let (listing, list_kind) = (kind.listing(version), kind.list_kind());
+            Some(KindVersion::custom(
+                listing,
+                list_kind,
+                schema.clone(),
+                id,
+                custom,
+            ))
+        });
+        Ok(compiled.collect())
     }
-    let schema = Arc::new(compiler.finish()?);
-    let compiled = kind.versions.iter().zip(0..).filter_map(|(version, number)| {
-        let id = *types.0.get(&kind.api_version(version))?;
-        let custom = CustomVersion {
-            number,
-            versions: types.clone(),
-            ..kind.custom(version)
-        };
-        let (listing, list_kind) = (kind.listing(version), kind.list_kind());
-        Some(KindVersion::custom(
-            listing,
-            list_kind,
-            schema.clone(),
-            id,
-            custom,
-        ))
-    });
-    Ok(compiled.collect())
 }
 
 /// What a definition defines.
