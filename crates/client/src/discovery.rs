@@ -18,10 +18,11 @@ use bytes::Bytes;
 use http::{Method, Request, Response, StatusCode, header};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use watchkeeper_meta::{GroupVersion, Resource};
+use watchkeeper_meta::GroupVersion;
 
 pub use cache::{DiscoveryClient, DiscoveryOptions};
 pub use mapper::MapError;
+pub use watchkeeper_meta::{ApiResource, ApiSubresource};
 
 use crate::client::{Client, SendOptions};
 use crate::error::{Error, ErrorKind};
@@ -59,34 +60,6 @@ pub struct ApiVersion {
     pub version: String,
     /// What it serves.
     pub resources: Vec<ApiResource>,
-}
-
-/// One resource of a version.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ApiResource {
-    /// Group, version, kind, plural name and scope.
-    pub resource: Resource,
-    /// The name of one: `pod`.
-    pub singular: String,
-    /// `po`.
-    pub short_names: Vec<String>,
-    /// The larger sets it belongs to: `all`.
-    pub categories: Vec<String>,
-    /// What can be done with it.
-    pub verbs: Vec<String>,
-    /// The parts of its objects with an address of their own.
-    pub subresources: Vec<ApiSubresource>,
-}
-
-/// A part of an object with an address of its own: `status`, `scale`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ApiSubresource {
-    /// Its name.
-    pub name: String,
-    /// The kind that is read and written there.
-    pub kind: String,
-    /// What can be done with it.
-    pub verbs: Vec<String>,
 }
 
 /// A version that could not be told about.
@@ -173,18 +146,6 @@ impl Discovery {
                 })
             })
         })
-    }
-}
-
-impl ApiResource {
-    /// Whether it has that verb.
-    pub fn has_verb(&self, verb: &str) -> bool {
-        self.verbs.iter().any(|have| have == verb)
-    }
-
-    /// The subresource of that name.
-    pub fn subresource(&self, name: &str) -> Option<&ApiSubresource> {
-        self.subresources.iter().find(|have| have.name == name)
     }
 }
 

@@ -12,11 +12,13 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use watchkeeper_meta::{FieldErrors, FieldPath, GroupKind, GroupResource, Resource, Scope, Time};
+use watchkeeper_meta::{
+    ApiResource, FieldErrors, FieldPath, GroupKind, GroupResource, Resource, Scope, Time,
+};
 use watchkeeper_patch::endpoint::Versions;
 use watchkeeper_patch::field_set::{FieldSet, PathElement};
 use watchkeeper_wire::difference::Difference;
-use watchkeeper_wire::schema::resources::{self, BuiltinResource};
+use watchkeeper_wire::schema::resources;
 use watchkeeper_wire::schema::{Schema, TypeId};
 
 use crate::conversion::Conversion;
@@ -41,7 +43,7 @@ pub struct KindVersion {
     /// Group, version, kind, plural name and scope.
     pub resource: Resource,
     /// What discovery says of it.
-    pub listing: Cow<'static, BuiltinResource>,
+    pub listing: Cow<'static, ApiResource>,
     /// `v1`, `apps/v1`.
     pub api_version: String,
     /// `PodList`.
@@ -93,7 +95,7 @@ impl KindVersion {
         resources::by_plural("", "v1", builtin::COMPONENT_STATUS.plural).and_then(Self::of)
     }
 
-    fn of(listing: &'static BuiltinResource) -> Option<Self> {
+    fn of(listing: &'static ApiResource) -> Option<Self> {
         let resource = listing.resource.clone();
         let schema = Schema::builtin();
         let api_version = listing.api_version();
@@ -114,7 +116,7 @@ impl KindVersion {
 
     /// A version of a custom kind.
     pub(crate) fn custom(
-        listing: BuiltinResource,
+        listing: ApiResource,
         list_kind: String,
         schema: Arc<Schema>,
         type_id: TypeId,

@@ -6,6 +6,7 @@
 //! verb ([`ListOptions`] …), selectors ([`LabelSelector`], [`FieldSelector`]) and the requests built from them
 //! ([`CollectionRequests`], [`ObjectRequests`]); a server reads the same options back.
 
+mod api_resource;
 mod event;
 mod field_error;
 mod field_selector;
@@ -24,6 +25,7 @@ mod status;
 mod time;
 pub mod validation;
 
+pub use api_resource::{ApiResource, ApiSubresource};
 pub use event::WatchEventKind;
 pub use field_error::{
     BadValue, FieldError, FieldErrorKind, FieldErrors, FieldPath, MAX_FIELD_ERROR_BYTES, MAX_FIELD_ERRORS,

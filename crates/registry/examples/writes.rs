@@ -28,7 +28,7 @@ const NAMESPACE: &str = "default";
 const ROUNDS: usize = 2_000;
 /// Short enough that some are not disturbed.
 const BATCH: usize = 50;
-const APPLY: PatchKind = PatchKind::Apply { force: true };
+const APPLY: PatchKind = PatchKind::Apply;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -219,6 +219,7 @@ fn body(bytes: &str) -> Body<'_> {
 
 fn context() -> WriteContext {
     WriteContext {
+        force: true,
         manager: "bench".to_owned(),
         ..WriteContext::default()
     }
@@ -237,7 +238,7 @@ fn patch(kind: PatchKind, round: usize) -> Value {
             json!({"spec": {"template": {"metadata": {"annotations": {"example.com/image": image}}}}})
         }
         PatchKind::Strategic => of_containers(json!([{"name": "web", "image": image}])),
-        PatchKind::Apply { .. } => deployment(round),
+        PatchKind::Apply => deployment(round),
     }
 }
 

@@ -19,8 +19,15 @@ use self::custom::{Refusal, check_identity};
 use crate::context::WriteContext;
 use crate::definition::Definition;
 
-/// How a body is written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// `application/json`.
+pub const JSON: &str = "application/json";
+/// `application/yaml`.
+pub const YAML: &str = "application/yaml";
+/// `application/vnd.kubernetes.protobuf`.
+pub const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
+
+/// How a body is written, in the order a server prefers them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Format {
     /// `application/json`.
     Json,
@@ -28,6 +35,25 @@ pub enum Format {
     Yaml,
     /// `application/vnd.kubernetes.protobuf`.
     Protobuf,
+}
+
+impl Format {
+    /// The media type.
+    pub const fn media_type(self) -> &'static str {
+        match self {
+            Self::Json => JSON,
+            Self::Yaml => YAML,
+            Self::Protobuf => PROTOBUF,
+        }
+    }
+
+    /// What a stream of events states as its `Content-Type`: JSON keeps its plain name for old clients.
+    pub const fn stream_media_type(self) -> &'static str {
+        match self {
+            Self::Json | Self::Yaml => JSON,
+            Self::Protobuf => "application/vnd.kubernetes.protobuf;stream=watch",
+        }
+    }
 }
 
 /// The body of a write.

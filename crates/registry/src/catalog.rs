@@ -19,6 +19,11 @@ static BUILTIN: LazyLock<HashMap<GroupVersionResource, Arc<Definition>>> = LazyL
         .collect()
 });
 
+/// The built-in resource of that name, if its objects are stored.
+pub fn builtin_definition(resource: &GroupVersionResource) -> Option<&'static Arc<Definition>> {
+    BUILTIN.get(resource)
+}
+
 /// Which resources there are.
 #[derive(Default)]
 pub(crate) struct Catalog {
@@ -42,7 +47,7 @@ struct Custom {
 impl Catalog {
     /// The resource of that name.
     pub(crate) fn find(&self, resource: &GroupVersionResource) -> Option<Arc<Definition>> {
-        match BUILTIN.get(resource) {
+        match builtin_definition(resource) {
             Some(builtin) => Some(builtin.clone()),
             None => self.find_custom(resource),
         }

@@ -19,6 +19,8 @@ pub struct WriteContext {
     pub manager: String,
     /// Do everything but store.
     pub dry_run: bool,
+    /// An apply takes fields from other managers.
+    pub force: bool,
     /// What to do about fields that do not exist or stand twice.
     pub field_validation: FieldValidation,
     /// What the writer should hear, in order and once each.
@@ -36,6 +38,7 @@ impl Default for WriteContext {
         Self {
             manager: String::new(),
             dry_run: false,
+            force: false,
             field_validation: FieldValidation::Warn,
             warnings: Warnings::default(),
             requester: None,

@@ -54,7 +54,8 @@ mod watch_cache;
 mod write;
 
 pub use admission::webhooks::{WebhookCall, WebhookTransport};
-pub use body::{Body, Format, too_many_values};
+pub use body::{Body, Format, JSON, PROTOBUF, YAML, too_many_values};
+pub use catalog::builtin_definition;
 pub use clock::Clock;
 pub use context::WriteContext;
 pub use definition::Definition;
@@ -67,4 +68,5 @@ pub use subresources::TokenIssuer;
 pub use table::{IncludeObject, TablePrinter};
 pub use watch::{Event, Watch, WatchItem};
 pub use watchkeeper_kinds::{Part, User, Warnings, user};
-pub use write::{Deletion, PatchKind, Written};
+pub use watchkeeper_meta::PatchKind;
+pub use write::{Deletion, Written};

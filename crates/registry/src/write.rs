@@ -42,7 +42,6 @@ pub use self::delete::Deletion;
 pub(crate) use self::delete::{DeleteAdmission, check_preconditions};
 pub(crate) use self::draft::{Draft, Managed, Proposal};
 pub(crate) use self::guard::Guard;
-pub use self::patch::PatchKind;
 pub(crate) use self::patch::{check_shape, patched};
 pub use self::update::Written;
 

@@ -320,7 +320,7 @@ impl Remote<'_> {
     }
 
     fn apply(&self, manager: &str, object: &Value) -> Result<Value, Status> {
-        self.patch(manager, PatchKind::Apply { force: false }, &self.named(object))
+        self.patch(manager, PatchKind::Apply, &self.named(object))
     }
 
     /// What `kubectl apply` does with the manifest it applied last, a new one and the live object.

@@ -62,7 +62,7 @@ impl Cluster {
         let config = json!({
             "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {manager: "yes"},
         });
-        let (kind, config) = (PatchKind::Apply { force: false }, config.to_string());
+        let (kind, config) = (PatchKind::Apply, config.to_string());
         let (part, config) = (Part::Object, config.as_bytes());
         let applied = self
             .registry
@@ -202,10 +202,7 @@ async fn every_kind_of_patch_changes_the_object() {
         .await
         .unwrap();
     let config = json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"a": "4"}});
-    let done = cluster
-        .patch("a", PatchKind::Apply { force: false }, config)
-        .await
-        .unwrap();
+    let done = cluster.patch("a", PatchKind::Apply, config).await.unwrap();
     assert_eq!(done["data"], json!({"j": "1", "m": "2", "s": "3", "a": "4"}));
 }
 

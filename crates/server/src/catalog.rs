@@ -3,16 +3,18 @@
 //! A catalog is data and never changes; when a custom kind comes or goes, a new one takes its place.
 
 use std::borrow::Cow;
+use std::ops::Deref;
 use std::sync::{Arc, LazyLock};
 
 use aws_lc_rs::digest;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use watchkeeper_meta::{GroupVersion, GroupVersionKind, Resource};
+use watchkeeper_meta::ApiResource;
+use watchkeeper_registry::{Definition, builtin_definition};
+use watchkeeper_wire::schema::resources;
 
 use crate::Verb;
 use crate::openapi::Documents;
-use crate::resources::built_in;
 
 /// All that is served.
 #[derive(Clone, Debug, Default)]
@@ -39,64 +41,27 @@ pub struct ApiVersion {
     /// The version's name.
     pub name: Cow<'static, str>,
     /// Its resources, by name.
-    pub resources: Vec<Arc<ApiResource>>,
+    pub resources: Vec<Arc<ServedResource>>,
 }
 
-/// One resource: what it is called and what can be done with it.
+/// A resource, and what is stored of it.
 #[derive(Clone, Debug)]
-pub struct ApiResource {
-    /// Group, version, kind, plural and scope.
-    pub resource: Resource,
-    /// The name of one.
-    pub singular: Cow<'static, str>,
-    /// What can be done with it.
-    pub verbs: Vec<Verb>,
-    /// Abbreviations for people.
-    pub short_names: Vec<Cow<'static, str>>,
-    /// Groups of resources for people, such as `all`.
-    pub categories: Vec<Cow<'static, str>>,
-    /// Parts of its objects with a path of their own.
-    pub subresources: Vec<ApiSubresource>,
-    /// What a custom kind has besides.
-    pub custom: Option<Arc<CustomKind>>,
-}
-
-/// What discovery and OpenAPI say of a custom kind that they know of built-in ones.
-#[derive(Clone, Debug)]
-pub struct CustomKind {
-    /// The version that objects are kept in.
-    pub stored_version: Cow<'static, str>,
-    /// The kind of a list.
-    pub list_kind: String,
-    /// The schema of its objects, as its definition states it.
-    pub open_api: serde_json::Value,
-    /// What everyone hears who uses it.
-    pub deprecation: Option<String>,
-}
-
-/// A part of an object with a path of its own.
-#[derive(Clone, Debug)]
-pub struct ApiSubresource {
-    /// The last part of the path.
-    pub name: Cow<'static, str>,
-    /// The kind that travels.
-    pub kind: Cow<'static, str>,
-    /// Where that kind lives, if not beside the resource.
-    pub group_version: Option<GroupVersion>,
-    /// What can be done with it.
-    pub verbs: Vec<Verb>,
+pub struct ServedResource {
+    listing: Cow<'static, ApiResource>,
+    /// How its objects are stored; `None` if they are answered and forgotten, as reviews and bindings are.
+    pub definition: Option<Arc<Definition>>,
 }
 
 impl Catalog {
     /// The resources of an unextended server: the same for all of them, so they are put together once. Each server has
     /// documents of its own, because they are large and end with it.
     pub(crate) fn built_in() -> Arc<Self> {
-        static BUILT_IN: LazyLock<Catalog> = LazyLock::new(|| Catalog::new(built_in()));
+        static BUILT_IN: LazyLock<Catalog> = LazyLock::new(|| Catalog::new(ServedResource::built_in()));
         Arc::new(BUILT_IN.clone())
     }
 
     /// Sorts resources into groups and versions, each in the order of its first resource.
-    pub fn new(resources: impl IntoIterator<Item = ApiResource>) -> Self {
+    pub fn new(resources: impl IntoIterator<Item = ServedResource>) -> Self {
         let mut catalog = Self::default();
         for resource in resources {
             catalog.add(resource);
@@ -104,7 +69,7 @@ impl Catalog {
         catalog
     }
 
-    fn add(&mut self, resource: ApiResource) {
+    fn add(&mut self, resource: ServedResource) {
         let (group, version) = (resource.resource.group.clone(), resource.resource.version.clone());
         let group = find_or_push(
             &mut self.groups,
@@ -146,58 +111,69 @@ impl ApiGroup {
     /// Whether all that it has are custom kinds.
     pub fn is_custom(&self) -> bool {
         let mut resources = self.versions.iter().flat_map(|version| &version.resources);
-        resources.all(|resource| resource.custom.is_some())
+        resources.all(|resource| resource.is_custom())
     }
 }
 
 impl ApiVersion {
     /// One resource.
-    pub fn resource(&self, plural: &str) -> Option<&Arc<ApiResource>> {
+    pub fn resource(&self, plural: &str) -> Option<&Arc<ServedResource>> {
         self.resources.iter().find(|it| it.resource.plural == plural)
     }
 }
 
-impl ApiResource {
+impl ServedResource {
+    /// The resources of an unextended server, in discovery's order.
+    pub(crate) fn built_in() -> impl Iterator<Item = Self> {
+        resources::all().iter().map(|listing| Self {
+            definition: builtin_definition(&listing.resource.group_version_resource()).cloned(),
+            listing: Cow::Borrowed(listing),
+        })
+    }
+
+    /// A custom resource.
+    pub(crate) fn custom(definition: &Arc<Definition>) -> Self {
+        Self {
+            listing: definition.listing.clone(),
+            definition: Some(definition.clone()),
+        }
+    }
+
     /// Whether a verb can be used on it.
     pub fn allows(&self, verb: Verb) -> bool {
-        self.verbs.contains(&verb)
+        self.has_verb(verb.as_str())
     }
 
-    /// One of its subresources.
-    pub fn subresource(&self, name: &str) -> Option<&ApiSubresource> {
-        self.subresources.iter().find(|it| it.name == name)
+    /// What a custom resource definition says of it, if it is one's.
+    pub fn custom_definition(&self) -> Option<&Arc<Definition>> {
+        self.definition
+            .as_ref()
+            .filter(|definition| definition.is_custom())
     }
 
-    /// Whether its objects are kept, rather than answered and forgotten as reviews and bindings are.
-    pub fn is_stored(&self) -> bool {
-        self.allows(Verb::Watch)
+    /// Whether it is defined by a custom resource definition.
+    pub fn is_custom(&self) -> bool {
+        self.custom_definition().is_some()
     }
 
     /// Discovery's fingerprint of the form objects are kept in: clients learn from it that a stored object may
     /// need to be rewritten.
     pub fn storage_version_hash(&self) -> Option<String> {
-        if !self.is_stored() {
-            return None;
-        }
-        let mut kept = stored_kind(self.resource.group_version_kind());
-        if let Some(custom) = &self.custom {
-            kept.version = custom.stored_version.clone();
-        }
-        let text = format!("{}/{}/{}", kept.group, kept.version, kept.kind);
+        let definition = self.definition.as_ref()?;
+        let text = match definition.stored_api_version() {
+            core if !core.contains('/') => format!("/{core}/{}", self.resource.kind),
+            api_version => format!("{api_version}/{}", self.resource.kind),
+        };
         let hash = digest::digest(&digest::SHA256, text.as_bytes());
         Some(STANDARD.encode(&hash.as_ref()[..8]))
     }
 }
 
-/// Kinds that are served in two places are kept in one.
-fn stored_kind(served: GroupVersionKind) -> GroupVersionKind {
-    match (&*served.group, &*served.kind) {
-        ("events.k8s.io", "Event") => GroupVersionKind::new("", "v1", "Event"),
-        ("autoscaling", "HorizontalPodAutoscaler") => GroupVersionKind {
-            version: Cow::Borrowed("v2"),
-            ..served
-        },
-        _ => served,
+impl Deref for ServedResource {
+    type Target = ApiResource;
+
+    fn deref(&self) -> &ApiResource {
+        &self.listing
     }
 }
 

@@ -1,12 +1,14 @@
 //! Discovery: which groups, versions and resources there are, from the [`Catalog`], in both forms clients ask
 //! for — one small document per group and version, or all of them aggregated in one.
 
+use std::borrow::Cow;
+
 use aws_lc_rs::digest;
 use serde::Serialize;
 
-use crate::Verb;
-use crate::catalog::{ApiGroup, ApiResource, ApiSubresource, ApiVersion, Catalog};
-use watchkeeper_meta::{GroupVersion, Scope};
+use watchkeeper_meta::{ApiSubresource, GroupVersion, Scope};
+
+use crate::catalog::{ApiGroup, ApiVersion, Catalog, ServedResource};
 
 /// `/api`: the versions of the core group.
 #[derive(Debug, Serialize)]
@@ -78,7 +80,7 @@ struct ResourceEntry<'a> {
     #[serde(skip_serializing_if = "str::is_empty")]
     version: &'a str,
     kind: &'a str,
-    verbs: Vec<&'static str>,
+    verbs: &'a [Cow<'static, str>],
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     short_names: &'a [std::borrow::Cow<'static, str>],
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
@@ -164,7 +166,7 @@ impl<'a> ResourceList<'a> {
 }
 
 /// The resource itself, then its subresources.
-fn entries(resource: &ApiResource) -> impl Iterator<Item = ResourceEntry<'_>> {
+fn entries(resource: &ServedResource) -> impl Iterator<Item = ResourceEntry<'_>> {
     let own = ResourceEntry {
         name: resource.resource.plural.to_string(),
         singular_name: &resource.singular,
@@ -172,7 +174,7 @@ fn entries(resource: &ApiResource) -> impl Iterator<Item = ResourceEntry<'_>> {
         group: "",
         version: "",
         kind: &resource.resource.kind,
-        verbs: words(&resource.verbs),
+        verbs: &resource.verbs,
         short_names: &resource.short_names,
         categories: &resource.categories,
         storage_version_hash: resource.storage_version_hash(),
@@ -186,17 +188,13 @@ fn entries(resource: &ApiResource) -> impl Iterator<Item = ResourceEntry<'_>> {
             group,
             version,
             kind: &subresource.kind,
-            verbs: words(&subresource.verbs),
+            verbs: &subresource.verbs,
             short_names: &[],
             categories: &[],
             storage_version_hash: None,
         }
     });
     std::iter::once(own).chain(subresources)
-}
-
-fn words(verbs: &[Verb]) -> Vec<&'static str> {
-    verbs.iter().map(|verb| verb.as_str()).collect()
 }
 
 /// Group and version of the kind a subresource speaks, empty where it is the resource's own.
@@ -246,7 +244,7 @@ struct AggregatedResource<'a> {
     response_kind: ResponseKind<'a>,
     scope: &'static str,
     singular_resource: &'a str,
-    verbs: Vec<&'static str>,
+    verbs: &'a [Cow<'static, str>],
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     short_names: &'a [std::borrow::Cow<'static, str>],
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
@@ -260,7 +258,7 @@ struct AggregatedResource<'a> {
 struct AggregatedSubresource<'a> {
     subresource: &'a str,
     response_kind: ResponseKind<'a>,
-    verbs: Vec<&'static str>,
+    verbs: &'a [Cow<'static, str>],
 }
 
 /// Group and version stay empty where they are the document's own.
@@ -311,7 +309,7 @@ fn aggregated_version(version: &ApiVersion) -> AggregatedVersion<'_> {
     }
 }
 
-fn aggregated_resource(resource: &ApiResource) -> AggregatedResource<'_> {
+fn aggregated_resource(resource: &ServedResource) -> AggregatedResource<'_> {
     AggregatedResource {
         resource: &resource.resource.plural,
         response_kind: ResponseKind {
@@ -324,7 +322,7 @@ fn aggregated_resource(resource: &ApiResource) -> AggregatedResource<'_> {
             Scope::Namespaced => "Namespaced",
         },
         singular_resource: &resource.singular,
-        verbs: words(&resource.verbs),
+        verbs: &resource.verbs,
         short_names: &resource.short_names,
         categories: &resource.categories,
         subresources: resource.subresources.iter().map(aggregated_subresource).collect(),
@@ -340,7 +338,7 @@ fn aggregated_subresource(subresource: &ApiSubresource) -> AggregatedSubresource
             version,
             kind: &subresource.kind,
         },
-        verbs: words(&subresource.verbs),
+        verbs: &subresource.verbs,
     }
 }
 

@@ -9,13 +9,13 @@ use serde_json::Value;
 use watchkeeper_meta::Status;
 use watchkeeper_registry::encode::{self, ListPieces, OutputForm, View};
 use watchkeeper_registry::{
-    Clock, Definition, IncludeObject, List, StoredObject, TablePrinter, Watch, WatchItem,
+    Clock, Definition, Format, IncludeObject, List, StoredObject, TablePrinter, Watch, WatchItem,
 };
 use watchkeeper_wire::protobuf::frame::{self, WatchFrame};
 use watchkeeper_wire::protobuf::{Envelope, Message, encode_body, encode_message};
 use watchkeeper_wire::schema::Schema;
 
-use crate::negotiate::{Accepted, Encoding, MetaVersion, Transform};
+use crate::negotiate::{Accepted, MetaVersion, Transform};
 use crate::status_bytes::escape_markup;
 
 /// What the registry calls metadata-only objects and lists.
@@ -68,8 +68,8 @@ pub(crate) fn list_pieces(definition: &Arc<Definition>, list: List, form: Form) 
     let Form { accepted, .. } = form;
     let is_whole = matches!(accepted.transform, Transform::Table(_))
         || is_old_metadata(accepted)
-        || accepted.encoding == Encoding::Yaml
-        || accepted.encoding == Encoding::Json && accepted.pretty;
+        || accepted.format == Format::Yaml
+        || accepted.format == Format::Json && accepted.pretty;
     match is_whole {
         true => Err(list),
         false => Ok(ListPieces::new(definition, list, output(accepted))),
@@ -95,25 +95,25 @@ pub(crate) fn frame(
         Some(printer) => without_markup(printer.watch_item(item, first)?),
         None => encode::watch_item(definition, item, output(form.accepted))?,
     };
-    let bytes = match (item, form.accepted.encoding) {
-        (WatchItem::Error(_), Encoding::Json) => without_markup(bytes),
+    let bytes = match (item, form.accepted.format) {
+        (WatchItem::Error(_), Format::Json) => without_markup(bytes),
         _ => bytes,
     };
-    match (is_old_metadata(form.accepted), form.accepted.encoding) {
+    match (is_old_metadata(form.accepted), form.accepted.format) {
         (false, _) => Ok(bytes),
-        (true, Encoding::Protobuf) => renamed_frame(&bytes),
+        (true, Format::Protobuf) => renamed_frame(&bytes),
         (true, _) => Ok(renamed_json(&bytes)),
     }
 }
 
 /// An object of a built-in kind that is not stored.
-pub(crate) fn value(value: &Value, encoding: Encoding) -> Result<Bytes, Status> {
+pub(crate) fn value(value: &Value, encoding: Format) -> Result<Bytes, Status> {
     let schema = Schema::builtin();
     let body = encode_body(schema, value).map_err(Status::internal_error)?;
     match encoding {
-        Encoding::Protobuf => Ok(body.into()),
-        Encoding::Yaml => Ok(yaml(value).into()),
-        Encoding::Json => {
+        Format::Protobuf => Ok(body.into()),
+        Format::Yaml => Ok(yaml(value).into()),
+        Format::Json => {
             let mut out = Vec::with_capacity(body.len() * 2);
             Message::open(schema, &body)
                 .and_then(|message| message.write_json(&mut out))
@@ -149,9 +149,9 @@ pub(crate) fn yaml(value: &Value) -> Vec<u8> {
 
 fn output(form: Accepted) -> OutputForm {
     OutputForm {
-        encoding: match form.encoding {
-            Encoding::Json | Encoding::Yaml => watchkeeper_wire::Encoding::Json,
-            Encoding::Protobuf => watchkeeper_wire::Encoding::Protobuf,
+        encoding: match form.format {
+            Format::Json | Format::Yaml => watchkeeper_wire::Encoding::Json,
+            Format::Protobuf => watchkeeper_wire::Encoding::Protobuf,
         },
         view: match form.transform {
             Transform::PartialObjectMetadata(_) | Transform::PartialObjectMetadataList(_) => View::Metadata,
@@ -161,14 +161,14 @@ fn output(form: Accepted) -> OutputForm {
 }
 
 fn finished(bytes: Bytes, form: Accepted) -> Result<Bytes, Status> {
-    let bytes = match (is_old_metadata(form), form.encoding) {
+    let bytes = match (is_old_metadata(form), form.format) {
         (false, _) => bytes,
-        (true, Encoding::Protobuf) => renamed_protobuf(&bytes)?,
+        (true, Format::Protobuf) => renamed_protobuf(&bytes)?,
         (true, _) => renamed_json(&bytes),
     };
-    match form.encoding {
-        Encoding::Protobuf | Encoding::Json => Ok(bytes),
-        Encoding::Yaml => {
+    match form.format {
+        Format::Protobuf | Format::Json => Ok(bytes),
+        Format::Yaml => {
             let value: Value = serde_json::from_slice(&bytes).map_err(Status::internal_error)?;
             Ok(yaml(&value).into())
         }

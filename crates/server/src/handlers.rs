@@ -64,8 +64,8 @@ pub(crate) async fn answer(call: &mut Call, route: &Route, body: &mut Incoming) 
         Route::OpenApiV3Index => Ok(openapi::v3_index(call)),
         Route::OpenApiV3(path) => openapi::v3(call, path),
         Route::Resource(route) => {
-            let custom = route.resource.custom.as_ref();
-            let custom = custom.and_then(|custom| custom.deprecation.as_deref());
+            let custom = route.resource.custom_definition();
+            let custom = custom.and_then(|custom| custom.deprecation());
             let warnings = deprecation(route).or(custom).map(str::to_owned);
             let warnings = warnings.into_iter().collect();
             with_warnings(resource(call, route, body).await, warnings)

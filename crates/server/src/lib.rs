@@ -53,7 +53,6 @@ pub mod negotiate;
 mod openapi;
 mod pretty;
 mod request_info;
-mod resources;
 mod respond;
 mod route;
 mod server;
@@ -69,7 +68,7 @@ mod webhooks;
 mod write_log;
 
 pub use activity::Activity;
-pub use catalog::{ApiGroup, ApiResource, ApiSubresource, ApiVersion, Catalog, CustomKind};
+pub use catalog::{ApiGroup, ApiVersion, Catalog, ServedResource};
 pub use certificates::{CertificateError, ClientCertificate};
 pub use connector::Connector;
 pub use faults::{Action, Cut, Faults, Fired, Flow, RequestMatch, Rule, RuleId, Stale, TooManyFaults};

@@ -1,5 +1,5 @@
-//! Which form a request's body has and which form its answer takes: `Content-Type` and `Accept` in, an
-//! [`Encoding`] and an [`Accepted`] out, or the refusal a real server gives.
+//! Which form a request's body has and which form its answer takes: `Content-Type` and `Accept` in, a
+//! [`Format`] and an [`Accepted`] out, or the refusal a real server gives.
 //!
 //! A real server asks twice. Its router compares media types as plain text and refuses with "406: Not
 //! Acceptable" and a list; then the handler weighs the clauses with their parameters and refuses with "only the
@@ -7,28 +7,13 @@
 
 use std::cmp::Reverse;
 
-use crate::request_info::query_value;
+use watchkeeper_meta::PatchKind;
+use watchkeeper_registry::{Format, JSON, PROTOBUF, YAML};
 
-/// `application/json`.
-pub const JSON: &str = "application/json";
-/// `application/yaml`.
-pub const YAML: &str = "application/yaml";
-/// `application/vnd.kubernetes.protobuf`.
-pub const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
+use crate::request_info::query_value;
 
 /// How many clauses of an `Accept` header are read; what follows is ignored. Clients send at most four.
 const MAX_ACCEPT_CLAUSES: usize = 32;
-
-/// An encoding of objects, in the order a server prefers them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Encoding {
-    /// `application/json`
-    Json,
-    /// `application/yaml`
-    Yaml,
-    /// `application/vnd.kubernetes.protobuf`
-    Protobuf,
-}
 
 /// What is made of an object before it is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -57,8 +42,8 @@ pub enum MetaVersion {
 /// The form an answer takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Accepted {
-    /// The encoding.
-    pub encoding: Encoding,
+    /// The format.
+    pub format: Format,
     /// What is made of the object.
     pub transform: Transform,
     /// Whether JSON is indented for people.
@@ -104,42 +89,10 @@ pub enum Unsupported {
     Patch,
 }
 
-/// The kinds of patch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum PatchType {
-    /// RFC 6902.
-    Json,
-    /// RFC 7386.
-    Merge,
-    /// Kubernetes' own merge, which knows lists.
-    StrategicMerge,
-    /// Server-side apply.
-    Apply,
-}
-
-impl Encoding {
-    /// The media type.
-    pub const fn media_type(self) -> &'static str {
-        match self {
-            Self::Json => JSON,
-            Self::Yaml => YAML,
-            Self::Protobuf => PROTOBUF,
-        }
-    }
-
-    /// What a stream of events states as its `Content-Type`: JSON keeps its plain name for old clients.
-    pub const fn stream_media_type(self) -> &'static str {
-        match self {
-            Self::Json | Self::Yaml => JSON,
-            Self::Protobuf => "application/vnd.kubernetes.protobuf;stream=watch",
-        }
-    }
-}
-
 impl Accepted {
     /// What a client gets that asked for nothing, or whose wish cannot be read: errors must be written somehow.
     pub const FALLBACK: Self = Self {
-        encoding: Encoding::Json,
+        format: Format::Json,
         transform: Transform::None,
         pretty: false,
     };
@@ -152,7 +105,7 @@ pub fn accept_custom(header: &str, offer: Offer) -> Result<Accepted, Unacceptabl
     let found = clauses.iter().find_map(|clause| {
         let accepted = clause.fit(offer)?;
         let is_whole = accepted.transform == Transform::None;
-        (accepted.encoding != Encoding::Protobuf || !is_whole).then_some(accepted)
+        (accepted.format != Format::Protobuf || !is_whole).then_some(accepted)
     });
     found.ok_or_else(|| Unacceptable::Handler(types(offer == Offer::Stream, false)))
 }
@@ -181,55 +134,42 @@ pub fn accept_for_error(header: &str) -> Accepted {
     }
 }
 
-/// The encoding of a request's body; nothing stated means JSON.
-pub fn content_type(header: Option<&str>) -> Result<Encoding, Unsupported> {
+/// The format of a request's body; nothing stated means JSON.
+pub fn content_type(header: Option<&str>) -> Result<Format, Unsupported> {
     let Some(header) = header.filter(|header| !header.is_empty()) else {
-        return Ok(Encoding::Json);
+        return Ok(Format::Json);
     };
     let media_type = header.split(';').next().unwrap_or_default().trim();
-    ENCODINGS
+    FORMATS
         .into_iter()
-        .find(|encoding| media_type.eq_ignore_ascii_case(encoding.media_type()))
+        .find(|format| media_type.eq_ignore_ascii_case(format.media_type()))
         .ok_or_else(|| Unsupported::Body(types(false, true)))
 }
 
 /// As [`content_type`], for custom objects, which have no protobuf form.
-pub fn custom_content_type(header: Option<&str>) -> Result<Encoding, Unsupported> {
+pub fn custom_content_type(header: Option<&str>) -> Result<Format, Unsupported> {
     let refused = || Unsupported::Body([JSON, YAML].join(", "));
     match content_type(header) {
-        Ok(Encoding::Protobuf) | Err(_) => Err(refused()),
-        encoding => encoding,
+        Ok(Format::Protobuf) | Err(_) => Err(refused()),
+        format => format,
     }
 }
 
-/// As [`patch_type`], for custom objects: without a Go struct there is no strategic patch.
-pub fn custom_patch_type(header: Option<&str>) -> Result<PatchType, Unsupported> {
-    const PATCHES: [&str; 3] = [
-        "application/json-patch+json",
-        "application/merge-patch+json",
-        "application/apply-patch+yaml",
-    ];
-    match patch_type(header) {
-        Ok(PatchType::StrategicMerge) | Err(_) => Err(Unsupported::Body(PATCHES.join(", "))),
+/// As [`patch_kind`], for custom objects: without a Go struct there is no strategic patch.
+pub fn custom_patch_kind(header: Option<&str>) -> Result<PatchKind, Unsupported> {
+    const PATCHES: [PatchKind; 3] = [PatchKind::Json, PatchKind::Merge, PatchKind::Apply];
+    match patch_kind(header) {
+        Ok(PatchKind::Strategic) | Err(_) => {
+            Err(Unsupported::Body(PATCHES.map(PatchKind::content_type).join(", ")))
+        }
         kind => kind,
     }
 }
 
 /// The kind of a patch. The router compares its media type as plain text, parameters aside.
-pub fn patch_type(header: Option<&str>) -> Result<PatchType, Unsupported> {
-    match header
-        .unwrap_or_default()
-        .split(';')
-        .next()
-        .unwrap_or_default()
-        .trim()
-    {
-        "application/json-patch+json" => Ok(PatchType::Json),
-        "application/merge-patch+json" => Ok(PatchType::Merge),
-        "application/strategic-merge-patch+json" => Ok(PatchType::StrategicMerge),
-        "application/apply-patch+yaml" => Ok(PatchType::Apply),
-        _ => Err(Unsupported::Patch),
-    }
+pub fn patch_kind(header: Option<&str>) -> Result<PatchKind, Unsupported> {
+    let media_type = header.unwrap_or_default().split(';').next().unwrap_or_default();
+    PatchKind::of_content_type(media_type.trim()).ok_or(Unsupported::Patch)
 }
 
 /// Whether a person is reading: `?pretty=` decides, else the kind of program that asks.
@@ -244,17 +184,14 @@ pub fn wants_pretty(query: &str, user_agent: &str) -> bool {
 }
 
 /// In the order of preference.
-const ENCODINGS: [Encoding; 3] = [Encoding::Json, Encoding::Yaml, Encoding::Protobuf];
+const FORMATS: [Format; 3] = [Format::Json, Format::Yaml, Format::Protobuf];
 
 /// The router's look: media types as plain text, no parameters, only `*/*` stands for all.
 fn router_accepts(header: &str, offer: Offer) -> Result<(), Unacceptable> {
     let mut clauses = header.split(',').take(MAX_ACCEPT_CLAUSES);
     let known = |clause: &str| {
         let media_type = clause.split(';').next().unwrap_or_default().trim();
-        media_type == "*/*"
-            || ENCODINGS
-                .iter()
-                .any(|encoding| encoding.media_type() == media_type)
+        media_type == "*/*" || FORMATS.iter().any(|format| format.media_type() == media_type)
     };
     if header.trim().is_empty() || clauses.any(known) {
         return Ok(());
@@ -267,7 +204,7 @@ fn router_accepts(header: &str, offer: Offer) -> Result<(), Unacceptable> {
 fn types(streamed: bool, plain: bool) -> String {
     let mut list: Vec<String> = Vec::new();
     if plain || !streamed {
-        list.extend(ENCODINGS.iter().map(|encoding| encoding.media_type().to_owned()));
+        list.extend(FORMATS.iter().map(|format| format.media_type().to_owned()));
     }
     if streamed {
         list.extend([JSON, PROTOBUF].map(|media_type| format!("{media_type};stream=watch")));
@@ -335,34 +272,34 @@ impl<'h> Clause<'h> {
         self.media_type.matches('*').count()
     }
 
-    fn matches(&self, encoding: Encoding) -> bool {
+    fn matches(&self, format: Format) -> bool {
         self.media_type == "*/*"
             || self.media_type == "application/*"
-            || self.media_type.eq_ignore_ascii_case(encoding.media_type())
+            || self.media_type.eq_ignore_ascii_case(format.media_type())
     }
 
     fn is_aggregated(&self) -> bool {
         let named = (self.group, self.version, self.kind);
-        self.matches(Encoding::Json) && named == ("apidiscovery.k8s.io", "v2", "APIGroupDiscoveryList")
+        self.matches(Format::Json) && named == ("apidiscovery.k8s.io", "v2", "APIGroupDiscoveryList")
     }
 
     /// The first form of the offer this wish is content with.
     fn fit(&self, offer: Offer) -> Option<Accepted> {
-        ENCODINGS
+        FORMATS
             .into_iter()
-            .filter(|encoding| offer != Offer::Stream || *encoding != Encoding::Yaml)
-            .filter(|encoding| self.matches(*encoding))
-            .find_map(|encoding| {
+            .filter(|format| offer != Offer::Stream || *format != Format::Yaml)
+            .filter(|format| self.matches(*format))
+            .find_map(|format| {
                 Some(Accepted {
-                    encoding,
-                    transform: self.transform(encoding, offer)?,
+                    format,
+                    transform: self.transform(format, offer)?,
                     pretty: self.pretty,
                 })
             })
     }
 
     /// What the wish makes of the object; `None` if this cannot be done.
-    fn transform(&self, encoding: Encoding, offer: Offer) -> Option<Transform> {
+    fn transform(&self, format: Format, offer: Offer) -> Option<Transform> {
         if self.stream.is_some_and(|stream| stream != "watch") {
             return None;
         }
@@ -375,7 +312,7 @@ impl<'h> Clause<'h> {
             _ => return None,
         };
         let objects = !matches!(offer, Offer::Discovery | Offer::Plain);
-        let columns = objects && offer != Offer::Virtual && encoding != Encoding::Protobuf;
+        let columns = objects && offer != Offer::Virtual && format != Format::Protobuf;
         match self.kind {
             "Table" if columns => Some(Transform::Table(version)),
             "PartialObjectMetadata" if objects => Some(Transform::PartialObjectMetadata(version)),
@@ -391,7 +328,7 @@ mod tests {
 
     fn check(header: &str, offer: Offer, expected: &str) {
         let printed = match accept(header, offer) {
-            Ok(accepted) => format!("{:?} {:?}", accepted.encoding, accepted.transform),
+            Ok(accepted) => format!("{:?} {:?}", accepted.format, accepted.transform),
             Err(refusal) => refusal.to_string(),
         };
         assert_eq!(printed, expected, "{header:?} {offer:?}");
@@ -501,21 +438,21 @@ mod tests {
     #[test]
     fn bodies_state_their_form() {
         let form = |header| content_type(header).map_err(|refusal| refusal.to_string());
-        assert_eq!(form(None), Ok(Encoding::Json));
-        assert_eq!(form(Some("Application/JSON; charset=utf-8")), Ok(Encoding::Json));
+        assert_eq!(form(None), Ok(Format::Json));
+        assert_eq!(form(Some("Application/JSON; charset=utf-8")), Ok(Format::Json));
         assert_eq!(
             form(Some("application/vnd.kubernetes.protobuf;type=x")),
-            Ok(Encoding::Protobuf)
+            Ok(Format::Protobuf)
         );
         let refusal = "the body of the request was in an unknown format - accepted media types include: \
                        application/json, application/yaml, application/vnd.kubernetes.protobuf";
         for header in ["application/xml", "application/merge-patch+json", "nonsense/;;"] {
             assert_eq!(form(Some(header)), Err(refusal.to_owned()));
         }
-        assert_eq!(patch_type(Some("application/json")), Err(Unsupported::Patch));
+        assert_eq!(patch_kind(Some("application/json")), Err(Unsupported::Patch));
         assert_eq!(
-            patch_type(Some("application/apply-patch+yaml")),
-            Ok(PatchType::Apply)
+            patch_kind(Some("application/apply-patch+yaml")),
+            Ok(PatchKind::Apply)
         );
     }
 

@@ -218,10 +218,10 @@ fn with_references(value: Value, old: &str, new: &str) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::resources::built_in;
+    use crate::catalog::ServedResource;
 
     fn coordination() -> Value {
-        let catalog = Catalog::new(built_in());
+        let catalog = Catalog::new(ServedResource::built_in());
         document(&catalog, Schema::builtin(), "apis/coordination.k8s.io/v1").unwrap()
     }
 
@@ -237,7 +237,7 @@ mod tests {
 
     #[test]
     fn version_2_knows_one_type_for_a_value() {
-        let document = document_v2(&Catalog::new(built_in()), Schema::builtin());
+        let document = document_v2(&Catalog::new(ServedResource::built_in()), Schema::builtin());
         let definition = |name: &str| &document["definitions"][name];
         assert_eq!(
             definition("io.k8s.apimachinery.pkg.util.intstr.IntOrString"),
@@ -264,7 +264,7 @@ mod tests {
                 _ => {}
             }
         }
-        let catalog = Catalog::new(built_in());
+        let catalog = Catalog::new(ServedResource::built_in());
         for path in document_paths(&catalog) {
             let document = document(&catalog, Schema::builtin(), &path).unwrap();
             check(&document, &document["components"]["schemas"]);
@@ -273,7 +273,7 @@ mod tests {
 
     #[test]
     fn lists_say_how_they_merge() {
-        let catalog = Catalog::new(built_in());
+        let catalog = Catalog::new(ServedResource::built_in());
         let document = document(&catalog, Schema::builtin(), "api/v1").unwrap();
         let spec = &document["components"]["schemas"]["io.k8s.api.core.v1.PodSpec"];
         let containers = &spec["properties"]["containers"];

@@ -15,10 +15,11 @@ use http::header::{
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
 use serde::Serialize;
 use watchkeeper_meta::Status;
+use watchkeeper_registry::{Format, JSON};
 
 use crate::body::{FrameStream, Pieces, ResponseBody, StreamCut};
 use crate::limits::{GZIP_THRESHOLD_BYTES, MAX_CHARACTERS_OF_MANY, MAX_WARNING_BYTES, RETRY_AFTER_SECONDS};
-use crate::negotiate::{Accepted, Encoding, JSON, Unacceptable, Unsupported};
+use crate::negotiate::{Accepted, Unacceptable, Unsupported};
 use crate::route::Refusal;
 use crate::{pretty, status_bytes};
 
@@ -91,11 +92,11 @@ pub(crate) type Answer = Response<ResponseBody>;
 
 /// An object, a list or any other document that is already encoded.
 pub(crate) fn encoded(code: StatusCode, accepted: Accepted, bytes: Bytes) -> Answer {
-    let bytes = match (accepted.encoding, accepted.pretty) {
-        (Encoding::Json, true) => pretty::indent(&bytes).into(),
+    let bytes = match (accepted.format, accepted.pretty) {
+        (Format::Json, true) => pretty::indent(&bytes).into(),
         _ => bytes,
     };
-    with_type(code, accepted.encoding.media_type(), bytes)
+    with_type(code, accepted.format.media_type(), bytes)
 }
 
 /// A large document whose first piece is there. What comes of the others shows while they are sent: a failure cuts the
@@ -113,7 +114,7 @@ pub(crate) fn in_pieces(
     });
     let pieces = std::iter::once(Ok(first)).chain(rest);
     let mut answer = Response::new(ResponseBody::Pieces(Box::new(pieces)));
-    let media_type = HeaderValue::from_static(accepted.encoding.media_type());
+    let media_type = HeaderValue::from_static(accepted.format.media_type());
     answer.headers_mut().insert(CONTENT_TYPE, media_type);
     answer
 }
@@ -142,10 +143,10 @@ pub(crate) fn plain_text(code: StatusCode, line: impl Into<Bytes>) -> Answer {
 }
 
 /// A stream of events: the head is sent at once, each frame as it comes.
-pub(crate) fn stream(encoding: Encoding, frames: FrameStream) -> Answer {
+pub(crate) fn stream(encoding: Format, frames: FrameStream) -> Answer {
     let mut answer = Response::new(ResponseBody::Stream {
         frames,
-        is_copied: encoding == Encoding::Protobuf,
+        is_copied: encoding == Format::Protobuf,
     });
     let media_type = HeaderValue::from_static(encoding.stream_media_type());
     answer.headers_mut().insert(CONTENT_TYPE, media_type);
@@ -236,7 +237,7 @@ pub(crate) fn with_warnings(
 
 /// A `Status` in the form that was asked for.
 pub(crate) fn status(status: &Status, accepted: Accepted) -> Answer {
-    let bytes = status_bytes::encode(status, accepted.encoding);
+    let bytes = status_bytes::encode(status, accepted.format);
     let mut answer = encoded(status.http_status(), accepted, bytes);
     let headers = answer.headers_mut();
     let retry_after = status

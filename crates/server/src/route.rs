@@ -8,9 +8,9 @@ use std::sync::Arc;
 
 use http::Method;
 use percent_encoding::percent_decode_str;
-use watchkeeper_meta::Scope;
+use watchkeeper_meta::{ApiSubresource, Scope};
 
-use crate::catalog::{ApiGroup, ApiResource, ApiSubresource, ApiVersion, Catalog};
+use crate::catalog::{ApiGroup, ApiVersion, Catalog, ServedResource};
 use crate::request_info::{NAMESPACES, asks_to_watch, path_parts};
 use crate::{HealthProbe, Verb};
 
@@ -63,7 +63,7 @@ pub struct ResourceRoute {
     /// What is to be done.
     pub verb: Verb,
     /// Of which kind the objects are.
-    pub resource: Arc<ApiResource>,
+    pub resource: Arc<ServedResource>,
     /// Where they are; `None` for cluster scope and for all namespaces.
     pub namespace: Option<String>,
     /// Which one; `None` for collections.
@@ -84,7 +84,7 @@ pub enum Refusal {
     /// The path is known, the method is not.
     MethodNotAllowed,
     /// A custom object without that part.
-    NoSuchPart(Arc<ApiResource>, String),
+    NoSuchPart(Arc<ServedResource>, String),
 }
 
 impl Route {
@@ -178,14 +178,14 @@ fn in_version(
 fn missing_part(version: &ApiVersion, rest: &[&str]) -> Option<Refusal> {
     let (whole, part) = rest.split_at_checked(rest.len().checked_sub(1)?)?;
     let place = Place::find(version, whole)?;
-    let is_part = matches!(part, ["status" | "scale"]) && place.resource.custom.is_some();
+    let is_part = matches!(part, ["status" | "scale"]) && place.resource.is_custom();
     let name = place.name.filter(|_| is_part)?;
     Some(Refusal::NoSuchPart(place.resource.clone(), name.to_owned()))
 }
 
 /// A path of the resource API, matched against the resources that exist.
 struct Place<'a> {
-    resource: &'a Arc<ApiResource>,
+    resource: &'a Arc<ServedResource>,
     namespace: Option<&'a str>,
     name: Option<&'a str>,
     subresource: Option<&'a ApiSubresource>,
@@ -232,7 +232,7 @@ impl<'a> Place<'a> {
     }
 
     /// `[{name}[/{subresource}[/{tail}]]]`.
-    fn of(resource: &'a Arc<ApiResource>, namespace: Option<&'a str>, rest: &[&'a str]) -> Option<Self> {
+    fn of(resource: &'a Arc<ServedResource>, namespace: Option<&'a str>, rest: &[&'a str]) -> Option<Self> {
         let subresource = match rest.get(1) {
             Some(name) => Some(resource.subresource(name)?),
             None => None,
@@ -285,7 +285,7 @@ impl<'a> Place<'a> {
             _ => return None,
         };
         let allowed = match self.subresource {
-            Some(subresource) => subresource.verbs.contains(&verb),
+            Some(subresource) => subresource.has_verb(verb.as_str()),
             // A resource that can be listed but not followed answers `?watch=1` with a list's refusal.
             None => self.resource.allows(verb) || verb == Verb::Watch && self.resource.allows(Verb::List),
         };
@@ -317,12 +317,11 @@ fn is_proxy_tail(rest: &[&str]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::resources::built_in;
 
     fn check(method: &str, uri: &str, expected: &str) {
         let (path, query) = uri.split_once('?').unwrap_or((uri, ""));
         let method: Method = method.parse().unwrap();
-        let printed = match Route::find(&Catalog::new(built_in()), &method, path, query) {
+        let printed = match Route::find(&Catalog::new(ServedResource::built_in()), &method, path, query) {
             Ok(Route::Resource(it)) => format!(
                 "{} {} ns={} name={} sub={} tail={}",
                 it.verb,

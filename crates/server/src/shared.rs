@@ -10,14 +10,13 @@ use tokio_util::task::TaskTracker;
 use watchkeeper_registry::Registry;
 
 use crate::activity::Counts;
-use crate::catalog::Catalog;
+use crate::catalog::{Catalog, ServedResource};
 use crate::faults::Faults;
 #[cfg(feature = "testing")]
 use crate::handlers::testing::Testing;
 use crate::health::Health;
 use crate::in_flight::InFlight;
 use crate::metrics::Metrics;
-use crate::resources::{built_in, custom};
 use crate::service_account_key::ServiceAccountKey;
 use crate::tokens::Tokens;
 use crate::write_log::WriteLog;
@@ -94,7 +93,8 @@ impl Shared {
             return catalog;
         }
         let (generation, custom) = self.registry.custom_definitions();
-        let mut catalog = Catalog::new(built_in().chain(custom.iter().map(|it| self::custom(it))));
+        let mut catalog =
+            Catalog::new(ServedResource::built_in().chain(custom.iter().map(ServedResource::custom)));
         catalog.generation = generation;
         let catalog = Arc::new(catalog);
         *self.catalog.write().unwrap_or_else(PoisonError::into_inner) = catalog.clone();

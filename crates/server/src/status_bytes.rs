@@ -5,21 +5,21 @@
 
 use bytes::Bytes;
 use watchkeeper_meta::{Outcome, Status, StatusCause, StatusDetails};
+use watchkeeper_registry::Format;
 use watchkeeper_wire::protobuf::primitive::{WireType, put_bytes, put_tag, put_varint};
 
 use crate::forms;
-use crate::negotiate::Encoding;
 use crate::respond::to_json;
 
 /// The first bytes of every protobuf document.
 const MAGIC: &[u8] = b"k8s\0";
 
 /// Writes a `Status`.
-pub(crate) fn encode(status: &Status, encoding: Encoding) -> Bytes {
+pub(crate) fn encode(status: &Status, encoding: Format) -> Bytes {
     match encoding {
-        Encoding::Json => to_json(status).into(),
-        Encoding::Yaml => yaml(status).into(),
-        Encoding::Protobuf => protobuf(status).into(),
+        Format::Json => to_json(status).into(),
+        Format::Yaml => yaml(status).into(),
+        Format::Protobuf => protobuf(status).into(),
     }
 }
 
@@ -132,13 +132,13 @@ mod tests {
         let status = Status::not_found(&GroupResource::new("", "configmaps"), "zz");
         let recorded = "azhzAAoMCgJ2MRIGU3RhdHVzElEKBgoAEgAaABIHRmFpbHVyZRoZY29uZmlnbWFwcyAienoiIG5vdCBmb3VuZCIITm90\
                         Rm91bmQqFgoCenoSABoKY29uZmlnbWFwcygAMgAwlAMaACIA";
-        assert_eq!(STANDARD.encode(encode(&status, Encoding::Protobuf)), recorded);
+        assert_eq!(STANDARD.encode(encode(&status, Format::Protobuf)), recorded);
     }
 
     #[test]
     fn json_holds_no_markup() {
         let status = Status::bad_request("<a>&");
-        let text = encode(&status, Encoding::Json);
+        let text = encode(&status, Format::Json);
         assert!(
             std::str::from_utf8(&text)
                 .unwrap()

@@ -1,5 +1,7 @@
 //! Aggregated discovery: all groups, versions and resources in one document (`apidiscovery.k8s.io/v2`).
 
+use std::borrow::Cow;
+
 use serde::Deserialize;
 use watchkeeper_meta::{GroupVersion, Resource, Scope};
 
@@ -47,11 +49,11 @@ struct Served {
     #[serde(default, deserialize_with = "null_is_default")]
     singular_resource: String,
     #[serde(default, deserialize_with = "null_is_default")]
-    verbs: Vec<String>,
+    verbs: Vec<Cow<'static, str>>,
     #[serde(default, deserialize_with = "null_is_default")]
-    short_names: Vec<String>,
+    short_names: Vec<Cow<'static, str>>,
     #[serde(default, deserialize_with = "null_is_default")]
-    categories: Vec<String>,
+    categories: Vec<Cow<'static, str>>,
     #[serde(default, deserialize_with = "null_is_default")]
     subresources: Vec<ServedPart>,
 }
@@ -63,12 +65,16 @@ struct ServedPart {
     #[serde(default)]
     response_kind: Option<Kind>,
     #[serde(default, deserialize_with = "null_is_default")]
-    verbs: Vec<String>,
+    verbs: Vec<Cow<'static, str>>,
 }
 
 /// The kind of the answer. Its group and version are the resource's own but for subresources.
 #[derive(Default, Deserialize)]
 struct Kind {
+    #[serde(default, deserialize_with = "null_is_default")]
+    group: String,
+    #[serde(default, deserialize_with = "null_is_default")]
+    version: String,
     #[serde(default, deserialize_with = "null_is_default")]
     kind: String,
 }
@@ -124,19 +130,23 @@ impl Served {
                     Scope::Cluster
                 },
             },
-            singular: self.singular_resource,
+            singular: self.singular_resource.into(),
             short_names: self.short_names,
             categories: self.categories,
             verbs: self.verbs,
-            subresources: self
-                .subresources
-                .into_iter()
-                .map(|part| ApiSubresource {
-                    name: part.subresource,
-                    kind: part.response_kind.unwrap_or_default().kind,
-                    verbs: part.verbs,
-                })
-                .collect(),
+            subresources: self.subresources.into_iter().map(ServedPart::read).collect(),
+        }
+    }
+}
+
+impl ServedPart {
+    fn read(self) -> ApiSubresource {
+        let kind = self.response_kind.unwrap_or_default();
+        ApiSubresource {
+            name: self.subresource.into(),
+            kind: kind.kind.into(),
+            group_version: (!kind.version.is_empty()).then(|| GroupVersion::new(kind.group, kind.version)),
+            verbs: self.verbs,
         }
     }
 }

@@ -1,5 +1,7 @@
 //! Discovery as servers before v1.30 have it: a list of groups, then one request per version.
 
+use std::borrow::Cow;
+
 use futures_util::StreamExt;
 use futures_util::stream;
 use serde::Deserialize;
@@ -60,12 +62,17 @@ struct Served {
     namespaced: bool,
     #[serde(default, deserialize_with = "null_is_default")]
     kind: String,
+    /// Where the kind of a subresource lives; empty for the resource's own.
     #[serde(default, deserialize_with = "null_is_default")]
-    verbs: Vec<String>,
+    group: String,
     #[serde(default, deserialize_with = "null_is_default")]
-    short_names: Vec<String>,
+    version: String,
     #[serde(default, deserialize_with = "null_is_default")]
-    categories: Vec<String>,
+    verbs: Vec<Cow<'static, str>>,
+    #[serde(default, deserialize_with = "null_is_default")]
+    short_names: Vec<Cow<'static, str>>,
+    #[serde(default, deserialize_with = "null_is_default")]
+    categories: Vec<Cow<'static, str>>,
 }
 
 /// Reads `/api` and asks for its versions.
@@ -175,10 +182,11 @@ fn assemble(list: ResourceList, version: &GroupVersion) -> Vec<ApiResource> {
             .iter_mut()
             .find(|resource| resource.resource.plural == plural)
         {
-            let name = name.to_owned();
             whole.subresources.push(ApiSubresource {
-                name,
-                kind: part.kind,
+                name: name.to_owned().into(),
+                kind: part.kind.into(),
+                group_version: (!part.version.is_empty())
+                    .then(|| GroupVersion::new(part.group, part.version)),
                 verbs: part.verbs,
             });
         }
@@ -200,7 +208,7 @@ impl Served {
                     Scope::Cluster
                 },
             },
-            singular: self.singular_name,
+            singular: self.singular_name.into(),
             short_names: self.short_names,
             categories: self.categories,
             verbs: self.verbs,

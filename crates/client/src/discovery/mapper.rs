@@ -100,7 +100,7 @@ impl Discovery {
     fn find(&self, wanted: &Wanted<'_>, same_group: SameGroup) -> Option<&ApiResource> {
         let fitting = || self.resources().filter(|found| wanted.fits(found, same_group));
         let full = fitting().find(|found| wanted.is_full_name_of(found));
-        full.or_else(|| fitting().find(|found| found.short_names.contains(&wanted.name)))
+        full.or_else(|| fitting().find(|found| found.short_names.iter().any(|short| *short == wanted.name)))
     }
 }
 

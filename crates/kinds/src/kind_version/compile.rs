@@ -4,8 +4,7 @@ use std::cmp::Reverse;
 use std::sync::Arc;
 
 use serde_json::Value;
-use watchkeeper_meta::{Resource, Scope};
-use watchkeeper_wire::schema::resources::{BuiltinResource, Subresource};
+use watchkeeper_meta::{ApiResource, ApiSubresource, GroupVersion, Resource, Scope};
 use watchkeeper_wire::schema::structural::Compiler;
 use watchkeeper_wire::schema::{SchemaError, Text};
 
@@ -133,7 +132,7 @@ impl<'d> Defined<'d> {
         })
     }
 
-    fn listing(&self, version: &Value) -> BuiltinResource {
+    fn listing(&self, version: &Value) -> ApiResource {
         listing(self.spec, self.names, version)
     }
 }
@@ -146,26 +145,30 @@ fn text(value: &Value) -> String {
     value.as_str().unwrap_or_default().to_owned()
 }
 
-fn listing(spec: &Value, names: &Value, version: &Value) -> BuiltinResource {
-    let texts = |value: &Value| -> Box<[Text]> {
+fn listing(spec: &Value, names: &Value, version: &Value) -> ApiResource {
+    let texts = |value: &Value| -> Vec<Text> {
         let list = value.as_array().into_iter().flatten();
         list.map(|item| Text::from(text(item))).collect()
     };
     let kind = text(&names["kind"]);
-    let subresource = |name: &'static str, kind: Text, group_version: &'static str| {
+    let subresource = |name: &'static str, kind: Text, group_version: Option<GroupVersion>| {
         let is_there = version["subresources"].get(name).is_some_and(|it| !it.is_null());
-        is_there.then(|| Subresource {
+        is_there.then(|| ApiSubresource {
             name: name.into(),
             kind,
-            group_version: group_version.into(),
+            group_version,
             verbs: SUBRESOURCE_VERBS.map(Text::from).into(),
         })
     };
     let subresources = [
-        subresource("status", kind.clone().into(), ""),
-        subresource("scale", "Scale".into(), "autoscaling/v1"),
+        subresource("status", kind.clone().into(), None),
+        subresource(
+            "scale",
+            "Scale".into(),
+            Some(GroupVersion::new("autoscaling", "v1")),
+        ),
     ];
-    BuiltinResource {
+    ApiResource {
         resource: Resource {
             group: text(&spec["group"]).into(),
             version: text(&version["name"]).into(),

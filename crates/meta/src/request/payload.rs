@@ -14,8 +14,7 @@ pub struct Payload {
     bytes: Vec<u8>,
 }
 
-/// How a patch is meant. The fourth kind, server-side apply, has options of its own and so is a verb of its own:
-/// [`ObjectRequests::apply`](super::ObjectRequests::apply), and `apply` of the clients.
+/// How a patch is meant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PatchKind {
     /// A list of operations (RFC 6902).
@@ -24,6 +23,9 @@ pub enum PatchKind {
     Merge,
     /// As a merge, but lists merge by the keys of their items. Built-in kinds only.
     Strategic,
+    /// What the field manager wants, whole (server-side apply). It has options of its own, `force` among them: use
+    /// [`ObjectRequests::apply`](super::ObjectRequests::apply), and `apply` of the clients.
+    Apply,
 }
 
 impl Payload {
@@ -64,12 +66,23 @@ impl Payload {
 }
 
 impl PatchKind {
+    /// Every kind.
+    pub const ALL: [Self; 4] = [Self::Json, Self::Merge, Self::Strategic, Self::Apply];
+
+    /// The kind that a content type without parameters says.
+    pub fn of_content_type(content_type: &str) -> Option<Self> {
+        Self::ALL
+            .into_iter()
+            .find(|kind| kind.content_type() == content_type)
+    }
+
     /// The content type that says so.
     pub const fn content_type(self) -> &'static str {
         match self {
             Self::Json => "application/json-patch+json",
             Self::Merge => "application/merge-patch+json",
             Self::Strategic => "application/strategic-merge-patch+json",
+            Self::Apply => "application/apply-patch+yaml",
         }
     }
 }

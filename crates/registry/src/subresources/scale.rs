@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use watchkeeper_kinds::Part;
 use watchkeeper_kinds::custom::ScalePaths;
 use watchkeeper_kinds::custom::json_path::JsonPath;
-use watchkeeper_meta::{FieldError, FieldPath, GroupKind, LabelSelector, Status};
+use watchkeeper_meta::{FieldError, FieldPath, GroupKind, LabelSelector, PatchKind, Status};
 use watchkeeper_wire::canonical::{canonicalize, read_body};
 use watchkeeper_wire::schema::Schema;
 
@@ -15,8 +15,7 @@ use crate::context::WriteContext;
 use crate::definition::Definition;
 use crate::object::Live;
 use crate::write::{
-    Configuration, Managed, PatchKind, Proposal, Target, Write, check_shape, other_kind, patched,
-    read_configuration,
+    Configuration, Managed, Proposal, Target, Write, check_shape, other_kind, patched, read_configuration,
 };
 use crate::{Registry, metadata};
 
@@ -74,13 +73,13 @@ impl Registry {
         )
         .await?;
         let definition = write.definition.clone();
-        if let PatchKind::Apply { force } = kind {
+        if kind == PatchKind::Apply {
             let scale = read_configuration(patch)?;
             let config = Configuration {
                 value: configuration(&definition, name, &scale.value)?,
                 ..scale
             };
-            let applied = write.apply(config, force).await?;
+            let applied = write.apply(config).await?;
             return scale_of(&definition, &applied.object.to_value(&definition)?);
         }
         // A Scale has no lists, so a strategic patch of one is a merge patch.

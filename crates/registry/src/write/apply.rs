@@ -19,14 +19,14 @@ use crate::object::Live;
 
 impl Write<'_> {
     /// Applies the body of a request.
-    pub(super) async fn apply_body(&mut self, body: &[u8], force: bool) -> Result<Written, Status> {
+    pub(super) async fn apply_body(&mut self, body: &[u8]) -> Result<Written, Status> {
         let config = read_configuration(body)?;
         check_configuration(&self.definition, &config.value)?;
-        self.apply(config, force).await
+        self.apply(config).await
     }
 
     /// Applies a configuration, to the object or to one part of it.
-    pub(crate) async fn apply(&mut self, config: Configuration<'_>, force: bool) -> Result<Written, Status> {
+    pub(crate) async fn apply(&mut self, config: Configuration<'_>) -> Result<Written, Status> {
         let Configuration {
             value: mut config,
             untidy,
@@ -51,7 +51,7 @@ impl Write<'_> {
             root,
             endpoint: &endpoint,
             writer: &writer,
-            force,
+            force: self.context.force,
         };
         let reader = self.reader();
         let propose = |live: &Live| -> Result<Proposal, Status> {

@@ -28,6 +28,7 @@ impl Registry {
         let context = WriteContext {
             manager: MANAGER.to_owned(),
             by_server: true,
+            force: true,
             ..WriteContext::default()
         };
         for schema in self.all_values(&schemas).await? {
@@ -49,7 +50,7 @@ impl Registry {
                 }),
                 untidy: None,
             };
-            match Write::unguarded(self, target, &context).apply(config, true).await {
+            match Write::unguarded(self, target, &context).apply(config).await {
                 Err(status) if !status.is_not_found() => return Err(status),
                 _ => {}
             }

@@ -23,14 +23,14 @@
 
 use serde_json::Value;
 use watchkeeper_kinds::Part;
-use watchkeeper_meta::Status;
+use watchkeeper_meta::{PatchKind, Status};
 use watchkeeper_patch::endpoint::Endpoint;
 use watchkeeper_patch::managed_fields::Managers;
 use watchkeeper_wire::difference::Difference;
 
 use super::Write;
 use super::open_metadata::OpenMetadata;
-use super::patch::{Patch, PatchKind, patched};
+use super::patch::{Patch, patched};
 use super::update::Failed;
 use crate::metadata;
 use crate::object::{METADATA_ALONE, StoredObject};
@@ -111,7 +111,7 @@ fn is_about_metadata(kind: PatchKind, patch: &Value) -> bool {
                 is_below(&operation["path"]) && operation.get("from").is_none_or(is_below)
             })
         }
-        PatchKind::Apply { .. } => false,
+        PatchKind::Apply => false,
     }
 }
 
@@ -422,11 +422,7 @@ mod tests {
         check(PatchKind::Merge, json!({"metadata": labels, "spec": {}}), false);
         check(PatchKind::Merge, json!({"metadata": {"name": "b"}}), false);
         check(PatchKind::Merge, json!({"metadata": null}), false);
-        check(
-            PatchKind::Apply { force: true },
-            json!({"metadata": labels}),
-            false,
-        );
+        check(PatchKind::Apply, json!({"metadata": labels}), false);
         let ordered = json!({"metadata": {"$setElementOrder/finalizers": []}});
         check(PatchKind::Strategic, ordered, false);
         let json = |operation: Value| json!([operation]);

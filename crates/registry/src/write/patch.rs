@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use watchkeeper_kinds::Part;
-use watchkeeper_meta::{FieldError, FieldPath, FieldValidation, GroupKind, Status, StatusReason};
+use watchkeeper_meta::{FieldError, FieldPath, FieldValidation, GroupKind, PatchKind, Status, StatusReason};
 use watchkeeper_patch::go_text::go_value;
 use watchkeeper_patch::json_patch::{self, JsonPatchError};
 use watchkeeper_patch::{merge_patch, quoted, strategic};
@@ -18,22 +18,6 @@ use crate::context::{WriteContext, accept, timestamp};
 use crate::definition::Definition;
 use crate::object::{Live, StoredObject};
 use crate::{Registry, metadata};
-
-/// What a patch says, by its content type.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PatchKind {
-    /// `application/json-patch+json`.
-    Json,
-    /// `application/merge-patch+json`.
-    Merge,
-    /// `application/strategic-merge-patch+json`.
-    Strategic,
-    /// `application/apply-patch+yaml`.
-    Apply {
-        /// Take fields from other managers.
-        force: bool,
-    },
-}
 
 /// A patch that has been read.
 pub(super) struct Patch<'a> {
@@ -58,7 +42,7 @@ impl Registry {
         let mut write = Write::begin(self, target, context).await?;
         let written = match kind {
             // In a box, as the long way below: a small patch does not carry the room that they take.
-            PatchKind::Apply { force } => Box::pin(write.apply_body(patch, force)).await?,
+            PatchKind::Apply => Box::pin(write.apply_body(patch)).await?,
             kind => write.patch(kind, patch).await?,
         };
         write.end().await?;
@@ -192,7 +176,7 @@ fn quoted_result(definition: &Definition, patch: &Patch<'_>, live: &Live) -> Str
     match patch.kind {
         PatchKind::Json => quoted::patched(schema, root, &result(), patch.value),
         PatchKind::Strategic => go_value(patch.value),
-        PatchKind::Merge | PatchKind::Apply { .. } => quoted::merged(schema, root, &result(), patch.value),
+        PatchKind::Merge | PatchKind::Apply => quoted::merged(schema, root, &result(), patch.value),
     }
 }
 

@@ -395,7 +395,7 @@ impl Target {
                     namespace,
                     name,
                     part,
-                    (self.patch_kind(content_type)?, &bytes),
+                    (PatchKind::of_content_type(content_type)?, &bytes),
                     &context,
                 )
                 .await
@@ -458,7 +458,7 @@ impl Target {
                     .await
             }
             ("PATCH", "scale") => {
-                let (definition, kind) = (definition?, self.patch_kind(content_type)?);
+                let (definition, kind) = (definition?, PatchKind::of_content_type(content_type)?);
                 registry
                     .patch_scale(&definition, namespace, name, (kind, &bytes), &context)
                     .await
@@ -493,6 +493,7 @@ impl Target {
         WriteContext {
             manager: text("fieldManager").unwrap_or("golden".to_owned()),
             dry_run: text("dryRun").is_some(),
+            force: text("force").as_deref() == Some("true"),
             field_validation: match text("fieldValidation").as_deref() {
                 Some("Strict") => FieldValidation::Strict,
                 Some("Ignore") => FieldValidation::Ignore,
@@ -506,17 +507,6 @@ impl Target {
             }),
             ..Default::default()
         }
-    }
-
-    fn patch_kind(&self, content_type: &str) -> Option<PatchKind> {
-        let force = self.query.get("force").is_some_and(|force| force == "true");
-        Some(match content_type {
-            "application/json-patch+json" => PatchKind::Json,
-            "application/merge-patch+json" => PatchKind::Merge,
-            "application/strategic-merge-patch+json" => PatchKind::Strategic,
-            "application/apply-patch+yaml" => PatchKind::Apply { force },
-            _ => return None,
-        })
     }
 }
 

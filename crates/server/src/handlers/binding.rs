@@ -33,6 +33,6 @@ pub(super) async fn create(call: &Call, route: &ResourceRoute, bytes: Bytes) -> 
         .registry
         .bind(namespace, route.name.as_deref(), body, &context)
         .await?;
-    let bytes = status_bytes::encode(&bound, form.accepted.encoding);
+    let bytes = status_bytes::encode(&bound, form.accepted.format);
     Ok(encoded(StatusCode::CREATED, form.accepted, bytes))
 }

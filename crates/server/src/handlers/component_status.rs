@@ -37,7 +37,7 @@ pub(super) async fn answer(call: &Call, route: &ResourceRoute) -> Result<Answer,
             let list = json!({
                 "apiVersion": "v1", "kind": "ComponentStatusList", "metadata": {}, "items": [storage],
             });
-            let encoding = form.accepted.encoding;
+            let encoding = form.accepted.format;
             Ok(encoded(
                 StatusCode::OK,
                 form.accepted,

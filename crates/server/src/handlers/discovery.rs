@@ -5,12 +5,13 @@ use http::{HeaderValue, StatusCode};
 use serde::Serialize;
 use serde_json::Value;
 use watchkeeper_meta::Status;
+use watchkeeper_registry::Format;
 
 use crate::body::ResponseBody;
 use crate::discovery::{Aggregated, ApiVersions, Group, GroupList, ResourceList, etag};
 use crate::filter::Call;
 use crate::forms;
-use crate::negotiate::{Accepted, Encoding, Offer, Transform, accept};
+use crate::negotiate::{Accepted, Offer, Transform, accept};
 use crate::respond::{Answer, Failure, encoded, to_json, with_type};
 
 /// What an aggregated document states it is.
@@ -60,10 +61,10 @@ fn form(call: &Call, offer: Offer) -> Result<Accepted, Failure> {
 
 /// A document in the encoding asked for.
 fn document(document: &impl Serialize, form: Accepted) -> Result<Answer, Failure> {
-    let bytes = match form.encoding {
-        Encoding::Json => to_json(document).into(),
-        Encoding::Yaml => forms::yaml(&tree(document)?).into(),
-        Encoding::Protobuf => forms::meta_value(&tree(document)?)?,
+    let bytes = match form.format {
+        Format::Json => to_json(document).into(),
+        Format::Yaml => forms::yaml(&tree(document)?).into(),
+        Format::Protobuf => forms::meta_value(&tree(document)?)?,
     };
     Ok(encoded(StatusCode::OK, form, bytes))
 }

@@ -17,6 +17,6 @@ pub(super) async fn evict(call: &Call, route: &ResourceRoute, bytes: Bytes) -> R
     let name = route.name.as_deref().unwrap_or_default();
     let registry = &call.server.registry;
     let evicted = registry.evict(namespace, name, body, context).await?;
-    let bytes = status_bytes::encode(&evicted, form.accepted.encoding);
+    let bytes = status_bytes::encode(&evicted, form.accepted.format);
     Ok(encoded(StatusCode::CREATED, form.accepted, bytes))
 }

@@ -12,7 +12,7 @@ use watchkeeper_registry::{
 use crate::filter::Call;
 use crate::forms::{self, Form};
 use crate::negotiate::{
-    Accepted, Encoding, Offer, Transform, accept, accept_custom, content_type, custom_content_type,
+    Accepted, Offer, Transform, accept, accept_custom, content_type, custom_content_type,
 };
 use crate::request_info::query_value;
 use crate::respond::{Answer, Failure, encoded, in_pieces};
@@ -27,9 +27,9 @@ pub(super) fn definition(call: &Call, route: &ResourceRoute) -> Result<Arc<Defin
 
 /// The form of the answer about a resource's objects, out of what can be offered.
 pub(super) fn form(call: &Call, route: &ResourceRoute, offer: Offer) -> Result<Form, Failure> {
-    let accepted = match route.resource.custom {
-        Some(_) => accept_custom(&call.accept(), offer)?,
-        None => accept(&call.accept(), offer)?,
+    let accepted = match route.resource.is_custom() {
+        true => accept_custom(&call.accept(), offer)?,
+        false => accept(&call.accept(), offer)?,
     };
     Ok(Form {
         accepted: Accepted {
@@ -62,14 +62,9 @@ fn include_object(call: &Call, transform: Transform) -> Result<IncludeObject, Fa
 /// How the body of a write is written.
 fn body_format(call: &Call, route: &ResourceRoute) -> Result<Format, Failure> {
     let stated = call.content_type();
-    let encoding = match is_custom_object(route) {
+    Ok(match is_custom_object(route) {
         true => custom_content_type(stated)?,
         false => content_type(stated)?,
-    };
-    Ok(match encoding {
-        Encoding::Json => Format::Json,
-        Encoding::Yaml => Format::Yaml,
-        Encoding::Protobuf => Format::Protobuf,
     })
 }
 
@@ -79,7 +74,7 @@ pub(super) fn is_custom_object(route: &ResourceRoute) -> bool {
         .subresource
         .as_ref()
         .is_none_or(|part| part.group_version.is_none());
-    route.resource.custom.is_some() && is_own
+    route.resource.is_custom() && is_own
 }
 
 /// Who writes, and how.

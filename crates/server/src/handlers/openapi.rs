@@ -3,12 +3,12 @@
 
 use http::header::{CACHE_CONTROL, ETAG, EXPIRES, LAST_MODIFIED, LOCATION, VARY};
 use http::{HeaderValue, StatusCode};
+use watchkeeper_registry::JSON;
 use watchkeeper_wire::schema::Schema;
 
 use super::discovery::{is_known, not_modified};
 use crate::body::ResponseBody;
 use crate::filter::Call;
-use crate::negotiate::JSON;
 use crate::openapi::{document, document_hash, document_v2, has_document, index, to_protobuf};
 use crate::request_info::query_value;
 use crate::respond::{Answer, Failure, to_json, with_type};

@@ -3,9 +3,9 @@
 use http::header::CACHE_CONTROL;
 use http::{HeaderValue, StatusCode};
 use serde_json::json;
+use watchkeeper_registry::JSON;
 
 use crate::filter::Call;
-use crate::negotiate::JSON;
 use crate::respond::{Answer, to_json, with_type};
 use crate::service_account_key::{ALGORITHM, ISSUER};
 

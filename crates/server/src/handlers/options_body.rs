@@ -2,14 +2,14 @@
 
 use serde_json::Value;
 use watchkeeper_meta::{DeleteOptions, Status};
-use watchkeeper_registry::too_many_values;
+use watchkeeper_registry::{Format, too_many_values};
 use watchkeeper_wire::canonical::read_body;
 use watchkeeper_wire::protobuf::Message;
 use watchkeeper_wire::schema::Schema;
 use watchkeeper_wire::yaml::{self, Mode};
 
 use crate::filter::Call;
-use crate::negotiate::{Encoding, content_type};
+use crate::negotiate::content_type;
 use crate::respond::Failure;
 
 /// Reads the options of a delete from its body, in whatever form it is. Every group and version has delete options
@@ -22,9 +22,9 @@ pub(super) fn delete_options(call: &Call, bytes: &[u8]) -> Result<DeleteOptions,
 /// Reads a body of one type of the schema, in whatever form it is.
 pub(super) fn read_kind(call: &Call, bytes: &[u8], type_name: &str) -> Result<Value, Failure> {
     Ok(match content_type(call.content_type())? {
-        Encoding::Json => json(bytes)?,
-        Encoding::Yaml => yaml(bytes)?,
-        Encoding::Protobuf => protobuf(bytes, type_name)?,
+        Format::Json => json(bytes)?,
+        Format::Yaml => yaml(bytes)?,
+        Format::Protobuf => protobuf(bytes, type_name)?,
     })
 }
 

@@ -6,7 +6,7 @@ use watchkeeper_registry::{Part, PatchKind, WriteContext};
 
 use super::objects::{definition, form, is_custom_object, write_context, written_answer};
 use crate::filter::Call;
-use crate::negotiate::{Offer, PatchType, custom_patch_type, patch_type};
+use crate::negotiate::{Offer, custom_patch_kind, patch_kind};
 use crate::respond::{Answer, Failure, with_warnings};
 use crate::route::ResourceRoute;
 
@@ -16,10 +16,10 @@ pub(super) async fn patch(
     part: Part,
     bytes: Bytes,
 ) -> Result<Answer, Failure> {
-    let patch_type = stated_patch_type(call, route)?;
+    let kind = stated_patch_kind(call, route)?;
     let form = form(call, route, Offer::Objects)?;
     let definition = definition(call, route)?;
-    let (kind, context) = kind_and_context(call, patch_type)?;
+    let context = patch_context(call, kind)?;
     let namespace = route.namespace.as_deref().unwrap_or_default();
     let name = route.name.as_deref().unwrap_or_default();
     let registry = &call.server.registry;
@@ -31,36 +31,28 @@ pub(super) async fn patch(
 }
 
 /// The kind of the patch.
-pub(super) fn stated_patch_type(call: &Call, route: &ResourceRoute) -> Result<PatchType, Failure> {
+pub(super) fn stated_patch_kind(call: &Call, route: &ResourceRoute) -> Result<PatchKind, Failure> {
     Ok(match is_custom_object(route) {
-        true => custom_patch_type(call.content_type())?,
-        false => patch_type(call.content_type())?,
+        true => custom_patch_kind(call.content_type())?,
+        false => patch_kind(call.content_type())?,
     })
 }
 
 /// Apply has options of its own: it must say who applies, and may take fields by force.
-pub(super) fn kind_and_context(
-    call: &Call,
-    patch_type: PatchType,
-) -> Result<(PatchKind, WriteContext), Failure> {
-    if patch_type == PatchType::Apply {
+pub(super) fn patch_context(call: &Call, kind: PatchKind) -> Result<WriteContext, Failure> {
+    if kind == PatchKind::Apply {
         let options = ApplyOptions::from_query(call.query())?;
         let manager = Some(options.field_manager);
         let mut context = write_context(call, manager, options.dry_run, options.field_validation);
         context.asks_to_create = true;
-        return Ok((PatchKind::Apply { force: options.force }, context));
+        context.force = options.force;
+        return Ok(context);
     }
     let options = PatchOptions::from_query(call.query())?;
-    let context = write_context(
+    Ok(write_context(
         call,
         options.field_manager,
         options.dry_run,
         options.field_validation,
-    );
-    let kind = match patch_type {
-        PatchType::Json => PatchKind::Json,
-        PatchType::Merge => PatchKind::Merge,
-        _ => PatchKind::Strategic,
-    };
-    Ok((kind, context))
+    ))
 }

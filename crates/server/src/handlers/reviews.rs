@@ -74,7 +74,7 @@ pub(super) async fn review(call: &Call, route: &ResourceRoute, bytes: &Bytes) ->
     review["status"] = status;
     review["apiVersion"] = resource.group_version_kind().api_version().into();
     review["kind"] = resource.kind.as_ref().into();
-    let bytes = forms::value(&review, form.encoding)?;
+    let bytes = forms::value(&review, form.format)?;
     Ok(encoded(StatusCode::CREATED, form, bytes))
 }
 

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use http::StatusCode;
 
 use super::objects::{definition, form, put};
-use super::patch::{kind_and_context, stated_patch_type};
+use super::patch::{patch_context, stated_patch_kind};
 use crate::Verb;
 use crate::filter::Call;
 use crate::forms;
@@ -27,13 +27,14 @@ pub(super) async fn scale(call: &Call, route: &ResourceRoute, bytes: Bytes) -> R
             (updated.await, context.warnings.take())
         }
         _ => {
-            let (kind, context) = kind_and_context(call, stated_patch_type(call, route)?)?;
+            let kind = stated_patch_kind(call, route)?;
+            let context = patch_context(call, kind)?;
             let patched = registry.patch_scale(&definition, namespace, name, (kind, &bytes), &context);
             (patched.await, context.warnings.take())
         }
     };
     let answer = scale
-        .and_then(|scale| forms::value(&scale, form.encoding))
+        .and_then(|scale| forms::value(&scale, form.format))
         .map(|bytes| encoded(StatusCode::OK, form, bytes))
         .map_err(Failure::from);
     with_warnings(answer, warnings)

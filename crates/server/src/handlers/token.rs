@@ -28,6 +28,6 @@ pub(super) async fn token(call: &Call, route: &ResourceRoute, bytes: Bytes) -> R
     let answer = registry
         .request_token(namespace, name, body, &issuer, &context)
         .await?;
-    let bytes = forms::value(&answer, form.encoding)?;
+    let bytes = forms::value(&answer, form.format)?;
     Ok(encoded(StatusCode::CREATED, form, bytes))
 }

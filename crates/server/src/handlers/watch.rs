@@ -50,8 +50,8 @@ pub(super) async fn watch(call: &mut Call, route: &ResourceRoute) -> Result<Answ
     let frames = frames.inspect(move |_| counts.piece_sent());
     let frames = guarded(frames, opened, call.server.draining.clone());
     match is_websocket {
-        true => websocket::answer(call, form.accepted.encoding, frames),
-        false => Ok(respond::stream(form.accepted.encoding, frames)),
+        true => websocket::answer(call, form.accepted.format, frames),
+        false => Ok(respond::stream(form.accepted.format, frames)),
     }
 }
 

@@ -10,10 +10,10 @@ use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
 use watchkeeper_meta::Status;
+use watchkeeper_registry::Format;
 
 use crate::body::{FrameStream, ResponseBody};
 use crate::filter::Call;
-use crate::negotiate::Encoding;
 use crate::respond::{Answer, Failure};
 
 /// Clients have nothing to say; a larger message ends the stream.
@@ -36,7 +36,7 @@ pub(super) fn is_asked_for(call: &Call) -> bool {
 }
 
 /// Agrees to the upgrade and sends the frames once the connection has changed.
-pub(super) fn answer(call: &mut Call, encoding: Encoding, frames: FrameStream) -> Result<Answer, Failure> {
+pub(super) fn answer(call: &mut Call, encoding: Format, frames: FrameStream) -> Result<Answer, Failure> {
     let key = call.head.headers.get(SEC_WEBSOCKET_KEY);
     let key = key.ok_or_else(|| Status::bad_request("the request for a WebSocket has no key"))?;
     let accept = derive_accept_key(key.as_bytes());
@@ -62,7 +62,7 @@ pub(super) fn answer(call: &mut Call, encoding: Encoding, frames: FrameStream) -
 
 async fn send_all(
     io: impl tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin,
-    encoding: Encoding,
+    encoding: Format,
     mut frames: FrameStream,
 ) {
     let config = WebSocketConfig::default()
@@ -92,10 +92,10 @@ async fn send_all(
     let _ = socket.close(None).await;
 }
 
-fn message(encoding: Encoding, frame: &[u8]) -> Message {
+fn message(encoding: Format, frame: &[u8]) -> Message {
     match encoding {
-        Encoding::Protobuf => Message::binary(frame[FRAME_LENGTH_BYTES..].to_vec()),
-        Encoding::Json | Encoding::Yaml => {
+        Format::Protobuf => Message::binary(frame[FRAME_LENGTH_BYTES..].to_vec()),
+        Format::Json | Format::Yaml => {
             let line = frame.strip_suffix(b"\n").unwrap_or(frame);
             Message::text(String::from_utf8_lossy(line).into_owned())
         }

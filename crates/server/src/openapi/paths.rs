@@ -1,12 +1,12 @@
 //! Resources as OpenAPI paths and operations.
 
 use serde_json::{Map, Value, json};
-use watchkeeper_meta::{GroupVersion, Scope};
+use watchkeeper_meta::{GroupVersion, PatchKind, Scope};
+use watchkeeper_registry::{JSON, PROTOBUF, YAML};
 
 use super::schemas::Definitions;
 use crate::Verb;
-use crate::catalog::{ApiResource, ApiVersion};
-use crate::negotiate::{JSON, PROTOBUF, YAML};
+use crate::catalog::{ApiVersion, ServedResource};
 
 /// What objects are sent as.
 const MEDIA_TYPES: [&str; 3] = [JSON, YAML, PROTOBUF];
@@ -16,10 +16,10 @@ const CUSTOM_MEDIA_TYPES: [&str; 2] = [JSON, YAML];
 
 /// The media types of patches.
 const PATCHES: [&str; 4] = [
-    "application/apply-patch+yaml",
-    "application/json-patch+json",
-    "application/merge-patch+json",
-    "application/strategic-merge-patch+json",
+    PatchKind::Apply.content_type(),
+    PatchKind::Json.content_type(),
+    PatchKind::Merge.content_type(),
+    PatchKind::Strategic.content_type(),
 ];
 
 /// Those of custom kinds. kubectl decides by this how to apply.
@@ -153,7 +153,7 @@ struct Maker<'a, 'd, 's> {
     definitions: &'d mut Definitions<'s>,
     root: &'a str,
     place: &'a GroupVersion,
-    resource: &'a ApiResource,
+    resource: &'a ServedResource,
 }
 
 impl Maker<'_, '_, '_> {
@@ -222,7 +222,7 @@ impl Maker<'_, '_, '_> {
     fn operation(&mut self, verb: Verb) -> Value {
         let (api_version, kind) = (self.place.to_string(), self.resource.resource.kind.clone());
         let object = self.object();
-        let answer = match (verb, &self.resource.custom) {
+        let answer = match (verb, self.resource.custom_definition()) {
             (Verb::List, Some(custom)) => Some(self.definitions.custom_list(&self.resource.resource, custom)),
             (Verb::List, None) => self.definitions.kind(&api_version, &format!("{kind}List")),
             (verb, _) => self.answer(verb, &object),
@@ -239,7 +239,7 @@ impl Maker<'_, '_, '_> {
     /// The kind's own schema.
     fn object(&mut self) -> Option<Value> {
         let resource = &self.resource.resource;
-        match &self.resource.custom {
+        match self.resource.custom_definition() {
             Some(custom) => Some(self.definitions.custom(resource, custom)),
             None => self.definitions.kind(&self.place.to_string(), &resource.kind),
         }
@@ -258,11 +258,11 @@ impl Maker<'_, '_, '_> {
         let place = subresource.group_version.as_ref().unwrap_or(self.place);
         let object = match subresource.group_version {
             Some(_) => self.definitions.kind(&place.to_string(), &subresource.kind),
-            None if self.resource.custom.is_some() => self.object(),
+            None if self.resource.is_custom() => self.object(),
             None => self.definitions.kind(&place.to_string(), &subresource.kind),
         };
         let mut item = Map::new();
-        for verb in &subresource.verbs {
+        for verb in subresource.verbs.iter().filter_map(|word| Verb::parse(word)) {
             let (method, body) = match verb {
                 Verb::Get => ("get", None),
                 Verb::Create => ("post", object.clone()),
@@ -270,7 +270,7 @@ impl Maker<'_, '_, '_> {
                 Verb::Patch => ("patch", self.definitions.reference("meta/v1.Patch")),
                 _ => ("delete", None),
             };
-            let operation = self.assemble(*verb, &subresource.kind, place, body, object.clone());
+            let operation = self.assemble(verb, &subresource.kind, place, body, object.clone());
             item.insert(method.to_owned(), operation);
         }
         let path = format!("{one}/{}", subresource.name);
@@ -298,7 +298,7 @@ impl Maker<'_, '_, '_> {
         }
         if let Some(body) = body {
             operation["requestBody"] = match verb {
-                Verb::Patch if self.resource.custom.is_some() => content(&CUSTOM_PATCHES, body),
+                Verb::Patch if self.resource.is_custom() => content(&CUSTOM_PATCHES, body),
                 Verb::Patch => content(&PATCHES, body),
                 _ => content(&["*/*"], body),
             };
@@ -308,9 +308,9 @@ impl Maker<'_, '_, '_> {
 
     /// What objects are sent as.
     fn media_types(&self) -> &'static [&'static str] {
-        match self.resource.custom {
-            Some(_) => &CUSTOM_MEDIA_TYPES,
-            None => &MEDIA_TYPES,
+        match self.resource.is_custom() {
+            true => &CUSTOM_MEDIA_TYPES,
+            false => &MEDIA_TYPES,
         }
     }
 }

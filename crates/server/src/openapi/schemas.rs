@@ -4,9 +4,8 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 use watchkeeper_meta::Resource;
+use watchkeeper_registry::Definition;
 use watchkeeper_wire::schema::{Field, Granularity, ListType, Schema, Shape, TypeId};
-
-use crate::catalog::CustomKind;
 
 /// Collects the definitions a document needs; what a definition refers to is collected with it.
 pub(super) struct Definitions<'a> {
@@ -47,11 +46,9 @@ impl<'a> Definitions<'a> {
     }
 
     /// A reference to a custom kind: its definition's own words, and what every object has.
-    pub(super) fn custom(&mut self, resource: &Resource, custom: &CustomKind) -> Value {
-        let mut definition = custom.open_api.clone();
-        if !definition.is_object() {
-            definition = json!({ "type": "object" });
-        }
+    pub(super) fn custom(&mut self, resource: &Resource, custom: &Definition) -> Value {
+        let stated = custom.open_api().filter(|stated| stated.is_object());
+        let mut definition = stated.cloned().unwrap_or_else(|| json!({ "type": "object" }));
         let metadata = self.reference("meta/v1.ObjectMeta");
         definition["properties"]["apiVersion"] = json!({ "type": "string" });
         definition["properties"]["kind"] = json!({ "type": "string" });
@@ -60,7 +57,7 @@ impl<'a> Definitions<'a> {
     }
 
     /// A reference to a list of a custom kind.
-    pub(super) fn custom_list(&mut self, resource: &Resource, custom: &CustomKind) -> Value {
+    pub(super) fn custom_list(&mut self, resource: &Resource, custom: &Definition) -> Value {
         let (item, metadata) = (self.custom(resource, custom), self.reference("meta/v1.ListMeta"));
         let definition = json!({
             "type": "object",

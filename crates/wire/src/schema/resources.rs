@@ -2,65 +2,16 @@
 //!
 //! The table is data for discovery, and for clients that need no discovery.
 
-use std::borrow::Cow;
 use std::sync::LazyLock;
 
 use serde::Deserialize;
-use watchkeeper_meta::{Resource, Scope};
+use watchkeeper_meta::{ApiResource, ApiSubresource, GroupVersion, Resource, Scope};
 
 use super::Text;
 
-/// A resource that every server has.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct BuiltinResource {
-    /// Group, version, kind, plural name and scope.
-    pub resource: Resource,
-    /// The name of one: `pod`.
-    pub singular: Text,
-    /// What can be done with it, in order.
-    pub verbs: Box<[Text]>,
-    /// `po`.
-    pub short_names: Box<[Text]>,
-    /// The names of larger sets it belongs to: `all`.
-    pub categories: Box<[Text]>,
-    /// The parts that have an address of their own.
-    pub subresources: Box<[Subresource]>,
-}
-
-/// A part of an object that has an address of its own: `status`, `scale`, `log`.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-pub struct Subresource {
-    /// `status`.
-    pub name: Text,
-    /// The kind that is read and written there.
-    pub kind: Text,
-    /// That kind's group and version; empty for the resource's own.
-    #[serde(rename = "groupVersion")]
-    pub group_version: Text,
-    /// What can be done with it, in order.
-    pub verbs: Box<[Text]>,
-}
-
-impl BuiltinResource {
-    /// Whether the resource has that verb.
-    pub fn has_verb(&self, verb: &str) -> bool {
-        self.verbs.iter().any(|have| have == verb)
-    }
-
-    /// `v1`, `apps/v1`.
-    pub fn api_version(&self) -> String {
-        self.resource.group_version_kind().api_version()
-    }
-
-    /// The subresource of that name.
-    pub fn subresource(&self, name: &str) -> Option<&Subresource> {
-        self.subresources.iter().find(|have| have.name == name)
-    }
-}
-
 /// Every built-in resource, in the order in which discovery lists groups.
-pub fn all() -> &'static [BuiltinResource] {
-    static ALL: LazyLock<Box<[BuiltinResource]>> = LazyLock::new(|| {
+pub fn all() -> &'static [ApiResource] {
+    static ALL: LazyLock<Box<[ApiResource]>> = LazyLock::new(|| {
         let lines = include_str!("../../schema/resources.jsonl").lines();
         // The file is part of the program and a test reads it: an error here is a broken build.
         lines
@@ -71,7 +22,7 @@ pub fn all() -> &'static [BuiltinResource] {
 }
 
 /// The resource with that plural name.
-pub fn by_plural(group: &str, version: &str, plural: &str) -> Option<&'static BuiltinResource> {
+pub fn by_plural(group: &str, version: &str, plural: &str) -> Option<&'static ApiResource> {
     all().iter().find(|have| {
         let have = &have.resource;
         have.group == group && have.version == version && have.plural == plural
@@ -79,7 +30,7 @@ pub fn by_plural(group: &str, version: &str, plural: &str) -> Option<&'static Bu
 }
 
 /// The resource whose objects have that kind.
-pub fn by_kind(group: &str, version: &str, kind: &str) -> Option<&'static BuiltinResource> {
+pub fn by_kind(group: &str, version: &str, kind: &str) -> Option<&'static ApiResource> {
     all().iter().find(|have| {
         let have = &have.resource;
         have.group == group && have.version == version && have.kind == kind
@@ -95,22 +46,30 @@ struct Line {
     singular: Text,
     kind: Text,
     scope: String,
-    verbs: Box<[Text]>,
-    short_names: Box<[Text]>,
-    categories: Box<[Text]>,
-    subresources: Box<[Subresource]>,
+    verbs: Vec<Text>,
+    short_names: Vec<Text>,
+    categories: Vec<Text>,
+    subresources: Vec<Part>,
 }
 
-fn read(line: &str) -> Result<BuiltinResource, serde_json::Error> {
+/// A subresource in a line.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Part {
+    name: Text,
+    kind: Text,
+    /// Empty for the resource's own.
+    group_version: String,
+    verbs: Vec<Text>,
+}
+
+fn read(line: &str) -> Result<ApiResource, serde_json::Error> {
     let line: Line = serde_json::from_str(line)?;
-    let (group, version) = line
-        .group_version
-        .split_once('/')
-        .unwrap_or(("", &line.group_version));
-    Ok(BuiltinResource {
+    let GroupVersion { group, version } = group_version(&line.group_version);
+    Ok(ApiResource {
         resource: Resource {
-            group: Cow::Owned(group.to_owned()),
-            version: Cow::Owned(version.to_owned()),
+            group,
+            version,
             kind: line.kind,
             plural: line.resource,
             scope: if line.scope == "Namespaced" {
@@ -123,8 +82,22 @@ fn read(line: &str) -> Result<BuiltinResource, serde_json::Error> {
         verbs: line.verbs,
         short_names: line.short_names,
         categories: line.categories,
-        subresources: line.subresources,
+        subresources: line.subresources.into_iter().map(subresource).collect(),
     })
+}
+
+fn subresource(part: Part) -> ApiSubresource {
+    ApiSubresource {
+        name: part.name,
+        kind: part.kind,
+        group_version: (!part.group_version.is_empty()).then(|| group_version(&part.group_version)),
+        verbs: part.verbs,
+    }
+}
+
+fn group_version(text: &str) -> GroupVersion {
+    let (group, version) = text.split_once('/').unwrap_or(("", text));
+    GroupVersion::new(group.to_owned(), version.to_owned())
 }
 
 #[cfg(test)]
@@ -157,9 +130,10 @@ mod tests {
         let deployments = by_plural("apps", "v1", "deployments").unwrap();
         assert_eq!(by_kind("apps", "v1", "Deployment"), Some(deployments));
         assert_eq!(deployments.resource.scope, Scope::Namespaced);
-        assert_eq!(deployments.short_names, ["deploy"].map(Text::from).into());
+        assert_eq!(deployments.short_names, ["deploy"]);
         let scale = deployments.subresource("scale").unwrap();
-        assert_eq!((&*scale.kind, &*scale.group_version), ("Scale", "autoscaling/v1"));
+        let expected = GroupVersion::new("autoscaling", "v1");
+        assert_eq!((&*scale.kind, &scale.group_version), ("Scale", &Some(expected)));
         assert!(by_plural("apps", "v1", "pods").is_none());
     }
 }
