@@ -37,10 +37,10 @@ pub(crate) enum Expr {
     },
     List(Vec<Item>),
     Map(Vec<Entry>),
-    /// `Name{field: value}`: Kubernetes has no such types, which the checker says.
+    /// `Name{field: value}`: a value of a named type, which only patches have.
     Message {
         name: Box<str>,
-        fields: Vec<(Box<str>, Id)>,
+        fields: Vec<MessageField>,
     },
     Fold(Box<Fold>),
     /// `target.optMap(name, body)`: the body, if the target has a value.
@@ -86,6 +86,16 @@ pub(crate) struct Entry {
     pub(crate) key: Id,
     pub(crate) value: Id,
     pub(crate) is_optional: bool,
+}
+
+/// A field of a message; one that is optional stands there as `?field: value`.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct MessageField {
+    pub(crate) name: Box<str>,
+    pub(crate) value: Id,
+    pub(crate) is_optional: bool,
+    /// Of the colon, in characters from the beginning.
+    pub(crate) offset: u32,
 }
 
 /// A macro over the items of a list or the entries of a map.
@@ -175,7 +185,7 @@ fn each_child(expr: &Expr, mut see: impl FnMut(Id)) {
             see(entry.key);
             see(entry.value);
         }),
-        Expr::Message { fields, .. } => fields.iter().for_each(|(_, value)| see(*value)),
+        Expr::Message { fields, .. } => fields.iter().for_each(|field| see(field.value)),
         Expr::Fold(fold) => {
             let within = [Some(fold.range), fold.condition, fold.transform];
             within.into_iter().flatten().for_each(see);

@@ -10,13 +10,17 @@ use std::sync::Arc;
 use regex::Regex;
 
 use self::unify::Bindings;
-use crate::ast::{Ast, Expr, Id, Literal, Select};
+use crate::ast::{Ast, Expr, Id, Literal, MessageField, Select};
 use crate::declared::Declared;
 use crate::error::Issue;
 use crate::functions::time::{parse_duration, parse_timestamp};
 use crate::functions::{self, Declaration, Function};
+use crate::patch_types;
 use crate::pattern;
 use crate::types::{Signature, Type};
+
+/// What functions that patches need have their names from; nobody else has them.
+const JSON_POINTERS: &str = "jsonpatch";
 
 /// What is known about a tree.
 #[derive(Debug)]
@@ -59,7 +63,12 @@ impl std::fmt::Debug for Meaning {
 }
 
 /// Checks a tree whose variables are declared.
-pub(crate) fn check(ast: &Ast, root: Id, variables: &[(String, Declared)]) -> Result<Checked, Vec<Issue>> {
+pub(crate) fn check(
+    ast: &Ast,
+    root: Id,
+    variables: &[(String, Declared)],
+    makes_patches: bool,
+) -> Result<Checked, Vec<Issue>> {
     let mut checker = Checker {
         ast,
         variables,
@@ -67,6 +76,7 @@ pub(crate) fn check(ast: &Ast, root: Id, variables: &[(String, Declared)]) -> Re
         bindings: Bindings::default(),
         issues: Vec::new(),
         may_mix: false,
+        makes_patches,
         checked: Checked {
             types: vec![Type::Error; ast.len()],
             meanings: vec![Meaning::None; ast.len()],
@@ -99,6 +109,8 @@ struct Checker<'c> {
     issues: Vec<Issue>,
     /// Whether lists may hold values of several types: those that `format` takes.
     may_mix: bool,
+    /// Whether the types of patches are declared.
+    makes_patches: bool,
     checked: Checked,
 }
 
@@ -133,10 +145,7 @@ impl<'c> Checker<'c> {
                 let keys = keys.unwrap_or_else(|| self.bindings.fresh());
                 Type::map(keys, values.unwrap_or_else(|| self.bindings.fresh()))
             }
-            Expr::Message { name, .. } => {
-                self.undeclared(id, name);
-                Type::Error
-            }
+            Expr::Message { name, fields } => self.message(id, name, fields),
             Expr::Fold(fold) => self.fold(fold),
             Expr::OptionalMap {
                 target,
@@ -175,7 +184,7 @@ impl<'c> Checker<'c> {
             self.checked.used[index] = true;
             return self.variables[index].1.to_type();
         }
-        match Type::named(name) {
+        match self.named_type(name) {
             Some(named) => {
                 self.means(id, Meaning::Type);
                 Type::Type(Arc::new(named))
@@ -185,6 +194,49 @@ impl<'c> Checker<'c> {
                 Type::Error
             }
         }
+    }
+
+    /// The type of a name.
+    fn named_type(&self, name: &str) -> Option<Type> {
+        let of_patches = || self.makes_patches.then(|| patch_types::named(name)).flatten();
+        Type::named(name).or_else(of_patches)
+    }
+
+    /// A variable whose own name has a dot: `authorizer.requestResource`.
+    fn dotted_variable(&mut self, id: Id) -> Option<Type> {
+        let name = self.ast.qualified_name(id)?;
+        let index = self.variables.iter().position(|(it, _)| *it == name)?;
+        let root = self.root_name(id);
+        if self.locals.iter().any(|(it, _)| Some(*it) == root) {
+            return None;
+        }
+        self.means(id, Meaning::Variable(index));
+        self.checked.used[index] = true;
+        Some(self.variables[index].1.to_type())
+    }
+
+    /// A value of a named type. Each field must have the type that is declared for it.
+    fn message(&mut self, id: Id, name: &str, fields: &[MessageField]) -> Type {
+        let declared = self.named_type(name).filter(|it| matches!(it, Type::Message(_)));
+        if declared.is_none() {
+            self.undeclared(id, name);
+        }
+        for field in fields {
+            let found = self.element(field.value, field.is_optional);
+            let wanted = declared.as_ref().map(|_| patch_types::field(name, &field.name));
+            let Some(wanted) = wanted else { continue };
+            if !wanted
+                .as_ref()
+                .is_some_and(|wanted| self.bindings.assign(&found, wanted))
+            {
+                let wanted = wanted.map_or_else(String::new, |wanted| wanted.to_string());
+                let (name, found) = (&field.name, self.bindings.settled(&found));
+                let why =
+                    format!("expected type of field '{name}' is '{wanted}' but provided type is '{found}'");
+                self.issues.push(Issue::at(field.offset, why));
+            }
+        }
+        declared.unwrap_or(Type::Error)
     }
 
     /// The first name of `a.b.c`.
@@ -205,10 +257,15 @@ impl<'c> Checker<'c> {
         if mode == Select::Plain
             && is_free
             && let Some(name) = self.ast.qualified_name(id)
-            && let Some(named) = Type::named(&name)
+            && let Some(named) = self.named_type(&name)
         {
             self.means(id, Meaning::Type);
             return Type::Type(Arc::new(named));
+        }
+        if mode == Select::Plain
+            && let Some(found) = self.dotted_variable(id)
+        {
+            return found;
         }
         let of = self.expr(operand);
         let of = self.bindings.settled(&of);
@@ -225,6 +282,13 @@ impl<'c> Checker<'c> {
                 }
             },
             Type::Map(_, values) => (**values).clone(),
+            Type::Message(name) => match patch_types::field(name, field) {
+                Some(found) => found,
+                None => {
+                    self.issue(id, format!("undefined field '{field}'"));
+                    Type::Error
+                }
+            },
             Type::Dyn | Type::Error | Type::Param(_) => Type::Dyn,
             other => {
                 self.issue(id, format!("type '{other}' does not support field selection"));
@@ -242,6 +306,7 @@ impl<'c> Checker<'c> {
         // `ip.isCanonical(x)` is a function of that name, unless `ip` is a variable.
         if let Some(prefix) = target
             && let Some(name) = self.ast.qualified_name(prefix)
+            && (self.makes_patches || name != JSON_POINTERS)
             && self
                 .root_name(prefix)
                 .is_some_and(|root| !self.is_local_or_variable(root))

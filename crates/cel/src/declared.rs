@@ -45,6 +45,8 @@ pub enum Shape {
     Object(Arc<Object>),
     /// Something that may be absent, which is a value of its own.
     Optional(Arc<Declared>),
+    /// What another expression evaluates to, or another value that does not come from JSON.
+    Of(Type),
 }
 
 /// A list of items, and which of them are the same.
@@ -123,6 +125,7 @@ impl Declared {
             Shape::Map(values) => Type::map(Type::String, values.to_type()),
             Shape::Object(object) => Type::Object(object.clone()),
             Shape::Optional(of) => Type::optional(of.to_type()),
+            Shape::Of(found) => found.clone(),
         }
     }
 

@@ -48,6 +48,9 @@ impl<'d> Estimator<'d> {
                 Meaning::Variable(index) => of(&self.variables[index].1, 1),
                 _ => made(1, 1),
             },
+            Expr::Select { .. } if let Meaning::Variable(index) = self.checked.meanings[id as usize] => {
+                of(&self.variables[index].1, 1)
+            }
             Expr::Select { operand, field, mode } => {
                 let from = self.expr(*operand);
                 match mode {
@@ -80,7 +83,10 @@ impl<'d> Estimator<'d> {
                 }
                 sum
             }
-            Expr::Message { .. } => made(40, 1),
+            Expr::Message { fields, .. } => {
+                let within = fields.iter().map(|field| self.expr(field.value).cost);
+                made(within.fold(40, u64::saturating_add), 1)
+            }
             Expr::Fold(fold) => self.fold(fold),
             Expr::OptionalMap { target, body, .. } => {
                 let on = self.expr(*target);

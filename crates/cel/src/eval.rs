@@ -1,15 +1,16 @@
 //! A checked tree, evaluated. Every step is paid for from a budget, in cel-go's currency; when it is used up the
 //! evaluation ends, and nothing absorbs that.
 
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use crate::ast::{Entry, Expr, Fold, FoldKind, Id, Item, Select};
+use crate::ast::{Entry, Expr, Fold, FoldKind, Id, Item, MessageField, Select};
 use crate::check::{Checked, Meaning};
 use crate::error::EvalError;
 use crate::functions::{Evaluated, Function, Sizes, Work};
 use crate::limits::MAX_MADE_ITEMS;
 use crate::program::Program;
-use crate::value::{Map, Value};
+use crate::value::{Map, Message, Value};
 
 /// What following a name costs.
 const NAME: u64 = 1;
@@ -19,6 +20,8 @@ pub(crate) const MAX_ARGUMENTS: usize = 4;
 const LIST: u64 = 10;
 /// What making a map costs, whatever is in it.
 const MAP: u64 = 30;
+/// What making a value of a named type costs, whatever is in it.
+const MESSAGE: u64 = 40;
 
 /// How an evaluation ended, and what it cost.
 #[derive(Debug)]
@@ -85,7 +88,7 @@ impl<'a> Evaluator<'a, '_> {
             },
             Expr::List(items) => self.list(items),
             Expr::Map(entries) => self.map(entries),
-            Expr::Message { .. } => Err(EvalError::NoSuchOverload),
+            Expr::Message { name, fields } => self.message(name, fields),
             Expr::Fold(fold) => self.fold(fold),
             Expr::OptionalMap {
                 target,
@@ -116,9 +119,11 @@ impl<'a> Evaluator<'a, '_> {
     }
 
     fn select(&mut self, id: Id, operand: Id, field: &'a str, mode: Select) -> Evaluated<'a> {
-        if matches!(self.checked.meanings[id as usize], Meaning::Type) {
-            self.charge(NAME)?;
-            return self.type_name(id);
+        if matches!(
+            self.checked.meanings[id as usize],
+            Meaning::Type | Meaning::Variable(_)
+        ) {
+            return self.name(id);
         }
         let of = self.expr(operand)?;
         if mode != Select::Test {
@@ -131,6 +136,7 @@ impl<'a> Evaluator<'a, '_> {
         };
         let found = match &of {
             Value::Map(map) => map.member(field).transpose()?,
+            Value::Message(message) => message.member(field),
             Value::Optional(None) => None,
             _ if mode == Select::Test && was_optional => None,
             _ => return Err(EvalError::NoSuchOverload),
@@ -226,6 +232,22 @@ impl<'a> Evaluator<'a, '_> {
             }
         }
         Ok(Value::Map(Map::of_entries(made)?))
+    }
+
+    fn message(&mut self, name: &'a str, fields: &'a [MessageField]) -> Evaluated<'a> {
+        self.charge(MESSAGE)?;
+        let mut made = BTreeMap::new();
+        for field in fields {
+            let value = match (field.is_optional, self.expr(field.value)?) {
+                (false, value) => value,
+                (true, Value::Optional(Some(value))) => (*value).clone(),
+                (true, Value::Optional(None)) => continue,
+                (true, _) => return Err(EvalError::NoSuchOverload),
+            };
+            made.insert(&*field.name, value);
+        }
+        let fields = Rc::new(made);
+        Ok(Value::Message(Message { name, fields }))
     }
 
     fn optional_map(&mut self, target: Id, body: Id, is_flat: bool) -> Evaluated<'a> {

@@ -4,8 +4,10 @@
 //! sizes of what it takes, and what it does. Sizes are those of the values when it is called, and the largest they can
 //! be when a definition is written, so that one reckoning serves the budget and the estimate.
 
+pub(crate) mod authorization;
 pub(crate) mod conversions;
 mod format;
+mod json_pointer;
 mod lists;
 pub(crate) mod named_formats;
 mod net;
@@ -143,7 +145,7 @@ pub(crate) fn find(name: &str) -> Option<&'static Declaration> {
 }
 
 /// All of them, by subject.
-const TABLES: [&[Function]; 14] = [
+const TABLES: [&[Function]; 16] = [
     operators::FUNCTIONS,
     conversions::FUNCTIONS,
     time::FUNCTIONS,
@@ -158,6 +160,8 @@ const TABLES: [&[Function]; 14] = [
     named_formats::FUNCTIONS,
     semver::FUNCTIONS,
     optional::FUNCTIONS,
+    authorization::FUNCTIONS,
+    json_pointer::FUNCTIONS,
 ];
 
 static DECLARATIONS: LazyLock<HashMap<&'static str, Declaration>> = LazyLock::new(|| {

@@ -30,6 +30,7 @@
 //! ```
 
 mod ast;
+pub mod authorizer;
 mod check;
 mod declared;
 mod error;
@@ -39,6 +40,7 @@ mod functions;
 mod lexer;
 pub mod limits;
 mod parser;
+pub mod patch_types;
 pub mod pattern;
 mod print;
 mod program;
@@ -50,7 +52,7 @@ pub use error::{CompileError, EvalError};
 pub use eval::Evaluation;
 pub use program::{Environment, Program};
 pub use types::Type;
-pub use value::{Text, Value};
+pub use value::{Message, Text, Value};
 
 /// An expression, parsed and written out again with every operator in parentheses.
 pub fn normalize(source: &str) -> Result<String, CompileError> {

@@ -3,7 +3,7 @@
 
 mod macros;
 
-use crate::ast::{Ast, Entry, Expr, Id, Item, Literal, Select};
+use crate::ast::{Ast, Entry, Expr, Id, Item, Literal, MessageField, Select};
 use crate::error::Issue;
 use crate::lexer::{Token, TokenKind, tokens};
 use crate::limits::{MAX_DEPTH, MAX_EXPRESSION_CHARS};
@@ -457,14 +457,30 @@ impl Parser {
         let offset = self.symbol("{")?;
         let mut fields = Vec::new();
         while !self.is_symbol("}") {
-            let (field, _) = self.field_name()?;
-            self.symbol(":")?;
-            fields.push((field, self.expression()?));
+            let is_optional = self.try_symbol("?").is_some();
+            let name = self.message_field(is_optional || !fields.is_empty())?;
+            let offset = self.symbol(":")?;
+            let value = self.expression()?;
+            fields.push(MessageField {
+                name,
+                value,
+                is_optional,
+                offset,
+            });
             if self.try_symbol(",").is_none() {
                 break;
             }
         }
         self.symbol("}")?;
         self.ast.add(offset, Expr::Message { name, fields })
+    }
+
+    /// The name of a field. Where there may be none, ANTLR names all that could follow.
+    fn message_field(&mut self, is_needed: bool) -> Result<Box<str>, Issue> {
+        match self.peek().kind {
+            TokenKind::Name | TokenKind::QuotedName(_) => self.field_name().map(|(name, _)| name),
+            _ if is_needed => Err(self.unexpected("{IDENTIFIER, ESC_IDENTIFIER}")),
+            _ => Err(self.unexpected("{'}', ',', '?', IDENTIFIER, ESC_IDENTIFIER}")),
+        }
     }
 }

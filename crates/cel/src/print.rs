@@ -47,9 +47,10 @@ fn write_expr(ast: &Ast, id: Id, out: &mut String) {
         }),
         Expr::Message { name, fields } => {
             out.push_str(name);
-            write_all(out, "{", "}", fields, |(field, value), out| {
-                let _ = write!(out, "{field}: ");
-                write_expr(ast, *value, out);
+            write_all(out, "{", "}", fields, |field, out| {
+                let optional = if field.is_optional { "?" } else { "" };
+                let _ = write!(out, "{optional}{}: ", field.name);
+                write_expr(ast, field.value, out);
             });
         }
         Expr::Fold(fold) => {

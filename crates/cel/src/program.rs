@@ -14,6 +14,7 @@ use crate::value::Value;
 #[derive(Clone, Debug, Default)]
 pub struct Environment {
     variables: Vec<(String, Declared)>,
+    makes_patches: bool,
 }
 
 /// A compiled expression.
@@ -37,11 +38,17 @@ impl Environment {
         self
     }
 
+    /// Declares the types that patches are made of: `Object{…}` and `JSONPatch{…}`.
+    pub fn with_patch_types(mut self) -> Self {
+        self.makes_patches = true;
+        self
+    }
+
     /// Compiles an expression, or says all that is wrong with it.
     pub fn compile(&self, source: &str) -> Result<Program, CompileError> {
         let (ast, root) = parse(source).map_err(|issue| CompileError::new(source, vec![issue]))?;
-        let checked =
-            check(&ast, root, &self.variables).map_err(|issues| CompileError::new(source, issues))?;
+        let checked = check(&ast, root, &self.variables, self.makes_patches)
+            .map_err(|issues| CompileError::new(source, issues))?;
         let max_cost = estimate(&ast, root, &checked, &self.variables);
         Ok(Program {
             ast,

@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::declared::Object;
+use crate::functions::authorization::CheckStage;
 
 /// The type of an expression.
 #[derive(Clone, Debug)]
@@ -43,6 +44,8 @@ pub enum Type {
     Optional(Arc<Type>),
     /// A type that only functions look into: `kubernetes.Quantity`.
     Opaque(&'static str),
+    /// A type whose values expressions make by its name: `Object.spec`.
+    Message(Arc<str>),
     /// Stands for a type in a signature.
     Param(u32),
 }
@@ -56,6 +59,12 @@ impl Type {
     /// A map from keys of one type to values of another.
     pub fn map(keys: Type, values: Type) -> Self {
         Self::Map(Arc::new(keys), Arc::new(values))
+    }
+
+    /// The types of `authorizer` and of `authorizer.requestResource`.
+    pub fn authorizer() -> (Self, Self) {
+        let of = |stage: CheckStage| Self::Opaque(stage.type_name());
+        (of(CheckStage::Authorizer), of(CheckStage::Resource))
     }
 
     pub(crate) fn optional(of: Type) -> Self {
@@ -103,13 +112,18 @@ impl Type {
 }
 
 /// The types of Kubernetes' libraries.
-const OPAQUE: [&str; 6] = [
+const OPAQUE: [&str; 11] = [
     "kubernetes.Quantity",
     "net.IP",
     "net.CIDR",
     "kubernetes.URL",
     "kubernetes.NamedFormat",
     "kubernetes.Semver",
+    "kubernetes.authorization.Authorizer",
+    "kubernetes.authorization.PathCheck",
+    "kubernetes.authorization.GroupCheck",
+    "kubernetes.authorization.ResourceCheck",
+    "kubernetes.authorization.Decision",
 ];
 
 impl PartialEq for Type {
@@ -120,6 +134,7 @@ impl PartialEq for Type {
             (Self::Map(a, x), Self::Map(b, y)) => a == b && x == y,
             (Self::Object(a), Self::Object(b)) => Arc::ptr_eq(a, b) || a.name == b.name,
             (Self::Opaque(a), Self::Opaque(b)) => a == b,
+            (Self::Message(a), Self::Message(b)) => a == b,
             (Self::Param(a), Self::Param(b)) => a == b,
             (a, b) => std::mem::discriminant(a) == std::mem::discriminant(b),
         }
@@ -146,6 +161,7 @@ impl fmt::Display for Type {
             Self::Type(of) => write!(f, "type({of})"),
             Self::Optional(of) => write!(f, "optional_type({of})"),
             Self::Opaque(name) => f.write_str(name),
+            Self::Message(name) => f.write_str(name),
             Self::Param(number) => write!(f, "_var{number}"),
         }
     }

@@ -4,6 +4,7 @@
 mod compare;
 mod list;
 mod map;
+mod message;
 mod text;
 
 use std::net::IpAddr;
@@ -20,10 +21,13 @@ use watchkeeper_wire::values::Quantity;
 pub(crate) use self::compare::{compare, contains, equal};
 pub(crate) use self::list::List;
 pub(crate) use self::map::Map;
+pub use self::message::Message;
 pub use self::text::Text;
 use crate::ast::Literal;
+use crate::authorizer::{Authorizer, Decision, Question, ResourceTarget, Target};
 use crate::declared::{DYN, Declared, Shape};
 use crate::error::EvalError;
+use crate::functions::authorization::{Check, CheckStage};
 use crate::functions::named_formats::NamedFormat;
 use crate::functions::semver::Semver;
 use crate::functions::time::{parse_duration, parse_timestamp};
@@ -58,6 +62,8 @@ pub enum Value<'a> {
     /// A map or an object.
     #[doc(hidden)]
     Map(Map<'a>),
+    /// A value of a named type.
+    Message(Message<'a>),
     /// A type.
     Type(Type),
     /// A value that may be absent.
@@ -77,6 +83,8 @@ pub enum Opaque {
     Url(Rc<Url>),
     Format(&'static NamedFormat),
     Semver(Rc<Semver>),
+    Check(Rc<Check>),
+    Decision(Rc<Decision>),
 }
 
 impl<'a> Value<'a> {
@@ -142,6 +150,27 @@ impl<'a> Value<'a> {
         Self::String(Text::Made(text.into()))
     }
 
+    /// `authorizer`: asks for whoever makes the request at hand.
+    pub fn authorizer(authorizer: Rc<dyn Authorizer>) -> Self {
+        Self::Opaque(Opaque::Check(Rc::new(Check {
+            stage: CheckStage::Authorizer,
+            question: Question::default(),
+            authorizer,
+        })))
+    }
+
+    /// `authorizer.requestResource`: asks about what the request at hand is about.
+    pub fn request_resource(authorizer: Rc<dyn Authorizer>, target: ResourceTarget) -> Self {
+        Self::Opaque(Opaque::Check(Rc::new(Check {
+            stage: CheckStage::Resource,
+            question: Question {
+                target: Target::Resource(target),
+                ..Question::default()
+            },
+            authorizer,
+        })))
+    }
+
     pub(crate) fn list(items: Vec<Self>) -> Self {
         Self::List(List::Made(items.into()))
     }
@@ -200,6 +229,7 @@ impl<'a> Value<'a> {
             Self::List(_) => Type::list(Type::Dyn),
             Self::Map(Map::Object { object, .. }) => Type::Object((*object).clone()),
             Self::Map(_) => Type::map(Type::Dyn, Type::Dyn),
+            Self::Message(message) => Type::Message(message.name.into()),
             Self::Type(_) => Type::Type(Arc::new(Type::Dyn)),
             Self::Optional(_) => Type::optional(Type::Dyn),
             Self::Opaque(opaque) => Type::Opaque(opaque.type_name()),
@@ -216,6 +246,8 @@ impl Opaque {
             Self::Url(_) => "kubernetes.URL",
             Self::Format(_) => "kubernetes.NamedFormat",
             Self::Semver(_) => "kubernetes.Semver",
+            Self::Check(check) => check.stage.type_name(),
+            Self::Decision(_) => "kubernetes.authorization.Decision",
         }
     }
 }

@@ -117,6 +117,12 @@ impl Bindings {
 fn is_nullable(found: &Type) -> bool {
     matches!(
         found,
-        Type::Null | Type::Object(_) | Type::Timestamp | Type::Duration | Type::Opaque(_) | Type::Optional(_)
+        Type::Null
+            | Type::Object(_)
+            | Type::Message(_)
+            | Type::Timestamp
+            | Type::Duration
+            | Type::Opaque(_)
+            | Type::Optional(_)
     )
 }

@@ -239,6 +239,17 @@ fn write_text(value: &Value<'_>, out: &mut String) -> Result<(), EvalError> {
             }
             out.push('}');
         }
+        Value::Message(message) => {
+            out.push_str(message.name);
+            out.push('{');
+            for (index, (name, value)) in message.fields.iter().enumerate() {
+                out.push_str(if index > 0 { ", " } else { "" });
+                out.push_str(name);
+                out.push_str(": ");
+                write_text(value, out)?;
+            }
+            out.push('}');
+        }
         Value::Optional(Some(value)) => {
             out.push_str("optional(");
             write_text(value, out)?;
@@ -268,6 +279,8 @@ fn opaque_text(opaque: &Opaque) -> String {
         Opaque::Url(url) => url.to_string(),
         Opaque::Format(format) => format.name.to_owned(),
         Opaque::Semver(version) => version.to_string(),
+        // Nobody but functions looks into them.
+        Opaque::Check(_) | Opaque::Decision(_) => opaque.type_name().to_owned(),
     }
 }
 

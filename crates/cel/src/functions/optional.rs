@@ -48,6 +48,7 @@ fn is_zero(value: &Value<'_>) -> bool {
         Value::Double(value) => *value == 0.0,
         Value::Duration(value) => value.is_zero(),
         Value::Timestamp(_) | Value::Type(_) | Value::Opaque(_) => false,
+        Value::Message(message) => message.fields.is_empty(),
         Value::Optional(value) => value.is_none(),
         Value::String(_) | Value::Bytes(_) | Value::List(_) | Value::Map(_) => value.size() == 0,
     }

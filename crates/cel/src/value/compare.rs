@@ -16,6 +16,17 @@ pub(crate) fn equal(a: &Value<'_>, b: &Value<'_>, work: &Work<'_>) -> Result<boo
         (Value::Map(a), Value::Map(b)) => return maps_equal(a, b, work),
         (Value::Optional(Some(a)), Value::Optional(Some(b))) => return equal(a, b, work),
         (Value::Optional(a), Value::Optional(b)) => a.is_none() && b.is_none(),
+        (Value::Message(a), Value::Message(b)) => {
+            if a.name != b.name || a.fields.len() != b.fields.len() {
+                return Ok(false);
+            }
+            for ((one, value), (other, wanted)) in a.fields.iter().zip(b.fields.iter()) {
+                if one != other || !equal(value, wanted, work)? {
+                    return Ok(false);
+                }
+            }
+            true
+        }
         (Value::Null, Value::Null) => true,
         (Value::Bytes(a), Value::Bytes(b)) => a == b,
         (Value::Type(a), Value::Type(b)) => a.plain_name() == b.plain_name(),

@@ -1,0 +1,135 @@
+//! A value of a named type that an expression makes, and JSON made of values.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Map as JsonMap, Number, Value as Json};
+
+use super::{List, Map, Value};
+use crate::functions::conversions::plain_text;
+
+/// `Object.spec{replicas: 3}`: the fields that were given, and the type they were given to.
+#[derive(Clone, Debug)]
+pub struct Message<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) fields: Rc<BTreeMap<&'a str, Value<'a>>>,
+}
+
+impl<'a> Message<'a> {
+    pub(crate) fn member(&self, name: &str) -> Option<Value<'a>> {
+        self.fields.get(name).cloned()
+    }
+}
+
+impl<'a> Value<'a> {
+    /// The JSON of a value that goes into an object. An object in it must be of the type that its place asks for:
+    /// `Object.spec.template` below `template` below `spec`.
+    pub fn to_patch(&self) -> Result<Json, String> {
+        if let Self::Message(message) = self {
+            let mut misplaced = Vec::new();
+            check_names(self, message.name, &mut misplaced);
+            if !misplaced.is_empty() {
+                return Err(format!("type mismatch: {}", misplaced.join("\n")));
+            }
+        }
+        self.to_json()
+    }
+
+    /// The value of a field of an object that an expression made.
+    pub fn field(&self, name: &str) -> Option<Value<'a>> {
+        match self {
+            Self::Message(message) => message.member(name),
+            _ => None,
+        }
+    }
+
+    /// The items of a list.
+    pub fn items(&self) -> Option<Vec<Value<'a>>> {
+        match self {
+            Self::List(list) => list.to_vec().ok(),
+            _ => None,
+        }
+    }
+
+    fn to_json(&self) -> Result<Json, String> {
+        Ok(match self {
+            Self::Null | Self::Optional(None) => Json::Null,
+            Self::Optional(Some(value)) => value.to_json()?,
+            Self::Bool(value) => Json::Bool(*value),
+            Self::Int(value) => Json::from(*value),
+            Self::Uint(value) => Json::from(*value),
+            // What no JSON can say, `NaN` among it, is said in words.
+            Self::Double(value) => match Number::from_f64(*value) {
+                Some(_) if value.fract() == 0.0 && value.abs() < 9e15 => Json::from(*value as i64),
+                Some(number) => Json::Number(number),
+                None => Json::String(plain_text(self).map_err(|error| error.to_string())?),
+            },
+            Self::String(text) => Json::String(text.to_string()),
+            Self::Bytes(bytes) => Json::String(STANDARD.encode(bytes)),
+            Self::Timestamp(_) | Self::Duration(_) => {
+                Json::String(plain_text(self).map_err(|error| error.to_string())?)
+            }
+            Self::List(list) => list_json(list)?,
+            Self::Map(map) => map_json(map)?,
+            Self::Message(message) => {
+                let fields = message.fields.iter();
+                let fields = fields.map(|(name, value)| Ok(((*name).to_owned(), value.to_json()?)));
+                Json::Object(fields.collect::<Result<_, String>>()?)
+            }
+            Self::Type(_) | Self::Opaque(_) => {
+                let name = self.type_of().plain_name();
+                return Err(format!("type conversion error from '{name}' to JSON"));
+            }
+        })
+    }
+}
+
+fn list_json(list: &List<'_>) -> Result<Json, String> {
+    let items = list.iter();
+    let items = items.map(|item| item.map_err(|error| error.to_string())?.to_json());
+    Ok(Json::Array(items.collect::<Result<_, String>>()?))
+}
+
+fn map_json(map: &Map<'_>) -> Result<Json, String> {
+    let mut made = JsonMap::new();
+    for entry in map.entries() {
+        let (key, value) = entry.map_err(|error| error.to_string())?;
+        let Some(name) = key.as_str() else {
+            let (key, of) = (plain_text(&key), key.type_of().plain_name());
+            let key = key.map_err(|error| error.to_string())?;
+            return Err(format!("map key {key:?} is of type {of}, not string"));
+        };
+        made.insert(name.to_owned(), value.to_json()?);
+    }
+    Ok(Json::Object(made))
+}
+
+/// Maps and lists have no names: what is in them stands where they stand.
+fn check_names(value: &Value<'_>, wanted: &str, misplaced: &mut Vec<String>) {
+    match value {
+        Value::Message(message) => {
+            if message.name != wanted {
+                misplaced.push(format!(
+                    "unexpected type name {:?}, expected {wanted:?}, which matches field name path from root Object type",
+                    message.name
+                ));
+            }
+            for (name, value) in message.fields.iter() {
+                check_names(value, &format!("{wanted}.{name}"), misplaced);
+            }
+        }
+        Value::List(List::Made(items)) => {
+            for item in items.iter() {
+                check_names(item, wanted, misplaced);
+            }
+        }
+        Value::Map(Map::Made(entries)) => {
+            for (_, value) in entries.values() {
+                check_names(value, wanted, misplaced);
+            }
+        }
+        _ => {}
+    }
+}
