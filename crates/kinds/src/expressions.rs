@@ -31,6 +31,7 @@ pub fn conditions(spec: &Value) -> Vec<Expression> {
 pub struct Environments {
     has_parameters: bool,
     has_variables: bool,
+    has_patch_types: bool,
     variables: Object,
 }
 
@@ -40,6 +41,7 @@ impl Environments {
         Self {
             has_parameters: spec["paramKind"].is_object(),
             has_variables: true,
+            has_patch_types: false,
             variables: Object {
                 name: "kubernetes.variables".to_owned(),
                 ..Object::default()
@@ -56,17 +58,19 @@ impl Environments {
         }
     }
 
-    /// Adds a variable for the expressions after it. Of most types it is known what they are.
+    /// What expressions that make patches know: the types that patches are made of, too.
+    #[must_use]
+    pub fn with_patch_types(self) -> Self {
+        Self {
+            has_patch_types: true,
+            ..self
+        }
+    }
+
+    /// Adds a variable for the expressions after it, of the type that its expression has.
     pub fn add(&mut self, name: &str, variable: &Expression) {
         let declared = variable.program.as_ref().map_or(Declared::dynamic(), |program| {
-            let shape = match program.result_type() {
-                Type::Bool => Shape::Bool,
-                Type::Int => Shape::Int,
-                Type::Double => Shape::Double,
-                Type::String => Shape::String,
-                _ => Shape::Dyn,
-            };
-            sized(shape)
+            sized(Shape::Of(program.result_type().clone()))
         });
         let field = Field {
             name: name.to_owned(),
@@ -79,14 +83,24 @@ impl Environments {
     /// kept under a name that no expression can say.
     fn environment(&self) -> Environment {
         let variables = if self.has_variables { "variables" } else { "" };
+        let (authorizer, request_resource) = Type::authorizer();
         let environment = Environment::new()
             .declare("object", Declared::dynamic())
             .declare("oldObject", Declared::dynamic())
             .declare("namespaceObject", namespace_object())
             .declare("request", request())
-            .declare(variables, Declared::object(self.variables.clone()));
-        match self.has_parameters {
+            .declare(variables, Declared::object(self.variables.clone()))
+            .declare("authorizer", Declared::plain(Shape::Of(authorizer)))
+            .declare(
+                "authorizer.requestResource",
+                Declared::plain(Shape::Of(request_resource)),
+            );
+        let environment = match self.has_parameters {
             true => environment.declare("params", Declared::dynamic()),
+            false => environment,
+        };
+        match self.has_patch_types {
+            true => environment.with_patch_types(),
             false => environment,
         }
     }

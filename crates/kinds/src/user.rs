@@ -10,6 +10,8 @@ pub const UNAUTHENTICATED: &str = "system:unauthenticated";
 pub const MASTERS: &str = "system:masters";
 /// How the names of service accounts begin; their namespace and name follow.
 const SERVICE_ACCOUNT: &str = "system:serviceaccount:";
+/// All service accounts; with a namespace behind a colon, those in it.
+const SERVICE_ACCOUNTS: &str = "system:serviceaccounts";
 /// The name of a caller without credentials.
 pub const ANONYMOUS: &str = "system:anonymous";
 
@@ -46,6 +48,18 @@ impl User {
         Self {
             name: ANONYMOUS.to_owned(),
             groups: vec![UNAUTHENTICATED.to_owned()],
+            ..Self::default()
+        }
+    }
+
+    /// A service account, as an authorizer is asked about one that has not called.
+    pub fn of_service_account(namespace: &str, name: &str) -> Self {
+        Self {
+            name: format!("{SERVICE_ACCOUNT}{namespace}:{name}"),
+            groups: vec![
+                SERVICE_ACCOUNTS.to_owned(),
+                format!("{SERVICE_ACCOUNTS}:{namespace}"),
+            ],
             ..Self::default()
         }
     }

@@ -14,6 +14,34 @@ pub fn merge(schema: &Schema, root: TypeId, live: &mut Value, config: &Value) {
     merge_at(Place::root(schema, root), live, config);
 }
 
+/// The paths of lists, maps and structs in a configuration that have one owner as a whole: merging it would take out
+/// all that it does not name.
+pub fn atomics(schema: &Schema, root: TypeId, config: &Value) -> Vec<String> {
+    let mut found = Vec::new();
+    find_atomics(Place::root(schema, root), config, String::new(), &mut found);
+    found
+}
+
+fn find_atomics(place: Place<'_>, config: &Value, path: String, found: &mut Vec<String>) {
+    let structure = place.structure();
+    match (&structure, config) {
+        (Structure::Atomic, Value::Object(_) | Value::Array(_)) => found.push(path),
+        (Structure::Struct(id), Value::Object(fields)) => {
+            for (name, value) in fields {
+                if let Some(child) = place.field(*id, name) {
+                    find_atomics(child, value, format!("{path}.{name}"), found);
+                }
+            }
+        }
+        (Structure::Keyed(list), Value::Array(items)) => {
+            for (index, item) in items.iter().enumerate() {
+                find_atomics(list.item, item, format!("{path}[{index}]"), found);
+            }
+        }
+        _ => {}
+    }
+}
+
 /// Takes the fields of `set` out of the object, each with all that is below it.
 pub fn remove(schema: &Schema, root: TypeId, object: &mut Value, set: &FieldSet) {
     remove_at(Place::root(schema, root), object, set);

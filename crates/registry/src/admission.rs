@@ -4,6 +4,7 @@
 mod classes;
 pub(crate) mod limit_range;
 mod matching;
+mod mutation;
 mod pod_priority;
 mod pod_security;
 pub(crate) mod policies;
@@ -31,6 +32,7 @@ impl Registry {
     pub(crate) async fn look_for_judges(&self) -> Result<(), Status> {
         let mut may_have = self.store().is_shared();
         for kind in [
+            &builtin::MUTATING_ADMISSION_POLICY_BINDING,
             &builtin::MUTATING_WEBHOOK_CONFIGURATION,
             &builtin::VALIDATING_ADMISSION_POLICY_BINDING,
             &builtin::VALIDATING_WEBHOOK_CONFIGURATION,

@@ -363,3 +363,50 @@ async fn a_policy_does_not_keep_the_server_from_its_work() {
     let again = Registry::open(store).await.unwrap();
     assert!(again.definition(&widgets).is_some());
 }
+
+#[tokio::test]
+async fn a_variable_has_the_type_of_its_expression() {
+    let variables = json!([
+        {"name": "wanted", "expression": "object.?data.?flag.orValue('false') == 'true' ? optional.of(true) : optional.none()"},
+        {"name": "names", "expression": "['a', 'b']"},
+    ]);
+    let validations =
+        json!([{"expression": "variables.wanted.orValue(false) || variables.names.exists(n, n == 'c')"}]);
+    let registry = with(
+        json!({"validations": validations, "variables": variables}),
+        json!({}),
+    )
+    .await;
+    create(&registry, CONFIG_MAPS, config_map("yes", json!({"flag": "true"}))).await;
+    let refused = send(&registry, "POST", CONFIG_MAPS, config_map("no", json!({}))).await;
+    assert!(why(refused).is_some());
+}
+
+#[tokio::test]
+async fn expressions_ask_what_the_writer_may_do() {
+    for (expression, is_allowed) in [
+        ("authorizer.path('/healthz').check('get').allowed()", true),
+        ("authorizer.requestResource.check('create').allowed()", true),
+        ("authorizer.requestResource.check('create').errored()", false),
+        (
+            "authorizer.serviceAccount('a', 'b').group('apps').resource('deployments').subresource('scale').name('x')\
+             .check('get').reason() != ''",
+            false,
+        ),
+    ] {
+        let registry = with(json!({"validations": [{"expression": expression}]}), json!({})).await;
+        let made = send(&registry, "POST", CONFIG_MAPS, config_map("c", json!({}))).await;
+        assert_eq!(made.is_ok(), is_allowed, "{expression}");
+    }
+}
+
+#[tokio::test]
+async fn a_note_that_cannot_be_made_refuses_the_write_unless_failures_are_ignored() {
+    let parts = |policy: &str| json!({"failurePolicy": policy, "auditAnnotations": [{"key": "k", "valueExpression": "string(object.data.missing)"}]});
+    let warns = json!({"validationActions": ["Audit"]});
+    let registry = with(parts("Fail"), warns.clone()).await;
+    let refused = send(&registry, "POST", CONFIG_MAPS, config_map("c", json!({}))).await;
+    assert!(why(refused).is_some());
+    let registry = with(parts("Ignore"), warns).await;
+    create(&registry, CONFIG_MAPS, config_map("c", json!({}))).await;
+}

@@ -1,6 +1,8 @@
 //! Policies that change writes, in expressions.
 
 use serde_json::json;
+use watchkeeper_cel::Type;
+use watchkeeper_cel::patch_types::{json_patch_type, object_type};
 use watchkeeper_meta::validation::FinalizerRule;
 
 use crate::expressions::Environments;
@@ -43,7 +45,7 @@ fn check(spec: &Place<'_, '_>, faults: &mut Faults) {
     check_policy(spec, faults);
     check_operations(spec, faults);
     check_conditions(spec, faults);
-    let environments = check_variables(spec, faults);
+    let environments = check_variables(spec, faults).with_patch_types();
     let mutations = spec.field("mutations");
     if mutations.len() == 0 {
         faults.push(mutations.required("mutations must contain at least one item"));
@@ -69,9 +71,9 @@ fn check_operations(spec: &Place<'_, '_>, faults: &mut Faults) {
 
 fn check_mutation(mutation: &Place<'_, '_>, environments: &Environments, faults: &mut Faults) {
     let kind = mutation.field("patchType");
-    let (wanted, other, types) = match kind.text() {
-        "ApplyConfiguration" => ("applyConfiguration", "jsonPatch", "Object"),
-        "JSONPatch" => ("jsonPatch", "applyConfiguration", "list(JSONPatch)"),
+    let (wanted, other, made) = match kind.text() {
+        "ApplyConfiguration" => ("applyConfiguration", "jsonPatch", object_type()),
+        "JSONPatch" => ("jsonPatch", "applyConfiguration", json_patch_type()),
         _ => return kind.must_be_one_of(PATCH_TYPES, faults),
     };
     let (patch, unwanted) = (mutation.field(wanted), mutation.field(other));
@@ -79,7 +81,7 @@ fn check_mutation(mutation: &Place<'_, '_>, environments: &Environments, faults:
     if !patch.is_set() {
         faults.push(patch.required(&format!("must be specified {when}")));
     } else {
-        check_patch(&patch.field("expression"), types, environments, faults);
+        check_patch(&patch.field("expression"), made, environments, faults);
     }
     if unwanted.is_set() {
         let why = format!("must not be specified {when}");
@@ -87,29 +89,10 @@ fn check_mutation(mutation: &Place<'_, '_>, environments: &Environments, faults:
     }
 }
 
-/// Checks an expression that makes a patch. Where it makes objects, only its syntax is looked at: their types depend on
-/// what is matched.
-fn check_patch(expression: &Place<'_, '_>, wanted: &str, environments: &Environments, faults: &mut Faults) {
-    let source = expression.text();
-    if source.trim().is_empty() {
-        return faults.push(expression.required("expression is not specified"));
+/// Checks an expression that makes a patch.
+fn check_patch(expression: &Place<'_, '_>, wanted: Type, environments: &Environments, faults: &mut Faults) {
+    match expression.text().trim() {
+        "" => faults.push(expression.required("expression is not specified")),
+        _ => environments.check(expression, &[wanted], faults),
     }
-    match environments.compile(source, &[]).program {
-        Err(why) if makes_objects(source) && !why.contains("Syntax error") => {}
-        Err(why) => faults.push(expression.invalid(why)),
-        Ok(_) if makes_objects(source) => {}
-        Ok(program) => {
-            let found = program.result_type();
-            faults.push(expression.invalid(format!("must evaluate to {wanted} but got {found}")));
-        }
-    }
-}
-
-/// Whether an expression makes an object of a named type: `Object{…}`.
-fn makes_objects(source: &str) -> bool {
-    let mut braces = source.match_indices('{');
-    braces.any(|(at, _)| {
-        let before = source[..at].trim_end();
-        before.ends_with(|last: char| last.is_ascii_alphanumeric() || last == '_')
-    })
 }

@@ -1,22 +1,26 @@
-//! Policies that validate writes: what a ValidatingAdmissionPolicy says in CEL, wherever a binding puts it into force.
+//! Policies: what a ValidatingAdmissionPolicy or a MutatingAdmissionPolicy says in CEL, wherever a binding puts it into
+//! force.
 //!
 //! ```text
 //! policies, bindings ─▶ compile: programs, once, and again when one of them has changed
 //! write ─▶ matching: which of them are about it ─▶ evaluate: what they say ─▶ refused, warned of, or let pass
 //! ```
 //!
-//! They see a write last, when it is in order otherwise. What the server writes to do its own work they do not see. A
-//! cluster in which nobody has ever written a policy or a webhook pays for one load. Left out are `authorizer` and audit
-//! annotations; of a resource with several versions they see the one that was written.
+//! Those that validate see a write last, when it is in order otherwise; those that change it come before webhooks
+//! ([`mutation`]). What the server writes to do its own work they do not see. A cluster in which nobody has ever written
+//! a policy or a webhook pays for one load. Of a resource with several versions they see the one that was written. There
+//! is no audit log: what an audit annotation says is evaluated and dropped.
 
 mod evaluate;
+mod mutation;
 mod parameters;
 mod policy;
+mod rights;
 
 use std::sync::Arc;
 
 use serde_json::Value;
-use watchkeeper_kinds::builtin;
+use watchkeeper_kinds::{Kind, builtin};
 use watchkeeper_meta::{Status, StatusCause, StatusReason};
 use watchkeeper_storage::Feed;
 
@@ -24,6 +28,7 @@ use self::evaluate::Denial;
 use self::policy::Policy;
 
 pub(super) use self::evaluate::{Input, all_hold};
+pub(super) use self::mutation::Invocation;
 use super::matching::Matching;
 use super::request::AdmissionRequest;
 use crate::followed::Followed;
@@ -33,7 +38,8 @@ pub(super) use watchkeeper_kinds::expressions::{Expression, conditions};
 /// The policies that are in force.
 #[derive(Debug, Default)]
 pub(crate) struct PolicyBook {
-    known: Followed<Vec<Bound>>,
+    validating: Followed<Vec<Bound>>,
+    mutating: Followed<Vec<Bound>>,
     none: Arc<Vec<Bound>>,
 }
 
@@ -80,6 +86,7 @@ impl Registry {
         let home = self.home_of(&write).await?;
         let namespace = metadata::text(write.shown(), "namespace");
         let described = write.described(write.action.definition);
+        let rights = self.rights_of(&write).await?;
         for Bound { policy, binding } in about {
             let is_meant = policy.matching.matches(&write, home.as_ref())
                 && binding
@@ -95,6 +102,7 @@ impl Registry {
                 namespace: home.as_ref().filter(|_| !write.is_of_namespace()),
                 request: &described,
                 parameters,
+                rights: &rights,
             };
             let denials = match self.parameters(policy, &binding.parameters, namespace).await? {
                 Ok(None) => policy.evaluate(&input(None)),
@@ -112,26 +120,43 @@ impl Registry {
         Ok(())
     }
 
-    /// The policies that are in force now.
+    /// The policies that may refuse writes now.
     pub(crate) async fn bound_policies(&self) -> Result<Arc<Vec<Bound>>, Status> {
         let book = self.policy_book();
+        let (policies, bindings) = (
+            &builtin::VALIDATING_ADMISSION_POLICY,
+            &builtin::VALIDATING_ADMISSION_POLICY_BINDING,
+        );
         match self.may_have_judges() {
-            true => book.known.get(|| self.read_bound_policies()).await,
+            true => {
+                let read = || self.read_bound_policies(policies, bindings);
+                book.validating.get(read).await
+            }
             false => Ok(book.none.clone()),
         }
     }
 
-    async fn read_bound_policies(&self) -> Result<(Vec<Bound>, Vec<Feed>), Status> {
-        let (bindings, feed) = self
-            .followed_values(&builtin::VALIDATING_ADMISSION_POLICY_BINDING)
-            .await?;
+    /// The policies that may change writes now, by the names of their bindings.
+    pub(super) async fn mutating_policies(&self) -> Result<Arc<Vec<Bound>>, Status> {
+        let (policies, bindings) = (
+            &builtin::MUTATING_ADMISSION_POLICY,
+            &builtin::MUTATING_ADMISSION_POLICY_BINDING,
+        );
+        let read = || self.read_bound_policies(policies, bindings);
+        self.policy_book().mutating.get(read).await
+    }
+
+    async fn read_bound_policies(
+        &self,
+        policies: &'static Kind,
+        bindings: &'static Kind,
+    ) -> Result<(Vec<Bound>, Vec<Feed>), Status> {
+        let (bindings, feed) = self.followed_values(bindings).await?;
         let mut feeds = vec![feed];
         let mut bound = Vec::new();
         // A policy that nobody binds is not in force, and need not be followed.
         if !bindings.is_empty() {
-            let (policies, feed) = self
-                .followed_values(&builtin::VALIDATING_ADMISSION_POLICY)
-                .await?;
+            let (policies, feed) = self.followed_values(policies).await?;
             feeds.push(feed);
             let policies: Vec<Arc<Policy>> = policies.iter().map(Policy::compile).map(Arc::new).collect();
             for binding in &bindings {
@@ -170,13 +195,13 @@ fn answer(
     denial: Denial,
 ) -> Result<(), Status> {
     let (policy, bound, why) = (&policy.name, &binding.name, &denial.message);
-    if binding.warns {
+    if binding.warns && !denial.is_certain {
         let text = format!(
             "Validation failed for ValidatingAdmissionPolicy '{policy}' with binding '{bound}': {why}"
         );
         write.context.warnings.add(text);
     }
-    if !binding.denies {
+    if !binding.denies && !denial.is_certain {
         return Ok(());
     }
     let message =

@@ -2,9 +2,10 @@
 
 use serde_json::{Value, json};
 use watchkeeper_kinds::{Part, builtin};
-use watchkeeper_meta::{Resource, Status};
+use watchkeeper_meta::{DeleteOptions, Resource, Status};
+use watchkeeper_patch::managed_fields::Managers;
 use watchkeeper_wire::canonical::canonicalize;
-use watchkeeper_wire::schema::Schema;
+use watchkeeper_wire::schema::{Schema, TypeId};
 
 use crate::context::WriteContext;
 use crate::definition::Definition;
@@ -78,12 +79,15 @@ pub(crate) const TOKEN_REQUEST: PartKind = PartKind {
 };
 
 impl PartKind {
+    /// What objects of this kind are made of.
+    pub(super) fn root(&self) -> Option<TypeId> {
+        Schema::builtin().kind(self.api_version, self.kind)
+    }
+
     /// Takes a value for an object of this kind.
     pub(super) fn read(&self, value: Value) -> Result<Value, Status> {
-        let schema = Schema::builtin();
-        let known = schema.kind(self.api_version, self.kind);
-        let known = known.ok_or_else(Status::path_not_found)?;
-        let mut read = canonicalize(schema, known, value)
+        let known = self.root().ok_or_else(Status::path_not_found)?;
+        let mut read = canonicalize(Schema::builtin(), known, value)
             .map_err(Status::internal_error)?
             .value;
         read["apiVersion"] = json!(self.api_version);
@@ -192,6 +196,41 @@ impl<'w> AdmissionRequest<'w> {
         put_text(&mut request, "requestSubResource", self.action.subresource);
         request
     }
+}
+
+/// An object, and who manages its fields: that is kept apart from it, and shown with it.
+pub(super) type State<'w> = (&'w Value, &'w Managers);
+
+/// A write that policies and webhooks may want to see.
+#[derive(Clone, Copy)]
+pub(super) struct Asked<'w> {
+    pub(super) action: Action<'w>,
+    /// As it will be, for those that only refuse.
+    pub(super) new: Option<State<'w>>,
+    pub(super) old: Option<State<'w>>,
+    pub(super) deletion: Option<&'w DeleteOptions>,
+    pub(super) context: &'w WriteContext,
+}
+
+impl<'w> Asked<'w> {
+    pub(super) fn write<'s>(&self, new: Option<&'s Value>, old: Option<&'s Value>) -> AdmissionRequest<'s>
+    where
+        'w: 's,
+    {
+        AdmissionRequest {
+            action: self.action,
+            object: new,
+            old,
+            context: self.context,
+        }
+    }
+}
+
+/// An object with all it has.
+pub(super) fn whole((value, managers): State<'_>) -> Value {
+    let mut whole = value.clone();
+    managers.write_to(&mut whole);
+    whole
 }
 
 /// A user in the words of `authentication.k8s.io`.

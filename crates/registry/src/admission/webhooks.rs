@@ -5,8 +5,7 @@
 //! write ─▶ matching, conditions: who wants to see it ─▶ review ─▶ service, transport ─▶ review: what they say
 //! ```
 //!
-//! Those that change objects see a write early, one after the other; then whoever asked for it sees once more what
-//! others have changed after him. Those that only refuse see it last, all at once, when it is in order otherwise. A
+//! Those that change objects see a write early, one after the other ([`mutation`](super::mutation)). Those that only refuse see it last, all at once, when it is in order otherwise. A
 //! write waits for them without anything that other writes wait for ([`Writing::let_go`]).
 //!
 //! What the server writes to do its own work they do not see, nor each other's configurations. A cluster in which nobody
@@ -32,7 +31,7 @@ use self::review::{Verdict, options, refusal};
 
 pub use self::transport::{WebhookCall, WebhookTransport};
 use super::policies::{Input, all_hold};
-use super::request::{Action, AdmissionRequest};
+use super::request::{Action, AdmissionRequest, Asked, whole};
 use crate::Registry;
 use crate::context::WriteContext;
 use crate::definition::Definition;
@@ -49,7 +48,7 @@ pub(crate) struct WebhookBook(Followed<Webhooks>);
 
 /// All webhooks: by the names of their configurations, and within these in order.
 #[derive(Debug, Default)]
-struct Webhooks {
+pub(super) struct Webhooks {
     mutating: Vec<Webhook>,
     validating: Vec<Webhook>,
 }
@@ -71,27 +70,13 @@ enum Consulted {
     Patched(Value),
 }
 
-/// An object, and who manages its fields: that is kept apart from it, and shown with it.
-type State<'w> = (&'w Value, &'w Managers);
-
-/// A write that webhooks may want to see.
-#[derive(Clone, Copy)]
-struct Asked<'w> {
-    action: Action<'w>,
-    /// As it will be, for those that only refuse.
-    new: Option<State<'w>>,
-    old: Option<State<'w>>,
-    deletion: Option<&'w DeleteOptions>,
-    context: &'w WriteContext,
-}
-
 impl Registry {
     /// Whether webhooks may want to see writes to this resource.
     pub(crate) fn may_call_webhooks(&self, definition: &Definition, context: &WriteContext) -> bool {
         self.may_have_judges() && !Action::create(definition).is_exempt(context)
     }
 
-    async fn webhooks(&self) -> Result<Arc<Webhooks>, Status> {
+    pub(super) async fn webhooks(&self) -> Result<Arc<Webhooks>, Status> {
         let read = || async {
             let (mutating, changes) = self
                 .followed_values(&builtin::MUTATING_WEBHOOK_CONFIGURATION)
@@ -167,14 +152,10 @@ impl Registry {
         let old = converted(&write.action, shown, write.old)?;
         let mut request = write.described(shown);
         request["options"] = options(&write.action, deletion, write.context);
-        let input = Input {
-            object: object.as_ref(),
-            old: old.as_ref(),
-            namespace: None,
-            request: &request,
-            parameters: None,
-        };
-        match all_hold(&webhook.conditions, &input) {
+        match self
+            .wants(webhook, write, (object.as_ref(), old.as_ref()), &request)
+            .await?
+        {
             Ok(true) => {}
             Err(why) if webhook.fails_closed => {
                 let resource = write.action.definition.group_resource();
@@ -213,6 +194,28 @@ impl Registry {
                 Ok(Consulted::Patched(back))
             }
         }
+    }
+
+    /// Whether the conditions of a webhook hold, or why that cannot be told.
+    async fn wants(
+        &self,
+        webhook: &Webhook,
+        write: &AdmissionRequest<'_>,
+        (object, old): (Option<&Value>, Option<&Value>),
+        request: &Value,
+    ) -> Result<Result<bool, String>, Status> {
+        if webhook.conditions.is_empty() {
+            return Ok(Ok(true));
+        }
+        let input = Input {
+            object,
+            old,
+            namespace: None,
+            request,
+            parameters: None,
+            rights: &self.rights_of(write).await?,
+        };
+        Ok(all_hold(&webhook.conditions, &input))
     }
 
     /// Asks a webhook. What it cannot be asked for is said, and left to its failure policy.
@@ -315,20 +318,6 @@ impl Write<'_> {
     }
 }
 
-impl<'w> Asked<'w> {
-    fn write<'s>(&self, new: Option<&'s Value>, old: Option<&'s Value>) -> AdmissionRequest<'s>
-    where
-        'w: 's,
-    {
-        AdmissionRequest {
-            action: self.action,
-            object: new,
-            old,
-            context: self.context,
-        }
-    }
-}
-
 /// The webhooks whose rules are about what is done, each with its place and the version that it wants to see.
 fn about<'w>(
     webhooks: &'w [Webhook],
@@ -341,13 +330,6 @@ fn about<'w>(
         Some((place, webhook, shown))
     });
     about.collect()
-}
-
-/// An object with all it has.
-fn whole((value, managers): State<'_>) -> Value {
-    let mut whole = value.clone();
-    managers.write_to(&mut whole);
-    whole
 }
 
 /// What is written in the version that a webhook wants to see.

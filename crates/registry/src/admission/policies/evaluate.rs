@@ -8,6 +8,7 @@ use watchkeeper_cel::{Declared, EvalError, Value as Evaluated};
 use watchkeeper_kinds::expressions::{Expression, declared};
 
 use super::policy::{Policy, Validation};
+use super::rights::Rights;
 
 /// The longest message that an expression may make.
 const MAX_MESSAGE_BYTES: usize = 5 * 1024;
@@ -22,6 +23,7 @@ pub(in crate::admission) struct Input<'v> {
     pub(in crate::admission) namespace: Option<&'v Value>,
     pub(in crate::admission) request: &'v Value,
     pub(in crate::admission) parameters: Option<&'v Value>,
+    pub(in crate::admission) rights: &'v Rights,
 }
 
 /// Whether conditions hold, or why that cannot be told.
@@ -38,6 +40,8 @@ pub(super) struct Denial {
     pub(super) message: String,
     /// The reason of the answer; empty for the usual one.
     pub(super) reason: String,
+    /// Whether the write is refused, whatever the binding says.
+    pub(super) is_certain: bool,
 }
 
 impl Policy {
@@ -52,21 +56,30 @@ impl Policy {
             Ok(false) => return Vec::new(),
             Err(why) => return self.when_it_fails(why),
         }
-        for (name, variable) in &self.variables {
-            evaluation.add_variable(name, variable);
+        evaluation.add_variables(self);
+        let mut denials = Vec::new();
+        for validation in &self.validations {
+            match evaluation.run(&validation.expression) {
+                Ok(Evaluated::Bool(true)) => {}
+                Ok(_) => denials.push(Denial {
+                    message: evaluation.message(validation),
+                    reason: validation.reason.clone(),
+                    is_certain: false,
+                }),
+                Err(why) => denials.extend(self.when_it_fails(why)),
+            }
         }
-        let denied =
-            self.validations
-                .iter()
-                .flat_map(|validation| match evaluation.run(&validation.expression) {
-                    Ok(Evaluated::Bool(true)) => Vec::new(),
-                    Ok(_) => vec![Denial {
-                        message: evaluation.message(validation),
-                        reason: validation.reason.clone(),
-                    }],
-                    Err(why) => self.when_it_fails(why),
-                });
-        denied.collect()
+        for note in &self.notes {
+            // There is no audit log; that a note could be written is a promise of its own.
+            if let Err(why) = evaluation.run(note) {
+                let failed = self.when_it_fails(why).into_iter();
+                denials.extend(failed.map(|denial| Denial {
+                    is_certain: true,
+                    ..denial
+                }));
+            }
+        }
+        denials
     }
 
     /// What follows if the policy cannot tell.
@@ -75,18 +88,22 @@ impl Policy {
             true => vec![Denial {
                 message: why,
                 reason: String::new(),
+                is_certain: false,
             }],
             false => Vec::new(),
         }
     }
 }
 
-struct Evaluation<'a> {
+/// Expressions of one policy, evaluated for one write.
+pub(super) struct Evaluation<'a> {
     object: Evaluated<'a>,
     old: Evaluated<'a>,
     namespace: Evaluated<'a>,
     request: Evaluated<'a>,
     parameters: Evaluated<'a>,
+    authorizer: Evaluated<'a>,
+    request_resource: Evaluated<'a>,
     variables: Vec<(&'a str, Evaluated<'a>)>,
     /// Variables that have no value, and why: it matters only to who asks for them.
     failed: Vec<(&'a str, String)>,
@@ -94,8 +111,9 @@ struct Evaluation<'a> {
 }
 
 impl<'a> Evaluation<'a> {
-    fn begin(input: &Input<'a>) -> Result<Self, EvalError> {
+    pub(super) fn begin(input: &Input<'a>) -> Result<Self, EvalError> {
         let (namespace, request) = &*DECLARED;
+        let (authorizer, request_resource) = input.rights.values();
         let dynamic = |value: Option<&'a Value>| value.map_or(Evaluated::Null, Evaluated::dynamic);
         Ok(Self {
             object: dynamic(input.object),
@@ -106,6 +124,8 @@ impl<'a> Evaluation<'a> {
             },
             request: Evaluated::from_json(input.request, request)?,
             parameters: dynamic(input.parameters),
+            authorizer,
+            request_resource,
             variables: Vec::new(),
             failed: Vec::new(),
             budget: OBJECT_BUDGET,
@@ -113,7 +133,7 @@ impl<'a> Evaluation<'a> {
     }
 
     /// One that does not hold counts, whatever cannot be told of others.
-    fn all_hold(&mut self, conditions: &'a [Expression]) -> Result<bool, String> {
+    pub(super) fn all_hold(&mut self, conditions: &'a [Expression]) -> Result<bool, String> {
         let mut failed = Vec::new();
         for condition in conditions {
             match self.run(condition) {
@@ -129,6 +149,13 @@ impl<'a> Evaluation<'a> {
         }
     }
 
+    /// Evaluates the variables of a policy, each with those before it.
+    pub(super) fn add_variables(&mut self, policy: &'a Policy) {
+        for (name, variable) in &policy.variables {
+            self.add_variable(name, variable);
+        }
+    }
+
     fn add_variable(&mut self, name: &'a str, variable: &'a Expression) {
         match self.run(variable) {
             Ok(value) => self.variables.push((name, value)),
@@ -136,7 +163,7 @@ impl<'a> Evaluation<'a> {
         }
     }
 
-    fn run(&mut self, expression: &'a Expression) -> Result<Evaluated<'a>, String> {
+    pub(super) fn run(&mut self, expression: &'a Expression) -> Result<Evaluated<'a>, String> {
         let source = &expression.source;
         let failed = |why: String| format!("expression '{source}' resulted in error: {why}");
         let program = expression.program.as_ref().map_err(String::clone)?;
@@ -147,6 +174,8 @@ impl<'a> Evaluation<'a> {
             self.namespace.clone(),
             self.request.clone(),
             Evaluated::members(variables),
+            self.authorizer.clone(),
+            self.request_resource.clone(),
             self.parameters.clone(),
         ];
         let evaluation = program.evaluate(&values, CALL_BUDGET.min(self.budget));

@@ -1,180 +1,17 @@
-//! Webhooks that change objects: one after the other, and again for those who want to see what others have changed.
-//!
-//! ```text
-//! a: adds a container ─▶ b: sets an image policy, asked again if needed ─▶ c: adds another container
-//!                        b again: c has changed the object since
-//! ```
-//!
-//! What a webhook has made is read like the body of a request: what the kind does not know goes, and defaults come.
-//! Before anybody is asked again, what the cluster gives to new objects is given to what was added. There are two rounds
-//! at most, and in the second nobody is asked for the first time.
+//! Webhooks that change objects, one after the other.
 
-use std::collections::BTreeSet;
-
-use serde_json::Value;
-use watchkeeper_kinds::Part;
 use watchkeeper_meta::Status;
-use watchkeeper_patch::managed_fields::Managers;
-use watchkeeper_wire::difference::Difference;
 
-use super::{Asked, Consulted, Stage, Webhooks, about, whole};
-use crate::admission::request::Action;
-use crate::context::{WriteContext, timestamp};
-use crate::object::Live;
-use crate::subresources::scale::{scale_of, set_replicas};
-use crate::write::{Draft, Guard, Write};
-use crate::{Registry, metadata};
-
-/// Who is asked again. Webhooks go by their places.
-#[derive(Default)]
-struct Rounds {
-    is_second: bool,
-    /// Asked already, and want to see what is changed after that.
-    waiting: BTreeSet<usize>,
-    due: BTreeSet<usize>,
-}
-
-impl Rounds {
-    fn note_change(&mut self) {
-        self.due.append(&mut self.waiting);
-    }
-
-    fn asks(&self, place: usize) -> bool {
-        !self.is_second || self.due.contains(&place)
-    }
-}
-
-impl Write<'_> {
-    /// Lets webhooks change an object that is to be created.
-    pub(crate) async fn mutate_new(&mut self, draft: &mut Draft<'_>) -> Result<(), Status> {
-        let (registry, context) = (self.registry, self.context);
-        let (definition, guard) = (&self.definition, &mut self.guard);
-        let asked = Asked {
-            action: Action::create(definition),
-            new: None,
-            old: None,
-            deletion: None,
-            context,
-        };
-        let webhooks = registry.webhooks().await?;
-        let mut rounds = Rounds::default();
-        let mut state = Mutated::of(draft);
-        if registry
-            .mutate_once(guard, asked, &webhooks, &mut state, &mut rounds)
-            .await?
-        {
-            let before = state.object.clone();
-            registry
-                .admit_create(definition, self.namespace, state.object, context)
-                .await?;
-            if *state.object != before {
-                rounds.note_change();
-            }
-            rounds.is_second = true;
-            registry
-                .mutate_once(guard, asked, &webhooks, &mut state, &mut rounds)
-                .await?;
-        }
-        metadata::match_namespace(definition, state.object, self.namespace)
-    }
-
-    /// Lets webhooks change the new state of an object. Whether they have.
-    pub(crate) async fn mutate_changed(
-        &mut self,
-        live: &Live,
-        draft: &mut Draft<'_>,
-    ) -> Result<bool, Status> {
-        let (registry, definition) = (self.registry, &self.definition);
-        let asked = Asked {
-            action: Action::update(definition, self.part),
-            new: None,
-            old: Some((&live.value, &live.managers)),
-            deletion: None,
-            context: self.context,
-        };
-        if self.part != Part::Scale {
-            let mut state = Mutated::of(draft);
-            return registry.mutate_twice(&mut self.guard, asked, &mut state).await;
-        }
-        let mut nobody = Managers::new();
-        let old = scale_of(definition, &live.value)?;
-        let asked = Asked {
-            old: Some((&old, &Managers::new())),
-            ..asked
-        };
-        let mut scale = scale_of(definition, &draft.object)?;
-        let mut state = Mutated {
-            object: &mut scale,
-            managers: &mut nobody,
-        };
-        let is_changed = registry.mutate_twice(&mut self.guard, asked, &mut state).await?;
-        if is_changed {
-            set_replicas(definition, &mut draft.object, scale["spec"]["replicas"].clone());
-        }
-        Ok(is_changed)
-    }
-}
-
-/// An object that webhooks may change, and who manages its fields.
-struct Mutated<'d> {
-    object: &'d mut Value,
-    managers: &'d mut Managers,
-}
-
-impl<'d> Mutated<'d> {
-    fn of(draft: &'d mut Draft<'_>) -> Self {
-        Self {
-            object: &mut draft.object,
-            managers: &mut draft.managers,
-        }
-    }
-}
+use super::{Consulted, Stage, Webhooks, about};
+use crate::Registry;
+use crate::admission::mutation::{Mutated, Rounds};
+use crate::admission::request::{Asked, whole};
+use crate::context::timestamp;
+use crate::write::Guard;
 
 impl Registry {
-    /// Lets webhooks change what is posted to an object.
-    pub(in crate::admission) async fn mutate_posted(
-        &self,
-        action: Action<'_>,
-        object: &mut Value,
-        context: &WriteContext,
-    ) -> Result<(), Status> {
-        let asked = Asked {
-            action,
-            new: None,
-            old: None,
-            deletion: None,
-            context,
-        };
-        let (mut guard, mut nobody) = (Guard::nothing(self), Managers::new());
-        let mut state = Mutated {
-            object,
-            managers: &mut nobody,
-        };
-        self.mutate_twice(&mut guard, asked, &mut state).await?;
-        Ok(())
-    }
-
-    /// Both rounds, where nobody but webhooks changes anything between them.
-    async fn mutate_twice(
-        &self,
-        guard: &mut Guard<'_>,
-        asked: Asked<'_>,
-        state: &mut Mutated<'_>,
-    ) -> Result<bool, Status> {
-        let (webhooks, mut rounds) = (self.webhooks().await?, Rounds::default());
-        let is_changed = self
-            .mutate_once(guard, asked, &webhooks, state, &mut rounds)
-            .await?;
-        if is_changed {
-            rounds.is_second = true;
-            self.mutate_once(guard, asked, &webhooks, state, &mut rounds)
-                .await?;
-        }
-        Ok(is_changed)
-    }
-
-    /// One round. Whether the object is another.
-    async fn mutate_once(
+    /// Lets webhooks change an object. Whether it is another.
+    pub(in crate::admission) async fn mutate_by_webhooks(
         &self,
         guard: &mut Guard<'_>,
         asked: Asked<'_>,
@@ -185,7 +22,7 @@ impl Registry {
         let definition = asked.action.definition;
         let equivalents = self.equivalents(definition);
         let mut about = about(&webhooks.mutating, &asked.action, &equivalents);
-        about.retain(|(place, ..)| rounds.asks(*place));
+        about.retain(|(place, ..)| rounds.is_first() || rounds.webhooks.is_due(place));
         if about.is_empty() {
             return Ok(false);
         }
@@ -201,14 +38,14 @@ impl Registry {
                 Consulted::Allowed => {}
                 Consulted::Patched(patched) => {
                     let now = timestamp(self.clock().now());
-                    if take_over(&asked.action, patched, state, &now)? {
+                    if state.take_over(&asked.action, patched, &now)? {
                         is_changed = true;
                         rounds.note_change();
                     }
                 }
             }
             if webhook.is_reinvoked {
-                rounds.waiting.insert(place);
+                rounds.webhooks.wait(place);
             }
         }
         guard.take_again(definition).await?;
@@ -238,31 +75,4 @@ impl Registry {
         }
         guard.take_again(asked.action.definition).await
     }
-}
-
-/// Takes what a webhook has made for the object. Whether it is another.
-fn take_over(
-    action: &Action<'_>,
-    mut patched: Value,
-    state: &mut Mutated<'_>,
-    now: &str,
-) -> Result<bool, Status> {
-    if let Some(given) = metadata::take_managed_fields(&mut patched)
-        && given != state.managers.to_value()
-    {
-        *state.managers = std::mem::take(state.managers).replaced_by(&given);
-    }
-    let patched = match action.kind {
-        Some(kind) => kind.read(patched)?,
-        None => {
-            let mut patched = action.definition.recanonicalized(patched)?;
-            action
-                .definition
-                .default(&mut patched, &Difference::Everywhere, now);
-            patched
-        }
-    };
-    let is_changed = patched != *state.object;
-    *state.object = patched;
-    Ok(is_changed)
 }

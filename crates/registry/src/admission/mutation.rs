@@ -1,0 +1,270 @@
+//! Policies and webhooks that change objects: one after the other, and again for those who want to see what others have
+//! changed.
+//!
+//! ```text
+//! policies ─▶ webhook a: adds a container ─▶ webhook b: sets an image policy, asked again if needed ─▶ webhook c
+//!             policies that want it, and b again: c has changed the object since
+//! ```
+//!
+//! What they have made is read like the body of a request: what the kind does not know goes, and defaults come. Before
+//! anybody is asked again, what the cluster gives to new objects is given to what was added. There are two rounds at
+//! most, and in the second nobody is asked for the first time.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use serde_json::Value;
+use watchkeeper_kinds::Part;
+use watchkeeper_meta::Status;
+use watchkeeper_patch::managed_fields::Managers;
+use watchkeeper_wire::difference::Difference;
+
+use super::policies::{Bound, Invocation};
+use super::request::{Action, Asked};
+use super::webhooks::Webhooks;
+use crate::context::WriteContext;
+use crate::object::Live;
+use crate::subresources::scale::{scale_of, set_replicas};
+use crate::write::{Draft, Guard, Write};
+use crate::{Registry, metadata};
+
+/// Who is asked again.
+#[derive(Default)]
+pub(super) struct Rounds {
+    is_second: bool,
+    pub(super) policies: Turn<Invocation>,
+    /// Webhooks go by their places.
+    pub(super) webhooks: Turn<usize>,
+}
+
+/// Who of several is asked again.
+pub(super) struct Turn<K> {
+    /// Asked already, and want to see what is changed after that.
+    waiting: BTreeSet<K>,
+    due: BTreeSet<K>,
+}
+
+impl<K> Default for Turn<K> {
+    fn default() -> Self {
+        Self {
+            waiting: BTreeSet::new(),
+            due: BTreeSet::new(),
+        }
+    }
+}
+
+impl<K: Ord> Turn<K> {
+    pub(super) fn is_due(&self, asked: &K) -> bool {
+        self.due.contains(asked)
+    }
+
+    pub(super) fn wait(&mut self, asked: K) {
+        self.waiting.insert(asked);
+    }
+
+    /// Those who wait are due.
+    pub(super) fn call(&mut self) {
+        self.due.append(&mut self.waiting);
+    }
+}
+
+impl Rounds {
+    pub(super) fn is_first(&self) -> bool {
+        !self.is_second
+    }
+
+    pub(super) fn note_change(&mut self) {
+        self.policies.call();
+        self.webhooks.call();
+    }
+}
+
+/// An object that policies and webhooks may change, and who manages its fields.
+pub(super) struct Mutated<'d> {
+    pub(super) object: &'d mut Value,
+    pub(super) managers: &'d mut Managers,
+}
+
+impl<'d> Mutated<'d> {
+    fn of(draft: &'d mut Draft<'_>) -> Self {
+        Self {
+            object: &mut draft.object,
+            managers: &mut draft.managers,
+        }
+    }
+
+    /// Takes what a policy or a webhook has made for the object. Whether it is another.
+    pub(super) fn take_over(
+        &mut self,
+        action: &Action<'_>,
+        mut patched: Value,
+        now: &str,
+    ) -> Result<bool, Status> {
+        if let Some(given) = metadata::take_managed_fields(&mut patched)
+            && given != self.managers.to_value()
+        {
+            *self.managers = std::mem::take(self.managers).replaced_by(&given);
+        }
+        let patched = match action.kind {
+            Some(kind) => kind.read(patched)?,
+            None => {
+                let mut patched = action.definition.recanonicalized(patched)?;
+                action
+                    .definition
+                    .default(&mut patched, &Difference::Everywhere, now);
+                patched
+            }
+        };
+        let is_changed = patched != *self.object;
+        *self.object = patched;
+        Ok(is_changed)
+    }
+}
+
+/// Everyone who may change objects.
+struct Mutators {
+    policies: Arc<Vec<Bound>>,
+    webhooks: Arc<Webhooks>,
+}
+
+impl Write<'_> {
+    /// Lets policies and webhooks change an object that is to be created.
+    pub(crate) async fn mutate_new(&mut self, draft: &mut Draft<'_>) -> Result<(), Status> {
+        let (registry, context) = (self.registry, self.context);
+        let (definition, guard) = (&self.definition, &mut self.guard);
+        let asked = Asked {
+            action: Action::create(definition),
+            new: None,
+            old: None,
+            deletion: None,
+            context,
+        };
+        let mutators = registry.mutators().await?;
+        let mut rounds = Rounds::default();
+        let mut state = Mutated::of(draft);
+        if registry
+            .mutate_once(guard, asked, &mutators, &mut state, &mut rounds)
+            .await?
+        {
+            let before = state.object.clone();
+            registry
+                .admit_create(definition, self.namespace, state.object, context)
+                .await?;
+            if *state.object != before {
+                rounds.note_change();
+            }
+            rounds.is_second = true;
+            registry
+                .mutate_once(guard, asked, &mutators, &mut state, &mut rounds)
+                .await?;
+        }
+        metadata::match_namespace(definition, state.object, self.namespace)
+    }
+
+    /// Lets policies and webhooks change the new state of an object. Whether they have.
+    pub(crate) async fn mutate_changed(
+        &mut self,
+        live: &Live,
+        draft: &mut Draft<'_>,
+    ) -> Result<bool, Status> {
+        let (registry, definition) = (self.registry, &self.definition);
+        let asked = Asked {
+            action: Action::update(definition, self.part),
+            new: None,
+            old: Some((&live.value, &live.managers)),
+            deletion: None,
+            context: self.context,
+        };
+        if self.part != Part::Scale {
+            let mut state = Mutated::of(draft);
+            return registry.mutate_twice(&mut self.guard, asked, &mut state).await;
+        }
+        let mut nobody = Managers::new();
+        let old = scale_of(definition, &live.value)?;
+        let asked = Asked {
+            old: Some((&old, &Managers::new())),
+            ..asked
+        };
+        let mut scale = scale_of(definition, &draft.object)?;
+        let mut state = Mutated {
+            object: &mut scale,
+            managers: &mut nobody,
+        };
+        let is_changed = registry.mutate_twice(&mut self.guard, asked, &mut state).await?;
+        if is_changed {
+            set_replicas(definition, &mut draft.object, scale["spec"]["replicas"].clone());
+        }
+        Ok(is_changed)
+    }
+}
+
+impl Registry {
+    /// Lets policies and webhooks change what is posted to an object.
+    pub(super) async fn mutate_posted(
+        &self,
+        action: Action<'_>,
+        object: &mut Value,
+        context: &WriteContext,
+    ) -> Result<(), Status> {
+        let asked = Asked {
+            action,
+            new: None,
+            old: None,
+            deletion: None,
+            context,
+        };
+        let (mut guard, mut nobody) = (Guard::nothing(self), Managers::new());
+        let mut state = Mutated {
+            object,
+            managers: &mut nobody,
+        };
+        self.mutate_twice(&mut guard, asked, &mut state).await?;
+        Ok(())
+    }
+
+    async fn mutators(&self) -> Result<Mutators, Status> {
+        Ok(Mutators {
+            policies: self.mutating_policies().await?,
+            webhooks: self.webhooks().await?,
+        })
+    }
+
+    /// Both rounds, where nobody else changes anything between them.
+    async fn mutate_twice(
+        &self,
+        guard: &mut Guard<'_>,
+        asked: Asked<'_>,
+        state: &mut Mutated<'_>,
+    ) -> Result<bool, Status> {
+        let (mutators, mut rounds) = (self.mutators().await?, Rounds::default());
+        let is_changed = self
+            .mutate_once(guard, asked, &mutators, state, &mut rounds)
+            .await?;
+        if is_changed {
+            rounds.is_second = true;
+            self.mutate_once(guard, asked, &mutators, state, &mut rounds)
+                .await?;
+        }
+        Ok(is_changed)
+    }
+
+    /// One round: policies, then webhooks. Whether the object is another.
+    async fn mutate_once(
+        &self,
+        guard: &mut Guard<'_>,
+        asked: Asked<'_>,
+        mutators: &Mutators,
+        state: &mut Mutated<'_>,
+        rounds: &mut Rounds,
+    ) -> Result<bool, Status> {
+        let by_policies = match mutators.policies.is_empty() {
+            true => false,
+            // In a box: few writes are about to be changed by a policy.
+            false => Box::pin(self.mutate_by_policies(asked, &mutators.policies, state, rounds)).await?,
+        };
+        let by_webhooks = self
+            .mutate_by_webhooks(guard, asked, &mutators.webhooks, state, rounds)
+            .await?;
+        Ok(by_policies || by_webhooks)
+    }
+}

@@ -1,0 +1,95 @@
+//! Answers to what expressions ask of `authorizer`.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use watchkeeper_cel::Value as Evaluated;
+use watchkeeper_cel::authorizer::{Authorizer, Decision, Question, ResourceTarget, Target};
+use watchkeeper_kinds::user::User;
+use watchkeeper_meta::Status;
+
+use crate::admission::request::AdmissionRequest;
+use crate::rbac::{self, Grants};
+use crate::{Registry, metadata};
+
+/// Who writes, what they write, and the rules that hold: read before expressions are evaluated, which do not wait.
+#[derive(Debug)]
+pub(in crate::admission) struct Rights(Arc<Asker>);
+
+#[derive(Debug)]
+struct Asker {
+    /// `None` is the server itself, which may do everything.
+    requester: Option<User>,
+    grants: Grants,
+    target: ResourceTarget,
+}
+
+impl Registry {
+    /// What an expression about a write can learn of rights.
+    pub(in crate::admission) async fn rights_of(
+        &self,
+        write: &AdmissionRequest<'_>,
+    ) -> Result<Rights, Status> {
+        let resource = &write.action.definition.resource;
+        Ok(Rights(Arc::new(Asker {
+            requester: write.context.requester.clone(),
+            grants: self.authorizer().grants().await?,
+            target: ResourceTarget {
+                group: resource.group.to_string(),
+                resource: resource.plural.to_string(),
+                subresource: write.action.subresource.to_owned(),
+                namespace: write.namespace().to_owned(),
+                name: metadata::text(write.shown(), "name").to_owned(),
+            },
+        })))
+    }
+}
+
+impl Rights {
+    /// `authorizer` and `authorizer.requestResource`.
+    pub(super) fn values<'a>(&self) -> (Evaluated<'a>, Evaluated<'a>) {
+        let asker: Rc<dyn Authorizer> = Rc::new(Shared(self.0.clone()));
+        let of_request = Evaluated::request_resource(asker.clone(), self.0.target.clone());
+        (Evaluated::authorizer(asker), of_request)
+    }
+}
+
+#[derive(Debug)]
+struct Shared(Arc<Asker>);
+
+impl Authorizer for Shared {
+    fn decide(&self, question: &Question) -> Decision {
+        let account = question.service_account.as_ref();
+        let account = account.map(|(namespace, name)| User::of_service_account(namespace, name));
+        let Some(user) = account.as_ref().or(self.0.requester.as_ref()) else {
+            return Decision {
+                is_allowed: true,
+                ..Decision::default()
+            };
+        };
+        let (is_allowed, reason) = match self.0.grants.decide(user, action(question)) {
+            rbac::Decision::Allowed(why) => (true, why),
+            rbac::Decision::Refused(why) => (false, why),
+        };
+        Decision {
+            is_allowed,
+            reason,
+            error: None,
+        }
+    }
+}
+
+fn action(question: &Question) -> rbac::Action<'_> {
+    let verb = &question.verb;
+    match &question.target {
+        Target::Path(path) => rbac::Action::Path { verb, path },
+        Target::Resource(target) => rbac::Action::Resource {
+            verb,
+            group: &target.group,
+            resource: &target.resource,
+            subresource: &target.subresource,
+            namespace: &target.namespace,
+            name: &target.name,
+        },
+    }
+}
