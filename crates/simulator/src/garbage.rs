@@ -1,36 +1,34 @@
-//! Garbage: what becomes of objects whose owner goes.
+//! The garbage collector: deletes objects whose owners are gone.
 //!
-//! An object with owners goes when none of them is left. How an owner is deleted decides about its dependents:
-//! in the background they go after it, in the foreground it waits for them, and orphans are set free.
-
+//! An object is deleted when none of its owners is left; an owner is known by its uid, never by its name alone. How an
+//! owner is deleted decides about its dependents: in the background they go after it, in the foreground it waits for
+//! those that block it, and orphaning takes the owner off them.
 //!
 //! ```text
-//! an object changes ──────────────▶ it is looked at: has it owners, must it wait, or set others free?
-//! an object goes, or is about to ──▶ so are its dependents, found by its uid
+//! an object changes ──────────────────▶ it is looked at ([`collect`])
+//! an owner goes, or is about to ──────▶ so are its dependents, found by its uid
+//! a dependent goes, or stops blocking ─▶ so are the owners that may wait for it
 //! ```
 //!
 //! Custom kinds are followed from when their definition is established until it goes.
 
+mod collect;
+
 use std::sync::Arc;
-use std::time::Duration;
 
 use parking_lot::RwLock;
-use serde_json::json;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
-use watchkeeper_client::Error;
 use watchkeeper_meta::{ObjectKey, OwnerReference, Resource, Scope};
 use watchkeeper_runtime::api_source::ApiSource;
-use watchkeeper_runtime::controller::{
-    Action, ControllerOptions, DynamicController, ReconcileHandle, Request,
-};
+use watchkeeper_runtime::controller::{ControllerOptions, DynamicController, ReconcileHandle};
 use watchkeeper_runtime::delta::Delta;
 use watchkeeper_runtime::informer::{Informer, Notice, SubscribeOptions};
 use watchkeeper_runtime::watcher::Config;
 use watchkeeper_wire::Object;
 use watchkeeper_wire::schema::resources;
 
-use crate::cluster::{Cluster, Task, ignore_gone};
+use crate::cluster::{Cluster, Task};
 use crate::kinds::custom_resource_definitions;
 
 /// The index of objects by the uid of any of their owners.
@@ -81,6 +79,23 @@ fn leaving(change: &Delta) -> Option<&Object> {
         Delta::Updated { old, new, .. } if old.uid() != new.uid() => Some(old),
         change => Some(change.object()).filter(|object| object.is_deleting()),
     }
+}
+
+/// The owners that an object blocked before a change, and does not block after it.
+fn unblocked(change: &Delta) -> Vec<OwnerReference<'_>> {
+    let (old, new) = match change {
+        Delta::Added { .. } => return Vec::new(),
+        Delta::Deleted { old, .. } => (old, None),
+        Delta::Updated { old, new, .. } if old.uid() != new.uid() => (old, None),
+        Delta::Updated { old, new, .. } => (old, Some(new)),
+    };
+    let still = new.map(Object::owner_references).unwrap_or_default();
+    let blocks = |owner: &OwnerReference<'_>| {
+        still.iter().any(|other| other.uid == owner.uid && other.block_owner_deletion)
+    };
+    let mut owners = old.owner_references();
+    owners.retain(|owner| owner.block_owner_deletion && !blocks(owner));
+    owners
 }
 
 /// The resource of a definition that is served.
@@ -184,20 +199,24 @@ impl Collector {
         self.add(resource, informer, tasks);
     }
 
-    /// Stops following the kind that a definition defined. Of its objects nobody will be told any more, so whatever
-    /// depends on those that are known is looked at now.
+    /// Stops following the kind that a definition defined. Of its objects nobody will be told any more, so the owners and
+    /// the dependents of those that are known are looked at now.
     async fn remove(&self, definition: &Object) {
         let is_its = |kind: &Arc<Kind>| definition.name() == kind.resource.group_resource().to_string();
         let gone: Vec<Arc<Kind>> = self.kinds.write().extract_if(.., |kind| is_its(kind)).collect();
         for kind in gone {
             kind.stop.cancel();
-            for owner in kind.informer.store().snapshot().iter() {
-                self.trigger_dependents(owner);
+            for object in kind.informer.store().snapshot().iter() {
+                self.trigger_dependents(object);
+                for owner in object.owner_references() {
+                    self.trigger_owner(object, &owner);
+                }
             }
         }
     }
 
-    /// Has the dependents of every object of a kind looked at that goes or is about to.
+    /// Has the neighbours of a kind's objects looked at: the dependents of one that goes, and the owners of one that
+    /// does not block them any longer.
     async fn follow(self: Arc<Self>, kind: Arc<Kind>) {
         let mut changes = kind.informer.subscribe(SubscribeOptions::default());
         loop {
@@ -211,6 +230,9 @@ impl Collector {
                 Some(Notice::Change(change)) => {
                     if let Some(owner) = leaving(&change) {
                         self.trigger_dependents(owner);
+                    }
+                    for owner in unblocked(&change) {
+                        self.trigger_owner(change.object(), &owner);
                     }
                 }
                 Some(Notice::Synced) => {}
@@ -229,96 +251,25 @@ impl Collector {
         }
     }
 
-    async fn collect(&self, kind: &Resource, request: Request) -> Result<Action, Error> {
-        let Some(object) = request.object else {
-            return Ok(Action::Done);
+    /// Has an owner looked at that may wait for this dependent.
+    fn trigger_owner(&self, dependent: &Object, owner: &OwnerReference<'_>) {
+        let Some(resource) = self.resource_of(owner) else {
+            return;
         };
-        let finalizers = object.finalizers();
-        if object.is_deleting() && finalizers.iter().any(|name| name == "orphan") {
-            return self.set_free(kind, &object).await;
+        let kinds = self.kinds.read().clone();
+        for kind in kinds.iter().filter(|kind| kind.is_of(&resource)) {
+            kind.trigger.reconcile(owner_key(&resource, dependent, owner));
         }
-        if object.is_deleting() && finalizers.iter().any(|name| name == "foregroundDeletion") {
-            return self.go_last(kind, &object).await;
-        }
-        if object.is_deleting() || object.owner_references().is_empty() {
-            return Ok(Action::Done);
-        }
-        self.go_with_owners(kind, &object).await
     }
 
-    /// Takes the owner's name off its dependents, then lets the owner go.
-    async fn set_free(&self, kind: &Resource, owner: &Object) -> Result<Action, Error> {
-        for (kind, dependent) in self.dependents(owner) {
-            let owners: Vec<_> = dependent.owner_references();
-            let left: Vec<_> = owners
-                .iter()
-                .filter(|other| other.uid != owner.uid())
-                .map(reference)
-                .collect();
-            let patch = json!({"metadata": {"ownerReferences": left}});
-            ignore_gone(self.cluster.merge(&kind, &dependent, patch).await.map(drop))?;
-        }
-        self.cluster.drop_finalizer(kind, owner, "orphan").await?;
-        Ok(Action::Done)
-    }
-
-    /// Deletes the dependents, and lets the owner go when none is left that it must wait for.
-    async fn go_last(&self, kind: &Resource, owner: &Object) -> Result<Action, Error> {
-        let mut waiting = false;
-        for (kind, dependent) in self.dependents(owner) {
-            let owners = dependent.owner_references();
-            waiting |= owners
-                .iter()
-                .any(|other| other.uid == owner.uid() && other.block_owner_deletion);
-            if !dependent.is_deleting() {
-                self.cluster.delete(&kind, &dependent, None).await?;
-            }
-        }
-        if waiting {
-            // Looked at until none is left: nobody says when a dependent has gone.
-            return Ok(Action::After(Duration::from_millis(500)));
-        }
-        self.cluster
-            .drop_finalizer(kind, owner, "foregroundDeletion")
-            .await?;
-        Ok(Action::Done)
-    }
-
-    /// Deletes an object none of whose owners is left.
-    async fn go_with_owners(&self, kind: &Resource, object: &Object) -> Result<Action, Error> {
-        for owner in object.owner_references() {
-            if self.exists(object, &owner).await? {
-                return Ok(Action::Done);
-            }
-        }
-        self.cluster.delete(kind, object, None).await?;
-        Ok(Action::Done)
-    }
-
-    /// Whether an owner is there. If it is not known, the server is asked: the cache may be behind.
-    async fn exists(&self, dependent: &Object, owner: &OwnerReference<'_>) -> Result<bool, Error> {
+    /// The resource of an owner. `None` for a kind that nobody serves, or not in this version.
+    fn resource_of(&self, owner: &OwnerReference<'_>) -> Option<Resource> {
         let (group, version) = match owner.api_version.split_once('/') {
             Some((group, version)) => (group, version),
             None => ("", &*owner.api_version),
         };
         let builtin = resources::by_kind(group, version, &owner.kind).map(|known| known.resource.clone());
-        // An owner of a kind nobody here knows is left alone.
-        let Some(known) = builtin.or_else(|| self.custom(group, &owner.kind)) else {
-            return Ok(true);
-        };
-        let namespace = match known.scope {
-            Scope::Namespaced => dependent.namespace(),
-            Scope::Cluster => "",
-        };
-        if self.is_known(&known, &ObjectKey::new(namespace, &owner.name), &owner.uid) {
-            return Ok(true);
-        }
-        let api = self.cluster.api(&known, namespace);
-        match api.get(&owner.name).await {
-            Ok(found) => Ok(found.uid() == owner.uid),
-            Err(error) if error.is_not_found() => Ok(false),
-            Err(error) => Err(error),
-        }
+        builtin.or_else(|| self.custom(group, &owner.kind))
     }
 
     /// The resource of a custom kind that there is or was, in the version it was last followed in.
@@ -328,24 +279,34 @@ impl Collector {
         latest.find(|it| it.group == group && it.kind == kind).cloned()
     }
 
-    fn is_known(&self, resource: &Resource, key: &ObjectKey, uid: &str) -> bool {
+    /// An object as it is known, if it has this uid.
+    fn known(&self, resource: &Resource, key: &ObjectKey, uid: &str) -> Option<Object> {
         let kinds = self.kinds.read();
-        let kind = kinds.iter().find(|kind| kind.resource == *resource);
-        let known = kind.and_then(|kind| kind.informer.store().get(key));
-        known.is_some_and(|known| known.uid() == uid)
+        let kind = kinds.iter().find(|kind| kind.is_of(resource))?;
+        let known = kind.informer.store().get(key);
+        known.filter(|known| known.uid() == uid)
     }
 
+    /// The objects that name this one as their owner, and could: an owner with a namespace has dependents only there.
     fn dependents(&self, owner: &Object) -> Vec<(Resource, Object)> {
         let mut found = Vec::new();
         for kind in self.kinds.read().iter() {
-            let dependents = kind.dependents(owner).into_iter();
-            found.extend(dependents.map(|dependent| (kind.resource.clone(), dependent)));
+            let mut dependents = kind.dependents(owner);
+            dependents.retain(|dependent| {
+                owner.namespace().is_empty() || dependent.namespace() == owner.namespace()
+            });
+            found.extend(dependents.into_iter().map(|dependent| (kind.resource.clone(), dependent)));
         }
         found
     }
 }
 
 impl Kind {
+    /// Whether this is the kind of a resource, in whichever version it is followed.
+    fn is_of(&self, resource: &Resource) -> bool {
+        self.resource.group == resource.group && self.resource.plural == resource.plural
+    }
+
     fn dependents(&self, owner: &Object) -> Vec<Object> {
         let snapshot = self.informer.store().snapshot();
         let dependents = snapshot.by_index(BY_OWNER, owner.uid()).into_iter();
@@ -353,13 +314,10 @@ impl Kind {
     }
 }
 
-fn reference(owner: &OwnerReference<'_>) -> serde_json::Value {
-    json!({
-        "apiVersion": owner.api_version,
-        "kind": owner.kind,
-        "name": owner.name,
-        "uid": owner.uid,
-        "controller": owner.controller,
-        "blockOwnerDeletion": owner.block_owner_deletion,
-    })
+/// Where an owner of a resource is, if it is there: next to its dependent, or in no namespace.
+fn owner_key(resource: &Resource, dependent: &Object, owner: &OwnerReference<'_>) -> ObjectKey {
+    match resource.scope {
+        Scope::Namespaced => ObjectKey::new(dependent.namespace(), &owner.name),
+        Scope::Cluster => ObjectKey::new("", &owner.name),
+    }
 }
