@@ -62,6 +62,7 @@ pub struct Note {
 pub struct Recorder {
     notes: mpsc::Sender<(Reference, Note)>,
     dropped: Arc<AtomicU64>,
+    host: Arc<str>,
 }
 
 /// The task that writes; awaits it with [`Writer::finish`] or [`Writer::drain`].
@@ -71,14 +72,16 @@ pub struct Writer {
     closing: Arc<Notify>,
 }
 
-/// The object an Event is about.
+/// The object an Event is about, and the host that tells of it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Reference {
+    host: Arc<str>,
     api_version: String,
     kind: String,
     namespace: String,
     name: String,
     uid: String,
+    field_path: String,
 }
 
 impl Recorder {
@@ -89,17 +92,36 @@ impl Recorder {
         let sink = Sink {
             events: client.dynamic(events()),
             component: component.into(),
-            host: host.unwrap_or_default(),
             correlator: Correlator::default(),
         };
         let closing = Arc::new(Notify::new());
         let task = tokio::spawn(sink.run(waiting, closing.clone()));
-        (Self { notes, dropped }, Writer { task, closing })
+        let recorder = Self {
+            notes,
+            dropped,
+            host: host.unwrap_or_default().into(),
+        };
+        (recorder, Writer { task, closing })
+    }
+
+    /// A recorder that tells through the same queue from another host: one program may speak for many.
+    pub fn on_host(&self, host: &str) -> Self {
+        Self {
+            host: host.into(),
+            ..self.clone()
+        }
     }
 
     /// Tells something about an object. Returns at once, whatever happens.
     pub fn record(&self, object: &Object, note: Note) {
+        self.record_at(object, "", note);
+    }
+
+    /// Tells something about a part of an object, such as `spec.containers{web}`.
+    pub fn record_at(&self, object: &Object, field_path: &str, note: Note) {
         let about = Reference {
+            host: self.host.clone(),
+            field_path: field_path.to_owned(),
             api_version: object.api_version().into_owned(),
             kind: object.kind().to_owned(),
             namespace: object.namespace().to_owned(),
@@ -134,7 +156,6 @@ impl Writer {
 struct Sink {
     events: DynamicApi,
     component: String,
-    host: String,
     correlator: Correlator,
 }
 
@@ -211,6 +232,7 @@ impl Sink {
 
     fn event(&self, name: &str, about: &Reference, note: &Note, count: u64) -> Value {
         let now = now().to_rfc3339();
+        let field_path = Some(&about.field_path).filter(|path| !path.is_empty());
         json!({
             "apiVersion": "v1",
             "kind": "Event",
@@ -221,13 +243,14 @@ impl Sink {
                 "namespace": about.namespace,
                 "name": about.name,
                 "uid": about.uid,
+                "fieldPath": field_path,
             },
             "type": note.event_type.as_str(),
             "reason": note.reason,
             "message": note.message,
-            "source": {"component": self.component, "host": self.host},
+            "source": {"component": self.component, "host": *about.host},
             "reportingComponent": self.component,
-            "reportingInstance": self.host,
+            "reportingInstance": *about.host,
             "firstTimestamp": now,
             "lastTimestamp": now,
             "count": count,

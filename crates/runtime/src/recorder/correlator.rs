@@ -214,6 +214,8 @@ mod tests {
 
     fn about(name: &str) -> Reference {
         Reference {
+            host: "".into(),
+            field_path: String::new(),
             api_version: "v1".into(),
             kind: "Pod".into(),
             namespace: "ns".into(),
