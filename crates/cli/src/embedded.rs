@@ -97,6 +97,7 @@ impl Life {
             client.clone(),
             SimulatorOptions {
                 nodes: options.nodes,
+                root_ca: server.authority_pem(),
                 ..Default::default()
             },
         );

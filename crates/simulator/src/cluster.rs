@@ -23,7 +23,9 @@ use watchkeeper_runtime::factory::{Factory, FactoryOptions, Selection};
 use watchkeeper_runtime::informer::Informer;
 use watchkeeper_runtime::store::Snapshot;
 use watchkeeper_wire::Object;
+use watchkeeper_wire::schema::resources;
 
+use crate::events::Events;
 use crate::item::Item;
 
 /// So long a reconcile waits until its own write is in the store. Should it go on without, a stale write is refused.
@@ -42,6 +44,7 @@ pub(crate) type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
 #[derive(Clone)]
 pub(crate) struct Cluster {
     pub(crate) client: Client,
+    pub(crate) events: Events,
     factory: Factory,
     /// Held here, so that an informer lives as long as the simulation and not as long as one look at it.
     informers: Arc<Mutex<HashMap<Resource, Informer>>>,
@@ -53,6 +56,7 @@ impl Cluster {
     pub(crate) fn new(client: Client) -> Self {
         let factory = Factory::new(client.clone(), FactoryOptions::default());
         Self {
+            events: Events::new(client.clone()),
             client,
             factory,
             informers: Arc::default(),
@@ -60,8 +64,9 @@ impl Cluster {
         }
     }
 
-    /// Stops all informers and waits for them.
-    pub(crate) async fn stop_informers(&self) {
+    /// Stops all informers, lets Events be written that wait, and waits for both.
+    pub(crate) async fn finish(&self) {
+        self.events.stop().await;
         self.factory.stop().await;
         self.informers.lock().clear();
     }
@@ -97,14 +102,14 @@ impl Cluster {
     }
 
     /// The objects that belong to another one by its selector and their name: those it controls, and those that
-    /// nobody does, which it takes over. One that it controls and that has other labels now is set free.
+    /// nobody does, which it adopts. One that it controls and that has other labels now is released.
     pub(crate) async fn claim(
         &self,
         owner: &Item,
         resource: &Resource,
         is_member: impl Fn(&Object) -> bool,
     ) -> Result<Vec<Item>, Error> {
-        let Ok(selector) = LabelSelector::from_json(owner.at("/spec/selector")) else {
+        let Some(selector) = workload_selector(owner) else {
             return Ok(self.controlled_by(owner, resource));
         };
         let (mut own, strangers): (Vec<Item>, Vec<Item>) = self
@@ -112,19 +117,35 @@ impl Cluster {
             .into_iter()
             .partition(|item| item.is_deleting() || selector.matches(&item.header()));
         for stranger in strangers {
-            let free = json!({"metadata": {"ownerReferences": null}});
-            ignore_gone(self.merge(resource, &stranger, free).await.map(drop))?;
+            let free = json!({"metadata": {"ownerReferences": [{"$patch": "delete", "uid": owner.uid()}]}});
+            ignore_gone(self.merge_lists(resource, &stranger, free).await.map(drop))?;
         }
         let snapshot = self.snapshot(resource);
         let orphans = snapshot.by_index(BY_CONTROLLER, "").into_iter().flatten();
         let near = orphans.filter(|orphan| orphan.namespace() == owner.namespace());
         for orphan in near.filter(|orphan| !orphan.is_deleting() && is_member(orphan)) {
-            if selector.matches(&orphan.header()) {
+            if selector.matches(&orphan.header()) && self.is_living(owner).await? {
                 let owned = json!({"metadata": {"ownerReferences": [owner.as_controller()]}});
-                own.push(Item::read(&self.merge(resource, orphan, owned).await?));
+                own.push(Item::read(&self.merge_lists(resource, orphan, owned).await?));
             }
         }
         Ok(own)
+    }
+
+    /// Whether an object is there and not being deleted, as the server has it: who adopts must not be on its way out.
+    async fn is_living(&self, object: &Item) -> Result<bool, Error> {
+        let kind = object.group_version_kind();
+        let Some(known) = resources::by_kind(&kind.group, &kind.version, &kind.kind) else {
+            return Ok(false);
+        };
+        let found = self
+            .api(&known.resource, object.namespace())
+            .get(object.name())
+            .await;
+        match found {
+            Err(error) if error.is_not_found() => Ok(false),
+            found => found.map(|found| found.uid() == object.uid() && !found.is_deleting()),
+        }
     }
 
     /// The objects of a resource in a namespace.
@@ -165,7 +186,20 @@ impl Cluster {
         patch: Value,
     ) -> Result<Object, Error> {
         let api = self.api(resource, object.namespace());
-        self.merge_by(api, resource, object, patch).await
+        self.merge_by(api, PatchKind::Merge, resource, object, patch)
+            .await
+    }
+
+    /// The same with entries of lists, such as one of several owners.
+    pub(crate) async fn merge_lists(
+        &self,
+        resource: &Resource,
+        object: &Object,
+        patch: Value,
+    ) -> Result<Object, Error> {
+        let api = self.api(resource, object.namespace());
+        self.merge_by(api, PatchKind::Strategic, resource, object, patch)
+            .await
     }
 
     /// Changes annotations by way of the status: they are nothing that is wanted, so there is no new generation.
@@ -177,19 +211,21 @@ impl Cluster {
     ) -> Result<Object, Error> {
         let api = self.api(resource, object.namespace()).subresource("status");
         let patch = json!({"metadata": {"annotations": annotations}});
-        self.merge_by(api, resource, object, patch).await
+        self.merge_by(api, PatchKind::Merge, resource, object, patch)
+            .await
     }
 
     async fn merge_by(
         &self,
         api: DynamicApi,
+        kind: PatchKind,
         resource: &Resource,
         object: &Object,
         mut patch: Value,
     ) -> Result<Object, Error> {
         patch["metadata"]["uid"] = json!(object.uid());
         let patched = api
-            .patch(object.name(), PatchKind::Merge, &patch)
+            .patch(object.name(), kind, &patch)
             .with(&patch_options())
             .await?;
         self.catch_up(resource, &patched).await;
@@ -224,16 +260,28 @@ impl Cluster {
     ) -> Result<(), Error> {
         let mut object = item.value().clone();
         object["status"] = status;
-        let options = UpdateOptions {
-            field_manager: Some(MANAGER.to_owned()),
-            ..Default::default()
-        };
         let api = self.api(resource, item.namespace()).subresource("status");
-        let updated = api.update(item.name(), &object).with(&options).await;
+        let updated = api.update(item.name(), &object).with(&update_options()).await;
         if let Ok(updated) = &updated {
             self.catch_up(resource, updated).await;
         }
         ignore_gone(updated.map(drop))
+    }
+
+    /// Puts another object in the place of the one that was seen. If somebody has changed it meanwhile, it is to be looked
+    /// at again.
+    pub(crate) async fn replace(
+        &self,
+        resource: &Resource,
+        item: &Item,
+        change: impl FnOnce(&mut Value),
+    ) -> Result<Object, Error> {
+        let mut object = item.value().clone();
+        change(&mut object);
+        let api = self.api(resource, item.namespace());
+        let updated = api.update(item.name(), &object).with(&update_options()).await?;
+        self.catch_up(resource, &updated).await;
+        Ok(updated)
     }
 
     /// Deletes exactly the object that was seen; one that is gone is no error.
@@ -357,6 +405,15 @@ impl Cluster {
         })
     }
 
+    /// Leads from an object that nobody controls to the workloads that may adopt it.
+    pub(crate) fn adopting(&self, resource: &Resource) -> Mapping {
+        let selecting = self.selecting(resource, workload_selector);
+        Arc::new(move |object| match object.controller() {
+            Some(_) => Vec::new(),
+            None => selecting(object),
+        })
+    }
+
     /// Leads from any object to all objects of a resource in its namespace, or to all there are from one that has
     /// none.
     pub(crate) fn all_of(&self, resource: &Resource) -> Mapping {
@@ -385,6 +442,13 @@ where
     }
 }
 
+fn update_options() -> UpdateOptions {
+    UpdateOptions {
+        field_manager: Some(MANAGER.to_owned()),
+        ..Default::default()
+    }
+}
+
 fn patch_options() -> PatchOptions {
     PatchOptions {
         field_manager: Some(MANAGER.to_owned()),
@@ -398,6 +462,17 @@ pub(crate) fn ignore_gone(result: Result<(), Error>) -> Result<(), Error> {
         Err(error) if error.is_not_found() => Ok(()),
         result => result,
     }
+}
+
+/// Which objects a workload means. A replication controller's selector is a plain map of labels.
+pub(crate) fn workload_selector(workload: &Item) -> Option<LabelSelector> {
+    let selector = workload.at("/spec/selector");
+    if workload.kind() != "ReplicationController" {
+        return LabelSelector::from_json(selector).ok();
+    }
+    let labels = selector.as_object()?.iter();
+    let labels = labels.filter_map(|(name, value)| Some((name, value.as_str()?)));
+    LabelSelector::from_labels(labels).ok()
 }
 
 /// The key of another object in the same namespace.

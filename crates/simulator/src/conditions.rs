@@ -4,6 +4,9 @@ use serde_json::{Value, json};
 
 use crate::time;
 
+/// On sets and deployments: pods cannot be created or deleted.
+pub(crate) const REPLICA_FAILURE: &str = "ReplicaFailure";
+
 /// What is the case, or is not.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Condition<'a> {

@@ -11,9 +11,11 @@ use watchkeeper_runtime::controller::{Action, Request};
 
 use self::plan::{Place, Step, Wish};
 use crate::cluster::{Cluster, Task};
+use crate::events;
 use crate::item::Item;
 use crate::kinds::{controller_revisions, daemon_sets, nodes, pods};
 use crate::placement::{admits, matches, tolerates};
+use crate::pod_control::{self, is_namespace_terminating};
 use crate::pods::{from_template, next_available};
 use crate::revisions::{self, HASH_LABEL, Revisions};
 
@@ -32,6 +34,7 @@ pub(crate) fn run(cluster: &Cluster) -> Task {
     let controller = cluster
         .controller("daemon-sets", &daemon_sets())
         .owns(cluster.informer(&pods()), &daemon_sets())
+        .watches(cluster.informer(&pods()), cluster.adopting(&daemon_sets()), None)
         .owns(cluster.informer(&controller_revisions()), &daemon_sets())
         .watches(cluster.informer(&nodes()), cluster.all_of(&daemon_sets()), None);
     cluster.run(controller, reconcile)
@@ -50,7 +53,7 @@ async fn reconcile(cluster: Cluster, request: Request) -> Result<Action, Error> 
     for step in plan::steps(&wish, &places) {
         match step {
             Step::Create(node) => create(&cluster, &set, &spec, &hash, node).await?,
-            Step::Delete(pod) => cluster.delete(&pods(), pod, None).await?,
+            Step::Delete(pod) => pod_control::delete(&cluster, events::DAEMON_SETS, &set, pod).await?,
         }
     }
     let present = cluster.controlled_by(&set, &pods());
@@ -121,5 +124,8 @@ async fn create(cluster: &Cluster, set: &Item, spec: &Value, hash: &str, node: &
     let here = json!({"key": "metadata.name", "operator": "In", "values": [node]});
     pod["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"] =
         json!({"nodeSelectorTerms": [{"matchFields": [here]}]});
-    cluster.create(&pods(), set.namespace(), pod).await.map(drop)
+    match pod_control::create(cluster, events::DAEMON_SETS, set, pod).await {
+        Err(error) if is_namespace_terminating(&error) => Ok(()),
+        created => created.map(drop),
+    }
 }

@@ -91,7 +91,9 @@ fn unblocked(change: &Delta) -> Vec<OwnerReference<'_>> {
     };
     let still = new.map(Object::owner_references).unwrap_or_default();
     let blocks = |owner: &OwnerReference<'_>| {
-        still.iter().any(|other| other.uid == owner.uid && other.block_owner_deletion)
+        still
+            .iter()
+            .any(|other| other.uid == owner.uid && other.block_owner_deletion)
     };
     let mut owners = old.owner_references();
     owners.retain(|owner| owner.block_owner_deletion && !blocks(owner));
@@ -295,7 +297,11 @@ impl Collector {
             dependents.retain(|dependent| {
                 owner.namespace().is_empty() || dependent.namespace() == owner.namespace()
             });
-            found.extend(dependents.into_iter().map(|dependent| (kind.resource.clone(), dependent)));
+            found.extend(
+                dependents
+                    .into_iter()
+                    .map(|dependent| (kind.resource.clone(), dependent)),
+            );
         }
         found
     }

@@ -41,6 +41,7 @@ mod daemon_sets;
 mod deployments;
 mod disruption_budgets;
 mod endpoints;
+mod events;
 mod garbage;
 mod item;
 mod jobs;
@@ -49,6 +50,7 @@ mod kubelet;
 mod namespaces;
 mod nodes;
 mod placement;
+mod pod_control;
 mod pods;
 mod quotas;
 mod replica_sets;
@@ -79,6 +81,8 @@ pub struct SimulatorOptions {
     pub stop_time: Duration,
     /// How long a container that has ended waits before it is started again; twice as long each time.
     pub restart_backoff: Duration,
+    /// The certificates, PEM, that pods know the server by: `kube-root-ca.crt` in every namespace. Empty without.
+    pub root_ca: Option<String>,
 }
 
 impl Default for SimulatorOptions {
@@ -89,6 +93,7 @@ impl Default for SimulatorOptions {
             run_time: Duration::from_secs(2),
             stop_time: Duration::from_millis(300),
             restart_backoff: Duration::from_secs(10),
+            root_ca: None,
         }
     }
 }
@@ -103,6 +108,7 @@ impl Simulator {
     /// Starts all controllers and nodes on a server.
     pub fn start(client: Client, options: SimulatorOptions) -> Self {
         let cluster = Cluster::new(client);
+        let root_ca = options.root_ca.clone();
         let tasks = [
             nodes::run(&cluster, options.nodes),
             scheduler::run(&cluster),
@@ -119,7 +125,7 @@ impl Simulator {
             endpoints::run(&cluster),
             disruption_budgets::run(&cluster),
             quotas::run(&cluster),
-            accounts::run(&cluster),
+            accounts::run(&cluster, root_ca),
             cluster_roles::run(&cluster),
             namespaces::run(&cluster),
             garbage::run(&cluster),
@@ -134,7 +140,7 @@ impl Simulator {
     pub async fn stop(mut self) {
         self.cluster.stop.cancel();
         while self.tasks.join_next().await.is_some() {}
-        self.cluster.stop_informers().await;
+        self.cluster.finish().await;
     }
 }
 

@@ -1,16 +1,31 @@
-//! Deleted namespaces: first everything in them goes, then they do.
+//! Deleted namespaces: their pods go, then everything else in them, then they do.
+//!
+//! Pods go first, so that nothing they use is taken from them while they stop. What keeps a namespace from going is said
+//! in its conditions, in Kubernetes' words ([`findings`]).
+
+mod findings;
 
 use std::time::Duration;
 
-use watchkeeper_client::Error;
+use serde_json::json;
+use watchkeeper_client::{DynamicApi, Error};
 use watchkeeper_meta::{DeleteOptions, ListOptions, PropagationPolicy, Resource, Scope};
 use watchkeeper_runtime::controller::{Action, Request};
+use watchkeeper_wire::Object;
 
+use self::findings::Findings;
 use crate::cluster::{Cluster, Task, ignore_gone};
-use crate::kinds::namespaces;
+use crate::item::Item;
+use crate::kinds::{namespaces, pods};
+use crate::time;
 
-/// How long to wait before looking again whether a namespace is empty.
-const PATIENCE: Duration = Duration::from_millis(200);
+/// How long to wait before looking again whether a namespace is empty that has just been deleted.
+const SHORT_WAIT: Duration = Duration::from_millis(200);
+/// And how long if something keeps it: a finalizer, or a pod that takes its time.
+const LONG_WAIT: Duration = Duration::from_secs(5);
+
+/// What keeps a namespace until it is empty.
+const FINALIZER: &str = "kubernetes";
 
 /// Empties and removes deleted namespaces.
 pub(crate) fn run(cluster: &Cluster) -> Task {
@@ -18,63 +33,130 @@ pub(crate) fn run(cluster: &Cluster) -> Task {
 }
 
 async fn terminate(cluster: Cluster, request: Request) -> Result<Action, Error> {
-    let Some(object) = request.object.filter(|namespace| namespace.is_deleting()) else {
+    let namespace = request.object.as_ref().map(Item::read);
+    let Some(namespace) = namespace.filter(|namespace| namespace.is_deleting() && is_kept(namespace)) else {
         return Ok(Action::Done);
     };
-    let mut namespace = object.to_value().unwrap_or_default();
-    if !namespace["spec"]["finalizers"]
-        .as_array()
-        .is_some_and(|names| names.iter().any(|name| name == "kubernetes"))
-    {
-        return Ok(Action::Done);
+    let findings = empty(&cluster, namespace.name()).await;
+    let conditions = findings.conditions(namespace.list("/status/conditions"));
+    cluster
+        .report(&namespaces(), &namespace, json!({"conditions": conditions}))
+        .await?;
+    if !findings.is_empty() {
+        return Ok(Action::After(patience(&namespace)));
     }
-    if !empty(&cluster, object.name()).await? {
-        return Ok(Action::After(PATIENCE));
-    }
-    if let Some(finalizers) = namespace["spec"]["finalizers"].as_array_mut() {
-        finalizers.retain(|name| name != "kubernetes");
-    }
-    let finalize = cluster.api(&namespaces(), "").subresource("finalize");
-    let finalized = finalize.update(object.name(), &namespace).await;
-    match finalized {
-        Err(error) if error.is_conflict() => Ok(Action::After(PATIENCE)),
-        finalized => ignore_gone(finalized.map(drop)).map(|()| Action::Done),
+    match finalize(&cluster, &namespace).await {
+        Err(error) if error.is_conflict() => Ok(Action::After(SHORT_WAIT)),
+        finalized => finalized.map(|()| Action::Done),
     }
 }
 
-/// Deletes everything in a namespace. True if nothing is left.
-async fn empty(cluster: &Cluster, namespace: &str) -> Result<bool, Error> {
-    let mut is_empty = true;
-    for resource in deletable(cluster).await? {
-        let api = cluster.api(&resource, namespace);
-        let some = ListOptions {
-            limit: Some(1),
-            ..Default::default()
-        };
-        if api.list().with(&some).await?.items.is_empty() {
-            continue;
+fn is_kept(namespace: &Item) -> bool {
+    namespace
+        .list("/spec/finalizers")
+        .iter()
+        .any(|name| name == FINALIZER)
+}
+
+fn patience(namespace: &Object) -> Duration {
+    let since = namespace.deletion_timestamp().unwrap_or_else(time::now);
+    match time::left(since, 5) {
+        Some(_) => SHORT_WAIT,
+        None => LONG_WAIT,
+    }
+}
+
+/// Takes this controller's finalizer off a namespace as it is known now.
+async fn finalize(cluster: &Cluster, namespace: &Item) -> Result<(), Error> {
+    let known = cluster.snapshot(&namespaces());
+    let Some(known) = known
+        .find("", namespace.name())
+        .filter(|known| known.uid() == namespace.uid())
+    else {
+        return Ok(());
+    };
+    let mut value = Item::read(known).value().clone();
+    if let Some(finalizers) = value["spec"]["finalizers"].as_array_mut() {
+        finalizers.retain(|name| name != FINALIZER);
+    }
+    let finalize = cluster.api(&namespaces(), "").subresource("finalize");
+    ignore_gone(finalize.update(namespace.name(), &value).await.map(drop))
+}
+
+/// Deletes everything in a namespace: pods, and when none is left the rest.
+async fn empty(cluster: &Cluster, namespace: &str) -> Findings {
+    let mut findings = Findings::default();
+    let first = Deletable {
+        resource: pods(),
+        at_once: true,
+    };
+    delete_all(cluster, namespace, &first, &mut findings).await;
+    if findings.is_empty() {
+        for kind in deletable(cluster, &mut findings).await {
+            delete_all(cluster, namespace, &kind, &mut findings).await;
         }
-        is_empty = false;
-        let options = DeleteOptions {
-            propagation_policy: Some(PropagationPolicy::Background),
-            ..Default::default()
-        };
+    }
+    findings
+}
+
+/// A resource whose objects can be deleted.
+struct Deletable {
+    resource: Resource,
+    /// Whether they can be deleted all at once.
+    at_once: bool,
+}
+
+/// Everything else that lives in namespaces, custom kinds too.
+async fn deletable(cluster: &Cluster, findings: &mut Findings) -> Vec<Deletable> {
+    let served = match cluster.client.discover().await {
+        Ok(served) => served,
+        Err(error) => {
+            findings.undiscovered(error.to_string());
+            return Vec::new();
+        }
+    };
+    findings.undiscovered_groups(&served.failures);
+    let namespaced = served.preferred_resources().filter(|known| {
+        let verbs = ["delete", "list"].iter().all(|verb| known.has_verb(verb));
+        known.resource.scope == Scope::Namespaced && verbs
+    });
+    let others = namespaced.filter(|known| known.resource != pods());
+    let deletable = others.map(|known| Deletable {
+        resource: known.resource.clone(),
+        at_once: known.has_verb("deletecollection"),
+    });
+    deletable.collect()
+}
+
+/// Deletes all objects of a resource, and notes those that are still there.
+async fn delete_all(cluster: &Cluster, namespace: &str, kind: &Deletable, findings: &mut Findings) {
+    let api = cluster.api(&kind.resource, namespace);
+    match delete_in(&api, kind.at_once).await {
+        Ok(left) => findings.remaining(&kind.resource, &left),
+        // A kind that is served no longer has nothing to delete.
+        Err(error) if error.is_not_found() => {}
+        Err(error) => findings.failed(error.to_string()),
+    }
+}
+
+/// Deletes what is not being deleted, and returns what is left.
+async fn delete_in(api: &DynamicApi, at_once: bool) -> Result<Vec<Object>, Error> {
+    let found = api.list().await?.items;
+    if found.iter().all(Object::is_deleting) {
+        return Ok(found);
+    }
+    let options = DeleteOptions {
+        propagation_policy: Some(PropagationPolicy::Background),
+        ..Default::default()
+    };
+    if at_once {
         api.delete_collection(&ListOptions::default())
             .with(&options)
             .await?;
+    } else {
+        for object in &found {
+            ignore_gone(api.delete(object.name()).with(&options).await.map(drop))?;
+        }
     }
-    Ok(is_empty)
-}
-
-/// Everything that lives in namespaces, custom kinds too; pods first, so that nothing they use goes before them.
-async fn deletable(cluster: &Cluster) -> Result<Vec<Resource>, Error> {
-    let served = cluster.client.discover().await?;
-    let namespaced = served.preferred_resources().filter(|known| {
-        known.resource.scope == Scope::Namespaced
-            && known.has_verb("deletecollection")
-            && known.has_verb("list")
-    });
-    let mut all: Vec<Resource> = namespaced.map(|known| known.resource.clone()).collect();
-    all.sort_by_key(|resource| resource.plural != "pods");
-    Ok(all)
+    Ok(api.list().await?.items)
 }

@@ -6,8 +6,11 @@ use watchkeeper_meta::Resource;
 use watchkeeper_runtime::controller::{Action, Request};
 
 use crate::cluster::{Cluster, Task};
+use crate::conditions::{self, Condition, REPLICA_FAILURE};
+use crate::events::{self, Component};
 use crate::item::Item;
 use crate::kinds::pods;
+use crate::pod_control::{self, is_namespace_terminating, message};
 use crate::pods::{from_template, is_active, is_available, is_ready, next_available};
 
 /// Says how much would be lost with a pod; those with the least go first.
@@ -17,7 +20,8 @@ const DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
 pub(crate) fn run(cluster: &Cluster, kind: Resource) -> Task {
     let controller = cluster
         .controller(&kind.plural, &kind)
-        .owns(cluster.informer(&pods()), &kind);
+        .owns(cluster.informer(&pods()), &kind)
+        .watches(cluster.informer(&pods()), cluster.adopting(&kind), None);
     cluster.run(controller, move |cluster, request| {
         reconcile(cluster, kind.clone(), request)
     })
@@ -28,20 +32,22 @@ async fn reconcile(cluster: Cluster, kind: Resource, request: Request) -> Result
         return Ok(Action::Done);
     };
     let wanted = usize::try_from(set.number("/spec/replicas")).unwrap_or_default();
-    // A replication controller's selector has another form, and takes over nothing.
     let mut running = cluster
-        .claim(&set, &pods(), |_| set.kind() == "ReplicaSet")
+        .claim(&set, &pods(), |pod| is_active(&Item::read(pod)))
         .await?;
     running.retain(is_active);
-    match wanted.checked_sub(running.len()) {
-        Some(missing) => create_pods(&cluster, &set, missing).await?,
-        None => delete_pods(&cluster, running, wanted).await?,
-    }
+    let failure = match wanted.checked_sub(running.len()) {
+        Some(missing) => create_pods(&cluster, &set, missing).await.err(),
+        None => delete_pods(&cluster, &set, running, wanted).await.err(),
+    };
     let running = active_pods(&cluster, &set);
     let min_ready = set.number("/spec/minReadySeconds");
-    cluster
-        .report(&kind, &set, status(&set, &running, min_ready))
-        .await?;
+    let mut status = status(&set, &running, min_ready);
+    status["conditions"] = json!(with_failure(&set, wanted, running.len(), failure.as_ref()));
+    cluster.report(&kind, &set, status).await?;
+    if let Some(error) = failure {
+        return Err(error);
+    }
     let next = next_available(&running, min_ready);
     Ok(next.map_or(Action::Done, Action::After))
 }
@@ -56,13 +62,29 @@ async fn create_pods(cluster: &Cluster, set: &Item, missing: usize) -> Result<()
     for _ in 0..missing {
         let mut pod = from_template(set, &set["spec"]["template"]);
         pod["metadata"]["generateName"] = json!(format!("{}-", set.name()));
-        cluster.create(&pods(), set.namespace(), pod).await?;
+        match pod_control::create(cluster, component(set), set, pod).await {
+            Err(error) if is_namespace_terminating(&error) => return Ok(()),
+            created => drop(created?),
+        }
     }
     Ok(())
 }
 
+/// Who tells of a set's pods.
+fn component(set: &Item) -> Component {
+    match set.kind() {
+        "ReplicaSet" => events::REPLICA_SETS,
+        _ => events::REPLICATION,
+    }
+}
+
 /// Deletes pods that are too many: those that are not ready first, then the cheapest, then the youngest.
-async fn delete_pods(cluster: &Cluster, mut running: Vec<Item>, wanted: usize) -> Result<(), Error> {
+async fn delete_pods(
+    cluster: &Cluster,
+    set: &Item,
+    mut running: Vec<Item>,
+    wanted: usize,
+) -> Result<(), Error> {
     running.sort_by_cached_key(|pod| {
         let cost = pod.annotation(DELETION_COST).and_then(|cost| cost.parse().ok());
         let cost: i32 = cost.unwrap_or_default();
@@ -70,9 +92,34 @@ async fn delete_pods(cluster: &Cluster, mut running: Vec<Item>, wanted: usize) -
         (is_ready(pod), cost, age, pod.name().to_owned())
     });
     for pod in &running[..running.len() - wanted] {
-        cluster.delete(&pods(), pod, None).await?;
+        pod_control::delete(cluster, component(set), set, pod).await?;
     }
     Ok(())
+}
+
+/// The conditions of a set, with the one that says why it has not the pods it should. It is kept as it was first said:
+/// each attempt has other words, with another name for the pod.
+fn with_failure(set: &Item, wanted: usize, running: usize, failure: Option<&Error>) -> Vec<Value> {
+    let mut conditions = set.list("/status/conditions").to_vec();
+    let Some(error) = failure else {
+        conditions.retain(|known| known["type"] != REPLICA_FAILURE);
+        return conditions;
+    };
+    let reason = match running < wanted {
+        true => "FailedCreate",
+        false => "FailedDelete",
+    };
+    let is_known = |known: &Value| known["type"] == REPLICA_FAILURE && known["reason"] == reason;
+    if conditions.iter().any(is_known) {
+        return conditions;
+    }
+    let failed = Condition {
+        kind: REPLICA_FAILURE,
+        holds: Some(true),
+        reason,
+        message: &message(error),
+    };
+    conditions::with(&conditions, failed)
 }
 
 fn status(set: &Item, running: &[Item], min_ready: i64) -> Value {

@@ -12,8 +12,10 @@ use watchkeeper_runtime::controller::{Action, Request};
 
 use self::plan::{Step, Wish};
 use crate::cluster::{Cluster, Task};
+use crate::events;
 use crate::item::Item;
 use crate::kinds::{controller_revisions, pods, stateful_sets};
+use crate::pod_control::message;
 use crate::pods::{from_template, is_available, is_ready, next_available};
 use crate::revisions::{self, HASH_LABEL, Revisions};
 
@@ -25,6 +27,11 @@ pub(crate) fn run(cluster: &Cluster) -> Task {
     let controller = cluster
         .controller("stateful-sets", &stateful_sets())
         .owns(cluster.informer(&pods()), &stateful_sets())
+        .watches(
+            cluster.informer(&pods()),
+            cluster.adopting(&stateful_sets()),
+            None,
+        )
         .owns(cluster.informer(&controller_revisions()), &stateful_sets());
     cluster.run(controller, reconcile)
 }
@@ -47,10 +54,10 @@ async fn reconcile(cluster: Cluster, request: Request) -> Result<Action, Error> 
                 create(&cluster, &set, ordinal, current).await?
             }
             Step::Create(ordinal) => create(&cluster, &set, ordinal, revisions.latest()).await?,
-            Step::Replace(pod) => cluster.delete(&pods(), pod, None).await?,
+            Step::Replace(pod) => delete(&cluster, &set, pod).await?,
             Step::Remove(pod) => {
                 claims::let_go(&cluster, &set, pod).await?;
-                cluster.delete(&pods(), pod, None).await?;
+                delete(&cluster, &set, pod).await?;
             }
         }
     }
@@ -82,7 +89,34 @@ async fn create(cluster: &Cluster, set: &Item, ordinal: i64, revision: &Item) ->
     pod["spec"]["hostname"] = json!(name);
     pod["spec"]["subdomain"] = set["spec"]["serviceName"].clone();
     pod["metadata"]["name"] = json!(name);
-    cluster.create(&pods(), set.namespace(), pod).await.map(drop)
+    let created = cluster.create(&pods(), set.namespace(), pod).await;
+    tell(cluster, set, "create", &name, created.as_ref().err());
+    created.map(drop)
+}
+
+async fn delete(cluster: &Cluster, set: &Item, pod: &Item) -> Result<(), Error> {
+    let deleted = cluster.delete(&pods(), pod, None).await;
+    tell(cluster, set, "delete", pod.name(), deleted.as_ref().err());
+    deleted
+}
+
+/// Tells that a pod was created or deleted, or why not.
+fn tell(cluster: &Cluster, set: &Item, verb: &str, pod: &str, error: Option<&Error>) {
+    let reason = |outcome: &str| match verb {
+        "create" => format!("{outcome}Create"),
+        _ => format!("{outcome}Delete"),
+    };
+    let subject = format!("{verb} Pod {pod} in StatefulSet {}", set.name());
+    let who = events::STATEFUL_SETS;
+    match error {
+        None => cluster
+            .events
+            .normal(who, set, &reason("Successful"), format!("{subject} successful")),
+        Some(error) => {
+            let words = format!("{subject} failed error: {}", message(error));
+            cluster.events.warning(who, set, &reason("Failed"), words);
+        }
+    }
 }
 
 /// What there is of a set. When every pod has the new template, it is the current one.

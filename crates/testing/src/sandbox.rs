@@ -171,7 +171,11 @@ impl Embedded {
 async fn start_cluster() -> Result<(Handle, Simulator), SandboxError> {
     let any_port = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
     let server = Server::builder().in_memory().listen(any_port).start().await?;
-    let simulator = Simulator::start(client_of(&server, unlimited())?, SimulatorOptions::default());
+    let options = SimulatorOptions {
+        root_ca: server.authority_pem(),
+        ..Default::default()
+    };
+    let simulator = Simulator::start(client_of(&server, unlimited())?, options);
     Ok((server, simulator))
 }
 

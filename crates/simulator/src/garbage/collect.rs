@@ -120,7 +120,11 @@ impl Collector {
             let mut owners = owners.iter();
             owners.any(|other| other.uid == owner.uid() && other.block_owner_deletion)
         };
-        if self.dependents(owner).iter().any(|(_, dependent)| blocks(dependent)) {
+        if self
+            .dependents(owner)
+            .iter()
+            .any(|(_, dependent)| blocks(dependent))
+        {
             self.trigger_dependents(owner);
             return Ok(());
         }
@@ -132,9 +136,8 @@ impl Collector {
         let owners = object.owner_references();
         owners.iter().all(|owner| {
             let resource = self.resource_of(owner);
-            let known = resource.and_then(|resource| {
-                self.known(&resource, &owner_key(&resource, object, owner), &owner.uid)
-            });
+            let known = resource
+                .and_then(|resource| self.known(&resource, &owner_key(&resource, object, owner), &owner.uid));
             known.is_some_and(|known| !is_waiting(&known))
         })
     }
@@ -221,12 +224,7 @@ impl Collector {
         self.cluster.merge(kind, object, patch).await
     }
 
-    async fn delete(
-        &self,
-        kind: &Resource,
-        object: &Object,
-        policy: PropagationPolicy,
-    ) -> Result<(), Error> {
+    async fn delete(&self, kind: &Resource, object: &Object, policy: PropagationPolicy) -> Result<(), Error> {
         let options = DeleteOptions {
             preconditions: Preconditions {
                 uid: Some(object.uid().to_owned()),

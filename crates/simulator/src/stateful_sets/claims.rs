@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use watchkeeper_client::Error;
 
 use crate::cluster::{Cluster, neighbour};
+use crate::events;
 use crate::item::Item;
 use crate::kinds::claims;
 
@@ -32,7 +33,18 @@ pub(super) async fn ensure(cluster: &Cluster, set: &Item, ordinal: i64) -> Resul
         match cluster.create(&claims(), set.namespace(), claim).await {
             // The pod has had a life before.
             Err(error) if error.is_already_exists() => {}
-            created => drop(created?),
+            created => {
+                let claim = created?;
+                let words = format!(
+                    "create Claim {} Pod {}-{ordinal} in StatefulSet {} success",
+                    claim.name(),
+                    set.name(),
+                    set.name()
+                );
+                cluster
+                    .events
+                    .normal(events::STATEFUL_SETS, set, "SuccessfulCreate", words);
+            }
         }
     }
     Ok(())

@@ -27,7 +27,10 @@ fn blocking(owner: &Value) -> Value {
 
 async fn create(cluster: &Cluster, kind: &Resource, name: &str, owners: &[Value]) -> Value {
     cluster
-        .create(kind, json!({"metadata": {"name": name, "ownerReferences": owners}}))
+        .create(
+            kind,
+            json!({"metadata": {"name": name, "ownerReferences": owners}}),
+        )
         .await;
     cluster.get(kind, name).await
 }
@@ -46,7 +49,10 @@ async fn until_gone(cluster: &Cluster, kind: &Resource, name: &str) {
 }
 
 fn owner_names(object: &Value) -> Vec<&str> {
-    let owners = object["metadata"]["ownerReferences"].as_array().into_iter().flatten();
+    let owners = object["metadata"]["ownerReferences"]
+        .as_array()
+        .into_iter()
+        .flatten();
     owners.filter_map(|owner| owner["name"].as_str()).collect()
 }
 
@@ -76,10 +82,18 @@ async fn a_dependent_with_a_valid_owner_loses_one_that_is_gone() {
     let cluster = Cluster::start().await;
     let going = create(&cluster, &maps(), "going", &[]).await;
     let staying = create(&cluster, &maps(), "staying", &[]).await;
-    create(&cluster, &secrets(), "both", &[blocking(&going), blocking(&staying)]).await;
+    create(
+        &cluster,
+        &secrets(),
+        "both",
+        &[blocking(&going), blocking(&staying)],
+    )
+    .await;
     delete(&cluster, &maps(), "going", PropagationPolicy::Background).await;
     let one = |both: &Value| owner_names(both) == ["staying"];
-    cluster.until_one(&secrets(), "both", "it has one owner", one).await;
+    cluster
+        .until_one(&secrets(), "both", "it has one owner", one)
+        .await;
     cluster.stop().await;
 }
 
@@ -109,7 +123,9 @@ async fn an_owner_in_the_foreground_goes_after_all_levels_below_it() {
     cluster.create(&secrets(), held).await;
     delete(&cluster, &maps(), "top", PropagationPolicy::Foreground).await;
     let going = |bottom: &Value| bottom["metadata"]["deletionTimestamp"].is_string();
-    cluster.until_one(&secrets(), "bottom", "the bottom is going", going).await;
+    cluster
+        .until_one(&secrets(), "bottom", "the bottom is going", going)
+        .await;
     for name in ["top", "middle"] {
         assert!(going(&cluster.get(&maps(), name).await), "{name} waits");
     }
@@ -144,7 +160,13 @@ async fn an_orphan_keeps_its_other_owners() {
     let going = create(&cluster, &maps(), "going", &[]).await;
     let staying = create(&cluster, &maps(), "staying", &[]).await;
     create(&cluster, &secrets(), "one", &[blocking(&going)]).await;
-    create(&cluster, &secrets(), "both", &[blocking(&going), blocking(&staying)]).await;
+    create(
+        &cluster,
+        &secrets(),
+        "both",
+        &[blocking(&going), blocking(&staying)],
+    )
+    .await;
     delete(&cluster, &maps(), "going", PropagationPolicy::Orphan).await;
     until_gone(&cluster, &maps(), "going").await;
     assert!(owner_names(&cluster.get(&secrets(), "one").await).is_empty());
@@ -159,7 +181,10 @@ async fn an_owner_in_another_namespace_is_none() {
     let owner = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "owner"}});
     let owner = api.create(&owner).await.unwrap().to_value().unwrap();
     cluster
-        .create(&secrets(), json!({"metadata": {"name": "lost", "ownerReferences": [blocking(&owner)]}}))
+        .create(
+            &secrets(),
+            json!({"metadata": {"name": "lost", "ownerReferences": [blocking(&owner)]}}),
+        )
         .await;
     until_gone(&cluster, &secrets(), "lost").await;
     cluster.stop().await;
@@ -178,6 +203,8 @@ async fn a_cluster_object_with_an_owner_in_a_namespace_stays() {
     delete(&cluster, &maps(), "owner", PropagationPolicy::Background).await;
     until_gone(&cluster, &secrets(), "dependent").await;
     let kept = |roles: &[Value]| names(roles).contains(&"kept");
-    cluster.until_selected(Selection::all(roles), "it is kept", kept).await;
+    cluster
+        .until_selected(Selection::all(roles), "it is kept", kept)
+        .await;
     cluster.stop().await;
 }

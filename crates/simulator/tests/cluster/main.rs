@@ -9,6 +9,7 @@ mod endpoints;
 mod garbage;
 mod housekeeping;
 mod jobs;
+mod namespaces;
 mod quotas;
 mod simulation;
 mod stateful_sets;

@@ -86,6 +86,7 @@ fn options(rng: &mut Rng) -> SimulatorOptions {
         run_time: span(3000),
         stop_time: span(2000),
         restart_backoff: span(10_000),
+        ..Default::default()
     }
 }
 
