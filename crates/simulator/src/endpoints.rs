@@ -4,20 +4,26 @@
 //! service ──selector──▶ pods with an address ──▶ one port set each ──▶ slices of up to 100 ──▶ compared with what is there
 //! ```
 //!
-//! A slice that says what it should is left alone, so a pod that changes costs one write.
+//! A slice that says what it should is left alone, so a pod that changes costs one write. Endpoints that people write
+//! themselves are mirrored into slices ([`mirror`]).
 
+pub(crate) mod mirror;
 mod slices;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
 use watchkeeper_client::Error;
 use watchkeeper_meta::{LabelSelector, ObjectKey};
-use watchkeeper_runtime::controller::{Action, Mapping, Request};
+use watchkeeper_runtime::controller::{Action, ControllerOptions, DynamicController, Mapping, Request};
+use watchkeeper_runtime::delta::{Cause, Delta};
 
-use crate::cluster::{Cluster, Task};
+use self::slices::{Family, Group, named};
+use crate::cluster::{Cluster, Task, ignore_gone};
 use crate::item::Item;
-use crate::kinds::{endpoint_slices, endpoints, pods, services};
+use crate::kinds::{endpoint_slices, endpoints, nodes, pods, services};
+use crate::pod_control::is_namespace_terminating;
 use crate::pods::{has_ended, is_ready};
 
 /// On a slice, the service it is of.
@@ -25,19 +31,21 @@ const SERVICE: &str = "kubernetes.io/service-name";
 /// On a slice, who looks after it.
 const MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
 const MANAGER: &str = "endpointslice-controller.k8s.io";
+/// On slices and endpoints, when what they tell last changed.
+const LAST_CHANGE: &str = "endpoints.kubernetes.io/last-change-trigger-time";
+/// On endpoints that are no endpoints but a lock, as leader election once used them.
+const LEADER: &str = "control-plane.alpha.kubernetes.io/leader";
+/// On a node, where it is.
+const ZONE: &str = "topology.kubernetes.io/zone";
 /// On services and endpoints without an address of their own.
 const HEADLESS: &str = "service.kubernetes.io/headless";
 /// 1000, as Kubernetes: the older form names no more.
 const MAX_ADDRESSES: usize = 1000;
+/// 100, as Kubernetes: a pod that changes is not worth a larger write.
+const MAX_ENDPOINTS: usize = 100;
 
 /// Keeps slices and endpoints of services.
 pub(crate) fn run(cluster: &Cluster) -> Task {
-    let of_service: Mapping = Arc::new(|slice| {
-        let service = slice.label(SERVICE);
-        let key = service.map(|service| ObjectKey::new(slice.namespace(), &service));
-        key.into_iter().collect()
-    });
-    let same_name: Mapping = Arc::new(|endpoints| vec![endpoints.key()]);
     let controller = cluster
         .controller("endpoints", &services())
         .watches(
@@ -45,9 +53,64 @@ pub(crate) fn run(cluster: &Cluster) -> Task {
             cluster.selecting(&services(), selector),
             None,
         )
-        .watches(cluster.informer(&endpoint_slices()), of_service, None)
-        .watches(cluster.informer(&endpoints()), same_name, None);
+        .watches(cluster.informer(&endpoint_slices()), of_service(), None)
+        .watches(cluster.informer(&endpoints()), same_name(), None);
     cluster.run(controller, reconcile)
+}
+
+/// Deletes endpoints whose service is gone. Those that never had one stay.
+pub(crate) fn run_cleanup(cluster: &Cluster) -> Task {
+    let options = ControllerOptions {
+        predicate: Some(Arc::new(|change| matches!(change, Delta::Deleted { .. }))),
+        ..Default::default()
+    };
+    // Nobody saw the services go that went before this program began.
+    let is_leftover = |change: &Delta| {
+        matches!(
+            change,
+            Delta::Added {
+                cause: Cause::Initial,
+                ..
+            }
+        )
+    };
+    let controller = DynamicController::new("endpoints-cleanup", cluster.informer(&services()), options)
+        .watches(
+            cluster.informer(&endpoints()),
+            same_name(),
+            Some(Arc::new(is_leftover)),
+        );
+    cluster.run(controller, clean_up)
+}
+
+async fn clean_up(cluster: Cluster, request: Request) -> Result<Action, Error> {
+    let known = cluster.snapshot(&endpoints());
+    let Some(left) = known
+        .get(&request.key)
+        .filter(|left| left.annotation(LEADER).is_none())
+    else {
+        return Ok(Action::Done);
+    };
+    let services = cluster.api(&services(), request.key.namespace());
+    match services.get(request.key.name()).await {
+        Err(error) if error.is_not_found() => cluster.delete(&endpoints(), left, None).await?,
+        found => drop(found?),
+    }
+    Ok(Action::Done)
+}
+
+/// Leads from a slice to what it is of.
+fn of_service() -> Mapping {
+    Arc::new(|slice| {
+        let service = slice.label(SERVICE);
+        let key = service.map(|service| ObjectKey::new(slice.namespace(), &service));
+        key.into_iter().collect()
+    })
+}
+
+/// Leads from endpoints to their service, and back.
+fn same_name() -> Mapping {
+    Arc::new(|object| vec![object.key()])
 }
 
 /// Which pods a service is for; one without a selector has its endpoints from somebody else.
@@ -75,9 +138,82 @@ async fn reconcile(cluster: Cluster, request: Request) -> Result<Action, Error> 
         .filter_map(|pod| Target::of(&service, pod))
         .collect();
     targets.sort_by_cached_key(|target| target.pod.name().to_owned());
-    slices::keep(&cluster, &service, &targets).await?;
+    let family = Family {
+        owner: &service,
+        manager: MANAGER,
+        labels: inherited_labels(&service),
+        annotations: None,
+        notes: json!({LAST_CHANGE: last_change(&service, &targets)}),
+        most: MAX_ENDPOINTS,
+    };
+    family
+        .keep(&cluster, groups(&cluster, &service, &targets))
+        .await?;
     keep_endpoints(&cluster, &service, &targets).await?;
     Ok(Action::Done)
+}
+
+/// The labels of a service that all that is made for it has, too.
+fn inherited_labels(service: &Item) -> serde_json::Map<String, Value> {
+    let labels = service["metadata"]["labels"].as_object();
+    let mut labels = labels.cloned().unwrap_or_default();
+    if is_headless(service) {
+        labels.insert(HEADLESS.to_owned(), json!(""));
+    }
+    labels
+}
+
+/// The time of the last change that endpoints follow: of the service itself, or of what its pods can do.
+fn last_change(service: &Item, targets: &[Target]) -> String {
+    let readiness = |target: &Target| {
+        let mut conditions = target.pod.list("/status/conditions").iter();
+        let ready = conditions.find(|condition| condition["type"] == "Ready")?;
+        ready["lastTransitionTime"].as_str().map(str::to_owned)
+    };
+    let created = service.text("/metadata/creationTimestamp").to_owned();
+    targets.iter().filter_map(readiness).fold(created, Ord::max)
+}
+
+/// All endpoints by the ports they have. A service without pods has one empty slice.
+fn groups(cluster: &Cluster, service: &Item, targets: &[Target]) -> Vec<Group> {
+    let mut by_ports: BTreeMap<String, Group> = BTreeMap::new();
+    let group = |ports| Group {
+        address_type: "IPv4",
+        ports,
+        endpoints: Vec::new(),
+    };
+    for target in targets {
+        let ports = named(&target.ports);
+        let entry = by_ports.entry(json!(ports).to_string());
+        let endpoint = endpoint(cluster, service, target);
+        entry.or_insert_with(|| group(ports)).endpoints.push(endpoint);
+    }
+    if by_ports.is_empty() {
+        return vec![group(Vec::new())];
+    }
+    by_ports.into_values().collect()
+}
+
+fn endpoint(cluster: &Cluster, service: &Item, target: &Target) -> Value {
+    let pod = &target.pod;
+    let name = |pointer: &str| Some(pod.text(pointer)).filter(|text| !text.is_empty());
+    // A pod's name in the service's domain, if it asked for one.
+    let hostname = name("/spec/hostname").filter(|_| pod.text("/spec/subdomain") == service.name());
+    let nodes = cluster.snapshot(&nodes());
+    let node = nodes.find("", pod.text("/spec/nodeName"));
+    let zone = node.and_then(|node| node.label(ZONE).map(|zone| zone.into_owned()));
+    without_nulls(json!({
+        "addresses": [target.address],
+        "conditions": {
+            "ready": target.is_ready(service),
+            "serving": is_ready(pod),
+            "terminating": pod.is_deleting(),
+        },
+        "hostname": hostname,
+        "nodeName": name("/spec/nodeName"),
+        "targetRef": target.reference(),
+        "zone": zone,
+    }))
 }
 
 /// A pod that serves, or will, or has.
@@ -176,32 +312,33 @@ async fn keep_endpoints(cluster: &Cluster, service: &Item, targets: &[Target]) -
         }))
     });
     let subsets = json!(subsets.collect::<Vec<_>>());
-    let mut labels = service["metadata"]["labels"]
-        .as_object()
-        .cloned()
-        .unwrap_or_default();
+    let mut labels = inherited_labels(service);
     labels.insert(
         "endpoints.kubernetes.io/managed-by".to_owned(),
         json!("endpoint-controller"),
     );
-    if is_headless(service) {
-        labels.insert(HEADLESS.to_owned(), json!(""));
-    }
+    let annotations = json!({LAST_CHANGE: last_change(service, targets)});
     let known = cluster.snapshot(&endpoints());
     let Some(known) = known.get(&service.key()).map(Item::read) else {
-        let metadata = json!({"name": service.name(), "labels": labels});
+        let metadata = json!({"name": service.name(), "labels": labels, "annotations": annotations});
         let object = json!({"metadata": metadata, "subsets": subsets});
-        return cluster
-            .create(&endpoints(), service.namespace(), object)
-            .await
-            .map(drop);
+        return match cluster.create(&endpoints(), service.namespace(), object).await {
+            Err(error) if is_namespace_terminating(&error) => Ok(()),
+            created => created.map(drop),
+        };
     };
     let is_same = known["subsets"] == subsets || (known["subsets"].is_null() && subsets == json!([]));
     if is_same && known["metadata"]["labels"] == json!(labels) {
         return Ok(());
     }
-    let patch = json!({"metadata": {"labels": labels}, "subsets": subsets});
-    cluster.merge(&endpoints(), &known, patch).await.map(drop)
+    let changed = cluster
+        .replace(&endpoints(), &known, |endpoints| {
+            endpoints["metadata"]["labels"] = json!(labels);
+            endpoints["metadata"]["annotations"][LAST_CHANGE] = annotations[LAST_CHANGE].clone();
+            endpoints["subsets"] = subsets;
+        })
+        .await;
+    ignore_gone(changed.map(drop))
 }
 
 fn without_nulls(mut value: Value) -> Value {

@@ -123,6 +123,8 @@ impl Simulator {
             jobs::run(&cluster),
             cron_jobs::run(&cluster),
             endpoints::run(&cluster),
+            endpoints::run_cleanup(&cluster),
+            endpoints::mirror::run(&cluster),
             disruption_budgets::run(&cluster),
             quotas::run(&cluster),
             accounts::run(&cluster, root_ca),

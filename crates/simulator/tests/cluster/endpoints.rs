@@ -156,3 +156,129 @@ async fn many_pods_are_cut_into_slices_and_have_addresses_of_their_own() {
         .await;
     cluster.stop().await;
 }
+
+/// The slices of the service `web`, whoever keeps them.
+fn of_web(slices: &[Value]) -> Vec<Value> {
+    let is_of_web = |slice: &&Value| slice["metadata"]["labels"]["kubernetes.io/service-name"] == "web";
+    slices.iter().filter(is_of_web).cloned().collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn endpoints_written_by_hand_are_mirrored_into_slices() {
+    let cluster = Cluster::start().await;
+    let mut service = service(json!(80));
+    service["spec"]["selector"].take();
+    cluster.create(&resource("", "services"), service).await;
+    let by_hand = json!({
+        "metadata": {
+            "name": "web",
+            "labels": {"team": "b"},
+            "annotations": {"note": "kept", "endpoints.kubernetes.io/last-change-trigger-time": "not kept"},
+        },
+        "subsets": [{
+            "addresses": [{"ip": "10.1.2.3", "nodeName": "node-1"}, {"ip": "2001:db8::1"}],
+            "notReadyAddresses": [{"ip": "10.1.2.4", "hostname": "four"}],
+            "ports": [{"name": "http", "port": 8080}],
+        }],
+    });
+    cluster.create(&endpoints(), by_hand).await;
+    cluster
+        .until(&slices(), "there is a slice for each kind of address", |slices| {
+            of_web(slices).len() == 2
+        })
+        .await;
+    let listed = cluster.api(&slices()).list().await.unwrap();
+    let all: Vec<Value> = listed
+        .items
+        .iter()
+        .map(|slice| slice.to_value().unwrap())
+        .collect();
+    let web = of_web(&all);
+    let slice = web.iter().find(|slice| slice["addressType"] == "IPv4").unwrap();
+    assert_eq!(
+        slice["metadata"]["labels"],
+        json!({
+            "endpointslice.kubernetes.io/managed-by": "endpointslicemirroring-controller.k8s.io",
+            "kubernetes.io/service-name": "web",
+            "team": "b",
+        })
+    );
+    assert_eq!(slice["metadata"]["annotations"], json!({"note": "kept"}));
+    let owner = &slice["metadata"]["ownerReferences"][0];
+    assert_eq!(
+        (&owner["kind"], &owner["name"]),
+        (&json!("Endpoints"), &json!("web"))
+    );
+    assert_eq!(
+        slice["ports"],
+        json!([{"name": "http", "port": 8080, "protocol": "TCP"}])
+    );
+    assert_eq!(
+        slice["endpoints"],
+        json!([
+            {"addresses": ["10.1.2.3"], "conditions": {"ready": true}, "nodeName": "node-1"},
+            {"addresses": ["10.1.2.4"], "conditions": {"ready": false}, "hostname": "four"},
+        ])
+    );
+    let moved =
+        json!({"subsets": [{"addresses": [{"ip": "10.1.2.9"}], "ports": [{"name": "http", "port": 81}]}]});
+    cluster.patch(&endpoints(), "web", moved).await;
+    cluster
+        .until(&slices(), "the slices follow", |slices| {
+            let web = of_web(slices);
+            let addresses: Vec<&Value> = web
+                .iter()
+                .map(|slice| &slice["endpoints"][0]["addresses"])
+                .collect();
+            addresses == [&json!(["10.1.2.9"])] && web[0]["ports"][0]["port"] == 81
+        })
+        .await;
+    cluster.delete(&endpoints(), "web").await;
+    cluster
+        .until(&slices(), "the slices go with the endpoints", |slices| {
+            of_web(slices).is_empty()
+        })
+        .await;
+    cluster.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn endpoints_go_with_their_service_and_stay_without_one() {
+    let cluster = Cluster::start().await;
+    let alone = json!({"metadata": {"name": "alone"}, "subsets": []});
+    cluster.create(&endpoints(), alone).await;
+    cluster
+        .create(&resource("", "services"), service(json!(80)))
+        .await;
+    let has = |all: &[Value], name: &str| crate::support::names(all).contains(&name);
+    cluster
+        .until(&endpoints(), "the service has endpoints", |all| has(all, "web"))
+        .await;
+    cluster.delete(&resource("", "services"), "web").await;
+    cluster
+        .until(&endpoints(), "they go with it", |all| {
+            !has(all, "web") && has(all, "alone")
+        })
+        .await;
+    cluster.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn slices_take_over_new_labels_of_their_service() {
+    let cluster = Cluster::start().await;
+    cluster
+        .create(&resource("", "services"), service(json!(80)))
+        .await;
+    cluster
+        .until(&slices(), "there is a slice", |slices| of_web(slices).len() == 1)
+        .await;
+    let labels = json!({"metadata": {"labels": {"team": null, "tier": "front"}}});
+    cluster.patch(&resource("", "services"), "web", labels).await;
+    cluster
+        .until(&slices(), "the slice has them", |slices| {
+            let labels = &of_web(slices)[0]["metadata"]["labels"];
+            labels["team"].is_null() && labels["tier"] == "front"
+        })
+        .await;
+    cluster.stop().await;
+}
