@@ -5,22 +5,42 @@
 mod plan;
 mod progress;
 
+use std::cmp::Ordering;
+use std::sync::Arc;
+
 use serde_json::{Value, json};
 use watchkeeper_client::Error;
-use watchkeeper_runtime::controller::{Action, Request};
+use watchkeeper_runtime::controller::{Action, Mapping, Request};
+use watchkeeper_runtime::delta::Delta;
+use watchkeeper_wire::Object;
 
 use self::plan::{Size, Sizes, Strategy};
-use crate::cluster::{Cluster, Task};
+use crate::cluster::{Cluster, Task, neighbour};
+use crate::events;
 use crate::item::Item;
-use crate::kinds::{deployments, replica_sets};
+use crate::kinds::{deployments, pods, replica_sets};
+use crate::pods::has_ended;
 use crate::revisions::short_hash;
 
 /// Tells the pods of one template from those of another.
 const HASH_LABEL: &str = "pod-template-hash";
 /// Numbers the templates a deployment has had.
 const REVISION: &str = "deployment.kubernetes.io/revision";
-/// What belongs to the deployment alone.
-const OWN_ANNOTATIONS: &[&str] = &["kubectl.kubernetes.io/last-applied-configuration", REVISION];
+/// The numbers that a set's template had before.
+const REVISION_HISTORY: &str = "deployment.kubernetes.io/revision-history";
+/// On a set, how many pods its deployment asked for when the set was last resized.
+const DESIRED: &str = "deployment.kubernetes.io/desired-replicas";
+/// On a set, how many pods its deployment could have had then, with those that may be too many.
+const MOST: &str = "deployment.kubernetes.io/max-replicas";
+/// What a set does not take over from its deployment.
+const OWN_ANNOTATIONS: &[&str] = &[
+    "kubectl.kubernetes.io/last-applied-configuration",
+    REVISION,
+    REVISION_HISTORY,
+    DESIRED,
+    MOST,
+    "deprecated.deployment.rollback.to",
+];
 /// How many old sets are kept unless a deployment says otherwise.
 const KEPT: i64 = 10;
 
@@ -28,8 +48,39 @@ const KEPT: i64 = 10;
 pub(crate) fn run(cluster: &Cluster) -> Task {
     let controller = cluster
         .controller("deployments", &deployments())
-        .owns(cluster.informer(&replica_sets()), &deployments());
+        .owns(cluster.informer(&replica_sets()), &deployments())
+        .watches(
+            cluster.informer(&replica_sets()),
+            cluster.adopting(&deployments()),
+            None,
+        )
+        .watches(
+            cluster.informer(&pods()),
+            deployment_of(cluster),
+            Some(Arc::new(has_stopped)),
+        );
     cluster.run(controller, reconcile)
+}
+
+/// Leads from a pod to the deployment of its set.
+fn deployment_of(cluster: &Cluster) -> Mapping {
+    let sets = cluster.informer(&replica_sets()).store().clone();
+    Arc::new(move |pod| {
+        let set = pod.controller().filter(|owner| owner.kind == "ReplicaSet");
+        let set = set.and_then(|set| sets.get(&neighbour(pod, &set.name)));
+        let deployment = set.as_ref().and_then(Object::controller);
+        let key = deployment.map(|deployment| neighbour(pod, &deployment.name));
+        key.into_iter().collect()
+    })
+}
+
+/// Whether a pod is gone or has ended: a deployment that is created anew may go on.
+fn has_stopped(change: &Delta) -> bool {
+    match change {
+        Delta::Added { .. } => false,
+        Delta::Updated { new, .. } => has_ended(&Item::read(new)),
+        Delta::Deleted { .. } => true,
+    }
 }
 
 /// The replica sets of a deployment, oldest first.
@@ -54,6 +105,13 @@ impl Sets {
         self.old.iter().chain(&self.new)
     }
 
+    /// Whether the deployment asks for another number of pods than when its sets were last resized: it is scaled before
+    /// it is rolled on.
+    fn were_sized_otherwise(&self, strategy: &Strategy) -> bool {
+        let mut active = self.all().filter(|set| set.number("/spec/replicas") > 0);
+        active.any(|set| noted(set, DESIRED).is_some_and(|desired| desired != strategy.wanted))
+    }
+
     fn sum(&self, pointer: &str) -> i64 {
         self.all().map(|set| set.number(pointer)).sum()
     }
@@ -65,14 +123,15 @@ async fn reconcile(cluster: Cluster, request: Request) -> Result<Action, Error> 
     };
     let mut sets = Sets::of(&cluster, &deployment).await?;
     let strategy = Strategy::of(&deployment);
-    if deployment["spec"]["paused"] == true {
-        let only = plan::only_size(&strategy, &sizes(&sets));
-        resize(&cluster, &sets, &only).await?;
+    if deployment["spec"]["paused"] == true || sets.were_sized_otherwise(&strategy) {
+        let scaled = plan::scaled(&strategy, &sizes(&cluster, &sets));
+        resize(&cluster, &deployment, &strategy, &sets, &scaled).await?;
     } else {
         let new = current_set(&cluster, &deployment, &sets).await?;
         number(&cluster, &deployment, &new).await?;
         sets.new = Some(new);
-        resize(&cluster, &sets, &plan::next_sizes(&strategy, &sizes(&sets))).await?;
+        let next = plan::next_sizes(&strategy, &sizes(&cluster, &sets));
+        resize(&cluster, &deployment, &strategy, &sets, &next).await?;
         trim(&cluster, &deployment, &sets).await?;
     }
     let (status, next) = progress::status(&deployment, &strategy, &sets);
@@ -90,8 +149,12 @@ fn template_of(set: &Item) -> Value {
 }
 
 fn revision(object: &Item) -> i64 {
-    let revision = object.annotation(REVISION).and_then(|text| text.parse().ok());
-    revision.unwrap_or_default()
+    noted(object, REVISION).unwrap_or_default()
+}
+
+/// A number in an annotation.
+fn noted(object: &Item, annotation: &str) -> Option<i64> {
+    object.annotation(annotation)?.parse().ok()
 }
 
 /// The set of the deployment's template, with the highest number of all: an old template that comes back is the latest.
@@ -100,12 +163,42 @@ async fn current_set(cluster: &Cluster, deployment: &Item, sets: &Sets) -> Resul
     let Some(set) = &sets.new else {
         return create_set(cluster, deployment, next).await;
     };
-    if revision(set) >= next {
+    let mut annotations = inherited_annotations(deployment);
+    if revision(set) < next {
+        annotations.insert(REVISION.to_owned(), json!(next.to_string()));
+        if revision(set) > 0 {
+            annotations.insert(REVISION_HISTORY.to_owned(), json!(with_revision(set)));
+        }
+    }
+    let known = &set["metadata"]["annotations"];
+    let is_same = annotations.iter().all(|(name, value)| known[name] == *value);
+    let min_ready = &deployment["spec"]["minReadySeconds"];
+    if is_same && set.number("/spec/minReadySeconds") == min_ready.as_i64().unwrap_or_default() {
         return Ok(set.clone());
     }
-    let renumbered = json!({"metadata": {"annotations": {REVISION: next.to_string()}}});
-    let renumbered = cluster.merge(&replica_sets(), set, renumbered).await?;
-    Ok(Item::read(&renumbered))
+    let patch = json!({"metadata": {"annotations": annotations}, "spec": {"minReadySeconds": min_ready}});
+    let updated = cluster.merge(&replica_sets(), set, patch).await?;
+    Ok(Item::read(&updated))
+}
+
+/// The numbers that a set had, with the one it has now.
+fn with_revision(set: &Item) -> String {
+    let current = revision(set).to_string();
+    match set
+        .annotation(REVISION_HISTORY)
+        .filter(|history| !history.is_empty())
+    {
+        Some(history) => format!("{history},{current}"),
+        None => current,
+    }
+}
+
+/// The annotations of a deployment that its current set has, too.
+fn inherited_annotations(deployment: &Item) -> serde_json::Map<String, Value> {
+    let annotations = deployment["metadata"]["annotations"].as_object();
+    let mut annotations = annotations.cloned().unwrap_or_default();
+    annotations.retain(|name, _| !OWN_ANNOTATIONS.contains(&name.as_str()));
+    annotations
 }
 
 async fn create_set(cluster: &Cluster, deployment: &Item, revision: i64) -> Result<Item, Error> {
@@ -114,11 +207,7 @@ async fn create_set(cluster: &Cluster, deployment: &Item, revision: i64) -> Resu
     template["metadata"]["labels"][HASH_LABEL] = json!(hash);
     let mut selector = deployment["spec"]["selector"].clone();
     selector["matchLabels"][HASH_LABEL] = json!(hash);
-    let mut annotations = deployment["metadata"]["annotations"]
-        .as_object()
-        .cloned()
-        .unwrap_or_default();
-    annotations.retain(|name, _| !OWN_ANNOTATIONS.contains(&name.as_str()));
+    let mut annotations = inherited_annotations(deployment);
     annotations.insert(REVISION.to_owned(), json!(revision.to_string()));
     let set = json!({
         "metadata": {
@@ -149,11 +238,16 @@ async fn number(cluster: &Cluster, deployment: &Item, set: &Item) -> Result<(), 
     cluster.note(&deployments(), deployment, numbered).await.map(drop)
 }
 
-fn sizes(sets: &Sets) -> Sizes {
+fn sizes(cluster: &Cluster, sets: &Sets) -> Sizes {
+    let running = |set: &Item| {
+        let pods = cluster.controlled_by(set, &pods());
+        pods.iter().filter(|pod| !has_ended(pod)).count()
+    };
     let size = |set: &Item| Size {
         wanted: set.number("/spec/replicas"),
-        running: set.number("/status/replicas"),
+        running: i64::try_from(running(set)).unwrap_or(i64::MAX),
         available: set.number("/status/availableReplicas"),
+        of_most: noted(set, MOST),
     };
     Sizes {
         new: sets.new.as_ref().map(size).unwrap_or_default(),
@@ -161,13 +255,38 @@ fn sizes(sets: &Sets) -> Sizes {
     }
 }
 
-async fn resize(cluster: &Cluster, sets: &Sets, sizes: &Sizes) -> Result<(), Error> {
+/// Gives sets their sizes, and notes on each that has pods what its deployment asked for.
+async fn resize(
+    cluster: &Cluster,
+    deployment: &Item,
+    strategy: &Strategy,
+    sets: &Sets,
+    sizes: &Sizes,
+) -> Result<(), Error> {
     let new = sets.new.iter().zip([&sizes.new]);
     for (set, size) in new.chain(sets.old.iter().zip(&sizes.old)) {
-        if set.number("/spec/replicas") != size.wanted {
-            let resized = json!({"spec": {"replicas": size.wanted}});
-            cluster.merge(&replica_sets(), set, resized).await?;
+        let before = set.number("/spec/replicas");
+        let (desired, most) = (strategy.wanted, strategy.most());
+        let is_noted = noted(set, DESIRED) == Some(desired) && noted(set, MOST) == Some(most);
+        if before == size.wanted && (is_noted || size.wanted == 0) {
+            continue;
         }
+        let notes = json!({DESIRED: desired.to_string(), MOST: most.to_string()});
+        let resized = json!({"metadata": {"annotations": notes}, "spec": {"replicas": size.wanted}});
+        cluster.merge(&replica_sets(), set, resized).await?;
+        let direction = match size.wanted.cmp(&before) {
+            Ordering::Less => "down",
+            Ordering::Equal => continue,
+            Ordering::Greater => "up",
+        };
+        let words = format!(
+            "Scaled {direction} replica set {} from {before} to {}",
+            set.name(),
+            size.wanted
+        );
+        cluster
+            .events
+            .normal(events::DEPLOYMENTS, deployment, "ScalingReplicaSet", words);
     }
     Ok(())
 }

@@ -30,8 +30,11 @@ struct Allowance {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Size {
     pub(super) wanted: i64,
+    /// Its pods, with those that are being deleted.
     pub(super) running: i64,
     pub(super) available: i64,
+    /// The most pods that its deployment could have when the set got this size.
+    pub(super) of_most: Option<i64>,
 }
 
 /// The set of the current template, and all others.
@@ -51,12 +54,14 @@ impl Strategy {
         }
     }
 
-    /// How many pods there must be at any time.
+    /// How many pods there must be for the deployment to be available.
     pub(super) fn min_available(&self) -> i64 {
-        let missing = self
-            .rolling
-            .map_or(self.wanted, |allowance| allowance.unavailable);
-        self.wanted - missing
+        self.wanted - self.rolling.map_or(0, |allowance| allowance.unavailable)
+    }
+
+    /// How many pods there can be during a rollout.
+    pub(super) fn most(&self) -> i64 {
+        self.wanted + self.rolling.map_or(0, |allowance| allowance.surge)
     }
 }
 
@@ -87,15 +92,54 @@ pub(super) fn next_sizes(strategy: &Strategy, sizes: &Sizes) -> Sizes {
     }
 }
 
-/// The sizes of a deployment that is not to move: if only one of its sets has pods, that one has them all.
-pub(super) fn only_size(strategy: &Strategy, sizes: &Sizes) -> Sizes {
+/// The sizes of a deployment that is scaled and not rolled on: if only one of its sets has pods, that one has them all;
+/// otherwise they are scaled in proportion.
+///
+/// With 10 pods, of which 3 may be too many, in the middle of a rollout, scaled to 30:
+///
+/// ```text
+/// old 8, new 5   of 13   ▶   old 20, new 13   of 33
+/// ```
+pub(super) fn scaled(strategy: &Strategy, sizes: &Sizes) -> Sizes {
     let mut next = sizes.clone();
+    let is_saturated = sizes.new.wanted == strategy.wanted && sizes.new.available == strategy.wanted;
     let all = next.old.iter_mut().chain([&mut next.new]);
     let mut active: Vec<&mut Size> = all.filter(|size| size.wanted > 0).collect();
-    if let [only] = active.as_mut_slice() {
-        only.wanted = strategy.wanted;
+    match active.as_mut_slice() {
+        [] => next.new.wanted = strategy.wanted,
+        [only] => only.wanted = strategy.wanted,
+        _ if is_saturated => next.old.iter_mut().for_each(|size| size.wanted = 0),
+        active if strategy.rolling.is_some() => scale_in_proportion(strategy, active),
+        _ => {}
     }
     next
+}
+
+/// Brings sets, oldest first, to the most pods there can be. The largest takes what rounding leaves over.
+fn scale_in_proportion(strategy: &Strategy, active: &mut [&mut Size]) {
+    let most = if strategy.wanted > 0 { strategy.most() } else { 0 };
+    let total: i64 = active.iter().map(|size| size.wanted).sum();
+    let change = most - total;
+    if change > 0 {
+        active.reverse();
+    }
+    active.sort_by_key(|size| std::cmp::Reverse(size.wanted));
+    let mut done = 0;
+    for size in active.iter_mut() {
+        let before = size.of_most.filter(|most| *most > 0).unwrap_or(total);
+        let share = (size.wanted * most * 2 + before).div_euclid(before * 2) - size.wanted;
+        let left = change - done;
+        let share = if change > 0 {
+            share.min(left)
+        } else {
+            share.max(left)
+        };
+        size.wanted += share;
+        done += share;
+    }
+    if let Some(largest) = active.first_mut() {
+        largest.wanted = (largest.wanted + change - done).max(0);
+    }
 }
 
 fn recreate(strategy: &Strategy, sizes: &Sizes) -> Sizes {
@@ -143,6 +187,7 @@ mod tests {
             wanted: *wanted,
             running: *wanted,
             available: *available,
+            of_most: None,
         };
         let sizes = Sizes {
             new: size(&before[0]),
@@ -181,6 +226,33 @@ mod tests {
     fn a_deployment_is_scaled_at_once() {
         check(rolling(5, 1, 1), &[(2, 2)], &[5]);
         check(rolling(1, 1, 1), &[(5, 5)], &[1]);
+    }
+
+    #[test]
+    fn a_rollout_is_scaled_in_proportion() {
+        let check = |wanted: i64, before: &[i64], most: i64, after: &[i64]| {
+            let size = |wanted: &i64| Size {
+                wanted: *wanted,
+                running: *wanted,
+                available: 0,
+                of_most: Some(most),
+            };
+            let sizes = Sizes {
+                new: size(&before[0]),
+                old: before[1..].iter().map(size).collect(),
+            };
+            let next = scaled(&rolling(wanted, 3, 2), &sizes);
+            let next: Vec<i64> = [next.new]
+                .iter()
+                .chain(&next.old)
+                .map(|size| size.wanted)
+                .collect();
+            assert_eq!(next, after);
+        };
+        check(30, &[5, 8], 13, &[13, 20]);
+        check(10, &[13, 20], 33, &[5, 8]);
+        check(0, &[5, 8], 13, &[0, 0]);
+        check(5, &[0, 8], 13, &[0, 5]);
     }
 
     #[test]

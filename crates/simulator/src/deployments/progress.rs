@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::Sets;
 use super::plan::Strategy;
-use crate::conditions::{self, Condition};
+use crate::conditions::{self, Condition, REPLICA_FAILURE};
 use crate::item::Item;
 use crate::time;
 
@@ -32,18 +32,26 @@ pub(super) fn status(deployment: &Item, strategy: &Strategy, sets: &Sets) -> (Va
     let known = deployment.list("/status/conditions");
     let mut conditions = conditions::with(known, availability(enough));
     let progress = Progress::of(deployment, strategy, &status);
-    let (holds, reason, message) = progress.told();
-    let name = sets.new.as_ref().map_or("", |new| new.name());
-    let told = Condition {
-        kind: "Progressing",
-        holds,
-        reason,
-        message: &format!("ReplicaSet {name:?} {message}"),
-    };
-    conditions = conditions::with(&conditions, told);
+    if let Some((holds, reason, message)) = progress.told() {
+        let subject = match &sets.new {
+            _ if holds.is_none() => "Deployment".to_owned(),
+            Some(new) => format!("ReplicaSet {:?}", new.name()),
+            None => format!("Deployment {:?}", deployment.name()),
+        };
+        let told = Condition {
+            kind: "Progressing",
+            holds,
+            reason,
+            message: &format!("{subject} {message}"),
+        };
+        conditions = conditions::with(&conditions, told);
+    }
+    conditions.retain(|known| known["type"] != REPLICA_FAILURE);
+    conditions.extend(replica_failure(sets, known));
     let is_moving = progress == Progress::Moving && !deployment.says(&status);
     note_updates(&mut conditions, known, is_moving);
-    let next = deadline(deployment, &conditions).filter(|_| progress == Progress::Moving);
+    let is_timed = matches!(progress, Progress::Moving | Progress::Resumed);
+    let next = deadline(deployment, &conditions).filter(|_| is_timed);
     status["conditions"] = json!(conditions);
     (status, next)
 }
@@ -64,13 +72,31 @@ fn availability(enough: bool) -> Condition<'static> {
     }
 }
 
+/// Why pods of a deployment cannot be created or deleted: of its current set first, then of the others.
+fn replica_failure(sets: &Sets, known: &[Value]) -> Option<Value> {
+    let of_set = |set: &Item| {
+        let mut conditions = set.list("/status/conditions").iter();
+        conditions.find(|known| known["type"] == REPLICA_FAILURE).cloned()
+    };
+    let mut failure = sets.new.iter().chain(&sets.old).find_map(of_set)?;
+    let before = known.iter().find(|known| known["type"] == REPLICA_FAILURE);
+    if let Some(before) = before.filter(|before| before["reason"] == failure["reason"]) {
+        failure["lastUpdateTime"] = before["lastUpdateTime"].clone();
+    }
+    Some(failure)
+}
+
 /// How a rollout gets on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Progress {
     Paused,
+    /// It was paused before.
+    Resumed,
     Moving,
     Done,
     Stuck,
+    /// As before: a rollout that is done stays so, whatever becomes of its pods; one that failed while it is paused, too.
+    Unchanged,
 }
 
 impl Progress {
@@ -80,10 +106,19 @@ impl Progress {
             .into_iter()
             .all(is_all);
         let known = deployment.list("/status/conditions");
+        let before = progressing(known).and_then(|known| known["reason"].as_str());
+        let is_all_new = status["replicas"] == status["updatedReplicas"];
         if deployment["spec"]["paused"] == true {
-            Self::Paused
+            match before {
+                Some("ProgressDeadlineExceeded") => Self::Unchanged,
+                _ => Self::Paused,
+            }
         } else if is_done {
             Self::Done
+        } else if before == Some("NewReplicaSetAvailable") && is_all_new {
+            Self::Unchanged
+        } else if before == Some("DeploymentPaused") {
+            Self::Resumed
         } else if deployment.says(status) && is_late(deployment, known) {
             Self::Stuck
         } else {
@@ -92,20 +127,22 @@ impl Progress {
     }
 
     /// The answer, the reason, and what is said about the set.
-    fn told(self) -> (Option<bool>, &'static str, &'static str) {
+    fn told(self) -> Option<(Option<bool>, &'static str, &'static str)> {
         match self {
-            Self::Paused => (None, "DeploymentPaused", "is paused."),
-            Self::Moving => (Some(true), "ReplicaSetUpdated", "is progressing."),
-            Self::Done => (
+            Self::Unchanged => None,
+            Self::Paused => Some((None, "DeploymentPaused", "is paused")),
+            Self::Resumed => Some((None, "DeploymentResumed", "is resumed")),
+            Self::Moving => Some((Some(true), "ReplicaSetUpdated", "is progressing.")),
+            Self::Done => Some((
                 Some(true),
                 "NewReplicaSetAvailable",
                 "has successfully progressed.",
-            ),
-            Self::Stuck => (
+            )),
+            Self::Stuck => Some((
                 Some(false),
                 "ProgressDeadlineExceeded",
                 "has timed out progressing.",
-            ),
+            )),
         }
     }
 }
@@ -118,7 +155,7 @@ fn progressing(conditions: &[Value]) -> Option<&Value> {
 fn is_late(deployment: &Item, conditions: &[Value]) -> bool {
     let reason = progressing(conditions).and_then(|known| known["reason"].as_str());
     match reason {
-        Some("ReplicaSetUpdated") => deadline(deployment, conditions).is_none(),
+        Some("ReplicaSetUpdated" | "DeploymentResumed") => deadline(deployment, conditions).is_none(),
         Some("ProgressDeadlineExceeded") => true,
         _ => false,
     }

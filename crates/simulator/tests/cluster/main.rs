@@ -6,6 +6,7 @@ mod daemon_sets;
 mod deployments;
 mod disruption_budgets;
 mod endpoints;
+mod events;
 mod garbage;
 mod housekeeping;
 mod jobs;
