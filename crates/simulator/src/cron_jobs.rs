@@ -15,8 +15,10 @@ use watchkeeper_runtime::controller::{Action, Request};
 
 use self::schedule::due;
 use crate::cluster::{Cluster, Task};
+use crate::events;
 use crate::item::Item;
 use crate::kinds::{cron_jobs, jobs};
+use crate::pod_control::{is_namespace_terminating, message};
 use crate::time;
 
 /// The time a job was meant for.
@@ -34,12 +36,16 @@ async fn reconcile(cluster: Cluster, request: Request) -> Result<Action, Error> 
     let Some(cron_job) = Item::living(&request) else {
         return Ok(Action::Done);
     };
+    tell_completed(&cluster, &cron_job);
     trim(&cluster, &cron_job).await?;
     let due = match due(&cron_job, time::now()) {
         Ok(due) => due,
         Err(error) => {
             // It has been validated: only somebody else's server lets this in.
-            tracing::warn!(cron_job = %cron_job.key(), error, "schedule cannot be read");
+            let words = format!("unparseable schedule: {error}");
+            cluster
+                .events
+                .warning(events::CRON_JOBS, &cron_job, "UnparseableSchedule", words);
             return Ok(Action::Done);
         }
     };
@@ -50,6 +56,34 @@ async fn reconcile(cluster: Cluster, request: Request) -> Result<Action, Error> 
     let status = status(&cron_job, &cluster.controlled_by(&cron_job, &jobs()), last);
     cluster.report(&cron_jobs(), &cron_job, status).await?;
     Ok(due.next.map_or(Action::Done, Action::After))
+}
+
+/// Tells of the jobs that were active when the status was last written, and are not any more.
+fn tell_completed(cluster: &Cluster, cron_job: &Item) {
+    let jobs = cluster.controlled_by(cron_job, &jobs());
+    for active in cron_job.list("/status/active") {
+        let job = jobs.iter().find(|job| active["uid"] == job.uid());
+        let words = match job {
+            None => {
+                let name = active["name"].as_str().unwrap_or_default();
+                let words = format!("Active job went missing: {name}");
+                cluster
+                    .events
+                    .normal(events::CRON_JOBS, cron_job, "MissingJob", words);
+                continue;
+            }
+            Some(job) if job.holds("Complete") => {
+                format!("Saw completed job: {}, condition: Complete", job.name())
+            }
+            Some(job) if job.holds("Failed") => {
+                format!("Saw completed job: {}, condition: Failed", job.name())
+            }
+            Some(_) => continue,
+        };
+        cluster
+            .events
+            .normal(events::CRON_JOBS, cron_job, "SawCompletedJob", words);
+    }
 }
 
 fn is_finished(job: &Item) -> bool {
@@ -65,17 +99,24 @@ async fn start(cluster: &Cluster, cron_job: &Item, time: Timestamp) -> Result<bo
     }
     let running = known.iter().filter(|job| !is_finished(job) && !job.is_deleting());
     match cron_job.text("/spec/concurrencyPolicy") {
-        "Forbid" if running.clone().next().is_some() => return Ok(false),
+        "Forbid" if running.clone().next().is_some() => {
+            let words =
+                "Not starting job because prior execution is running and concurrency policy is Forbid";
+            cluster
+                .events
+                .normal(events::CRON_JOBS, cron_job, "JobAlreadyActive", words);
+            return Ok(false);
+        }
         "Replace" => {
             for job in running {
-                cluster.delete(&jobs(), job, None).await?;
+                delete(cluster, cron_job, job).await?;
             }
         }
         _ => {}
     }
     let template = &cron_job["spec"]["jobTemplate"];
     let mut annotations = template["metadata"]["annotations"].clone();
-    annotations[SCHEDULED] = json!(Time::from(time).to_rfc3339());
+    annotations[SCHEDULED] = json!(schedule::in_zone(cron_job, time));
     let job = json!({
         "metadata": {
             "name": name,
@@ -86,10 +127,33 @@ async fn start(cluster: &Cluster, cron_job: &Item, time: Timestamp) -> Result<bo
         "spec": template["spec"],
     });
     match cluster.create(&jobs(), cron_job.namespace(), job).await {
-        // Its job has been deleted by hand, or it is somebody else's; either way its time has come and gone.
+        // It is somebody else's, or seen by nobody yet; either way its time has come and gone.
         Err(error) if error.is_already_exists() => Ok(true),
-        created => created.map(|_| true),
+        Err(error) if is_namespace_terminating(&error) => Ok(false),
+        Err(error) => {
+            let words = format!("Error creating job: {}", message(&error));
+            cluster
+                .events
+                .warning(events::CRON_JOBS, cron_job, "FailedCreate", words);
+            Err(error)
+        }
+        Ok(job) => {
+            let words = format!("Created job {}", job.name());
+            cluster
+                .events
+                .normal(events::CRON_JOBS, cron_job, "SuccessfulCreate", words);
+            Ok(true)
+        }
     }
+}
+
+async fn delete(cluster: &Cluster, cron_job: &Item, job: &Item) -> Result<(), Error> {
+    cluster.delete(&jobs(), job, None).await?;
+    let words = format!("Deleted job {}", job.name());
+    cluster
+        .events
+        .normal(events::CRON_JOBS, cron_job, "SuccessfulDelete", words);
+    Ok(())
 }
 
 fn status(cron_job: &Item, jobs: &[Item], last: Value) -> Value {
@@ -140,7 +204,7 @@ async fn trim(cluster: &Cluster, cron_job: &Item) -> Result<(), Error> {
             .len()
             .saturating_sub(usize::try_from(kept).unwrap_or(usize::MAX));
         for job in &jobs_of[..surplus] {
-            cluster.delete(&jobs(), job, None).await?;
+            delete(cluster, cron_job, job).await?;
         }
     }
     Ok(())

@@ -7,23 +7,26 @@
 //! the pod's uid is noted in the status  ▶  its finalizer is taken off  ▶  the note becomes one more in the count
 //! ```
 //!
-//! Not simulated: success policies, failure policies, and backoff limits per index.
+//! Jobs that name another controller in `managedBy` are left to it.
 
+mod failure_policy;
 mod indexes;
 mod plan;
 mod status;
 mod tally;
 
-use serde_json::json;
+use serde_json::{Value, json};
 use watchkeeper_client::Error;
 use watchkeeper_runtime::controller::{Action, Request};
 
 use self::plan::Plan;
 use self::tally::Tally;
-use crate::cluster::{Cluster, Task};
+use crate::cluster::{Cluster, Task, workload_selector};
+use crate::events;
 use crate::item::Item;
 use crate::kinds::{jobs, pods};
-use crate::pods::from_template;
+use crate::pod_control::{self, is_namespace_terminating};
+use crate::pods::{from_template, is_active};
 use crate::time;
 
 /// Keeps a pod until it is counted.
@@ -32,6 +35,10 @@ const TRACKING: &str = "batch.kubernetes.io/job-tracking";
 const JOB_NAME: &str = "batch.kubernetes.io/job-name";
 /// Which of the completions a pod is for, as annotation and label.
 const INDEX: &str = "batch.kubernetes.io/job-completion-index";
+/// On a pod, how often its index has failed before it.
+const INDEX_FAILURES: &str = "batch.kubernetes.io/job-index-failure-count";
+/// Who looks after jobs that name nobody.
+const MANAGER: &str = "kubernetes.io/job-controller";
 /// What the containers of a pod know it by.
 const INDEX_VARIABLE: &str = "JOB_COMPLETION_INDEX";
 
@@ -39,7 +46,8 @@ const INDEX_VARIABLE: &str = "JOB_COMPLETION_INDEX";
 pub(crate) fn run(cluster: &Cluster) -> Task {
     let controller = cluster
         .controller("jobs", &jobs())
-        .owns(cluster.informer(&pods()), &jobs());
+        .owns(cluster.informer(&pods()), &jobs())
+        .watches(cluster.informer(&pods()), cluster.adopting(&jobs()), None);
     cluster.run(controller, reconcile)
 }
 
@@ -51,19 +59,23 @@ async fn reconcile(cluster: Cluster, request: Request) -> Result<Action, Error> 
     if status::is_finished(&job) {
         return expire(&cluster, &job).await;
     }
-    let present = cluster.controlled_by(&job, &pods());
+    if !matches!(job.text("/spec/managedBy"), "" | MANAGER) {
+        return Ok(Action::Done);
+    }
+    let present = claim(&cluster, &job).await?;
     let (tally, counted) = Tally::take(&job, &present);
     let plan = Plan::of(&job, &present, &tally);
     let status = status::of(&job, &present, &tally, &plan);
-    cluster.report(&jobs(), &job, status).await?;
+    cluster.report(&jobs(), &job, status.clone()).await?;
+    tell(&cluster, &job, &status);
     for pod in counted {
         cluster.drop_finalizer(&pods(), pod, TRACKING).await?;
     }
     for pod in &plan.surplus {
-        cluster.delete(&pods(), pod, None).await?;
+        pod_control::delete(&cluster, events::JOBS, &job, pod).await?;
     }
     for index in &plan.missing {
-        create(&cluster, &job, *index).await?;
+        create(&cluster, &job, *index, &present).await?;
     }
     Ok(plan.again.map_or(Action::Done, Action::After))
 }
@@ -78,13 +90,46 @@ async fn release_strays(cluster: &Cluster, request: &Request) -> Result<(), Erro
                 let is_namesake = owner.kind == "Job" && owner.name == request.key.name();
                 is_namesake && living.is_none_or(|job| job.uid() != owner.uid)
             }
-            None => pod.label(JOB_NAME).is_some_and(|job| job == request.key.name()),
+            None => {
+                let is_named = pod.label(JOB_NAME).is_some_and(|job| job == request.key.name());
+                let selector = living.and_then(|job| workload_selector(&Item::read(job)));
+                is_named && selector.is_none_or(|selector| !selector.matches(&pod.header()))
+            }
         };
         if is_stray {
             cluster.drop_finalizer(&pods(), pod, TRACKING).await?;
         }
     }
     Ok(())
+}
+
+/// The pods of a job. Those it adopts are counted as well.
+async fn claim(cluster: &Cluster, job: &Item) -> Result<Vec<Item>, Error> {
+    let mut present = cluster.claim(job, &pods(), |_| true).await?;
+    for pod in &mut present {
+        let is_tracked = pod.finalizers().iter().any(|name| name == TRACKING);
+        if !is_tracked && is_active(pod) {
+            let patch = json!({"metadata": {"finalizers": [TRACKING]}});
+            *pod = Item::read(&cluster.merge_lists(&pods(), pod, patch).await?);
+        }
+    }
+    Ok(present)
+}
+
+/// Tells of every condition that has come to hold with this status.
+fn tell(cluster: &Cluster, job: &Item, status: &Value) {
+    let events = &cluster.events;
+    let conditions = status["conditions"].as_array().into_iter().flatten();
+    for condition in conditions.filter(|condition| !job.list("/status/conditions").contains(condition)) {
+        let text = |name: &str| condition[name].as_str().unwrap_or_default();
+        match (text("type"), text("status")) {
+            ("Complete", "True") => events.normal(events::JOBS, job, "Completed", "Job completed"),
+            ("Failed", "True") => events.warning(events::JOBS, job, text("reason"), text("message")),
+            ("Suspended", "True") => events.normal(events::JOBS, job, "Suspended", "Job suspended"),
+            ("Suspended", _) => events.normal(events::JOBS, job, "Resumed", "Job resumed"),
+            _ => {}
+        }
+    }
 }
 
 /// Removes a job whose time after its end is over.
@@ -99,13 +144,17 @@ async fn expire(cluster: &Cluster, job: &Item) -> Result<Action, Error> {
     Ok(Action::Done)
 }
 
-async fn create(cluster: &Cluster, job: &Item, index: Option<u64>) -> Result<(), Error> {
+async fn create(cluster: &Cluster, job: &Item, index: Option<u64>, present: &[Item]) -> Result<(), Error> {
     let mut pod = from_template(job, &job["spec"]["template"]);
     let mut prefix = job.name().to_owned();
     if let Some(index) = index {
         prefix = format!("{prefix}-{index}");
         pod["metadata"]["annotations"][INDEX] = json!(index.to_string());
         pod["metadata"]["labels"][INDEX] = json!(index.to_string());
+        if job.at("/spec/backoffLimitPerIndex").is_i64() {
+            let failures = tally::failures_of(job, present, index);
+            pod["metadata"]["annotations"][INDEX_FAILURES] = json!(failures.to_string());
+        }
         pod["spec"]["hostname"] = json!(prefix);
         tell_index(&mut pod["spec"], "initContainers");
         tell_index(&mut pod["spec"], "containers");
@@ -117,11 +166,14 @@ async fn create(cluster: &Cluster, job: &Item, index: Option<u64>) -> Result<(),
         .unwrap_or_default();
     finalizers.push(json!(TRACKING));
     pod["metadata"]["finalizers"] = json!(finalizers);
-    cluster.create(&pods(), job.namespace(), pod).await.map(drop)
+    match pod_control::create(cluster, events::JOBS, job, pod).await {
+        Err(error) if is_namespace_terminating(&error) => Ok(()),
+        created => created.map(drop),
+    }
 }
 
 /// Gives containers their index, unless they have another variable of that name.
-fn tell_index(spec: &mut serde_json::Value, containers: &str) {
+fn tell_index(spec: &mut Value, containers: &str) {
     let path = format!("metadata.labels['{INDEX}']");
     let variable =
         json!({"name": INDEX_VARIABLE, "valueFrom": {"fieldRef": {"apiVersion": "v1", "fieldPath": path}}});

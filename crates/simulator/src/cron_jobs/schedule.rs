@@ -58,6 +58,21 @@ pub(super) fn due(cron_job: &Item, now: Time) -> Result<Due, String> {
     })
 }
 
+/// A time as the clocks of a cron job's zone show it.
+pub(super) fn in_zone(cron_job: &Item, time: Timestamp) -> String {
+    let zone = match cron_job.text("/spec/timeZone") {
+        "" => None,
+        name => TimeZone::get(name).ok(),
+    };
+    match zone {
+        None => Time::from(time).to_rfc3339(),
+        Some(zone) => {
+            let text = time.to_zoned(zone).strftime("%Y-%m-%dT%H:%M:%S%:z").to_string();
+            text.replace("+00:00", "Z")
+        }
+    }
+}
+
 /// The last time after one and not after another. Of very many, one of the last.
 fn last_missed(schedule: &CronSchedule, after: &Zoned, until: Timestamp) -> Option<Timestamp> {
     let times = std::iter::successors(schedule.next_after(after), |time| schedule.next_after(time));

@@ -26,6 +26,14 @@ impl Indexes {
         self.0.insert(index);
     }
 
+    pub(super) fn iter(&self) -> impl Iterator<Item = u64> {
+        self.0.iter().copied()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     pub(super) fn len(&self) -> u64 {
         self.0.len() as u64
     }

@@ -3,10 +3,13 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use serde_json::Value;
+
+use super::indexes::Indexes;
 use super::status::verdict_so_far;
 use super::tally::{Tally, index_of};
 use crate::item::Item;
-use crate::pods::is_active;
+use crate::pods::{has_ended, is_active};
 use crate::time;
 
 /// 10 s, as Kubernetes: how long a pod that has failed is not replaced; twice as long each time.
@@ -15,13 +18,37 @@ const BACKOFF_SECONDS: i64 = 10;
 const MAX_BACKOFF_SECONDS: i64 = 600;
 
 /// How a job stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     Running,
     Suspended,
-    Complete,
-    BackoffLimitExceeded,
-    DeadlineExceeded,
+    Ended(End),
+}
+
+/// How a job ends, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct End {
+    pub(super) well: bool,
+    pub(super) reason: String,
+    pub(super) message: String,
+}
+
+impl Verdict {
+    fn failed(reason: &str, message: &str) -> Self {
+        Self::Ended(End {
+            well: false,
+            reason: reason.to_owned(),
+            message: message.to_owned(),
+        })
+    }
+
+    fn succeeded(reason: &str, message: &str) -> Self {
+        Self::Ended(End {
+            well: true,
+            reason: reason.to_owned(),
+            message: message.to_owned(),
+        })
+    }
 }
 
 /// What to do.
@@ -51,10 +78,11 @@ impl<'a> Plan<'a> {
         }
         let wanted = wanted_active(job, tally, active.len());
         let (kept, surplus) = keep(job, tally, active, wanted);
+        let leaving = leaving(job, pods);
         let backoff = backoff(pods, tally.failed());
         let missing = match backoff {
             Some(_) => Vec::new(),
-            None => missing(job, tally, &kept, wanted),
+            None => missing(job, tally, &kept, &leaving, wanted),
         };
         let again = [backoff, deadline(job)].into_iter().flatten().min();
         Self {
@@ -76,20 +104,73 @@ fn verdict(job: &Item, active: &[&Item], tally: &Tally) -> Verdict {
         .map(|pod| pod.number("/status/containerStatuses/0/restartCount"))
         .sum();
     let restarted_too_often = restarts > 0 && restarts >= limit;
-    let is_complete = match job.at("/spec/completions").as_i64() {
-        Some(completions) => tally.succeeded() >= completions,
-        None => tally.succeeded() > 0 && active.is_empty(),
-    };
-    if tally.failed() > limit || restarted_too_often {
-        Verdict::BackoffLimitExceeded
-    } else if is_complete {
-        Verdict::Complete
-    } else if job["spec"]["suspend"] == true {
+    let is_late =
+        job.at("/spec/activeDeadlineSeconds").is_i64() && has_started(job) && deadline(job).is_none();
+    let is_suspended = job["spec"]["suspend"] == true;
+    if let Some(words) = &tally.unforgiven {
+        Verdict::failed("PodFailurePolicy", words)
+    } else if tally.failed() > limit || restarted_too_often {
+        let words = "Job has reached the specified backoff limit";
+        Verdict::failed("BackoffLimitExceeded", words)
+    } else if is_late && !is_suspended {
+        let words = "Job was active longer than specified deadline";
+        Verdict::failed("DeadlineExceeded", words)
+    } else if let Some(verdict) = verdict_by_index(job, tally) {
+        verdict
+    } else if is_complete(job, active, tally) {
+        let words = "Reached expected number of succeeded pods";
+        Verdict::succeeded("CompletionsReached", words)
+    } else if is_suspended {
         Verdict::Suspended
-    } else if job.at("/spec/activeDeadlineSeconds").is_i64() && has_started(job) && deadline(job).is_none() {
-        Verdict::DeadlineExceeded
     } else {
         Verdict::Running
+    }
+}
+
+fn is_complete(job: &Item, active: &[&Item], tally: &Tally) -> bool {
+    match job.at("/spec/completions").as_i64() {
+        Some(completions) => tally.succeeded() >= completions,
+        None => tally.succeeded() > 0 && active.is_empty(),
+    }
+}
+
+/// How a job ends that counts by index, if too many of them have failed, or those that matter have succeeded.
+fn verdict_by_index(job: &Item, tally: &Tally) -> Option<Verdict> {
+    let done = tally.indexes.as_ref()?;
+    if let Some(failed) = &tally.failed_indexes {
+        let most = job.at("/spec/maxFailedIndexes").as_u64();
+        if most.is_some_and(|most| failed.len() > most) {
+            let words = "Job has exceeded the specified maximal number of failed indexes";
+            return Some(Verdict::failed("MaxFailedIndexesExceeded", words));
+        }
+        let all = job.at("/spec/completions").as_u64().unwrap_or_default();
+        if !failed.is_empty() && failed.len() + done.len() >= all {
+            return Some(Verdict::failed("FailedIndexes", "Job has failed indexes"));
+        }
+    }
+    let rules = job.list("/spec/successPolicy/rules").iter();
+    let mut met = rules
+        .enumerate()
+        .filter(|(_, rule)| is_success(rule, done, all(job)));
+    let (index, _) = met.next()?;
+    let words = format!("Matched rules at index {index}");
+    Some(Verdict::succeeded("SuccessPolicy", &words))
+}
+
+fn all(job: &Item) -> u64 {
+    u64::try_from(job.number("/spec/completions")).unwrap_or_default()
+}
+
+/// Whether the indexes that are done are those, or as many, as a rule asks for.
+fn is_success(rule: &Value, done: &Indexes, all: u64) -> bool {
+    let count = rule["succeededCount"].as_u64();
+    match rule["succeededIndexes"].as_str() {
+        None => count.is_some_and(|count| done.len() >= count),
+        Some(text) => {
+            let wanted = Indexes::parse(text, all);
+            let met = wanted.iter().filter(|index| done.contains(*index)).count() as u64;
+            met >= count.unwrap_or(wanted.len())
+        }
     }
 }
 
@@ -124,7 +205,7 @@ fn keep<'a>(
     active: Vec<&'a Item>,
     wanted: usize,
 ) -> (Vec<&'a Item>, Vec<&'a Item>) {
-    let end = u64::try_from(job.number("/spec/completions")).unwrap_or_default();
+    let end = all(job);
     let mut taken = BTreeSet::new();
     let mut kept = 0;
     active.into_iter().partition(|pod| {
@@ -140,14 +221,28 @@ fn keep<'a>(
     })
 }
 
-fn missing(job: &Item, tally: &Tally, kept: &[&Item], wanted: usize) -> Vec<Option<u64>> {
-    let count = wanted.saturating_sub(kept.len());
+/// The pods that are being deleted and are not replaced before they have ended.
+fn leaving<'a>(job: &Item, pods: &'a [Item]) -> Vec<&'a Item> {
+    let waits = job.text("/spec/podReplacementPolicy") == "Failed";
+    let leaving = pods
+        .iter()
+        .filter(|pod| waits && pod.is_deleting() && !has_ended(pod));
+    leaving.collect()
+}
+
+fn missing(job: &Item, tally: &Tally, kept: &[&Item], leaving: &[&Item], wanted: usize) -> Vec<Option<u64>> {
+    let count = wanted.saturating_sub(kept.len() + leaving.len());
     let Some(done) = &tally.indexes else {
         return vec![None; count];
     };
-    let end = u64::try_from(job.number("/spec/completions")).unwrap_or_default();
-    let taken: BTreeSet<u64> = kept.iter().filter_map(|pod| index_of(pod)).collect();
-    let open = (0..end).filter(|index| !done.contains(*index) && !taken.contains(index));
+    let taken = kept.iter().chain(leaving).filter_map(|pod| index_of(pod));
+    let taken: BTreeSet<u64> = taken.collect();
+    let has_failed = |index: u64| {
+        let failed = tally.failed_indexes.as_ref();
+        failed.is_some_and(|failed| failed.contains(index))
+    };
+    let open =
+        (0..all(job)).filter(|index| !done.contains(*index) && !taken.contains(index) && !has_failed(*index));
     open.take(count).map(Some).collect()
 }
 
@@ -194,7 +289,10 @@ mod tests {
         let pods: Vec<Item> = pods.split_whitespace().map(pod).collect();
         let (tally, _) = Tally::take(&job, &pods);
         let plan = Plan::of(&job, &pods, &tally);
-        let mut told = format!("{:?}", plan.verdict);
+        let mut told = match &plan.verdict {
+            Verdict::Ended(end) => end.reason.clone(),
+            verdict => format!("{verdict:?}"),
+        };
         for index in &plan.missing {
             told += &index.map_or(" +".to_owned(), |index| format!(" +{index}"));
         }
@@ -211,9 +309,17 @@ mod tests {
         check(spec.clone(), "a", "Running +");
         check(spec.clone(), "a b c", "Running -c");
         check(spec.clone(), "a:Succeeded b:Succeeded c", "Running");
-        check(spec, "a:Succeeded b:Succeeded c:Succeeded d", "Complete -d");
+        check(
+            spec,
+            "a:Succeeded b:Succeeded c:Succeeded d",
+            "CompletionsReached -d",
+        );
         check(json!({"parallelism": 2}), "a:Succeeded b", "Running");
-        check(json!({"parallelism": 2}), "a:Succeeded b:Succeeded", "Complete");
+        check(
+            json!({"parallelism": 2}),
+            "a:Succeeded b:Succeeded",
+            "CompletionsReached",
+        );
     }
 
     #[tokio::test(start_paused = true)]
@@ -225,8 +331,48 @@ mod tests {
         check(
             spec,
             "0-a:Succeeded 1-a:Succeeded 2-a:Succeeded 3-a:Succeeded",
-            "Complete",
+            "CompletionsReached",
         );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_index_fails_by_itself() {
+        let mut spec = json!({
+            "completions": 3, "parallelism": 3, "completionMode": "Indexed",
+            "backoffLimit": 99, "backoffLimitPerIndex": 1,
+        });
+        check(spec.clone(), "0-a:Failed 1-a 2-a", "Running +0");
+        check(spec.clone(), "0-a:Failed 0-b:Failed 1-a 2-a", "Running");
+        let all = "0-a:Failed 0-b:Failed 1-a:Succeeded 2-a:Succeeded";
+        check(spec.clone(), all, "FailedIndexes");
+        spec["maxFailedIndexes"] = json!(0);
+        check(
+            spec,
+            "0-a:Failed 0-b:Failed 1-a 2-a",
+            "MaxFailedIndexesExceeded -1-a -2-a",
+        );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_job_succeeds_when_a_rule_says_so() {
+        let spec = |rule: Value| {
+            json!({
+                "completions": 4, "parallelism": 4, "completionMode": "Indexed", "successPolicy": {"rules": [rule]},
+            })
+        };
+        let pods = "0-a 1-a:Succeeded 2-a:Succeeded 3-a";
+        check(
+            spec(json!({"succeededIndexes": "1-2"})),
+            pods,
+            "SuccessPolicy -0-a -3-a",
+        );
+        check(spec(json!({"succeededIndexes": "0-2"})), pods, "Running");
+        check(
+            spec(json!({"succeededIndexes": "0-2", "succeededCount": 2})),
+            pods,
+            "SuccessPolicy -0-a -3-a",
+        );
+        check(spec(json!({"succeededCount": 3})), pods, "Running");
     }
 
     #[tokio::test(start_paused = true)]

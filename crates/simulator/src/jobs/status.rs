@@ -6,7 +6,7 @@
 use serde_json::{Value, json};
 use watchkeeper_meta::Time;
 
-use super::plan::{Plan, Verdict};
+use super::plan::{End, Plan, Verdict};
 use super::tally::Tally;
 use crate::conditions::{self, Condition};
 use crate::item::Item;
@@ -15,15 +15,17 @@ use crate::time;
 
 /// What follows from what is said already: there is no way back from an end.
 pub(super) fn verdict_so_far(job: &Item) -> Option<Verdict> {
-    if job.holds("SuccessCriteriaMet") {
-        return Some(Verdict::Complete);
-    }
     let mut conditions = job.list("/status/conditions").iter();
-    let failure = conditions.find(|known| known["type"] == "FailureTarget" && known["status"] == "True")?;
-    match failure["reason"].as_str() {
-        Some("DeadlineExceeded") => Some(Verdict::DeadlineExceeded),
-        _ => Some(Verdict::BackoffLimitExceeded),
-    }
+    let announced = conditions.find(|known| {
+        let is_end = known["type"] == "SuccessCriteriaMet" || known["type"] == "FailureTarget";
+        is_end && known["status"] == "True"
+    })?;
+    let text = |name: &str| announced[name].as_str().unwrap_or_default().to_owned();
+    Some(Verdict::Ended(End {
+        well: announced["type"] == "SuccessCriteriaMet",
+        reason: text("reason"),
+        message: text("message"),
+    }))
 }
 
 pub(super) fn is_finished(job: &Item) -> bool {
@@ -45,47 +47,35 @@ pub(super) fn of(job: &Item, pods: &[Item], tally: &Tally, plan: &Plan<'_>) -> V
     status["active"] = json!(active);
     status["ready"] = json!(count(&|pod| is_active(pod) && is_ready(pod)));
     status["terminating"] = json!(terminating);
-    status["startTime"] = match (plan.verdict, job.at("/status/startTime")) {
+    status["startTime"] = match (&plan.verdict, job.at("/status/startTime")) {
         (Verdict::Suspended, _) => Value::Null,
         (_, Value::Null) => json!(time::timestamp()),
         (_, started) => started.clone(),
     };
     let is_over = active + terminating == 0 && tally.is_written();
-    status["conditions"] = json!(conditions(job, plan.verdict, is_over));
-    if plan.verdict == Verdict::Complete && is_over {
+    status["conditions"] = json!(conditions(job, &plan.verdict, is_over));
+    if matches!(&plan.verdict, Verdict::Ended(end) if end.well) && is_over {
         status["completionTime"] = json!(time::timestamp());
     }
     status
 }
 
-fn conditions(job: &Item, verdict: Verdict, is_over: bool) -> Vec<Value> {
+fn conditions(job: &Item, verdict: &Verdict, is_over: bool) -> Vec<Value> {
     let known = job.list("/status/conditions");
     let was_suspended = known.iter().any(|known| known["type"] == "Suspended");
-    let (announced, told, reason, message) = match verdict {
+    let end = match verdict {
         Verdict::Running if was_suspended => {
             return with(known, "Suspended", false, "JobResumed", "Job resumed");
         }
         Verdict::Running => return known.to_vec(),
         Verdict::Suspended => return with(known, "Suspended", true, "JobSuspended", "Job suspended"),
-        Verdict::Complete => (
-            "SuccessCriteriaMet",
-            "Complete",
-            "CompletionsReached",
-            "Reached expected number of succeeded pods",
-        ),
-        Verdict::BackoffLimitExceeded => (
-            "FailureTarget",
-            "Failed",
-            "BackoffLimitExceeded",
-            "Job has reached the specified backoff limit",
-        ),
-        Verdict::DeadlineExceeded => (
-            "FailureTarget",
-            "Failed",
-            "DeadlineExceeded",
-            "Job was active longer than specified deadline",
-        ),
+        Verdict::Ended(end) => end,
     };
+    let (announced, told) = match end.well {
+        true => ("SuccessCriteriaMet", "Complete"),
+        false => ("FailureTarget", "Failed"),
+    };
+    let (reason, message) = (&end.reason, &end.message);
     let announced = with(known, announced, true, reason, message);
     match is_over {
         true => with(&announced, told, true, reason, message),

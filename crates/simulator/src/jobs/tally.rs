@@ -4,8 +4,9 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
+use super::failure_policy::{Consequence, consequence};
 use super::indexes::Indexes;
-use super::{INDEX, TRACKING};
+use super::{INDEX, INDEX_FAILURES, TRACKING};
 use crate::item::Item;
 use crate::pods::has_ended;
 
@@ -17,6 +18,10 @@ pub(super) struct Tally {
     noted: Notes,
     /// For a job that counts by index, those that are done.
     pub(super) indexes: Option<Indexes>,
+    /// For a job with a backoff limit per index, those that have failed too often.
+    pub(super) failed_indexes: Option<Indexes>,
+    /// Why the job has failed, if one of its pods has ended in a way that its policy does not forgive.
+    pub(super) unforgiven: Option<String>,
 }
 
 /// The uids of pods that have ended and still have their finalizer.
@@ -47,9 +52,10 @@ impl Tally {
         for pod in &ended {
             // A pod that was stopped because its job is suspended has not failed.
             if !(is_suspended && pod.is_deleting()) {
-                tally.note(pod);
+                tally.note(job, pod);
             }
         }
+        tally.fail_indexes(job, pods);
         (tally, ended)
     }
 
@@ -70,16 +76,45 @@ impl Tally {
                 failed: uids("failed"),
             },
             indexes: by_index.then(|| Indexes::parse(job.text("/status/completedIndexes"), end)),
+            failed_indexes: (by_index && limit_per_index(job).is_some())
+                .then(|| Indexes::parse(job.text("/status/failedIndexes"), end)),
+            unforgiven: None,
         }
     }
 
-    fn note(&mut self, pod: &Item) {
+    fn note(&mut self, job: &Item, pod: &Item) {
         let uid = pod.uid().to_owned();
         match (pod.text("/status/phase"), &mut self.indexes) {
             // An index that is done twice is done.
             ("Succeeded", Some(indexes)) => index_of(pod).into_iter().for_each(|index| indexes.insert(index)),
             ("Succeeded", None) => drop(self.noted.succeeded.insert(uid)),
-            _ => drop(self.noted.failed.insert(uid)),
+            _ => self.note_failure(job, pod),
+        }
+    }
+
+    fn note_failure(&mut self, job: &Item, pod: &Item) {
+        match consequence(job, pod) {
+            Consequence::Ignore => return,
+            Consequence::Count => {}
+            Consequence::FailIndex => {
+                let indexes = self.failed_indexes.iter_mut().zip(index_of(pod));
+                indexes.for_each(|(indexes, index)| indexes.insert(index));
+            }
+            Consequence::FailJob(words) => self.unforgiven = Some(words),
+        }
+        self.noted.failed.insert(pod.uid().to_owned());
+    }
+
+    /// Notes the indexes that have failed more often than they may.
+    fn fail_indexes(&mut self, job: &Item, pods: &[Item]) {
+        let (Some(failed), Some(limit)) = (&mut self.failed_indexes, limit_per_index(job)) else {
+            return;
+        };
+        for index in pods.iter().filter_map(index_of) {
+            let is_done = self.indexes.as_ref().is_some_and(|done| done.contains(index));
+            if !is_done && failures_of(job, pods, index) > limit {
+                failed.insert(index);
+            }
         }
     }
 
@@ -104,6 +139,7 @@ impl Tally {
             "succeeded": written,
             "failed": self.failed,
             "completedIndexes": self.indexes.as_ref().map(Indexes::text),
+            "failedIndexes": self.failed_indexes.as_ref().map(Indexes::text),
             "uncountedTerminatedPods": {
                 "succeeded": (!self.noted.succeeded.is_empty()).then_some(&self.noted.succeeded),
                 "failed": (!self.noted.failed.is_empty()).then_some(&self.noted.failed),
@@ -125,6 +161,26 @@ fn is_counted(count: &mut i64) -> bool {
 
 fn count(uids: &BTreeSet<String>) -> i64 {
     i64::try_from(uids.len()).unwrap_or(i64::MAX)
+}
+
+fn limit_per_index(job: &Item) -> Option<i64> {
+    job.at("/spec/backoffLimitPerIndex").as_i64()
+}
+
+/// How often an index has failed: its pods that are there, or what they say of those before them.
+pub(super) fn failures_of(job: &Item, pods: &[Item], index: u64) -> i64 {
+    let of_index = || pods.iter().filter(|pod| index_of(pod) == Some(index));
+    let has_failed =
+        |pod: &&Item| pod.text("/status/phase") == "Failed" && consequence(job, pod) != Consequence::Ignore;
+    let noted = of_index().map(|pod| {
+        let before: i64 = pod
+            .annotation(INDEX_FAILURES)
+            .and_then(|text| text.parse().ok())
+            .unwrap_or_default();
+        before + i64::from(has_failed(&pod))
+    });
+    let seen = i64::try_from(of_index().filter(has_failed).count()).unwrap_or(i64::MAX);
+    noted.max().unwrap_or_default().max(seen)
 }
 
 /// Which of the completions a pod is for.

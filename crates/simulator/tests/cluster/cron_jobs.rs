@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use watchkeeper_meta::Resource;
 
+use crate::events::until_told;
 use crate::support::{Cluster, holds, resource};
 
 fn cron_jobs() -> Resource {
@@ -97,5 +98,44 @@ async fn a_job_that_runs_forbids_or_is_replaced_by_the_next() {
             .until(&jobs(), "its jobs are gone", <[Value]>::is_empty)
             .await;
     }
+    cluster.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn cron_jobs_tell_what_they_start_and_see() {
+    let cluster = Cluster::start().await;
+    let mut tick = every_minute("Allow", "1", "0");
+    tick["spec"]["timeZone"] = json!("Asia/Tokyo");
+    cluster.create(&cron_jobs(), tick).await;
+    let who = "cronjob-controller";
+    until_told(
+        &cluster,
+        who,
+        "CronJob/tick",
+        "SuccessfulCreate",
+        "Created job tick-",
+    )
+    .await;
+    until_told(
+        &cluster,
+        who,
+        "CronJob/tick",
+        "SawCompletedJob",
+        "Saw completed job: tick-",
+    )
+    .await;
+    until_told(
+        &cluster,
+        who,
+        "CronJob/tick",
+        "SuccessfulDelete",
+        "Deleted job tick-",
+    )
+    .await;
+    let listed = cluster.api(&jobs()).list().await.unwrap();
+    let scheduled = "batch.kubernetes.io/cronjob-scheduled-timestamp";
+    let job = listed.items[0].to_value().unwrap();
+    let time = job["metadata"]["annotations"][scheduled].as_str().unwrap();
+    assert!(time.ends_with("+09:00"), "in the zone of the schedule: {time}");
     cluster.stop().await;
 }

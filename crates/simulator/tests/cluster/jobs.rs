@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 use watchkeeper_meta::Resource;
 
+use crate::events::until_told;
 use crate::support::{Cluster, holds, pods, resource};
 
 fn jobs() -> Resource {
@@ -203,5 +204,85 @@ async fn pods_of_a_job_that_is_gone_are_not_kept() {
     cluster
         .until(&pods(), "its pods are gone", <[Value]>::is_empty)
         .await;
+    cluster.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_job_adopts_its_orphans_and_releases_strangers() {
+    let cluster = Cluster::start().await;
+    let mut job = job("0", json!({"completions": 2, "parallelism": 2}));
+    job["spec"]["template"]["metadata"]["annotations"]["simulator.watchkeeper/run-seconds"] = json!("1000");
+    cluster.create(&jobs(), job).await;
+    cluster
+        .until_one(&jobs(), "work", "two run", |job| number(job, "ready") == 2)
+        .await;
+    let listed = cluster.api(&pods()).list().await.unwrap();
+    let names: Vec<&str> = listed.items.iter().map(|pod| pod.name()).collect();
+    let orphaned = json!({"metadata": {"ownerReferences": null}});
+    cluster.patch(&pods(), names[0], orphaned).await;
+    let adopted = |pod: &Value| pod["metadata"]["ownerReferences"][0]["name"] == "work";
+    cluster
+        .until_one(&pods(), names[0], "the orphan is adopted", adopted)
+        .await;
+    let uid = cluster.get(&resource("", "configmaps"), "kube-root-ca.crt").await["metadata"]["uid"].clone();
+    let other = json!({"apiVersion": "v1", "kind": "ConfigMap", "name": "kube-root-ca.crt", "uid": uid});
+    let pod = cluster.get(&pods(), names[0]).await;
+    let owners = json!([pod["metadata"]["ownerReferences"][0], other]);
+    let stranger = json!({"metadata": {"labels": null, "ownerReferences": owners}});
+    cluster.patch(&pods(), names[0], stranger).await;
+    let released = |pod: &Value| pod["metadata"]["ownerReferences"] == json!([other]);
+    cluster
+        .until_one(&pods(), names[0], "the stranger is released", released)
+        .await;
+    cluster.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failure_that_is_not_forgiven_ends_the_job() {
+    let cluster = Cluster::start().await;
+    let rules = json!([{"action": "FailJob", "onExitCodes": {"operator": "In", "values": [42]}}]);
+    cluster
+        .create(&jobs(), job("42", json!({"podFailurePolicy": {"rules": rules}})))
+        .await;
+    cluster
+        .until_one(&jobs(), "work", "the job has failed", |job| holds(job, "Failed"))
+        .await;
+    let failed = cluster.get(&jobs(), "work").await;
+    assert_eq!(
+        conditions(&failed),
+        [
+            ("FailureTarget", "PodFailurePolicy"),
+            ("Failed", "PodFailurePolicy")
+        ]
+    );
+    let words = failed["status"]["conditions"][1]["message"].as_str().unwrap();
+    assert!(words.starts_with("Container c for pod default/work-"), "{words}");
+    assert!(
+        words.ends_with("failed with exit code 42 matching FailJob rule at index 0"),
+        "{words}"
+    );
+    let words = "Container c for pod default/work-";
+    until_told(&cluster, "job-controller", "Job/work", "PodFailurePolicy", words).await;
+    cluster.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn indexes_fail_by_themselves() {
+    let cluster = Cluster::start().await;
+    let spec = json!({
+        "completions": 2, "parallelism": 2, "completionMode": "Indexed",
+        "backoffLimitPerIndex": 1,
+    });
+    cluster.create(&jobs(), job("1", spec)).await;
+    cluster
+        .until_one(&jobs(), "work", "the job has failed", |job| holds(job, "Failed"))
+        .await;
+    let failed = cluster.get(&jobs(), "work").await;
+    assert_eq!(failed["status"]["failedIndexes"], "0,1");
+    assert_eq!(number(&failed, "failed"), 4);
+    assert_eq!(
+        conditions(&failed),
+        [("FailureTarget", "FailedIndexes"), ("Failed", "FailedIndexes")]
+    );
     cluster.stop().await;
 }
