@@ -267,12 +267,39 @@ impl<K: ResourceType> Api<K> {
     /// Changes an object to what `object` says about it, as this field manager, or creates it. The fields that it has are
     /// the manager's; those that others manage stay.
     ///
-    /// A struct that has a field says so of it: configurations that leave out what the kind requires are JSON, for
-    /// [`DynamicApi::apply`].
+    /// A struct that has a field says so of it: a configuration that leaves out what the kind requires is JSON, for
+    /// [`apply_configuration`](Self::apply_configuration).
     pub fn apply<'a>(&'a self, object: &K, manager: &'a str) -> Call<'a, ApplyOptions, K> {
         let name = object.identity().name;
         let payload = self.encode_json(Method::PATCH, object);
         let applied = self.objects.apply_payload(name.clone().into(), payload, manager);
+        self.decoded(Method::PATCH, name.into(), applied)
+    }
+
+    /// As [`apply`](Self::apply), from a configuration that states some fields and leaves the others alone: a JSON
+    /// value, or anything that writes one. It need not have `apiVersion`, `kind` and a name.
+    ///
+    /// ```no_run
+    /// # use serde_json::json;
+    /// # use watchkeeper_client::{Client, Error, ResourceType};
+    /// # async fn example<Service: ResourceType>(client: Client) -> Result<(), Error> {
+    /// let services = client.api::<Service>().namespace("default");
+    /// let ports = json!({"spec": {"ports": [{"port": 80}]}});
+    /// let service: Service = services.apply_configuration("web", &ports, "me").await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn apply_configuration<'a>(
+        &'a self,
+        name: &'a str,
+        configuration: &impl Serialize,
+        manager: &'a str,
+    ) -> Call<'a, ApplyOptions, K> {
+        let payload = match named(configuration, name) {
+            Ok(configuration) => self.encode_json(Method::PATCH, &configuration),
+            Err(error) => self.payload(Method::PATCH, Err(error)),
+        };
+        let applied = self.objects.apply_payload(name.into(), payload, manager);
         self.decoded(Method::PATCH, name.into(), applied)
     }
 
@@ -318,7 +345,7 @@ impl<K: ResourceType> Api<K> {
         self.payload(method, payload)
     }
 
-    fn encode_json(&self, method: Method, object: &K) -> Result<Payload, Error> {
+    fn encode_json(&self, method: Method, object: &impl Serialize) -> Result<Payload, Error> {
         let bytes = serde_json::to_vec(object);
         let bytes = bytes.and_then(|bytes| with_type(bytes, self.objects.resource()));
         self.payload(method, bytes.map(Payload::json))
@@ -336,6 +363,20 @@ impl<K: ResourceType> Api<K> {
             Error::new(&method, self.objects.url(name), kind)
         })
     }
+}
+
+/// Fills in `metadata.name` where a configuration does not state it.
+fn named(configuration: &impl Serialize, name: &str) -> Result<Value, serde_json::Error> {
+    let mut value = serde_json::to_value(configuration)?;
+    let metadata = value.as_object_mut().map(|members| {
+        let metadata = members.entry("metadata");
+        metadata.or_insert_with(|| Value::Object(Map::new()))
+    });
+    // What is no object stays as it is: the server says so.
+    if let Some(metadata) = metadata.and_then(Value::as_object_mut) {
+        metadata.entry("name").or_insert_with(|| name.into());
+    }
+    Ok(value)
 }
 
 /// Fills in `apiVersion` and `kind` where an object does not state them, which servers ask of every body.
