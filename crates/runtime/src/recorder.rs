@@ -57,6 +57,26 @@ pub struct Note {
     pub message: String,
 }
 
+impl Note {
+    /// For information.
+    pub fn normal(reason: impl Into<String>, message: impl Into<String>) -> Self {
+        Self::new(EventType::Normal, reason.into(), message.into())
+    }
+
+    /// Somebody may have to do something.
+    pub fn warning(reason: impl Into<String>, message: impl Into<String>) -> Self {
+        Self::new(EventType::Warning, reason.into(), message.into())
+    }
+
+    fn new(event_type: EventType, reason: String, message: String) -> Self {
+        Self {
+            event_type,
+            reason,
+            message,
+        }
+    }
+}
+
 /// Tells what happens to objects. Clones tell through the same queue.
 #[derive(Clone)]
 pub struct Recorder {
