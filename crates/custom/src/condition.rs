@@ -87,7 +87,7 @@ impl Condition {
 
 /// The present, in whole seconds as servers write it.
 fn now() -> Time {
-    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    let since = watchkeeper_clock::now().duration_since(SystemTime::UNIX_EPOCH);
     Time::from_seconds(since.map_or(0, |since| since.as_secs() as i64))
 }
 
@@ -119,7 +119,18 @@ pub fn set_condition(conditions: &mut Vec<Condition>, mut condition: Condition) 
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_condition_is_written_at_the_time_that_a_test_has_moved_to() {
+        let before = Condition::new("Ready", true, "Published");
+        tokio::time::advance(Duration::from_secs(3600)).await;
+        let after = Condition::new("Ready", true, "Published");
+        let seconds = |condition: &Condition| condition.last_transition_time.seconds;
+        assert_eq!(seconds(&after) - seconds(&before), 3600);
+    }
 
     #[test]
     fn the_time_of_a_transition_is_that_of_the_status() {
