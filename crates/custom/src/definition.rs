@@ -90,7 +90,7 @@ pub struct Definition {
 pub struct Column {
     /// The heading.
     pub name: &'static str,
-    /// `string`, `integer`, `number`, `boolean` or `date`.
+    /// `string`, `integer`, `number`, `boolean` or `date`. An empty one is that of the field in the schema.
     pub column_type: &'static str,
     /// `.spec.domain`.
     pub path: &'static str,
@@ -159,7 +159,12 @@ impl Definition {
     }
 
     fn version(&self) -> Result<Value, SchemaError> {
-        let columns: Vec<Value> = self.columns.iter().map(Column::to_value).collect();
+        let schema = self.schema()?;
+        let columns: Vec<Value> = self
+            .columns
+            .iter()
+            .map(|column| column.to_value(&schema))
+            .collect();
         let selectable: Vec<Value> = self
             .selectable
             .iter()
@@ -177,7 +182,7 @@ impl Definition {
         if self.deprecated.is_some() {
             version["deprecated"] = true.into();
         }
-        version["schema"] = json!({"openAPIV3Schema": self.schema()?});
+        version["schema"] = json!({"openAPIV3Schema": schema});
         Ok(version)
     }
 
@@ -209,10 +214,14 @@ impl Definition {
 }
 
 impl Column {
-    fn to_value(&self) -> Value {
+    fn to_value(&self, schema: &Value) -> Value {
+        let column_type = match self.column_type {
+            "" => type_of(self.path, schema),
+            stated => stated,
+        };
         let mut column = stated([
             ("name", json!(self.name)),
-            ("type", json!(self.column_type)),
+            ("type", json!(column_type)),
             ("jsonPath", json!(self.path)),
             ("description", json!(self.description)),
             ("format", json!(self.format)),
@@ -243,6 +252,23 @@ impl Rule {
             ("reason", json!(self.reason)),
             ("fieldPath", json!(self.field_path)),
         ])
+    }
+}
+
+/// The type of a column that shows the field at this path. Paths that are more than fields, such as those that filter a
+/// list, give texts.
+fn type_of(path: &str, schema: &Value) -> &'static str {
+    if let ".metadata.creationTimestamp" | ".metadata.deletionTimestamp" = path {
+        return "date";
+    }
+    let steps = path.split('.').skip(1);
+    let field = steps.fold(schema, |field, step| &field["properties"][step]);
+    match (field["type"].as_str(), field["format"].as_str()) {
+        (Some("integer"), _) => "integer",
+        (Some("number"), _) => "number",
+        (Some("boolean"), _) => "boolean",
+        (_, Some("date-time")) => "date",
+        _ => "string",
     }
 }
 

@@ -31,7 +31,7 @@
 //! | `namespaced` | the objects live in namespaces; without it they do not |
 //! | `status = WebsiteStatus` | the type of `status`, which becomes a subresource |
 //! | `shortname = "ws"`, `category = "all"` | any number of them |
-//! | `column(name = "Domain", type = "string", path = ".spec.domain")` | a column of `kubectl get`; also `description`, `format`, `priority` |
+//! | `column(name = "Domain", path = ".spec.domain")` | a column of `kubectl get`, of the field's type; also `type`, `description`, `format`, `priority` |
 //! | `scale(spec = ".spec.replicas", status = ".status.replicas")` | the subresource `scale`; also `selector` |
 //! | `selectable = ".spec.domain"` | a field that field selectors may name |
 //! | `rule = "self.spec.a <= self.spec.b"`, `rule("…", message = "…")` | CEL over the whole object; also `message_expression`, `reason`, `field_path` |

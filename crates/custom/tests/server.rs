@@ -27,8 +27,10 @@ use watchkeeper_testing::TestCluster;
     shortname = "th",
     category = "all",
     scale(spec = ".spec.replicas", status = ".status.replicas", selector = ".status.selector"),
-    column(name = "Level", type = "string", path = ".spec.level"),
-    column(name = "Replicas", type = "integer", path = ".status.replicas", description = "that run"),
+    column(name = "Level", path = ".spec.level"),
+    column(name = "Replicas", path = ".status.replicas", description = "that run"),
+    column(name = "Age", path = ".metadata.creationTimestamp"),
+    column(name = "First", type = "integer", path = ".spec.parts[0].weight"),
     selectable = ".spec.name",
     rule("self.spec.replicas <= 10", message = "too many replicas", field_path = ".spec.replicas"),
     rule = "self.spec.name != 'forbidden'",
@@ -53,8 +55,11 @@ struct ThingSpec {
     #[serde(default)]
     settings: Settings,
     parts: Vec<Part>,
+    grid: Vec<Vec<i32>>,
+    batches: Vec<Vec<Part>>,
     names: BTreeSet<String>,
     labels: BTreeMap<String, Part>,
+    routes: BTreeMap<String, Vec<Source>>,
     free: BTreeMap<String, Value>,
     pair: (i32, i32),
     source: Source,
@@ -163,8 +168,11 @@ fn thing() -> ThingSpec {
         port: 8080,
         settings: Settings::default(),
         parts: vec![],
+        grid: vec![],
+        batches: vec![],
         names: BTreeSet::new(),
         labels: BTreeMap::new(),
+        routes: BTreeMap::new(),
         free: BTreeMap::new(),
         pair: (1, 2),
         source: Source::Nothing {},
@@ -229,6 +237,42 @@ fn any_value_of_a_rich_spec_is_read_as_it_was_written() {
         prop_assert_eq!(
             read.map_err(|error| TestCaseError::fail(error.to_string()))?.spec,
             spec
+        );
+        Ok(())
+    });
+    runtime.block_on(cluster.stop());
+    outcome.unwrap();
+}
+
+/// What serde would fill in, the server has filled in for everybody.
+#[test]
+fn what_is_left_out_is_stored_with_the_defaults_of_the_struct() {
+    let runtime = runtime();
+    let (cluster, api) = runtime.block_on(installed());
+    let left_out = (any_spec(), any::<[bool; 4]>());
+    let outcome = TestRunner::new(cases(64)).run(&left_out, |(spec, [port, settings, depth, note])| {
+        let mut object = serde_json::to_value(Thing::new("a", spec)).unwrap();
+        object["metadata"] = json!({"generateName": "thing-"});
+        let mut remove = |parent: &str, member: &str, is_left_out: bool| {
+            if is_left_out && let Some(members) = object.pointer_mut(parent).and_then(Value::as_object_mut) {
+                members.remove(member);
+            }
+        };
+        remove("/spec/settings", "depth", depth);
+        remove("/spec/settings", "note", note);
+        remove("/spec", "settings", settings);
+        remove("/spec", "port", port);
+        let expected: Thing = serde_json::from_value(object.clone()).unwrap();
+        let stored = runtime.block_on(api.objects().create(&object));
+        let stored = stored.map_err(|error| TestCaseError::fail(error.to_string()))?;
+        let (expected, stored) = (
+            serde_json::to_value(&expected).unwrap(),
+            stored.to_value().unwrap(),
+        );
+        prop_assert_eq!(&stored["spec"]["port"], &expected["spec"]["port"]);
+        prop_assert_eq!(
+            &stored["spec"]["settings"]["depth"],
+            &expected["spec"]["settings"]["depth"]
         );
         Ok(())
     });
@@ -351,6 +395,11 @@ fn any_spec() -> impl Strategy<Value = ThingSpec> {
         proptest::collection::btree_map("[a-z]{1,3}", any_json(), 0..3),
         any::<(i32, i32)>(),
     );
+    let nested = (
+        proptest::collection::vec(proptest::collection::vec(any::<i32>(), 0..3), 0..3),
+        proptest::collection::vec(proptest::collection::vec(any_part(), 0..3), 0..3),
+        proptest::collection::btree_map("[a-z]{1,3}", proptest::collection::vec(any_source(), 0..3), 0..3),
+    );
     let enums = (
         any_source(),
         any_storage(),
@@ -359,42 +408,48 @@ fn any_spec() -> impl Strategy<Value = ThingSpec> {
         any_address(),
     );
     let rest = (any_target(), any_strategy());
-    (scalars, options, lists, enums, rest).prop_map(|(scalars, options, lists, enums, rest)| {
-        let (name, replicas, small, size, ratio, port) = scalars;
-        let (level, maybe_level, maybe, left_out) = options;
-        let settings = Settings {
-            depth: size as u8,
-            note: maybe.clone(),
-        };
-        let (parts, names, labels, free, pair) = lists;
-        let (source, storage, maybe_storage, adjacent, address) = enums;
-        let (target, strategy) = rest;
-        ThingSpec {
-            name,
-            replicas,
-            small,
-            size,
-            ratio,
-            level,
-            maybe_level,
-            maybe,
-            left_out,
-            port,
-            settings,
-            parts,
-            names,
-            labels,
-            free,
-            pair,
-            source,
-            storage,
-            maybe_storage,
-            adjacent,
-            address,
-            target,
-            strategy,
-        }
-    })
+    (scalars, options, lists, nested, enums, rest).prop_map(
+        |(scalars, options, lists, nested, enums, rest)| {
+            let (name, replicas, small, size, ratio, port) = scalars;
+            let (level, maybe_level, maybe, left_out) = options;
+            let settings = Settings {
+                depth: size as u8,
+                note: maybe.clone(),
+            };
+            let (parts, names, labels, free, pair) = lists;
+            let (grid, batches, routes) = nested;
+            let (source, storage, maybe_storage, adjacent, address) = enums;
+            let (target, strategy) = rest;
+            ThingSpec {
+                name,
+                replicas,
+                small,
+                size,
+                ratio,
+                level,
+                maybe_level,
+                maybe,
+                left_out,
+                port,
+                settings,
+                parts,
+                grid,
+                batches,
+                names,
+                labels,
+                routes,
+                free,
+                pair,
+                source,
+                storage,
+                maybe_storage,
+                adjacent,
+                address,
+                target,
+                strategy,
+            }
+        },
+    )
 }
 
 fn any_level() -> impl Strategy<Value = Level> {
@@ -637,6 +692,9 @@ async fn tables_have_the_columns() {
     assert_eq!(column(1), (json!("Level"), json!("low")));
     assert_eq!(column(2), (json!("Replicas"), Value::Null));
     assert_eq!(table["columnDefinitions"][2]["description"], "that run");
+    let columns = table["columnDefinitions"].as_array().unwrap().iter();
+    let types: Vec<&str> = columns.map(|column| column["type"].as_str().unwrap()).collect();
+    assert_eq!(types, ["string", "string", "integer", "date", "integer"]);
     cluster.stop().await;
 }
 

@@ -148,7 +148,6 @@ impl Attributes {
         })?;
         let span = meta.path.span();
         require(column.name.as_ref(), span, "a column needs `name = \"…\"`")?;
-        require(column.column_type.as_ref(), span, "a column needs `type = \"…\"`")?;
         require(column.path.as_ref(), span, "a column needs `path = \".spec.…\"`")?;
         self.columns.push(column);
         Ok(())

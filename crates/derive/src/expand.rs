@@ -289,13 +289,10 @@ fn definition(input: &DeriveInput, attributes: &Attributes, names: &Names) -> To
 
 fn column_code(column: &Column, krate: &syn::Path) -> TokenStream {
     let Column {
-        name,
-        column_type,
-        path,
-        priority,
-        ..
+        name, path, priority, ..
     } = column;
-    let (description, format) = (
+    let (column_type, description, format) = (
+        or(column.column_type.as_ref(), ""),
         or(column.description.as_ref(), ""),
         or(column.format.as_ref(), ""),
     );
