@@ -55,7 +55,6 @@ examples! {
     log_backends;
     log_flags: console [], json ["--log-format=json", "--log-level=6"];
     log_levels: default [], two ["-v=2"], minus_one ["-v=-1"];
-    operator;
     pages;
     patches;
     plain_queue;

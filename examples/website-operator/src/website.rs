@@ -1,0 +1,37 @@
+//! The kind.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use watchkeeper::prelude::*;
+
+/// Pages that are served under a domain.
+#[derive(Resource, Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[resource(group = "example.com", version = "v1", namespaced, status = WebsiteStatus, shortname = "site")]
+#[resource(column(name = "Domain", path = ".spec.domain"))]
+#[resource(column(name = "Ready", path = ".status.conditions[?(@.type=='Ready')].status"))]
+pub struct WebsiteSpec {
+    /// Where the pages are found. No two websites have the same.
+    #[schemars(length(max = 253), regex(pattern = "^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$"))]
+    pub domain: String,
+    /// The HTML by file name.
+    pub pages: BTreeMap<String, String>,
+    /// How many pods serve them.
+    #[serde(default = "one")]
+    #[schemars(range(min = 1, max = 100))]
+    pub replicas: i32,
+}
+
+/// How far the operator has come.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+pub struct WebsiteStatus {
+    /// `Ready`: the domain is the website's, and its pods are available.
+    #[serde(default)]
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
+    pub conditions: Vec<Condition>,
+}
+
+fn one() -> i32 {
+    1
+}

@@ -1,0 +1,76 @@
+//! What takes minutes, in milliseconds.
+
+use std::time::Duration;
+
+use watchkeeper::meta::PatchKind;
+use website_operator::LOOK_AGAIN;
+
+use crate::world::World;
+
+#[tokio::test]
+async fn a_domain_that_becomes_free_goes_to_the_website_that_waits() {
+    let world = World::paused().await;
+    let operator = world.operator();
+    world.create("first", "example.org").await;
+    world.settle().await;
+    world.create("second", "example.org").await;
+    world.settle().await;
+    assert_eq!(world.ready("second").await, "False DomainTaken");
+    assert_eq!(world.events("second").await, ["Warning DomainTaken"]);
+    // Not by deletion: the first one moves, and gives its domain back in the write that claims the next.
+    let move_out = serde_json::json!({"spec": {"domain": "example.net"}});
+    world
+        .websites
+        .patch("first", PatchKind::Merge, &move_out)
+        .await
+        .unwrap();
+    world.settle().await;
+    assert_eq!(
+        world.ready("second").await,
+        "False DomainTaken",
+        "it does not look all the time"
+    );
+    world.cluster.advance(LOOK_AGAIN).await;
+    world.settle().await;
+    assert_eq!(world.ready("second").await, "True Serving");
+    let domains = [
+        ("example.net", "default/first"),
+        ("example.org", "default/second"),
+    ];
+    assert_eq!(
+        world.domains().await,
+        domains.map(|(domain, site)| (domain.into(), site.into()))
+    );
+    operator.stop().await;
+    world.cluster.stop().await;
+}
+
+#[tokio::test]
+async fn a_standby_takes_over_when_the_lease_of_the_dead_has_expired() {
+    let world = World::paused().await;
+    let leader = world.operator();
+    world.settle().await;
+    let standby = world.operator();
+    leader.kill().await;
+    world.create("home", "example.org").await;
+    world.cluster.advance(Duration::from_secs(1)).await;
+    assert_eq!(world.ready("home").await, "", "the lease is still held");
+    world.cluster.advance(Duration::from_secs(30)).await;
+    assert_eq!(world.ready("home").await, "True Serving");
+    standby.stop().await;
+    world.cluster.stop().await;
+}
+
+#[tokio::test]
+async fn a_standby_takes_over_at_once_from_one_that_leaves() {
+    let world = World::paused().await;
+    let leader = world.operator();
+    world.settle().await;
+    let standby = world.operator();
+    leader.stop().await;
+    world.create("home", "example.org").await;
+    world.settle().await;
+    assert_eq!(world.ready("home").await, "True Serving");
+    standby.stop().await;
+    world.cluster.stop().await;
+}

@@ -1,0 +1,94 @@
+//! What the API server asks the operator, and what others can ask it. Sockets do not know of moved time.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Service;
+use serde_json::json;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use website_operator::operator;
+
+use crate::world::{Process, World, socket, website};
+
+/// Long enough for any machine; what is awaited comes at once.
+const SOON: Duration = Duration::from_secs(60);
+
+#[tokio::test]
+async fn writes_are_corrected_and_refused_before_they_are_stored() {
+    let world = World::start(false).await;
+    let ((webhooks, webhooks_at), (probes, probes_at), (metrics, metrics_at)) =
+        (socket(), socket(), socket());
+    lead_here(&world, webhooks_at).await;
+    let manager = operator(world.client.clone(), webhooks)
+        .probes(probes)
+        .metrics(metrics);
+    let operator = Process::start(manager);
+    eventually(async || {
+        get(probes_at, "/readyz")
+            .await?
+            .starts_with("HTTP/1.1 200")
+            .then_some(())
+    })
+    .await;
+
+    let home = world.create("home", "Example.ORG").await;
+    assert_eq!(home.spec.domain, "example.org");
+    eventually(async || (world.ready("home").await == "True Serving").then_some(())).await;
+    let refused = world
+        .websites
+        .create(&website("other", "EXAMPLE.org"))
+        .await
+        .unwrap_err();
+    let why = &refused.status().unwrap().message;
+    let expected = r#"admission webhook "validate.websites.example.com" denied the request: example.org belongs to default/home"#;
+    assert_eq!(why, expected);
+
+    let page = get(metrics_at, "/metrics").await.unwrap();
+    assert!(
+        page.contains(r#"controller_runtime_reconcile_total{controller="website",result="success"}"#),
+        "{page}"
+    );
+    assert!(
+        page.contains(r#"leader_election_master_status{name="website-operator"} 1"#),
+        "{page}"
+    );
+    operator.stop().await;
+    world.cluster.stop().await;
+}
+
+/// Makes the operator's Service and its webhooks lead here, as there is no cluster network.
+async fn lead_here(world: &World, at: SocketAddr) {
+    let client = world.cluster.client();
+    let services = client.api::<Service>().namespace("web-system");
+    services.delete("website-operator").await.unwrap();
+    let here = json!({"spec": {"type": "ExternalName", "externalName": at.ip().to_string()}});
+    let here = services.apply_configuration("website-operator", &here, "test");
+    here.await.unwrap();
+    let configurations = include_str!("../../deploy/webhooks.yaml");
+    let configurations = configurations.replace("path: ", &format!("port: {}, path: ", at.port()));
+    world.cluster.load(&configurations).await.unwrap();
+}
+
+/// The answer to a request, head and body.
+async fn get(address: SocketAddr, path: &str) -> Option<String> {
+    let mut stream = TcpStream::connect(address).await.ok()?;
+    let request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).await.ok()?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.ok()?;
+    Some(answer)
+}
+
+/// Asks again until there is an answer.
+async fn eventually<T>(mut ask: impl AsyncFnMut() -> Option<T>) -> T {
+    let asked = async {
+        loop {
+            match ask().await {
+                Some(answer) => return answer,
+                None => tokio::task::yield_now().await,
+            }
+        }
+    };
+    tokio::time::timeout(SOON, asked).await.expect("it never came")
+}

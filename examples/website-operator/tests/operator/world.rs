@@ -1,0 +1,184 @@
+//! A cluster with nodes, on which operators are installed and users write websites.
+
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::time::Duration;
+
+use futures_util::stream;
+use k8s_openapi::api::core::v1::{ConfigMap, Event, ServiceAccount};
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+use watchkeeper::client::config::Credentials;
+use watchkeeper::client::{Client, Config, InProcess};
+use watchkeeper::custom::install_crds;
+use watchkeeper::manager::{Manager, ManagerError};
+use watchkeeper::prelude::*;
+use watchkeeper::testing::{TestCluster, TestOptions, unlimited};
+use website_operator::{Website, WebsiteSpec, operator};
+
+/// The user that the operator is.
+pub(crate) const OPERATOR: &str = "system:serviceaccount:web-system:website-operator";
+
+/// Long enough for pods to start.
+const A_WHILE: Duration = Duration::from_secs(10);
+
+pub(crate) struct World {
+    pub(crate) cluster: TestCluster,
+    /// With the rights of `deploy/operator.yaml`, and no others.
+    pub(crate) client: Client,
+    pub(crate) websites: Api<Website>,
+}
+
+impl World {
+    /// Time stands still unless it is moved.
+    pub(crate) async fn paused() -> Self {
+        Self::start(true).await
+    }
+
+    pub(crate) async fn start(paused: bool) -> Self {
+        let options = TestOptions {
+            simulator: Some(Default::default()),
+            paused,
+            ..Default::default()
+        };
+        let cluster = TestCluster::start_with(options).await.unwrap();
+        cluster
+            .load(include_str!("../../deploy/operator.yaml"))
+            .await
+            .unwrap();
+        let client = operators_client(&cluster).await;
+        install_crds(&client, &[Website::crd()], &Default::default())
+            .await
+            .unwrap();
+        let websites = cluster.client().api().namespace("default");
+        Self {
+            cluster,
+            client,
+            websites,
+        }
+    }
+
+    /// Starts another operator. It listens where nobody knows.
+    pub(crate) fn operator(&self) -> Process {
+        Process::start(operator(self.client.clone(), socket().0))
+    }
+
+    /// Lets everybody do what is to be done.
+    pub(crate) async fn settle(&self) {
+        self.cluster.advance(A_WHILE).await;
+    }
+
+    pub(crate) async fn create(&self, name: &str, domain: &str) -> Website {
+        self.websites.create(&website(name, domain)).await.unwrap()
+    }
+
+    /// Status and reason of the condition.
+    pub(crate) async fn ready(&self, name: &str) -> String {
+        let site = self.websites.get(name).await.unwrap();
+        let status = site.status.unwrap_or_default();
+        let ready = status
+            .conditions
+            .iter()
+            .find(|condition| condition.kind == "Ready");
+        ready.map_or_else(String::new, |ready| {
+            format!("{:?} {}", ready.status, ready.reason)
+        })
+    }
+
+    /// Type and reason of the Events about a website, in the order of the alphabet.
+    pub(crate) async fn events(&self, name: &str) -> Vec<String> {
+        let events = self
+            .cluster
+            .client()
+            .api::<Event>()
+            .namespace("default")
+            .list()
+            .await
+            .unwrap();
+        let events = events.into_vec().unwrap().into_iter();
+        let about = events.filter(|event| {
+            (
+                event.involved_object.kind.as_deref(),
+                event.involved_object.name.as_deref(),
+            ) == (Some("Website"), Some(name))
+        });
+        let mut told: Vec<String> = about
+            .map(|event| {
+                format!(
+                    "{} {}",
+                    event.type_.unwrap_or_default(),
+                    event.reason.unwrap_or_default()
+                )
+            })
+            .collect();
+        told.sort();
+        told
+    }
+
+    /// Who has which domain.
+    pub(crate) async fn domains(&self) -> Vec<(String, String)> {
+        let maps = self.cluster.client().api::<ConfigMap>().namespace("web-system");
+        let domains = maps.find("domains").await.unwrap().and_then(|map| map.data);
+        domains.unwrap_or_default().into_iter().collect()
+    }
+}
+
+/// An operator that runs.
+pub(crate) struct Process {
+    signal: oneshot::Sender<()>,
+    running: JoinHandle<Result<(), ManagerError>>,
+}
+
+impl Process {
+    pub(crate) fn start(manager: Manager) -> Self {
+        let (signal, signalled) = oneshot::channel();
+        let signals = stream::unfold(Some(signalled), async |signalled| {
+            signalled?.await.ok().map(|()| ((), None))
+        });
+        let running = tokio::spawn(manager.run_until(signals));
+        Self { signal, running }
+    }
+
+    /// As SIGTERM does.
+    pub(crate) async fn stop(self) {
+        self.signal.send(()).unwrap();
+        self.running.await.unwrap().unwrap();
+    }
+
+    /// As a node does that loses its power.
+    pub(crate) async fn kill(self) {
+        self.running.abort();
+        assert!(self.running.await.unwrap_err().is_cancelled());
+    }
+}
+
+pub(crate) fn website(name: &str, domain: &str) -> Website {
+    let pages = [("index.html".to_owned(), "<h1>Welcome</h1>".to_owned())].into();
+    let spec = WebsiteSpec {
+        domain: domain.to_owned(),
+        pages,
+        replicas: 2,
+    };
+    Website::new(name, spec)
+}
+
+/// A socket on a free port, and its address.
+pub(crate) fn socket() -> (TcpListener, SocketAddr) {
+    let socket = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let address = socket.local_addr().unwrap();
+    (socket, address)
+}
+
+/// The client of a pod with the operator's service account.
+async fn operators_client(cluster: &TestCluster) -> Client {
+    let accounts = cluster.client().api::<ServiceAccount>().namespace("web-system");
+    let token = accounts.token("website-operator").await.unwrap();
+    let mut config = Config::new("http://localhost".parse().unwrap());
+    config.namespace = "web-system".into();
+    config.credentials = Credentials::Token(token.token);
+    let connector = cluster.server().connector();
+    let pipes = InProcess::new(move || {
+        let connector = connector.clone();
+        async move { connector.connect().await }
+    });
+    Client::in_process_as(pipes, &config, unlimited()).unwrap()
+}
