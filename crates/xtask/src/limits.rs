@@ -15,6 +15,7 @@ pub(crate) const LAYERS: &[&str] = &[
     "logging",
     "registry",
     "client",
+    "conformance",
     "server",
     "derive",
     "custom",

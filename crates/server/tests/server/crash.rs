@@ -22,7 +22,7 @@ use watchkeeper_server::{Server, Token};
 
 use crate::client::Client;
 use crate::observer::{CONFIG_MAPS, Observer, Read, config_map, snapshot, version};
-use crate::promises::{Change, Event, Kind, Seen, Selection, State, all_kept};
+use watchkeeper_conformance::promises::{Change, Event, Kind, Seen, Selection, State, all_kept};
 
 /// Tells the child where its data is.
 const DIR: &str = "WATCHKEEPER_SERVER_CRASH_DIR";

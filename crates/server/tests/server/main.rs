@@ -10,7 +10,6 @@ mod http;
 mod lines;
 mod objects;
 mod observer;
-mod promises;
 mod rights;
 mod simulation;
 mod tables;

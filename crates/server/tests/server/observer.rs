@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::client::Client;
 use crate::lines::{End, Lines};
-use crate::promises::{Event, History, Kind, Seen, Selection, Session, Start, State};
+use watchkeeper_conformance::promises::{Event, History, Kind, Seen, Selection, Session, Start, State};
 
 pub(crate) const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
 

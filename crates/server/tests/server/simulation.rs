@@ -1,5 +1,5 @@
 //! Watchers under random writes, compactions, faults and reconnects, on a server in the same process and with paused
-//! time. What they saw is judged by the [promises](crate::promises) of a watch.
+//! time. What they saw is judged by the [promises](watchkeeper_conformance::promises) of a watch.
 //!
 //! A run is given by its seed, which a failure names.
 
@@ -15,7 +15,7 @@ use watchkeeper_storage::Revision;
 
 use crate::client::Client;
 use crate::observer::{CONFIG_MAPS, Observer, Read, config_map, version};
-use crate::promises::{Change, History, Seen, Selection, Start, State, all_kept};
+use watchkeeper_conformance::promises::{Change, History, Seen, Selection, Start, State, all_kept};
 
 /// Runs one seed only: `WATCHKEEPER_SIMULATION_SEED=7`.
 const SEED: &str = "WATCHKEEPER_SIMULATION_SEED";

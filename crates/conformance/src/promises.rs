@@ -3,66 +3,93 @@
 //! The truth is every change in the order the server made them. A history is what one watcher saw of it through one
 //! selection, over any number of streams: it begins with a snapshot, resumes where it was, and takes a new snapshot
 //! when it is told that its version has expired. The functions are pure, so that a history from anywhere can be
-//! judged: a simulation, or a server that was killed.
+//! judged: a simulation, a server that was killed, or a server on the other side of the world.
+//!
+//! ```text
+//! truth      2 a created, red     3 b created, blue     5 a becomes blue     6 a becomes red     8 a deleted
+//! red things [a] at 2                                   DELETED a at 5       ADDED a at 6        DELETED a at 8
+//! ```
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 
-/// What an object is like, as far as these tests care.
+/// The state of an object, as far as promises are concerned.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct State {
-    pub(crate) colour: String,
-    pub(crate) number: u64,
+pub struct State {
+    /// The value of its label.
+    pub colour: String,
+    /// Its content: every write has another one.
+    pub number: u64,
 }
 
 /// Something that happened to an object.
 #[derive(Clone, Debug)]
-pub(crate) struct Change {
-    pub(crate) version: u64,
-    pub(crate) name: String,
-    pub(crate) before: Option<State>,
-    pub(crate) after: Option<State>,
+pub struct Change {
+    /// The version it was made at.
+    pub version: u64,
+    /// The object.
+    pub name: String,
+    /// What it was; `None` if it was not there.
+    pub before: Option<State>,
+    /// What it became; `None` if it was deleted.
+    pub after: Option<State>,
 }
 
 /// Which objects a watcher wants; what is not set matches everything.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Selection {
-    pub(crate) colour: Option<String>,
-    pub(crate) name: Option<String>,
+pub struct Selection {
+    /// By label.
+    pub colour: Option<String>,
+    /// By field.
+    pub name: Option<String>,
 }
 
+/// The word an event comes with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub enum Kind {
+    /// The object is new to the watcher.
     Added,
+    /// The object has changed.
     Modified,
+    /// The object is gone, or is no longer selected.
     Deleted,
 }
 
 /// An event as it came over the wire.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Event {
-    pub(crate) version: u64,
-    pub(crate) kind: Kind,
-    pub(crate) name: String,
-    pub(crate) state: State,
+pub struct Event {
+    /// The version of the object it carries.
+    pub version: u64,
+    /// Its word.
+    pub kind: Kind,
+    /// The object.
+    pub name: String,
+    /// The state it shows.
+    pub state: State,
 }
 
 /// What a stream delivered.
 #[derive(Clone, Debug)]
-pub(crate) enum Seen {
+pub enum Seen {
+    /// A change.
     Event(Event),
+    /// Word that everything up to a version has been delivered.
     Bookmark(u64),
-    /// The version the stream was to resume from is gone; history began after the given version then.
+    /// Word that the version to resume from is gone.
     Expired {
+        /// History began after this version then; `u64::MAX` if nobody knows.
         compacted: u64,
     },
 }
 
 /// How a stream began.
 #[derive(Clone, Debug)]
-pub(crate) enum Start {
+pub enum Start {
     /// With all objects as of a version: from a list, or from initial events and the bookmark that ends them.
     Snapshot {
+        /// The version.
         version: u64,
+        /// The objects by name.
         objects: BTreeMap<String, State>,
     },
     /// After a version.
@@ -71,30 +98,36 @@ pub(crate) enum Start {
 
 /// One stream from beginning to end.
 #[derive(Clone, Debug)]
-pub(crate) struct Session {
-    pub(crate) start: Start,
-    pub(crate) seen: Vec<Seen>,
+pub struct Session {
+    /// How it began.
+    pub start: Start,
+    /// What it delivered, in order.
+    pub seen: Vec<Seen>,
 }
 
 /// Everything one watcher saw.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct History {
-    pub(crate) selection: Selection,
-    pub(crate) sessions: Vec<Session>,
+pub struct History {
+    /// What it wanted.
+    pub selection: Selection,
+    /// Its streams, in order.
+    pub sessions: Vec<Session>,
     /// The watcher has waited for everything up to here.
-    pub(crate) caught_up: u64,
+    pub caught_up: u64,
 }
 
-type Verdict = Result<(), String>;
+/// Kept, or what was seen instead.
+pub type Verdict = Result<(), String>;
 
 impl Selection {
-    pub(crate) fn matches(&self, name: &str, state: &State) -> bool {
+    /// Whether an object in this state is wanted.
+    pub fn matches(&self, name: &str, state: &State) -> bool {
         self.name.as_deref().is_none_or(|wanted| wanted == name)
             && self.colour.as_deref().is_none_or(|wanted| wanted == state.colour)
     }
 
     /// What a change means through this selection; `None` if nothing.
-    pub(crate) fn event(&self, change: &Change) -> Option<Event> {
+    pub fn event(&self, change: &Change) -> Option<Event> {
         let selected =
             |state: &Option<State>| state.clone().filter(|state| self.matches(&change.name, state));
         let (kind, state) = match (selected(&change.before), selected(&change.after)) {
@@ -109,6 +142,23 @@ impl Selection {
             name: change.name.clone(),
             state,
         })
+    }
+}
+
+impl fmt::Display for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.colour, self.number)
+    }
+}
+
+impl fmt::Display for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kind = match self.kind {
+            Kind::Added => "ADDED",
+            Kind::Modified => "MODIFIED",
+            Kind::Deleted => "DELETED",
+        };
+        write!(f, "{kind} {} ({}) at {}", self.name, self.state, self.version)
     }
 }
 
@@ -127,22 +177,24 @@ impl Session {
     }
 
     /// The version to resume from.
-    pub(crate) fn position(&self) -> u64 {
+    pub fn position(&self) -> u64 {
         self.seen.iter().fold(self.began(), |position, seen| match seen {
             Seen::Event(Event { version, .. }) | Seen::Bookmark(version) => *version,
             Seen::Expired { .. } => position,
         })
     }
 
-    pub(crate) fn expired(&self) -> bool {
+    /// Whether it was told that its version is gone.
+    pub fn expired(&self) -> bool {
         self.seen.iter().any(|seen| matches!(seen, Seen::Expired { .. }))
     }
 }
 
 /// All promises at once.
-pub(crate) fn all_kept(truth: &[Change], history: &History) -> Verdict {
+pub fn all_kept(truth: &[Change], history: &History) -> Verdict {
     ordered(history)?;
     unique(history)?;
+    snapshots_true(truth, history)?;
     gap_free(truth, history)?;
     resumable(truth, history)?;
     bookmarkable(truth, history)?;
@@ -150,12 +202,12 @@ pub(crate) fn all_kept(truth: &[Change], history: &History) -> Verdict {
 }
 
 /// Versions never go back, neither within a stream nor from one to the next.
-pub(crate) fn ordered(history: &History) -> Verdict {
+pub fn ordered(history: &History) -> Verdict {
     for session in &history.sessions {
         let mut last = session.began();
         for event in session.events() {
             if event.version < last {
-                return Err(format!("{event:?} came after version {last}"));
+                return Err(format!("{event} came after version {last}"));
             }
             last = event.version;
         }
@@ -164,7 +216,7 @@ pub(crate) fn ordered(history: &History) -> Verdict {
 }
 
 /// No change is delivered twice between two snapshots, nor one that the snapshot shows already.
-pub(crate) fn unique(history: &History) -> Verdict {
+pub fn unique(history: &History) -> Verdict {
     let mut delivered = BTreeSet::new();
     for session in &history.sessions {
         if let Start::Snapshot { version, .. } = session.start {
@@ -172,25 +224,31 @@ pub(crate) fn unique(history: &History) -> Verdict {
         }
         for event in session.events() {
             if !delivered.insert(event.version) {
-                return Err(format!("{event:?} came twice"));
+                return Err(format!("{event} came twice"));
             }
         }
     }
     Ok(())
 }
 
-/// A snapshot shows every object as it was, and what a stream moved past it delivered.
-pub(crate) fn gap_free(truth: &[Change], history: &History) -> Verdict {
+/// A snapshot shows every object as it was at its version.
+pub fn snapshots_true(truth: &[Change], history: &History) -> Verdict {
+    for session in &history.sessions {
+        if let Start::Snapshot { version, objects } = &session.start {
+            same(
+                objects,
+                &objects_at(truth, &history.selection, *version),
+                *version,
+            )?;
+        }
+    }
+    Ok(())
+}
+
+/// What a stream moved past it delivered.
+pub fn gap_free(truth: &[Change], history: &History) -> Verdict {
     let last = history.sessions.len().saturating_sub(1);
     for (index, session) in history.sessions.iter().enumerate() {
-        if let Start::Snapshot { version, objects } = &session.start {
-            let expected = objects_at(truth, &history.selection, *version);
-            if *objects != expected {
-                return Err(format!(
-                    "the snapshot at {version} has {objects:?}, not {expected:?}"
-                ));
-            }
-        }
         let end = match index == last && !session.expired() {
             true => session.position().max(history.caught_up),
             false => session.position(),
@@ -198,7 +256,7 @@ pub(crate) fn gap_free(truth: &[Change], history: &History) -> Verdict {
         let delivered: BTreeSet<_> = session.events().map(|event| event.version).collect();
         for event in selected(truth, &history.selection, session.began()..=end) {
             if !delivered.contains(&event.version) {
-                return Err(format!("{event:?} was never delivered"));
+                return Err(format!("{event} was never delivered"));
             }
         }
     }
@@ -207,7 +265,7 @@ pub(crate) fn gap_free(truth: &[Change], history: &History) -> Verdict {
 
 /// A watcher goes on where it was: with the next change, or with word that history does not reach back so far, and
 /// then only if that is so.
-pub(crate) fn resumable(truth: &[Change], history: &History) -> Verdict {
+pub fn resumable(truth: &[Change], history: &History) -> Verdict {
     for pair in history.sessions.windows(2) {
         let position = pair[0].position();
         match pair[1].start {
@@ -239,8 +297,9 @@ pub(crate) fn resumable(truth: &[Change], history: &History) -> Verdict {
             && expected.as_ref().map(|event| event.version) != Some(first.version)
         {
             return Err(format!(
-                "after {} came {first:?}, not {expected:?}",
-                session.began()
+                "after {} came {first}, {}",
+                session.began(),
+                instead_of(expected.as_ref())
             ));
         }
     }
@@ -248,22 +307,25 @@ pub(crate) fn resumable(truth: &[Change], history: &History) -> Verdict {
 }
 
 /// At a bookmark everything up to its version has been delivered, and nothing up to it comes later.
-pub(crate) fn bookmarkable(truth: &[Change], history: &History) -> Verdict {
+pub fn bookmarkable(truth: &[Change], history: &History) -> Verdict {
     for session in &history.sessions {
         let (mut delivered, mut bookmark) = (BTreeSet::new(), session.began());
         for seen in &session.seen {
             match seen {
                 Seen::Event(event) if event.version <= bookmark => {
-                    return Err(format!("{event:?} came after bookmark {bookmark}"));
+                    return Err(format!("{event} came after bookmark {bookmark}"));
                 }
                 Seen::Event(event) => drop(delivered.insert(event.version)),
                 Seen::Bookmark(version) => {
                     if *version < bookmark {
                         return Err(format!("bookmark {version} came after bookmark {bookmark}"));
                     }
+                    if let Some(last) = delivered.last().filter(|last| version < last) {
+                        return Err(format!("bookmark {version} came after an event at {last}"));
+                    }
                     for event in selected(truth, &history.selection, bookmark..=*version) {
                         if !delivered.contains(&event.version) {
-                            return Err(format!("bookmark {version} came before {event:?}"));
+                            return Err(format!("bookmark {version} came before {event}"));
                         }
                     }
                     bookmark = *version;
@@ -277,12 +339,12 @@ pub(crate) fn bookmarkable(truth: &[Change], history: &History) -> Verdict {
 
 /// Every event is exactly what its change means through the selection: none is invented, none is of another kind or
 /// shows another state.
-pub(crate) fn filtered(truth: &[Change], history: &History) -> Verdict {
+pub fn filtered(truth: &[Change], history: &History) -> Verdict {
     let meant = selected(truth, &history.selection, 0..=u64::MAX);
     let meant: BTreeMap<_, _> = meant.map(|event| (event.version, event)).collect();
     for event in history.sessions.iter().flat_map(Session::events) {
         if meant.get(&event.version) != Some(event) {
-            return Err(format!("{event:?} came, not {:?}", meant.get(&event.version)));
+            return Err(format!("{event} came, {}", instead_of(meant.get(&event.version))));
         }
     }
     Ok(())
@@ -300,7 +362,37 @@ fn selected(
         .filter_map(|change| selection.event(change))
 }
 
-fn objects_at(truth: &[Change], selection: &Selection, version: u64) -> BTreeMap<String, State> {
+/// Words for what should have come.
+fn instead_of(expected: Option<&Event>) -> String {
+    match expected {
+        Some(expected) => format!("not {expected}"),
+        None => "which nobody caused".to_owned(),
+    }
+}
+
+/// Whether a list is what it should be; if not, the first object that tells.
+pub(crate) fn same(
+    found: &BTreeMap<String, State>,
+    expected: &BTreeMap<String, State>,
+    version: u64,
+) -> Verdict {
+    let names: BTreeSet<_> = found.keys().chain(expected.keys()).collect();
+    for name in names {
+        let (found, expected) = (found.get(name), expected.get(name));
+        if found != expected {
+            let words = |state: Option<&State>| state.map_or("absent".to_owned(), ToString::to_string);
+            return Err(format!(
+                "the list at {version} shows {name} {}, not {}",
+                words(found),
+                words(expected)
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// The objects that a list at a version shows.
+pub fn objects_at(truth: &[Change], selection: &Selection, version: u64) -> BTreeMap<String, State> {
     let mut objects = BTreeMap::new();
     for change in truth.iter().filter(|change| change.version <= version) {
         match &change.after {
@@ -312,6 +404,7 @@ fn objects_at(truth: &[Change], selection: &Selection, version: u64) -> BTreeMap
     objects
 }
 
+#[cfg(test)]
 mod tests {
     use super::*;
 
@@ -407,14 +500,19 @@ mod tests {
     #[test]
     fn a_missing_event_is_a_gap() {
         let promise = |history: &History| gap_free(&truth(), history);
-        check(promise, "version: 6, kind: Added", |history| {
+        check(promise, "ADDED a (red 3) at 6 was never", |history| {
             history.sessions[1].seen.remove(0);
         });
         // Even if nothing came after it.
-        check(promise, "version: 8, kind: Deleted", |history| {
+        check(promise, "DELETED a (red 3) at 8 was never", |history| {
             history.sessions[1].seen.truncate(1);
         });
-        check(promise, "the snapshot at 2", |history| {
+    }
+
+    #[test]
+    fn a_snapshot_without_an_object_is_false() {
+        let promise = |history: &History| snapshots_true(&truth(), history);
+        check(promise, "the list at 2 shows a absent, not red 1", |history| {
             let objects = BTreeMap::new();
             history.sessions[0].start = Start::Snapshot { version: 2, objects };
         });
@@ -426,7 +524,7 @@ mod tests {
         check(promise, "but was at 5", |history| {
             history.sessions[1].start = Start::Resumed(6);
         });
-        check(promise, "not Some(Event { version: 6", |history| {
+        check(promise, "not ADDED a (red 3) at 6", |history| {
             history.sessions[1].seen.remove(0);
         });
         check(promise, "5 expired with history since 5", |history| {
@@ -449,20 +547,27 @@ mod tests {
         check(promise, "came after bookmark 5", |history| {
             history.sessions[1].seen.insert(0, Seen::Bookmark(4));
         });
+        check(promise, "bookmark 7 came after an event at 8", |history| {
+            history.sessions[1].seen[2] = Seen::Bookmark(7);
+        });
     }
 
     #[test]
     fn an_event_of_another_kind_or_state_is_not_filtered() {
         let promise = |history: &History| filtered(&truth(), history);
-        check(promise, "kind: Modified", |history| {
+        check(promise, "MODIFIED a (red 3) at 6 came", |history| {
             history.sessions[1].seen[0] = event(6, Kind::Modified, 3);
         });
         // An object that leaves a selection is shown as it was in it.
-        check(promise, "number: 2", |history| {
+        check(promise, "DELETED a (red 2) at 5 came", |history| {
             history.sessions[0].seen[0] = event(5, Kind::Deleted, 2);
         });
-        check(promise, "not None", |history| {
-            history.sessions[1].seen.push(event(9, Kind::Added, 4));
-        });
+        check(
+            promise,
+            "ADDED a (red 4) at 9 came, which nobody caused",
+            |history| {
+                history.sessions[1].seen.push(event(9, Kind::Added, 4));
+            },
+        );
     }
 }

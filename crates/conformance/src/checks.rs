@@ -1,0 +1,176 @@
+//! Runs the checks: one after the other, each with objects of its own, each within its time.
+
+mod bookmarks;
+mod expired;
+mod lists;
+mod no_op;
+mod pages;
+mod streaming_list;
+mod watches;
+
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use tokio::time::{Instant, timeout};
+use watchkeeper_client::Client;
+
+use crate::check::Check;
+use crate::objects::{Objects, Stop};
+use crate::report::{Finding, Outcome, Report};
+
+/// How to judge.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Which checks; empty for all.
+    pub checks: Vec<Check>,
+    /// The seed of the writes.
+    pub seed: u64,
+    /// How long to wait for an event that must come. Ten seconds: far more than any server needs, and bearable if it
+    /// never comes.
+    pub patience: Duration,
+    /// How long one check may take in all.
+    pub limit: Duration,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            checks: Vec::new(),
+            seed: 1,
+            patience: Duration::from_secs(10),
+            limit: Duration::from_secs(60),
+        }
+    }
+}
+
+impl Options {
+    fn selects(&self, check: Check) -> bool {
+        self.checks.is_empty() || self.checks.contains(&check)
+    }
+}
+
+type Verdicts = Vec<(Check, Result<(), Stop>)>;
+
+/// Checks that judge one run together.
+struct Scenario {
+    checks: &'static [Check],
+    run: for<'a> fn(&'a mut Objects, &'a Options) -> BoxFuture<'a, Result<Verdicts, Stop>>,
+}
+
+const SCENARIOS: [Scenario; 11] = [
+    Scenario {
+        checks: watches::CHECKS,
+        run: watches::run,
+    },
+    Scenario {
+        checks: bookmarks::CHECKS,
+        run: bookmarks::run,
+    },
+    Scenario {
+        checks: &[Check::StreamingList],
+        run: streaming_list::run,
+    },
+    Scenario {
+        checks: &[Check::Expired],
+        run: expired::run,
+    },
+    Scenario {
+        checks: &[Check::NoOp],
+        run: no_op::run,
+    },
+    Scenario {
+        checks: &[Check::ListLatest],
+        run: lists::latest,
+    },
+    Scenario {
+        checks: &[Check::ListAny],
+        run: lists::any,
+    },
+    Scenario {
+        checks: &[Check::ListNotOlderThan],
+        run: lists::not_older_than,
+    },
+    Scenario {
+        checks: &[Check::ListExact],
+        run: lists::exact,
+    },
+    Scenario {
+        checks: &[Check::ListFuture],
+        run: lists::future,
+    },
+    Scenario {
+        checks: &[Check::Pagination],
+        run: pages::run,
+    },
+];
+
+/// Judges the server behind a client, with objects in one namespace. `found` hears of every check as it ends.
+pub async fn run(
+    client: &Client,
+    namespace: &str,
+    options: &Options,
+    mut found: impl FnMut(&Finding) + Send,
+) -> Report {
+    let mut report = Report {
+        seed: options.seed,
+        findings: Vec::new(),
+        left_behind: Vec::new(),
+    };
+    for scenario in SCENARIOS {
+        let wanted: Vec<Check> = scenario
+            .checks
+            .iter()
+            .copied()
+            .filter(|check| options.selects(*check))
+            .collect();
+        if wanted.is_empty() {
+            continue;
+        }
+        let mut objects = Objects::new(client, namespace);
+        let began = Instant::now();
+        let ended = timeout(options.limit, (scenario.run)(&mut objects, options)).await;
+        let mut duration = began.elapsed();
+        let ended = ended.unwrap_or_else(|_| Err(Stop::Broken(format!("no end within {:?}", options.limit))));
+        let left = timeout(options.limit, objects.clean_up()).await;
+        report
+            .left_behind
+            .extend(left.unwrap_or_else(|_| vec!["cleaning up took too long".to_owned()]));
+        for check in wanted {
+            let finding = Finding {
+                check,
+                promise: check.promise(),
+                outcome: outcome(check, &ended),
+                duration: std::mem::take(&mut duration),
+            };
+            found(&finding);
+            report.findings.push(finding);
+        }
+    }
+    report
+}
+
+/// What a run means for one of its checks. A run that ended early means the same for all of them.
+fn outcome(check: Check, ended: &Result<Verdicts, Stop>) -> Outcome {
+    let stop = match ended {
+        Err(stop) => stop,
+        Ok(verdicts) => {
+            let judged = verdicts.iter().find(|(judged, _)| *judged == check);
+            match judged {
+                Some((_, Err(stop))) => stop,
+                Some((_, Ok(()))) => return Outcome::Passed,
+                None => &Stop::Skipped("the run did not come to it".to_owned()),
+            }
+        }
+    };
+    match stop {
+        Stop::Broken(seen) => Outcome::Failed { seen: seen.clone() },
+        Stop::Skipped(reason) => Outcome::Skipped {
+            reason: reason.clone(),
+        },
+    }
+}
+
+/// The one check of a scenario was kept.
+fn kept(check: Check) -> Result<Verdicts, Stop> {
+    Ok(vec![(check, Ok(()))])
+}
