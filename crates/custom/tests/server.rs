@@ -216,7 +216,7 @@ async fn an_installed_kind_can_be_used_at_once() {
         .unwrap();
     assert_eq!(
         (&*found.short_names, &*found.categories),
-        (&["th".to_owned()][..], &["all".to_owned()][..])
+        (&["th".into()][..], &["all".into()][..])
     );
     assert!(found.subresource("status").is_some() && found.subresource("scale").is_some());
     cluster.stop().await;
