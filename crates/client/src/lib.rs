@@ -7,47 +7,31 @@
 //! server on this machine one that comes alone has a connection for itself. Objects stay bytes until somebody decodes
 //! them. Nothing is cached here.
 //!
-//! A server in the same process is reached over a pipe in memory, with the same bytes as over a socket:
-//!
-//! ```
+//! ```no_run
 //! use serde_json::json;
-//! use watchkeeper_client::config::{Config, Credentials};
-//! use watchkeeper_client::{Client, ClientOptions, InProcess, Secret, WatchEvent};
-//! use watchkeeper_meta::{Resource, Scope};
-//! use watchkeeper_server::Server;
+//! use watchkeeper_client::{Config, LoadOptions};
+//! use watchkeeper_client::{Client, ClientOptions, WatchEvent};
+//! use watchkeeper_meta::Resource;
 //!
-//! # #[tokio::main(flavor = "current_thread")]
-//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let server = Server::builder().in_memory().start().await?;
-//! let mut config = Config::new("http://localhost".parse()?);
-//! config.credentials = Credentials::Token(Secret::new(server.admin_token().reveal()));
-//! let connector = server.connector();
-//! let pipe = InProcess::new(move || {
-//!     let connector = connector.clone();
-//!     async move { connector.connect().await }
-//! });
-//! let client = Client::in_process_as(pipe, &config, ClientOptions::default())?;
+//! # async fn run() -> Result<(), Box<dyn std::error::Error>> {
+//! let config = Config::load(&LoadOptions::default())?; // as kubectl finds it
+//! let client = Client::new(&config, ClientOptions::default())?;
 //!
-//! let config_maps = client.dynamic(Resource {
-//!     group: "".into(),
-//!     version: "v1".into(),
-//!     kind: "ConfigMap".into(),
-//!     plural: "configmaps".into(),
-//!     scope: Scope::Namespaced,
-//! });
+//! let config_maps = client.dynamic(Resource::namespaced("", "v1", "ConfigMap", "configmaps"));
 //! let mut watch = config_maps.watch().await?;
 //! let settings = json!({"metadata": {"name": "settings"}, "data": {"colour": "green"}});
 //! config_maps.clone().namespace("default").create(&settings).await?;
 //! while let Some(event) = watch.next().await {
-//!     if let WatchEvent::Added(object) = event? && object.name() == "settings" {
-//!         assert_eq!(object.to_value()?["data"]["colour"], "green");
-//!         break;
+//!     if let WatchEvent::Added(object) = event? {
+//!         println!("{} is {}", object.name(), object.to_value()?["data"]["colour"]);
 //!     }
 //! }
-//! server.shutdown().await;
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! A server in the same process is reached over a pipe in memory, with the same bytes as over a socket
+//! ([`InProcess`]).
 
 mod auth;
 mod call;

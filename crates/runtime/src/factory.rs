@@ -3,20 +3,18 @@
 //! One informer runs per resource, set of namespaces, selectors and form, however many ask for it. It is counted by
 //! its users, ends with the last of them, and is started anew for the next. Nothing is started that nobody asked for.
 //!
-//! ```
+//! ```no_run
 //! # use std::time::Duration;
+//! # use watchkeeper_client::Client;
+//! # use watchkeeper_meta::Resource;
 //! use watchkeeper_runtime::factory::{Factory, Selection};
-//! # use watchkeeper_testing::TestCluster;
-//! # #[tokio::main(flavor = "current_thread")]
-//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! # let cluster = TestCluster::start().await?;
-//! # let secrets = watchkeeper_wire::schema::resources::by_plural("", "v1", "secrets").unwrap();
-//! # let secrets = secrets.resource.clone();
-//! let factory = Factory::new(cluster.client().clone(), Default::default());
+//!
+//! # async fn run(client: Client) -> Result<(), Box<dyn std::error::Error>> {
+//! let factory = Factory::new(client, Default::default());
 //! let in_default = Selection {
 //!     namespaces: vec!["default".into()],
 //!     metadata_only: true,
-//!     ..Selection::all(secrets)
+//!     ..Selection::all(Resource::namespaced("", "v1", "Secret", "secrets"))
 //! };
 //! let (one, other) = (factory.informer(in_default.clone()), factory.informer(in_default));
 //! factory.synced(Duration::from_secs(10)).await?;

@@ -8,30 +8,23 @@
 //! follows. The position knows what was held, so the list is told as its differences, behind
 //! [`FollowEvent::Restarted`]: exactly what was added, modified and deleted meanwhile, and nothing for the rest.
 //!
-//! ```
+//! ```no_run
 //! # use std::sync::Arc;
+//! # use watchkeeper_client::DynamicApi;
 //! # use watchkeeper_runtime::api_source::ApiSource;
 //! use watchkeeper_runtime::follow::{Follow, FollowEvent};
 //! use watchkeeper_runtime::position::Position;
-//! # use watchkeeper_testing::TestCluster;
-//! # #[tokio::main(flavor = "current_thread")]
-//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! # let cluster = TestCluster::start().await?;
-//! # let directory = tempfile::tempdir()?;
-//! # let file = directory.path().join("maps.position");
-//! # let maps = watchkeeper_wire::schema::resources::by_plural("", "v1", "configmaps").unwrap();
-//! # let api = cluster.client().dynamic(maps.resource.clone()).namespace("default");
-//! # let source = Arc::new(ApiSource::new(api));
-//! let mut follow = Follow::from_position(Position::open(&file)?);
-//! follow.add("configmaps", source.clone(), Default::default());
-//! while !matches!(follow.next().await?.expect("it goes on").what?, FollowEvent::Synced(_)) {}
-//! follow.finish()?; // the list was handled
 //!
-//! cluster.load("{apiVersion: v1, kind: ConfigMap, metadata: {name: settings}}").await?;
-//! let mut follow = Follow::from_position(Position::open(&file)?);
-//! follow.add("configmaps", source, Default::default());
-//! let next = follow.next().await?.expect("it goes on").what?;
-//! assert!(matches!(next, FollowEvent::Added(object) if object.name() == "settings"), "and not a list");
+//! # async fn run(config_maps: DynamicApi) -> Result<(), Box<dyn std::error::Error>> {
+//! let mut follow = Follow::from_position(Position::open("maps.position")?);
+//! follow.add("configmaps", Arc::new(ApiSource::new(config_maps)), Default::default());
+//! while let Some(next) = follow.next().await? {
+//!     match next.what? {
+//!         FollowEvent::Added(object) | FollowEvent::Modified(object) => println!("{} is there", object.name()),
+//!         FollowEvent::Deleted(gone) => println!("{} is gone", gone.key),
+//!         FollowEvent::Synced(_) | FollowEvent::Restarted(_) | FollowEvent::Bookmark(_) => {}
+//!     }
+//! }
 //! # Ok(())
 //! # }
 //! ```

@@ -7,24 +7,21 @@
 //! The rules are client-go's but for one: a version that has expired ends it in every form. There, the same answer
 //! as an HTTP status is retried for ever.
 //!
-//! ```
+//! ```no_run
 //! # use std::sync::Arc;
-//! # use watchkeeper_meta::ListOptions;
+//! # use watchkeeper_client::DynamicApi;
 //! # use watchkeeper_runtime::api_source::ApiSource;
 //! use watchkeeper_runtime::retry_watcher::{Change, RetryWatcher};
-//! # use watchkeeper_testing::TestCluster;
-//! # #[tokio::main(flavor = "current_thread")]
-//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! # let cluster = TestCluster::start().await?;
-//! # let maps = watchkeeper_wire::schema::resources::by_plural("", "v1", "configmaps").unwrap();
-//! # let api = cluster.client().dynamic(maps.resource.clone()).namespace("default");
-//! let listed = api.list().await?;
-//! let mut watcher = RetryWatcher::new(Arc::new(ApiSource::new(api)), listed.head.resource_version)?;
-//! cluster.load("{apiVersion: v1, kind: ConfigMap, metadata: {name: settings}}").await?;
-//! let Some(Change::Added(object)) = watcher.next().await.transpose()? else {
-//!     panic!("it was added");
-//! };
-//! assert_eq!(object.version(), *watcher.version(), "where the next watch would begin");
+//!
+//! # async fn run(config_maps: DynamicApi) -> Result<(), Box<dyn std::error::Error>> {
+//! let listed = config_maps.list().await?;
+//! let source = Arc::new(ApiSource::new(config_maps));
+//! let mut watcher = RetryWatcher::new(source, listed.head.resource_version)?;
+//! while let Some(change) = watcher.next().await {
+//!     if let Change::Added(object) = change? {
+//!         println!("{} at {}", object.name(), watcher.version()); // where the next watch would begin
+//!     }
+//! }
 //! # Ok(())
 //! # }
 //! ```

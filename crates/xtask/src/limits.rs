@@ -25,14 +25,12 @@ pub(crate) const LAYERS: &[&str] = &[
     "manager",
     "watchkeeper",
     "cli",
+    "tests",
     "bench-codec",
     "bench-server",
     "bench",
     "xtask",
 ];
-
-/// Tests that depend on a crate above the one they are in.
-pub(crate) const UPWARD_TESTS: usize = 4;
 
 /// The most modules of a crate that may import each other in a circle.
 pub(crate) const CYCLE: usize = 6;

@@ -1,12 +1,11 @@
 //! The controller of a kind: its objects, and those it owns or watches, are structs.
 //!
-//! ```
+//! ```no_run
 //! # use std::sync::Arc;
 //! # use serde::{Deserialize, Serialize};
-//! # use watchkeeper_client::ResourceType;
+//! # use watchkeeper_client::{Client, ResourceType};
 //! # use watchkeeper_meta::{ObjectMeta, Resource};
-//! # use watchkeeper_runtime::factory::{Factory, Selection};
-//! # use watchkeeper_testing::TestCluster;
+//! # use watchkeeper_runtime::factory::Factory;
 //! use watchkeeper_runtime::controller::{Action, BoxError, Context, Controller};
 //! # #[derive(Clone, Serialize, Deserialize)]
 //! # struct Secret { metadata: ObjectMeta }
@@ -29,20 +28,10 @@
 //!     Ok(Action::Done)
 //! }
 //!
-//! # #[tokio::main(flavor = "current_thread")]
-//! # async fn main() -> Result<(), BoxError> {
-//! # let cluster = TestCluster::start().await?;
-//! # let client = cluster.client().clone();
+//! # async fn run(client: Client, shutdown: impl Future<Output = ()> + Send) {
 //! let factory = Factory::new(client, Default::default());
-//! # let secrets = factory.informer(Selection::of::<Secret>());
 //! let controller = Controller::<ConfigMap>::of(&factory).owns::<Secret>();
-//! # let shutdown = async {
-//! #     cluster.load("{apiVersion: v1, kind: ConfigMap, metadata: {name: settings}}").await.unwrap();
-//! #     let made = |state: &watchkeeper_runtime::store::Snapshot| state.find("default", "settings").is_some();
-//! #     secrets.store().wait_until(made).await.unwrap();
-//! # };
 //! controller.run(reconcile, shutdown).await;
-//! # Ok(())
 //! # }
 //! ```
 

@@ -1,0 +1,19 @@
+//! The commands, run in this process or as the program itself.
+
+mod apply_and_delete;
+mod completion;
+mod custom_kinds;
+mod demo;
+mod etcd;
+mod explain;
+mod get;
+mod interruptions;
+mod long_lists;
+#[cfg(unix)]
+mod process;
+mod support;
+mod terminal;
+mod up;
+mod verbs;
+mod watch;
+mod watch_time;

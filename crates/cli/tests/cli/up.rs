@@ -1,0 +1,161 @@
+//! `up` as a process: it says where it is, serves, and ends cleanly on Ctrl-C.
+#![cfg(unix)]
+
+use std::path::Path;
+use std::process::Command;
+
+use crate::process::{PROGRAM, Running};
+use bytes::Bytes;
+use http::Request;
+use watchkeeper_client::{Client, Config, Error, LoadOptions};
+
+fn start(directory: &Path, more: &[&str]) -> (Running, String) {
+    let mut command = Command::new(PROGRAM);
+    command
+        .args([
+            "up",
+            "--listen",
+            "127.0.0.1:0",
+            "--no-simulator",
+            "--data-dir",
+            "data",
+        ])
+        .args(["--kubeconfig", "kubeconfig"])
+        .args(more)
+        .current_dir(directory);
+    let mut running = Running::of(&mut command);
+    let ready = running.line();
+    (running, ready)
+}
+
+fn run(directory: &Path, words: &[&str]) -> String {
+    let output = Command::new(PROGRAM)
+        .args(words)
+        .env("KUBECONFIG", directory.join("kubeconfig"))
+        .output()
+        .unwrap();
+    String::from_utf8(output.stdout).unwrap() + &String::from_utf8(output.stderr).unwrap()
+}
+
+fn interrupt(mut running: Running) {
+    running.interrupt();
+    assert!(running.ended().success(), "Ctrl-C is no failure");
+}
+
+#[test]
+fn a_cluster_with_a_directory_outlives_its_process() {
+    let directory = tempfile::tempdir().unwrap();
+    let (running, ready) = start(directory.path(), &[]);
+    assert!(
+        ready.starts_with("watchkeeper is ready at https://127.0.0.1:"),
+        "{ready}"
+    );
+    assert!(ready.trim_end().ends_with("/kubeconfig"), "{ready}");
+    assert!(run(directory.path(), &["version"]).contains("Server Version: v1."));
+    std::fs::write(
+        directory.path().join("a.yaml"),
+        "{apiVersion: v1, kind: ConfigMap, metadata: {name: kept}}",
+    )
+    .unwrap();
+    let file = directory.path().join("a.yaml");
+    assert_eq!(
+        run(directory.path(), &["apply", "-f", file.to_str().unwrap()]),
+        "configmap/kept created\n"
+    );
+    interrupt(running);
+
+    let refused = run(directory.path(), &["get", "configmaps"]);
+    assert!(
+        refused.contains("was refused - did you specify the right host or port?"),
+        "{refused}"
+    );
+
+    let (running, _) = start(directory.path(), &[]);
+    assert_eq!(
+        run(directory.path(), &["get", "configmaps", "-o", "name"]),
+        "configmap/kept\n"
+    );
+    interrupt(running);
+}
+
+#[test]
+fn without_a_cluster_the_next_step_is_named() {
+    let directory = tempfile::tempdir().unwrap();
+    let output = Command::new(PROGRAM)
+        .args(["get", "pods"])
+        .env_clear()
+        .env("HOME", directory.path())
+        .output()
+        .unwrap();
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert!(text.contains("start a cluster with `watchkeeper up`"), "{text}");
+    assert_eq!(output.status.code(), Some(1));
+}
+
+#[test]
+fn flags_of_all_commands_reach_the_request() {
+    let directory = tempfile::tempdir().unwrap();
+    let (running, _) = start(directory.path(), &[]);
+    let traced = run(directory.path(), &["get", "namespaces", "-v=6"]);
+    let request = "/api/v1/namespaces?limit=500 200 OK in ";
+    let line = traced.lines().find(|line| line.contains(request)).expect(&traced);
+    assert!(
+        line.starts_with('I') && line.contains("] GET https://127.0.0.1:"),
+        "{line}"
+    );
+    let refused = run(directory.path(), &["get", "pods", "--as", "nobody"]);
+    assert!(
+        refused.starts_with("Error from server (Forbidden): "),
+        "{refused}"
+    );
+    let unknown = run(directory.path(), &["get", "pods", "--context", "nowhere"]);
+    assert!(unknown.contains("nowhere"), "{unknown}");
+    interrupt(running);
+}
+
+/// What the server of a directory answers to a POST.
+fn send(directory: &Path, path: &str, body: &'static str) -> Result<Bytes, Error> {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    runtime.block_on(async {
+        let config = Config::load(&LoadOptions {
+            path: Some(directory.join("kubeconfig")),
+            ..Default::default()
+        });
+        let client = Client::new(&config.unwrap(), Default::default()).unwrap();
+        let request = Request::post(path).body(Bytes::from_static(body.as_bytes()));
+        let answer = client.send(request.unwrap(), &Default::default()).await?;
+        Ok(answer.into_body().collect(1 << 20).await.unwrap())
+    })
+}
+
+#[test]
+fn faults_are_on_demand_only_where_they_are_switched_on() {
+    let ask = |more: &[&str]| {
+        let directory = tempfile::tempdir().unwrap();
+        let (running, _) = start(directory.path(), more);
+        let answer = send(directory.path(), "/debug/streams?flow=cut", "");
+        interrupt(running);
+        answer
+    };
+    assert!(ask(&[]).unwrap_err().is_not_found());
+    ask(&["--debug-endpoints"]).unwrap();
+}
+
+#[test]
+fn tests_in_any_language_move_its_clock() {
+    let directory = tempfile::tempdir().unwrap();
+    let (running, _) = start(directory.path(), &["--testing"]);
+    let clock = |body: &'static str| {
+        let answer = send(directory.path(), "/testing/v1/clock", body).unwrap();
+        let answer: serde_json::Value = serde_json::from_slice(&answer).unwrap();
+        answer["now"]
+            .as_str()
+            .unwrap()
+            .parse::<watchkeeper_meta::Time>()
+            .unwrap()
+    };
+    let before = clock(r#"{"frozen": true}"#);
+    let after = clock(r#"{"advance": "24h"}"#);
+    assert_eq!(after.seconds - before.seconds, 86_400);
+    interrupt(running);
+}

@@ -1,0 +1,604 @@
+//! What no recording shows of services, pods and kinds with few rules: what is refused, and what is filled in.
+
+use crate::recording::{registry, send, warnings};
+use serde_json::{Value, json};
+use watchkeeper_registry::{Registry, RegistryOptions};
+use watchkeeper_storage::{Store, StoreOptions};
+
+const SERVICES: &str = "/api/v1/namespaces/default/services";
+const PODS: &str = "/api/v1/namespaces/default/pods";
+
+/// Why a spec is refused, without the name of what it is of; nothing if it is not.
+async fn refusal(path: &str, spec: Value) -> String {
+    let object = json!({"metadata": {"name": "x"}, "spec": spec});
+    match send(&registry().await, "POST", path, object).await {
+        Ok(_) => String::new(),
+        Err(status) => status.message.split_once(": ").unwrap().1.to_owned(),
+    }
+}
+
+#[tokio::test]
+async fn services_have_what_their_type_allows() {
+    let with = |mut spec: Value| {
+        if spec.get("ports").is_none() {
+            spec["ports"] = json!([{"port": 80}]);
+        }
+        spec
+    };
+    for (spec, why) in [
+        (
+            json!({"type": "ExternalName", "externalName": "a.example.com", "clusterIP": "10.0.0.7"}),
+            "spec.clusterIPs: Forbidden: may not be set for ExternalName services",
+        ),
+        (
+            json!({"type": "NodePort", "clusterIP": "None"}),
+            "spec.clusterIPs[0]: Invalid value: \"None\": may not be set to 'None' for NodePort services",
+        ),
+        (
+            json!({"sessionAffinity": "ClientIP", "sessionAffinityConfig": {"clientIP": {"timeoutSeconds": 0}}}),
+            "spec.sessionAffinityConfig.clientIP.timeoutSeconds: Invalid value: 0: must be greater than 0 and less than \
+             86400",
+        ),
+        (
+            json!({"externalTrafficPolicy": "Local"}),
+            "spec.externalTrafficPolicy: Invalid value: \"Local\": may only be set for externally-accessible services",
+        ),
+        (
+            json!({"loadBalancerSourceRanges": ["10.0.0.0/8"]}),
+            "spec.LoadBalancerSourceRanges: Forbidden: may only be used when `type` is 'LoadBalancer'",
+        ),
+        (
+            json!({"type": "LoadBalancer", "loadBalancerSourceRanges": ["x"]}),
+            "spec.LoadBalancerSourceRanges[0]: Invalid value: \"x\": must be a valid CIDR value, (e.g. 10.9.8.0/24 or \
+             2001:db8::/64)",
+        ),
+        (
+            json!({"allocateLoadBalancerNodePorts": true}),
+            "spec.allocateLoadBalancerNodePorts: Forbidden: may only be used when `type` is 'LoadBalancer'",
+        ),
+        (
+            json!({"loadBalancerClass": "a/b"}),
+            "spec.loadBalancerClass: Forbidden: may only be used when `type` is 'LoadBalancer'",
+        ),
+        (
+            json!({"healthCheckNodePort": 30001}),
+            "spec.healthCheckNodePort: Invalid value: 30001: may only be set when `type` is 'LoadBalancer' and \
+             `externalTrafficPolicy` is 'Local'",
+        ),
+        (
+            json!({"ipFamilies": ["IPv4", "IPv4"]}),
+            "spec.ipFamilies[1]: Duplicate value: \"IPv4\"",
+        ),
+        (
+            json!({"ipFamilies": ["IPv6"]}),
+            "spec.ipFamilies[0]: Invalid value: \"IPv6\": not configured on this cluster",
+        ),
+        (
+            json!({"ipFamilyPolicy": "RequireDualStack"}),
+            "spec.ipFamilyPolicy: Invalid value: \"RequireDualStack\": this cluster is not configured for dual-stack \
+             services",
+        ),
+        (
+            json!({"clusterIP": "10.0.0.8", "clusterIPs": ["10.0.0.9"]}),
+            "spec.clusterIPs: Invalid value: [\"10.0.0.9\"]: first value must match `clusterIP`",
+        ),
+        (json!({"ipFamilyPolicy": "PreferDualStack"}), ""),
+        (
+            json!({"type": "LoadBalancer", "externalTrafficPolicy": "Local"}),
+            "",
+        ),
+    ] {
+        assert_eq!(refusal(SERVICES, with(spec.clone())).await, why, "{spec}");
+    }
+}
+
+#[tokio::test]
+async fn pods_share_what_they_share_with_their_node() {
+    let pod = |extra: Value| {
+        let mut spec = json!({"containers": [{"name": "c", "image": "i:1"}]});
+        for (name, value) in extra.as_object().unwrap() {
+            spec[name] = value.clone();
+        }
+        spec
+    };
+    let port = json!([{"name": "c", "image": "i:1", "ports": [{"containerPort": 80, "hostPort": 81}]}]);
+    for (extra, why) in [
+        (
+            json!({"hostNetwork": true, "containers": port}),
+            "spec.containers[0].ports[0].hostPort: Invalid value: 81: must match `containerPort` when `hostNetwork` is \
+             true",
+        ),
+        (
+            json!({"os": {"name": "plan9"}}),
+            "spec.os: Unsupported value: \"plan9\": supported values: \"linux\", \"windows\"",
+        ),
+        (
+            json!({"volumes": [{"name": "v", "nfs": {"server": "s", "path": "x"}}]}),
+            "spec.volumes[0].nfs.path: Invalid value: \"x\": must be an absolute path",
+        ),
+        (
+            json!({"dnsPolicy": "None", "dnsConfig": {"nameservers": ["10.0.0.010"]}}),
+            "spec.dnsConfig.nameservers[0]: Invalid value: \"10.0.0.010\": must not have leading 0s",
+        ),
+        (
+            json!({"runtimeClassName": "nope"}),
+            "pod rejected: RuntimeClass \"nope\" not found",
+        ),
+    ] {
+        assert_eq!(refusal(PODS, pod(extra.clone())).await, why, "{extra}");
+    }
+}
+
+#[tokio::test]
+async fn a_pod_takes_from_its_runtime_class() {
+    let registry = registry().await;
+    let class = json!({
+        "metadata": {"name": "sandboxed"},
+        "handler": "runsc",
+        "overhead": {"podFixed": {"cpu": "100m"}},
+        "scheduling": {"nodeSelector": {"sandbox": "yes"}, "tolerations": [{"key": "sandbox", "operator": "Exists"}]},
+    });
+    send(&registry, "POST", "/apis/node.k8s.io/v1/runtimeclasses", class)
+        .await
+        .unwrap();
+    let spec = json!({"runtimeClassName": "sandboxed", "containers": [{"name": "c", "image": "i:1"}]});
+    let pod = json!({"metadata": {"name": "p"}, "spec": spec});
+    let spec = send(&registry, "POST", PODS, pod).await.unwrap()["spec"].clone();
+    assert_eq!(spec["overhead"], json!({"cpu": "100m"}));
+    assert_eq!(spec["nodeSelector"], json!({"sandbox": "yes"}));
+    // After what every pod tolerates.
+    assert_eq!(
+        spec["tolerations"][2],
+        json!({"key": "sandbox", "operator": "Exists"})
+    );
+}
+
+#[tokio::test]
+async fn kinds_without_rules_have_their_defaults() {
+    let registry = registry().await;
+    for (path, object, filled) in [
+        (
+            "/apis/storage.k8s.io/v1/csidrivers",
+            json!({"metadata": {"name": "d.example.com"}, "spec": {}}),
+            json!({
+                "attachRequired": true, "fsGroupPolicy": "ReadWriteOnceWithFSType", "podInfoOnMount": false,
+                "preventPodSchedulingIfMissing": false, "requiresRepublish": false, "seLinuxMount": false, "storageCapacity": false,
+                "volumeLifecycleModes": ["Persistent"],
+            }),
+        ),
+        (
+            "/apis/flowcontrol.apiserver.k8s.io/v1/flowschemas",
+            json!({"metadata": {"name": "f"}, "spec": {"priorityLevelConfiguration": {"name": "p"}}}),
+            json!({"matchingPrecedence": 1000, "priorityLevelConfiguration": {"name": "p"}}),
+        ),
+        (
+            "/apis/flowcontrol.apiserver.k8s.io/v1/prioritylevelconfigurations",
+            json!({
+                "metadata": {"name": "p"},
+                "spec": {"type": "Limited", "limited": {"limitResponse": {"type": "Queue", "queuing": {}}}},
+            }),
+            json!({"type": "Limited", "limited": {
+                "lendablePercent": 0, "nominalConcurrencyShares": 30,
+                "limitResponse": {"type": "Queue", "queuing": {"handSize": 8, "queueLengthLimit": 50, "queues": 64}},
+            }}),
+        ),
+        (
+            "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims",
+            json!({"metadata": {"name": "c"}, "spec": {"devices": {"requests": [
+                {"name": "r", "exactly": {"deviceClassName": "gpu"}},
+            ]}}}),
+            json!({"devices": {"requests": [
+                {"name": "r", "exactly": {"allocationMode": "ExactCount", "count": 1, "deviceClassName": "gpu"}},
+            ]}}),
+        ),
+    ] {
+        let created = send(&registry, "POST", path, object).await.unwrap();
+        assert_eq!(created["spec"], filled, "{path}");
+    }
+}
+
+#[tokio::test]
+async fn a_job_is_labelled_as_its_pods_and_keeps_its_template() {
+    const JOBS: &str = "/apis/batch/v1/namespaces/default/jobs";
+    let registry = registry().await;
+    let spec = json!({"restartPolicy": "Never", "containers": [{"name": "c", "image": "i:1"}]});
+    let job = json!({"metadata": {"name": "j"}, "spec": {"template": {"spec": spec}}});
+    let job = send(&registry, "POST", JOBS, job).await.unwrap();
+    assert_eq!(
+        job["metadata"]["labels"],
+        job["spec"]["template"]["metadata"]["labels"]
+    );
+    assert_eq!(job["metadata"]["labels"]["job-name"], "j");
+    let change = json!({"spec": {"template": {"spec": {"containers": [{"name": "c", "image": "i:2"}]}}}});
+    let refusal = send(&registry, "PATCH", &format!("{JOBS}/j"), change)
+        .await
+        .unwrap_err();
+    let quoted = r#"spec.template.spec: Invalid value: {"Volumes":null,"InitContainers":null,"Containers":[{"Name":"c","Image":"i:2","Command":null,"#;
+    assert!(refusal.message.contains(quoted), "{refusal}");
+    assert!(refusal.message.ends_with(": field is immutable"), "{refusal}");
+}
+
+#[tokio::test]
+async fn a_node_keeps_its_range() {
+    const NODES: &str = "/api/v1/nodes";
+    let registry = registry().await;
+    let node = json!({"metadata": {"name": "n"}, "spec": {"podCIDR": "10.1.0.0/24"}});
+    let node = send(&registry, "POST", NODES, node).await.unwrap();
+    assert_eq!(node["spec"]["podCIDRs"], json!(["10.1.0.0/24"]));
+    let change = json!({"spec": {"podCIDR": "10.2.0.0/24"}});
+    let refusal = send(&registry, "PATCH", &format!("{NODES}/n"), change)
+        .await
+        .unwrap_err();
+    assert_eq!(
+        refusal.message,
+        "Node \"n\" is invalid: spec.podCIDRs: Forbidden: node updates may not change podCIDR except from \"\" to valid"
+    );
+}
+
+#[tokio::test]
+async fn a_claim_template_says_what_it_is() {
+    const SETS: &str = "/apis/apps/v1/namespaces/default/statefulsets";
+    let registry = registry().await;
+    let claim = json!({
+        "metadata": {"name": "data"},
+        "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
+    });
+    let mount = json!({"name": "data", "mountPath": "/data"});
+    let container = json!({"name": "c", "image": "i:1", "volumeMounts": [mount]});
+    let mut set = json!({"metadata": {"name": "s"}, "spec": {
+        "selector": {"matchLabels": {"a": "b"}},
+        "template": {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [container]}},
+        "volumeClaimTemplates": [claim],
+    }});
+    let created = send(&registry, "POST", SETS, set.clone()).await.unwrap();
+    let shown = &created["spec"]["volumeClaimTemplates"][0];
+    assert_eq!(shown["apiVersion"], "v1");
+    assert_eq!(shown["kind"], "PersistentVolumeClaim");
+    assert_eq!(shown["spec"]["volumeMode"], "Filesystem");
+    assert_eq!(shown["status"], json!({"phase": "Pending"}));
+    // Whoever says so too changes nothing.
+    set["spec"]["volumeClaimTemplates"][0]["kind"] = json!("PersistentVolumeClaim");
+    let updated = send(&registry, "PUT", &format!("{SETS}/s"), set).await.unwrap();
+    assert_eq!(
+        updated["metadata"]["generation"],
+        created["metadata"]["generation"]
+    );
+}
+
+#[tokio::test]
+async fn addresses_are_given_out_once_and_come_back() {
+    let store = Store::memory(StoreOptions::default());
+    let registry = Registry::open(store.clone()).await.unwrap();
+    let service = |name: &str| {
+        json!({"metadata": {"name": name}, "spec": {
+            "type": "NodePort", "clusterIP": "10.0.0.77", "ports": [{"port": 80, "nodePort": 30077}],
+        }})
+    };
+    let send_to = async |registry: &Registry, method: &str, path: &str, body: Value| {
+        let answer = send(registry, method, path, body).await;
+        answer.map(drop).map_err(|status| status.message)
+    };
+    send_to(&registry, "POST", SERVICES, service("a")).await.unwrap();
+    let taken = "Service \"b\" is invalid: spec.clusterIPs: Invalid value: [\"10.0.0.77\"]: failed to allocate IP \
+                 10.0.0.77: provided IP is already allocated";
+    assert_eq!(
+        send_to(&registry, "POST", SERVICES, service("b"))
+            .await
+            .unwrap_err(),
+        taken
+    );
+    // Whoever opens the store again knows it too, and so does whoever looks while others write.
+    let again = Registry::open(store).await.unwrap();
+    assert_eq!(
+        send_to(&again, "POST", SERVICES, service("b")).await.unwrap_err(),
+        taken
+    );
+    send_to(&registry, "DELETE", &format!("{SERVICES}/a"), json!(null))
+        .await
+        .unwrap();
+    send_to(&again, "POST", SERVICES, service("b")).await.unwrap();
+    // A service keeps what it has.
+    let path = format!("{SERVICES}/b");
+    send_to(&registry, "PUT", &path, service("b")).await.unwrap();
+    assert!(send_to(&registry, "POST", SERVICES, service("c")).await.is_err());
+}
+
+#[tokio::test]
+async fn a_pod_needs_its_account_where_there_are_accounts() {
+    let options = RegistryOptions {
+        service_accounts: true,
+        ..Default::default()
+    };
+    let registry = options
+        .open(Store::memory(StoreOptions::default()))
+        .await
+        .unwrap();
+    let pod = json!({"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i:1"}]}});
+    let refusal = send(&registry, "POST", PODS, pod.clone()).await.unwrap_err();
+    assert_eq!(
+        refusal.message,
+        "pods \"p\" is forbidden: error looking up service account default/default: serviceaccount \"default\" not found"
+    );
+    let accounts = "/api/v1/namespaces/default/serviceaccounts";
+    let account = json!({"metadata": {"name": "default"}});
+    send(&registry, "POST", accounts, account).await.unwrap();
+    let pod = send(&registry, "POST", PODS, pod).await.unwrap();
+    assert_eq!(pod["spec"]["serviceAccountName"], "default");
+    let volume = &pod["spec"]["volumes"][0];
+    assert_eq!(
+        pod["spec"]["containers"][0]["volumeMounts"][0]["name"],
+        volume["name"]
+    );
+    assert_eq!(
+        volume["projected"]["sources"][0]["serviceAccountToken"]["path"],
+        "token"
+    );
+}
+
+#[tokio::test]
+async fn the_cluster_has_classes_of_its_own() {
+    let path = "/apis/scheduling.k8s.io/v1/priorityclasses/system-node-critical";
+    let registry = registry().await;
+    let class = send(&registry, "GET", path, json!(null)).await.unwrap();
+    assert_eq!(class["value"], 2_000_001_000);
+    let refusal = send(&registry, "DELETE", path, json!(null)).await.unwrap_err();
+    assert_eq!(
+        refusal.message,
+        "priorityclasses.scheduling.k8s.io \"system-node-critical\" is forbidden: this is a system priority class and \
+         cannot be deleted"
+    );
+}
+
+/// DNS is one port of the nodes over TCP and UDP alike, whether its author has chosen it or not.
+#[tokio::test]
+async fn ports_of_one_number_share_a_port_of_the_nodes() {
+    let port = |number: i64, protocol: &str, node_port: i64| {
+        json!({"name": format!("{protocol}-{number}").to_lowercase(), "port": number, "protocol": protocol,
+               "nodePort": node_port})
+    };
+    let cases = [
+        (vec![port(53, "TCP", 0), port(53, "UDP", 0)], Ok(true)),
+        (vec![port(53, "TCP", 30053), port(53, "UDP", 30053)], Ok(true)),
+        (vec![port(53, "TCP", 0), port(53, "UDP", 30053)], Ok(true)),
+        (vec![port(53, "TCP", 30053), port(53, "UDP", 30054)], Ok(false)),
+        (vec![port(53, "TCP", 0), port(54, "UDP", 0)], Ok(false)),
+        (
+            vec![port(53, "TCP", 30053), port(54, "UDP", 30053)],
+            Err("spec.ports[1].nodePort: Invalid value: 30053: provided port is already allocated"),
+        ),
+    ];
+    for (ports, expected) in cases {
+        let registry = registry().await;
+        let service = json!({"metadata": {"name": "dns"}, "spec": {"type": "NodePort", "ports": ports}});
+        let made = send(&registry, "POST", SERVICES, service).await;
+        let shared = made.map(|service| {
+            let ports = &service["spec"]["ports"];
+            ports[0]["nodePort"] == ports[1]["nodePort"]
+        });
+        let told = shared.map_err(|status| status.message);
+        let told = told
+            .as_ref()
+            .map_err(|message| message.split_once("is invalid: ").unwrap().1);
+        assert_eq!(told.copied(), expected, "{ports:?}");
+    }
+}
+
+/// A field that only the old type has goes with it, unless somebody changes it at the same time.
+#[tokio::test]
+async fn a_service_changes_its_type() {
+    let balanced =
+        json!({"type": "LoadBalancer", "externalTrafficPolicy": "Local", "loadBalancerClass": "a/b"});
+    let cases = [
+        (json!({"type": "NodePort"}), json!({"type": "ClusterIP"}), ""),
+        (
+            json!({"type": "NodePort"}),
+            json!({"type": "ExternalName", "externalName": "a.example"}),
+            "",
+        ),
+        (balanced.clone(), json!({"type": "ClusterIP"}), ""),
+        (balanced.clone(), json!({"type": "NodePort"}), ""),
+        (balanced.clone(), json!({"externalTrafficPolicy": "Cluster"}), ""),
+        (
+            json!({"externalIPs": ["198.51.100.7"]}),
+            json!({"externalIPs": null}),
+            "",
+        ),
+        (
+            json!({"type": "ExternalName", "externalName": "a.example"}),
+            json!({"type": "ClusterIP"}),
+            "",
+        ),
+        (
+            json!({"type": "NodePort"}),
+            json!({"type": "ClusterIP", "externalTrafficPolicy": "Local"}),
+            "spec.externalTrafficPolicy: Invalid value: \"Local\": may only be set for externally-accessible services",
+        ),
+        (
+            json!({"type": "NodePort"}),
+            json!({"type": "ClusterIP", "ports": [{"port": 80, "nodePort": 31999}]}),
+            "spec.ports[0].nodePort: Forbidden: may not be used when `type` is 'ClusterIP'",
+        ),
+    ];
+    for (before, change, why) in cases {
+        let registry = registry().await;
+        let mut spec = json!({"ports": [{"port": 80}]});
+        for (name, value) in before.as_object().unwrap() {
+            spec[name] = value.clone();
+        }
+        let service = json!({"metadata": {"name": "x"}, "spec": spec});
+        send(&registry, "POST", SERVICES, service).await.unwrap();
+        let changed = send(
+            &registry,
+            "PATCH",
+            &format!("{SERVICES}/x"),
+            json!({"spec": change}),
+        )
+        .await;
+        let told = changed
+            .as_ref()
+            .err()
+            .map_or("", |status| status.message.split_once(": ").unwrap().1);
+        assert_eq!(told, why, "{before} {change}");
+        if let Ok(changed) = changed {
+            let has_node_ports = matches!(
+                changed["spec"]["type"].as_str(),
+                Some("NodePort" | "LoadBalancer")
+            );
+            assert_eq!(
+                changed["spec"]["ports"][0]["nodePort"].is_number(),
+                has_node_ports,
+                "{changed}"
+            );
+            assert_eq!(changed["spec"].get("healthCheckNodePort"), None, "{changed}");
+        }
+    }
+}
+
+/// Nothing is wrong with these pods; their authors hear what they may not have meant.
+#[tokio::test]
+async fn authors_of_pods_are_warned() {
+    const NO_SELECTOR: &str = "labelSelector: a null labelSelector results in matching no pod";
+    let port = |name: &str| json!({"containerPort": 80, "name": name});
+    let item = |path: &str| json!({"key": "k", "path": path});
+    let cases = [
+        (
+            json!({"affinity": {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [{
+                "weight": 1,
+                "preference": {"matchExpressions": [{"key": "beta.kubernetes.io/os", "operator": "Exists"}]},
+            }]}}}),
+            vec![
+                "spec.affinity.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution[0].preference\
+                 .matchExpressions[0].key: beta.kubernetes.io/os is deprecated since v1.14; use \"kubernetes.io/os\" \
+                 instead"
+                    .to_owned(),
+            ],
+        ),
+        (
+            json!({"topologySpreadConstraints": [
+                {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"},
+            ]}),
+            vec![format!("spec.topologySpreadConstraints[0].{NO_SELECTOR}")],
+        ),
+        (
+            json!({"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
+                {"topologyKey": "zone"},
+            ]}}}),
+            vec![format!(
+                "spec.affinity.podAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution[0].{NO_SELECTOR}"
+            )],
+        ),
+        (
+            json!({"volumes": [{"name": "v", "glusterfs": {"endpoints": "e", "path": "p"}}]}),
+            vec!["spec.volumes[0].glusterfs: deprecated in v1.25, non-functional in v1.26+".to_owned()],
+        ),
+        (
+            json!({"volumes": [{"name": "v", "configMap": {"name": "c", "items": [item("a"), item("a/b")]}}]}),
+            vec![r#"volume "v" (ConfigMap "c"): overlapping paths: "a/b" with "a""#.to_owned()],
+        ),
+        (
+            json!({"serviceAccountName": "default", "volumes": [{"name": "v", "projected": {"sources": [
+                {"serviceAccountToken": {"path": "token"}},
+                {"secret": {"name": "s", "items": [item("token")]}},
+            ]}}]}),
+            vec![
+                r#"volume "v" (Projected): overlapping paths: "token" (Secret "s") with "token" (ServiceAccountToken)"#
+                    .to_owned(),
+            ],
+        ),
+        (
+            json!({"imagePullSecrets": [{"name": "a"}, {"name": "a"}, {}]}),
+            vec![
+                r#"spec.imagePullSecrets[1].name: duplicate name "a""#.to_owned(),
+                r#"spec.imagePullSecrets[2].name: invalid empty name """#.to_owned(),
+            ],
+        ),
+        (
+            json!({"containers": [
+                {"name": "a", "image": "i", "ports": [port("web")]},
+                {"name": "b", "image": "i", "ports": [port("web")]},
+            ]}),
+            vec![
+                "spec.containers[1].ports[0]: duplicate port definition with spec.containers[0].ports[0]".to_owned(),
+                "spec.containers[1].ports[0]: duplicate port name \"web\" with spec.containers[0].ports[0], services \
+                 and probes that select ports by name will use spec.containers[0].ports[0]"
+                    .to_owned(),
+            ],
+        ),
+        (
+            json!({"containers": [{"name": "a", "image": "i", "ports": [
+                {"containerPort": 80, "hostPort": 80}, {"containerPort": 80, "hostIP": "10.0.0.1"},
+            ]}]}),
+            vec![
+                "spec.containers[0].ports[1]: hostIP set without hostPort: {Name: HostPort:0 ContainerPort:80 \
+                 Protocol:TCP HostIP:10.0.0.1}"
+                    .to_owned(),
+                "spec.containers[0].ports[1]: overlapping port definition with spec.containers[0].ports[0]".to_owned(),
+            ],
+        ),
+        (
+            json!({"containers": [{"name": "a", "image": "i", "env": [
+                {"name": "PATH", "value": "/bin"}, {"name": "PATH", "value": "$(PATH):/sbin"},
+                {"name": "PATH", "value": "/usr"},
+            ]}]}),
+            vec![
+                "spec.containers[0].env[2]: hides previous definition of \"PATH\", which may be dropped when using \
+                 apply"
+                    .to_owned(),
+            ],
+        ),
+    ];
+    for (fields, told) in cases {
+        let mut spec = json!({"containers": [{"name": "a", "image": "i"}]});
+        for (name, value) in fields.as_object().unwrap() {
+            spec[name] = value.clone();
+        }
+        let pod = json!({"metadata": {"name": "x"}, "spec": spec});
+        assert_eq!(warnings(&registry().await, PODS, pod).await, told, "{fields}");
+    }
+}
+
+#[tokio::test]
+async fn authors_of_storage_are_warned() {
+    let claim = json!({"metadata": {"name": "x"}, "spec": {
+        "accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1500m"}},
+    }});
+    let volume = json!({"metadata": {"name": "x"}, "spec": {
+        "accessModes": ["ReadWriteOnce"], "capacity": {"storage": "1Gi"},
+        "rbd": {"monitors": ["m"], "image": "i"},
+        "nodeAffinity": {"required": {"nodeSelectorTerms": [
+            {"matchExpressions": [{"key": "beta.kubernetes.io/arch", "operator": "In", "values": ["arm"]}]},
+        ]}},
+    }});
+    let class = json!({"metadata": {"name": "x"}, "provisioner": "p", "allowedTopologies": [
+        {"matchLabelExpressions": [{"key": "failure-domain.beta.kubernetes.io/zone", "values": ["a"]}]},
+    ]});
+    let cases = [
+        (
+            "/api/v1/namespaces/default/persistentvolumeclaims",
+            claim,
+            vec![
+                "spec.resources.requests[storage]: fractional byte value \"1500m\" is invalid, must be an integer",
+            ],
+        ),
+        (
+            "/api/v1/persistentvolumes",
+            volume,
+            vec![
+                "spec.nodeAffinity.required.nodeSelectorTerms[0].matchExpressions[0].key: beta.kubernetes.io/arch is \
+                 deprecated since v1.14; use \"kubernetes.io/arch\" instead",
+                "spec.rbd: deprecated in v1.28, non-functional in v1.31+",
+            ],
+        ),
+        (
+            "/apis/storage.k8s.io/v1/storageclasses",
+            class,
+            vec![
+                "allowedTopologies[0].matchLabelExpressions[0].key: deprecated since v1.17; use \
+                 \"topology.kubernetes.io/zone\" instead",
+            ],
+        ),
+    ];
+    for (path, object, told) in cases {
+        assert_eq!(warnings(&registry().await, path, object).await, told, "{path}");
+    }
+}

@@ -1,0 +1,1 @@
+//! Tests of several crates together, which none of them could have without depending on what stands above it.

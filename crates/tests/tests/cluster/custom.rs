@@ -1,0 +1,4 @@
+//! Derived kinds: their schemas, and what a server makes of them.
+
+mod schemas;
+mod server;
