@@ -77,7 +77,7 @@ pub use error::{Error, ErrorKind};
 pub use install::{InstallError, InstallOptions, install_crds};
 pub use learnt::STREAMING_PAUSE;
 pub use list::{ListItem, ListStream, ObjectList, Undecodable};
-pub use manifest::{Applied, ApplyOutcome, Manifest, ManifestError};
+pub use manifest::{Applied, ApplyOutcome, Manifest, ManifestError, Place};
 pub use metrics::RequestMetrics;
 pub use pager::{PAGE_SIZE, Pager};
 pub use pod_stream::{PodEnd, PodOutput, PodReader, PodWriter};

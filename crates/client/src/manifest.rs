@@ -40,6 +40,19 @@ pub struct Manifest {
     pub namespace: String,
     /// All of it.
     pub object: Value,
+    /// Where it stands.
+    pub place: Place,
+}
+
+/// Where an object stands in a text.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Place {
+    /// Which of the documents that are not empty, from 0.
+    pub document: usize,
+    /// The line its document starts at, from 1.
+    pub line: usize,
+    /// Which item, from 0, if its document is a list.
+    pub item: Option<usize>,
 }
 
 /// Why a document is no manifest.
@@ -98,13 +111,30 @@ pub enum ApplyOutcome {
     Unchanged,
 }
 
+impl ManifestError {
+    /// The line to look at, from 1.
+    pub fn line(&self) -> usize {
+        match self {
+            Self::Syntax(error) => error.line,
+            Self::Missing { line, .. } | Self::NotText { line, .. } | Self::ApiVersion { line, .. } => *line,
+        }
+    }
+}
+
 impl Manifest {
     /// Reads the documents of a text, in order; a list is the objects in it.
     pub fn parse(text: &[u8]) -> Vec<Result<Self, ManifestError>> {
         let mut found = Vec::new();
         for document in yaml::documents(text, Mode::Strict) {
             match document {
-                Ok(document) => objects(document.line, document.value, &mut found),
+                Ok(document) => {
+                    let place = Place {
+                        document: document.index,
+                        line: document.line,
+                        item: None,
+                    };
+                    objects(place, document.value, &mut found);
+                }
                 Err(error) => found.push(Err(error.into())),
             }
         }
@@ -149,7 +179,8 @@ impl Manifest {
         agree_on(&self.object, before, after) && owned_by(manager, before) == owned_by(manager, after)
     }
 
-    fn read(line: usize, object: Value) -> Result<Self, ManifestError> {
+    fn read(place: Place, object: Value) -> Result<Self, ManifestError> {
+        let line = place.line;
         let text = |field, value: &Value| match value {
             Value::String(text) => Ok(text.clone()),
             Value::Null => Ok(String::new()),
@@ -175,6 +206,7 @@ impl Manifest {
             name: text("metadata.name", &object["metadata"]["name"])?,
             namespace: text("metadata.namespace", &object["metadata"]["namespace"])?,
             object,
+            place,
         })
     }
 }
@@ -218,17 +250,24 @@ fn owned_by<'a>(manager: &str, object: &'a Value) -> Option<&'a Value> {
 }
 
 /// A document is an object, or a list of them.
-fn objects(line: usize, mut value: Value, found: &mut Vec<Result<Manifest, ManifestError>>) {
+fn objects(place: Place, mut value: Value, found: &mut Vec<Result<Manifest, ManifestError>>) {
     let is_list = value["kind"].as_str().is_some_and(|kind| kind.ends_with("List"));
     match value.get_mut("items").map(Value::take) {
         Some(Value::Array(items)) if is_list => {
-            found.extend(items.into_iter().map(|item| Manifest::read(line, item)));
+            let item = |(index, item)| {
+                let item_place = Place {
+                    item: Some(index),
+                    ..place
+                };
+                Manifest::read(item_place, item)
+            };
+            found.extend(items.into_iter().enumerate().map(item));
         }
         Some(items) => {
             value["items"] = items;
-            found.push(Manifest::read(line, value));
+            found.push(Manifest::read(place, value));
         }
-        None => found.push(Manifest::read(line, value)),
+        None => found.push(Manifest::read(place, value)),
     }
 }
 

@@ -22,6 +22,7 @@ use serde_json::Value;
 mod compose;
 mod error;
 mod float;
+mod lines;
 mod lookalike;
 mod scalar;
 mod split;
@@ -31,6 +32,7 @@ mod write;
 mod tests;
 
 pub use error::{YamlError, YamlErrorKind};
+pub use lines::line_of;
 pub use write::{documents_to_string, to_string};
 
 use crate::limits::OBJECT_LIMIT;
