@@ -4,6 +4,8 @@ mod annotate;
 mod api_resources;
 mod api_versions;
 mod apply;
+mod check;
+mod check_server;
 mod complete;
 mod completion;
 mod create;
@@ -44,6 +46,8 @@ pub(crate) enum Command {
     Annotate(annotate::Annotate),
     Scale(scale::Scale),
     Wait(wait::Wait),
+    Check(check::Check),
+    CheckServer(check_server::CheckServer),
     ApiResources(api_resources::ApiResources),
     ApiVersions(api_versions::ApiVersions),
     Version(version::Version),
@@ -83,6 +87,9 @@ pub(crate) async fn run(arguments: Arguments, session: &mut Session) -> Result<(
         Command::Annotate(annotate) => Box::pin(annotate::run(annotate, &cluster(session)?, session)).await,
         Command::Scale(scale) => Box::pin(scale::run(scale, &cluster(session)?, session)).await,
         Command::Wait(wait) => Box::pin(wait::run(wait, &cluster(session)?, session)).await,
+        Command::Check(check) => Box::pin(check::run(check, typed.namespace, logging.v, session)).await,
+        Command::CheckServer(check) if check.lists() => check_server::list(session),
+        Command::CheckServer(check) => Box::pin(check_server::run(check, &cluster(session)?, session)).await,
         Command::ApiResources(asked) => {
             Box::pin(api_resources::run(asked, &cluster(session)?, session)).await
         }

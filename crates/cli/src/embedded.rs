@@ -65,13 +65,7 @@ impl LocalCluster {
         session: &Session,
     ) -> Result<Self, Failure> {
         let server = builder.start().await.map_err(not_started)?;
-        let client_options = ClientOptions {
-            rate_limit: None,
-            // Nobody typed these requests: what the server thinks of them is for the log.
-            warnings: Arc::new(|warning| tracing::debug!("{}", warning.text)),
-            ..client_options(verbosity, session.err.clone())
-        };
-        let client = watchkeeper_testing::client_of(&server, client_options)?;
+        let client = watchkeeper_testing::client_of(&server, quiet_options(verbosity, session))?;
         let life = Life::start(&server, &client, options);
         Ok(Self { server, client, life })
     }
@@ -116,8 +110,18 @@ impl Life {
     }
 }
 
+/// How clients of a server in this process behave.
+pub(crate) fn quiet_options(verbosity: i32, session: &Session) -> ClientOptions {
+    ClientOptions {
+        rate_limit: None,
+        // Nobody typed these requests: what the server thinks of them is for the log.
+        warnings: Arc::new(|warning| tracing::debug!("{}", warning.text)),
+        ..client_options(verbosity, session.err.clone())
+    }
+}
+
 /// Why it did not start, and what to do about it.
-fn not_started(error: StartError) -> Failure {
+pub(crate) fn not_started(error: StartError) -> Failure {
     let hint = match &error {
         StartError::Listen { .. } => "; `--listen 127.0.0.1:0` takes a free port",
         StartError::Exposed(_) => " (--token-auth-file)",

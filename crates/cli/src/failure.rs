@@ -7,6 +7,9 @@ use watchkeeper_client::discovery::MapError;
 use watchkeeper_client::{ConfigError, Error, ErrorKind};
 use watchkeeper_meta::Status;
 
+/// The exit code of a command whose 1 is a verdict, if it could not come to one.
+pub(crate) const USAGE: u8 = 2;
+
 /// Why a command, or one step of it, did not do what it was asked for.
 #[derive(Debug)]
 pub(crate) enum Failure {
@@ -18,6 +21,11 @@ pub(crate) enum Failure {
     Other(anyhow::Error),
     /// Several steps failed; they are told in their order.
     Several(Vec<Failure>),
+    /// There is nothing to judge: a path that does not exist, a check of an unknown name. For commands whose exit code
+    /// is a verdict.
+    Usage(String),
+    /// The verdict is on the output already.
+    Judged,
 }
 
 impl Failure {
@@ -47,6 +55,14 @@ impl Failure {
             0 => Ok(()),
             1 => Err(failures.remove(0)),
             _ => Err(Self::Several(failures)),
+        }
+    }
+
+    /// 1 as for kubectl; 2 from commands that use 1 for a verdict.
+    pub(crate) fn exit_code(&self) -> u8 {
+        match self {
+            Self::Usage(_) => USAGE,
+            _ => 1,
         }
     }
 
@@ -107,6 +123,8 @@ impl fmt::Display for Failure {
                 let lines: Vec<_> = failures.iter().map(ToString::to_string).collect();
                 f.write_str(&lines.join("\n"))
             }
+            Self::Usage(text) => write!(f, "error: {text}"),
+            Self::Judged => Ok(()),
         }
     }
 }

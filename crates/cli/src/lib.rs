@@ -26,7 +26,9 @@ mod live_view;
 mod manifests;
 mod marks;
 mod object_state;
+mod offline;
 mod output;
+mod palette;
 mod printing;
 mod progress;
 mod selection;
@@ -82,9 +84,10 @@ fn finish(result: Result<(), Failure>, session: &mut Session) -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         // Whoever reads our output has seen enough: `watchkeeper get pods | head`.
         Err(failure) if failure.is_closed_pipe() => CLOSED_PIPE.into(),
+        Err(Failure::Judged) => ExitCode::FAILURE,
         Err(failure) => {
             session.err.line(failure.to_string());
-            ExitCode::FAILURE
+            failure.exit_code().into()
         }
     }
 }

@@ -11,17 +11,11 @@ use watchkeeper_runtime::follow::{FollowEvent, Gone};
 use watchkeeper_wire::Object;
 
 use crate::object_state;
+use crate::palette::{BOLD, CYAN, GREEN, RED, RESET, YELLOW};
 use crate::session::{Look, Session};
 
 /// The version is the last column and needs no width.
 const COLUMNS: [(&str, usize); 4] = [("EVENT", 9), ("NAMESPACE", 12), ("NAME", 40), ("STATE", 20)];
-
-const GREEN: &str = "\x1b[32m";
-const YELLOW: &str = "\x1b[33m";
-const RED: &str = "\x1b[31m";
-const CYAN: &str = "\x1b[36m";
-const BOLD: &str = "\x1b[1m";
-const RESET: &str = "\x1b[0m";
 
 /// Prints events.
 #[derive(Debug)]

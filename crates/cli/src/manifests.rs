@@ -39,6 +39,12 @@ pub(crate) struct Manifest {
     pub(crate) wanted: watchkeeper_client::Manifest,
 }
 
+/// What a file says, and its name as typed.
+pub(crate) struct Text {
+    pub(crate) source: String,
+    pub(crate) bytes: Vec<u8>,
+}
+
 impl Filenames {
     /// A failure unless there is something to read.
     pub(crate) fn check(&self) -> Result<(), Failure> {
@@ -52,10 +58,10 @@ impl Filenames {
     pub(crate) fn read(&self, session: &mut Session) -> Result<Vec<Result<Manifest, Failure>>, Failure> {
         self.check()?;
         let mut found = Vec::new();
-        for path in &self.filename {
-            match path.as_os_str() == "-" {
-                true => standard_input(session, &mut found),
-                false => self.path(path, &mut found),
+        for text in self.texts(session) {
+            match text {
+                Ok(text) => documents(&text.source, &text.bytes, &mut found),
+                Err(failure) => found.push(Err(failure)),
             }
         }
         match found.is_empty() {
@@ -64,13 +70,25 @@ impl Filenames {
         }
     }
 
-    fn path(&self, path: &Path, found: &mut Vec<Result<Manifest, Failure>>) {
+    /// The files that are meant, in order; what cannot be read is a failure in its place.
+    pub(crate) fn texts(&self, session: &mut Session) -> Vec<Result<Text, Failure>> {
+        let mut found = Vec::new();
+        for path in &self.filename {
+            match path.as_os_str() == "-" {
+                true => found.push(standard_input(session)),
+                false => self.path(path, &mut found),
+            }
+        }
+        found
+    }
+
+    fn path(&self, path: &Path, found: &mut Vec<Result<Text, Failure>>) {
         if !path.exists() {
             let failure = format!("the path {:?} does not exist", path.display().to_string());
             return found.push(Err(Failure::text(failure)));
         }
         if !path.is_dir() {
-            return read_file(path, found);
+            return found.push(read_file(path));
         }
         let mut files = Vec::new();
         if let Err(error) = manifest_files(path, self.recursive, MAX_DEPTH, &mut files) {
@@ -85,9 +103,7 @@ impl Filenames {
                 path.display()
             ))));
         }
-        for file in files {
-            read_file(&file, found);
-        }
+        found.extend(files.iter().map(|file| read_file(file)));
     }
 }
 
@@ -98,16 +114,15 @@ pub(crate) fn parse(source: &str, bytes: &[u8]) -> Vec<Result<Manifest, Failure>
     found
 }
 
-fn standard_input(session: &mut Session, found: &mut Vec<Result<Manifest, Failure>>) {
+fn standard_input(session: &mut Session) -> Result<Text, Failure> {
     let mut bytes = Vec::new();
-    match session
-        .input
-        .by_ref()
-        .take(MAX_FILE_BYTES)
-        .read_to_end(&mut bytes)
-    {
-        Ok(_) => documents("STDIN", &bytes, found),
-        Err(error) => found.push(Err(Failure::text(format!("error reading STDIN: {error}")))),
+    let mut input = session.input.by_ref().take(MAX_FILE_BYTES);
+    match input.read_to_end(&mut bytes) {
+        Ok(_) => Ok(Text {
+            source: "STDIN".to_owned(),
+            bytes,
+        }),
+        Err(error) => Err(Failure::text(format!("error reading STDIN: {error}"))),
     }
 }
 
@@ -133,15 +148,15 @@ fn manifest_files(
     Ok(())
 }
 
-fn read_file(path: &Path, found: &mut Vec<Result<Manifest, Failure>>) {
+fn read_file(path: &Path) -> Result<Text, Failure> {
     let source = path.display().to_string();
     let read = std::fs::metadata(path).and_then(|metadata| match metadata.len() > MAX_FILE_BYTES {
         true => Err(std::io::Error::other("it is too large to be a manifest")),
         false => std::fs::read(path),
     });
     match read {
-        Ok(bytes) => documents(&source, &bytes, found),
-        Err(error) => found.push(Err(Failure::text(format!("error reading {source}: {error}")))),
+        Ok(bytes) => Ok(Text { source, bytes }),
+        Err(error) => Err(Failure::text(format!("error reading {source}: {error}"))),
     }
 }
 

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
+use crate::failure::USAGE;
 use crate::session::Session;
 
 /// Prints help where it was asked for, else what is wrong with the words of a command.
@@ -21,8 +22,16 @@ pub(crate) fn report(error: &clap::Error, command: Option<&str>, session: &mut S
         }
         _ => {
             session.err.line(explain(error, command));
-            ExitCode::FAILURE
+            exit_code(command)
         }
+    }
+}
+
+/// The exit code 1 of some commands is a verdict.
+fn exit_code(command: Option<&str>) -> ExitCode {
+    match command {
+        Some("check" | "check-server") => USAGE.into(),
+        _ => ExitCode::FAILURE,
     }
 }
 

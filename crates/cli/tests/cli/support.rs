@@ -64,8 +64,10 @@ impl World {
         for line in text(&err_text).lines() {
             screen.push_str(&format!("stderr: {line}\n"));
         }
-        if code != std::process::ExitCode::SUCCESS {
-            screen.push_str("exit 1\n");
+        match code {
+            std::process::ExitCode::SUCCESS => {}
+            code if code == 2.into() => screen.push_str("exit 2\n"),
+            _ => screen.push_str("exit 1\n"),
         }
         let directory = format!("{}/", self.directory.path().display());
         screen.replace(&directory, "")

@@ -2,6 +2,8 @@
 //!
 //! Every list shows the objects as they were at the version it states; the checks differ in which version that may be.
 
+use std::time::Duration;
+
 use futures_util::future::BoxFuture;
 use watchkeeper_meta::{ListOptions, ResourceVersion, ResourceVersionMatch};
 
@@ -14,6 +16,8 @@ const WRITES: usize = 8;
 const COLOURS: [&str; 2] = ["red", "blue"];
 /// No server gets so far while a check runs.
 const FAR: u64 = 1_000_000_000;
+/// kube-apiserver waits three seconds for a version that may still come.
+const LONGEST_REFUSAL: Duration = Duration::from_secs(5);
 
 pub(super) fn latest<'a>(objects: &'a mut Objects, _: &'a Options) -> BoxFuture<'a, Result<Verdicts, Stop>> {
     Box::pin(async move {
@@ -98,7 +102,8 @@ pub(super) fn future<'a>(
         let newest = objects.write("a", "red").await?;
         let wanted = at(newest + FAR, ResourceVersionMatch::NotOlderThan);
         // Servers say "try again later", which clients do. Not answering at all is no breach.
-        objects.api = objects.api.clone().timeout(options.patience);
+        let enough = options.patience.min(LONGEST_REFUSAL);
+        objects.api = objects.api.clone().timeout(enough);
         match objects.list(&Selection::default(), wanted).await {
             Err(_) => kept(Check::ListFuture),
             Ok(listed) => Err(Stop::Broken(format!(

@@ -1,0 +1,202 @@
+//! `check-server`: whether an API server, or a proxy in front of one, keeps the promises of list and watch.
+
+use std::io::Write as _;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use serde_json::json;
+use watchkeeper_client::DynamicApi;
+use watchkeeper_conformance::{Check, Finding, Options, Outcome, Report};
+
+use crate::cluster::Cluster;
+use crate::duration;
+use crate::failure::Failure;
+use crate::output::Output;
+use crate::palette::{GREEN, RED, YELLOW};
+use crate::session::{Look, Session};
+use crate::stop::Stop;
+
+/// Judge whether an API server, or a proxy in front of one, keeps the promises of list and watch
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  watchkeeper check-server                                  the cluster of the kubeconfig
+  watchkeeper check-server --kubeconfig proxy.kubeconfig    a proxy in front of it
+  watchkeeper check-server --list                           the checks and what they are about
+  watchkeeper check-server gap-free pagination -n scratch   two of them, in a namespace that exists
+  watchkeeper check-server -o json > report.json
+
+It writes ConfigMaps of its own, in a namespace that it creates and deletes again unless -n names one, and touches nothing
+else. It exits with 0 if every promise is kept, 1 if one is broken, 2 if the command makes no sense.")]
+pub(crate) struct CheckServer {
+    /// Only these checks
+    #[arg(value_name = "CHECK", value_parser = check_name)]
+    checks: Vec<Check>,
+
+    /// Print the checks and run none
+    #[arg(long)]
+    list: bool,
+
+    /// Seed of the random writes: the same seed writes the same
+    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    seed: u64,
+
+    /// How long to wait for an event that must come
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration::parse)]
+    patience: Duration,
+
+    /// How long one check may take
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = duration::parse)]
+    limit: Duration,
+
+    /// How: json
+    #[arg(short, long, value_name = "FORMAT")]
+    output: Option<Format>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Format {
+    Json,
+}
+
+fn check_name(word: &str) -> Result<Check, String> {
+    let hint = "`watchkeeper check-server --list` prints them";
+    word.parse().map_err(|error| format!("{error}; {hint}"))
+}
+
+impl CheckServer {
+    /// Whether no server is needed.
+    pub(crate) fn lists(&self) -> bool {
+        self.list
+    }
+
+    fn options(&self) -> Options {
+        Options {
+            checks: self.checks.clone(),
+            seed: self.seed,
+            patience: self.patience,
+            limit: self.limit,
+        }
+    }
+}
+
+/// Prints the checks.
+pub(crate) fn list(session: &mut Session) -> Result<(), Failure> {
+    for check in Check::ALL {
+        writeln!(session.out, "{check:<22}{}", check.promise())?;
+    }
+    Ok(())
+}
+
+/// Judges the server, and fails if a promise is broken.
+pub(crate) async fn run(check: CheckServer, cluster: &Cluster, session: &mut Session) -> Result<(), Failure> {
+    // Before anything is written: whoever interrupts us from now on waits for the cleaning up.
+    let mut stop = Stop::listen();
+    let place = Place::of(cluster).await?;
+    let options = check.options();
+    let (out, look, format) = (session.out.clone(), session.look, check.output);
+    let told = move |finding: &Finding| {
+        if format.is_none() {
+            // Whoever does not read on will be noticed by the last line.
+            let _ = print(finding, look, &mut out.clone());
+        }
+    };
+    let judged = watchkeeper_conformance::run(&cluster.client, place.name(), &options, told);
+    let judged = tokio::select! {
+        report = judged => Ok(report),
+        () = stop.requested() => Err(Failure::text("interrupted; nothing was judged to the end")),
+    };
+    let left = place.clean_up().await;
+    let mut report = judged?;
+    report.left_behind.extend(left);
+    conclude(&report, format, session)?;
+    match report.passed() {
+        true => Ok(()),
+        false => Err(Failure::Judged),
+    }
+}
+
+/// Where the objects are.
+enum Place {
+    Given(String),
+    Created { name: String, namespaces: DynamicApi },
+}
+
+impl Place {
+    async fn of(cluster: &Cluster) -> Result<Self, Failure> {
+        if cluster.namespace_typed {
+            return Ok(Self::Given(cluster.namespace.clone()));
+        }
+        let namespaces = cluster.resource("namespaces").await?.resource;
+        let namespaces = cluster.client.dynamic(namespaces);
+        let wanted = json!({"metadata": {"generateName": "watchkeeper-conformance-"}});
+        let created = namespaces.create(&wanted).await;
+        let created = created.map_err(|error| match error.is_forbidden() {
+            true => Failure::text(format!("{error}; name a namespace to work in with -n")),
+            false => error.into(),
+        })?;
+        let name = created.name().to_owned();
+        Ok(Self::Created { name, namespaces })
+    }
+
+    fn name(&self) -> &str {
+        match self {
+            Self::Given(name) | Self::Created { name, .. } => name,
+        }
+    }
+
+    /// Returns what could not be deleted.
+    async fn clean_up(&self) -> Option<String> {
+        let Self::Created { name, namespaces } = self else {
+            return None;
+        };
+        let deleted = namespaces.delete(name).await;
+        deleted.err().map(|error| format!("namespaces/{name}: {error}"))
+    }
+}
+
+fn print(finding: &Finding, look: Look, out: &mut Output) -> std::io::Result<()> {
+    let Finding {
+        check,
+        promise,
+        outcome,
+        ..
+    } = finding;
+    let colour = match outcome {
+        Outcome::Passed => GREEN,
+        Outcome::Failed { .. } => RED,
+        Outcome::Skipped { .. } => YELLOW,
+    };
+    writeln!(out, "{check:<22}{}", look.paint(colour, outcome.name()))?;
+    match outcome {
+        Outcome::Passed => {}
+        Outcome::Failed { seen } => writeln!(out, "    promised: {promise}\n    seen:     {seen}")?,
+        Outcome::Skipped { reason } => writeln!(out, "    {reason}")?,
+    }
+    out.flush()
+}
+
+fn conclude(report: &Report, format: Option<Format>, session: &mut Session) -> Result<(), Failure> {
+    if format == Some(Format::Json) {
+        let mut text = serde_json::to_string_pretty(report).map_err(Failure::other)?;
+        text.push('\n');
+        return Ok(session.out.write_all(text.as_bytes())?);
+    }
+    for left in &report.left_behind {
+        session.err.line(format!("Warning: left behind: {left}"));
+    }
+    let (failed, skipped) = (report.count("failed"), report.count("skipped"));
+    writeln!(
+        session.out,
+        "\n{} passed, {failed} failed, {skipped} skipped (seed {})",
+        report.count("passed"),
+        report.seed
+    )?;
+    if let Some(first) = report.failed().next() {
+        writeln!(
+            session.out,
+            "Again, that one alone: watchkeeper check-server {} --seed {}",
+            first.check, report.seed
+        )?;
+    }
+    Ok(())
+}

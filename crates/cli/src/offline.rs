@@ -1,0 +1,310 @@
+//! Manifests, judged by an API server in this process that nobody else sees.
+//!
+//! ```text
+//! texts ▶ cases (object, place, expectation) ▶ in the order they need ▶ create, strictly ▶ problems with file and line
+//! ```
+//! The errors are the server's, because a server makes them: schemas, defaults, validation, CEL rules of custom kinds and
+//! admission policies are those of `watchkeeper up`. What a set of manifests cannot hold is assumed: the namespaces,
+//! priority classes and runtime classes that it mentions. Webhooks are not called, those that convert included; quotas are
+//! not counted, since it is controllers who count.
+//!
+//! A manifest may say what it expects ([`expectation`]), which makes it a test of the policies and rules beside it.
+
+mod assumed;
+mod case;
+mod expectation;
+mod order;
+mod problem;
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use serde_json::Value;
+use watchkeeper_client::{Client, Discovery, DynamicApi, Error};
+use watchkeeper_meta::{CreateOptions, FieldValidation, GroupVersionKind, Resource, UpdateOptions};
+use watchkeeper_server::{Handle, Server};
+use watchkeeper_wire::schema::resources;
+
+use crate::embedded::{not_started, quiet_options};
+use crate::failure::Failure;
+use crate::manifests::Text;
+use crate::session::Session;
+
+use case::Case;
+use expectation::{Answer, Expectation};
+pub(crate) use problem::{Problem, Severity};
+
+/// Who writes.
+const MANAGER: &str = "watchkeeper-check";
+
+/// What came of a set of manifests.
+#[derive(Debug, Default)]
+pub(crate) struct Verdict {
+    pub(crate) files: usize,
+    pub(crate) objects: usize,
+    pub(crate) valid: usize,
+    pub(crate) tests_passed: usize,
+    pub(crate) tests_failed: usize,
+    /// What was not in the set, and taken to be in the cluster: `namespace/shop`.
+    pub(crate) assumed: Vec<String>,
+    /// In the order of files and lines.
+    pub(crate) problems: Vec<Problem>,
+}
+
+/// Judges manifests; those without a namespace go to this one.
+pub(crate) async fn check(
+    texts: &[Text],
+    namespace: &str,
+    verbosity: i32,
+    session: &Session,
+) -> Result<Verdict, Failure> {
+    let mut verdict = Verdict {
+        files: texts.len(),
+        ..Verdict::default()
+    };
+    let mut cases = case::read(texts, &mut verdict.problems);
+    order::sort(&mut cases);
+    let mut judge = Judge::start(verbosity, session).await?;
+    verdict.assumed = judge.assume(&cases, namespace).await?;
+    for case in &cases {
+        judge.case(case, namespace, &mut verdict).await?;
+    }
+    judge.server.shutdown().await;
+    problem::sort(&mut verdict.problems, texts);
+    Ok(verdict)
+}
+
+impl Verdict {
+    pub(crate) fn tests(&self) -> usize {
+        self.tests_passed + self.tests_failed
+    }
+
+    /// Whether nothing is wrong. Warnings are no errors.
+    pub(crate) fn passed(&self) -> bool {
+        self.problems
+            .iter()
+            .all(|problem| problem.severity == Severity::Warning)
+    }
+}
+
+/// The server, and what it has been given.
+struct Judge {
+    server: Handle,
+    client: Client,
+    warnings: Arc<Mutex<Vec<String>>>,
+    /// What the server serves besides its own kinds; asked for when the first custom object comes.
+    custom: Option<Discovery>,
+    /// The objects of the set, by identity, and where each of them stands.
+    given: BTreeMap<Identity, String>,
+}
+
+/// Group, kind, namespace and name.
+type Identity = (String, String, String, String);
+
+impl Judge {
+    async fn start(verbosity: i32, session: &Session) -> Result<Self, Failure> {
+        let server = Server::builder().in_memory().start().await.map_err(not_started)?;
+        let warnings = Arc::new(Mutex::new(Vec::new()));
+        let heard = warnings.clone();
+        let mut options = quiet_options(verbosity, session);
+        options.warnings = Arc::new(move |warning| {
+            heard
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .push(warning.text.clone());
+        });
+        let client = watchkeeper_testing::client_of(&server, options)?;
+        Ok(Self {
+            server,
+            client,
+            warnings,
+            custom: None,
+            given: BTreeMap::new(),
+        })
+    }
+
+    /// Creates what the set mentions and does not have, before any policy of the set can object.
+    async fn assume(&mut self, cases: &[Case<'_>], namespace: &str) -> Result<Vec<String>, Failure> {
+        let mut assumed = Vec::new();
+        for wanted in assumed::missing(cases, namespace) {
+            let api = self.client.dynamic(wanted.resource);
+            match api.create(&wanted.object).await {
+                Ok(created) => assumed.push(api.resource().display_name(created.name())),
+                // Every cluster has it.
+                Err(error) if error.is_already_exists() => {}
+                // Names that cannot be are told where they are used.
+                Err(error) if error.is_invalid() => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(assumed)
+    }
+
+    async fn case(&mut self, case: &Case<'_>, namespace: &str, verdict: &mut Verdict) -> Result<(), Failure> {
+        let expectation = match &case.expectation {
+            Ok(expectation) => expectation,
+            Err(reason) => {
+                verdict.tests_failed += 1;
+                verdict.problems.push(Problem::of_expectation(case, reason));
+                return Ok(());
+            }
+        };
+        verdict.objects += usize::from(*expectation == Expectation::None);
+        let Some(resource) = self.resource(&case.manifest.kind).await? else {
+            verdict.problems.push(Problem::unknown_kind(case));
+            verdict.tests_failed += usize::from(*expectation != Expectation::None);
+            return Ok(());
+        };
+        let namespace = match case.manifest.namespace.is_empty() {
+            true => namespace,
+            false => &case.manifest.namespace,
+        };
+        let api = self.client.dynamic(resource).namespace(namespace);
+        if *expectation == Expectation::None
+            && let Some(first) = self.remember(case, &api)
+        {
+            verdict
+                .problems
+                .push(Problem::twice(case, api.resource(), &first));
+            return Ok(());
+        }
+        let answer = self.ask(case, &api).await?;
+        self.judge(case, expectation, answer, api.resource(), verdict);
+        Ok(())
+    }
+
+    fn judge(
+        &self,
+        case: &Case<'_>,
+        expectation: &Expectation,
+        answer: Answer,
+        resource: &Resource,
+        verdict: &mut Verdict,
+    ) {
+        if *expectation != Expectation::None {
+            match expectation.meets(&answer) {
+                Ok(()) => verdict.tests_passed += 1,
+                Err(reason) => {
+                    verdict.tests_failed += 1;
+                    verdict.problems.push(Problem::of_test(case, resource, reason));
+                }
+            }
+            return;
+        }
+        for warning in &answer.warnings {
+            verdict.problems.push(Problem::warning(case, resource, warning));
+        }
+        verdict.valid += usize::from(answer.refused.is_empty());
+        for status in &answer.refused {
+            verdict.problems.extend(Problem::refusals(case, resource, status));
+        }
+    }
+
+    /// Whether the set has the object already, and where.
+    fn remember(&mut self, case: &Case<'_>, api: &DynamicApi) -> Option<String> {
+        let (resource, name) = (api.resource(), case.manifest.name.clone());
+        if name.is_empty() {
+            return None;
+        }
+        let (group, kind) = (resource.group.to_string(), resource.kind.to_string());
+        let identity = (group, kind, api.namespace_name().to_owned(), name);
+        self.given.insert(identity, case.position())
+    }
+
+    /// Lets the server create the object, or replace the one there is. A server that is strict says nothing but which
+    /// fields it does not know; so it is asked once more without them.
+    async fn ask(&self, case: &Case<'_>, api: &DynamicApi) -> Result<Answer, Failure> {
+        self.take_warnings();
+        let mut refused = Vec::new();
+        for validation in [FieldValidation::Strict, FieldValidation::Ignore] {
+            let Err(error) = self.install(case, api, validation).await else {
+                break;
+            };
+            let Some(status) = error.status().cloned() else {
+                return Err(error.into());
+            };
+            let is_strict = problem::is_strict(&status);
+            refused.push(status);
+            if !is_strict {
+                break;
+            }
+        }
+        Ok(Answer {
+            refused,
+            warnings: self.take_warnings(),
+        })
+    }
+
+    async fn install(
+        &self,
+        case: &Case<'_>,
+        api: &DynamicApi,
+        validation: FieldValidation,
+    ) -> Result<(), Error> {
+        let options = |dry_run| CreateOptions {
+            dry_run,
+            field_manager: Some(MANAGER.to_owned()),
+            field_validation: Some(validation),
+        };
+        match install(case) {
+            Install::Kept(object) => self.write(api, &object, &options(false)).await,
+            Install::Judged => self.write(api, &case.object, &options(true)).await,
+        }
+    }
+
+    async fn write(&self, api: &DynamicApi, object: &Value, options: &CreateOptions) -> Result<(), Error> {
+        match api.create(object).with(options).await {
+            Err(error) if error.is_already_exists() => {}
+            created => return created.map(drop),
+        }
+        let name = object["metadata"]["name"].as_str().unwrap_or_default();
+        let mut object = object.clone();
+        object["metadata"]["resourceVersion"] = api.get(name).await?.resource_version().into();
+        let update = UpdateOptions {
+            dry_run: options.dry_run,
+            field_manager: options.field_manager.clone(),
+            field_validation: options.field_validation,
+        };
+        api.update(name, &object).with(&update).await.map(drop)
+    }
+
+    fn take_warnings(&self) -> Vec<String> {
+        std::mem::take(&mut *self.warnings.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    async fn resource(&mut self, kind: &GroupVersionKind) -> Result<Option<Resource>, Failure> {
+        if let Some(known) = resources::by_kind(&kind.group, &kind.version, &kind.kind) {
+            return Ok(Some(known.resource.clone()));
+        }
+        if self.custom.is_none() {
+            self.custom = Some(self.client.discover().await?);
+        }
+        let found = self
+            .custom
+            .as_ref()
+            .and_then(|custom| custom.resource_of_kind(kind));
+        Ok(found.map(|found| found.resource.clone()))
+    }
+}
+
+/// What becomes of an object after it was judged.
+enum Install<'a> {
+    /// It is there for those after it.
+    Kept(Cow<'a, Value>),
+    /// It is not: it would send requests to somebody who is not here.
+    Judged,
+}
+
+fn install<'a>(case: &'a Case<'_>) -> Install<'a> {
+    match &*case.manifest.kind.kind {
+        "ValidatingWebhookConfiguration" | "MutatingWebhookConfiguration" | "APIService" => Install::Judged,
+        // Whoever converts is not here, and every object is judged by the schema of its own version.
+        "CustomResourceDefinition" if case.object["spec"]["conversion"]["strategy"] == "Webhook" => {
+            let mut installed = case.object.clone();
+            installed["spec"]["conversion"] = serde_json::json!({"strategy": "None"});
+            Install::Kept(Cow::Owned(installed))
+        }
+        _ => Install::Kept(Cow::Borrowed(&case.object)),
+    }
+}
