@@ -5,6 +5,7 @@
 //! cargo run --release -p watchkeeper-bench -- client           # the client beside its peers, over TLS
 //! cargo run --release -p watchkeeper-bench -- runtime 30000 5  # informers, stores and queues beside theirs
 //! cargo run --release -p watchkeeper-bench -- runtime 3000 9 latency awake  # … on processors that do not sleep
+//! cargo run --release -p watchkeeper-bench -- operators 10000  # the same operator with this library and with kube
 //! ```
 //!
 //! The codecs have a program of their own, `watchkeeper-bench-codec`, which links neither kube nor the server.
@@ -15,6 +16,7 @@
 mod awake;
 mod client;
 mod client_go;
+mod operators;
 mod process;
 mod runtime;
 
@@ -40,7 +42,7 @@ fn main() -> Result<()> {
         return client::run_asking(what, kubeconfig.as_ref());
     }
     let Some((subject, arguments)) = arguments.split_first() else {
-        bail!("client or runtime?");
+        bail!("client, runtime or operators?");
     };
     if subject == awake::LOOP {
         awake::run();
@@ -53,6 +55,9 @@ fn main() -> Result<()> {
         Some(text) => text.parse().with_context(|| format!("{text:?} is not a number")),
         None => Ok(default),
     };
+    if subject == "operators" {
+        return operators::compare(number(0, operators::WEBSITES)?);
+    }
     let (pods, rounds) = (number(0, PODS)?, number(1, ROUNDS)?);
     let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
     println!("{pods} pods, {rounds} rounds, load at the start {}", load.trim());
@@ -66,6 +71,6 @@ fn main() -> Result<()> {
     match subject.as_str() {
         "client" => client::compare(pods, rounds, &only, client_go.as_ref()),
         "runtime" => runtime::compare(pods, rounds, &only, client_go.as_ref()),
-        other => bail!("{other:?} is neither client nor runtime"),
+        other => bail!("{other:?} is neither client nor runtime nor operators"),
     }
 }

@@ -1,19 +1,25 @@
-//! Who has which domain: a ConfigMap in the operator's namespace, from domains to websites.
+//! Who has which domain: a ConfigMap for each in the operator's namespace, where owner references do not reach.
 //!
-//! Each website applies its entry as a field manager of its own. An entry that another manager has is a conflict, so the
-//! API server decides who was first. An entry that is no longer applied is gone, so a website that changes its domain
-//! gives the old one back in the same write.
+//! A website applies the ConfigMap of its domain as a field manager of its own. If another one has it that is a conflict,
+//! so the API server decides who was first, and nothing is locked.
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use watchkeeper::client::Error;
+use watchkeeper::meta::ListOptions;
 use watchkeeper::prelude::*;
 
 use crate::Website;
 
+/// Says whose a domain is, by uid.
+const WEBSITE: &str = "example.com/website";
+
 /// False if the domain belongs to another website.
 pub(crate) async fn claim(site: &Website, client: &Client) -> Result<bool, Error> {
-    let entry = (site.spec.domain.clone(), site.key().to_string());
-    match apply(site, client, Some(entry)).await {
+    let (mut domain, uid) = (ConfigMap::default(), &site.metadata.uid);
+    domain.metadata.name = Some(format!("domain-{}", site.spec.domain));
+    domain.metadata.labels = Some([(WEBSITE.into(), uid.clone())].into());
+    domain.data = Some([("website".into(), site.key().to_string())].into());
+    match client.api().default_namespace().apply(&domain, uid).await {
         Err(error) if error.is_conflict() => Ok(false),
         applied => applied.map(|_| true),
     }
@@ -21,17 +27,11 @@ pub(crate) async fn claim(site: &Website, client: &Client) -> Result<bool, Error
 
 /// Gives back what the website has claimed.
 pub(crate) async fn release(site: &Website, client: &Client) -> Result<Action, BoxError> {
-    apply(site, client, None).await?;
+    let claimed = ListOptions {
+        label_selector: format!("{WEBSITE}={}", site.metadata.uid).parse()?,
+        ..Default::default()
+    };
+    let domains = client.api::<ConfigMap>().default_namespace();
+    domains.delete_collection(&claimed).await?;
     Ok(Action::Done)
-}
-
-async fn apply(site: &Website, client: &Client, entry: Option<(String, String)>) -> Result<ConfigMap, Error> {
-    let mut domains = ConfigMap::default();
-    domains.metadata.name = Some("domains".into());
-    domains.data = entry.map(|entry| [entry].into());
-    client
-        .api()
-        .default_namespace()
-        .apply(&domains, &site.metadata.uid)
-        .await
 }

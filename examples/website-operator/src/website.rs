@@ -11,9 +11,13 @@ use watchkeeper::prelude::*;
 #[resource(group = "example.com", version = "v1", namespaced, status = WebsiteStatus, shortname = "site")]
 #[resource(column(name = "Domain", path = ".spec.domain"))]
 #[resource(column(name = "Ready", path = ".status.conditions[?(@.type=='Ready')].status"))]
+#[resource(rule(
+    "self.spec.domain == oldSelf.spec.domain",
+    message = "a website keeps its domain"
+))]
 pub struct WebsiteSpec {
     /// Where the pages are found. No two websites have the same.
-    #[schemars(length(max = 253), regex(pattern = "^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$"))]
+    #[schemars(length(max = 200), regex(pattern = "^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$"))]
     pub domain: String,
     /// The HTML by file name.
     pub pages: BTreeMap<String, String>,

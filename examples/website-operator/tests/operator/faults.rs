@@ -43,10 +43,7 @@ async fn a_website_stays_until_its_domain_can_be_given_back() {
     let operator = world.operator();
     world.create("home", "example.org").await;
     world.settle().await;
-    let domains = RequestMatch {
-        name: Some("domains".into()),
-        ..RequestMatch::new(Verb::Patch, "configmaps")
-    };
+    let domains = RequestMatch::new(Verb::DeleteCollection, "configmaps");
     let forbidden = world
         .cluster
         .faults()

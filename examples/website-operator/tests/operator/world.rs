@@ -117,8 +117,12 @@ impl World {
     /// Who has which domain.
     pub(crate) async fn domains(&self) -> Vec<(String, String)> {
         let maps = self.cluster.client().api::<ConfigMap>().namespace("web-system");
-        let domains = maps.find("domains").await.unwrap().and_then(|map| map.data);
-        domains.unwrap_or_default().into_iter().collect()
+        let maps = maps.list().await.unwrap().into_vec().unwrap().into_iter();
+        let claimed = maps.filter_map(|map| {
+            let domain = map.metadata.name?.strip_prefix("domain-")?.to_owned();
+            Some((domain, map.data?.remove("website")?))
+        });
+        claimed.collect()
     }
 }
 
