@@ -1,7 +1,7 @@
 //! What objects take of a quota: how they are counted and measured, and which of them a quota is about. Admission charges
 //! by this, and whoever keeps the status of quotas counts by it, so that the two agree.
 //!
-//! Not counted: device and volume attributes classes, and pod-level resources.
+//! Not counted: volume attributes classes, and pod-level resources.
 
 use std::collections::BTreeMap;
 
@@ -17,6 +17,9 @@ const COUNT: &str = "count/";
 
 /// Within the name of what claims of one class take.
 pub(crate) const OF_CLASS: &str = ".storageclass.storage.k8s.io/";
+
+/// Within the name of what claims for devices of one class take.
+pub(crate) const OF_DEVICE_CLASS: &str = ".deviceclass.resource.k8s.io/devices";
 
 /// What every container must ask for by itself if it is limited.
 pub const STATED: &[&str] = &[
@@ -62,6 +65,10 @@ pub fn resource_of(name: &str) -> GroupResource {
     if let Some(counted) = name.strip_prefix(COUNT) {
         let (plural, group) = counted.split_once('.').unwrap_or((counted, ""));
         return GroupResource::new(group.to_owned(), plural.to_owned());
+    }
+    if name.ends_with(OF_DEVICE_CLASS) {
+        let kind = &builtin::RESOURCE_CLAIM;
+        return GroupResource::new(kind.group, kind.plural);
     }
     let plural = match name {
         name if is_counted_kind(name) => name,

@@ -78,9 +78,11 @@ fn takes_anew(cluster: &Cluster, resource: GroupResource) -> Predicate {
         {
             return false;
         }
+        // A deadline that is given later moves a pod from one scope to another.
         let taken = |object: &Object| {
             let object = object.to_value().unwrap_or_default();
-            usage(&resource, &object)
+            let usage = usage(&resource, &object);
+            (usage, object["spec"]["activeDeadlineSeconds"].clone())
         };
         match change {
             Delta::Added { .. } => false,
@@ -92,8 +94,13 @@ fn takes_anew(cluster: &Cluster, resource: GroupResource) -> Predicate {
 
 /// Whether what an object takes depends on what it says. All others are counted.
 fn is_measured(resource: &GroupResource) -> bool {
-    let measured = ["persistentvolumeclaims", "pods", "services"];
-    resource.group.is_empty() && measured.contains(&&*resource.resource)
+    let measured = [
+        ("", "persistentvolumeclaims"),
+        ("", "pods"),
+        ("", "services"),
+        ("resource.k8s.io", "resourceclaims"),
+    ];
+    measured.contains(&(&*resource.group, &*resource.resource))
 }
 
 async fn reconcile(cluster: Cluster, request: Request) -> Result<Action, Error> {

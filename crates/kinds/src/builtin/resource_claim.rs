@@ -2,10 +2,14 @@
 
 mod allocation;
 
+use std::collections::BTreeMap;
+
 use serde_json::{Value, json};
+use watchkeeper_wire::values::{Quantity, QuantityFormat};
 
 use crate::Part;
 use crate::kind::{Hooks, Kind, PLAIN};
+use crate::quota::{OF_DEVICE_CLASS, Usage};
 use crate::rules::device_claims::{self, Age, fill_claim};
 use crate::rules::place::Place;
 use crate::table::Column;
@@ -19,6 +23,7 @@ pub static KIND: Kind = Kind {
     delete_returns_object: true,
     columns: COLUMNS,
     hooks: HOOKS,
+    usage,
     ..Kind::PLAIN
 };
 
@@ -47,6 +52,36 @@ const HOOKS: Hooks = Hooks {
     ..PLAIN
 };
 
+/// 32, as Kubernetes: so many devices a claim can get that asks for all there are.
+const MOST_DEVICES: i64 = 32;
+
+/// How many devices of each class a claim may get. Of alternatives, the most of each class.
+fn usage(claim: &Value, usage: &mut Usage) {
+    let count = |request: &Value| match request["allocationMode"] == "All" {
+        true => MOST_DEVICES,
+        false => request["count"].as_i64().unwrap_or(1),
+    };
+    let mut devices: BTreeMap<&str, i64> = BTreeMap::new();
+    for request in claim["spec"]["devices"]["requests"].as_array().into_iter().flatten() {
+        let alternatives = request["firstAvailable"].as_array();
+        let single = [&request["exactly"]];
+        let requests: Vec<&Value> = alternatives.map_or(single.to_vec(), |all| all.iter().collect());
+        let mut most: BTreeMap<&str, i64> = BTreeMap::new();
+        for request in requests {
+            if let Some(class) = request["deviceClassName"].as_str() {
+                let known = most.entry(class).or_default();
+                *known = count(request).max(*known);
+            }
+        }
+        for (class, count) in most {
+            *devices.entry(class).or_default() += count;
+        }
+    }
+    for (class, count) in devices {
+        let count = Quantity::new(count, QuantityFormat::DecimalSi);
+        usage.insert(format!("{class}{OF_DEVICE_CLASS}"), count);
+    }
+}
 
 fn shown_state(claim: &Value) -> String {
     let mut words = Vec::new();

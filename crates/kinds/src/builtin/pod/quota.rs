@@ -29,7 +29,8 @@ pub(crate) fn usage(pod: &Value, usage: &mut Usage) {
     }
 }
 
-/// What a pod asks for as a whole: the sum of its containers, or the most that one of those before them asks for.
+/// What a pod asks for as a whole: the sum of its containers and sidecars, or the most that is asked for while the init
+/// containers run, each next to the sidecars that were started before it.
 pub fn total(pod: &Value) -> Value {
     let mut total = json!({});
     let spec = &pod["spec"];
@@ -40,11 +41,18 @@ pub fn total(pod: &Value) -> Value {
                 old.checked_add(&new)
             });
         }
+        let (mut sidecars, mut before) = (Map::new(), Map::new());
         for container in spec["initContainers"].as_array().into_iter().flatten() {
-            merge(&mut amounts, &container["resources"][list], |old, new| {
-                Some(old.max(new))
-            });
+            let own = &container["resources"][list];
+            let mut together = sidecars.clone();
+            merge(&mut together, own, |old, new| old.checked_add(&new));
+            merge(&mut before, &Value::Object(together.clone()), |old, new| Some(old.max(new)));
+            if container["restartPolicy"] == "Always" {
+                merge(&mut amounts, own, |old, new| old.checked_add(&new));
+                sidecars = together;
+            }
         }
+        merge(&mut amounts, &Value::Object(before), |old, new| Some(old.max(new)));
         total[list] = Value::Object(amounts);
     }
     total
@@ -62,4 +70,23 @@ fn merge(amounts: &mut Map<String, Value>, more: &Value, join: fn(Quantity, Quan
 
 fn quantity(value: &Value) -> Option<Quantity> {
     value.as_str()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sidecars_add_up_and_init_containers_run_next_to_them() {
+        let container = |cpu: &str, policy: Value| json!({"resources": {"requests": {"cpu": cpu}}, "restartPolicy": policy});
+        let check = |init: Vec<Value>, wanted: &str| {
+            let pod = json!({"spec": {"containers": [container("1", Value::Null)], "initContainers": init}});
+            assert_eq!(total(&pod)["requests"]["cpu"], wanted);
+        };
+        let (init, sidecar) = (|cpu: &str| container(cpu, Value::Null), |cpu: &str| container(cpu, json!("Always")));
+        check(vec![init("3")], "3");
+        check(vec![sidecar("500m")], "1500m");
+        check(vec![init("3"), sidecar("500m")], "3");
+        check(vec![sidecar("500m"), init("3")], "3500m");
+    }
 }

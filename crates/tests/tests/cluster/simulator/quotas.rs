@@ -119,3 +119,120 @@ async fn custom_objects_are_counted() {
     until_used(&cluster, json!({"count/widgets.example.com": "2"})).await;
     cluster.stop().await;
 }
+
+/// A quota of pods with a scope: `Terminating`, or `PriorityClass In high`.
+fn scoped(name: &str, scope: &str) -> Value {
+    let words: Vec<&str> = scope.split(' ').collect();
+    let selector = match words.as_slice() {
+        [scope] => json!({"scopeName": scope, "operator": "Exists"}),
+        [scope, operator, values @ ..] => json!({"scopeName": scope, "operator": operator, "values": values}),
+        [] => unreachable!(),
+    };
+    json!({
+        "metadata": {"name": name},
+        "spec": {"hard": {"pods": "5"}, "scopeSelector": {"matchExpressions": [selector]}},
+    })
+}
+
+async fn until_pods(cluster: &Cluster, counts: &[(&str, &str)]) {
+    for (name, count) in counts {
+        let what = format!("{name} has {count}");
+        let has = |quota: &Value| quota["status"]["used"]["pods"] == **count;
+        cluster.until_one(&quotas(), name, &what, has).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_quota_counts_the_pods_in_its_scope() {
+    let cluster = Cluster::start().await;
+    let class = json!({"metadata": {"name": "high"}, "value": 1000});
+    cluster
+        .create(&resource("scheduling.k8s.io", "priorityclasses"), class)
+        .await;
+    for (name, scope) in [
+        ("ending", "Terminating"),
+        ("endless", "NotTerminating"),
+        ("best", "BestEffort"),
+        ("burst", "NotBestEffort"),
+        ("high", "PriorityClass In high"),
+        ("other", "PriorityClass NotIn high"),
+    ] {
+        cluster.create(&quotas(), scoped(name, scope)).await;
+        until_pods(&cluster, &[(name, "0")]).await;
+    }
+    cluster.create(&pods(), pod("plain", "100m")).await;
+    let plain = [
+        ("ending", "0"),
+        ("endless", "1"),
+        ("best", "0"),
+        ("burst", "1"),
+        ("high", "0"),
+        ("other", "1"),
+    ];
+    until_pods(&cluster, &plain).await;
+    let mut bounded = pod("bounded", "100m");
+    bounded["spec"]["activeDeadlineSeconds"] = json!(3600);
+    bounded["spec"]["priorityClassName"] = json!("high");
+    bounded["spec"]["containers"][0]["resources"].take();
+    cluster.create(&pods(), bounded).await;
+    let both = [
+        ("ending", "1"),
+        ("endless", "1"),
+        ("best", "1"),
+        ("burst", "1"),
+        ("high", "1"),
+        ("other", "1"),
+    ];
+    until_pods(&cluster, &both).await;
+    // A deadline that is given later moves a pod to another scope.
+    cluster
+        .patch(&pods(), "plain", json!({"spec": {"activeDeadlineSeconds": 3600}}))
+        .await;
+    until_pods(&cluster, &[("ending", "2"), ("endless", "0")]).await;
+    cluster.delete(&pods(), "bounded").await;
+    until_pods(&cluster, &[("ending", "1"), ("best", "0"), ("high", "0")]).await;
+    cluster.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_quota_counts_claims_of_devices_by_their_class() {
+    let cluster = Cluster::start().await;
+    let hard = json!({
+        "count/resourceclaims.resource.k8s.io": "2",
+        "gold.deviceclass.resource.k8s.io/devices": "5",
+    });
+    cluster.create(&quotas(), quota(hard)).await;
+    let used = |claims: &str, devices: &str| {
+        json!({
+            "count/resourceclaims.resource.k8s.io": claims,
+            "gold.deviceclass.resource.k8s.io/devices": devices,
+        })
+    };
+    until_used(&cluster, used("0", "0")).await;
+    let claims = resource("resource.k8s.io", "resourceclaims");
+    let claim = |name: &str, requests: Value| json!({"metadata": {"name": name}, "spec": {"devices": {"requests": requests}}});
+    let exactly = |count: u32| json!([{"name": "r", "exactly": {"deviceClassName": "gold", "allocationMode": "ExactCount", "count": count}}]);
+    cluster.create(&claims, claim("two", exactly(2))).await;
+    until_used(&cluster, used("1", "2")).await;
+    let mut greedy = claim("greedy", exactly(4));
+    greedy["apiVersion"] = json!("resource.k8s.io/v1");
+    greedy["kind"] = json!("ResourceClaim");
+    let refused = cluster
+        .api(&claims)
+        .create(&greedy)
+        .await
+        .unwrap_err()
+        .to_string();
+    let words = "exceeded quota: q, requested: gold.deviceclass.resource.k8s.io/devices=4, \
+                 used: gold.deviceclass.resource.k8s.io/devices=2, limited: gold.deviceclass.resource.k8s.io/devices=5";
+    assert!(refused.contains(words), "{refused}");
+    let either = json!([{"name": "r", "firstAvailable": [
+        {"name": "a", "deviceClassName": "gold", "allocationMode": "ExactCount", "count": 3},
+        {"name": "b", "deviceClassName": "gold", "allocationMode": "ExactCount", "count": 1},
+    ]}]);
+    cluster.create(&claims, claim("either", either)).await;
+    until_used(&cluster, used("2", "5")).await;
+    cluster.delete(&claims, "two").await;
+    until_used(&cluster, used("1", "3")).await;
+    cluster.stop().await;
+}
