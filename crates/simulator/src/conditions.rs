@@ -17,9 +17,10 @@ pub(crate) struct Condition<'a> {
     pub(crate) message: &'a str,
 }
 
+#[cfg(test)]
 impl<'a> Condition<'a> {
     /// A condition whose type says enough.
-    pub(crate) fn plain(kind: &'a str, holds: bool) -> Self {
+    fn plain(kind: &'a str, holds: bool) -> Self {
         Self {
             kind,
             holds: Some(holds),

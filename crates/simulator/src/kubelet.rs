@@ -1,15 +1,16 @@
 //! The kubelets of all nodes: pods start, run and stop.
 //!
 //! ```text
-//! bound ▶ ContainerCreating ▶ Running ▶ (meant to end) Succeeded or Failed
-//!                              │  ▲
-//!                              │  └── CrashLoopBackOff, if it is to be restarted
-//!                              └▶ deleted ▶ stopped, within its grace period
+//! bound ▶ seen ▶ init containers, one by one ▶ Running ▶ (meant to end) Succeeded or Failed
+//!                                                └▶ deleted ▶ stopped, within its grace period
 //! ```
 //!
-//! How long each takes is in the options; how a pod ends is in its annotations. A pod whose node is gone goes at once.
+//! How long each takes is in the options; what a container does is in [`program`], what it goes through in
+//! [`containers`]. A pod whose node is gone goes at once.
 
 mod addresses;
+mod containers;
+mod program;
 mod status;
 
 use std::collections::HashMap;
@@ -21,20 +22,22 @@ use tokio::time::Instant;
 use watchkeeper_client::Error;
 use watchkeeper_meta::ObjectKey;
 use watchkeeper_runtime::controller::{Action, Mapping, Request};
+use watchkeeper_runtime::recorder::EventType;
 use watchkeeper_wire::Object;
 
 use self::addresses::Addresses;
+use self::containers::{Container, Role, Step};
+use self::program::Program;
+use self::status::Statuses;
 use crate::SimulatorOptions;
 use crate::cluster::{Cluster, Task};
+use crate::events::{self, note};
 use crate::item::Item;
 use crate::kinds::{nodes, pods};
 use crate::pods::has_ended;
 use crate::scheduler::BY_NODE;
+use crate::time;
 
-/// The exit code of a pod's containers. A pod that would run forever ends with it, too, and is started again.
-const EXIT_CODE: &str = "simulator.watchkeeper/exit-code";
-/// How long a pod runs that is meant to end, in seconds.
-const RUN_SECONDS: &str = "simulator.watchkeeper/run-seconds";
 /// `false` while a pod that runs is not ready.
 const READY: &str = "simulator.watchkeeper/ready";
 
@@ -42,7 +45,7 @@ const READY: &str = "simulator.watchkeeper/ready";
 pub(crate) fn run(cluster: &Cluster, options: SimulatorOptions) -> Task {
     let kubelet = Arc::new(Kubelet {
         options,
-        since: Mutex::default(),
+        moments: Mutex::default(),
         addresses: Addresses::new(cluster),
     });
     let controller =
@@ -64,108 +67,257 @@ fn pods_on(cluster: &Cluster) -> Mapping {
     })
 }
 
-/// Where a pod is in its life.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
-    Unbound,
-    Bound,
-    Creating,
-    Running,
-    BackingOff,
-    Ended,
-    Deleting,
-}
-
-fn stage(pod: &Item) -> Stage {
-    if pod.text("/spec/nodeName").is_empty() {
-        return Stage::Unbound;
-    }
-    if pod.is_deleting() {
-        return Stage::Deleting;
-    }
-    match pod.text("/status/phase") {
-        "Succeeded" | "Failed" => Stage::Ended,
-        "Running" if status::is_backing_off(pod) => Stage::BackingOff,
-        "Running" => Stage::Running,
-        _ if pod.text("/status/startTime").is_empty() => Stage::Bound,
-        _ => Stage::Creating,
-    }
-}
-
 struct Kubelet {
     options: SimulatorOptions,
-    /// When each pod entered its stage. Whoever starts anew begins anew to count.
-    since: Mutex<HashMap<ObjectKey, (String, Stage, Instant)>>,
+    moments: Mutex<HashMap<ObjectKey, Moments>>,
     addresses: Addresses,
+}
+
+/// Since when a pod and its containers are in their states. Whoever starts anew begins anew to count.
+#[derive(Default)]
+struct Moments {
+    uid: String,
+    since: HashMap<String, Instant>,
 }
 
 impl Kubelet {
     async fn tend(&self, cluster: &Cluster, request: Request) -> Result<Action, Error> {
         let Some(pod) = request.object.as_ref().map(Item::read) else {
-            self.since.lock().remove(&request.key);
+            self.moments.lock().remove(&request.key);
             self.addresses.free(&request.key);
             return Ok(Action::Done);
         };
-        let stage = stage(&pod);
-        if stage != Stage::Unbound && is_lost(cluster, &pod).await? {
-            return stop(cluster, &pod).await;
+        if pod.text("/spec/nodeName").is_empty() {
+            return Ok(Action::Done);
         }
-        if let Some(left) = self.span(stage, &pod).checked_sub(self.time_in(stage, &pod))
-            && !left.is_zero()
-        {
+        if is_lost(cluster, &pod).await? {
+            return self.stop(cluster, &pod).await;
+        }
+        if pod.is_deleting() {
+            return self.end(cluster, &pod).await;
+        }
+        if has_ended(&pod) {
+            return Ok(Action::Done);
+        }
+        if pod.text("/status/startTime").is_empty() {
+            let statuses = self.statuses(&pod, |_| Step::Stay);
+            cluster
+                .report(&pods(), &pod, status::seen(cluster, &pod, &statuses))
+                .await?;
+            return Ok(Action::Done);
+        }
+        self.run(cluster, &pod).await
+    }
+
+    /// Has every container take its next step.
+    async fn run(&self, cluster: &Cluster, pod: &Item) -> Result<Action, Error> {
+        if let Some(left) = self.left(pod, "created", self.options.container_creation) {
             return Ok(Action::After(left));
         }
-        let status = match stage {
-            Stage::Unbound | Stage::Ended => return Ok(Action::Done),
-            Stage::Bound => status::creating(cluster, &pod),
-            Stage::Creating => status::running(&pod, &self.addresses.of(&pod), is_meant_ready(&pod)),
-            Stage::BackingOff => status::restarted(&pod, is_meant_ready(&pod)),
-            Stage::Running if is_meant_to_end(&pod) && is_restarted(&pod) => {
-                status::backing_off(&pod, exit_code(&pod))
-            }
-            Stage::Running if is_meant_to_end(&pod) => status::ended(&pod, exit_code(&pod)),
-            Stage::Running => status::ready(&pod, is_meant_ready(&pod)),
-            Stage::Deleting => return stop(cluster, &pod).await,
-        };
+        let steps = self.steps(pod);
+        let step_of = |container: &Container<'_>| steps.get(container.name()).copied().unwrap_or(Step::Stay);
+        let mut statuses = self.statuses(pod, step_of);
+        end_sidecars(pod, &mut statuses);
+        let mut status = status::of(pod, &self.addresses.of(pod), &statuses);
+        let deadline = deadline(pod);
+        if deadline == Deadline::Passed {
+            status = status::of(pod, "", &self.statuses(pod, end_by_force));
+            status::overdue(&mut status);
+        }
+        tell(cluster, pod, step_of);
         // What it leads to comes back as a change.
-        cluster.report(&pods(), &pod, status).await?;
+        cluster.report(&pods(), pod, status).await?;
+        let waits = steps.values().filter_map(|step| match step {
+            Step::Wait(left) => Some(*left),
+            _ => None,
+        });
+        let until_deadline = match deadline {
+            Deadline::In(left) => Some(left),
+            _ => None,
+        };
+        Ok(waits
+            .chain(until_deadline)
+            .min()
+            .map_or(Action::Done, Action::After))
+    }
+
+    /// What happens to the containers whose turn it is: the others follow those before them.
+    fn steps<'a>(&self, pod: &'a Item) -> HashMap<&'a str, Step> {
+        let mut steps = HashMap::new();
+        for container in Container::all(pod) {
+            let program = Program::of(pod, container.spec, container.role, self.options.run_time);
+            let since = self.since(pod, &container.moment());
+            let step = container.step(pod, program, since, self.options.restart_backoff);
+            let is_done = container.exit_code() == Some(0);
+            steps.insert(container.name(), step);
+            if container.role == Role::Init && !is_done {
+                break;
+            }
+        }
+        steps
+    }
+
+    fn statuses(&self, pod: &Item, step: impl Fn(&Container<'_>) -> Step) -> Statuses {
+        let is_ready = pod.annotation(READY).is_none_or(|ready| ready != "false");
+        let all = Container::all(pod);
+        let has_init = all.iter().any(|container| container.role != Role::Main);
+        let status = |container: &Container<'_>| {
+            (
+                container.role,
+                container.status(pod, step(container), is_ready, !has_init),
+            )
+        };
+        all.iter().map(status).collect()
+    }
+
+    /// Lets a deleted pod stop within its grace period, then removes it.
+    async fn end(&self, cluster: &Cluster, pod: &Item) -> Result<Action, Error> {
+        let grace = pod.number("/metadata/deletionGracePeriodSeconds");
+        let span = self
+            .options
+            .stop_time
+            .min(Duration::from_secs(grace.unsigned_abs()));
+        if !self.has_begun(pod, "stopping") {
+            let running = Container::all(pod).into_iter().filter(Container::is_running);
+            let voice = cluster
+                .events
+                .voice(events::KUBELET)
+                .on_host(pod.text("/spec/nodeName"));
+            for container in running {
+                let words = format!("Stopping container {}", container.name());
+                voice.record_at(
+                    pod,
+                    &container.field_path(),
+                    note(EventType::Normal, "Killing", words),
+                );
+            }
+        }
+        match self.left(pod, "stopping", span) {
+            Some(left) => Ok(Action::After(left)),
+            None => self.stop(cluster, pod).await,
+        }
+    }
+
+    async fn stop(&self, cluster: &Cluster, pod: &Item) -> Result<Action, Error> {
+        let is_kept_running = !matches!(pod.text("/spec/restartPolicy"), "Never" | "OnFailure");
+        if !is_kept_running && !has_ended(pod) {
+            // Whoever counts how pods end is told how this one did.
+            let status = status::of(pod, "", &self.statuses(pod, end_by_force));
+            cluster.report(&pods(), pod, status).await?;
+        }
+        let is_stopped = pod.is_deleting() && pod.number("/metadata/deletionGracePeriodSeconds") == 0;
+        // What is left of a pod that has been stopped is somebody's finalizer.
+        if !is_stopped || pod.finalizers().is_empty() {
+            cluster.delete(&pods(), pod, Some(0)).await?;
+        }
         Ok(Action::Done)
     }
 
-    /// How long a pod stays in a stage.
-    fn span(&self, stage: Stage, pod: &Item) -> Duration {
-        let options = &self.options;
-        match stage {
-            Stage::Unbound | Stage::Bound | Stage::Ended => Duration::ZERO,
-            Stage::Creating => options.container_creation,
-            Stage::Running if is_meant_to_end(pod) => run_time(pod).unwrap_or(options.run_time),
-            Stage::Running => Duration::ZERO,
-            Stage::BackingOff => backoff(options.restart_backoff, status::restarts(pod)),
-            Stage::Deleting => {
-                let grace = pod.number("/metadata/deletionGracePeriodSeconds");
-                options.stop_time.min(Duration::from_secs(grace.unsigned_abs()))
-            }
-        }
+    /// Whether a pod was in a state before.
+    fn has_begun(&self, pod: &Item, moment: &str) -> bool {
+        let moments = self.moments.lock();
+        let own = moments.get(&pod.key()).filter(|own| own.uid == pod.uid());
+        own.is_some_and(|own| own.since.contains_key(moment))
     }
 
-    /// How long a pod has been in its stage.
-    fn time_in(&self, stage: Stage, pod: &Item) -> Duration {
-        let mut since = self.since.lock();
-        let begun = since
-            .entry(pod.key())
-            .or_insert_with(|| (pod.uid().to_owned(), stage, Instant::now()));
-        if (&*begun.0, begun.1) != (pod.uid(), stage) {
-            *begun = (pod.uid().to_owned(), stage, Instant::now());
+    /// How long a pod, or a container of it, has been in a state.
+    fn since(&self, pod: &Item, moment: &str) -> Duration {
+        let mut moments = self.moments.lock();
+        let own = moments.entry(pod.key()).or_default();
+        if own.uid != pod.uid() {
+            *own = Moments {
+                uid: pod.uid().to_owned(),
+                since: HashMap::new(),
+            };
         }
-        begun.2.elapsed()
+        let begun = own.since.entry(moment.to_owned()).or_insert_with(Instant::now);
+        begun.elapsed()
+    }
+
+    /// How long a pod still stays in a state, in which it is for so long.
+    fn left(&self, pod: &Item, moment: &str, span: Duration) -> Option<Duration> {
+        let left = span.checked_sub(self.since(pod, moment))?;
+        (!left.is_zero()).then_some(left)
     }
 }
 
-/// Doubles with each restart, up to a point.
-fn backoff(first: Duration, restarts: i64) -> Duration {
-    const MOST: Duration = Duration::from_secs(300);
-    let doubled = 2_u32.saturating_pow(u32::try_from(restarts.saturating_sub(1)).unwrap_or_default());
-    first.saturating_mul(doubled).min(MOST)
+/// Every container that has not ended is told to.
+fn end_by_force(container: &Container<'_>) -> Step {
+    match container.exit_code() {
+        Some(_) => Step::Stay,
+        None => Step::End(status::TERMINATED),
+    }
+}
+
+/// Sidecars end when all that they are for has.
+fn end_sidecars(pod: &Item, statuses: &mut Statuses) {
+    let mut main = statuses.iter().filter(|(role, _)| *role == Role::Main);
+    if !main.all(|(_, status)| status["state"]["terminated"].is_object()) {
+        return;
+    }
+    let sidecars = Container::all(pod)
+        .into_iter()
+        .filter(|one| one.role == Role::Sidecar);
+    for sidecar in sidecars.filter(|sidecar| sidecar.exit_code().is_none()) {
+        let told = statuses
+            .iter_mut()
+            .find(|(_, status)| status["name"] == sidecar.name());
+        if let Some((_, status)) = told {
+            *status = sidecar.status(pod, Step::End(0), false, true);
+        }
+    }
+}
+
+/// Tells what containers do, as the kubelet of the pod's node.
+fn tell(cluster: &Cluster, pod: &Item, step: impl Fn(&Container<'_>) -> Step) {
+    let voice = cluster
+        .events
+        .voice(events::KUBELET)
+        .on_host(pod.text("/spec/nodeName"));
+    for container in Container::all(pod) {
+        let image = container.spec["image"].as_str().unwrap_or_default();
+        let path = container.field_path();
+        match step(&container) {
+            Step::Start => {
+                let present = format!("Container image {image:?} already present on machine");
+                for (reason, words) in [
+                    ("Pulled", present.as_str()),
+                    ("Created", "Container created"),
+                    ("Started", "Container started"),
+                ] {
+                    voice.record_at(pod, &path, note(EventType::Normal, reason, words));
+                }
+            }
+            Step::BackOff(_) => {
+                let words = format!(
+                    "Back-off restarting failed container {} in pod {}_{}({})",
+                    container.name(),
+                    pod.name(),
+                    pod.namespace(),
+                    pod.uid()
+                );
+                voice.record_at(pod, &path, note(EventType::Warning, "BackOff", words));
+            }
+            Step::Stay | Step::Wait(_) | Step::End(_) => {}
+        }
+    }
+}
+
+/// How long a pod may still run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Deadline {
+    None,
+    In(Duration),
+    Passed,
+}
+
+fn deadline(pod: &Item) -> Deadline {
+    let seconds = pod.at("/spec/activeDeadlineSeconds").as_i64();
+    let start = time::read(pod.at("/status/startTime"));
+    match seconds.zip(start) {
+        None => Deadline::None,
+        Some((seconds, start)) => time::left(start, seconds).map_or(Deadline::Passed, Deadline::In),
+    }
 }
 
 /// Whether a pod's node is gone. The server has the last word: the cache may be behind.
@@ -178,45 +330,4 @@ async fn is_lost(cluster: &Cluster, pod: &Item) -> Result<bool, Error> {
         Err(error) if error.is_not_found() => Ok(true),
         found => found.map(|_| false),
     }
-}
-
-async fn stop(cluster: &Cluster, pod: &Item) -> Result<Action, Error> {
-    if !is_kept_running(pod) && !has_ended(pod) {
-        // Whoever counts how pods end is told how this one did.
-        cluster
-            .report(&pods(), pod, status::ended(pod, status::TERMINATED))
-            .await?;
-    }
-    let is_stopped = pod.is_deleting() && pod.number("/metadata/deletionGracePeriodSeconds") == 0;
-    // What is left of a pod that has been stopped is somebody's finalizer.
-    if !is_stopped || pod.finalizers().is_empty() {
-        cluster.delete(&pods(), pod, Some(0)).await?;
-    }
-    Ok(Action::Done)
-}
-
-fn is_kept_running(pod: &Item) -> bool {
-    !matches!(pod.text("/spec/restartPolicy"), "Never" | "OnFailure")
-}
-
-fn is_meant_to_end(pod: &Item) -> bool {
-    !is_kept_running(pod) || pod.annotation(EXIT_CODE).is_some()
-}
-
-fn is_restarted(pod: &Item) -> bool {
-    is_kept_running(pod) || (pod.text("/spec/restartPolicy") == "OnFailure" && exit_code(pod) != 0)
-}
-
-fn exit_code(pod: &Item) -> i64 {
-    let code = pod.annotation(EXIT_CODE);
-    code.and_then(|code| code.parse().ok()).unwrap_or_default()
-}
-
-fn run_time(pod: &Item) -> Option<Duration> {
-    let seconds = pod.annotation(RUN_SECONDS)?.parse().ok()?;
-    Duration::try_from_secs_f64(seconds).ok()
-}
-
-fn is_meant_ready(pod: &Item) -> bool {
-    pod.annotation(READY).is_none_or(|ready| ready != "false")
 }

@@ -7,8 +7,9 @@
 //! | part | what it does |
 //! |---|---|
 //! | nodes | registers nodes, keeps all there are Ready and renews their leases |
-//! | scheduler | binds pods to the node with the fewest, of those that selectors, affinity and taints admit |
-//! | kubelet | takes pods from Pending to Running, and to their end |
+//! | scheduler | binds pods to nodes by requests, taints, affinity and spreading, and says why it cannot |
+//! | kubelet | takes pods and their init containers from Pending to Running, and to their end |
+//! | taint eviction | deletes pods from nodes whose `NoExecute` taints they do not tolerate |
 //! | volumes | makes up a volume for every claim, and reclaims it |
 //! | replica sets | keeps as many pods as asked for; replication controllers likewise |
 //! | deployments | rolls out new templates, a few pods at a time |
@@ -58,6 +59,7 @@ mod revisions;
 mod rollout;
 mod scheduler;
 mod stateful_sets;
+mod taint_eviction;
 mod time;
 mod volumes;
 
@@ -113,6 +115,7 @@ impl Simulator {
             nodes::run(&cluster, options.nodes),
             scheduler::run(&cluster),
             kubelet::run(&cluster, options),
+            taint_eviction::run(&cluster),
             volumes::run_claims(&cluster),
             volumes::run_volumes(&cluster),
             replica_sets::run(&cluster, kinds::replica_sets()),

@@ -8,11 +8,14 @@ use serde_json::{Value, json};
 use watchkeeper_client::Error;
 use watchkeeper_meta::PatchKind;
 use watchkeeper_runtime::controller::{Action, Request};
+use watchkeeper_runtime::recorder::EventType;
 
 use crate::cluster::{Cluster, Task};
 use crate::conditions::{self, Condition};
+use crate::events::{self, note};
 use crate::item::Item;
 use crate::kinds::{leases, nodes};
+use crate::placement::UNSCHEDULABLE;
 use crate::time;
 
 /// 10 s, as kubelets: how often a node renews its lease.
@@ -21,6 +24,11 @@ const HEARTBEAT: Duration = Duration::from_secs(10);
 const LEASE_SECONDS: i64 = 40;
 /// How long to wait before another attempt to register.
 const PATIENCE: Duration = Duration::from_secs(1);
+
+const ARCHITECTURE: &str = "amd64";
+const OPERATING_SYSTEM: &str = "linux";
+/// Where all simulated nodes are.
+const REGION: &str = "simulated";
 
 const LEASE_NAMESPACE: &str = "kube-node-lease";
 /// What a node has until it is ready for the first time.
@@ -49,13 +57,41 @@ async fn register_all(cluster: &Cluster, count: usize) {
 
 async fn register(cluster: &Cluster, number: usize) -> Result<(), Error> {
     let name = format!("node-{number}");
-    let node = json!({
-        "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name, "kubernetes.io/os": "linux"}},
-    });
+    let labels = labels(&name, number);
+    let node = json!({"metadata": {"name": name, "labels": labels}});
     match cluster.create(&nodes(), "", node).await {
-        Err(error) if error.is_already_exists() => Ok(()),
-        created => created.map(drop),
+        // It was registered before, perhaps by one that gave it fewer labels.
+        Err(error) if error.is_already_exists() => {
+            let patch = json!({"metadata": {"labels": labels}});
+            let patched = cluster
+                .api(&nodes(), "")
+                .patch(&name, PatchKind::Merge, &patch)
+                .await;
+            patched.map(drop)
+        }
+        Err(error) => Err(error),
+        Ok(node) => {
+            let words = format!("Node {name} event: Registered Node {name} in Controller");
+            cluster
+                .events
+                .normal(events::NODES, &node, "RegisteredNode", words);
+            Ok(())
+        }
     }
+}
+
+/// The well-known labels of a node. Nodes take turns in three zones.
+fn labels(name: &str, number: usize) -> Value {
+    let zone = ["c", "a", "b"][number % 3];
+    json!({
+        "beta.kubernetes.io/arch": ARCHITECTURE,
+        "beta.kubernetes.io/os": OPERATING_SYSTEM,
+        "kubernetes.io/arch": ARCHITECTURE,
+        "kubernetes.io/hostname": name,
+        "kubernetes.io/os": OPERATING_SYSTEM,
+        "topology.kubernetes.io/region": REGION,
+        "topology.kubernetes.io/zone": format!("{REGION}-{zone}"),
+    })
 }
 
 async fn beat(cluster: Cluster, request: Request) -> Result<Action, Error> {
@@ -63,19 +99,49 @@ async fn beat(cluster: Cluster, request: Request) -> Result<Action, Error> {
         return Ok(Action::Done);
     };
     cluster.report(&nodes(), &node, status(&node)).await?;
-    let taints = node.list("/spec/taints").iter();
-    let left: Vec<&Value> = taints.filter(|taint| taint["key"] != NOT_READY).collect();
-    if left.len() < node.list("/spec/taints").len() {
+    tell(&cluster, &node);
+    let taints = taints(&node);
+    if node.list("/spec/taints") != taints {
         cluster
-            .merge(&nodes(), &node, json!({"spec": {"taints": left}}))
+            .merge(&nodes(), &node, json!({"spec": {"taints": taints}}))
             .await?;
     }
     renew_lease(&cluster, &node).await?;
     Ok(Action::After(HEARTBEAT))
 }
 
+/// The taints of a node that is ready: one more while it is cordoned.
+fn taints(node: &Item) -> Vec<Value> {
+    let is_cordoned = node.at("/spec/unschedulable") == true;
+    let mut taints = node.list("/spec/taints").to_vec();
+    taints.retain(|taint| taint["key"] != NOT_READY && (is_cordoned || taint["key"] != UNSCHEDULABLE));
+    if is_cordoned && !taints.iter().any(|taint| taint["key"] == UNSCHEDULABLE) {
+        let now = time::timestamp();
+        taints.push(json!({"key": UNSCHEDULABLE, "effect": "NoSchedule", "timeAdded": now}));
+    }
+    taints
+}
+
+/// Tells that a node has become ready, and how.
+fn tell(cluster: &Cluster, node: &Item) {
+    if node.holds("Ready") {
+        return;
+    }
+    let voice = cluster.events.voice(events::KUBELET).on_host(node.name());
+    for reason in [
+        "NodeHasSufficientMemory",
+        "NodeHasNoDiskPressure",
+        "NodeHasSufficientPID",
+        "NodeReady",
+    ] {
+        let words = format!("Node {} status is now: {reason}", node.name());
+        voice.record(node, note(EventType::Normal, reason, words));
+    }
+}
+
 fn status(node: &Item) -> Value {
-    let size = json!({"cpu": "8", "memory": "32Gi", "pods": "110"});
+    // As KWOK's nodes: room for what people usually ask for.
+    let size = json!({"cpu": "32", "ephemeral-storage": "1Ti", "memory": "256Gi", "pods": "110"});
     let own = |name: &str, value: Value| match node["status"][name].is_null() {
         true => value,
         false => node["status"][name].clone(),
@@ -89,14 +155,14 @@ fn status(node: &Item) -> Value {
         ])),
         "conditions": conditions(node),
         "nodeInfo": {
-            "architecture": "amd64",
+            "architecture": ARCHITECTURE,
             "bootID": node.uid(),
             "containerRuntimeVersion": "watchkeeper://simulated",
             "kernelVersion": "0",
             "kubeProxyVersion": "",
             "kubeletVersion": "v1.37.0",
             "machineID": node.uid(),
-            "operatingSystem": "linux",
+            "operatingSystem": OPERATING_SYSTEM,
             "osImage": "simulated",
             "systemUUID": node.uid(),
         },
@@ -116,16 +182,24 @@ fn conditions(node: &Item) -> Vec<Value> {
         kind: "Ready",
         holds: Some(true),
         reason: "KubeletReady",
-        message: "the simulated node is ready",
+        message: "kubelet is posting ready status",
     };
     let mut all = node.list("/status/conditions").to_vec();
     for (kind, reason, message) in [
-        ("MemoryPressure", "KubeletHasSufficientMemory", "there is memory"),
-        ("DiskPressure", "KubeletHasNoDiskPressure", "there is room"),
+        (
+            "MemoryPressure",
+            "KubeletHasSufficientMemory",
+            "kubelet has sufficient memory available",
+        ),
+        (
+            "DiskPressure",
+            "KubeletHasNoDiskPressure",
+            "kubelet has no disk pressure",
+        ),
         (
             "PIDPressure",
             "KubeletHasSufficientPID",
-            "there are numbers for processes",
+            "kubelet has sufficient PID available",
         ),
     ] {
         let holds = Some(false);

@@ -1,13 +1,35 @@
-//! Where a pod may run: node selectors, required node affinity, taints.
+//! Where a pod may run: node selectors, node affinity, taints.
 
 use serde_json::{Value, json};
 use watchkeeper_meta::{LabelRequirement, LabelSelector, LabelTest};
 
 use crate::item::Item;
 
+/// What a node has while it is cordoned.
+pub(crate) const UNSCHEDULABLE: &str = "node.kubernetes.io/unschedulable";
+
 /// Whether a pod may be put on a node.
 pub(crate) fn admits(node: &Item, pod_spec: &Value) -> bool {
-    matches(node, pod_spec) && tolerates(node, pod_spec, &["NoSchedule", "NoExecute"])
+    let is_tolerated = tolerates(node, pod_spec, &["NoSchedule", "NoExecute"]);
+    is_tolerated && matches(node, pod_spec) && !is_barred(node, pod_spec)
+}
+
+/// Whether a node is cordoned and the pod is not meant to be there all the same.
+pub(crate) fn is_barred(node: &Item, pod_spec: &Value) -> bool {
+    let cordon = json!({"key": UNSCHEDULABLE, "effect": "NoSchedule"});
+    let mut tolerations = pod_spec["tolerations"].as_array().into_iter().flatten();
+    node.at("/spec/unschedulable") == true && !tolerations.any(|toleration| stands(toleration, &cordon))
+}
+
+/// How much a pod prefers a node: the weights of all preferences it meets.
+pub(crate) fn preference(node: &Item, pod_spec: &Value) -> i64 {
+    let affinity = &pod_spec["affinity"]["nodeAffinity"];
+    let terms = affinity["preferredDuringSchedulingIgnoredDuringExecution"].as_array();
+    let met = terms
+        .into_iter()
+        .flatten()
+        .filter(|term| meets(node, &term["preference"]));
+    met.filter_map(|term| term["weight"].as_i64()).sum()
 }
 
 /// Whether a pod is meant for a node.
@@ -53,22 +75,14 @@ fn requirement(wanted: &Value) -> Option<LabelRequirement> {
 /// Whether a pod stands all taints of a node that have one of these effects.
 pub(crate) fn tolerates(node: &Item, pod_spec: &Value, effects: &[&str]) -> bool {
     let tolerations = pod_spec["tolerations"].as_array().map_or(&[][..], Vec::as_slice);
-    taints(node).iter().all(|taint| {
+    node.list("/spec/taints").iter().all(|taint| {
         let counts = effects.iter().any(|effect| taint["effect"] == *effect);
         !counts || tolerations.iter().any(|toleration| stands(toleration, taint))
     })
 }
 
-/// The taints of a node, and the one it has while it is cordoned.
-fn taints(node: &Item) -> Vec<Value> {
-    let mut taints = node.list("/spec/taints").to_vec();
-    if node.at("/spec/unschedulable") == true {
-        taints.push(json!({"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}));
-    }
-    taints
-}
-
-fn stands(toleration: &Value, taint: &Value) -> bool {
+/// Whether a toleration is about a taint.
+pub(crate) fn stands(toleration: &Value, taint: &Value) -> bool {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let same = |name: &str| text(&toleration[name]) == text(&taint[name]);
     let any = |name: &str| text(&toleration[name]).is_empty();

@@ -1,20 +1,42 @@
-//! The scheduler: a pod without a node gets the node with the fewest pods of those that admit it.
+//! The scheduler: a pod without a node gets the best of the nodes it fits on.
+//!
+//! ```text
+//! pod ──▶ nodes that admit it ──▶ the best of them ──▶ bound
+//!            └─ none ──▶ nodes where pods of a lower priority make room ──▶ those are deleted, the pod waits
+//!                          └─ none ──▶ why, for each node, in its condition and an Event
+//! ```
+//!
+//! What keeps a pod from a node is decided in [`fit`], and said in Kubernetes' words. Only pods that name the default
+//! scheduler are scheduled.
 
+mod fit;
+mod neighbours;
+mod preemption;
+mod sites;
+
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde_json::json;
 use watchkeeper_client::Error;
+use watchkeeper_meta::ObjectKey;
 use watchkeeper_runtime::controller::{Action, ControllerOptions, DynamicController, Mapping, Request};
+use watchkeeper_runtime::delta::Delta;
 use watchkeeper_wire::Object;
 
+use self::fit::{Candidate, Obstacle};
+use self::sites::{Site, Sites};
 use crate::cluster::{Cluster, Task, ignore_gone};
 use crate::conditions::{self, Condition};
+use crate::events;
 use crate::item::Item;
-use crate::kinds::{nodes, pods};
-use crate::placement::admits;
+use crate::kinds::{claims, nodes, pods};
+use crate::pods::has_ended;
 
 /// The index of pods by their node; those that have none are under no name.
 pub(crate) const BY_NODE: &str = "node";
+/// The scheduler that this one is.
+const NAME: &str = "default-scheduler";
 
 /// Binds pods to nodes.
 pub(crate) fn run(cluster: &Cluster) -> Task {
@@ -26,19 +48,22 @@ pub(crate) fn run(cluster: &Cluster) -> Task {
         workers: 1,
         ..Default::default()
     };
-    let controller = DynamicController::new("scheduler", waiting, options).watches(
-        cluster.informer(&nodes()),
-        waiting_pods(cluster),
-        None,
-    );
-    cluster.run(controller, schedule)
+    let controller = DynamicController::new("scheduler", waiting.clone(), options)
+        .watches(cluster.informer(&nodes()), waiting_pods(cluster), None)
+        .watches(waiting, waiting_pods(cluster), Some(Arc::new(makes_room)))
+        .watches(cluster.informer(&claims()), waiting_pods(cluster), None);
+    let sites = Arc::new(Sites::default());
+    cluster.run(controller, move |cluster, request| {
+        let sites = sites.clone();
+        async move { schedule(&cluster, &sites, request).await }
+    })
 }
 
 fn node_of(pod: &Object) -> Vec<String> {
     vec![Item::read(pod).text("/spec/nodeName").to_owned()]
 }
 
-/// Whatever happens to a node may make room for those that wait.
+/// Leads from anything to the pods that wait: it may have made room for them.
 fn waiting_pods(cluster: &Cluster) -> Mapping {
     let store = cluster.informer(&pods()).store().clone();
     Arc::new(move |_| {
@@ -48,31 +73,46 @@ fn waiting_pods(cluster: &Cluster) -> Mapping {
     })
 }
 
-async fn schedule(cluster: Cluster, request: Request) -> Result<Action, Error> {
+/// Whether a pod leaves a node, or others may want to be near it.
+fn makes_room(change: &Delta) -> bool {
+    let is_running = |pod: &Object| {
+        let pod = Item::read(pod);
+        is_bound(&pod) && !has_ended(&pod)
+    };
+    match change {
+        Delta::Added { .. } => false,
+        Delta::Updated { old, new, .. } => is_running(old) != is_running(new),
+        Delta::Deleted { old, .. } => is_running(old),
+    }
+}
+
+async fn schedule(cluster: &Cluster, sites: &Sites, request: Request) -> Result<Action, Error> {
     let Some(pod) = Item::living(&request) else {
         return Ok(Action::Done);
     };
-    if is_bound(&pod) || !pod.list("/spec/schedulingGates").is_empty() {
+    let is_mine = matches!(pod.text("/spec/schedulerName"), "" | NAME);
+    if !is_mine || is_bound(&pod) || !pod.list("/spec/schedulingGates").is_empty() {
         return Ok(Action::Done);
     }
-    match emptiest_node(&cluster, &pod) {
-        Some(node) => bind(&cluster, &pod, &node).await?,
-        None => report_waiting(&cluster, &pod).await?,
+    let sites = sites.see(cluster, &pod);
+    let candidate = Candidate::new(cluster, &pod, &sites);
+    let (mut fitting, mut obstacles) = (Vec::new(), BTreeMap::new());
+    for site in &sites {
+        match candidate.obstacle(site) {
+            None => fitting.push(site),
+            Some(obstacle) => drop(obstacles.insert(site.name().to_owned(), obstacle)),
+        }
+    }
+    let best = fitting.into_iter().min_by_key(|site| candidate.rank(site));
+    match best {
+        Some(site) => bind(cluster, &pod, site.name()).await?,
+        None => preempt_or_wait(cluster, &candidate, &sites, &obstacles).await?,
     }
     Ok(Action::Done)
 }
 
 fn is_bound(pod: &Item) -> bool {
     !pod.text("/spec/nodeName").is_empty()
-}
-
-fn emptiest_node(cluster: &Cluster, pod: &Item) -> Option<String> {
-    let (nodes, pods) = (cluster.snapshot(&nodes()), cluster.snapshot(&pods()));
-    let nodes = nodes.iter().map(Item::read);
-    let fitting = nodes.filter(|node| node.holds("Ready") && admits(node, &pod["spec"]));
-    let load = |node: &Item| pods.by_index(BY_NODE, node.name()).into_iter().flatten().count();
-    let node = fitting.min_by_key(|node| (load(node), node.name().to_owned()))?;
-    Some(node.name().to_owned())
 }
 
 async fn bind(cluster: &Cluster, pod: &Item, node: &str) -> Result<(), Error> {
@@ -84,7 +124,16 @@ async fn bind(cluster: &Cluster, pod: &Item, node: &str) -> Result<(), Error> {
     });
     let api = cluster.api(&pods(), pod.namespace()).subresource("binding");
     let bound = api.post(pod.name(), &binding).await;
+    let is_bound_now = bound.is_ok();
     ignore_gone(bound.map(drop))?;
+    if is_bound_now {
+        let words = format!(
+            "Successfully assigned {}/{} to {node}",
+            pod.namespace(),
+            pod.name()
+        );
+        cluster.events.normal(events::SCHEDULER, pod, "Scheduled", words);
+    }
     // The next pod is placed with this one in sight.
     let is_placed = |pod: &Object| pod.is_deleting() || is_bound(&Item::read(pod));
     cluster
@@ -93,16 +142,63 @@ async fn bind(cluster: &Cluster, pod: &Item, node: &str) -> Result<(), Error> {
     Ok(())
 }
 
-async fn report_waiting(cluster: &Cluster, pod: &Item) -> Result<(), Error> {
-    let count = cluster.snapshot(&nodes()).len();
+/// Makes room for a pod that is worth more than others, or tells why it waits.
+async fn preempt_or_wait(
+    cluster: &Cluster,
+    candidate: &Candidate<'_>,
+    sites: &[Site],
+    obstacles: &BTreeMap<String, Obstacle>,
+) -> Result<(), Error> {
+    let pod = candidate.pod;
+    let mut status = json!({});
+    let mut words = fit::words(candidate, obstacles, sites.len());
+    match preemption::choose(candidate, sites, obstacles) {
+        Ok(choice) => {
+            status["nominatedNodeName"] = json!(choice.node);
+            for victim in &choice.victims {
+                evict(cluster, pod, victim, &choice.node).await?;
+            }
+        }
+        Err(why) => words += &why,
+    }
     let waiting = Condition {
         kind: "PodScheduled",
         holds: Some(false),
         reason: "Unschedulable",
-        message: &format!("0/{count} nodes are available."),
+        message: &words,
     };
-    let conditions = conditions::with(pod.list("/status/conditions"), waiting);
+    status["conditions"] = json!(conditions::with(pod.list("/status/conditions"), waiting));
+    if !pod.says(&status) {
+        cluster
+            .events
+            .warning(events::SCHEDULER, pod, "FailedScheduling", words.clone());
+    }
+    cluster.report(&pods(), pod, status).await
+}
+
+/// Deletes a pod that makes room for another.
+async fn evict(cluster: &Cluster, pod: &Item, victim: &ObjectKey, node: &str) -> Result<(), Error> {
+    let known = cluster.snapshot(&pods());
+    let Some(victim) = known
+        .get(victim)
+        .map(Item::read)
+        .filter(|victim| !victim.is_deleting())
+    else {
+        return Ok(());
+    };
+    let preempted = Condition {
+        kind: "DisruptionTarget",
+        holds: Some(true),
+        reason: "PreemptionByScheduler",
+        message: "default-scheduler: preempting to accommodate a higher priority pod",
+    };
+    let conditions = conditions::with(victim.list("/status/conditions"), preempted);
+    let status = json!({"conditions": conditions});
+    cluster.report(&pods(), &victim, status).await?;
+    cluster.delete(&pods(), &victim, None).await?;
+    let words = format!("Preempted by pod {} on node {node}", pod.uid());
     cluster
-        .report(&pods(), pod, json!({"conditions": conditions}))
-        .await
+        .events
+        .normal(events::SCHEDULER, &victim, "Preempted", words);
+    Ok(())
 }

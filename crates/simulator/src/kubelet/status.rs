@@ -1,7 +1,8 @@
-//! What a kubelet says of a pod, one function per stage.
+//! What a kubelet says of a pod as a whole: its phase, its addresses and its conditions.
 
 use serde_json::{Value, json};
 
+use super::containers::Role;
 use crate::cluster::Cluster;
 use crate::conditions::{self, Condition};
 use crate::item::Item;
@@ -11,105 +12,205 @@ use crate::time::timestamp;
 /// 128 + SIGTERM: how a container ends that is told to.
 pub(super) const TERMINATED: i64 = 143;
 
-pub(super) fn creating(cluster: &Cluster, pod: &Item) -> Value {
+/// The status of each container, with its role.
+pub(super) type Statuses = Vec<(Role, Value)>;
+
+/// How a pod stands, by its containers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Pending,
+    Running,
+    Succeeded,
+    Failed,
+}
+
+impl Phase {
+    fn of(pod: &Item, statuses: &Statuses) -> Self {
+        let codes = |role: Role| {
+            let of_role = statuses.iter().filter(move |(own, _)| *own == role);
+            of_role.map(|(_, status)| status["state"]["terminated"]["exitCode"].as_i64())
+        };
+        // An init container that has failed for good is the end of the pod.
+        if codes(Role::Init).flatten().any(|code| code != 0) {
+            return Self::Failed;
+        }
+        let ended: Option<Vec<i64>> = codes(Role::Main).collect();
+        if let Some(codes) = ended {
+            return match codes.iter().all(|code| *code == 0) {
+                true => Self::Succeeded,
+                false => Self::Failed,
+            };
+        }
+        let mut main = statuses.iter().filter(|(role, _)| *role == Role::Main);
+        let has_begun =
+            main.any(|(_, status)| status["state"]["running"].is_object() || status["restartCount"] != 0);
+        match has_begun || pod.text("/status/phase") == "Running" {
+            true => Self::Running,
+            false => Self::Pending,
+        }
+    }
+
+    fn has_ended(self) -> bool {
+        matches!(self, Self::Succeeded | Self::Failed)
+    }
+}
+
+/// A pod that its node has seen: where it is, and that its containers are about to be created.
+pub(super) fn seen(cluster: &Cluster, pod: &Item, statuses: &Statuses) -> Value {
     let address = host_address(cluster, pod);
-    json!({
-        "phase": "Pending",
-        "startTime": timestamp(),
-        "hostIP": address,
-        "hostIPs": [{"ip": address}],
-        "conditions": conditions(pod, false),
-        "containerStatuses": containers(pod, &json!({"waiting": {"reason": "ContainerCreating"}}), false),
-    })
+    let mut status = of(pod, "", statuses);
+    status["startTime"] = json!(timestamp());
+    status["hostIP"] = address.clone();
+    status["hostIPs"] = json!([{"ip": address}]);
+    status
 }
 
-pub(super) fn running(pod: &Item, address: &str, is_ready: bool) -> Value {
-    json!({
-        "phase": "Running",
-        "podIP": address,
-        "podIPs": [{"ip": address}],
-        "conditions": conditions(pod, is_ready),
-        "containerStatuses": containers(pod, &json!({"running": {"startedAt": timestamp()}}), is_ready),
-    })
-}
-
-/// A pod that goes on running, ready or not.
-pub(super) fn ready(pod: &Item, is_ready: bool) -> Value {
-    let mut containers = pod.list("/status/containerStatuses").to_vec();
-    for container in &mut containers {
-        container["ready"] = json!(is_ready);
+/// The whole status of a pod. Its address is told with its first container.
+pub(super) fn of(pod: &Item, address: &str, statuses: &Statuses) -> Value {
+    let phase = Phase::of(pod, statuses);
+    let list = |init: bool| -> Vec<&Value> {
+        let of_list = statuses.iter().filter(|(role, _)| (*role != Role::Main) == init);
+        of_list.map(|(_, status)| status).collect()
+    };
+    let mut status = json!({
+        "phase": format!("{phase:?}"),
+        "observedGeneration": pod.generation(),
+        "conditions": conditions(pod, phase, statuses),
+        "containerStatuses": list(false),
+    });
+    if !list(true).is_empty() {
+        status["initContainerStatuses"] = json!(list(true));
     }
-    json!({"conditions": conditions(pod, is_ready), "containerStatuses": containers})
-}
-
-pub(super) fn ended(pod: &Item, exit_code: i64) -> Value {
-    json!({
-        "phase": if exit_code == 0 { "Succeeded" } else { "Failed" },
-        "conditions": conditions(pod, false),
-        "containerStatuses": containers(pod, &terminated(pod, exit_code), false),
-    })
-}
-
-/// A pod whose containers have ended and wait to be started again.
-pub(super) fn backing_off(pod: &Item, exit_code: i64) -> Value {
-    let mut containers = containers(pod, &json!({"waiting": {"reason": "CrashLoopBackOff"}}), false);
-    for container in &mut containers {
-        container["restartCount"] = json!(restarts(pod) + 1);
-        container["lastState"] = terminated(pod, exit_code);
+    let has_begun = statuses
+        .iter()
+        .any(|(_, status)| !status["containerID"].is_null());
+    if has_begun && !address.is_empty() {
+        status["podIP"] = json!(address);
+        status["podIPs"] = json!([{"ip": address}]);
     }
-    json!({"conditions": conditions(pod, false), "containerStatuses": containers})
+    status
 }
 
-pub(super) fn restarted(pod: &Item, is_ready: bool) -> Value {
-    let state = json!({"running": {"startedAt": timestamp()}});
-    json!({"conditions": conditions(pod, is_ready), "containerStatuses": containers(pod, &state, is_ready)})
+/// A pod that has run for longer than it may.
+pub(super) fn overdue(status: &mut Value) {
+    status["phase"] = json!("Failed");
+    status["reason"] = json!("DeadlineExceeded");
+    status["message"] = json!("Pod was active on the node longer than the specified deadline");
 }
 
-pub(super) fn is_backing_off(pod: &Item) -> bool {
-    pod.text("/status/containerStatuses/0/state/waiting/reason") == "CrashLoopBackOff"
-}
-
-pub(super) fn restarts(pod: &Item) -> i64 {
-    pod.number("/status/containerStatuses/0/restartCount")
-}
-
-fn terminated(pod: &Item, exit_code: i64) -> Value {
-    json!({"terminated": {
-        "exitCode": exit_code,
-        "reason": if exit_code == 0 { "Completed" } else { "Error" },
-        "startedAt": pod.at("/status/containerStatuses/0/state/running/startedAt"),
-        "finishedAt": timestamp(),
-    }})
-}
-
-fn conditions(pod: &Item, is_ready: bool) -> Vec<Value> {
+fn conditions(pod: &Item, phase: Phase, statuses: &Statuses) -> Vec<Value> {
+    let unready = |is_meant: &dyn Fn(Role) -> bool| -> Vec<&str> {
+        let unready = statuses
+            .iter()
+            .filter(|(role, status)| is_meant(*role) && status["ready"] != true);
+        unready
+            .filter_map(|(_, status)| status["name"].as_str())
+            .collect()
+    };
+    let uninitialized = unready(&|role| role == Role::Init);
+    let unready = unready(&|role| role != Role::Init);
+    let has_begun = statuses
+        .iter()
+        .any(|(_, status)| !status["containerID"].is_null());
+    let initialized = match (phase, uninitialized.is_empty()) {
+        (Phase::Succeeded, _) => Answer::well("PodCompleted"),
+        (_, true) => Answer::well(""),
+        (_, false) => {
+            let words = format!("containers with incomplete status: [{}]", uninitialized.join(" "));
+            Answer::not("ContainersNotInitialized", words)
+        }
+    };
+    let containers = match phase {
+        Phase::Succeeded => Answer::not("PodCompleted", String::new()),
+        Phase::Failed => Answer::not("PodFailed", String::new()),
+        _ if unready.is_empty() && uninitialized.is_empty() => Answer::well(""),
+        _ => {
+            let words = format!("containers with unready status: [{}]", unready.join(" "));
+            Answer::not("ContainersNotReady", words)
+        }
+    };
+    let ready = match containers.holds {
+        true => gates(pod),
+        false => containers.clone(),
+    };
     let mut all = pod.list("/status/conditions").to_vec();
-    for (kind, holds) in [
-        ("PodScheduled", true),
-        ("PodReadyToStartContainers", true),
-        ("Initialized", true),
-        ("ContainersReady", is_ready),
-        ("Ready", is_ready),
+    for (kind, answer) in [
+        ("PodScheduled", Answer::well("")),
+        (
+            "PodReadyToStartContainers",
+            Answer::plain(has_begun && !phase.has_ended()),
+        ),
+        ("Initialized", initialized),
+        ("ContainersReady", containers),
+        ("Ready", ready),
     ] {
-        all = conditions::with(&all, Condition::plain(kind, holds));
+        let condition = Condition {
+            kind,
+            holds: Some(answer.holds),
+            reason: answer.reason,
+            message: &answer.message,
+        };
+        all = conditions::with(&all, condition);
     }
     all
 }
 
-fn containers(pod: &Item, state: &Value, is_ready: bool) -> Vec<Value> {
-    let containers = pod.list("/spec/containers").iter();
-    let status = |container: &Value| {
-        json!({
-            "name": container["name"],
-            "image": container["image"],
-            "imageID": "",
-            "ready": is_ready,
-            "started": state["running"].is_object(),
-            "restartCount": restarts(pod),
-            "state": state,
-        })
-    };
-    containers.map(status).collect()
+/// Whether a condition holds, and why.
+#[derive(Clone, Debug)]
+struct Answer {
+    holds: bool,
+    reason: &'static str,
+    message: String,
+}
+
+impl Answer {
+    fn plain(holds: bool) -> Self {
+        Self {
+            holds,
+            ..Self::well("")
+        }
+    }
+
+    fn well(reason: &'static str) -> Self {
+        Self {
+            holds: true,
+            reason,
+            message: String::new(),
+        }
+    }
+
+    fn not(reason: &'static str, message: String) -> Self {
+        Self {
+            holds: false,
+            reason,
+            message,
+        }
+    }
+}
+
+/// Whether all conditions hold that a pod waits for besides its containers.
+fn gates(pod: &Item) -> Answer {
+    let known = pod.list("/status/conditions");
+    let mut missing = Vec::new();
+    for gate in pod.list("/spec/readinessGates") {
+        let kind = gate["conditionType"].as_str().unwrap_or_default();
+        match known.iter().find(|known| known["type"] == kind) {
+            Some(known) if known["status"] == "True" => {}
+            Some(known) => {
+                let status = known["status"].as_str().unwrap_or_default();
+                missing.push(format!(
+                    "the status of pod readiness gate {kind:?} is not \"True\", but {status}"
+                ));
+            }
+            None => missing.push(format!(
+                "corresponding condition of pod readiness gate {kind:?} does not exist."
+            )),
+        }
+    }
+    match missing.is_empty() {
+        true => Answer::well(""),
+        false => Answer::not("ReadinessGatesNotReady", missing.join(", ")),
+    }
 }
 
 fn host_address(cluster: &Cluster, pod: &Item) -> Value {

@@ -1,0 +1,181 @@
+//! What keeps a pod from a node, in the order and in the words of Kubernetes' scheduler.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+use watchkeeper_kinds::quota::amounts;
+
+use super::neighbours::Neighbours;
+use super::sites::{Site, Tenant};
+use crate::cluster::{Cluster, neighbour};
+use crate::item::Item;
+use crate::kinds::claims;
+use crate::placement::{is_barred, matches, preference, tolerates};
+
+/// Why a node does not take a pod.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Obstacle {
+    pub(super) reasons: Vec<String>,
+    /// Whether it would take the pod if others left.
+    pub(super) is_about_others: bool,
+}
+
+impl Obstacle {
+    fn of_node(reason: &str) -> Self {
+        Self {
+            reasons: vec![reason.to_owned()],
+            is_about_others: false,
+        }
+    }
+
+    pub(super) fn of_others(reason: &str) -> Self {
+        Self {
+            is_about_others: true,
+            ..Self::of_node(reason)
+        }
+    }
+}
+
+/// A pod that looks for a node.
+pub(super) struct Candidate<'a> {
+    pub(super) pod: &'a Item,
+    pub(super) tenant: Tenant,
+    neighbours: Neighbours,
+    /// What is missing wherever it goes.
+    missing: Option<String>,
+}
+
+impl<'a> Candidate<'a> {
+    pub(super) fn new(cluster: &Cluster, pod: &'a Item, sites: &[Site]) -> Self {
+        let tenant = Tenant::read(pod);
+        Self {
+            pod,
+            neighbours: Neighbours::of(cluster, pod, &tenant, sites),
+            tenant,
+            missing: missing_claim(cluster, pod),
+        }
+    }
+
+    /// Why a node does not take the pod, if it does not.
+    pub(super) fn obstacle(&self, site: &Site) -> Option<Obstacle> {
+        self.missing
+            .as_deref()
+            .map(Obstacle::of_node)
+            .or_else(|| self.obstacle_of_node(&site.node))
+            .or_else(|| self.taken_port(site))
+            .or_else(|| self.lack(site))
+            .or_else(|| self.neighbours.obstacle(&site.node))
+    }
+
+    fn obstacle_of_node(&self, node: &Item) -> Option<Obstacle> {
+        let spec = &self.pod["spec"];
+        let is_tolerated = tolerates(node, spec, &["NoSchedule", "NoExecute"]) && node.holds("Ready");
+        if is_barred(node, spec) {
+            Some(Obstacle::of_node("node(s) were unschedulable"))
+        } else if !is_tolerated {
+            Some(Obstacle::of_node("node(s) had untolerated taint(s)"))
+        } else if !matches(node, spec) {
+            let words = "node(s) didn't match Pod's node affinity/selector";
+            Some(Obstacle::of_node(words))
+        } else {
+            None
+        }
+    }
+
+    fn taken_port(&self, site: &Site) -> Option<Obstacle> {
+        let mut taken = site.pods.iter().flat_map(|pod| &pod.host_ports);
+        let collides = taken.any(|port| self.tenant.host_ports.iter().any(|own| own.collides(port)));
+        let words = "node(s) didn't have free ports for the requested pod ports";
+        collides.then(|| Obstacle::of_others(words))
+    }
+
+    /// What a node has not enough of.
+    fn lack(&self, site: &Site) -> Option<Obstacle> {
+        let allocatable = amounts(site.node.at("/status/allocatable"));
+        let mut reasons = Vec::new();
+        let mut is_ever_enough = true;
+        let places = allocatable.get("pods").and_then(|pods| pods.to_i64());
+        if places.is_some_and(|places| site.pods.len() as i64 >= places) {
+            reasons.push("Too many pods".to_owned());
+        }
+        for (name, wanted) in self
+            .tenant
+            .requests
+            .iter()
+            .filter(|(_, wanted)| !wanted.is_zero())
+        {
+            let taken = site.pods.iter().filter_map(|pod| pod.requests.get(name));
+            let total = taken.fold(Some(wanted.clone()), |sum, more| sum?.checked_add(more));
+            let room = allocatable.get(name);
+            let fits = matches!((&total, room), (Some(total), Some(room)) if total <= room);
+            if !fits {
+                reasons.push(format!("Insufficient {name}"));
+                is_ever_enough &= room.is_some_and(|room| wanted <= room);
+            }
+        }
+        (!reasons.is_empty()).then_some(Obstacle {
+            reasons,
+            is_about_others: is_ever_enough,
+        })
+    }
+
+    /// The order in which nodes that take the pod are preferred, the least first.
+    pub(super) fn rank<'s>(&self, site: &'s Site) -> impl Ord + use<'s> {
+        let spec = &self.pod["spec"];
+        let is_avoided = !tolerates(&site.node, spec, &["PreferNoSchedule"]);
+        let is_nominated = self.pod.text("/status/nominatedNodeName") == site.name();
+        let wish = preference(&site.node, spec) + self.neighbours.preference(&site.node);
+        (
+            !is_nominated,
+            is_avoided,
+            Reverse(wish),
+            site.pods.len(),
+            site.name(),
+        )
+    }
+}
+
+/// The claim that a pod uses and nobody has made.
+fn missing_claim(cluster: &Cluster, pod: &Item) -> Option<String> {
+    let known = cluster.snapshot(&claims());
+    let volumes = pod.list("/spec/volumes").iter();
+    let mut names = volumes.filter_map(|volume| volume["persistentVolumeClaim"]["claimName"].as_str());
+    let missing = names.find(|name| known.get(&neighbour(pod, name)).is_none())?;
+    Some(format!("persistentvolumeclaim {missing:?} not found"))
+}
+
+/// Why no node takes a pod: each reason with the number of nodes it holds for, or the one that holds for all.
+pub(super) fn words(
+    candidate: &Candidate<'_>,
+    obstacles: &BTreeMap<String, Obstacle>,
+    nodes: usize,
+) -> String {
+    if nodes == 0 {
+        return "no nodes available to schedule pods".to_owned();
+    }
+    if let Some(missing) = &candidate.missing {
+        return format!("0/{nodes} nodes are available: {missing}.");
+    }
+    let reasons = obstacles.values().flat_map(|obstacle| &obstacle.reasons);
+    format!("0/{nodes} nodes are available: {}.", counted(reasons))
+}
+
+/// `2 Insufficient cpu, 1 node(s) were unschedulable`, in the order of the text.
+pub(super) fn counted(reasons: impl IntoIterator<Item = impl AsRef<str>>) -> String {
+    let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+    for reason in reasons {
+        *counts.entry(reason.as_ref().to_owned()).or_default() += 1;
+    }
+    let mut parts: Vec<String> = counts
+        .iter()
+        .map(|(reason, count)| format!("{count} {reason}"))
+        .collect();
+    parts.sort();
+    parts.join(", ")
+}
+
+/// Text of a field, empty if it is not there.
+pub(super) fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
+}

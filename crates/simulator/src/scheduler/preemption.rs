@@ -1,0 +1,79 @@
+//! Which pods make room for one that is worth more.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use watchkeeper_meta::ObjectKey;
+
+use super::fit::{Candidate, Obstacle, counted};
+use super::sites::{Site, Tenant};
+
+/// A node, and the pods that have to leave it.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Choice {
+    pub(super) node: String,
+    pub(super) victims: Vec<ObjectKey>,
+}
+
+/// The node where the least is lost: the lowest of the highest priorities, then the fewest pods. The error says, in
+/// Kubernetes' words, why nobody is preempted.
+pub(super) fn choose(
+    candidate: &Candidate<'_>,
+    sites: &[Site],
+    obstacles: &BTreeMap<String, Obstacle>,
+) -> Result<Choice, String> {
+    if sites.is_empty() {
+        return Err(String::new());
+    }
+    if candidate.pod.text("/spec/preemptionPolicy") == "Never" {
+        return Err(" preemption: not eligible due to preemptionPolicy=Never.".to_owned());
+    }
+    let mut best: Option<((i64, usize), Choice)> = None;
+    let mut reasons = Vec::new();
+    for site in sites {
+        let is_helpful = obstacles
+            .get(site.name())
+            .is_some_and(|obstacle| obstacle.is_about_others);
+        let victims = if is_helpful {
+            victims(candidate, site)
+        } else {
+            Vec::new()
+        };
+        match (is_helpful, victims.iter().map(|victim| victim.priority).max()) {
+            (false, _) => reasons.push("Preemption is not helpful for scheduling"),
+            (true, None) => reasons.push("No preemption victims found for incoming pod"),
+            (true, Some(highest)) => {
+                let cost = (highest, victims.len());
+                let choice = Choice {
+                    node: site.name().to_owned(),
+                    victims: victims.iter().map(|victim| victim.key.clone()).collect(),
+                };
+                if best.as_ref().is_none_or(|(least, _)| cost < *least) {
+                    best = Some((cost, choice));
+                }
+            }
+        }
+    }
+    best.map(|(_, choice)| choice).ok_or_else(|| {
+        format!(
+            " preemption: 0/{} nodes are available: {}.",
+            sites.len(),
+            counted(reasons)
+        )
+    })
+}
+
+/// The pods of a node, the least important first, without which it takes the candidate; none if that is not enough.
+fn victims<'s>(candidate: &Candidate<'_>, site: &'s Site) -> Vec<&'s Tenant> {
+    let mut lesser: Vec<&Tenant> = site.pods.iter().map(|pod| &**pod).collect();
+    lesser.retain(|pod| pod.priority < candidate.tenant.priority);
+    lesser.sort_by_key(|pod| (pod.priority, Reverse(pod.key.clone())));
+    for count in 1..=lesser.len() {
+        let gone: Vec<ObjectKey> = lesser[..count].iter().map(|pod| pod.key.clone()).collect();
+        if candidate.obstacle(&site.without(&gone)).is_none() {
+            lesser.truncate(count);
+            return lesser;
+        }
+    }
+    Vec::new()
+}

@@ -1,0 +1,314 @@
+//! Where pods go, and why some go nowhere.
+
+use serde_json::{Value, json};
+use watchkeeper_simulator::SimulatorOptions;
+
+use crate::simulator::events::until_told;
+use crate::simulator::support::{Cluster, holds, pods, quick, resource};
+
+async fn start(nodes: usize) -> Cluster {
+    Cluster::start_with(SimulatorOptions { nodes, ..quick() }).await
+}
+
+fn pod(name: &str, spec: Value) -> Value {
+    let mut pod = json!({
+        "metadata": {"name": name, "labels": {"app": name}},
+        "spec": {"containers": [{"name": "c", "image": "web:1"}]},
+    });
+    for (field, value) in spec.as_object().unwrap() {
+        pod["spec"][field] = value.clone();
+    }
+    pod
+}
+
+fn requesting(cpu: &str) -> Value {
+    json!({"containers": [{"name": "c", "image": "web:1", "resources": {"requests": {"cpu": cpu}}}]})
+}
+
+/// Waits until a pod is said to be unschedulable, in these words.
+async fn until_refused(cluster: &Cluster, name: &str, words: &str) {
+    let is_refused = |pod: &Value| {
+        let conditions = pod["status"]["conditions"]
+            .as_array()
+            .cloned()
+            .unwrap_or_default();
+        conditions.iter().any(|condition| {
+            condition["type"] == "PodScheduled"
+                && condition["status"] == "False"
+                && condition["reason"] == "Unschedulable"
+                && condition["message"] == words
+        })
+    };
+    cluster.until_one(&pods(), name, words, is_refused).await;
+    until_told(
+        cluster,
+        "default-scheduler",
+        &format!("Pod/{name}"),
+        "FailedScheduling",
+        words,
+    )
+    .await;
+}
+
+async fn until_ready(cluster: &Cluster, name: &str) -> String {
+    cluster
+        .until_one(&pods(), name, &format!("{name} runs"), |pod| holds(pod, "Ready"))
+        .await;
+    let pod = cluster.get(&pods(), name).await;
+    pod["spec"]["nodeName"].as_str().unwrap().to_owned()
+}
+
+#[tokio::test(start_paused = true)]
+async fn nodes_have_the_labels_that_people_select_by() {
+    let cluster = start(4).await;
+    let nodes = resource("", "nodes");
+    let mut zones = Vec::new();
+    for number in 1..=4 {
+        let node = cluster.get(&nodes, &format!("node-{number}")).await;
+        let label = |name: &str| {
+            node["metadata"]["labels"][name]
+                .as_str()
+                .unwrap_or_default()
+                .to_owned()
+        };
+        assert_eq!(label("kubernetes.io/arch"), "amd64");
+        assert_eq!(label("kubernetes.io/os"), "linux");
+        assert_eq!(label("kubernetes.io/hostname"), format!("node-{number}"));
+        assert_eq!(label("topology.kubernetes.io/region"), "simulated");
+        zones.push(label("topology.kubernetes.io/zone"));
+    }
+    assert_eq!(
+        zones,
+        ["simulated-a", "simulated-b", "simulated-c", "simulated-a"]
+    );
+    let ready = "Node node-1 status is now: NodeReady";
+    until_told(&cluster, "kubelet", "Node/node-1", "NodeReady", ready).await;
+    let registered = "Node node-1 event: Registered Node node-1 in Controller";
+    until_told(
+        &cluster,
+        "node-controller",
+        "Node/node-1",
+        "RegisteredNode",
+        registered,
+    )
+    .await;
+    cluster.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_asks_for_more_than_there_is_waits_and_is_told_why() {
+    let cluster = start(2).await;
+    for name in ["a", "b"] {
+        cluster.create(&pods(), pod(name, requesting("20"))).await;
+        until_ready(&cluster, name).await;
+    }
+    cluster.create(&pods(), pod("c", requesting("20"))).await;
+    until_refused(
+        &cluster,
+        "c",
+        "0/2 nodes are available: 2 Insufficient cpu. preemption: 0/2 nodes are available: \
+         2 No preemption victims found for incoming pod.",
+    )
+    .await;
+    cluster.create(&pods(), pod("d", requesting("100"))).await;
+    until_refused(
+        &cluster,
+        "d",
+        "0/2 nodes are available: 2 Insufficient cpu. preemption: 0/2 nodes are available: \
+         2 Preemption is not helpful for scheduling.",
+    )
+    .await;
+    let gone = cluster.get(&pods(), "a").await["spec"]["nodeName"].clone();
+    cluster.delete(&pods(), "a").await;
+    assert_eq!(until_ready(&cluster, "c").await, gone, "it takes the place");
+    cluster.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_node_says_why_it_does_not_take_a_pod() {
+    let cluster = start(3).await;
+    let nodes = resource("", "nodes");
+    cluster
+        .patch(&nodes, "node-1", json!({"spec": {"unschedulable": true}}))
+        .await;
+    let taint = json!({"spec": {"taints": [{"key": "gpu", "value": "yes", "effect": "NoSchedule"}]}});
+    cluster.patch(&nodes, "node-2", taint).await;
+    let lost = json!({"nodeSelector": {"disk": "ssd"}});
+    cluster.create(&pods(), pod("lost", lost)).await;
+    until_refused(
+        &cluster,
+        "lost",
+        "0/3 nodes are available: 1 node(s) didn't match Pod's node affinity/selector, \
+         1 node(s) had untolerated taint(s), 1 node(s) were unschedulable. preemption: \
+         0/3 nodes are available: 3 Preemption is not helpful for scheduling.",
+    )
+    .await;
+    let claim = json!({"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "none"}}]});
+    cluster.create(&pods(), pod("claimless", claim)).await;
+    until_refused(
+        &cluster,
+        "claimless",
+        "0/3 nodes are available: persistentvolumeclaim \"none\" not found. preemption: \
+         0/3 nodes are available: 3 Preemption is not helpful for scheduling.",
+    )
+    .await;
+    cluster.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn pods_keep_away_from_each_other_and_come_together() {
+    let cluster = start(2).await;
+    let term =
+        |app: &str, key: &str| json!({"labelSelector": {"matchLabels": {"app": app}}, "topologyKey": key});
+    let affinity = |kind: &str, term: Value| json!({"affinity": {kind: {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}});
+    let mut alone = pod(
+        "one",
+        affinity("podAntiAffinity", term("web", "kubernetes.io/hostname")),
+    );
+    alone["metadata"]["labels"]["app"] = json!("web");
+    cluster.create(&pods(), alone.clone()).await;
+    let first = until_ready(&cluster, "one").await;
+    alone["metadata"]["name"] = json!("two");
+    cluster.create(&pods(), alone.clone()).await;
+    assert_ne!(until_ready(&cluster, "two").await, first);
+    alone["metadata"]["name"] = json!("three");
+    cluster.create(&pods(), alone).await;
+    until_refused(
+        &cluster,
+        "three",
+        "0/2 nodes are available: 2 node(s) didn't satisfy existing pods anti-affinity rules. preemption: \
+         0/2 nodes are available: 2 No preemption victims found for incoming pod.",
+    )
+    .await;
+    let near = affinity("podAffinity", term("nobody", "kubernetes.io/hostname"));
+    cluster.create(&pods(), pod("lonely", near)).await;
+    until_refused(
+        &cluster,
+        "lonely",
+        "0/2 nodes are available: 2 node(s) didn't match pod affinity rules. preemption: \
+         0/2 nodes are available: 2 Preemption is not helpful for scheduling.",
+    )
+    .await;
+    let here = json!({"nodeSelector": {"kubernetes.io/hostname": first}});
+    cluster.create(&pods(), pod("anchor", here)).await;
+    until_ready(&cluster, "anchor").await;
+    let near = affinity("podAffinity", term("anchor", "kubernetes.io/hostname"));
+    cluster.create(&pods(), pod("near", near)).await;
+    assert_eq!(until_ready(&cluster, "near").await, first);
+    cluster.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn pods_are_spread_over_zones() {
+    let cluster = start(3).await;
+    let spread = json!({"topologySpreadConstraints": [{
+        "maxSkew": 1, "topologyKey": "topology.kubernetes.io/zone", "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": {"matchLabels": {"app": "web"}},
+    }]});
+    let mut nodes = std::collections::BTreeSet::new();
+    for name in ["one", "two", "three"] {
+        let mut pod = pod(name, spread.clone());
+        pod["metadata"]["labels"]["app"] = json!("web");
+        cluster.create(&pods(), pod).await;
+        nodes.insert(until_ready(&cluster, name).await);
+    }
+    assert_eq!(nodes.len(), 3, "one in each zone");
+    let mut fourth = pod("four", spread);
+    fourth["metadata"]["labels"]["app"] = json!("web");
+    cluster.create(&pods(), fourth).await;
+    let first = until_ready(&cluster, "four").await;
+    let mut fifth = cluster.get(&pods(), "four").await["spec"].clone();
+    fifth["nodeName"].take();
+    let mut fifth = pod(
+        "five",
+        json!({"topologySpreadConstraints": fifth["topologySpreadConstraints"]}),
+    );
+    fifth["metadata"]["labels"]["app"] = json!("web");
+    fifth["spec"]["affinity"] = json!({"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [
+        {"weight": 100, "preference": {"matchExpressions": [
+            {"key": "kubernetes.io/hostname", "operator": "In", "values": [first]},
+        ]}},
+    ]}});
+    cluster.create(&pods(), fifth).await;
+    assert_ne!(
+        until_ready(&cluster, "five").await,
+        first,
+        "that zone has one more already"
+    );
+    cluster.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_of_higher_priority_takes_the_place_of_another() {
+    let cluster = start(1).await;
+    let class = json!({"metadata": {"name": "high"}, "value": 1000});
+    cluster
+        .create(&resource("scheduling.k8s.io", "priorityclasses"), class)
+        .await;
+    cluster.create(&pods(), pod("low", requesting("30"))).await;
+    until_ready(&cluster, "low").await;
+    let mut spec = requesting("30");
+    spec["priorityClassName"] = json!("high");
+    cluster.create(&pods(), pod("high", spec)).await;
+    until_ready(&cluster, "high").await;
+    until_told(
+        &cluster,
+        "default-scheduler",
+        "Pod/low",
+        "Preempted",
+        "Preempted by pod ",
+    )
+    .await;
+    cluster
+        .until(&pods(), "the other is gone", |pods| {
+            !crate::simulator::support::names(pods).contains(&"low")
+        })
+        .await;
+    cluster.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn pods_of_another_scheduler_are_left_to_it() {
+    let cluster = start(1).await;
+    cluster
+        .create(&pods(), pod("theirs", json!({"schedulerName": "another"})))
+        .await;
+    cluster.create(&pods(), pod("ours", json!({}))).await;
+    until_ready(&cluster, "ours").await;
+    assert!(cluster.get(&pods(), "theirs").await["spec"]["nodeName"].is_null());
+    cluster.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn pods_leave_a_node_whose_taint_they_do_not_bear() {
+    let cluster = start(1).await;
+    let bears = |seconds: Value| json!({"tolerations": [{"key": "flood", "operator": "Exists", "tolerationSeconds": seconds}]});
+    cluster.create(&pods(), pod("dry", json!({}))).await;
+    cluster.create(&pods(), pod("brave", bears(Value::Null))).await;
+    cluster.create(&pods(), pod("patient", bears(json!(100)))).await;
+    for name in ["dry", "brave", "patient"] {
+        until_ready(&cluster, name).await;
+    }
+    let flood = json!({"spec": {"taints": [{"key": "flood", "effect": "NoExecute"}]}});
+    cluster.patch(&resource("", "nodes"), "node-1", flood).await;
+    let before = tokio::time::Instant::now();
+    let left = |pods: &[Value]| crate::simulator::support::names(pods).join(" ");
+    cluster
+        .until(&pods(), "one leaves at once", |pods| {
+            left(pods) == "brave patient"
+        })
+        .await;
+    until_told(
+        &cluster,
+        "taint-eviction-controller",
+        "Pod/dry",
+        "TaintManagerEviction",
+        "Marking for deletion Pod default/dry",
+    )
+    .await;
+    cluster
+        .until(&pods(), "one leaves later", |pods| left(pods) == "brave")
+        .await;
+    assert!(before.elapsed().as_secs() >= 99);
+    cluster.stop().await;
+}
