@@ -1,4 +1,4 @@
-//! Who is calling: a client certificate, a bearer token, or nobody.
+//! Who is calling: the user a front proxy names, a client certificate, a bearer token, or nobody.
 //!
 //! Credentials that are shown must be right: a wrong token is refused even where none is needed.
 
@@ -7,6 +7,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use http::HeaderMap;
 use http::header::{AUTHORIZATION, SEC_WEBSOCKET_PROTOCOL};
 
+use crate::filter::Peer;
 use crate::tokens::Tokens;
 use watchkeeper_registry::User;
 
@@ -22,10 +23,11 @@ pub(crate) enum Credentials {
     Token(String),
 }
 
-/// Reads what a caller shows. `certified` is whom a verified client certificate speaks of.
-pub(crate) fn credentials(certified: Option<&User>, headers: &HeaderMap, tokens: &Tokens) -> Credentials {
-    if let Some(user) = certified {
-        return Credentials::Known(user.clone());
+/// Reads what a caller shows.
+pub(crate) fn credentials(peer: &Peer, headers: &HeaderMap, tokens: &Tokens) -> Credentials {
+    let proxied = peer.front_proxy.as_ref().and_then(|proxy| proxy.user(headers));
+    if let Some(user) = proxied.or_else(|| peer.certified.clone()) {
+        return Credentials::Known(user);
     }
     let Some(token) = bearer(headers) else {
         return Credentials::Known(User::anonymous());
@@ -62,7 +64,7 @@ mod tests {
         let mut tokens = Tokens::default();
         tokens.add_csv("t,bob,u").unwrap();
         let headers = HeaderMap::from_iter([(name, HeaderValue::from_static(value))]);
-        let printed = match credentials(None, &headers, &tokens) {
+        let printed = match credentials(&Peer::default(), &headers, &tokens) {
             Credentials::Known(user) => user.name,
             Credentials::Token(token) => format!("token {token}"),
         };

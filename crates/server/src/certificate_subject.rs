@@ -1,27 +1,16 @@
 //! Who a client certificate speaks of: the common name is the user, the organizations are the groups.
 //!
-//! Only certificates that TLS has verified are read here. The reader walks DER just far enough to find the
+//! Only certificates that TLS has verified are read here. The reader walks [DER](crate::der) just far enough to find the
 //! subject and knows nothing else of X.509; a dependency for two attributes would be larger than this file.
 
 use watchkeeper_registry::User;
+
+use crate::der::{Reader, tag};
 
 /// `2.5.4.3`, commonName.
 const COMMON_NAME: &[u8] = &[0x55, 0x04, 0x03];
 /// `2.5.4.10`, organizationName.
 const ORGANIZATION: &[u8] = &[0x55, 0x04, 0x0a];
-
-/// DER tags met on the way.
-mod tag {
-    pub(super) const INTEGER: u8 = 0x02;
-    pub(super) const OBJECT_IDENTIFIER: u8 = 0x06;
-    pub(super) const UTF8_STRING: u8 = 0x0c;
-    pub(super) const PRINTABLE_STRING: u8 = 0x13;
-    pub(super) const TELETEX_STRING: u8 = 0x14;
-    pub(super) const IA5_STRING: u8 = 0x16;
-    pub(super) const SEQUENCE: u8 = 0x30;
-    pub(super) const SET: u8 = 0x31;
-    pub(super) const VERSION: u8 = 0xa0;
-}
 
 /// The user a verified certificate speaks of; `None` if it names nobody.
 pub(crate) fn user_of(certificate: &[u8]) -> Option<User> {
@@ -63,43 +52,6 @@ fn attribute_of(attribute: &[u8]) -> Option<(&[u8], String)> {
     );
     let text = std::str::from_utf8(text).ok().filter(|_| is_text)?;
     Some((id, text.to_owned()))
-}
-
-/// Reads DER elements one after another.
-struct Reader<'a>(&'a [u8]);
-
-impl<'a> Reader<'a> {
-    /// The content of the next element if it has this tag; else nothing is read.
-    fn read(&mut self, tag: u8) -> Option<&'a [u8]> {
-        let before = self.0;
-        match self.read_any() {
-            Some((found, content)) if found == tag => Some(content),
-            _ => {
-                self.0 = before;
-                None
-            }
-        }
-    }
-
-    fn read_any(&mut self) -> Option<(u8, &'a [u8])> {
-        let (&tag, rest) = self.0.split_first()?;
-        let (&first, rest) = rest.split_first()?;
-        let (length, rest) = match first {
-            0..=0x7f => (usize::from(first), rest),
-            // Up to four bytes of length; no certificate that TLS takes needs more.
-            0x81..=0x84 => {
-                let (digits, rest) = rest.split_at_checked(usize::from(first & 0x7f))?;
-                let length = digits
-                    .iter()
-                    .fold(0usize, |sum, digit| sum << 8 | usize::from(*digit));
-                (length, rest)
-            }
-            _ => return None,
-        };
-        let (content, rest) = rest.split_at_checked(length)?;
-        self.0 = rest;
-        Some((tag, content))
-    }
 }
 
 #[cfg(test)]

@@ -4,18 +4,19 @@
 //! Nothing is written to disk here; [`identity`](crate::identity) keeps the authority where there is a durable store. The
 //! listener's certificate is made anew at every start, for the names it has then.
 
+use std::io;
 use std::net::IpAddr;
-use std::sync::Arc;
 
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer,
     KeyPair, KeyUsagePurpose,
 };
-use rustls::RootCertStore;
-use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
-use rustls::server::WebPkiClientVerifier;
+
+use crate::identity_files::{IdentityFileError, ServingFiles};
+use crate::kubeconfig::write_private;
+use crate::tls::Serving;
 
 /// Where the key begins in the text that an authority is kept as.
 const KEY_BEGIN: &str = "-----BEGIN PRIVATE KEY-----";
@@ -57,6 +58,12 @@ pub enum CertificateError {
     /// The clients' authority is not usable.
     #[error("cannot use the client certificate authority")]
     ClientAuthority(#[from] rustls::server::VerifierBuilderError),
+    /// A file that was given cannot be used.
+    #[error(transparent)]
+    File(#[from] IdentityFileError),
+    /// There is no certificate to show.
+    #[error("the listener has no certificate")]
+    Nothing,
 }
 
 impl Authority {
@@ -95,6 +102,11 @@ impl Authority {
         self.certificate_pem.clone()
     }
 
+    /// As [`Authority::pem`], for TLS.
+    pub(crate) fn certificate(&self) -> &CertificateDer<'static> {
+        &self.certificate
+    }
+
     /// Signs a certificate for a user.
     pub(crate) fn client(
         &self,
@@ -112,36 +124,62 @@ impl Authority {
         })
     }
 
-    /// TLS for the listener: a certificate for these names, client certificates optional, HTTP/2 preferred.
-    pub(crate) fn server_config(
-        &self,
-        names: &[String],
-    ) -> Result<Arc<rustls::ServerConfig>, CertificateError> {
+    /// Signs a certificate for a listener with these names.
+    pub(crate) fn serving(&self, names: &[String]) -> Result<Serving, CertificateError> {
+        let (certificate, key) = self.signed_for(names)?;
+        let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der()));
+        Ok((vec![certificate.der().clone()], key))
+    }
+
+    fn signed_for(&self, names: &[String]) -> Result<(rcgen::Certificate, KeyPair), CertificateError> {
         let mut params = CertificateParams::new(names.to_vec())?;
         params.distinguished_name = named("watchkeeper", None);
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
         let key = KeyPair::generate()?;
         let certificate = params.signed_by(&key, &self.issuer)?;
+        Ok((certificate, key))
+    }
+}
 
-        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-        let clients = self.client_verifier(provider.clone())?;
-        let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der()));
-        let mut config = rustls::ServerConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()?
-            .with_client_cert_verifier(clients)
-            .with_single_cert(vec![certificate.der().clone()], key)?;
-        config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-        Ok(Arc::new(config))
+/// The certificate of a listener and its key, both PEM.
+#[derive(Clone)]
+pub struct ServingCertificate {
+    /// The certificate, and that of the authority that has signed it.
+    pub chain_pem: String,
+    /// Its private key: a secret.
+    pub key_pem: String,
+}
+
+impl ServingCertificate {
+    /// Makes an authority, has it sign a certificate for an address and the names every listener has, and forgets the
+    /// authority's key.
+    pub fn new(address: IpAddr) -> Result<Self, CertificateError> {
+        let authority = Authority::new()?;
+        let (certificate, key) = authority.signed_for(&host_names(Some(address), &[]))?;
+        Ok(Self {
+            chain_pem: certificate.pem() + &authority.pem(),
+            key_pem: key.serialize_pem(),
+        })
     }
 
-    fn client_verifier(
-        &self,
-        provider: Arc<CryptoProvider>,
-    ) -> Result<Arc<dyn rustls::server::danger::ClientCertVerifier>, CertificateError> {
-        let mut roots = RootCertStore::empty();
-        roots.add(self.certificate.clone())?;
-        let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
-        Ok(verifier.allow_unauthenticated().build()?)
+    /// Writes it to files that only their owner can read. Directories are made if they are not there.
+    pub fn write(&self, files: &ServingFiles) -> io::Result<()> {
+        for (path, text) in [(&files.key, &self.key_pem), (&files.certificate, &self.chain_pem)] {
+            if let Some(directory) = path.parent() {
+                std::fs::create_dir_all(directory)?;
+            }
+            write_private(path, text)?;
+        }
+        Ok(())
+    }
+}
+
+impl std::fmt::Debug for ServingCertificate {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ServingCertificate")
+            .field("chain_pem", &self.chain_pem)
+            .field("key_pem", &"[redacted]")
+            .finish()
     }
 }
 

@@ -8,6 +8,7 @@ use futures_util::FutureExt as _;
 use http::header::{ACCEPT, CONNECTION, CONTENT_TYPE, USER_AGENT};
 use http::{HeaderMap, HeaderName, HeaderValue, Request, Version, request};
 use hyper::body::{Body as _, Incoming};
+use rustls::pki_types::CertificateDer;
 use tokio::time::Instant;
 use watchkeeper_meta::Status;
 
@@ -16,6 +17,7 @@ use crate::authorize::authorize;
 use crate::body::discard;
 use crate::deadline::deadline;
 use crate::faults::{Cut, Requester, Trouble};
+use crate::front_proxy::FrontProxy;
 use crate::handlers;
 use crate::hangup::Hangup;
 use crate::host::check_host;
@@ -26,7 +28,6 @@ use crate::negotiate::{Accepted, accept_for_error, wants_pretty};
 use crate::request_info::{RequestInfo, query_value};
 use crate::respond::{self, AUDIT_ID, Answer, Failure};
 use crate::route::{Refusal, Route};
-use crate::service_account_key::ISSUER;
 use crate::shared::Shared;
 use crate::webhooks;
 use watchkeeper_registry::User;
@@ -36,6 +37,10 @@ use watchkeeper_registry::User;
 pub(crate) struct Peer {
     /// Whom a verified client certificate speaks of.
     pub certified: Option<User>,
+    /// A verified client certificate is one of a proxy that is believed when it names a user.
+    pub front_proxy: Option<Arc<FrontProxy>>,
+    /// The certificate that the connection was shown, if the operator has given it.
+    pub shown: Option<CertificateDer<'static>>,
     /// Breaks the connection.
     pub hangup: Hangup,
 }
@@ -159,14 +164,14 @@ async fn answer(
 ) -> Result<Answer, Failure> {
     let (server, head, info) = (&call.server, &call.head, &call.info);
     // A page that leads browsers here under a foreign name learns nothing, not even from errors.
-    check_host(&server.hosts, &head.uri, &head.headers)?;
+    check_host(&server.hosts, peer.shown.as_ref(), &head.uri, &head.headers)?;
     // A time that cannot be read is the caller's mistake, whoever calls.
     let deadline = deadline(info, call.query())?;
     // Wrong credentials are refused even where none are needed.
-    call.user = match credentials(peer.certified.as_ref(), &head.headers, &server.tokens) {
+    call.user = match credentials(peer, &head.headers, &server.tokens) {
         Credentials::Known(user) => user,
         Credentials::Token(token) => {
-            let holder = server.issued_to(&token, &[ISSUER]).await;
+            let holder = server.issued_to(&token, &server.audiences()).await;
             holder.ok_or_else(Status::unauthorized)?
         }
     };

@@ -5,16 +5,26 @@ use std::net::IpAddr;
 
 use http::header::HOST;
 use http::{HeaderMap, Uri};
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::server::ParsedCertificate;
 use watchkeeper_meta::{GroupResource, Status};
 
-/// Lets requests for known names pass, and those that name no host at all: browsers always do.
-pub(crate) fn check_host(names: &[String], uri: &Uri, headers: &HeaderMap) -> Result<(), Status> {
+/// Lets requests for known names pass, and those that name no host at all: browsers always do. The names of a certificate
+/// that the operator has given, and that the connection was shown, are known.
+pub(crate) fn check_host(
+    names: &[String],
+    shown: Option<&CertificateDer<'_>>,
+    uri: &Uri,
+    headers: &HeaderMap,
+) -> Result<(), Status> {
     let header = headers.get(HOST).map(|host| host.to_str().unwrap_or("?"));
     let Some(host) = uri.authority().map(|authority| authority.as_str()).or(header) else {
         return Ok(());
     };
     let name = without_port(host);
-    let known = name.parse::<IpAddr>().is_ok() || names.iter().any(|it| it.eq_ignore_ascii_case(name));
+    let known = name.parse::<IpAddr>().is_ok()
+        || names.iter().any(|it| it.eq_ignore_ascii_case(name))
+        || shown.is_some_and(|certificate| is_for(certificate, name));
     match known {
         true => Ok(()),
         false => Err(Status::forbidden(
@@ -22,6 +32,16 @@ pub(crate) fn check_host(names: &[String], uri: &Uri, headers: &HeaderMap) -> Re
             "",
             format!("host {host:?} is not served here"),
         )),
+    }
+}
+
+fn is_for(certificate: &CertificateDer<'_>, name: &str) -> bool {
+    match (
+        ParsedCertificate::try_from(certificate),
+        ServerName::try_from(name),
+    ) {
+        (Ok(certificate), Ok(name)) => rustls::client::verify_server_name(&certificate, &name).is_ok(),
+        _ => false,
     }
 }
 
@@ -42,7 +62,7 @@ mod tests {
         let names = ["localhost".to_owned()];
         let passes = |host: &'static str| {
             let headers = HeaderMap::from_iter([(HOST, HeaderValue::from_static(host))]);
-            check_host(&names, &Uri::from_static("/"), &headers).is_ok()
+            check_host(&names, None, &Uri::from_static("/"), &headers).is_ok()
         };
         for host in [
             "localhost",
@@ -56,6 +76,17 @@ mod tests {
         for host in ["evil.example", "evil.example:6443", "localhost.evil.example"] {
             assert!(!passes(host), "{host}");
         }
-        assert!(check_host(&names, &Uri::from_static("/"), &HeaderMap::new()).is_ok());
+        assert!(check_host(&names, None, &Uri::from_static("/"), &HeaderMap::new()).is_ok());
+    }
+
+    #[test]
+    fn the_names_of_a_given_certificate_are_known() {
+        let made = rcgen::generate_simple_self_signed(["api.example.com".to_owned()]).unwrap();
+        let passes = |host: &'static str| {
+            let headers = HeaderMap::from_iter([(HOST, HeaderValue::from_static(host))]);
+            check_host(&[], Some(made.cert.der()), &Uri::from_static("/"), &headers).is_ok()
+        };
+        assert!(passes("api.example.com:6443"));
+        assert!(!passes("evil.example.com"));
     }
 }

@@ -10,7 +10,7 @@ use watchkeeper_meta::Status;
 use watchkeeper_storage::{Store, WriteError};
 
 use crate::certificates::Authority;
-use crate::service_account_key::ServiceAccountKey;
+use crate::service_account_keys::SigningKey;
 use crate::tokens::Token;
 
 /// `v1` is the version of the format.
@@ -34,12 +34,9 @@ pub(crate) async fn admin_token(store: &Store) -> Result<Token, Status> {
 }
 
 /// The key that signs tokens of service accounts.
-pub(crate) async fn service_account_key(store: &Store) -> Result<ServiceAccountKey, Status> {
-    let bytes = kept(store, SERVICE_ACCOUNT_KEY, || {
-        Ok(ServiceAccountKey::random().to_pkcs8())
-    })
-    .await?;
-    ServiceAccountKey::from_pkcs8(&bytes).ok_or_else(|| damaged("key of service accounts"))
+pub(crate) async fn service_account_key(store: &Store) -> Result<SigningKey, Status> {
+    let bytes = kept(store, SERVICE_ACCOUNT_KEY, || Ok(SigningKey::random().to_pkcs8())).await?;
+    SigningKey::from_der(&bytes).ok_or_else(|| damaged("key of service accounts"))
 }
 
 /// What is kept under a key; the first to ask makes it.

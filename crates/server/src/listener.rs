@@ -10,17 +10,16 @@ use hyper_util::server::conn::auto;
 use tokio::io::{AsyncRead, AsyncWrite, DuplexStream};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, mpsc};
-use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::certificate_subject::user_of;
 use crate::connection_task::{Driver, Requests};
 use crate::cork::cork;
 use crate::filter::{self, Peer};
 use crate::limits::*;
 use crate::shared::Shared;
 use crate::stall_guard::StallGuard;
+use crate::tls::{ListenerTls, Tls};
 
 /// A pause after the system refused a connection, usually for want of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
@@ -28,7 +27,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// Where connections come from.
 pub(crate) struct Sources {
     /// A socket, if there is one, with what TLS needs.
-    pub socket: Option<(TcpListener, TlsAcceptor)>,
+    pub socket: Option<(TcpListener, ListenerTls)>,
     /// Pipes from inside the process.
     pub pipes: mpsc::Receiver<DuplexStream>,
 }
@@ -116,12 +115,12 @@ impl Connections {
 }
 
 /// The next connection of the socket; waits for ever if there is none.
-async fn accept(socket: &Option<(TcpListener, TlsAcceptor)>) -> Option<(TcpStream, TlsAcceptor)> {
+async fn accept(socket: &Option<(TcpListener, ListenerTls)>) -> Option<(TcpStream, Arc<Tls>)> {
     let Some((listener, tls)) = socket else {
         return std::future::pending().await;
     };
     match listener.accept().await {
-        Ok((stream, _)) => Some((stream, tls.clone())),
+        Ok((stream, _)) => Some((stream, tls.current())),
         Err(error) => {
             tracing::warn!(%error, "cannot take a connection");
             tokio::time::sleep(ACCEPT_PAUSE).await;
@@ -146,10 +145,10 @@ enum Protocol {
     Either,
 }
 
-async fn serve_tls(stream: TcpStream, tls: TlsAcceptor, context: Context) {
+async fn serve_tls(stream: TcpStream, tls: Arc<Tls>, context: Context) {
     // Small frames of a watch must not wait for an acknowledgement.
     let _ = stream.set_nodelay(true);
-    let handshake = tokio::time::timeout(HANDSHAKE_TIMEOUT, tls.accept(stream)).await;
+    let handshake = tokio::time::timeout(HANDSHAKE_TIMEOUT, tls.acceptor.accept(stream)).await;
     let Ok(Ok(stream)) = handshake else {
         return;
     };
@@ -158,11 +157,7 @@ async fn serve_tls(stream: TcpStream, tls: TlsAcceptor, context: Context) {
         Some(b"h2") => Protocol::Http2,
         _ => Protocol::Http1,
     };
-    let certificate = session.peer_certificates().and_then(|chain| chain.first());
-    let peer = Peer {
-        certified: certificate.and_then(|certificate| user_of(certificate)),
-        ..Peer::default()
-    };
+    let peer = tls.peer(session.peer_certificates());
     Box::pin(serve(stream, peer, protocol, context)).await;
 }
 

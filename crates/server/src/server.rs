@@ -10,7 +10,6 @@ use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
-use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use watchkeeper_meta::Status;
@@ -27,12 +26,15 @@ use crate::faults::Faults;
 #[cfg(feature = "testing")]
 use crate::handlers::testing::Testing;
 use crate::identity;
+use crate::identity_files::{self, IdentityFileError, IdentityFiles};
 use crate::in_flight::InFlight;
 use crate::kubeconfig::{kubeconfig, write_merged};
 use crate::limits::MAX_WAITING_CONNECTIONS;
 use crate::listener::{self, Sources};
 use crate::metrics::Metrics;
+use crate::service_account_keys::{ISSUER, ServiceAccountKeys, SigningKey};
 use crate::shared::Shared;
+use crate::tls::ListenerTls;
 use crate::tokens::{Token, TokenFileError, Tokens};
 use crate::webhooks::Webhooks;
 use crate::write_log::{WriteLog, Writes};
@@ -61,6 +63,8 @@ pub struct Builder {
     tokens: Tokens,
     admin_token: Option<Token>,
     host_names: Vec<String>,
+    identity: IdentityFiles,
+    issuers: Vec<String>,
     debug_endpoints: bool,
     write_log: bool,
     testing: bool,
@@ -103,7 +107,9 @@ pub enum StartError {
     #[error("cannot use the token file")]
     TokenFile(#[from] TokenFileError),
     /// Only loopback addresses are safe with nothing but a token made at start.
-    #[error("{0} can be reached from other machines: configure a token file to listen there")]
+    #[error(
+        "{0} can be reached from other machines: configure a token file or a client certificate authority to listen there"
+    )]
     Exposed(SocketAddr),
     /// The address is taken or not ours.
     #[error("cannot listen on {address}")]
@@ -119,6 +125,9 @@ pub enum StartError {
     /// What every cluster has could not be created.
     #[error("cannot create what every cluster has")]
     Bootstrap(#[source] Status),
+    /// A key file was refused.
+    #[error("cannot use a key file")]
+    IdentityFile(#[from] IdentityFileError),
     /// No certificates.
     #[error("cannot make the server's certificates")]
     Certificates(#[from] CertificateError),
@@ -177,6 +186,19 @@ impl Builder {
     /// The token of the administrator, instead of one made at start.
     pub fn admin_token(mut self, token: Token) -> Self {
         self.admin_token = Some(token);
+        self
+    }
+
+    /// Keys and certificates from files, instead of those the server would make.
+    pub fn identity_files(mut self, files: IdentityFiles) -> Self {
+        self.identity = files;
+        self
+    }
+
+    /// Who issues the tokens of service accounts, instead of `https://kubernetes.default.svc`: the first of these. Tokens of
+    /// the others are accepted as well, so that an issuer can be replaced.
+    pub fn service_account_issuers(mut self, issuers: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        self.issuers = issuers.into_iter().map(Into::into).collect();
         self
     }
 
@@ -246,10 +268,9 @@ impl Builder {
             (None, None) => Token::random(),
         };
         tokens.add_admin(&admin_token);
-        let service_account_key = OnceLock::new();
-        if let Some(store) = keeps {
-            let key = identity::service_account_key(store).await;
-            let _ = service_account_key.set(key.map_err(StartError::Bootstrap)?);
+        let service_account_keys = OnceLock::new();
+        if let Some(keys) = self.service_account_keys(keeps).await? {
+            let _ = service_account_keys.set(keys);
         }
         // In-process servers never meet TLS, and making keys is the slowest part of a start.
         let tls = match (listener, keeps) {
@@ -263,7 +284,8 @@ impl Builder {
         let server = Arc::new(Shared {
             catalog: RwLock::new(Catalog::built_in()),
             tokens,
-            service_account_key,
+            service_account_keys,
+            issuers: self.issuers(),
             address: address.map_or_else(|| "localhost".to_owned(), |address| address.to_string()),
             debug_endpoints: self.debug_endpoints,
             started: Instant::now(),
@@ -282,8 +304,8 @@ impl Builder {
         let (pipes, waiting_pipes) = mpsc::channel(MAX_WAITING_CONNECTIONS);
         let (socket, authority) = match tls {
             Some((listener, authority)) => {
-                let acceptor = TlsAcceptor::from(authority.server_config(&server.hosts)?);
-                (Some((listener, acceptor)), Some(authority))
+                let tls = ListenerTls::new(&authority, &server.hosts, self.identity.clone())?;
+                (Some((listener, tls)), Some(authority))
             }
             None => (None, None),
         };
@@ -298,8 +320,42 @@ impl Builder {
             connector: Connector::new(pipes),
             address,
             authority,
+            shown_pem: self.shown_pem()?,
             admin_token,
         })
+    }
+
+    /// The keys behind the tokens of service accounts; `None` if they are made when they are first needed.
+    async fn service_account_keys(
+        &self,
+        keeps: Option<&Store>,
+    ) -> Result<Option<ServiceAccountKeys>, StartError> {
+        let others = self.identity.verifying_keys()?;
+        let signing = match (self.identity.signing_key()?, keeps) {
+            (Some(given), _) => given,
+            (None, Some(store)) => identity::service_account_key(store)
+                .await
+                .map_err(StartError::Bootstrap)?,
+            (None, None) if others.is_empty() => return Ok(None),
+            (None, None) => SigningKey::random(),
+        };
+        Ok(Some(ServiceAccountKeys::new(signing, others)))
+    }
+
+    fn issuers(&self) -> Vec<String> {
+        match self.issuers.is_empty() {
+            true => vec![ISSUER.to_owned()],
+            false => self.issuers.clone(),
+        }
+    }
+
+    /// The certificate that the listener was given, PEM: what clients can trust where nobody knows its authority.
+    fn shown_pem(&self) -> Result<Option<String>, StartError> {
+        let Some(files) = &self.identity.serving else {
+            return Ok(None);
+        };
+        let pem = identity_files::read(&files.certificate)?;
+        Ok(Some(String::from_utf8_lossy(&pem).into_owned()))
     }
 
     /// The tokens of all but the administrator.
@@ -315,7 +371,8 @@ impl Builder {
         let Some(address) = self.listen else {
             return Ok(None);
         };
-        let has_credentials = self.token_file.is_some() || !self.tokens.is_empty();
+        let has_credentials =
+            self.token_file.is_some() || !self.tokens.is_empty() || self.identity.client_ca.is_some();
         if !address.ip().is_loopback() && !has_credentials {
             return Err(StartError::Exposed(address));
         }
@@ -333,6 +390,7 @@ pub struct Handle {
     connector: Connector,
     address: Option<SocketAddr>,
     authority: Option<Authority>,
+    shown_pem: Option<String>,
     admin_token: Token,
 }
 
@@ -352,9 +410,11 @@ impl Handle {
         &self.admin_token
     }
 
-    /// The certificate clients trust, PEM; `None` if the server has no port.
+    /// The certificate clients trust, PEM: that of the server's own authority, or the one it was given to show. `None` if
+    /// the server has no port.
     pub fn authority_pem(&self) -> Option<String> {
-        self.authority.as_ref().map(Authority::pem)
+        let authority = self.authority.as_ref()?;
+        Some(self.shown_pem.clone().unwrap_or_else(|| authority.pem()))
     }
 
     /// A client certificate for a user and, if wanted, a group; `None` if the server has no port.

@@ -17,7 +17,7 @@ use crate::handlers::testing::Testing;
 use crate::health::Health;
 use crate::in_flight::InFlight;
 use crate::metrics::Metrics;
-use crate::service_account_key::ServiceAccountKey;
+use crate::service_account_keys::ServiceAccountKeys;
 use crate::tokens::Tokens;
 use crate::write_log::WriteLog;
 use watchkeeper_registry::User;
@@ -35,7 +35,9 @@ pub(crate) struct Shared {
     pub catalog: RwLock<Arc<Catalog>>,
     pub tokens: Tokens,
     /// Made when it is first needed: gathering randomness takes a while.
-    pub service_account_key: OnceLock<ServiceAccountKey>,
+    pub service_account_keys: OnceLock<ServiceAccountKeys>,
+    /// Who issues the tokens of service accounts; others are accepted as well. Never empty.
+    pub issuers: Vec<String>,
     /// The names the server answers to.
     pub hosts: Vec<String>,
     /// Where clients are told to come: `127.0.0.1:6443`.
@@ -72,14 +74,25 @@ impl Shared {
         audiences: &[&'a str],
     ) -> Option<(User, Vec<&'a str>)> {
         let now = self.registry.clock().now().seconds;
-        let (claims, meant) = self.service_account_key.get()?.claims(token, audiences, now)?;
+        let keys = self.service_account_keys.get()?;
+        let (claims, meant) = keys.claims(token, &self.issuers, audiences, now)?;
         let user = self.registry.token_holder(&claims).await?;
         Some((user, meant))
     }
 
-    /// The key that signs tokens, made when it is first needed.
-    pub(crate) fn service_account_key(&self) -> &ServiceAccountKey {
-        self.service_account_key.get_or_init(ServiceAccountKey::random)
+    /// The keys behind tokens, made when they are first needed.
+    pub(crate) fn service_account_keys(&self) -> &ServiceAccountKeys {
+        self.service_account_keys.get_or_init(ServiceAccountKeys::random)
+    }
+
+    /// Who issues tokens.
+    pub(crate) fn issuer(&self) -> &str {
+        &self.issuers[0]
+    }
+
+    /// Whom tokens must be meant for that are shown to this server: its issuers, as in Kubernetes.
+    pub(crate) fn audiences(&self) -> Vec<&str> {
+        self.issuers.iter().map(String::as_str).collect()
     }
 
     /// What is served now. When custom kinds have come or gone since it was asked for last, it is put together anew.

@@ -5,6 +5,9 @@ use serde::Serialize;
 /// The version of Kubernetes whose behaviour is followed.
 pub(crate) const KUBERNETES_MINOR: &str = "37";
 
+/// The version clients are told. They parse it as a semantic version; what follows the plus says who really answers.
+pub const KUBERNETES_VERSION: &str = concat!("v1.37.0+watchkeeper-", env!("CARGO_PKG_VERSION"));
+
 /// The body of `/version`.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -33,8 +36,7 @@ impl Version {
             emulation_minor: KUBERNETES_MINOR,
             min_compatibility_major: "1",
             min_compatibility_minor: "36",
-            // Clients parse this as a semantic version; what follows the plus says who really answers.
-            git_version: concat!("v1.37.0+watchkeeper-", env!("CARGO_PKG_VERSION")),
+            git_version: KUBERNETES_VERSION,
             git_commit: "",
             git_tree_state: "",
             build_date: "1970-01-01T00:00:00Z",

@@ -7,7 +7,6 @@ use watchkeeper_registry::JSON;
 
 use crate::filter::Call;
 use crate::respond::{Answer, to_json, with_type};
-use crate::service_account_key::{ALGORITHM, ISSUER};
 
 /// An hour, as kube-apiserver: checkers need not ask for every token.
 const KEEP: HeaderValue = HeaderValue::from_static("public, max-age=3600");
@@ -15,18 +14,18 @@ const KEEP: HeaderValue = HeaderValue::from_static("public, max-age=3600");
 /// `GET /.well-known/openid-configuration`.
 pub(super) fn configuration(call: &Call) -> Answer {
     let document = json!({
-        "issuer": ISSUER,
+        "issuer": call.server.issuer(),
         "jwks_uri": format!("https://{}/openid/v1/jwks", call.server.address),
         "response_types_supported": ["id_token"],
         "subject_types_supported": ["public"],
-        "id_token_signing_alg_values_supported": [ALGORITHM],
+        "id_token_signing_alg_values_supported": call.server.service_account_keys().algorithms(),
     });
     kept(with_type(StatusCode::OK, JSON, to_json(&document)))
 }
 
 /// `GET /openid/v1/jwks`.
 pub(super) fn keys(call: &Call) -> Answer {
-    let keys = call.server.service_account_key().public_keys();
+    let keys = call.server.service_account_keys().to_json();
     kept(with_type(
         StatusCode::OK,
         "application/jwk-set+json",

@@ -16,7 +16,6 @@ use crate::negotiate::Offer;
 use crate::request_info::{RequestInfo, ResourceInfo};
 use crate::respond::{Answer, Failure, encoded};
 use crate::route::ResourceRoute;
-use crate::service_account_key::ISSUER;
 
 /// Whether a resource is such a question.
 pub(super) fn is_review(route: &ResourceRoute) -> bool {
@@ -99,10 +98,10 @@ async fn token_status(call: &Call, spec: &Value) -> Result<Value, Status> {
     let asked = spec["audiences"].as_array().into_iter().flatten();
     let mut audiences: Vec<&str> = asked.filter_map(Value::as_str).collect();
     if let Some(user) = call.server.tokens.user(token) {
-        return Ok(known_token(user, &audiences));
+        return Ok(known_token(user, &audiences, &call.server.audiences()));
     }
     if audiences.is_empty() {
-        audiences.push(ISSUER);
+        audiences = call.server.audiences();
     }
     Ok(match call.server.issued_for(token, &audiences).await {
         Some((user, meant)) => json!({ "authenticated": true, "user": user_info(&user), "audiences": meant }),
@@ -111,17 +110,20 @@ async fn token_status(call: &Call, spec: &Value) -> Result<Value, Status> {
 }
 
 /// A token from a file is meant for this server alone, as in Kubernetes: who asks for another audience does not know it.
-fn known_token(user: &User, audiences: &[&str]) -> Value {
-    let known = json!({ "authenticated": true, "user": user_info(user) });
-    match audiences {
-        [] => known,
-        audiences if audiences.contains(&ISSUER) => {
-            let mut known = known;
-            known["audiences"] = json!([ISSUER]);
-            known
-        }
-        _ => unknown_token(),
+fn known_token(user: &User, audiences: &[&str], own: &[&str]) -> Value {
+    let mut known = json!({ "authenticated": true, "user": user_info(user) });
+    if audiences.is_empty() {
+        return known;
     }
+    let meant: Vec<_> = audiences
+        .iter()
+        .filter(|audience| own.contains(audience))
+        .collect();
+    if meant.is_empty() {
+        return unknown_token();
+    }
+    known["audiences"] = json!(meant);
+    known
 }
 
 fn unknown_token() -> Value {

@@ -10,16 +10,15 @@ use crate::forms;
 use crate::negotiate::Offer;
 use crate::respond::{Answer, Failure, encoded};
 use crate::route::ResourceRoute;
-use crate::service_account_key::{ALGORITHM, ISSUER};
 
 pub(super) async fn token(call: &Call, route: &ResourceRoute, bytes: Bytes) -> Result<Answer, Failure> {
     let form = form(call, route, Offer::Virtual)?.accepted;
     let (body, context) = posted(call, route, &bytes)?;
-    let key = call.server.service_account_key();
+    let key = call.server.service_account_keys().signing();
     let issuer = TokenIssuer {
-        name: ISSUER,
-        algorithm: ALGORITHM,
-        key_id: key.id(),
+        name: call.server.issuer(),
+        algorithm: key.public().algorithm.name(),
+        key_id: &key.public().id,
         sign: &|said| key.sign(said),
     };
     let namespace = route.namespace.as_deref().unwrap_or_default();

@@ -7,6 +7,7 @@ mod expressions;
 mod faults;
 mod hostile;
 mod http;
+mod identity_files;
 mod lines;
 mod objects;
 mod observer;

@@ -1,0 +1,53 @@
+//! DER, as far as certificates and public keys need it: one element after another, never beyond the end.
+
+/// DER tags met on the way.
+pub(crate) mod tag {
+    pub(crate) const INTEGER: u8 = 0x02;
+    pub(crate) const BIT_STRING: u8 = 0x03;
+    pub(crate) const OBJECT_IDENTIFIER: u8 = 0x06;
+    pub(crate) const UTF8_STRING: u8 = 0x0c;
+    pub(crate) const PRINTABLE_STRING: u8 = 0x13;
+    pub(crate) const TELETEX_STRING: u8 = 0x14;
+    pub(crate) const IA5_STRING: u8 = 0x16;
+    pub(crate) const SEQUENCE: u8 = 0x30;
+    pub(crate) const SET: u8 = 0x31;
+    pub(crate) const VERSION: u8 = 0xa0;
+}
+
+/// Reads DER elements one after another.
+pub(crate) struct Reader<'a>(pub(crate) &'a [u8]);
+
+impl<'a> Reader<'a> {
+    /// The content of the next element if it has this tag; else nothing is read.
+    pub(crate) fn read(&mut self, tag: u8) -> Option<&'a [u8]> {
+        let before = self.0;
+        match self.read_any() {
+            Some((found, content)) if found == tag => Some(content),
+            _ => {
+                self.0 = before;
+                None
+            }
+        }
+    }
+
+    /// The tag and the content of the next element.
+    pub(crate) fn read_any(&mut self) -> Option<(u8, &'a [u8])> {
+        let (&tag, rest) = self.0.split_first()?;
+        let (&first, rest) = rest.split_first()?;
+        let (length, rest) = match first {
+            0..=0x7f => (usize::from(first), rest),
+            // Up to four bytes of length; no certificate that TLS takes needs more.
+            0x81..=0x84 => {
+                let (digits, rest) = rest.split_at_checked(usize::from(first & 0x7f))?;
+                let length = digits
+                    .iter()
+                    .fold(0usize, |sum, digit| sum << 8 | usize::from(*digit));
+                (length, rest)
+            }
+            _ => return None,
+        };
+        let (content, rest) = rest.split_at_checked(length)?;
+        self.0 = rest;
+        Some((tag, content))
+    }
+}
