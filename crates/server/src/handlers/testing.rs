@@ -3,27 +3,11 @@
 //!
 //! Bodies are JSON. Spans of time are Go's: `"1m30s"`.
 //!
-//! ```text
-//! GET    /testing/v1/clock                   {"now": "2030-01-01T00:00:00Z", "frozen": false}
-//! POST   /testing/v1/clock                   {"advance": "10m"}, {"frozen": true}; answers as GET
-//! POST   /testing/v1/idle                    {"quiet": "50ms", "timeout": "30s"}: waits until nothing happens for so long
-//! GET    /testing/v1/faults                  [{"id": 1, "rule": RULE}, …]
-//! POST   /testing/v1/faults                  RULE; answers {"id": 1}
-//! DELETE /testing/v1/faults                  takes all back, and lets streams and connections flow
-//! DELETE /testing/v1/faults/1                takes one back
-//! GET    /testing/v1/fired                   what has happened: [{"at": …, "rule": 1, "action": …, "user": …, "path": …}, …]
-//! DELETE /testing/v1/fired                   begins the record anew
-//! POST   /testing/v1/streams                 {"request": MATCH, "flow": FLOW}; answers {"streams": 2}
-//! POST   /testing/v1/compact                 forgets all history
-//! GET    /testing/v1/writes                  who has written what: [{"user": …, "verb": …, "kind": …, "outcome": …}, …]
-//! DELETE /testing/v1/writes                  begins the log anew
-//! POST   /testing/v1/snapshots               answers {"id": 1, "revision": 42}
-//! POST   /testing/v1/snapshots/1             puts back what it holds
-//! DELETE /testing/v1/snapshots/1             forgets it
-//! POST   /testing/v1/reset                   puts back what the server began with; faults, record and log begin anew
-//! ```
-//!
-//! RULE, MATCH and FLOW are [`Rule`], [`RequestMatch`] and [`Flow`] as JSON.
+//! Which operations there are is in [`operation`]; what they take and answer is in the [document](openapi) that the server
+//! has for whoever asks: `GET /testing/v1/openapi.json`. Faults are [`Rule`]s, [`RequestMatch`]es and [`Flow`]s as JSON.
+
+mod openapi;
+mod operation;
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -38,6 +22,7 @@ use watchkeeper_meta::Status;
 use watchkeeper_storage::Snapshot;
 use watchkeeper_wire::values;
 
+use self::operation::Operation;
 use crate::body::collect;
 use crate::faults::{Faults, Flow, RequestMatch, Rule};
 use crate::filter::Call;
@@ -86,27 +71,30 @@ pub(super) async fn testing(call: &Call, path: &[&str], body: &mut Incoming) -> 
     let Some(testing) = &call.server.testing else {
         return Err(Failure::NoSuchPage);
     };
+    let Some((operation, id)) = Operation::find(call.head.method.as_str(), path) else {
+        return Err(Failure::NoSuchPage);
+    };
     let body = collect(&call.head.headers, body).await?;
     let (server, faults) = (&*call.server, &call.server.faults);
-    let answer = match (call.head.method.as_str(), path) {
-        ("GET", ["clock"]) => clock(testing),
-        ("POST", ["clock"]) => move_clock(testing, read(&body)?).await?,
-        ("POST", ["idle"]) => idle(server, read(&body)?).await?,
-        ("GET", ["faults"]) => rules(faults),
-        ("POST", ["faults"]) => inject(faults, read(&body)?)?,
-        ("DELETE", ["faults"]) => done(|| faults.clear()),
-        ("DELETE", ["faults", id]) => found(faults.remove(read(id.as_bytes())?))?,
-        ("GET", ["fired"]) => json!(faults.fired()),
-        ("DELETE", ["fired"]) => done(|| faults.clear_fired()),
-        ("POST", ["streams"]) => set_flow(faults, &read(&body)?),
-        ("POST", ["compact"]) => compact(server).await?,
-        ("GET", ["writes"]) => json!(server.write_log.writes()),
-        ("DELETE", ["writes"]) => done(|| server.write_log.clear()),
-        ("POST", ["snapshots"]) => testing.keep(server.registry.store().snapshot())?,
-        ("POST", ["snapshots", id]) => restore(server, &testing.kept(id)?).await?,
-        ("DELETE", ["snapshots", id]) => found(testing.forget(id)?)?,
-        ("POST", ["reset"]) => reset(server, &testing.beginning).await?,
-        _ => return Err(Failure::NoSuchPage),
+    let answer = match operation {
+        Operation::Describe => openapi::document(),
+        Operation::ReadClock => clock(testing),
+        Operation::MoveClock => move_clock(testing, read(&body)?).await?,
+        Operation::WaitForQuiet => idle(server, read(&body)?).await?,
+        Operation::ListFaults => rules(faults),
+        Operation::AddFault => inject(faults, read(&body)?)?,
+        Operation::ClearFaults => done(|| faults.clear()),
+        Operation::RemoveFault => found(faults.remove(read(id.as_bytes())?))?,
+        Operation::ListFired => json!(faults.fired()),
+        Operation::ClearFired => done(|| faults.clear_fired()),
+        Operation::SetFlow => set_flow(faults, &read(&body)?),
+        Operation::Compact => compact(server).await?,
+        Operation::ListWrites => json!(server.write_log.writes()),
+        Operation::ClearWrites => done(|| server.write_log.clear()),
+        Operation::KeepSnapshot => testing.keep(server.registry.store().snapshot())?,
+        Operation::RestoreSnapshot => restore(server, &testing.kept(id)?).await?,
+        Operation::ForgetSnapshot => found(testing.forget(id)?)?,
+        Operation::Reset => reset(server, &testing.beginning).await?,
     };
     Ok(respond::json(&answer, call.pretty))
 }

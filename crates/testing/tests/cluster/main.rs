@@ -1,5 +1,6 @@
 //! What a test cluster promises its tests.
 
+mod described;
 mod faults;
 mod over_http;
 mod snapshots;

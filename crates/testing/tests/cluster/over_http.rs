@@ -12,13 +12,13 @@ use crate::support::resource;
 /// The most that is read of an answer.
 const LIMIT: usize = 1 << 20;
 
-async fn started() -> (Handle, Client) {
+pub(crate) async fn started() -> (Handle, Client) {
     let server = Server::builder().testing(true).start().await.unwrap();
     let client = client_of(&server, unlimited()).unwrap();
     (server, client)
 }
 
-async fn ask(client: &Client, method: Method, path: &str, body: Value) -> Result<Value, Error> {
+pub(crate) async fn ask(client: &Client, method: Method, path: &str, body: Value) -> Result<Value, Error> {
     let body = if body.is_null() {
         String::new()
     } else {
@@ -33,11 +33,11 @@ async fn ask(client: &Client, method: Method, path: &str, body: Value) -> Result
     Ok(serde_json::from_slice(&bytes).unwrap())
 }
 
-async fn get(client: &Client, path: &str) -> Value {
+pub(crate) async fn get(client: &Client, path: &str) -> Value {
     ask(client, Method::GET, path, Value::Null).await.unwrap()
 }
 
-async fn post(client: &Client, path: &str, body: Value) -> Value {
+pub(crate) async fn post(client: &Client, path: &str, body: Value) -> Value {
     ask(client, Method::POST, path, body).await.unwrap()
 }
 
@@ -49,7 +49,7 @@ fn maps(client: &Client) -> watchkeeper_client::DynamicApi {
     client.dynamic(resource("", "configmaps")).namespace("default")
 }
 
-async fn create(client: &Client, name: &str) -> Result<(), Error> {
+pub(crate) async fn create(client: &Client, name: &str) -> Result<(), Error> {
     let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}});
     maps(client).create(&map).await.map(drop)
 }
