@@ -129,6 +129,9 @@ fn overrides(arguments: &ClusterArguments) -> Overrides {
         namespace: arguments.namespace.clone(),
         server: arguments.server.clone(),
         token: arguments.token.as_deref().map(Secret::new),
+        certificate_authority: arguments.certificate_authority.clone(),
+        client_certificate: arguments.client_certificate.clone(),
+        client_key: arguments.client_key.clone(),
         insecure_skip_tls_verify: arguments.insecure_skip_tls_verify.then_some(true),
         impersonate: Impersonate {
             user: arguments.act_as.clone().unwrap_or_default(),

@@ -39,6 +39,18 @@ pub(crate) struct ClusterArguments {
     #[arg(long = "as-group", value_name = "GROUP", global = true)]
     pub(crate) as_groups: Vec<String>,
 
+    /// Who has signed the certificate of the API server
+    #[arg(long, value_name = "FILE", global = true)]
+    pub(crate) certificate_authority: Option<PathBuf>,
+
+    /// The certificate to show to the API server
+    #[arg(long, value_name = "FILE", global = true)]
+    pub(crate) client_certificate: Option<PathBuf>,
+
+    /// The key of that certificate
+    #[arg(long, value_name = "FILE", global = true)]
+    pub(crate) client_key: Option<PathBuf>,
+
     /// Trust any certificate of the API server
     #[arg(long, global = true)]
     pub(crate) insecure_skip_tls_verify: bool,

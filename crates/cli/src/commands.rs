@@ -12,6 +12,7 @@ mod create;
 mod delete;
 mod demo;
 mod describe;
+mod envtest_assets;
 mod explain;
 mod get;
 mod label;
@@ -33,7 +34,7 @@ use crate::session::Session;
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Demo(demo::Demo),
-    Up(up::Up),
+    Up(Box<up::Up>),
     Get(get::Get),
     Watch(watch::Watch),
     Describe(describe::Describe),
@@ -48,6 +49,7 @@ pub(crate) enum Command {
     Wait(wait::Wait),
     Check(check::Check),
     CheckServer(check_server::CheckServer),
+    EnvtestAssets(envtest_assets::EnvtestAssets),
     ApiResources(api_resources::ApiResources),
     ApiVersions(api_versions::ApiVersions),
     Version(version::Version),
@@ -74,7 +76,7 @@ pub(crate) async fn run(arguments: Arguments, session: &mut Session) -> Result<(
     // Boxed, or the future of every command would have the size of the largest.
     match command {
         Command::Demo(demo) => Box::pin(demo::run(demo, logging.v, session)).await,
-        Command::Up(up) => Box::pin(up::run(up, typed.kubeconfig, logging.v, session)).await,
+        Command::Up(up) => Box::pin(up::run(*up, typed.kubeconfig, logging.v, session)).await,
         Command::Get(get) => Box::pin(get::run(get, &cluster(session)?, session)).await,
         Command::Watch(watch) => Box::pin(watch::run(watch, &cluster(session)?, session)).await,
         Command::Describe(describe) => Box::pin(describe::run(describe, &cluster(session)?, session)).await,
@@ -95,6 +97,7 @@ pub(crate) async fn run(arguments: Arguments, session: &mut Session) -> Result<(
         }
         Command::ApiVersions(_) => Box::pin(api_versions::run(&cluster(session)?, session)).await,
         Command::Version(version) => Box::pin(version::run(version, cluster(session), session)).await,
+        Command::EnvtestAssets(assets) => envtest_assets::run(&assets, session),
         Command::Completion(completion) => completion::run(&completion, session),
         Command::Complete(complete) => Box::pin(complete::run(complete, session)).await,
     }

@@ -124,7 +124,7 @@ pub(crate) fn quiet_options(verbosity: i32, session: &Session) -> ClientOptions 
 pub(crate) fn not_started(error: StartError) -> Failure {
     let hint = match &error {
         StartError::Listen { .. } => "; `--listen 127.0.0.1:0` takes a free port",
-        StartError::Exposed(_) => " (--token-auth-file)",
+        StartError::Exposed(_) => " (--token-auth-file, --client-ca-file)",
         _ => "",
     };
     Failure::text(format!("{:#}{hint}", anyhow::Error::from(error)))

@@ -20,6 +20,7 @@ mod embedded;
 mod etcd_flags;
 mod failure;
 mod format;
+mod identity_flags;
 mod json_path;
 mod list_printer;
 mod live_view;
@@ -27,12 +28,15 @@ mod manifests;
 mod marks;
 mod object_state;
 mod offline;
+mod one_thread;
 mod output;
 mod palette;
 mod printing;
 mod progress;
 mod selection;
 mod session;
+mod stand_in;
+mod stdin_end;
 mod stop;
 mod table;
 mod usage;
@@ -48,6 +52,7 @@ use arguments::Arguments;
 use failure::Failure;
 pub use output::Output;
 pub use session::{Look, Session};
+use stand_in::StandIn;
 
 /// What shells report of programs that a closed pipe has ended, kubectl among them.
 const CLOSED_PIPE: u8 = 128 + 13;
@@ -55,6 +60,9 @@ const CLOSED_PIPE: u8 = 128 + 13;
 /// Runs the program for these words, the program's own name first.
 pub async fn run(words: impl IntoIterator<Item = OsString>, session: &mut Session) -> ExitCode {
     let words: Vec<OsString> = words.into_iter().collect();
+    if let Some(stand_in) = StandIn::called(words.first()) {
+        return Box::pin(stand_in.run(&words, session)).await;
+    }
     let arguments = match Arguments::try_parse_from(&words) {
         Ok(arguments) => arguments,
         Err(error) => return usage::report(&error, command_in(&words), session),

@@ -10,7 +10,10 @@ use watchkeeper_server::{Builder, Handle, Server};
 use crate::embedded::{LocalCluster, LocalOptions};
 use crate::etcd_flags::EtcdFlags;
 use crate::failure::Failure;
+use crate::identity_flags::IdentityFlags;
+use crate::one_thread::on_one_thread;
 use crate::session::Session;
+use crate::stdin_end;
 use crate::stop::Stop;
 
 /// The kubeconfig is written here unless --kubeconfig says otherwise.
@@ -60,8 +63,15 @@ pub(crate) struct Up {
     #[arg(long)]
     testing: bool,
 
+    /// End when standard input does: with whoever started it, however that ends
+    #[arg(long)]
+    end_with_stdin: bool,
+
     #[command(flatten)]
     local: LocalOptions,
+
+    #[command(flatten)]
+    identity: IdentityFlags,
 }
 
 /// Starts the server, says where it is, and waits for the wish to end.
@@ -77,22 +87,6 @@ pub(crate) async fn run(
     }
 }
 
-/// Runs something on a runtime of one thread: only the time of such a runtime can be moved. Nothing else is to be done
-/// by the thread that waits for it.
-fn on_one_thread<F>(serving: impl FnOnce() -> F + Send) -> Result<(), Failure>
-where
-    F: Future<Output = Result<(), Failure>>,
-{
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime
-        .context("cannot run on one thread")
-        .map_err(Failure::Other)?;
-    std::thread::scope(|scope| {
-        let served = scope.spawn(move || runtime.block_on(serving())).join();
-        served.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-    })
-}
-
 async fn serve(
     up: Up,
     kubeconfig: Option<PathBuf>,
@@ -104,7 +98,10 @@ async fn serve(
     let ready = write_kubeconfig(&cluster.server, &path)?;
     let mut stop = Stop::listen();
     session.out.line(ready);
-    stop.requested().await;
+    tokio::select! {
+        () = stop.requested() => {}
+        () = stdin_end::ended(), if up.end_with_stdin => {}
+    }
     session
         .err
         .line("stopping: open requests may finish (Ctrl-C again ends at once)");
@@ -129,7 +126,7 @@ impl Up {
         if let Some(file) = &self.token_auth_file {
             server = server.token_file(file);
         }
-        server
+        self.identity.tell(server, None)
     }
 }
 

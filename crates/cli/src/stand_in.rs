@@ -1,0 +1,90 @@
+//! The program under another name: as `kube-apiserver` or `etcd`, for test suites that start those.
+//!
+//! controller-runtime's envtest, kube-rs' envtest (which is the former), jenvtest and others look for these programs in a
+//! directory, start them with flags they have always passed, ask for their health until it is good, and end them with
+//! SIGTERM. [`envtest-assets`](crate::commands) fills such a directory with links to this program, which acts by the name
+//! it was called by. A `kubectl` is the program itself: its commands are kubectl's.
+//!
+//! Flags nobody here knows are named in the log and passed over: suites pass what one version of Kubernetes wanted.
+
+mod api_server;
+mod etcd;
+mod words;
+
+use std::ffi::{OsStr, OsString};
+use std::path::Path;
+use std::process::ExitCode;
+
+use clap::CommandFactory;
+
+use crate::failure::Failure;
+use crate::session::Session;
+use words::Sorted;
+
+/// A program this one stands in for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum StandIn {
+    ApiServer,
+    Etcd,
+}
+
+impl StandIn {
+    /// What this program is to be, given the word it was called by.
+    pub(crate) fn called(word: Option<&OsString>) -> Option<Self> {
+        let name = Path::new(word?).file_name().and_then(OsStr::to_str)?;
+        match name.strip_suffix(std::env::consts::EXE_SUFFIX).unwrap_or(name) {
+            "kube-apiserver" => Some(Self::ApiServer),
+            "etcd" => Some(Self::Etcd),
+            _ => None,
+        }
+    }
+
+    /// Runs as that program.
+    pub(crate) async fn run(self, words: &[OsString], session: &mut Session) -> ExitCode {
+        match self {
+            Self::ApiServer => api_server::run(words, session).await,
+            Self::Etcd => etcd::run(words, session).await,
+        }
+    }
+}
+
+/// Reads a command line for a program, and sets up its log, which names the flags that were passed over. An exit code
+/// where there is nothing more to do: help was asked for, or a value makes no sense.
+fn read<P>(words: &[OsString], without_effect: &[&str], session: &mut Session) -> Result<P, ExitCode>
+where
+    P: CommandFactory + clap::FromArgMatches + AsRef<watchkeeper_logging::Options>,
+{
+    let mut program = P::command();
+    let Sorted { known, ignored } = words::sort(words, &mut program);
+    let read = program
+        .try_get_matches_from(known)
+        .and_then(|matches| P::from_arg_matches(&matches));
+    let read = read.map_err(|error| crate::usage::report(&error, None, session))?;
+    if session.logs
+        && let Err(error) = watchkeeper_logging::init(read.as_ref())
+    {
+        return Err(crate::finish(Err(Failure::other(error)), session));
+    }
+    for flag in ignored {
+        match without_effect.contains(&flag.as_str()) {
+            true => tracing::info!("--{flag} has no effect here"),
+            false => tracing::warn!("unknown flag is passed over: --{flag}"),
+        }
+    }
+    Ok(read)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_name_it_is_called_by_decides() {
+        let called = |word: &str| StandIn::called(Some(&word.into()));
+        assert_eq!(called("/assets/bin/kube-apiserver"), Some(StandIn::ApiServer));
+        assert_eq!(called("etcd"), Some(StandIn::Etcd));
+        assert_eq!(called("kubectl"), None);
+        assert_eq!(called("/usr/bin/watchkeeper"), None);
+        assert_eq!(StandIn::called(None), None);
+    }
+}
