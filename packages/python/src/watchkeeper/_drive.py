@@ -1,0 +1,199 @@
+"""Driving a server: its clock, faults, snapshots and log of writes, by way of ``/testing/v1/``.
+
+What can be asked for is described by the server itself: ``GET /testing/v1/openapi.json``.
+"""
+
+from __future__ import annotations
+
+import json
+import ssl
+import urllib.error
+import urllib.request
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Union
+
+#: A span of time: seconds, a timedelta, or Go's "1m30s".
+Span = Union[float, timedelta, str]
+
+
+def span(value: Span) -> str:
+    """A span of time as the server reads it."""
+    if isinstance(value, str):
+        return value
+    seconds = value.total_seconds() if isinstance(value, timedelta) else value
+    return f"{seconds:.9f}s"
+
+
+class Refused(Exception):
+    """The server did not do what was asked for."""
+
+    def __init__(self, code: int, message: str) -> None:
+        super().__init__(f"{code}: {message}")
+        self.code = code
+        self.message = message
+
+
+class Wire:
+    """The way to a server, as its administrator."""
+
+    def __init__(self, url: str, token: str, ca_file: str) -> None:
+        self.url, self.token, self.ca_file = url, token, ca_file
+        self._tls = ssl.create_default_context(cafile=ca_file)
+        # Proxies of the environment are for other servers.
+        self._opener = urllib.request.build_opener(
+            urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=self._tls)
+        )
+
+    def ask(self, method: str, path: str, body: Any = None) -> Any:
+        """Asks for something below ``/testing/v1/``; returns the answer, read."""
+        request = urllib.request.Request(f"{self.url}/testing/v1/{path}", method=method)
+        request.add_header("Authorization", f"Bearer {self.token}")
+        data = b"" if body is None else json.dumps(body).encode()
+        if data:
+            request.add_header("Content-Type", "application/json")
+        try:
+            with self._opener.open(request, data or None) as answer:
+                return json.load(answer)
+        except urllib.error.HTTPError as error:
+            raise Refused(error.code, _message(error.read())) from None
+
+
+def _message(body: bytes) -> str:
+    try:
+        return str(json.loads(body)["message"])
+    except (ValueError, KeyError, TypeError):
+        return body.decode(errors="replace").strip()
+
+
+class Clock:
+    """The time of a server: it runs as everyone's until it is frozen, and can be moved forward at any time."""
+
+    def __init__(self, wire: Wire) -> None:
+        self._wire = wire
+
+    def now(self) -> datetime:
+        """What time it is there."""
+        return _time(self._wire.ask("GET", "clock"))
+
+    def advance(self, by: Span) -> datetime:
+        """Moves it forward: what is due meanwhile happens."""
+        return _time(self._wire.ask("POST", "clock", {"advance": span(by)}))
+
+    def freeze(self) -> datetime:
+        """Stops it: from now on it moves by ``advance`` alone."""
+        return _time(self._wire.ask("POST", "clock", {"frozen": True}))
+
+    def thaw(self) -> datetime:
+        """Lets it run again."""
+        return _time(self._wire.ask("POST", "clock", {"frozen": False}))
+
+
+def _time(clock: dict[str, Any]) -> datetime:
+    return datetime.fromisoformat(clock["now"].replace("Z", "+00:00"))
+
+
+class Faults:
+    """What goes wrong on purpose."""
+
+    def __init__(self, wire: Wire) -> None:
+        self._wire = wire
+
+    def add(
+        self,
+        action: str | dict[str, Any],
+        *,
+        nth: int = 1,
+        times: int | None = 1,
+        probability: float = 1.0,
+        seed: int = 0,
+        **request: str,
+    ) -> Fault:
+        """Plans a fault for requests that match: ``user``, ``user_agent``, ``verb``, ``group``, ``resource``,
+        ``subresource``, ``namespace``, ``name``. It happens to the ``nth`` of them and to those that follow, so many
+        ``times``; None is always.
+
+        Actions are as in the server's description: ``"forbid"``, ``{"delay": "2s"}``, ``{"cut": "beforeAnswer"}``.
+        """
+        rule = {
+            "request": {_camel(name): value for name, value in request.items()},
+            "nth": nth,
+            "times": times,
+            "probability": probability,
+            "seed": seed,
+            "action": action,
+        }
+        return Fault(self._wire, self._wire.ask("POST", "faults", rule)["id"])
+
+    def fail(self, code: int, reason: str = "", message: str = "on purpose", **rule: Any) -> Fault:
+        """Requests are answered with an error instead of being handled: ``fail(409, "Conflict", verb="update")``."""
+        status = {"kind": "Status", "apiVersion": "v1", "status": "Failure"}
+        status |= {"code": code, "reason": reason, "message": message}
+        return self.add({"fail": status}, **rule)
+
+    def lose_answer(self, **rule: Any) -> Fault:
+        """Requests are handled, writes are stored, and the connection breaks before the answer."""
+        return self.add({"cut": "beforeAnswer"}, **rule)
+
+    def fired(self) -> list[dict[str, Any]]:
+        """The faults that have happened, in order."""
+        found: list[dict[str, Any]] = self._wire.ask("GET", "fired")
+        return found
+
+    def clear(self) -> None:
+        """Takes all faults back."""
+        self._wire.ask("DELETE", "faults")
+
+
+def _camel(name: str) -> str:
+    first, *rest = name.split("_")
+    return first + "".join(word.capitalize() for word in rest)
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A planned fault."""
+
+    _wire: Wire
+    id: int
+
+    def remove(self) -> None:
+        """Takes it back."""
+        self._wire.ask("DELETE", f"faults/{self.id}")
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """All objects as they were."""
+
+    _wire: Wire
+    id: int
+
+    def restore(self) -> None:
+        """Puts them back; watches see the difference."""
+        self._wire.ask("POST", f"snapshots/{self.id}")
+
+    def forget(self) -> None:
+        """Forgets them."""
+        self._wire.ask("DELETE", f"snapshots/{self.id}")
+
+
+@dataclass(frozen=True)
+class Write:
+    """A write, and what became of the object."""
+
+    at: str
+    user: str
+    userAgent: str
+    verb: str
+    kind: str
+    subresource: str
+    namespace: str
+    name: str
+    revision: int | None
+    outcome: str | dict[str, Any]
+
+    @property
+    def changed(self) -> bool:
+        """False if the object is as it was: a write that was not needed."""
+        return self.outcome != "unchanged"
