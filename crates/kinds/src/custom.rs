@@ -46,6 +46,8 @@ pub struct CustomVersion {
     pub scale: Option<ScalePaths>,
     /// What everyone hears who uses the version.
     pub deprecation: Option<String>,
+    /// Who converts between versions, if more than their name changes: the `webhook` of the definition's `conversion`.
+    pub conversion_webhook: Option<Value>,
     pub(crate) versions: Versions,
 }
 

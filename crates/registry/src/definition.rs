@@ -11,12 +11,16 @@ use watchkeeper_storage::Revision;
 use watchkeeper_wire::canonical::canonicalize_changed;
 use watchkeeper_wire::difference::Difference;
 
+use crate::conversion::Converter;
+
 /// A resource that can be stored. What it is called and what its objects mean is its [`KindVersion`]'s to say.
 #[derive(Debug)]
 pub struct Definition {
     version: KindVersion,
     /// How long a custom kind has been what it is; `None` for a built-in one, which always was.
     pub(crate) life: Option<Life>,
+    /// Who converts between the versions of a custom kind, if more than the name of the version changes.
+    pub(crate) converter: Option<Converter>,
 }
 
 /// How long a custom kind has been what it is.
@@ -44,18 +48,28 @@ impl Definition {
     /// Every built-in resource that is stored.
     pub fn builtin() -> Vec<Arc<Self>> {
         let all = KindVersion::all().into_iter();
-        all.map(|version| Arc::new(Self { version, life: None }))
-            .collect()
+        all.map(|version| Arc::new(Self::plain(version))).collect()
     }
 
     /// Component statuses, which can be read though nothing stores them.
     pub fn component_statuses() -> Option<Self> {
-        KindVersion::component_statuses().map(|version| Self { version, life: None })
+        KindVersion::component_statuses().map(Self::plain)
+    }
+
+    fn plain(version: KindVersion) -> Self {
+        Self {
+            version,
+            life: None,
+            converter: None,
+        }
     }
 
     /// A version of a custom kind.
     pub(crate) fn custom(version: KindVersion, life: Life) -> Self {
+        let custom = version.custom.as_ref();
+        let webhook = custom.and_then(|custom| custom.conversion_webhook.as_ref());
         Self {
+            converter: webhook.map(Converter::read),
             version,
             life: Some(life),
         }

@@ -16,9 +16,7 @@
 //! - steps of capacity ranges and derived attributes of devices; `overhead` and `tolerations` of runtime classes;
 //! - how far the affinity of a gated pod may change: all of it may;
 //! - what a request for a certificate asks for: none is refused because it would make its owner an administrator;
-//! - mutating admission policies, which are checked and not executed; what validating policies leave out is said in
-//!   `admission::policies`, what webhooks do not see in `admission::webhooks`;
-//! - conversion of a custom kind by webhook: its definition is refused;
+//! - what policies leave out is said in `admission::policies`, what webhooks do not see in `admission::webhooks`;
 //! - how a list or map is merged that stands directly in another list or map of a custom kind: as a whole;
 //! - the metadata of objects within custom objects, beyond the types of its fields;
 //! - alpha kinds, which are not served.
@@ -35,6 +33,7 @@ mod catalog;
 mod clock;
 mod context;
 mod continue_token;
+mod conversion;
 mod custom;
 mod definition;
 pub mod encode;
@@ -51,9 +50,9 @@ mod subresources;
 mod table;
 mod watch;
 mod watch_cache;
+mod webhook_client;
 mod write;
 
-pub use admission::webhooks::{WebhookCall, WebhookTransport};
 pub use body::{Body, Format, JSON, PROTOBUF, YAML, too_many_values};
 pub use catalog::builtin_definition;
 pub use clock::Clock;
@@ -69,4 +68,5 @@ pub use table::{IncludeObject, TablePrinter};
 pub use watch::{Event, Watch, WatchItem};
 pub use watchkeeper_kinds::{Part, User, Warnings, user};
 pub use watchkeeper_meta::PatchKind;
+pub use webhook_client::{WebhookCall, WebhookTransport};
 pub use write::{Deletion, Written};

@@ -175,6 +175,16 @@ impl StoredObject {
         value
     }
 
+    /// Whether the object was stored in the version that objects are stored in now. If not, even a write that changes
+    /// nothing stores it again: that is how storage is migrated.
+    pub(crate) fn is_in_stored_version(&self, definition: &Definition) -> bool {
+        let Some(custom) = &definition.custom else {
+            return true;
+        };
+        let header = custom::header(definition, self);
+        header.is_ok_and(|header| header.api_version == custom.stored_api_version)
+    }
+
     /// The object's header, with no version.
     pub fn header(&self, definition: &Definition) -> Result<Header<'_>, Status> {
         if definition.is_custom() {

@@ -13,29 +13,41 @@ use crate::catalog::Catalog;
 use crate::clock::Clock;
 use crate::definition::Definition;
 use crate::watch_cache::{WatchCache, Watcher};
+use crate::webhook_client::WebhookTransport;
 
-/// Reads from one store: `get` and `list` of one moment, `watch` from there on. Everything that only reads takes this
+/// Reads from one store: `get` and `list` of one moment, `watch` from there on. Clones share all they have. Everything that only reads takes this
 /// and not the registry, so that it cannot depend on how objects are written.
-pub struct Reader {
+#[derive(Clone)]
+pub struct Reader(Arc<Inner>);
+
+struct Inner {
     store: Store,
     catalog: Catalog,
     /// One history per resource that has ever been watched, by its prefix in the store.
     watch_caches: Mutex<HashMap<String, Arc<WatchCache>>>,
+    /// The way to conversion webhooks, and to all others.
+    webhooks: Option<Arc<dyn WebhookTransport>>,
 }
 
 impl Reader {
     /// Reads the built-in resources of a store; custom ones come into force with their definitions.
-    pub(crate) fn new(store: Store) -> Self {
-        Self {
+    pub(crate) fn new(store: Store, webhooks: Option<Arc<dyn WebhookTransport>>) -> Self {
+        Self(Arc::new(Inner {
             store,
             catalog: Catalog::default(),
             watch_caches: Mutex::default(),
-        }
+            webhooks,
+        }))
+    }
+
+    /// The way to webhooks; without one, none can be asked.
+    pub(crate) fn webhook_transport(&self) -> Option<&Arc<dyn WebhookTransport>> {
+        self.0.webhooks.as_ref()
     }
 
     /// The store below.
     pub fn store(&self) -> &Store {
-        &self.store
+        &self.0.store
     }
 
     /// What time it is.
@@ -45,27 +57,27 @@ impl Reader {
 
     /// The resources there are.
     pub(crate) fn catalog(&self) -> &Catalog {
-        &self.catalog
+        &self.0.catalog
     }
 
     /// The resource of that name, if it is stored here.
     pub fn definition(&self, resource: &GroupVersionResource) -> Option<Arc<Definition>> {
-        self.catalog.find(resource)
+        self.0.catalog.find(resource)
     }
 
     /// Every custom resource, with a number that is another whenever they are others.
     pub fn custom_definitions(&self) -> (u64, Vec<Arc<Definition>>) {
-        self.catalog.custom()
+        self.0.catalog.custom()
     }
 
     /// The number of [`Reader::custom_definitions`].
     pub fn custom_generation(&self) -> u64 {
-        self.catalog.custom_generation()
+        self.0.catalog.custom_generation()
     }
 
     /// A built-in kind, in its first stable version.
     pub(crate) fn builtin(&self, kind: &'static Kind) -> Result<Arc<Definition>, Status> {
-        self.catalog.builtin(kind)
+        self.0.catalog.builtin(kind)
     }
 
     /// An object that must be there.
@@ -86,13 +98,13 @@ impl Reader {
         if let Some(life) = &definition.life {
             life.is_retired.send_replace(true);
         }
-        self.watch_caches.lock().remove(&definition.prefix(""));
+        self.0.watch_caches.lock().remove(&definition.prefix(""));
     }
 
     /// The resource's history, shared by its watches.
     pub(crate) fn watch_cache(&self, definition: &Definition) -> Result<Watcher, Status> {
         let prefix = definition.prefix("");
-        let mut caches = self.watch_caches.lock();
+        let mut caches = self.0.watch_caches.lock();
         if let Some(cache) = caches.get(&prefix) {
             return Ok(cache.clone().enter());
         }

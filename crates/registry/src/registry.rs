@@ -10,12 +10,13 @@ use watchkeeper_meta::{FieldErrors, Status};
 use watchkeeper_storage::{Snapshot, Store};
 
 use crate::admission::policies::PolicyBook;
-use crate::admission::webhooks::{WebhookBook, WebhookTransport};
+use crate::admission::webhooks::WebhookBook;
 use crate::allocate::Allocator;
 use crate::custom::{Settling, definition_feed, follow_definitions};
 use crate::definition::Definition;
 use crate::rbac::{Action, Authorizer, Decision, PolicyCache, Rules};
 use crate::reader::Reader;
+use crate::webhook_client::WebhookTransport;
 
 /// What a read, a write and a watch mean, over one store. Clones are cheap and lead to the same registry.
 #[derive(Clone)]
@@ -52,7 +53,7 @@ impl RegistryOptions {
     pub async fn open(self, store: Store) -> Result<Registry, Status> {
         let registry = Registry {
             inner: Arc::new(Inner {
-                reader: Reader::new(store),
+                reader: Reader::new(store, self.webhooks.clone()),
                 options: self,
                 settling: Settling::default(),
                 policy_cache: PolicyCache::default(),
@@ -143,11 +144,6 @@ impl Registry {
     /// The webhooks that are configured, as last read.
     pub(crate) fn webhook_book(&self) -> &WebhookBook {
         &self.inner.webhook_book
-    }
-
-    /// The way to webhooks.
-    pub(crate) fn webhook_transport(&self) -> Option<&Arc<dyn WebhookTransport>> {
-        self.inner.options.webhooks.as_ref()
     }
 
     /// Who gives out addresses and ports to services.

@@ -49,12 +49,21 @@ pub struct Watch {
     initial: VecDeque<StoredObject>,
     /// Changes taken from the history, not yet delivered.
     ready: VecDeque<Arc<CachedChange>>,
+    /// What a webhook has to convert before it is delivered.
+    converting: Option<Converting>,
     bookmarks: Option<Bookmarks>,
     deadline: Instant,
     /// Rings when something is due. It stays from one change to the next: to set another takes longer than a look at the
     /// history.
     alarm: Pin<Box<Sleep>>,
     state: State,
+}
+
+/// Changes on their way to another version.
+struct Converting {
+    reader: Reader,
+    /// Converted, not yet delivered.
+    ready: VecDeque<(Arc<CachedChange>, States)>,
 }
 
 /// When the next bookmark is due.
@@ -150,6 +159,10 @@ impl Reader {
             position: version,
             initial: VecDeque::new(),
             ready: VecDeque::new(),
+            converting: definition.converter.as_ref().map(|_| Converting {
+                reader: self.clone(),
+                ready: VecDeque::new(),
+            }),
             bookmarks: options.allow_bookmarks.then(|| Bookmarks {
                 next: now + BOOKMARK_PERIOD,
                 last: version,
@@ -203,6 +216,10 @@ impl Watch {
     /// The next item; `None` when the watch has ended. Dropping the future loses nothing.
     pub async fn next(&mut self) -> Option<WatchItem> {
         loop {
+            if self.converting.is_some() {
+                // In a box: hardly any watch waits for a webhook.
+                Box::pin(self.convert_ready()).await;
+            }
             if let Some(item) = self.next_taken() {
                 return Some(item);
             }
@@ -238,8 +255,18 @@ impl Watch {
             if let Some(bookmark) = self.due_bookmark() {
                 return Some(bookmark);
             }
-            let change = self.ready.pop_front()?;
-            match self.event(change) {
+            // What is not converted yet waits for the next look.
+            let event = match &mut self.converting {
+                None => {
+                    let change = self.ready.pop_front()?;
+                    self.event(change)
+                }
+                Some(converting) => {
+                    let (change, states) = converting.ready.pop_front()?;
+                    self.event_of(states, change)
+                }
+            };
+            match event {
                 Ok(Some(event)) => return Some(WatchItem::Event(event)),
                 Ok(None) => {}
                 Err(status) => self.fail(status),
@@ -321,7 +348,8 @@ impl Watch {
             });
         }
         let now = Instant::now();
-        if !self.ready.is_empty() || now < bookmarks.next_due() {
+        let is_behind = self.converting.as_ref().is_some_and(|it| !it.ready.is_empty());
+        if is_behind || !self.ready.is_empty() || now < bookmarks.next_due() {
             return None;
         }
         let is_final = bookmarks.final_at.take_if(|due| now >= *due).is_some();
@@ -349,30 +377,17 @@ impl Watch {
         if !change.key.starts_with(&*self.prefix) {
             return Ok(None);
         }
-        let revision = Some(change.revision);
-        let with_version = |bytes: &Bytes| StoredObject {
-            bytes: bytes.clone(),
-            revision,
+        self.event_of(states(change), cached)
+    }
+
+    /// What a change from one state to another means to this watch; `None` if nothing.
+    fn event_of(&self, (old, new): States, cached: Arc<CachedChange>) -> Result<Option<Event>, Status> {
+        let selected = |object: Option<StoredObject>| -> Result<Option<StoredObject>, Status> {
+            let Some(object) = object else { return Ok(None) };
+            let is_selected = self.selection.matches(&self.definition, &object)?;
+            Ok(is_selected.then_some(object))
         };
-        let selected = |object: StoredObject| -> Result<Option<StoredObject>, Status> {
-            Ok(self
-                .selection
-                .matches(&self.definition, &object)?
-                .then_some(object))
-        };
-        let old = change
-            .previous
-            .as_ref()
-            .map(|(bytes, _)| selected(with_version(bytes)))
-            .transpose()?
-            .flatten();
-        let new = change
-            .value
-            .as_ref()
-            .map(|bytes| selected(with_version(bytes)))
-            .transpose()?
-            .flatten();
-        let (kind, object) = match (old, new) {
+        let (kind, object) = match (selected(old)?, selected(new)?) {
             (None, Some(new)) => (WatchEventKind::Added, new),
             (Some(_), Some(new)) => (WatchEventKind::Modified, new),
             (Some(old), None) => (WatchEventKind::Deleted, old),
@@ -384,6 +399,46 @@ impl Watch {
             change: self.cache.is_in_company().then_some(cached),
         }))
     }
+
+    /// Converts the changes that have come to the version that is watched. Dropping the future loses nothing.
+    async fn convert_ready(&mut self) {
+        let prefix = &*self.prefix;
+        self.ready.retain(|cached| cached.change.key.starts_with(prefix));
+        let Some(converting) = self.converting.as_mut().filter(|_| !self.ready.is_empty()) else {
+            return;
+        };
+        let states: Vec<States> = self.ready.iter().map(|cached| states(&cached.change)).collect();
+        let all = states.iter().flat_map(|(old, new)| [old, new]).flatten().cloned();
+        let served = converting
+            .reader
+            .in_served_version(&self.definition, all.collect());
+        let mut served = match served.await {
+            Ok(served) => served.into_iter(),
+            Err(status) => {
+                self.ready.clear();
+                return self.fail(status);
+            }
+        };
+        for (cached, (old, new)) in self.ready.drain(..).zip(states) {
+            let old = old.and_then(|_| served.next());
+            let new = new.and_then(|_| served.next());
+            converting.ready.push_back((cached, (old, new)));
+        }
+    }
+}
+
+/// The states of an object before and after a change, both with the version of the change.
+type States = (Option<StoredObject>, Option<StoredObject>);
+
+fn states(change: &Change) -> States {
+    let with_version = |bytes: &Bytes| StoredObject {
+        bytes: bytes.clone(),
+        revision: Some(change.revision),
+    };
+    (
+        change.previous.as_ref().map(|(bytes, _)| with_version(bytes)),
+        change.value.as_ref().map(with_version),
+    )
 }
 
 /// Waits until a custom kind is served no longer, if it ever is.

@@ -29,13 +29,18 @@ mod update;
 
 use std::sync::Arc;
 
+use bytes::Bytes;
+use serde_json::Value;
 use watchkeeper_kinds::Part;
 use watchkeeper_meta::Status;
+use watchkeeper_patch::managed_fields::Managers;
+use watchkeeper_storage::ReadAt;
 
 use crate::Registry;
 use crate::context::WriteContext;
+use crate::conversion::ledger::Ledger;
 use crate::definition::Definition;
-use crate::object::{Live, StoredObject};
+use crate::object::{self, Live, StoredObject};
 
 pub(crate) use self::apply::{Configuration, other_kind, read_configuration};
 pub use self::delete::Deletion;
@@ -82,6 +87,8 @@ pub(crate) struct Write<'r> {
     pub(crate) context: &'r WriteContext,
     /// What is held until the object is stored.
     pub(crate) guard: Guard<'r>,
+    /// Where a webhook converts: what it has converted for managed fields.
+    ledger: Option<Arc<Ledger>>,
 }
 
 impl<'r> Write<'r> {
@@ -94,6 +101,7 @@ impl<'r> Write<'r> {
     ) -> Result<Self, Status> {
         let (definition, guard) = Guard::take(registry, target.definition).await?;
         Ok(Self {
+            ledger: Ledger::of(&definition),
             definition,
             guard,
             ..Self::unguarded(registry, target, context)
@@ -110,16 +118,70 @@ impl<'r> Write<'r> {
             part: target.part,
             context,
             guard: Guard::nothing(registry),
+            ledger: Ledger::of(target.definition),
         }
+    }
+
+    /// The object as it is stored, if it is there.
+    async fn find(&self) -> Result<Option<StoredObject>, Status> {
+        self.registry
+            .find_stored(&self.definition, self.namespace, self.name, ReadAt::Latest)
+            .await
+    }
+
+    async fn is_there(&self) -> Result<bool, Status> {
+        self.find().await.map(|found| found.is_some())
     }
 
     /// The object as it is stored; an error if it is not there.
     async fn stored(&self) -> Result<StoredObject, Status> {
-        let found = self
-            .registry
-            .find(&self.definition, self.namespace, self.name)
-            .await?;
+        let found = self.find().await?;
         found.ok_or_else(|| Status::not_found(&self.definition.group_resource(), self.name))
+    }
+
+    /// A stored object in the version that is written. The guard is released while a webhook converts it.
+    async fn served(&mut self, stored: &StoredObject) -> Result<StoredObject, Status> {
+        if self.definition.converter.is_none() {
+            return Ok(stored.clone());
+        }
+        let definition = self.definition.clone();
+        self.guard.let_go();
+        // In a box: hardly any write waits for one.
+        let served = Box::pin(self.registry.one_in_served_version(&definition, stored.clone())).await?;
+        self.guard.take_again(&definition).await?;
+        Ok(served)
+    }
+
+    /// Converts what was asked for while a manager's fields were worked out. Whether they have to be worked out again.
+    /// The guard is released meanwhile.
+    async fn complete_ledger(&mut self) -> Result<bool, Status> {
+        let Some(ledger) = self.ledger.clone().filter(|ledger| ledger.has_missing()) else {
+            return Ok(false);
+        };
+        let definition = self.definition.clone();
+        self.guard.let_go();
+        Box::pin(ledger.complete(self.registry)).await;
+        self.guard.take_again(&definition).await?;
+        Ok(true)
+    }
+
+    /// What is stored of an object of the version that is written. The guard is released while a webhook converts it.
+    async fn encoded(&mut self, object: &Value, managers: &Managers) -> Result<Bytes, Status> {
+        let definition = self.definition.clone();
+        let custom = definition.custom.as_ref().filter(|custom| {
+            definition.converter.is_some() && custom.stored_api_version != definition.api_version
+        });
+        let Some(custom) = custom else {
+            return StoredObject::encode(&definition, object, managers);
+        };
+        let mut whole = object.clone();
+        managers.write_to(&mut whole);
+        self.guard.let_go();
+        let wanted = &custom.stored_api_version;
+        let converted = Box::pin(self.registry.convert(&definition, vec![whole], wanted)).await?;
+        self.guard.take_again(&definition).await?;
+        let converted = converted.into_iter().next().unwrap_or_default();
+        object::custom::encode_whole(&definition, custom, converted)
     }
 
     /// Takes a proposal through every phase between request and store, in order. A new object has no live state.
@@ -132,7 +194,7 @@ impl<'r> Write<'r> {
         // The parts this request does not write, and server-owned metadata, keep their live values.
         self.keep_the_rest(&mut draft);
         // Managed fields are recorded before admission: what the server fills in belongs to nobody.
-        self.record_managers(&mut draft);
+        self.record_managers_in_versions(&mut draft).await?;
         // Mutating admission plugins complete the object from its cluster, or refuse it.
         self.admit(&mut draft).await?;
         // Mutating webhooks see what the plugins completed. The guard is released while they are called.

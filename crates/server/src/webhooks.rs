@@ -7,6 +7,8 @@
 //! A connection is driven only while a call is under way: between calls nothing runs on behalf of webhooks, and nothing
 //! of them is left when the server is gone. That the other side has closed a connection is noticed by the next call,
 //! which then makes another.
+//!
+//! A webhook may send its caller elsewhere, as Go's client follows: 307 and 308 ask for the same question there.
 
 mod connection;
 mod trust;
@@ -34,6 +36,8 @@ use crate::limits::{
 /// How a Kubernetes server names itself to webhooks.
 const AGENT: &str = "kube-apiserver-admission";
 const HTTPS: u16 = 443;
+/// How often a webhook may send its caller elsewhere, as Go's client.
+const MAX_REDIRECTS: usize = 10;
 
 /// The connections to webhooks.
 #[derive(Default)]
@@ -70,6 +74,12 @@ enum CallError {
     Refused(Box<Status>),
 }
 
+/// Why there is no answer.
+enum Failed {
+    Authorities(String),
+    Unanswered(String),
+}
+
 impl WebhookTransport for Webhooks {
     fn post<'c>(
         &'c self,
@@ -98,22 +108,42 @@ impl Webhooks {
             .url
             .parse()
             .map_err(|_| unanswered("the URL cannot be read".to_owned()))?;
-        let peer = Peer::of(call, &uri);
+        let peer = Peer::of(&uri, call.address, call.authorities);
         if UNREACHABLE.try_with(|()| ()).is_ok() {
             // As Go's HTTP client says it.
             let why = format!("dial tcp {}: connect: connection refused", peer.address);
             return Err(unanswered(why));
         }
-        let tls = self.tls(&peer).map_err(CallError::Authorities)?;
-        let asked = self.ask(&peer, &tls, &uri, &call.body);
         let late = |_| unanswered("context deadline exceeded".to_owned());
-        let answer = timeout(call.timeout, asked).await.map_err(late)?;
-        let answer = answer.map_err(unanswered)?;
+        let followed = self.follow(call, uri, peer);
+        let answer = timeout(call.timeout, followed).await.map_err(late)?;
+        let answer = answer.map_err(|failed| match failed {
+            Failed::Authorities(why) => CallError::Authorities(why),
+            Failed::Unanswered(why) => unanswered(why),
+        })?;
         // As client-go.
         match (200..=206).contains(&answer.status.as_u16()) {
             true => Ok(answer.body),
             false => Err(CallError::Refused(Box::new(refused(answer.status, &answer.body)))),
         }
+    }
+
+    /// Asks, and asks again where the answer says.
+    async fn follow(&self, call: &WebhookCall<'_>, mut uri: Uri, mut peer: Peer) -> Result<Answer, Failed> {
+        for _ in 0..=MAX_REDIRECTS {
+            let tls = self.tls(&peer).map_err(Failed::Authorities)?;
+            let asked = self.ask(&peer, &tls, &uri, &call.body).await;
+            let answer = asked.map_err(Failed::Unanswered)?;
+            let Some(next) = answer.redirect(&uri) else {
+                return Ok(answer);
+            };
+            // Who stands in for the host of the URL does not for another.
+            let address = call.address.filter(|_| next.authority() == uri.authority());
+            peer = Peer::of(&next, address, call.authorities);
+            uri = next;
+        }
+        let why = format!("stopped after {MAX_REDIRECTS} redirects");
+        Err(Failed::Unanswered(why))
     }
 
     /// Asks on a connection that waits; if that was closed meanwhile, or there is none, on a new one.
@@ -175,15 +205,13 @@ impl std::fmt::Debug for Webhooks {
 }
 
 impl Peer {
-    fn of(call: &WebhookCall<'_>, uri: &Uri) -> Self {
+    fn of(uri: &Uri, address: Option<&str>, authorities: Option<&[u8]>) -> Self {
         let host = uri.host().unwrap_or_default();
         let port = uri.port_u16().unwrap_or(HTTPS);
         Self {
             host: host.trim_matches(['[', ']']).to_owned(),
-            address: call
-                .address
-                .map_or_else(|| format!("{host}:{port}"), str::to_owned),
-            authorities: call.authorities.map(<[u8]>::to_vec),
+            address: address.map_or_else(|| format!("{host}:{port}"), str::to_owned),
+            authorities: authorities.map(<[u8]>::to_vec),
         }
     }
 }

@@ -1,9 +1,12 @@
 //! The commands, run in this process or as the program itself.
 
 mod apply_and_delete;
+mod check;
+mod check_server;
 mod completion;
 mod custom_kinds;
 mod demo;
+mod envtest;
 mod etcd;
 mod explain;
 mod get;

@@ -218,9 +218,6 @@ fn check_conversion(conversion: &Place<'_, '_>, faults: &mut Faults) {
             if versions.len() == 0 {
                 faults.push(conversion.field("conversionReviewVersions").required(""));
             }
-            if config.is_set() && versions.len() > 0 {
-                faults.push(strategy.forbidden("conversion by a webhook is not supported by this server"));
-            }
         }
         "" => faults.push(strategy.required("")),
         _ => faults.push(strategy.unsupported(&["None", "Webhook"])),

@@ -106,8 +106,14 @@ impl<'d> Defined<'d> {
             selectable: selectable(version),
             scale: scale(version),
             deprecation: self.deprecation(version),
+            conversion_webhook: self.conversion_webhook(),
             versions: Versions::default(),
         }
+    }
+
+    fn conversion_webhook(&self) -> Option<Value> {
+        let conversion = &self.spec["conversion"];
+        (conversion["strategy"] == "Webhook").then(|| conversion["webhook"].clone())
     }
 
     fn deprecation(&self, version: &Value) -> Option<String> {

@@ -251,6 +251,51 @@ async fn objects_are_converted_from_version_to_version() {
     cluster.stop().await;
 }
 
+/// The whole way: a definition says who converts, the manager puts its authority there, and objects of one version are
+/// read in another.
+#[tokio::test]
+async fn a_server_reads_objects_in_another_version_through_the_manager() {
+    let cluster = TestCluster::start().await.unwrap();
+    let (listen, address) = socket();
+    let version = |name: &str, stored: bool| {
+        let size = json!({"type": "object", "properties": {"size": {"type": "integer"}}});
+        json!({"name": name, "served": true, "storage": stored, "schema": {"openAPIV3Schema": size}})
+    };
+    let webhook = json!({
+        "clientConfig": {"url": format!("https://{address}/convert")},
+        "conversionReviewVersions": ["v1"],
+    });
+    let definition = json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "sites.example.com"},
+        "spec": {
+            "group": "example.com", "scope": "Namespaced", "names": {"plural": "sites", "kind": "Site"},
+            "conversion": {"strategy": "Webhook", "webhook": webhook},
+            "versions": [version("v1", true), version("v2", false)],
+        },
+    });
+    load(&cluster, &definition).await;
+    let webhooks = Webhooks::new(listen, Certificates::self_made("hooks", ["127.0.0.1"]))
+        .convert("/convert", Conversions::new().step(grow::<1, 2>))
+        .conversion_of("sites.example.com");
+    let process = Process::start(Manager::new(cluster.client().clone()).webhooks(webhooks)).await;
+    let site = json!({"apiVersion": "example.com/v1", "kind": "Site",
+        "metadata": {"name": "a", "namespace": "default"}, "size": 1});
+    load(&cluster, &site).await;
+    let site = eventually(async || {
+        let sites = cluster.client().api::<Site<2>>().namespace("default");
+        sites.get("a").await.ok()
+    })
+    .await;
+    assert_eq!(site.size, 10);
+    assert_eq!(
+        site.metadata.annotations.get("was").map(String::as_str),
+        Some("v1")
+    );
+    process.stop().await.unwrap();
+    cluster.stop().await;
+}
+
 /// Puts a certificate into files, as a mounted Secret is: whole or not at all.
 fn written(directory: &std::path::Path, certificate: &LocalCertificate) -> Certificates {
     let put = |name: &str, text: &str| {

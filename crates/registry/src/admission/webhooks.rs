@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! configurations ─▶ configuration: what each wants, read once, and again when one of them has changed
-//! write ─▶ matching, conditions: who wants to see it ─▶ review ─▶ service, transport ─▶ review: what they say
+//! write ─▶ matching, conditions: who wants to see it ─▶ review ─▶ webhook_client ─▶ review: what they say
 //! ```
 //!
 //! Those that change objects see a write early, one after the other ([`mutation`](super::mutation)). Those that only refuse see it last, all at once, when it is in order otherwise. A
@@ -14,8 +14,6 @@
 mod configuration;
 mod mutation;
 mod review;
-mod service;
-mod transport;
 
 use std::sync::Arc;
 
@@ -26,10 +24,9 @@ use watchkeeper_meta::{DeleteOptions, Status};
 use watchkeeper_patch::json_patch;
 use watchkeeper_patch::managed_fields::Managers;
 
-use self::configuration::{Destination, Webhook};
+use self::configuration::Webhook;
 use self::review::{Verdict, options, refusal};
 
-pub use self::transport::{WebhookCall, WebhookTransport};
 use super::policies::{Input, all_hold};
 use super::request::{Action, AdmissionRequest, Asked, whole};
 use crate::Registry;
@@ -148,8 +145,8 @@ impl Registry {
         if !webhook.matching.selects(write, home) {
             return Ok(Consulted::NotAsked);
         }
-        let object = converted(&write.action, shown, write.object)?;
-        let old = converted(&write.action, shown, write.old)?;
+        let object = self.shown_in(&write.action, shown, write.object).await?;
+        let old = self.shown_in(&write.action, shown, write.old).await?;
         let mut request = write.described(shown);
         request["options"] = options(&write.action, deletion, write.context);
         match self
@@ -188,7 +185,7 @@ impl Registry {
                 json_patch::apply(&mut patched, &patch).map_err(Status::internal_error)?;
                 let asked_for = write.action.definition;
                 let back = match write.action.kind {
-                    None => in_version(shown, asked_for, &patched)?,
+                    None => self.in_version(shown, asked_for, &patched).await?,
                     Some(_) => patched,
                 };
                 Ok(Consulted::Patched(back))
@@ -229,37 +226,43 @@ impl Registry {
             let why = "webhook does not accept known AdmissionReview versions (v1, v1beta1)";
             return Ok(Err(format!("could not create admission objects: {why}")));
         };
-        let Some(transport) = self.webhook_transport() else {
-            return Ok(Err(
-                "failed to call webhook: there is no way to webhooks".to_owned()
-            ));
-        };
-        let url = webhook.destination.url(webhook.timeout);
-        let address = match &webhook.destination {
-            Destination::Url(_) => None,
-            Destination::Service {
-                namespace,
-                name,
-                port,
-                ..
-            } => match self.service_address(namespace, name, *port).await? {
-                Ok(address) => Some(address),
-                Err(why) => return Ok(Err(format!("failed to call webhook: Post {url:?}: {why}"))),
-            },
-        };
         let uid = names::uid();
         request["uid"] = json!(uid);
-        let call = WebhookCall {
-            url: &url,
-            address: address.as_deref(),
-            authorities: webhook.authorities.as_deref(),
-            timeout: webhook.timeout,
-            body: version.question(&request),
-        };
-        Ok(match transport.post(call).await {
-            Ok(body) => version.answer(&uid, stage == Stage::Mutating, &body),
-            Err(error) => Err(format!("failed to call webhook: {error}")),
-        })
+        let question = version.question(&request);
+        Ok(
+            match self.post_to(&webhook.client, webhook.timeout, question).await? {
+                Ok(body) => version.answer(&uid, stage == Stage::Mutating, &body),
+                Err(why) => Err(format!("failed to call webhook: {why}")),
+            },
+        )
+    }
+
+    /// What is written in the version that a webhook wants to see.
+    async fn shown_in(
+        &self,
+        action: &Action<'_>,
+        shown: &Definition,
+        object: Option<&Value>,
+    ) -> Result<Option<Value>, Status> {
+        match (object, action.kind) {
+            (Some(object), None) => self.in_version(action.definition, shown, object).await.map(Some),
+            (object, _) => Ok(object.cloned()),
+        }
+    }
+
+    /// An object of one version in another.
+    async fn in_version(&self, from: &Definition, to: &Definition, object: &Value) -> Result<Value, Status> {
+        if from.api_version == to.api_version {
+            return Ok(object.clone());
+        }
+        let unknown = || Status::internal_error(format_args!("unable to convert to {}", to.api_version));
+        if from.converter.is_some() {
+            let converted = self.convert(from, vec![object.clone()], &to.api_version).await?;
+            return converted.into_iter().next().ok_or_else(unknown);
+        }
+        let versions = from.versions();
+        let converted = versions.and_then(|versions| versions.convert(object, &to.api_version));
+        converted.map(|(_, value)| value).ok_or_else(unknown)
     }
 
     /// The same resource in other versions; hardly any has some.
@@ -330,29 +333,6 @@ fn about<'w>(
         Some((place, webhook, shown))
     });
     about.collect()
-}
-
-/// What is written in the version that a webhook wants to see.
-fn converted(
-    action: &Action<'_>,
-    shown: &Definition,
-    object: Option<&Value>,
-) -> Result<Option<Value>, Status> {
-    match (object, action.kind) {
-        (Some(object), None) => in_version(action.definition, shown, object).map(Some),
-        (object, _) => Ok(object.cloned()),
-    }
-}
-
-/// An object of one version in another.
-fn in_version(from: &Definition, to: &Definition, object: &Value) -> Result<Value, Status> {
-    if from.api_version == to.api_version {
-        return Ok(object.clone());
-    }
-    let versions = from.versions();
-    let converted = versions.and_then(|versions| versions.convert(object, &to.api_version));
-    let unknown = || Status::internal_error(format_args!("unable to convert to {}", to.api_version));
-    converted.map(|(_, value)| value).ok_or_else(unknown)
 }
 
 /// What follows if a webhook cannot be asked.

@@ -288,9 +288,12 @@ impl Registry {
             return Ok(false);
         }
         let name = metadata::text(definition, "name");
-        let served = known
-            .get(name)
-            .and_then(|known| known.definitions.first().cloned());
+        // In the version that most are stored in: what needs no conversion can go without a webhook.
+        let stored = |it: &&Arc<Definition>| it.stored_api_version() == it.api_version;
+        let served = known.get(name).and_then(|known| {
+            let mut definitions = known.definitions.iter();
+            definitions.find(stored).or(known.definitions.first()).cloned()
+        });
         if let Some(served) = served {
             let left = self.delete_all(&served).await?;
             if left > 0 {

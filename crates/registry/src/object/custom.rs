@@ -26,10 +26,19 @@ pub(crate) fn encode(
     managers: &Managers,
 ) -> Result<Bytes, Status> {
     let mut stored = value.clone();
+    managers.write_to(&mut stored);
+    encode_whole(definition, custom, stored)
+}
+
+/// What is stored of a value with its managers, which may be in the stored version already.
+pub(crate) fn encode_whole(
+    definition: &Definition,
+    custom: &CustomVersion,
+    mut stored: Value,
+) -> Result<Bytes, Status> {
     if let Some(id) = custom.stored_type().filter(|id| *id != definition.type_id) {
         stored = fitted(definition, id, stored)?;
     }
-    managers.write_to(&mut stored);
     metadata::of(&mut stored).remove("resourceVersion");
     stored["apiVersion"] = json!(custom.stored_api_version);
     let bytes = serde_json::to_vec(&stored).map_err(Status::internal_error)?;

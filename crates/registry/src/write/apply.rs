@@ -36,7 +36,7 @@ impl Write<'_> {
         if metadata::text(&config, "name").is_empty() {
             metadata::of(&mut config).insert("name".to_owned(), self.name.into());
         }
-        let definition = self.definition.clone();
+        let (definition, ledger) = (self.definition.clone(), self.ledger.clone());
         let (registry, context) = (self.registry, self.context);
         let (name, part) = (self.name, self.part);
         let (schema, root) = (&*definition.schema, definition.type_id);
@@ -44,7 +44,10 @@ impl Write<'_> {
         let writer = self.context.writer(&definition, part.subresource(), now);
         let endpoint = Endpoint {
             reset: definition.reset_fields(part),
-            versions: definition.versions(),
+            versions: match &ledger {
+                Some(ledger) => Some(&**ledger),
+                None => definition.versions(),
+            },
         };
         let applier = Applier {
             schema,
@@ -70,7 +73,7 @@ impl Write<'_> {
                 managed: Managed::By(applied.managers),
             })
         };
-        let missing = registry.find(&definition, self.namespace, name).await?.is_none();
+        let missing = !self.is_there().await?;
         if missing && part == Part::Object {
             if !metadata::text(&config, "uid").is_empty() {
                 return Err(uid_of_nothing(&definition, name, metadata::text(&config, "uid")));

@@ -7,7 +7,7 @@ use watchkeeper_kinds::{Part, names};
 use watchkeeper_meta::{FieldErrors, Resource, Status};
 use watchkeeper_patch::endpoint::Endpoint;
 use watchkeeper_patch::managed_fields::{Managers, Writer, empty_object};
-use watchkeeper_storage::{Revision, WriteError};
+use watchkeeper_storage::{ReadAt, Revision, WriteError};
 use watchkeeper_wire::difference::Difference;
 use watchkeeper_wire::schema::{Schema, TypeId};
 
@@ -88,7 +88,7 @@ impl Write<'_> {
         }
         for _ in 0..names::MAX_TRIES {
             match self.store_new(&draft).await? {
-                Created::Stored(stored) => return Ok(stored),
+                Created::Stored(stored) => return self.served(&stored).await,
                 Created::Taken => {}
             }
             let Some(prefix) = &draft.name_prefix else { break };
@@ -109,9 +109,9 @@ impl Write<'_> {
 
     async fn store_new(&mut self, draft: &Draft<'_>) -> Result<Created, Status> {
         let (registry, context) = (self.registry, self.context);
+        let bytes = self.encoded(&draft.object, &draft.managers).await?;
         let (definition, object) = (&self.definition, &draft.object);
         let key = definition.key(self.namespace, metadata::text(object, "name"));
-        let bytes = StoredObject::encode(definition, object, &draft.managers)?;
         let attempt = async {
             if context.dry_run {
                 let found = registry.store().get(&key, None).await;
@@ -139,7 +139,10 @@ impl Write<'_> {
     /// What a client hears whose name is taken.
     async fn taken(&self, name: &str) -> Result<Status, Status> {
         let (definition, resource) = (&self.definition, self.definition.group_resource());
-        let found = self.registry.find(definition, self.namespace, name).await?;
+        let found = self
+            .registry
+            .find_stored(definition, self.namespace, name, ReadAt::Latest)
+            .await?;
         let deleting = match found {
             Some(found) => found.header(definition)?.deletion_timestamp.is_some(),
             None => false,

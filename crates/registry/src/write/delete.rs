@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use serde_json::{Map, Value, json};
 use watchkeeper_kinds::{Part, builtin};
 use watchkeeper_meta::{DeleteOptions, ListOptions, PropagationPolicy, Status, Time};
@@ -103,14 +104,19 @@ impl Write<'_> {
         self.registry.admit_delete(&self.definition, self.name)?;
         for _ in 0..MAX_TRIES {
             let stored = self.stored().await?;
-            let live = stored.to_live(&self.definition)?;
+            let live = self.served(&stored).await?.to_live(&self.definition)?;
             check_preconditions(&self.definition, &live.value, options)?;
             if admission == DeleteAdmission::Check {
                 self.admit_deletion(&live, options).await?;
             }
             let marked = self.marked(&live.value, options)?;
-            match self.store_deletion(&stored, &live, marked).await {
-                Ok(deletion) => return Ok(deletion),
+            let encoded = match is_stored_again(&self.definition, &live.value, &marked) {
+                true => self.encoded(&marked, &live.managers).await?,
+                false => stored.bytes.clone(),
+            };
+            match self.store_deletion(&stored, &live, marked, encoded).await {
+                Ok(Deletion::Gone(gone)) => return self.served(&gone).await.map(Deletion::Gone),
+                Ok(Deletion::Marked(marked)) => return self.served(&marked).await.map(Deletion::Marked),
                 Err(WriteError::Conflict { .. }) => {}
                 Err(error) => return Err(not_stored(error)),
             }
@@ -167,15 +173,12 @@ impl Write<'_> {
         stored: &StoredObject,
         live: &Live,
         marked: Value,
+        encoded: Bytes,
     ) -> Result<Deletion, WriteError> {
         let (definition, store) = (&*self.definition, self.registry.store());
         let key = definition.key(self.namespace, self.name);
         let Some(expected) = stored.revision else {
             return Ok(Deletion::Gone(stored.clone()));
-        };
-        let encode = |value: &Value| {
-            let encoded = StoredObject::encode(definition, value, &live.managers);
-            encoded.unwrap_or_else(|_| stored.bytes.clone())
         };
         let object = |bytes, revision| StoredObject {
             bytes,
@@ -184,10 +187,7 @@ impl Write<'_> {
         let live = &live.value;
         if definition.is_ready_to_go(&marked) {
             // Pods are shown as they end, all others as they were.
-            let bytes = match definition.kind.graceful {
-                true => encode(&marked),
-                false => stored.bytes.clone(),
-            };
+            let bytes = encoded;
             if self.context.dry_run {
                 return Ok(Deletion::Gone(object(bytes, expected)));
             }
@@ -207,7 +207,7 @@ impl Write<'_> {
         if marked == *live {
             return Ok(Deletion::Marked(stored.clone()));
         }
-        let bytes = encode(&marked);
+        let bytes = encoded;
         let revision = match self.context.dry_run {
             true => expected,
             false => {
@@ -217,6 +217,14 @@ impl Write<'_> {
             }
         };
         Ok(Deletion::Marked(object(bytes, revision)))
+    }
+}
+
+/// Whether a delete stores another state of the object, be it for a moment.
+fn is_stored_again(definition: &Definition, live: &Value, marked: &Value) -> bool {
+    match definition.is_ready_to_go(marked) {
+        true => definition.kind.graceful,
+        false => marked != live,
     }
 }
 

@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 use watchkeeper_kinds::{Generation, Part, builtin};
 use watchkeeper_meta::Status;
-use watchkeeper_patch::endpoint::Endpoint;
+use watchkeeper_patch::endpoint::{Endpoint, Versions};
 use watchkeeper_wire::difference::Difference;
 
 use super::Write;
@@ -16,7 +16,18 @@ use crate::context::{accept, timestamp};
 use crate::metadata::{self, Repeated};
 use crate::object::Live;
 
+/// How often managed fields are worked out again because something was not converted yet.
+pub(super) const MAX_ROUNDS: usize = 8;
+
 impl Write<'_> {
+    /// The versions of the kind, if it has several.
+    pub(super) fn versions(&self) -> Option<&dyn Versions> {
+        match &self.ledger {
+            Some(ledger) => Some(&**ledger),
+            None => self.definition.versions(),
+        }
+    }
+
     /// A proposal to begin with.
     pub(super) fn draft<'l>(&self, live: Option<&'l Live>, proposal: Proposal) -> Draft<'l> {
         let Proposal { mut object, managed } = proposal;
@@ -50,7 +61,7 @@ impl Write<'_> {
     }
 
     /// Records the writer as the manager of the fields it wrote.
-    pub(super) fn record_managers(&self, draft: &mut Draft<'_>) {
+    fn record_managers(&self, draft: &mut Draft<'_>) {
         if !draft.is_recorded
             && let Some(given) = &draft.given_managers
         {
@@ -64,6 +75,23 @@ impl Write<'_> {
         if let (Part::Resize, Some(live)) = (self.part, draft.live) {
             restrict(&self.definition, self.part, &mut draft.object, &live.value);
         }
+    }
+
+    /// As [`Self::record_managers`], again for as long as it asks a webhook for objects in other versions.
+    pub(super) async fn record_managers_in_versions(&mut self, draft: &mut Draft<'_>) -> Result<(), Status> {
+        if self.ledger.is_none() {
+            self.record_managers(draft);
+            return Ok(());
+        }
+        let before = draft.managers.clone();
+        for _ in 0..MAX_ROUNDS {
+            draft.managers = before.clone();
+            self.record_managers(draft);
+            if !self.complete_ledger().await? {
+                break;
+            }
+        }
+        Ok(())
     }
 
     /// A new object is its writer's, as far as it is kept.
@@ -92,7 +120,7 @@ impl Write<'_> {
         let now = self.registry.clock().now();
         let writer = self.context.writer(definition, self.part.subresource(), now);
         let endpoint = Endpoint {
-            versions: definition.versions(),
+            versions: self.versions(),
             reset: definition.reset_fields(self.part),
         };
         let difference = Difference::between(&live.value, &draft.object);

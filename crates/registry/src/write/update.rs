@@ -15,6 +15,7 @@ use watchkeeper_wire::difference::Difference;
 
 use super::draft::{Draft, Managed, Proposal};
 use super::parts::is_same_but_for_version;
+use super::phases::MAX_ROUNDS;
 use super::{Target, Write};
 use crate::body::Body;
 use crate::context::{WriteContext, not_stored, timestamp};
@@ -84,7 +85,7 @@ impl Write<'_> {
         };
         let mut first = Some(read()?);
         let creates = definition.kind.creates_on_update && self.part == Part::Object;
-        if creates && registry.find(&definition, namespace, name).await?.is_none() {
+        if creates && !self.is_there().await? {
             let mut object = first.take().map_or_else(read, Ok)?;
             // The version of an object that is not there says nothing.
             metadata::of(&mut object).remove("resourceVersion");
@@ -116,18 +117,34 @@ impl Write<'_> {
     ) -> Result<StoredObject, Status> {
         for _ in 0..MAX_TRIES {
             let stored = self.stored().await?;
-            let live = stored.to_live(&self.definition)?;
-            let proposal = propose(&live)?;
+            let live = self.served(&stored).await?.to_live(&self.definition)?;
+            let proposal = self.proposed(&live, &mut propose).await?;
             check_identity(&self.definition, &live.value, &proposal.object)?;
             let draft = self.complete(Some(&live), proposal).await?;
             match self.store_changed(&stored, &live, draft).await {
-                Ok(stored) => return Ok(stored),
+                Ok(stored) => return self.served(&stored).await,
                 // A proposal that names a version no longer fits what is there now; one made of the live object does.
                 Err(Failed::Overtaken) => {}
                 Err(Failed::For(status)) => return Err(status),
             }
         }
         Err(Status::modified(&self.definition.group_resource(), self.name))
+    }
+
+    /// A proposal, made again for as long as it asks a webhook for objects in other versions.
+    async fn proposed(
+        &mut self,
+        live: &Live,
+        propose: &mut impl FnMut(&Live) -> Result<Proposal, Status>,
+    ) -> Result<Proposal, Status> {
+        let mut proposal = propose(live);
+        for _ in 0..MAX_ROUNDS {
+            if !self.complete_ledger().await? {
+                break;
+            }
+            proposal = propose(live);
+        }
+        proposal
     }
 
     /// Stores the new state, or removes the object if nothing keeps it any longer.
@@ -139,11 +156,15 @@ impl Write<'_> {
     ) -> Result<StoredObject, Failed> {
         // The times of managed fields alone are not worth a version.
         let is_same = || is_same_but_for_version(&live.value, &draft.object, &draft.difference);
-        if draft.managers.is_same_but_for_times(&live.managers) && is_same() {
+        if draft.managers.is_same_but_for_times(&live.managers)
+            && is_same()
+            && stored.is_in_stored_version(&self.definition)
+        {
             return Ok(stored.clone());
         }
+        let encoded = self.encoded(&draft.object, &draft.managers).await;
+        let bytes = encoded.map_err(Failed::For)?;
         let (definition, new) = (&self.definition, &draft.object);
-        let bytes = StoredObject::encode(definition, new, &draft.managers).map_err(Failed::For)?;
         if bytes == stored.bytes {
             return Ok(stored.clone());
         }

@@ -5,7 +5,8 @@ use std::io;
 use std::pin::pin;
 
 use bytes::Bytes;
-use http::{Request, StatusCode};
+use http::header::LOCATION;
+use http::{Request, StatusCode, Uri};
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
@@ -21,6 +22,24 @@ use crate::limits::MAX_WEBHOOK_ANSWER_BYTES;
 pub(super) struct Answer {
     pub(super) status: StatusCode,
     pub(super) body: Bytes,
+    /// Where the answer is, if it is elsewhere.
+    location: Option<String>,
+}
+
+impl Answer {
+    /// Where the same question is to be asked.
+    pub(super) fn redirect(&self, asked: &Uri) -> Option<Uri> {
+        let is_redirect = matches!(
+            self.status,
+            StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT
+        );
+        let location = self.location.as_deref().filter(|_| is_redirect)?;
+        let next: Uri = location.parse().ok()?;
+        let mut parts = next.into_parts();
+        parts.scheme = parts.scheme.or_else(|| asked.scheme().cloned());
+        parts.authority = parts.authority.or_else(|| asked.authority().cloned());
+        Uri::from_parts(parts).ok()
+    }
 }
 
 pub(super) struct Connection {
@@ -55,10 +74,12 @@ impl Connection {
                 Ok(error) => broken(&error),
                 Err(_) => format!("the answer has more than {MAX_WEBHOOK_ANSWER_BYTES} bytes"),
             })?;
-            let status = head.status;
+            let location = head.headers.get(LOCATION);
+            let location = location.and_then(|it| it.to_str().ok()).map(str::to_owned);
             Ok(Answer {
-                status,
+                status: head.status,
                 body: body.to_bytes(),
+                location,
             })
         });
         let mut has_ended = false;

@@ -1,5 +1,6 @@
 //! Webhooks that are called: which writes they see, what follows from what they say, and what if they say nothing.
 
+mod conversions;
 mod endpoint;
 mod mutations;
 mod races;
@@ -532,5 +533,41 @@ async fn a_dry_run_says_that_it_is_one() {
         (&seen["dryRun"], &seen["options"]["dryRun"]),
         (&json!(true), &json!(["All"]))
     );
+    cluster.server.shutdown().await;
+}
+
+/// What envtest writes has two slashes, to which Go's mux answers with a redirect that loses the question.
+#[tokio::test]
+async fn a_webhook_is_asked_at_a_clean_path_and_where_it_sends_its_callers() {
+    let first = std::sync::atomic::AtomicBool::new(true);
+    let endpoint = Endpoint::start(
+        move |_| match first.swap(false, std::sync::atomic::Ordering::SeqCst) {
+            true => Reply::Redirect(307, "/elsewhere".to_owned()),
+            false => Reply::allow(),
+        },
+    )
+    .await;
+    let mut cluster = Cluster::start().await;
+    let mut client = endpoint.client_config();
+    client["url"] = json!(client["url"].as_str().unwrap().replace("/hook", "//hook/"));
+    let parts = json!({"clientConfig": client});
+    cluster
+        .create(VALIDATING, configuration("a", &endpoint, parts))
+        .await;
+    cluster.create(MAPS, map("one")).await;
+    assert_eq!(endpoint.take_paths(), ["/hook", "/elsewhere"]);
+    cluster.server.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_webhook_that_sends_its_callers_in_circles_is_not_followed_for_ever() {
+    let endpoint = Endpoint::start(|_| Reply::Redirect(308, "/hook".to_owned())).await;
+    let mut cluster = Cluster::start().await;
+    cluster
+        .create(VALIDATING, configuration("a", &endpoint, json!({})))
+        .await;
+    let refused = cluster.post(MAPS, map("one")).await.json();
+    let message = refused["message"].as_str().unwrap();
+    assert!(message.ends_with("stopped after 10 redirects"), "{message}");
     cluster.server.shutdown().await;
 }

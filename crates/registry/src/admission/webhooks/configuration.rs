@@ -3,8 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 
 use super::review::ReviewVersion;
@@ -12,11 +10,10 @@ use crate::admission::matching::Matching;
 use crate::admission::policies::{Expression, conditions};
 use crate::admission::request::Action;
 use crate::definition::Definition;
+use crate::webhook_client::WebhookClient;
 
 /// How long a webhook may take that was stored without saying.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
-/// Where a service has its webhooks, unless the configuration says otherwise.
-const HTTPS: u16 = 443;
 
 /// A webhook.
 #[derive(Debug)]
@@ -24,9 +21,7 @@ pub(super) struct Webhook {
     pub(super) name: String,
     pub(super) matching: Matching,
     pub(super) conditions: Vec<Expression>,
-    pub(super) destination: Destination,
-    /// The authorities that may have signed its certificate, PEM.
-    pub(super) authorities: Option<Vec<u8>>,
+    pub(super) client: WebhookClient,
     /// Whether a write is refused that it cannot be asked about.
     pub(super) fails_closed: bool,
     pub(super) timeout: Duration,
@@ -38,18 +33,6 @@ pub(super) struct Webhook {
     pub(super) version: Option<ReviewVersion>,
 }
 
-/// Where a webhook is.
-#[derive(Debug)]
-pub(super) enum Destination {
-    Url(String),
-    Service {
-        namespace: String,
-        name: String,
-        port: u16,
-        path: String,
-    },
-}
-
 impl Webhook {
     /// The webhooks of a configuration, in order.
     pub(super) fn all(configuration: &Value) -> impl Iterator<Item = Self> {
@@ -58,9 +41,6 @@ impl Webhook {
     }
 
     fn read(webhook: &Value) -> Self {
-        let client = &webhook["clientConfig"];
-        let bundle = client["caBundle"].as_str().unwrap_or_default();
-        let authorities = STANDARD.decode(bundle).unwrap_or_default();
         let timeout = webhook["timeoutSeconds"].as_u64();
         let mut versions = webhook["admissionReviewVersions"]
             .as_array()
@@ -70,8 +50,7 @@ impl Webhook {
             name: text(webhook, "name"),
             matching: Matching::of_webhook(webhook),
             conditions: conditions(webhook),
-            destination: Destination::read(client),
-            authorities: (!authorities.is_empty()).then_some(authorities),
+            client: WebhookClient::read(&webhook["clientConfig"]),
             fails_closed: webhook["failurePolicy"] != "Ignore",
             timeout: timeout.map_or(DEFAULT_TIMEOUT, Duration::from_secs),
             is_harmless: matches!(webhook["sideEffects"].as_str(), Some("None" | "NoneOnDryRun")),
@@ -95,39 +74,6 @@ impl Webhook {
     }
 }
 
-impl Destination {
-    fn read(client: &Value) -> Self {
-        let service = &client["service"];
-        if service.is_null() {
-            return Self::Url(text(client, "url"));
-        }
-        let port = service["port"].as_u64().and_then(|port| port.try_into().ok());
-        Self::Service {
-            namespace: text(service, "namespace"),
-            name: text(service, "name"),
-            port: port.unwrap_or(HTTPS),
-            path: text(service, "path"),
-        }
-    }
-
-    /// What is asked for, with the time that there is for it.
-    pub(super) fn url(&self, timeout: Duration) -> String {
-        let seconds = timeout.as_secs();
-        match self {
-            Self::Url(url) => format!("{url}?timeout={seconds}s"),
-            Self::Service {
-                namespace,
-                name,
-                port,
-                path,
-            } => {
-                let path = path.strip_prefix('/').unwrap_or(path);
-                format!("https://{name}.{namespace}.svc:{port}/{path}?timeout={seconds}s")
-            }
-        }
-    }
-}
-
 fn text(value: &Value, name: &str) -> String {
     value[name].as_str().unwrap_or_default().to_owned()
 }
@@ -137,21 +83,6 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-
-    #[test]
-    fn a_webhook_has_the_address_that_its_configuration_says() {
-        let check = |client: Value, expected: &str| {
-            let destination = Destination::read(&client);
-            assert_eq!(destination.url(Duration::from_secs(5)), expected);
-        };
-        check(
-            json!({"url": "https://example.com:8443/hook"}),
-            "https://example.com:8443/hook?timeout=5s",
-        );
-        let service = |path: Value| json!({"service": {"namespace": "n", "name": "s", "path": path}});
-        check(service(json!("/a/b")), "https://s.n.svc:443/a/b?timeout=5s");
-        check(service(Value::Null), "https://s.n.svc:443/?timeout=5s");
-    }
 
     /// Those with side effects were stored by a server that still took them.
     #[test]

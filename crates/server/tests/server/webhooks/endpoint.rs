@@ -34,6 +34,8 @@ pub(crate) enum Reply {
     Response(Value),
     /// Answers this instead of a review.
     Raw(u16, String),
+    /// Sends the caller to another path.
+    Redirect(u16, String),
     /// Closes the connection.
     Close,
     /// Says nothing, for good.
@@ -58,6 +60,7 @@ pub(crate) struct Endpoint {
     address: SocketAddr,
     authority: String,
     seen: Arc<Mutex<Vec<Value>>>,
+    paths: Arc<Mutex<Vec<String>>>,
     connections: Arc<AtomicUsize>,
     closing: Arc<Notify>,
     _serving: JoinSet<()>,
@@ -75,11 +78,13 @@ impl Endpoint {
         let (acceptor, authority) = encryption();
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
         let address = listener.local_addr().unwrap();
-        let (seen, connections, closing) = (Arc::default(), Arc::default(), Arc::default());
+        let (seen, paths) = (Arc::default(), Arc::default());
+        let (connections, closing) = (Arc::default(), Arc::default());
         let mut serving = JoinSet::new();
         let answers = Answers {
             reply: Arc::new(reply),
             seen: Arc::clone(&seen),
+            paths: Arc::clone(&paths),
             closing: Arc::clone(&closing),
         };
         serving.spawn(serve(listener, acceptor, answers, Arc::clone(&connections)));
@@ -87,6 +92,7 @@ impl Endpoint {
             address,
             authority,
             seen,
+            paths,
             connections,
             closing,
             _serving: serving,
@@ -113,6 +119,11 @@ impl Endpoint {
         std::mem::take(&mut self.seen.lock())
     }
 
+    /// The paths that were asked for.
+    pub(crate) fn take_paths(&self) -> Vec<String> {
+        std::mem::take(&mut self.paths.lock())
+    }
+
     /// Closes the connections there are, as a webhook does that starts again.
     pub(crate) fn close_connections(&self) {
         self.closing.notify_waiters();
@@ -128,6 +139,7 @@ impl Endpoint {
 struct Answers {
     reply: Arc<Handler>,
     seen: Arc<Mutex<Vec<Value>>>,
+    paths: Arc<Mutex<Vec<String>>>,
     closing: Arc<Notify>,
 }
 
@@ -180,6 +192,7 @@ async fn serve(
 
 impl Answers {
     async fn answer(&self, request: Request<Incoming>) -> Result<Response<Full<Bytes>>, &'static str> {
+        let path = request.uri().path().to_owned();
         let body = request
             .into_body()
             .collect()
@@ -188,6 +201,7 @@ impl Answers {
             .to_bytes();
         let review: Value = serde_json::from_slice(&body).map_err(|_| "no review")?;
         let question = review["request"].clone();
+        self.paths.lock().push(path);
         self.seen.lock().push(question.clone());
         let uid = question["uid"].clone();
         match (self.reply)(question).await {
@@ -195,6 +209,10 @@ impl Answers {
             Reply::Silence => std::future::pending::<Result<_, Infallible>>()
                 .await
                 .map_err(|never| match never {}),
+            Reply::Redirect(status, to) => {
+                let redirect = Response::builder().status(status).header("location", to);
+                Ok(redirect.body(Bytes::new().into()).unwrap())
+            }
             Reply::Raw(status, body) => Ok(Response::builder().status(status).body(body.into()).unwrap()),
             Reply::Response(mut response) => {
                 if response["uid"].is_null() {

@@ -1,9 +1,7 @@
 //! A server judged from the command line.
 
-mod support;
-
+use crate::support::World;
 use expect_test::{Expect, expect};
-use support::World;
 use watchkeeper_server::{Action, Flow, RequestMatch, Rule, Verb};
 
 async fn check(world: &World, line: &str, expected: Expect) {

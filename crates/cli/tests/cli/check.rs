@@ -1,9 +1,7 @@
 //! Manifests judged without a cluster: errors with file and line, custom kinds, policies, and tests of them.
 
-mod support;
-
+use crate::support::World;
 use expect_test::{Expect, expect};
-use support::World;
 use watchkeeper_cli::{Look, Output};
 
 const WEB: &str = "# the shop
@@ -322,10 +320,15 @@ webhooks:
         "widget.yaml",
         "apiVersion: acme.example/v1\nkind: Widget\nmetadata: {name: w}\nspec: {size: 1, colour: red}\n",
     );
-    check(&world, "check -f @.", expect![[r#"
+    check(
+        &world,
+        "check -f @.",
+        expect![[r#"
         ok: 3 objects in 3 files, 3 valid
         Next: watchkeeper apply -f .
-    "#]]).await;
+    "#]],
+    )
+    .await;
 }
 
 #[tokio::test]

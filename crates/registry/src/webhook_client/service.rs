@@ -8,12 +8,12 @@ use serde_json::Value;
 use watchkeeper_kinds::builtin;
 use watchkeeper_meta::{LabelSelector, ListOptions, Status};
 
-use crate::Registry;
+use crate::reader::Reader;
 
 /// Whose endpoints a slice lists.
 const SERVICE_LABEL: &str = "kubernetes.io/service-name";
 
-impl Registry {
+impl Reader {
     /// Where to connect for a service's port, or why that cannot be said.
     pub(super) async fn service_address(
         &self,

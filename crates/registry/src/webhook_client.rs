@@ -1,0 +1,183 @@
+//! A program outside the server that is asked over HTTPS: where it is, who speaks for it, and how it is called.
+//!
+//! ```text
+//! clientConfig ─▶ WebhookClient: a URL, or a service ─▶ service: an address that can be connected to ─▶ transport
+//! ```
+//!
+//! Admission webhooks are asked about writes, conversion webhooks for objects in other versions; what is said is theirs.
+
+mod service;
+mod transport;
+
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use serde_json::Value;
+use watchkeeper_meta::Status;
+
+pub use self::transport::{WebhookCall, WebhookTransport};
+use crate::reader::Reader;
+
+/// Where a service has its webhooks, unless the configuration says otherwise.
+const HTTPS: u16 = 443;
+
+/// A webhook as its `clientConfig` describes it.
+#[derive(Debug)]
+pub(crate) struct WebhookClient {
+    destination: Destination,
+    /// The authorities that may have signed its certificate, PEM.
+    authorities: Option<Vec<u8>>,
+}
+
+/// Where a webhook is.
+#[derive(Debug)]
+enum Destination {
+    Url(String),
+    Service {
+        namespace: String,
+        name: String,
+        port: u16,
+        path: String,
+    },
+}
+
+impl WebhookClient {
+    /// Reads what was accepted.
+    pub(crate) fn read(client: &Value) -> Self {
+        let bundle = client["caBundle"].as_str().unwrap_or_default();
+        let authorities = STANDARD.decode(bundle).unwrap_or_default();
+        Self {
+            destination: Destination::read(client),
+            authorities: (!authorities.is_empty()).then_some(authorities),
+        }
+    }
+}
+
+impl Reader {
+    /// The body of the answer to a POST. What keeps a webhook from being asked is said, and left to the caller.
+    pub(crate) async fn post_to(
+        &self,
+        webhook: &WebhookClient,
+        timeout: Duration,
+        body: Bytes,
+    ) -> Result<Result<Bytes, String>, Status> {
+        let Some(transport) = self.webhook_transport() else {
+            return Ok(Err("there is no way to webhooks".to_owned()));
+        };
+        let url = webhook.destination.url(timeout);
+        let address = match &webhook.destination {
+            Destination::Url(_) => None,
+            Destination::Service {
+                namespace,
+                name,
+                port,
+                ..
+            } => match self.service_address(namespace, name, *port).await? {
+                Ok(address) => Some(address),
+                Err(why) => return Ok(Err(format!("Post {url:?}: {why}"))),
+            },
+        };
+        let call = WebhookCall {
+            url: &url,
+            address: address.as_deref(),
+            authorities: webhook.authorities.as_deref(),
+            timeout,
+            body,
+        };
+        Ok(transport.post(call).await.map_err(|error| error.to_string()))
+    }
+}
+
+impl Destination {
+    fn read(client: &Value) -> Self {
+        let service = &client["service"];
+        if service.is_null() {
+            return Self::Url(text(client, "url"));
+        }
+        let port = service["port"].as_u64().and_then(|port| port.try_into().ok());
+        Self::Service {
+            namespace: text(service, "namespace"),
+            name: text(service, "name"),
+            port: port.unwrap_or(HTTPS),
+            path: text(service, "path"),
+        }
+    }
+
+    /// What is asked for, with the time that there is for it.
+    fn url(&self, timeout: Duration) -> String {
+        let seconds = timeout.as_secs();
+        let (host, path) = match self {
+            Self::Url(url) => {
+                let start = url.find("://").map_or(0, |at| at + "://".len());
+                let end = url[start..].find('/').map_or(url.len(), |at| start + at);
+                (url[..end].to_owned(), &url[end..])
+            }
+            Self::Service {
+                namespace,
+                name,
+                port,
+                path,
+            } => (format!("https://{name}.{namespace}.svc:{port}"), path.as_str()),
+        };
+        format!("{host}{}?timeout={seconds}s", clean(path))
+    }
+}
+
+/// A path as client-go sends it: with one slash where there are several, without one at its end, and without steps that
+/// lead nowhere.
+fn clean(path: &str) -> String {
+    let mut parts = Vec::new();
+    for part in path.split('/') {
+        match part {
+            "" | "." => {}
+            ".." => drop(parts.pop()),
+            part => parts.push(part),
+        }
+    }
+    format!("/{}", parts.join("/"))
+}
+
+fn text(value: &Value, name: &str) -> String {
+    value[name].as_str().unwrap_or_default().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_webhook_has_the_address_that_its_configuration_says() {
+        let check = |client: Value, expected: &str| {
+            let destination = Destination::read(&client);
+            assert_eq!(destination.url(Duration::from_secs(5)), expected);
+        };
+        let url = |url: &str| json!({"url": url});
+        check(
+            url("https://example.com:8443/hook"),
+            "https://example.com:8443/hook?timeout=5s",
+        );
+        let service = |path: Value| json!({"service": {"namespace": "n", "name": "s", "path": path}});
+        check(service(json!("/a/b")), "https://s.n.svc:443/a/b?timeout=5s");
+        check(service(json!("a/b")), "https://s.n.svc:443/a/b?timeout=5s");
+        check(service(Value::Null), "https://s.n.svc:443/?timeout=5s");
+    }
+
+    /// Go's mux answers other paths with a redirect, after which nothing is posted.
+    #[test]
+    fn paths_are_cleaned_as_client_go_cleans_them() {
+        for (path, cleaned) in [
+            ("", "/"),
+            ("/", "/"),
+            ("//hook", "/hook"),
+            ("/a//b/", "/a/b"),
+            ("/a/./b/../c", "/a/c"),
+            ("/..", "/"),
+        ] {
+            assert_eq!(clean(path), cleaned, "{path}");
+        }
+    }
+}
