@@ -26,7 +26,8 @@ use crate::definition::Definition;
 use crate::object::StoredObject;
 use crate::reader::Reader;
 
-/// Where cluster addresses come from: 10.0.0.0/16. The first is the server's own.
+/// Where cluster addresses come from. The first is the server's own.
+pub(crate) const SERVICE_RANGE: &str = "10.0.0.0/16";
 const NETWORK: [u8; 2] = [10, 0];
 /// Where node ports come from, as Kubernetes.
 const NODE_PORTS: std::ops::RangeInclusive<i64> = 30_000..=32_767;

@@ -1,18 +1,23 @@
 //! What every cluster has from the start: namespaces, the rights of people and of any client, the priorities of the
-//! cluster's own parts, the flow schemas and priority levels of requests, and the service that leads to the server.
+//! cluster's own parts, the flow schemas and priority levels of requests, and the service that leads to the server, with
+//! the range its address is from. What only the server knows, where it listens and whose certificates it takes, is
+//! [announced](Registry::announce) by it.
 //!
 //! Not made is what only others' parts would read: the roles of Kubernetes' components.
+
+use std::net::SocketAddr;
 
 use futures_util::future::{try_join_all, try_join4};
 use serde_json::{Value, json};
 use watchkeeper_kinds::{
     Kind, Part, builtin, suggested_flow_schemas, suggested_priority_levels, system_classes,
 };
-use watchkeeper_meta::Status;
+use watchkeeper_meta::{DeleteOptions, Status};
 
-use crate::context::WriteContext;
+use crate::allocate::SERVICE_RANGE;
+use crate::context::{WriteContext, timestamp};
 use crate::rbac::default_objects;
-use crate::write::{Target, Write};
+use crate::write::{Configuration, DeleteAdmission, Target, Write};
 use crate::{Registry, metadata};
 
 /// The four namespaces of every cluster.
@@ -20,6 +25,19 @@ const NAMESPACES: &[&str] = &["default", "kube-node-lease", "kube-public", "kube
 
 /// Who is said to have made them.
 const MANAGER: &str = "kube-apiserver";
+/// Who is said to have looked after the range of cluster addresses.
+const CIDR_MANAGER: &str = "kubernetes-service-cidr-controller";
+/// What the server is called as a service, and what belongs to it.
+const KUBERNETES: &str = "kubernetes";
+
+/// What only a server knows of itself.
+#[derive(Clone, Debug, Default)]
+pub struct Announcement {
+    /// Where it can be reached, if it can.
+    pub address: Option<SocketAddr>,
+    /// The authority whose client certificates it takes, PEM.
+    pub client_authority: Option<String>,
+}
 
 impl Registry {
     /// Creates what every cluster has, as far as it is not there.
@@ -49,18 +67,85 @@ impl Registry {
         if schemas.contains(&true) {
             self.settle_flow_schemas().await?;
         }
-        let service = self.ensure(&builtin::SERVICE, "default", kubernetes_service());
-        service.await.map(drop)
+        if self.ensure(&builtin::SERVICE_CIDR, "", service_cidr()).await? {
+            self.mark_service_cidr_ready().await?;
+        }
+        let tracking = token_tracking(&timestamp(self.clock().now()));
+        self.ensure(&builtin::CONFIG_MAP, "kube-system", tracking).await?;
+        match self
+            .ensure(&builtin::SERVICE, "default", kubernetes_service())
+            .await?
+        {
+            true => Ok(()),
+            // Services of an earlier run may not have got theirs.
+            false => self.settle_ip_addresses().await,
+        }
+    }
+
+    /// Says what the server takes and where it is, in the objects that clients look into.
+    pub async fn announce(&self, server: &Announcement) -> Result<(), Status> {
+        let trust = authentication(server.client_authority.as_deref());
+        self.put(&builtin::CONFIG_MAP, "kube-system", trust).await?;
+        let Some(address) = server.address else {
+            return Ok(());
+        };
+        self.put(&builtin::ENDPOINTS, "default", endpoints(address))
+            .await?;
+        self.put(&builtin::ENDPOINT_SLICE, "default", endpoint_slice(address))
+            .await
+    }
+
+    /// Makes an object of the server's own be as it should: one that is otherwise is made anew.
+    async fn put(&self, kind: &'static Kind, namespace: &str, object: Value) -> Result<(), Status> {
+        let (definition, context) = (self.builtin(kind)?, context());
+        let name = metadata::text(&object, "name").to_owned();
+        let target = Target::new(&definition, namespace, &name, Part::Object);
+        if let Some(found) = self.find(&definition, namespace, &name).await? {
+            let found = found.to_value(&definition)?;
+            let mut said = object.as_object().into_iter().flatten();
+            if said.all(|(name, value)| name == "metadata" || found[name] == *value) {
+                return Ok(());
+            }
+            let mut write = Write::unguarded(self, target, &context);
+            let deleted = write
+                .delete(&DeleteOptions::default(), DeleteAdmission::Skip)
+                .await;
+            if let Err(status) = deleted
+                && !status.is_not_found()
+            {
+                return Err(status);
+            }
+        }
+        let mut write = Write::unguarded(self, target, &context);
+        write.create_unchecked(object).await
+    }
+
+    /// Says of the first range that it can be used, as the controller that looks after it does.
+    async fn mark_service_cidr_ready(&self) -> Result<(), Status> {
+        let definition = self.builtin(&builtin::SERVICE_CIDR)?;
+        let context = WriteContext {
+            manager: CIDR_MANAGER.to_owned(),
+            force: true,
+            ..context()
+        };
+        let condition = json!({
+            "type": "Ready", "status": "True", "reason": "",
+            "message": "Kubernetes default Service CIDR is ready",
+            "lastTransitionTime": timestamp(self.clock().now()),
+        });
+        let value = json!({
+            "apiVersion": definition.api_version, "kind": definition.resource.kind,
+            "metadata": {"name": KUBERNETES}, "status": {"conditions": [condition]},
+        });
+        let target = Target::new(&definition, "", KUBERNETES, Part::Status);
+        let config = Configuration { value, untidy: None };
+        let mut write = Write::unguarded(self, target, &context);
+        write.apply(config).await.map(drop)
     }
 
     /// Creates an object unless it is there. Returns whether it was created.
     async fn ensure(&self, kind: &'static Kind, namespace: &str, object: Value) -> Result<bool, Status> {
-        let definition = self.builtin(kind)?;
-        let context = WriteContext {
-            manager: MANAGER.to_owned(),
-            by_server: true,
-            ..Default::default()
-        };
+        let (definition, context) = (self.builtin(kind)?, context());
         let name = metadata::text(&object, "name").to_owned();
         // Data of an earlier run has it, and its address with it.
         if self.find(&definition, namespace, &name).await?.is_some() {
@@ -78,13 +163,80 @@ impl Registry {
     }
 }
 
+fn context() -> WriteContext {
+    WriteContext {
+        manager: MANAGER.to_owned(),
+        by_server: true,
+        ..WriteContext::default()
+    }
+}
+
+/// Where cluster addresses come from.
+fn service_cidr() -> Value {
+    json!({
+        "apiVersion": "networking.k8s.io/v1",
+        "kind": "ServiceCIDR",
+        "metadata": {"name": KUBERNETES},
+        "spec": {"cidrs": [SERVICE_RANGE]},
+    })
+}
+
+/// Since when tokens in Secrets are looked at when they are used.
+fn token_tracking(now: &str) -> Value {
+    let date = now.split('T').next().unwrap_or_default();
+    json!({
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": "kube-apiserver-legacy-service-account-token-tracking"},
+        "data": {"since": date},
+    })
+}
+
+/// Whose client certificates the server takes. It takes no word of a proxy, so there is nothing of headers.
+fn authentication(client_authority: Option<&str>) -> Value {
+    let mut map = json!({
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": "extension-apiserver-authentication"},
+    });
+    if let Some(pem) = client_authority {
+        map["data"] = json!({"client-ca-file": pem});
+    }
+    map
+}
+
+/// Where the server is, for those who read Endpoints.
+fn endpoints(address: SocketAddr) -> Value {
+    json!({
+        "apiVersion": "v1",
+        "kind": "Endpoints",
+        "metadata": {"name": KUBERNETES, "labels": {"endpointslice.kubernetes.io/skip-mirror": "true"}},
+        "subsets": [{
+            "addresses": [{"ip": address.ip().to_string()}],
+            "ports": [{"name": "https", "port": address.port(), "protocol": "TCP"}],
+        }],
+    })
+}
+
+/// Where the server is, for those who read slices.
+fn endpoint_slice(address: SocketAddr) -> Value {
+    json!({
+        "apiVersion": "discovery.k8s.io/v1",
+        "kind": "EndpointSlice",
+        "metadata": {"name": KUBERNETES, "labels": {"kubernetes.io/service-name": KUBERNETES}},
+        "addressType": if address.is_ipv4() { "IPv4" } else { "IPv6" },
+        "endpoints": [{"addresses": [address.ip().to_string()], "conditions": {"ready": true}}],
+        "ports": [{"name": "https", "port": address.port(), "protocol": "TCP"}],
+    })
+}
+
 /// How programs in the cluster find the server.
 fn kubernetes_service() -> Value {
     json!({
         "apiVersion": "v1",
         "kind": "Service",
         "metadata": {
-            "name": "kubernetes",
+            "name": KUBERNETES,
             "labels": {"component": "apiserver", "provider": "kubernetes"},
         },
         "spec": {

@@ -21,8 +21,8 @@
 //! - the metadata of objects within custom objects, beyond the types of its fields;
 //! - alpha kinds, which are not served.
 //!
-//! Of what a new cluster has by itself there are the namespaces, the `kubernetes` service, the priority classes, the roles
-//! for people, flow schemas and priority levels; not the roles of components that are not there. Requests are not queued
+//! Of what a new cluster has by itself there are the namespaces, the `kubernetes` service with its range and endpoints, the
+//! priority classes, the roles for people, flow schemas and priority levels; not the roles of components that are not there. Requests are not queued
 //! by priority levels.
 
 mod admission;
@@ -54,6 +54,7 @@ mod webhook_client;
 mod write;
 
 pub use body::{Body, Format, JSON, PROTOBUF, YAML, too_many_values};
+pub use bootstrap::Announcement;
 pub use catalog::builtin_definition;
 pub use clock::Clock;
 pub use context::WriteContext;

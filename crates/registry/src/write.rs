@@ -20,6 +20,7 @@ mod delete;
 mod draft;
 mod flow_schemas;
 mod guard;
+mod ip_addresses;
 mod metadata_patch;
 mod open_metadata;
 mod parts;
@@ -31,7 +32,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use serde_json::Value;
-use watchkeeper_kinds::Part;
+use watchkeeper_kinds::{Part, builtin};
 use watchkeeper_meta::Status;
 use watchkeeper_patch::managed_fields::Managers;
 use watchkeeper_storage::ReadAt;
@@ -219,6 +220,14 @@ impl<'r> Write<'r> {
             &self.context.warnings,
         );
         Ok(draft)
+    }
+
+    /// Does what follows at once from a state of the object that is stored.
+    async fn follow(&self, before: Option<&Value>, after: Option<&Value>) {
+        if self.definition.is(&builtin::SERVICE) && !self.context.dry_run {
+            // In a box: no other write makes room for it.
+            Box::pin(self.registry.follow_service(before, after)).await;
+        }
     }
 
     /// Releases the guard after the object is stored. What follows from a changed CustomResourceDefinition, flow schema or

@@ -1,7 +1,7 @@
 //! A server from beginning to end: what it is asked to be, starting it, and the handle of the running one.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock, RwLock};
 
@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use watchkeeper_meta::Status;
-use watchkeeper_registry::{Registry, RegistryOptions};
+use watchkeeper_registry::{Announcement, Registry, RegistryOptions};
 #[cfg(feature = "etcd")]
 use watchkeeper_storage::EtcdOptions;
 use watchkeeper_storage::{OpenError, Snapshot, Store, StoreOptions};
@@ -281,6 +281,12 @@ impl Builder {
             }
             (Some(listener), None) => Some((listener, Authority::new()?)),
         };
+        let announcement = Announcement {
+            address: address.map(reachable),
+            client_authority: tls.as_ref().map(|(_, authority)| authority.pem()),
+        };
+        let announced = registry.announce(&announcement).await;
+        announced.map_err(StartError::Bootstrap)?;
         let server = Arc::new(Shared {
             catalog: RwLock::new(Catalog::built_in()),
             tokens,
@@ -381,6 +387,28 @@ impl Builder {
             Err(source) => Err(StartError::Listen { address, source }),
         }
     }
+}
+
+/// Where a server that listens at this address can be reached: one that listens everywhere, where packets to elsewhere
+/// would come from.
+fn reachable(address: SocketAddr) -> SocketAddr {
+    if !address.ip().is_unspecified() {
+        return address;
+    }
+    let (from, to) = match address.is_ipv4() {
+        true => ("0.0.0.0:0", "10.255.255.255:9"),
+        false => ("[::]:0", "[2001:db8::1]:9"),
+    };
+    // Nothing is sent: the kernel says which way it would go.
+    let own = UdpSocket::bind(from).and_then(|socket| {
+        socket.connect(to)?;
+        socket.local_addr()
+    });
+    let loopback: IpAddr = match address.is_ipv4() {
+        true => Ipv4Addr::LOCALHOST.into(),
+        false => Ipv6Addr::LOCALHOST.into(),
+    };
+    SocketAddr::new(own.map_or(loopback, |own| own.ip()), address.port())
 }
 
 /// A running server. Dropping it tells the server to stop but does not wait for it; [`Handle::shutdown`] does.

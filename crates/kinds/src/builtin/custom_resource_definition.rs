@@ -11,8 +11,10 @@ use watchkeeper_meta::validation::{FinalizerRule, dns1035_label, dns1123_subdoma
 
 use crate::{Part, Warnings};
 use crate::kind::{Change, Generation, Hooks, Kind, PLAIN};
+use crate::rules::admission::{HTTPS, check_versions};
 use crate::rules::defaulting::{fill, fill_empty, object_mut};
 use crate::rules::place::{Faults, Place};
+use crate::rules::webhook_client;
 use crate::table::Column;
 use crate::table::cells::{condition, joined, list_of, plain};
 
@@ -80,6 +82,10 @@ fn default(definition: &mut Value) {
         }
     }
     fill(spec, "conversion", json!({"strategy": "None"}));
+    let service = spec.pointer_mut("/conversion/webhook/clientConfig/service");
+    if let Some(service) = service.filter(|service| service.is_object()) {
+        fill(service, "port", HTTPS);
+    }
 }
 
 /// The version that objects will be stored in is the first that they have ever been stored in.
@@ -211,12 +217,16 @@ fn check_conversion(conversion: &Place<'_, '_>, faults: &mut Faults) {
         "Webhook" => {
             let config = webhook.field("clientConfig");
             let versions = webhook.field("conversionReviewVersions");
-            if !config.is_set() {
-                let client = conversion.field("webhookClientConfig");
-                faults.push(client.required("required when strategy is set to Webhook"));
+            // Both stood beside the strategy once, and are still said to.
+            let client = conversion.field("webhookClientConfig");
+            match config.is_set() {
+                true => webhook_client::check(&client.with_value(config.value()), faults),
+                false => faults.push(client.required("required when strategy is set to Webhook")),
             }
-            if versions.len() == 0 {
-                faults.push(conversion.field("conversionReviewVersions").required(""));
+            let reviews = conversion.field("conversionReviewVersions");
+            match versions.len() {
+                0 => faults.push(reviews.required("")),
+                _ => check_versions(&reviews.with_value(versions.value()), faults),
             }
         }
         "" => faults.push(strategy.required("")),

@@ -115,7 +115,10 @@ impl Write<'_> {
                 false => stored.bytes.clone(),
             };
             match self.store_deletion(&stored, &live, marked, encoded).await {
-                Ok(Deletion::Gone(gone)) => return self.served(&gone).await.map(Deletion::Gone),
+                Ok(Deletion::Gone(gone)) => {
+                    self.follow(Some(&live.value), None).await;
+                    return self.served(&gone).await.map(Deletion::Gone);
+                }
                 Ok(Deletion::Marked(marked)) => return self.served(&marked).await.map(Deletion::Marked),
                 Err(WriteError::Conflict { .. }) => {}
                 Err(error) => return Err(not_stored(error)),

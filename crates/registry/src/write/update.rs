@@ -176,15 +176,17 @@ impl Write<'_> {
                 && definition.is_ready_to_go(new)
             {
                 registry.store().delete(&key, expected).await?;
-                return Ok(StoredObject {
-                    bytes,
-                    revision: Some(expected),
-                });
+                let revision = Some(expected);
+                return Ok((StoredObject { bytes, revision }, false));
             }
-            registry.replace(definition, &key, stored, bytes, context).await
+            let replaced = registry.replace(definition, &key, stored, bytes, context).await;
+            replaced.map(|stored| (stored, true))
         };
         let is_unknown = |failed: &Failed| matches!(failed, Failed::For(status) if status.is_timeout());
-        allocate::store(&mut self.guard.allocating, attempt, is_unknown).await
+        let (stored, is_there) = allocate::store(&mut self.guard.allocating, attempt, is_unknown).await?;
+        self.follow(Some(&live.value), Some(&draft.object).filter(|_| is_there))
+            .await;
+        Ok(stored)
     }
 }
 

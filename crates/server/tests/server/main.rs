@@ -5,6 +5,7 @@ mod crash;
 mod custom_kinds;
 mod expressions;
 mod faults;
+mod first_second;
 mod hostile;
 mod http;
 mod identity_files;

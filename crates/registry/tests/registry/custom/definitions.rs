@@ -176,20 +176,29 @@ impl Cluster {
 }
 
 #[tokio::test]
-async fn what_is_not_supported_is_refused_by_name() {
+async fn a_conversion_webhook_must_be_one_that_can_be_asked() {
     let cluster = Cluster::start().await;
-    let check = async |change: fn(&mut Value), expected: &str| {
+    let check = async |webhook: Value, expected: &str| {
         let mut refused = definition(json!({"type": "object"}));
-        change(&mut refused);
+        refused["spec"]["conversion"] = json!({"strategy": "Webhook", "webhook": webhook});
         let status = cluster.define(refused).await.unwrap_err();
         assert!(status.message.ends_with(expected), "{}", status.message);
     };
+    let at = |url: &str, versions: Value| json!({"clientConfig": {"url": url}, "conversionReviewVersions": versions});
     check(
-        |it| {
-            it["spec"]["conversion"] = json!({"strategy": "Webhook", "webhook": {
-                "conversionReviewVersions": ["v1"], "clientConfig": {"url": "https://example.com"}}});
-        },
-        "spec.conversion.strategy: Forbidden: conversion by a webhook is not supported by this server",
+        at("http://example.com", json!(["v1"])),
+        "spec.conversion.webhookClientConfig.url: Invalid value: \"http\": 'https' is the only allowed URL scheme; \
+         desired format: https://host[/path]",
+    )
+    .await;
+    check(
+        at("https://example.com", json!(["v9"])),
+        "spec.conversion.conversionReviewVersions: Invalid value: [\"v9\"]: must include at least one of v1, v1beta1",
+    )
+    .await;
+    check(
+        json!({"clientConfig": {}, "conversionReviewVersions": ["v1"]}),
+        "spec.conversion.webhookClientConfig: Required value: exactly one of url or service is required",
     )
     .await;
 }

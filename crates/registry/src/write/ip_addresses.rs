@@ -1,0 +1,134 @@
+//! An IPAddress for each cluster address that a service has: made with the service, gone with it.
+//!
+//! Who has an address is known from the services ([`allocate`](crate::allocate)); these objects are there for those who
+//! read them. One that could not be written is written at the next start.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+
+use serde_json::{Value, json};
+use watchkeeper_kinds::{Part, builtin};
+use watchkeeper_meta::{DeleteOptions, Status};
+
+use super::{DeleteAdmission, Target, Write};
+use crate::context::WriteContext;
+use crate::{Registry, metadata};
+
+/// Who is said to have made them.
+const MANAGER: &str = "kube-apiserver";
+/// Who looks after them, as their label says.
+const MANAGED_BY: &str = "ipallocator.k8s.io";
+
+impl Registry {
+    /// Does to IPAddresses what was done to a service. What fails is told in the log: the service is stored.
+    pub(crate) async fn follow_service(&self, before: Option<&Value>, after: Option<&Value>) {
+        let service = after.or(before).unwrap_or(&Value::Null);
+        let (had, has) = (addresses(before), addresses(after));
+        for address in had.difference(&has) {
+            note(address, self.remove_address(address, service).await);
+        }
+        for address in has.difference(&had) {
+            note(address, self.add_address(address, service).await);
+        }
+    }
+
+    /// Makes those that are missing, and removes those of services that are gone.
+    pub(crate) async fn settle_ip_addresses(&self) -> Result<(), Status> {
+        let services = self.all_values(&*self.builtin(&builtin::SERVICE)?).await?;
+        let known = self.all_values(&*self.builtin(&builtin::IP_ADDRESS)?).await?;
+        let known: BTreeMap<&str, &Value> = known.iter().map(|it| (metadata::text(it, "name"), it)).collect();
+        let mut taken = BTreeSet::new();
+        for service in &services {
+            for address in addresses(Some(service)) {
+                taken.insert(address);
+                if !known.contains_key(address) {
+                    self.add_address(address, service).await?;
+                }
+            }
+        }
+        for (address, known) in known {
+            let parent = &known["spec"]["parentRef"];
+            let is_ours = known["metadata"]["labels"]["ipaddress.kubernetes.io/managed-by"] == MANAGED_BY;
+            if is_ours && !taken.contains(address) {
+                let service = json!({"metadata": {"name": parent["name"], "namespace": parent["namespace"]}});
+                self.remove_address(address, &service).await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn add_address(&self, address: &str, service: &Value) -> Result<(), Status> {
+        let family = match address.parse() {
+            Ok(IpAddr::V6(_)) => "IPv6",
+            _ => "IPv4",
+        };
+        let labels = json!({
+            "ipaddress.kubernetes.io/ip-family": family,
+            "ipaddress.kubernetes.io/managed-by": MANAGED_BY,
+        });
+        let object = json!({
+            "apiVersion": "networking.k8s.io/v1",
+            "kind": "IPAddress",
+            "metadata": {"name": address, "labels": labels},
+            "spec": {"parentRef": parent(service)},
+        });
+        let (definition, context) = (self.builtin(&builtin::IP_ADDRESS)?, context());
+        let target = Target::new(&definition, "", address, Part::Object);
+        // In a box: it is a write within a write.
+        match Box::pin(Write::unguarded(self, target, &context).create(object)).await {
+            Err(status) if !status.is_already_exists() => Err(status),
+            _ => Ok(()),
+        }
+    }
+
+    async fn remove_address(&self, address: &str, service: &Value) -> Result<(), Status> {
+        let (definition, context) = (self.builtin(&builtin::IP_ADDRESS)?, context());
+        let Some(found) = self.find(&definition, "", address).await? else {
+            return Ok(());
+        };
+        if found.to_value(&definition)?["spec"]["parentRef"] != parent(service) {
+            return Ok(());
+        }
+        let target = Target::new(&definition, "", address, Part::Object);
+        let mut write = Write::unguarded(self, target, &context);
+        let options = DeleteOptions::default();
+        match Box::pin(write.delete(&options, DeleteAdmission::Skip)).await {
+            Err(status) if !status.is_not_found() => Err(status),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn note(address: &str, done: Result<(), Status>) {
+    if let Err(status) = done {
+        tracing::warn!(
+            "the IPAddress {address} is not as its service is: {}",
+            status.message
+        );
+    }
+}
+
+fn context() -> WriteContext {
+    WriteContext {
+        manager: MANAGER.to_owned(),
+        by_server: true,
+        ..WriteContext::default()
+    }
+}
+
+/// The cluster addresses of a service.
+fn addresses(service: Option<&Value>) -> BTreeSet<&str> {
+    let listed = service.and_then(|service| service["spec"]["clusterIPs"].as_array());
+    let listed = listed.into_iter().flatten().filter_map(Value::as_str);
+    listed
+        .filter(|address| !matches!(*address, "" | "None"))
+        .collect()
+}
+
+fn parent(service: &Value) -> Value {
+    json!({
+        "resource": "services",
+        "namespace": metadata::text(service, "namespace"),
+        "name": metadata::text(service, "name"),
+    })
+}
