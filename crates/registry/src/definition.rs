@@ -11,7 +11,7 @@ use watchkeeper_storage::Revision;
 use watchkeeper_wire::canonical::canonicalize_changed;
 use watchkeeper_wire::difference::Difference;
 
-use crate::conversion::Converter;
+use crate::converter::Converter;
 
 /// A resource that can be stored. What it is called and what its objects mean is its [`KindVersion`]'s to say.
 #[derive(Debug)]

@@ -34,6 +34,7 @@ mod clock;
 mod context;
 mod continue_token;
 mod conversion;
+mod converter;
 mod custom;
 mod definition;
 pub mod encode;
@@ -50,6 +51,7 @@ mod subresources;
 mod table;
 mod watch;
 mod watch_cache;
+mod webhook_call;
 mod webhook_client;
 mod write;
 

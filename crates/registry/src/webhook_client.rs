@@ -1,24 +1,14 @@
-//! A program outside the server that is asked over HTTPS: where it is, who speaks for it, and how it is called.
-//!
-//! ```text
-//! clientConfig ─▶ WebhookClient: a URL, or a service ─▶ service: an address that can be connected to ─▶ transport
-//! ```
-//!
-//! Admission webhooks are asked about writes, conversion webhooks for objects in other versions; what is said is theirs.
+//! A program outside the server that is asked over HTTPS: where it is, and who speaks for it.
 
-mod service;
 mod transport;
 
 use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use bytes::Bytes;
 use serde_json::Value;
-use watchkeeper_meta::Status;
 
 pub use self::transport::{WebhookCall, WebhookTransport};
-use crate::reader::Reader;
 
 /// Where a service has its webhooks, unless the configuration says otherwise.
 const HTTPS: u16 = 443;
@@ -26,14 +16,14 @@ const HTTPS: u16 = 443;
 /// A webhook as its `clientConfig` describes it.
 #[derive(Debug)]
 pub(crate) struct WebhookClient {
-    destination: Destination,
+    pub(crate) destination: Destination,
     /// The authorities that may have signed its certificate, PEM.
-    authorities: Option<Vec<u8>>,
+    pub(crate) authorities: Option<Vec<u8>>,
 }
 
 /// Where a webhook is.
 #[derive(Debug)]
-enum Destination {
+pub(crate) enum Destination {
     Url(String),
     Service {
         namespace: String,
@@ -55,41 +45,6 @@ impl WebhookClient {
     }
 }
 
-impl Reader {
-    /// The body of the answer to a POST. What keeps a webhook from being asked is said, and left to the caller.
-    pub(crate) async fn post_to(
-        &self,
-        webhook: &WebhookClient,
-        timeout: Duration,
-        body: Bytes,
-    ) -> Result<Result<Bytes, String>, Status> {
-        let Some(transport) = self.webhook_transport() else {
-            return Ok(Err("there is no way to webhooks".to_owned()));
-        };
-        let url = webhook.destination.url(timeout);
-        let address = match &webhook.destination {
-            Destination::Url(_) => None,
-            Destination::Service {
-                namespace,
-                name,
-                port,
-                ..
-            } => match self.service_address(namespace, name, *port).await? {
-                Ok(address) => Some(address),
-                Err(why) => return Ok(Err(format!("Post {url:?}: {why}"))),
-            },
-        };
-        let call = WebhookCall {
-            url: &url,
-            address: address.as_deref(),
-            authorities: webhook.authorities.as_deref(),
-            timeout,
-            body,
-        };
-        Ok(transport.post(call).await.map_err(|error| error.to_string()))
-    }
-}
-
 impl Destination {
     fn read(client: &Value) -> Self {
         let service = &client["service"];
@@ -106,7 +61,7 @@ impl Destination {
     }
 
     /// What is asked for, with the time that there is for it.
-    fn url(&self, timeout: Duration) -> String {
+    pub(crate) fn url(&self, timeout: Duration) -> String {
         let seconds = timeout.as_secs();
         let (host, path) = match self {
             Self::Url(url) => {

@@ -1,0 +1,52 @@
+//! Calling a webhook.
+//!
+//! ```text
+//! clientConfig ─▶ WebhookClient: a URL, or a service ─▶ service: an address that can be connected to ─▶ transport
+//! ```
+//!
+//! Admission webhooks are asked about writes, conversion webhooks for objects in other versions; what is said is theirs.
+
+mod service;
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use watchkeeper_meta::Status;
+
+use crate::reader::Reader;
+use crate::webhook_client::{Destination, WebhookCall, WebhookClient};
+
+impl Reader {
+    /// The body of the answer to a POST. What keeps a webhook from being asked is said, and left to the caller.
+    pub(crate) async fn post_to(
+        &self,
+        webhook: &WebhookClient,
+        timeout: Duration,
+        body: Bytes,
+    ) -> Result<Result<Bytes, String>, Status> {
+        let Some(transport) = self.webhook_transport() else {
+            return Ok(Err("there is no way to webhooks".to_owned()));
+        };
+        let url = webhook.destination.url(timeout);
+        let address = match &webhook.destination {
+            Destination::Url(_) => None,
+            Destination::Service {
+                namespace,
+                name,
+                port,
+                ..
+            } => match self.service_address(namespace, name, *port).await? {
+                Ok(address) => Some(address),
+                Err(why) => return Ok(Err(format!("Post {url:?}: {why}"))),
+            },
+        };
+        let call = WebhookCall {
+            url: &url,
+            address: address.as_deref(),
+            authorities: webhook.authorities.as_deref(),
+            timeout,
+            body,
+        };
+        Ok(transport.post(call).await.map_err(|error| error.to_string()))
+    }
+}
