@@ -18,6 +18,7 @@ mod options_body;
 mod patch;
 mod reviews;
 mod scale;
+mod simulated;
 #[cfg(feature = "testing")]
 pub(crate) mod testing;
 mod token;

@@ -1,13 +1,16 @@
 //! What only a node could answer: logs, commands, attached terminals, forwarded ports and proxied requests.
 //!
 //! There are no nodes behind this server, so the answers are those of a server whose nodes cannot be reached: the
-//! request is checked as far as that is possible without them.
+//! request is checked as far as that is possible without them. Pods on simulated nodes have an answer of their own
+//! ([`simulated`]).
 
-use http::StatusCode;
+use http::header::CONTENT_TYPE;
+use http::{HeaderValue, StatusCode};
 use serde_json::Value;
 use watchkeeper_kinds::{Kind, builtin};
 use watchkeeper_meta::{GetOptions, GroupResource, GroupVersionResource, LogOptions, Status};
 
+use super::simulated;
 use crate::body::ResponseBody;
 use crate::filter::Call;
 use crate::respond::{Answer, Failure};
@@ -37,10 +40,18 @@ pub(super) async fn answer(call: &Call, route: &ResourceRoute, subresource: &str
             match node_of(&pod) {
                 "" if subresource == "proxy" => Err(Status::bad_request("address not allowed").into()),
                 "" => Err(Status::bad_request(format!("pod {name} does not have a host assigned")).into()),
+                node if is_on_simulated(call, node).await => {
+                    Err(simulated::refusal(name, subresource).into())
+                }
                 node => find_node(call, node).await,
             }
         }
     }
+}
+
+async fn is_on_simulated(call: &Call, node: &str) -> bool {
+    let node = read(call, &builtin::NODE, "", node).await;
+    node.is_ok_and(|node| simulated::is_simulated(&node))
 }
 
 /// A pod that runs nowhere has no log yet, which is no failure.
@@ -52,6 +63,13 @@ async fn log(call: &Call, route: &ResourceRoute, name: &str) -> Result<Answer, F
         "" => {
             let mut answer = Answer::new(ResponseBody::empty());
             *answer.status_mut() = StatusCode::NO_CONTENT;
+            Ok(answer)
+        }
+        node if is_on_simulated(call, node).await => {
+            let log = simulated::log(&pod, &options)?;
+            let mut answer = Answer::new(ResponseBody::from(log.into_bytes()));
+            let plain = HeaderValue::from_static("text/plain");
+            answer.headers_mut().insert(CONTENT_TYPE, plain);
             Ok(answer)
         }
         node => find_node(call, node).await,
