@@ -92,6 +92,7 @@ impl Life {
             SimulatorOptions {
                 nodes: options.nodes,
                 root_ca: server.authority_pem(),
+                metrics: true,
                 ..Default::default()
             },
         );

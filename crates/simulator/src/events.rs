@@ -19,6 +19,7 @@ const LAST_WORDS: Duration = Duration::from_secs(1);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Component(&'static str);
 
+pub(crate) const AUTOSCALERS: Component = Component("horizontal-pod-autoscaler");
 pub(crate) const CRON_JOBS: Component = Component("cronjob-controller");
 pub(crate) const DAEMON_SETS: Component = Component("daemonset-controller");
 pub(crate) const DEPLOYMENTS: Component = Component("deployment-controller");

@@ -12,6 +12,14 @@ pub(crate) fn resource(group: &str, plural: &str) -> Resource {
     }
 }
 
+/// Autoscalers in the version that has all metrics.
+pub(crate) fn autoscalers() -> Resource {
+    match resources::by_plural("autoscaling", "v2", "horizontalpodautoscalers") {
+        Some(known) => known.resource.clone(),
+        None => resource("autoscaling", "horizontalpodautoscalers"),
+    }
+}
+
 macro_rules! kinds {
     ($($name:ident: $group:literal $plural:literal,)*) => {
         $(pub(crate) fn $name() -> Resource {

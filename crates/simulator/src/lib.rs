@@ -17,6 +17,8 @@
 //! | daemon sets | a pod on every node that is meant |
 //! | jobs | pods that run to their end, so many times, and are counted once |
 //! | cron jobs | a job whenever the schedule says, in its time zone |
+//! | metrics | what pods and nodes are said to use, for `kubectl top`; if asked for |
+//! | autoscalers | as many pods as what they are said to use calls for |
 //! | endpoints | where the pods of a service are, as slices and in the older form |
 //! | quotas | what a namespace has taken of what it is given |
 //! | disruption budgets | how many pods can be spared, so that evictions are let through or not |
@@ -32,8 +34,14 @@
 //! | `simulator.watchkeeper/exit-code: "1"` | its containers end with this code, and are restarted as its policy says |
 //! | `simulator.watchkeeper/run-seconds: "0.5"` | how long it runs before it ends |
 //! | `simulator.watchkeeper/ready: "false"` | it runs and is not ready |
+//! | `simulator.watchkeeper/cpu-usage: "250m"` | how much CPU each of its containers uses, for autoscalers |
+//! | `simulator.watchkeeper/memory-usage: "64Mi"` | how much memory |
+//!
+//! Without them, a container whose command says plainly what it does (`sleep 30`, `false`, `sh -c "sleep 5; exit 3"`) does
+//! that.
 
 mod accounts;
+mod autoscalers;
 mod cluster;
 mod cluster_roles;
 mod conditions;
@@ -48,6 +56,7 @@ mod item;
 mod jobs;
 mod kinds;
 mod kubelet;
+mod metrics;
 mod namespaces;
 mod nodes;
 mod placement;
@@ -61,6 +70,7 @@ mod scheduler;
 mod stateful_sets;
 mod taint_eviction;
 mod time;
+mod usage;
 mod volumes;
 
 use std::time::Duration;
@@ -85,6 +95,9 @@ pub struct SimulatorOptions {
     pub restart_backoff: Duration,
     /// The certificates, PEM, that pods know the server by: `kube-root-ca.crt` in every namespace. Empty without.
     pub root_ca: Option<String>,
+    /// Whether `metrics.k8s.io` is served, so that `kubectl top` works. It takes two custom resource definitions, and an
+    /// object for each pod and node.
+    pub metrics: bool,
 }
 
 impl Default for SimulatorOptions {
@@ -96,6 +109,7 @@ impl Default for SimulatorOptions {
             stop_time: Duration::from_millis(300),
             restart_backoff: Duration::from_secs(10),
             root_ca: None,
+            metrics: false,
         }
     }
 }
@@ -110,7 +124,7 @@ impl Simulator {
     /// Starts all controllers and nodes on a server.
     pub fn start(client: Client, options: SimulatorOptions) -> Self {
         let cluster = Cluster::new(client);
-        let root_ca = options.root_ca.clone();
+        let (root_ca, has_metrics) = (options.root_ca.clone(), options.metrics);
         let tasks = [
             nodes::run(&cluster, options.nodes),
             scheduler::run(&cluster),
@@ -125,6 +139,7 @@ impl Simulator {
             daemon_sets::run(&cluster),
             jobs::run(&cluster),
             cron_jobs::run(&cluster),
+            autoscalers::run(&cluster),
             endpoints::run(&cluster),
             endpoints::run_cleanup(&cluster),
             endpoints::mirror::run(&cluster),
@@ -135,10 +150,11 @@ impl Simulator {
             namespaces::run(&cluster),
             garbage::run(&cluster),
         ];
-        Self {
-            tasks: tasks.into_iter().collect(),
-            cluster,
+        let mut tasks: JoinSet<()> = tasks.into_iter().collect();
+        if has_metrics {
+            tasks.spawn(metrics::run(&cluster));
         }
+        Self { tasks, cluster }
     }
 
     /// Stops everything and waits for it.

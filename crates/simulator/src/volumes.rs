@@ -13,6 +13,7 @@ use watchkeeper_runtime::controller::{Action, Mapping, Request};
 use watchkeeper_wire::Object;
 
 use crate::cluster::{Cluster, Task};
+use crate::events;
 use crate::item::Item;
 use crate::kinds::{claims, pods, volumes};
 use crate::pods::has_ended;
@@ -82,7 +83,12 @@ async fn bind(cluster: &Cluster, claim: &Item) -> Result<(), Error> {
     if claim.text("/spec/volumeName").is_empty() {
         match cluster.create(&volumes(), "", volume_for(claim)).await {
             Err(error) if error.is_already_exists() => {}
-            created => drop(created?),
+            created => {
+                let words = format!("Successfully provisioned volume {}", created?.name());
+                cluster
+                    .events
+                    .normal(events::VOLUMES, claim, "ProvisioningSucceeded", words);
+            }
         }
         let bound = json!({
             "metadata": {"annotations": {

@@ -1,5 +1,6 @@
 //! The simulated cluster on an embedded server, as a user sees it. Time is simulated, too: nobody waits.
 
+mod autoscalers;
 mod cron_jobs;
 mod custom_kinds;
 mod daemon_sets;
@@ -10,6 +11,7 @@ mod events;
 mod garbage;
 mod housekeeping;
 mod jobs;
+mod metrics;
 mod namespaces;
 mod pods;
 mod quotas;
