@@ -105,8 +105,8 @@ impl<'a> Candidate<'a> {
             .iter()
             .filter(|(_, wanted)| !wanted.is_zero())
         {
-            let taken = site.pods.iter().filter_map(|pod| pod.requests.get(name));
-            let total = taken.fold(Some(wanted.clone()), |sum, more| sum?.checked_add(more));
+            let mut taken = site.pods.iter().filter_map(|pod| pod.requests.get(name));
+            let total = taken.try_fold(wanted.clone(), |sum, more| sum.checked_add(more));
             let room = allocatable.get(name);
             let fits = matches!((&total, room), (Some(total), Some(room)) if total <= room);
             if !fits {

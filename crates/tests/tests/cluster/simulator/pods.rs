@@ -208,3 +208,20 @@ async fn a_deleted_pod_has_its_grace_period() {
     assert!((39..=45).contains(&took), "{took}");
     cluster.stop().await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn the_log_of_a_pod_tells_what_happened_to_it() {
+    let cluster = Cluster::start().await;
+    let spec = json!({"restartPolicy": "Never", "containers": [{"name": "c", "image": "web:1", "command": ["false"]}]});
+    cluster.create(&pods(), pod("web", spec)).await;
+    let failed = |pod: &Value| pod["status"]["phase"] == "Failed";
+    cluster.until_one(&pods(), "web", "it has failed", failed).await;
+    let api = cluster.api(&pods());
+    let log = api.log("web").await.unwrap().collect(1 << 20).await.unwrap();
+    let log = String::from_utf8(log.to_vec()).unwrap();
+    let lines: Vec<&str> = log.lines().collect();
+    assert!(lines[0].starts_with("pod default/web on node-"), "{log}");
+    assert!(lines[0].contains("is simulated: no process runs in it"), "{log}");
+    assert_eq!(lines[2], "container c ended with exit code 1 (Error)");
+    cluster.stop().await;
+}
