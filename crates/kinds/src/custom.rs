@@ -10,6 +10,7 @@ mod formats;
 pub mod json_path;
 pub(crate) mod nulls;
 pub(crate) mod rules;
+mod scale_rules;
 pub(crate) mod table;
 pub(crate) mod versions;
 

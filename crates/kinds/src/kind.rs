@@ -71,6 +71,8 @@ pub struct Kind {
     pub unmanaged: &'static [&'static str],
     /// Who writes the status writes no labels, annotations, finalizers and owners.
     pub status_keeps_metadata: bool,
+    /// Whether `…/status` cannot be had as a Table.
+    pub status_without_table: bool,
     /// Fields besides the spec that a writer of the status does not say.
     pub not_of_status: &'static [&'static [&'static str]],
 
@@ -217,6 +219,7 @@ impl Kind {
         keeps_new_status: false,
         unmanaged: &[],
         status_keeps_metadata: false,
+        status_without_table: false,
         not_of_status: &[],
         columns: &[],
         cells_beyond: &[],

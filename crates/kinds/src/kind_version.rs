@@ -28,7 +28,7 @@ use crate::rules::defaulting::fill_from_schema;
 use crate::rules::place::{Faults, Place};
 use crate::rules::schema_rules;
 use crate::table::descriptions::Descriptions;
-use crate::table::{Column, Heading};
+use crate::table::{Column, Heading, heading};
 use crate::user::User;
 use crate::{Part, Warnings, builtin};
 
@@ -284,10 +284,10 @@ impl KindVersion {
         (self.hooks().prepare_for_update)(part, object, live, now);
     }
 
-    /// The fields of a new object in which its writer manages nothing: the status, if it will not be kept, and what
-    /// never changes.
+    /// The fields of a new object in which its writer manages nothing: the status, even if it is kept, and what never
+    /// changes.
     pub fn unmanaged_fields(&self) -> Vec<&'static str> {
-        let status = self.drops_new_status().then_some("status");
+        let status = self.has_status().then_some("status");
         self.kind.unmanaged.iter().copied().chain(status).collect()
     }
 
@@ -358,6 +358,9 @@ impl KindVersion {
         match &self.custom {
             Some(custom) if part == Part::Status => {
                 faults.append(custom.rules.faults_of_part("status", object, Some(live)));
+                if let Some(scale) = &custom.scale {
+                    scale.status_faults(object, &mut faults);
+                }
                 // These speak of the whole object, and of how its parts fit together.
                 check_expressions(custom, object, Some(live), warnings, &mut faults);
             }
@@ -374,6 +377,10 @@ impl KindVersion {
     fn check(&self, object: &Value, live: Option<&Value>, warnings: &Warnings, faults: &mut Faults) {
         if let Some(custom) = &self.custom {
             faults.append(custom.rules.faults(object, live));
+            if let Some(scale) = &custom.scale {
+                scale.spec_faults(object, faults);
+                scale.status_faults(object, faults);
+            }
             return check_expressions(custom, object, live, warnings, faults);
         }
         (self.hooks().check)(&Place::object(object), faults);
@@ -441,13 +448,7 @@ impl KindVersion {
     /// The columns of a Table.
     pub fn headings(&self) -> Vec<Heading<'_>> {
         let described = Descriptions::of(&self.group_resource().to_string());
-        let heading = |column: &'static Column| Heading {
-            name: column.name,
-            kind: column.kind,
-            format: column.format,
-            description: described.column(column.name),
-            priority: column.priority,
-        };
+        let heading = |column: &'static Column| heading(column, described);
         match &self.custom {
             None => self.kind.columns.iter().map(heading).collect(),
             Some(custom) => {

@@ -46,6 +46,6 @@ pub use kind::{Generation, Kind, RowCondition};
 pub use kind_version::{KindVersion, SharedSchema};
 pub use part::Part;
 pub use rules::defaulting::fill_from_schema;
-pub use table::{Column, Heading};
+pub use table::{Column, Heading, scale_cells, scale_headings};
 pub use user::User;
 pub use warnings::Warnings;

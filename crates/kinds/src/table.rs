@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use watchkeeper_meta::Time;
 
 use self::cells::{NONE, or, text_at};
+use self::descriptions::Descriptions;
 
 /// A column of a built-in kind's Table.
 pub struct Column {
@@ -134,5 +135,36 @@ impl Row<'_> {
     /// How long ago a time was.
     pub(crate) fn age(&self, pointer: &str) -> Value {
         json!(human::age(self.at(pointer).as_str(), self.now))
+    }
+}
+
+/// The columns of a Scale, which is an object of no resource of its own.
+const SCALE: &[Column] = &[
+    Column::text("Name", |row| json!(row.text("/metadata/name"))),
+    Column::integer("Desired", |row| row.count("/spec/replicas")),
+    Column::integer("Available", |row| row.count("/status/replicas")),
+    Column::AGE,
+];
+
+/// The columns of a Scale.
+pub fn scale_headings() -> Vec<Heading<'static>> {
+    let described = Descriptions::of("scales.autoscaling");
+    SCALE.iter().map(|column| heading(column, described)).collect()
+}
+
+/// What stands in the columns of a Scale.
+pub fn scale_cells(scale: &Value, now: Time) -> Vec<Value> {
+    let row = Row { object: scale, now };
+    SCALE.iter().map(|column| (column.cell)(&row)).collect()
+}
+
+/// A column as a Table announces it.
+pub(crate) fn heading(column: &'static Column, described: Descriptions) -> Heading<'static> {
+    Heading {
+        name: column.name,
+        kind: column.kind,
+        format: column.format,
+        description: described.column(column.name),
+        priority: column.priority,
     }
 }

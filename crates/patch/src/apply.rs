@@ -122,8 +122,8 @@ impl Applier<'_> {
         if !force {
             refuse_conflicts(schema, root, live, &managers, writer, &changes)?;
         }
-        // Who only agrees with what is there has done nothing at any time.
-        if !changes.own.is_same() {
+        // Who only agrees with what is there has done nothing at any time. What the endpoint resets counts here.
+        if !difference.is_nowhere() {
             managers.entry(Operation::Apply, writer).set_time(writer);
         }
         managers.forget(&changes, Operation::Apply, writer);

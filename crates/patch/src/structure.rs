@@ -202,10 +202,11 @@ impl<'s> KeyedList<'s> {
     }
 
     fn default(&self, key: &str) -> Option<Value> {
-        let Structure::Struct(id) = self.item.structure() else {
+        // Items that have one owner as a whole are told apart by their fields all the same.
+        let PlaceKind::Item(Shape::Struct(id)) = self.item.kind else {
             return None;
         };
-        let default = self.item.schema.field(id, key)?.default.as_deref()?;
+        let default = self.item.schema.field(*id, key)?.default.as_deref()?;
         serde_json::from_str(default).ok()
     }
 }

@@ -125,7 +125,6 @@ impl Registry {
         let definition = self.builtin(&builtin::SERVICE_CIDR)?;
         let context = WriteContext {
             manager: CIDR_MANAGER.to_owned(),
-            force: true,
             ..context()
         };
         let condition = json!({
@@ -140,7 +139,7 @@ impl Registry {
         let target = Target::new(&definition, "", KUBERNETES, Part::Status);
         let config = Configuration { value, untidy: None };
         let mut write = Write::unguarded(self, target, &context);
-        write.apply(config).await.map(drop)
+        write.apply(config, true).await.map(drop)
     }
 
     /// Creates an object unless it is there. Returns whether it was created.

@@ -67,7 +67,7 @@ pub use rbac::{Action, Decision, Rule, Rules};
 pub use reader::Reader;
 pub use registry::{Registry, RegistryOptions};
 pub use subresources::TokenIssuer;
-pub use table::{IncludeObject, TablePrinter};
+pub use table::{IncludeObject, TablePrinter, partial, scale_table};
 pub use watch::{Event, Watch, WatchItem};
 pub use watchkeeper_kinds::{Part, User, Warnings, user};
 pub use watchkeeper_meta::PatchKind;

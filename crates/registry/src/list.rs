@@ -115,6 +115,8 @@ impl Reader {
         }
         let limit = match state {
             ListState::Any => None,
+            // A token that comes with "any version" says where to go on, and all the rest is sent.
+            _ if options.resource_version.is_any() => None,
             _ => options
                 .limit
                 .filter(|limit| *limit > 0)

@@ -5,7 +5,7 @@
 use bytes::Bytes;
 use serde::Serialize;
 use serde_json::{Value, json};
-use watchkeeper_kinds::Heading;
+use watchkeeper_kinds::{Heading, scale_cells, scale_headings};
 use watchkeeper_meta::{Status, Time, WatchEventKind};
 use watchkeeper_storage::Revision;
 
@@ -187,13 +187,38 @@ impl TablePrinter<'_> {
         match self.include {
             IncludeObject::None => Value::Null,
             IncludeObject::Object => object,
-            IncludeObject::Metadata => json!({
-                "kind": "PartialObjectMetadata",
-                "apiVersion": "meta.k8s.io/v1",
-                "metadata": object["metadata"],
-            }),
+            IncludeObject::Metadata => partial(&object["metadata"]),
         }
     }
+}
+
+/// A Scale; ends with a newline.
+pub fn scale_table(scale: &Value, include: IncludeObject, now: Time) -> Result<Bytes, Status> {
+    let object = match include {
+        IncludeObject::None => Value::Null,
+        IncludeObject::Object => scale.clone(),
+        IncludeObject::Metadata => partial(&scale["metadata"]),
+    };
+    line(&Table {
+        kind: "Table",
+        api_version: "meta.k8s.io/v1",
+        metadata: json!({"resourceVersion": scale["metadata"]["resourceVersion"]}),
+        column_definitions: Some(scale_headings()),
+        rows: Some(vec![Row {
+            cells: scale_cells(scale, now),
+            conditions: Vec::new(),
+            object,
+        }]),
+    })
+}
+
+/// An object of which only its metadata is shown.
+pub fn partial(metadata: &Value) -> Value {
+    json!({
+        "kind": "PartialObjectMetadata",
+        "apiVersion": "meta.k8s.io/v1",
+        "metadata": metadata,
+    })
 }
 
 fn line(document: &impl Serialize) -> Result<Bytes, Status> {

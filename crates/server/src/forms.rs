@@ -9,7 +9,8 @@ use serde_json::Value;
 use watchkeeper_meta::Status;
 use watchkeeper_registry::encode::{self, ListPieces, OutputForm, View};
 use watchkeeper_registry::{
-    Clock, Definition, Format, IncludeObject, List, StoredObject, TablePrinter, Watch, WatchItem,
+    Clock, Definition, Format, IncludeObject, List, StoredObject, TablePrinter, Watch, WatchItem, partial,
+    scale_table,
 };
 use watchkeeper_wire::protobuf::frame::{self, WatchFrame};
 use watchkeeper_wire::protobuf::{Envelope, Message, encode_body, encode_message};
@@ -122,6 +123,23 @@ pub(crate) fn value(value: &Value, encoding: Format) -> Result<Bytes, Status> {
             Ok(out.into())
         }
     }
+}
+
+/// A Scale.
+pub(crate) fn scale(scale: &Value, form: Form) -> Result<Bytes, Status> {
+    let accepted = form.accepted;
+    let bytes = match accepted.transform {
+        Transform::Table(_) => without_markup(scale_table(scale, form.include, form.clock.now())?),
+        Transform::PartialObjectMetadata(_) => {
+            let partial = partial(&scale["metadata"]);
+            match accepted.format {
+                Format::Protobuf => meta_value(&partial)?,
+                Format::Json | Format::Yaml => format!("{partial}\n").into(),
+            }
+        }
+        _ => return value(scale, accepted.format),
+    };
+    finished(bytes, accepted)
 }
 
 /// A document of the meta group, which belongs to no API version of its own, as protobuf.

@@ -21,6 +21,7 @@ pub static KIND: Kind = Kind {
     status_keeps_metadata: true,
     generation: Generation::Spec,
     columns: COLUMNS,
+    status_without_table: true,
     hooks: HOOKS,
     ..Kind::PLAIN
 };

@@ -22,6 +22,7 @@ pub static KIND: Kind = Kind {
     status_keeps_metadata: true,
     delete_returns_object: true,
     columns: COLUMNS,
+    status_without_table: true,
     hooks: HOOKS,
     usage,
     ..Kind::PLAIN

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use watchkeeper_kinds::Part;
 use watchkeeper_kinds::custom::ScalePaths;
 use watchkeeper_kinds::custom::json_path::JsonPath;
-use watchkeeper_meta::{FieldError, FieldPath, GroupKind, LabelSelector, PatchKind, Status};
+use watchkeeper_meta::{FieldError, FieldPath, GroupKind, LabelSelector, PatchKind, Status, StatusCause};
 use watchkeeper_wire::canonical::{canonicalize, read_body};
 use watchkeeper_wire::schema::Schema;
 
@@ -75,11 +75,15 @@ impl Registry {
         let definition = write.definition.clone();
         if kind == PatchKind::Apply {
             let scale = read_configuration(patch)?;
+            if !context.force {
+                let live = self.present(&definition, namespace, name).await?;
+                refuse_another_number(&scale_of(&definition, &live)?, &scale.value)?;
+            }
             let config = Configuration {
                 value: configuration(&definition, name, &scale.value)?,
                 ..scale
             };
-            let applied = write.apply(config).await?;
+            let applied = write.apply(config, true).await?;
             return scale_of(&definition, &applied.object.to_value(&definition)?);
         }
         // A Scale has no lists, so a strategic patch of one is a merge patch.
@@ -100,6 +104,25 @@ impl Registry {
         let changed = write.change(propose).await?;
         scale_of(&definition, &changed.to_value(&definition)?)
     }
+}
+
+/// Refuses another number than there is, unless its writer insists. A Scale is read without its managers, so whoever set
+/// the number is taken for somebody who wrote before anybody applied.
+fn refuse_another_number(live: &Value, wanted: &Value) -> Result<(), Status> {
+    let wanted = &wanted["spec"]["replicas"];
+    let live = live["spec"]["replicas"].as_i64().unwrap_or_default();
+    if wanted.as_i64().is_none_or(|wanted| wanted == live) {
+        return Ok(());
+    }
+    let cause = StatusCause {
+        reason: "FieldManagerConflict".into(),
+        message: format!(
+            "conflict with \"before-first-apply\" with subresource \"scale\" using {API_VERSION}"
+        ),
+        field: ".spec.replicas".to_owned(),
+    };
+    let text = format!("Apply failed with 1 conflict: {}: {}", cause.message, cause.field);
+    Err(Status::apply_conflict(text, vec![cause]))
 }
 
 /// A workload as a Scale.
@@ -191,7 +214,7 @@ fn selector_of(selector: &Value) -> Result<String, Status> {
 /// The workload with as many replicas as a Scale says.
 fn scaled(definition: &Definition, name: &str, live: &Value, scale: &Value) -> Result<Proposal, Status> {
     let replicas = scale["spec"]["replicas"].as_i64().unwrap_or_default();
-    check(name, replicas)?;
+    check(definition, name, replicas)?;
     let mut object = live.clone();
     set_replicas(definition, &mut object, json!(replicas));
     // A Scale that names no version means the one that is there, also of kinds whose writers must name one.
@@ -236,8 +259,9 @@ fn in_order(scale: &Value) -> String {
     format!("{{{}}}", fields.join(","))
 }
 
-fn check(name: &str, replicas: i64) -> Result<(), Status> {
-    if replicas >= 0 {
+/// Refuses a number that none can be. Of a custom kind its own rules say so.
+fn check(definition: &Definition, name: &str, replicas: i64) -> Result<(), Status> {
+    if replicas >= 0 || paths(definition).is_some() {
         return Ok(());
     }
     let path = FieldPath::new("spec").child("replicas");
@@ -260,7 +284,7 @@ fn configuration(definition: &Definition, name: &str, scale: &Value) -> Result<V
         "metadata": {"name": name},
     });
     if let Some(replicas) = scale["spec"]["replicas"].as_i64() {
-        check(name, replicas)?;
+        check(definition, name, replicas)?;
         set_replicas(definition, &mut workload, json!(replicas));
     }
     Ok(workload)

@@ -22,11 +22,11 @@ impl Write<'_> {
     pub(super) async fn apply_body(&mut self, body: &[u8]) -> Result<Written, Status> {
         let config = read_configuration(body)?;
         check_configuration(&self.definition, &config.value)?;
-        self.apply(config).await
+        self.apply(config, self.context.force).await
     }
 
     /// Applies a configuration, to the object or to one part of it.
-    pub(crate) async fn apply(&mut self, config: Configuration<'_>) -> Result<Written, Status> {
+    pub(crate) async fn apply(&mut self, config: Configuration<'_>, force: bool) -> Result<Written, Status> {
         let Configuration {
             value: mut config,
             untidy,
@@ -54,7 +54,7 @@ impl Write<'_> {
             root,
             endpoint: &endpoint,
             writer: &writer,
-            force: self.context.force,
+            force,
         };
         let reader = self.reader();
         let propose = |live: &Live| -> Result<Proposal, Status> {

@@ -28,7 +28,6 @@ impl Registry {
         let context = WriteContext {
             manager: MANAGER.to_owned(),
             by_server: true,
-            force: true,
             ..WriteContext::default()
         };
         for schema in self.all_values(&schemas).await? {
@@ -50,7 +49,7 @@ impl Registry {
                 }),
                 untidy: None,
             };
-            match Write::unguarded(self, target, &context).apply(config).await {
+            match Write::unguarded(self, target, &context).apply(config, true).await {
                 Err(status) if !status.is_not_found() => return Err(status),
                 _ => {}
             }

@@ -50,14 +50,23 @@ impl Write<'_> {
         }
     }
 
+    /// Of some parts of a pod, Kubernetes notes who wanted what, whether it can be had there or not.
+    fn notes_all_that_is_wanted(&self) -> bool {
+        matches!(self.part, Part::Resize | Part::EphemeralContainers)
+    }
+
     /// Restores the parts of the live object that this request does not write.
     pub(super) fn keep_the_rest(&self, draft: &mut Draft<'_>) {
         let Some(live) = draft.live else { return };
-        // Of a resize, Kubernetes notes who wanted what, whether it can be resized or not.
-        if self.part != Part::Resize {
+        if !self.notes_all_that_is_wanted() {
             restrict(&self.definition, self.part, &mut draft.object, &live.value);
         }
         metadata::keep(&mut draft.object, &live.value);
+        // What a part of the stored version becomes in this one is the writer's too.
+        if let Some(conversion) = self.definition.conversion {
+            let object = std::mem::take(&mut draft.object);
+            draft.object = conversion.to_served(conversion.to_stored(object));
+        }
     }
 
     /// Records the writer as the manager of the fields it wrote.
@@ -72,7 +81,7 @@ impl Write<'_> {
             None => self.record_new(draft),
             Some(live) => self.record_change(draft, live),
         }
-        if let (Part::Resize, Some(live)) = (self.part, draft.live) {
+        if let (true, Some(live)) = (self.notes_all_that_is_wanted(), draft.live) {
             restrict(&self.definition, self.part, &mut draft.object, &live.value);
         }
     }

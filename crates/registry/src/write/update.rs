@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use serde_json::{Value, json};
-use watchkeeper_kinds::Part;
+use watchkeeper_kinds::{Part, builtin};
 use watchkeeper_meta::{FieldError, FieldPath, GroupKind, Status};
 use watchkeeper_storage::WriteError;
 use watchkeeper_wire::difference::Difference;
@@ -24,6 +24,9 @@ use crate::metadata::Repeated;
 use crate::object::{Live, StoredObject};
 use crate::read_version::parse_number;
 use crate::{Registry, allocate, metadata};
+
+/// What all keys begin with.
+const REGISTRY: &str = "/registry/";
 
 /// How often a write without a version is tried again when others are faster.
 const MAX_TRIES: usize = 100;
@@ -233,13 +236,24 @@ impl From<WriteError> for Failed {
     }
 }
 
+/// Where Kubernetes keeps an object. The servers behind kinds and aggregated APIs have a folder for their group.
+fn shown_key(definition: &Definition, namespace: &str, name: &str) -> String {
+    let key = definition.key(namespace, name);
+    let has_folder =
+        definition.is(&builtin::CUSTOM_RESOURCE_DEFINITION) || definition.is(&builtin::API_SERVICE);
+    match key.strip_prefix(REGISTRY).filter(|_| has_folder) {
+        Some(rest) => format!("{REGISTRY}{}/{rest}", definition.resource.group),
+        None => key,
+    }
+}
+
 /// Refuses a proposal that means another object or another version.
 fn check_identity(definition: &Definition, live: &Value, new: &Value) -> Result<(), Status> {
     let resource = definition.group_resource();
     let name = metadata::text(live, "name");
     let (stated_uid, uid) = (metadata::text(new, "uid"), metadata::text(live, "uid"));
     if !stated_uid.is_empty() && stated_uid != uid {
-        let key = definition.key(metadata::text(live, "namespace"), name);
+        let key = shown_key(definition, metadata::text(live, "namespace"), name);
         return Err(Status::conflict(
             &resource,
             name,

@@ -3,15 +3,14 @@
 use http::StatusCode;
 use watchkeeper_meta::{GetOptions, QueryParams, Status};
 
-use super::objects::{definition, form, object_answer};
+use super::objects::{definition, form, object_answer, objects_offer};
 use crate::filter::Call;
-use crate::negotiate::Offer;
 use crate::respond::{Answer, Failure};
 use crate::route::ResourceRoute;
 
 pub(super) async fn get(call: &Call, route: &ResourceRoute) -> Result<Answer, Failure> {
-    let form = form(call, route, Offer::Objects)?;
     let definition = definition(call, route)?;
+    let form = form(call, route, objects_offer(&definition, route))?;
     refuse_export(call.query())?;
     let options = GetOptions::from_query(call.query());
     let namespace = route.namespace.as_deref().unwrap_or_default();

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use http::StatusCode;
 use watchkeeper_meta::{CreateOptions, FieldValidation, Status, UpdateOptions, quote};
 use watchkeeper_registry::{
-    Body, Definition, Format, IncludeObject, List, StoredObject, WriteContext, Written,
+    Body, Definition, Format, IncludeObject, List, Part, StoredObject, WriteContext, Written,
 };
 
 use crate::filter::Call;
@@ -23,6 +23,17 @@ pub(super) fn definition(call: &Call, route: &ResourceRoute) -> Result<Arc<Defin
     let resource = route.resource.resource.group_version_resource();
     let known = call.server.registry.definition(&resource);
     known.ok_or_else(|| Status::path_not_found().into())
+}
+
+/// What can be had of an object, or of a part of it.
+pub(super) fn objects_offer(definition: &Definition, route: &ResourceRoute) -> Offer {
+    let part = route.subresource.as_ref();
+    match part.is_some_and(|part| part.name == Part::Status.subresource())
+        && definition.kind.status_without_table
+    {
+        true => Offer::Virtual,
+        false => Offer::Objects,
+    }
 }
 
 /// The form of the answer about a resource's objects, out of what can be offered.

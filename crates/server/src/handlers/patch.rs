@@ -4,9 +4,9 @@ use bytes::Bytes;
 use watchkeeper_meta::{ApplyOptions, PatchOptions};
 use watchkeeper_registry::{Part, PatchKind, WriteContext};
 
-use super::objects::{definition, form, is_custom_object, write_context, written_answer};
+use super::objects::{definition, form, is_custom_object, objects_offer, write_context, written_answer};
 use crate::filter::Call;
-use crate::negotiate::{Offer, custom_patch_kind, patch_kind};
+use crate::negotiate::{custom_patch_kind, patch_kind};
 use crate::respond::{Answer, Failure, with_warnings};
 use crate::route::ResourceRoute;
 
@@ -17,8 +17,8 @@ pub(super) async fn patch(
     bytes: Bytes,
 ) -> Result<Answer, Failure> {
     let kind = stated_patch_kind(call, route)?;
-    let form = form(call, route, Offer::Objects)?;
     let definition = definition(call, route)?;
+    let form = form(call, route, objects_offer(&definition, route))?;
     let context = patch_context(call, kind)?;
     let namespace = route.namespace.as_deref().unwrap_or_default();
     let name = route.name.as_deref().unwrap_or_default();

@@ -14,7 +14,12 @@ use crate::route::ResourceRoute;
 
 /// `GET`, `PUT` and `PATCH` of `…/scale`.
 pub(super) async fn scale(call: &Call, route: &ResourceRoute, bytes: Bytes) -> Result<Answer, Failure> {
-    let form = form(call, route, Offer::Virtual)?.accepted;
+    // A custom kind's has no columns.
+    let offer = match route.resource.is_custom() {
+        true => Offer::Virtual,
+        false => Offer::Objects,
+    };
+    let form = form(call, route, offer)?;
     let definition = definition(call, route)?;
     let registry = &call.server.registry;
     let namespace = route.namespace.as_deref().unwrap_or_default();
@@ -34,8 +39,8 @@ pub(super) async fn scale(call: &Call, route: &ResourceRoute, bytes: Bytes) -> R
         }
     };
     let answer = scale
-        .and_then(|scale| forms::value(&scale, form.format))
-        .map(|bytes| encoded(StatusCode::OK, form, bytes))
+        .and_then(|scale| forms::scale(&scale, form))
+        .map(|bytes| encoded(StatusCode::OK, form.accepted, bytes))
         .map_err(Failure::from);
     with_warnings(answer, warnings)
 }

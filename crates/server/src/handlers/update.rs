@@ -3,9 +3,8 @@
 use bytes::Bytes;
 use watchkeeper_registry::Part;
 
-use super::objects::{definition, form, put, written_answer};
+use super::objects::{definition, form, objects_offer, put, written_answer};
 use crate::filter::Call;
-use crate::negotiate::Offer;
 use crate::respond::{Answer, Failure, with_warnings};
 use crate::route::ResourceRoute;
 
@@ -15,8 +14,8 @@ pub(super) async fn update(
     part: Part,
     bytes: Bytes,
 ) -> Result<Answer, Failure> {
-    let form = form(call, route, Offer::Objects)?;
     let definition = definition(call, route)?;
+    let form = form(call, route, objects_offer(&definition, route))?;
     let (body, context) = put(call, route, &bytes)?;
     let namespace = route.namespace.as_deref().unwrap_or_default();
     let name = route.name.as_deref().unwrap_or_default();

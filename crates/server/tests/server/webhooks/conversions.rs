@@ -12,6 +12,9 @@ const V1: &str = "/apis/example.com/v1/namespaces/default/sites";
 const V2: &str = "/apis/example.com/v2/namespaces/default/sites";
 const APPLY: (&str, &str) = ("content-type", "application/apply-patch+yaml");
 
+/// What a webhook answers.
+type Answers = fn(&Value) -> Reply;
+
 /// Converts as an operator would.
 fn convert(request: &Value) -> Reply {
     let wanted = request["desiredAPIVersion"].as_str().unwrap();
@@ -192,7 +195,7 @@ async fn what_cannot_be_converted_is_said_in_kubernetes_words() {
         Reply::Response(json!({"convertedObjects": [], "result": {"status": "Failure", "message": "no way"}}))
     };
     let none = |_: &Value| Reply::Response(json!({"convertedObjects": [], "result": {"status": "Success"}}));
-    let cases: [(fn(&Value) -> Reply, &str); 4] = [
+    let cases: [(Answers, &str); 4] = [
         (failed, "failed: no way"),
         (none, "returned 0 objects, expected 1"),
         (
