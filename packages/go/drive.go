@@ -1,0 +1,236 @@
+package watchkeeper
+
+import (
+	"bytes"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+)
+
+// Refused is the answer of a server that did not do what was asked for.
+type Refused struct {
+	Code    int
+	Message string
+}
+
+func (r *Refused) Error() string { return fmt.Sprintf("%d: %s", r.Code, r.Message) }
+
+// wire is the way to a server, as its administrator.
+type wire struct {
+	url, token string
+	client     *http.Client
+}
+
+func newWire(url, token string, authority []byte) (*wire, error) {
+	roots := x509.NewCertPool()
+	if !roots.AppendCertsFromPEM(authority) {
+		return nil, errors.New("the kubeconfig has no certificate")
+	}
+	// One connection for each request: the server may be told to break those that are open.
+	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}, DisableKeepAlives: true}
+	return &wire{url: url, token: token, client: &http.Client{Transport: transport}}, nil
+}
+
+// ask asks for something below /testing/v1/ and reads the answer, if anybody wants it.
+func (w *wire) ask(method, path string, body, answer any) error {
+	var sent io.Reader = http.NoBody
+	if body != nil {
+		text, err := json.Marshal(body)
+		if err != nil {
+			return err
+		}
+		sent = bytes.NewReader(text)
+	}
+	request, err := http.NewRequest(method, w.url+"/testing/v1/"+path, sent)
+	if err != nil {
+		return err
+	}
+	request.Header.Set("Authorization", "Bearer "+w.token)
+	response, err := w.client.Do(request)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		return err
+	}
+	if response.StatusCode != http.StatusOK {
+		var status struct{ Message string }
+		if json.Unmarshal(text, &status) != nil || status.Message == "" {
+			status.Message = string(bytes.TrimSpace(text))
+		}
+		return &Refused{Code: response.StatusCode, Message: status.Message}
+	}
+	if answer == nil {
+		return nil
+	}
+	return json.Unmarshal(text, answer)
+}
+
+type clock struct {
+	Now time.Time `json:"now"`
+}
+
+// Now is the time of the server.
+func (c *Cluster) Now() (time.Time, error) {
+	var at clock
+	err := c.wire.ask(http.MethodGet, "clock", nil, &at)
+	return at.Now, err
+}
+
+// Advance moves the clock of the server forward: what is due meanwhile happens.
+func (c *Cluster) Advance(by time.Duration) (time.Time, error) {
+	return c.changeClock(map[string]any{"advance": by.String()})
+}
+
+// Freeze stops the clock of the server: from then on it moves by Advance alone.
+func (c *Cluster) Freeze() (time.Time, error) { return c.changeClock(map[string]any{"frozen": true}) }
+
+// Thaw lets the clock of the server run again.
+func (c *Cluster) Thaw() (time.Time, error) { return c.changeClock(map[string]any{"frozen": false}) }
+
+func (c *Cluster) changeClock(change map[string]any) (time.Time, error) {
+	var at clock
+	err := c.wire.ask(http.MethodPost, "clock", change, &at)
+	return at.Now, err
+}
+
+// WaitIdle waits until no request is open and nothing happens for a while; watches may stay open. That is real time.
+func (c *Cluster) WaitIdle(quiet, timeout time.Duration) error {
+	body := map[string]string{"quiet": quiet.String(), "timeout": timeout.String()}
+	return c.wire.ask(http.MethodPost, "idle", body, nil)
+}
+
+// Request says which requests a fault is for. What is empty matches everything.
+type Request struct {
+	User      string `json:"user,omitempty"`
+	UserAgent string `json:"userAgent,omitempty"`
+	Verb      string `json:"verb,omitempty"`
+	// Group is an API group; a pointer to "" is core.
+	Group    *string `json:"group,omitempty"`
+	Resource string  `json:"resource,omitempty"`
+	// Subresource of the object; a pointer to "" is the object itself.
+	Subresource *string `json:"subresource,omitempty"`
+	Namespace   string  `json:"namespace,omitempty"`
+	Name        string  `json:"name,omitempty"`
+}
+
+// Fault is something that goes wrong on purpose. See Fail, LoseAnswer and the server's /testing/v1/openapi.json.
+type Fault struct {
+	Request Request `json:"request"`
+	// Nth is the first request that it may happen to; 0 and 1 are the first.
+	Nth int `json:"nth,omitempty"`
+	// Times is how often it happens; 0 is always.
+	Times int `json:"times,omitempty"`
+	// Probability of each time; 0 is certain.
+	Probability float64 `json:"probability,omitempty"`
+	// Seed of the choices: the same makes the same ones.
+	Seed uint64 `json:"seed,omitempty"`
+	// Action is what happens: "forbid", or map[string]any{"delay": "2s"}.
+	Action any `json:"action"`
+}
+
+// Fail is the action that answers with an error instead of handling the request.
+func Fail(code int, reason string) any {
+	status := map[string]any{"kind": "Status", "apiVersion": "v1", "status": "Failure"}
+	status["code"], status["reason"], status["message"] = code, reason, "on purpose"
+	return map[string]any{"fail": status}
+}
+
+// LoseAnswer is the action that handles the request, stores what it writes, and breaks the connection then.
+func LoseAnswer() any { return map[string]any{"cut": "beforeAnswer"} }
+
+// AddFault plans a fault. Its number takes it back.
+func (c *Cluster) AddFault(fault Fault) (int, error) {
+	var planned struct{ ID int }
+	err := c.wire.ask(http.MethodPost, "faults", fault, &planned)
+	return planned.ID, err
+}
+
+// RemoveFault takes a fault back.
+func (c *Cluster) RemoveFault(id int) error {
+	return c.wire.ask(http.MethodDelete, fmt.Sprintf("faults/%d", id), nil, nil)
+}
+
+// ClearFaults takes all faults back.
+func (c *Cluster) ClearFaults() error { return c.wire.ask(http.MethodDelete, "faults", nil, nil) }
+
+// Fired is a fault that has happened.
+type Fired struct {
+	At        time.Time       `json:"at"`
+	Rule      *int            `json:"rule"`
+	Action    json.RawMessage `json:"action"`
+	User      string          `json:"user"`
+	UserAgent string          `json:"userAgent"`
+	Verb      string          `json:"verb"`
+	Path      string          `json:"path"`
+	Object    string          `json:"object"`
+}
+
+// Fired returns the faults that have happened, in order.
+func (c *Cluster) Fired() (fired []Fired, err error) {
+	err = c.wire.ask(http.MethodGet, "fired", nil, &fired)
+	return fired, err
+}
+
+// Write is a write, and what became of the object.
+type Write struct {
+	At          time.Time `json:"at"`
+	User        string    `json:"user"`
+	UserAgent   string    `json:"userAgent"`
+	Verb        string    `json:"verb"`
+	Kind        string    `json:"kind"`
+	Subresource string    `json:"subresource"`
+	Namespace   string    `json:"namespace"`
+	Name        string    `json:"name"`
+	// Revision is nil if nothing changed.
+	Revision *uint64 `json:"revision"`
+	// Outcome is "unchanged", or an object: created, changed or deleted.
+	Outcome json.RawMessage `json:"outcome"`
+}
+
+// Writes returns who has written what, in order.
+func (c *Cluster) Writes() (writes []Write, err error) {
+	err = c.wire.ask(http.MethodGet, "writes", nil, &writes)
+	return writes, err
+}
+
+// ClearWrites begins the log of writes anew.
+func (c *Cluster) ClearWrites() error { return c.wire.ask(http.MethodDelete, "writes", nil, nil) }
+
+// Snapshot is all objects as they were.
+type Snapshot struct {
+	ID      int
+	cluster *Cluster
+}
+
+// Snapshot keeps all objects as they are now.
+func (c *Cluster) Snapshot() (*Snapshot, error) {
+	snapshot := &Snapshot{cluster: c}
+	if err := c.wire.ask(http.MethodPost, "snapshots", nil, snapshot); err != nil {
+		return nil, err
+	}
+	return snapshot, nil
+}
+
+// Restore puts them back; watches see the difference.
+func (s *Snapshot) Restore() error {
+	return s.cluster.wire.ask(http.MethodPost, fmt.Sprintf("snapshots/%d", s.ID), nil, nil)
+}
+
+// Forget forgets them.
+func (s *Snapshot) Forget() error {
+	return s.cluster.wire.ask(http.MethodDelete, fmt.Sprintf("snapshots/%d", s.ID), nil, nil)
+}
+
+// Reset puts back what the server began with. Faults, their record and the log of writes begin anew; time does not.
+func (c *Cluster) Reset() error { return c.wire.ask(http.MethodPost, "reset", nil, nil) }
+
+// Compact forgets all history: a watch from an older version is told 410.
+func (c *Cluster) Compact() error { return c.wire.ask(http.MethodPost, "compact", nil, nil) }

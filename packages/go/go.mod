@@ -1,0 +1,3 @@
+module watchkeeper.example/go
+
+go 1.21

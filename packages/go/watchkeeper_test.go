@@ -1,0 +1,195 @@
+package watchkeeper
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+)
+
+// must fails a test that something went wrong in.
+func must[T any](value T, err error) func(*testing.T) T {
+	return func(t *testing.T) T {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return value
+	}
+}
+
+// notes are configmaps, by way of plain HTTP: what a client of any make does.
+type notes struct {
+	t       *testing.T
+	cluster *Cluster
+}
+
+func (n notes) send(method, name string, object any) (int, []byte, error) {
+	n.t.Helper()
+	var body bytes.Buffer
+	if object != nil {
+		if err := json.NewEncoder(&body).Encode(object); err != nil {
+			n.t.Fatal(err)
+		}
+	}
+	url := n.cluster.URL + "/api/v1/namespaces/default/configmaps" + name
+	request, err := http.NewRequest(method, url, &body)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	request.Header.Set("Authorization", "Bearer "+n.cluster.Token)
+	request.Header.Set("Content-Type", "application/json")
+	response, err := n.cluster.wire.client.Do(request)
+	if err != nil {
+		return 0, nil, err
+	}
+	defer response.Body.Close()
+	var answer bytes.Buffer
+	_, err = answer.ReadFrom(response.Body)
+	return response.StatusCode, answer.Bytes(), err
+}
+
+func (n notes) create(name string) (int, error) {
+	n.t.Helper()
+	metadata := map[string]string{"name": name}
+	code, _, err := n.send("POST", "", map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})
+	return code, err
+}
+
+// ensure is a small controller: the note is there, whatever was before.
+func (n notes) ensure(name string) error {
+	n.t.Helper()
+	if code, _, err := n.send("GET", "/"+name, nil); err != nil || code == 200 {
+		return err
+	}
+	code, err := n.create(name)
+	if err == nil && code != 201 {
+		err = &Refused{Code: code}
+	}
+	return err
+}
+
+// end is a controller's other half: the note goes when it is older than an hour by the server's clock.
+func (n notes) end(name string) {
+	n.t.Helper()
+	_, text, err := n.send("GET", "/"+name, nil)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	var found struct {
+		Metadata struct{ CreationTimestamp time.Time }
+	}
+	if err := json.Unmarshal(text, &found); err != nil {
+		n.t.Fatal(err)
+	}
+	if now := must(n.cluster.Now())(n.t); now.Sub(found.Metadata.CreationTimestamp) >= time.Hour {
+		if code, text, err := n.send("DELETE", "/"+name, nil); err != nil || code != 200 {
+			n.t.Fatal(code, string(text), err)
+		}
+	}
+}
+
+func TestTheSecondReconcileWritesNothing(t *testing.T) {
+	cluster := Start(t, Options{})
+	notes := notes{t, cluster}
+	must(0, notes.ensure("a"))(t)
+	if writes := must(cluster.Writes())(t); len(writes) != 1 || writes[0].Verb != "create" || writes[0].Name != "a" {
+		t.Fatalf("%+v", writes)
+	}
+	must(0, cluster.ClearWrites())(t)
+	must(0, notes.ensure("a"))(t)
+	if writes := must(cluster.Writes())(t); len(writes) != 0 {
+		t.Fatalf("%+v", writes)
+	}
+}
+
+func TestFaultsFireAndAreOnRecord(t *testing.T) {
+	cluster := Start(t, Options{})
+	notes := notes{t, cluster}
+	creates := Request{Verb: "create", Resource: "configmaps"}
+	must(cluster.AddFault(Fault{Request: creates, Nth: 2, Times: 1, Action: Fail(409, "Conflict")}))(t)
+	must(0, notes.ensure("a"))(t)
+	var refused *Refused
+	if err := notes.ensure("b"); !errors.As(err, &refused) || refused.Code != 409 {
+		t.Fatal(err)
+	}
+	must(0, notes.ensure("b"))(t)
+	if fired := must(cluster.Fired())(t); len(fired) != 1 || fired[0].Verb != "create" {
+		t.Fatalf("%+v", fired)
+	}
+	id := must(cluster.AddFault(Fault{Action: "forbid"}))(t)
+	if code, _ := notes.create("c"); code != 403 {
+		t.Fatal(code)
+	}
+	must(0, cluster.RemoveFault(id))(t)
+	must(0, notes.ensure("c"))(t)
+	must(0, cluster.ClearFaults())(t)
+}
+
+func TestALostAnswerDoesNotMakeTwo(t *testing.T) {
+	cluster := Start(t, Options{})
+	notes := notes{t, cluster}
+	creates := Request{Verb: "create", Resource: "configmaps"}
+	must(cluster.AddFault(Fault{Request: creates, Times: 1, Action: LoseAnswer()}))(t)
+	if err := notes.ensure("a"); err == nil {
+		t.Fatal("the answer was not lost")
+	}
+	must(0, notes.ensure("a"))(t)
+	if writes := must(cluster.Writes())(t); len(writes) != 1 {
+		t.Fatalf("%+v", writes)
+	}
+}
+
+func TestTimeIsMoved(t *testing.T) {
+	cluster := Start(t, Options{})
+	notes := notes{t, cluster}
+	must(0, notes.ensure("a"))(t)
+	there := func() bool {
+		code, _, err := notes.send("GET", "/a", nil)
+		return err == nil && code == 200
+	}
+	if notes.end("a"); !there() {
+		t.Fatal("it went too early")
+	}
+	frozen := must(cluster.Freeze())(t)
+	if moved := must(cluster.Advance(time.Hour))(t); moved.Sub(frozen) != time.Hour {
+		t.Fatal(frozen, moved)
+	}
+	must(cluster.Thaw())(t)
+	if notes.end("a"); there() {
+		t.Fatal("its time had come")
+	}
+}
+
+func TestSnapshotsArePutBack(t *testing.T) {
+	cluster := Start(t, Options{})
+	notes := notes{t, cluster}
+	must(0, notes.ensure("a"))(t)
+	snapshot := must(cluster.Snapshot())(t)
+	must(0, notes.ensure("b"))(t)
+	must(0, snapshot.Restore())(t)
+	if code, _, _ := notes.send("GET", "/b", nil); code != 404 {
+		t.Fatal(code)
+	}
+	must(0, snapshot.Forget())(t)
+	var refused *Refused
+	if err := snapshot.Restore(); !errors.As(err, &refused) || refused.Code != 404 {
+		t.Fatal(err)
+	}
+	must(0, cluster.WaitIdle(5*time.Millisecond, time.Minute))(t)
+	must(0, cluster.Compact())(t)
+	must(0, cluster.Reset())(t)
+	if code, _, _ := notes.send("GET", "/a", nil); code != 404 {
+		t.Fatal(code)
+	}
+}
+
+func TestAServerThatCannotStartSaysWhy(t *testing.T) {
+	_, err := Launch(t.TempDir(), Options{Args: []string{"--no-such-flag"}})
+	if err == nil || !strings.Contains(err.Error(), "--no-such-flag") {
+		t.Fatal(err)
+	}
+}
