@@ -105,6 +105,8 @@ pub(crate) fn yaml(data: &[u8]) {
         let Ok(document) = document else {
             return;
         };
+        let line = yaml::line_of(data, document.line, "spec.containers[0].name");
+        assert!(line >= document.line, "{line} is before {}", document.line);
         let text = yaml::to_string(&document.value);
         let again = yaml::first_document(text.as_bytes(), yaml::Mode::Strict);
         assert_eq!(

@@ -27,7 +27,6 @@ mod live_view;
 mod manifests;
 mod marks;
 mod object_state;
-mod offline;
 mod one_thread;
 mod output;
 mod palette;

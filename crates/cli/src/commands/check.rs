@@ -1,4 +1,13 @@
 //! `check`: what an API server would say to manifests, without one.
+//!
+//! Here are words and exit codes; [`judge`] is where the server is asked.
+
+mod assumed;
+mod case;
+mod expectation;
+mod judge;
+mod order;
+mod problem;
 
 use std::io::Write as _;
 
@@ -7,9 +16,10 @@ use serde_json::json;
 
 use crate::failure::Failure;
 use crate::manifests::{Filenames, Text};
-use crate::offline::{self, Problem, Severity, Verdict};
 use crate::palette::{BOLD, GREEN, RED, YELLOW};
 use crate::session::{Look, Session};
+use judge::Verdict;
+use problem::{Problem, Severity};
 
 /// Validate manifests, custom kinds and admission policies without a cluster
 #[derive(Debug, Args)]
@@ -57,7 +67,7 @@ pub(crate) async fn run(
     let texts: Result<Vec<Text>, Failure> = check.files.texts(session).into_iter().collect();
     let texts = texts.map_err(usage)?;
     let namespace = namespace.unwrap_or_else(|| "default".to_owned());
-    let verdict = offline::check(&texts, &namespace, verbosity, session).await?;
+    let verdict = judge::check(&texts, &namespace, verbosity, session).await?;
     if verdict.objects + verdict.tests() + verdict.problems.len() == 0 {
         return Err(Failure::Usage("no objects passed: the input is empty".to_owned()));
     }

@@ -19,6 +19,7 @@ use proxy::Proxy;
 use serde_json::{Value, json};
 use tokio::time::timeout;
 use watchkeeper_client::{Client, DynamicApi, WatchEvent, WatchStream};
+use watchkeeper_conformance::{Options, Outcome};
 use watchkeeper_meta::{
     GetOptions, GroupVersionResource, ListOptions, Resource, ResourceVersion, Scope, WatchOptions,
 };
@@ -110,6 +111,32 @@ async fn what_is_written_through_one_server_is_seen_through_the_other() {
         },
     };
     assert!(expired);
+    one.shutdown().await;
+    other.shutdown().await;
+}
+
+#[tokio::test]
+async fn list_and_watch_keep_their_promises_while_others_write() {
+    let Some(etcd) = Etcd::start() else { return };
+    let ((one, client), (other, other_client)) = (start(&etcd).await, start(&etcd).await);
+    let there = config_maps(&other_client);
+    let others = async {
+        loop {
+            there.create(&config_map("noise", "1")).await.unwrap();
+            there.delete("noise").await.unwrap();
+        }
+    };
+    let options = Options::default();
+    let report = tokio::select! {
+        report = watchkeeper_conformance::run(&client, "default", &options, |_| ()) => report,
+        () = others => unreachable!("they write until nobody listens"),
+    };
+    let others = report
+        .findings
+        .iter()
+        .filter(|finding| finding.outcome != Outcome::Passed);
+    let others: Vec<String> = others.map(ToString::to_string).collect();
+    assert_eq!(others, Vec::<String>::new());
     one.shutdown().await;
     other.shutdown().await;
 }

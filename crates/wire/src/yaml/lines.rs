@@ -142,7 +142,7 @@ impl Search<'_> {
             return true;
         };
         let wanted = self.steps.get(depth - 1).filter(|_| open.is_on_path);
-        let is_next = match open.place {
+        match open.place {
             Place::Key => {
                 let is_next = wanted.is_some() && text == wanted.copied();
                 open.place = Place::Value { is_next };
@@ -150,7 +150,7 @@ impl Search<'_> {
                     self.found = Some(line);
                 }
                 // The key itself leads nowhere.
-                return false;
+                false
             }
             Place::Value { is_next } => {
                 open.place = Place::Key;
@@ -164,8 +164,7 @@ impl Search<'_> {
                 }
                 is_next
             }
-        };
-        is_next
+        }
     }
 }
 

@@ -11,39 +11,39 @@ use crate::manifests::Text;
 /// Something to look at.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Problem {
-    pub(crate) severity: Severity,
+pub(super) struct Problem {
+    pub(super) severity: Severity,
     /// As typed; `STDIN` if it was piped in.
-    pub(crate) file: String,
+    pub(super) file: String,
     /// From 1.
-    pub(crate) line: usize,
+    pub(super) line: usize,
     /// Which of the documents in the file that are not empty, from 1.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) document: Option<usize>,
+    pub(super) document: Option<usize>,
     #[serde(skip_serializing_if = "String::is_empty")]
-    pub(crate) api_version: String,
+    pub(super) api_version: String,
     #[serde(skip_serializing_if = "String::is_empty")]
-    pub(crate) kind: String,
+    pub(super) kind: String,
     #[serde(skip_serializing_if = "String::is_empty")]
-    pub(crate) namespace: String,
+    pub(super) namespace: String,
     #[serde(skip_serializing_if = "String::is_empty")]
-    pub(crate) name: String,
+    pub(super) name: String,
     /// `deployment.apps/web`.
     #[serde(skip)]
-    pub(crate) object: String,
+    pub(super) object: String,
     /// The path of the field, where the server names one.
     #[serde(skip_serializing_if = "String::is_empty")]
-    pub(crate) field: String,
+    pub(super) field: String,
     /// The server's word for programs: `FieldValueInvalid`, `BadRequest`.
     #[serde(skip_serializing_if = "String::is_empty")]
-    pub(crate) reason: String,
-    pub(crate) message: String,
+    pub(super) reason: String,
+    pub(super) message: String,
 }
 
 /// Whether it is wrong, or only worth a look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum Severity {
+pub(super) enum Severity {
     Error,
     Warning,
 }

@@ -8,13 +8,7 @@
 //! priority classes and runtime classes that it mentions. Webhooks are not called, those that convert included; quotas are
 //! not counted, since it is controllers who count.
 //!
-//! A manifest may say what it expects ([`expectation`]), which makes it a test of the policies and rules beside it.
-
-mod assumed;
-mod case;
-mod expectation;
-mod order;
-mod problem;
+//! A manifest may say what it expects ([`expectation`](super::expectation)), which makes it a test of the policies and rules beside it.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -26,34 +20,34 @@ use watchkeeper_meta::{CreateOptions, FieldValidation, GroupVersionKind, Resourc
 use watchkeeper_server::{Handle, Server};
 use watchkeeper_wire::schema::resources;
 
+use super::case::{self, Case};
+use super::expectation::{Answer, Expectation};
+use super::problem::{self, Problem, Severity};
+use super::{assumed, order};
 use crate::embedded::{not_started, quiet_options};
 use crate::failure::Failure;
 use crate::manifests::Text;
 use crate::session::Session;
-
-use case::Case;
-use expectation::{Answer, Expectation};
-pub(crate) use problem::{Problem, Severity};
 
 /// Who writes.
 const MANAGER: &str = "watchkeeper-check";
 
 /// What came of a set of manifests.
 #[derive(Debug, Default)]
-pub(crate) struct Verdict {
-    pub(crate) files: usize,
-    pub(crate) objects: usize,
-    pub(crate) valid: usize,
-    pub(crate) tests_passed: usize,
-    pub(crate) tests_failed: usize,
+pub(super) struct Verdict {
+    pub(super) files: usize,
+    pub(super) objects: usize,
+    pub(super) valid: usize,
+    pub(super) tests_passed: usize,
+    pub(super) tests_failed: usize,
     /// What was not in the set, and taken to be in the cluster: `namespace/shop`.
-    pub(crate) assumed: Vec<String>,
+    pub(super) assumed: Vec<String>,
     /// In the order of files and lines.
-    pub(crate) problems: Vec<Problem>,
+    pub(super) problems: Vec<Problem>,
 }
 
 /// Judges manifests; those without a namespace go to this one.
-pub(crate) async fn check(
+pub(super) async fn check(
     texts: &[Text],
     namespace: &str,
     verbosity: i32,
@@ -76,12 +70,12 @@ pub(crate) async fn check(
 }
 
 impl Verdict {
-    pub(crate) fn tests(&self) -> usize {
+    pub(super) fn tests(&self) -> usize {
         self.tests_passed + self.tests_failed
     }
 
     /// Whether nothing is wrong. Warnings are no errors.
-    pub(crate) fn passed(&self) -> bool {
+    pub(super) fn passed(&self) -> bool {
         self.problems
             .iter()
             .all(|problem| problem.severity == Severity::Warning)
