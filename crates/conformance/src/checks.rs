@@ -10,7 +10,8 @@ mod watches;
 
 use std::time::Duration;
 
-use futures_util::future::BoxFuture;
+use futures_util::FutureExt as _;
+use futures_util::future::{BoxFuture, Either, FusedFuture as _, select};
 use tokio::time::{Instant, timeout};
 use watchkeeper_client::Client;
 
@@ -104,37 +105,36 @@ const SCENARIOS: [Scenario; 11] = [
     },
 ];
 
-/// Judges the server behind a client, with objects in one namespace. `found` hears of every check as it ends.
+/// Judges the server behind a client, with objects in one namespace. `found` hears of every check as it ends. Once
+/// `stop` is ready, the check at hand is given up, its objects are deleted, and no other one begins.
 pub async fn run(
     client: &Client,
     namespace: &str,
     options: &Options,
-    mut found: impl FnMut(&Finding) + Send,
+    stop: impl Future<Output = ()>,
+    mut found: impl FnMut(&Finding),
 ) -> Report {
     let mut report = Report {
         seed: options.seed,
         findings: Vec::new(),
+        interrupted: false,
         left_behind: Vec::new(),
     };
+    let mut stop = std::pin::pin!(stop.fuse());
     for scenario in SCENARIOS {
-        let wanted: Vec<Check> = scenario
-            .checks
-            .iter()
-            .copied()
-            .filter(|check| options.selects(*check))
-            .collect();
+        let wanted = scenario.checks.iter().filter(|check| options.selects(**check));
+        let wanted: Vec<Check> = wanted.copied().collect();
         if wanted.is_empty() {
             continue;
         }
-        let mut objects = Objects::new(client, namespace);
         let began = Instant::now();
-        let ended = timeout(options.limit, (scenario.run)(&mut objects, options)).await;
+        let mut objects = Objects::new(client, namespace);
+        let ended = match stop.is_terminated() {
+            true => Err(interrupted()),
+            false => judge(&scenario, &mut objects, options, stop.as_mut()).await,
+        };
         let mut duration = began.elapsed();
-        let ended = ended.unwrap_or_else(|_| Err(Stop::Broken(format!("no end within {:?}", options.limit))));
-        let left = timeout(options.limit, objects.clean_up()).await;
-        report
-            .left_behind
-            .extend(left.unwrap_or_else(|_| vec!["cleaning up took too long".to_owned()]));
+        report.left_behind.extend(clean_up(objects, options.limit).await);
         for check in wanted {
             let finding = Finding {
                 check,
@@ -146,7 +146,32 @@ pub async fn run(
             report.findings.push(finding);
         }
     }
+    report.interrupted = stop.is_terminated();
     report
+}
+
+/// Runs a scenario within its time.
+async fn judge(
+    scenario: &Scenario,
+    objects: &mut Objects,
+    options: &Options,
+    stop: impl Future<Output = ()> + Unpin,
+) -> Result<Verdicts, Stop> {
+    let ended = timeout(options.limit, (scenario.run)(objects, options));
+    match select(std::pin::pin!(ended), stop).await {
+        Either::Left((Ok(ended), _)) => ended,
+        Either::Left((Err(_), _)) => Err(Stop::Broken(format!("no end within {:?}", options.limit))),
+        Either::Right(_) => Err(interrupted()),
+    }
+}
+
+fn interrupted() -> Stop {
+    Stop::Skipped("interrupted".to_owned())
+}
+
+async fn clean_up(objects: Objects, limit: Duration) -> Vec<String> {
+    let left = timeout(limit, objects.clean_up()).await;
+    left.unwrap_or_else(|_| vec![format!("what could not be deleted within {limit:?}")])
 }
 
 /// What a run means for one of its checks. A run that ended early means the same for all of them.

@@ -5,13 +5,15 @@
 //! ```
 //! The kit writes ConfigMaps of its own, reads them back through lists and watches, and compares what it was shown with
 //! what it wrote. It needs the rights to get, list, watch, create, update and delete ConfigMaps in one namespace. It
-//! touches no object that it has not created, deletes those it has, and every check ends within [`Options::limit`].
+//! touches no object that it has not created, deletes those it has, even when it is stopped, and every check ends within
+//! [`Options::limit`].
 //!
 //! ```
 //! use watchkeeper_conformance::{Options, run};
 //! # use watchkeeper_client::Client;
 //! # async fn example(client: Client) {
-//! let report = run(&client, "default", &Options::default(), |finding| println!("{finding}")).await;
+//! let never = std::future::pending();
+//! let report = run(&client, "default", &Options::default(), never, |finding| println!("{finding}")).await;
 //! assert!(report.passed());
 //! # }
 //! ```

@@ -47,6 +47,8 @@ pub struct Report {
     pub seed: u64,
     /// One for each check that was asked for.
     pub findings: Vec<Finding>,
+    /// Whether it was stopped before all checks had run.
+    pub interrupted: bool,
     /// What could not be cleaned up.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub left_behind: Vec<String>,

@@ -100,16 +100,12 @@ pub(crate) async fn run(check: CheckServer, cluster: &Cluster, session: &mut Ses
             let _ = print(finding, look, &mut out.clone());
         }
     };
-    let judged = watchkeeper_conformance::run(&cluster.client, place.name(), &options, told);
-    let judged = tokio::select! {
-        report = judged => Ok(report),
-        () = stop.requested() => Err(Failure::text("interrupted; nothing was judged to the end")),
-    };
-    let left = place.clean_up().await;
-    let mut report = judged?;
-    report.left_behind.extend(left);
+    let (client, namespace) = (&cluster.client, place.name());
+    let mut report = watchkeeper_conformance::run(client, namespace, &options, stop.requested(), told).await;
+    report.left_behind.extend(place.clean_up().await);
     conclude(&report, format, session)?;
-    match report.passed() {
+    // An interrupted judge has found nothing wrong, and has not judged.
+    match report.passed() && !report.interrupted {
         true => Ok(()),
         false => Err(Failure::Judged),
     }

@@ -110,6 +110,7 @@ async fn programs_read_json() {
               "seconds": null
             }
           ],
+          "interrupted": false,
           "seed": 1
         }"#]]
     .assert_eq(&serde_json::to_string_pretty(&report).unwrap());

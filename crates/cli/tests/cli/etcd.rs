@@ -128,7 +128,7 @@ async fn list_and_watch_keep_their_promises_while_others_write() {
     };
     let options = Options::default();
     let report = tokio::select! {
-        report = watchkeeper_conformance::run(&client, "default", &options, |_| ()) => report,
+        report = watchkeeper_conformance::run(&client, "default", &options, std::future::pending(), |_| ()) => report,
         () = others => unreachable!("they write until nobody listens"),
     };
     let others = report

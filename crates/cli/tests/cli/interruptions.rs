@@ -6,7 +6,7 @@ use std::process::Command;
 
 use crate::process::{Harbour, PROGRAM, Running};
 use watchkeeper_meta::Status;
-use watchkeeper_server::{Flow, RequestMatch, Verb};
+use watchkeeper_server::{Action, Flow, RequestMatch, Rule, Verb};
 
 /// Nothing is seen of what `meanwhile` does before the watches of config maps break, and the next one is refused.
 fn interrupt_watches(harbour: &Harbour, answer: Status, meanwhile: impl FnOnce()) {
@@ -211,4 +211,22 @@ fn a_reader_that_has_seen_enough_ends_the_program() {
         "as kubectl: what a shell says of SIGPIPE"
     );
     assert_eq!(harbour.errors(), "");
+}
+
+#[test]
+fn an_interrupted_check_leaves_nothing_behind() {
+    let harbour = Harbour::new();
+    let stalled = Rule::new(
+        RequestMatch::new(Verb::Watch, "configmaps"),
+        Action::Flow(Flow::Stalled),
+    );
+    harbour.server.faults().inject(stalled).unwrap();
+    let mut check = harbour.start("check-server gap-free -n default --patience 10m --limit 10m");
+    // The first thing it does after a list is to write.
+    while harbour.run("get cm -n default -o name").is_empty() {}
+    check.interrupt();
+    assert_eq!(check.line(), "gap-free              skipped");
+    assert_eq!(check.line(), "    interrupted");
+    assert!(!check.ended().success());
+    assert_eq!(harbour.run("get cm -n default -o name"), "");
 }

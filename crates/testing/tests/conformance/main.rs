@@ -5,6 +5,8 @@ mod fault;
 mod proxy;
 
 use std::collections::BTreeSet;
+use std::future::pending;
+use std::time::Duration;
 
 use watchkeeper_conformance::{Check, Options, Outcome, Report, run};
 use watchkeeper_testing::{TestCluster, TestOptions};
@@ -25,7 +27,14 @@ async fn cluster() -> TestCluster {
 
 async fn judge(fault: Fault, options: &Options) -> Report {
     let cluster = cluster().await;
-    let report = run(&proxy::client(&cluster, fault), "default", options, |_| ()).await;
+    let report = run(
+        &proxy::client(&cluster, fault),
+        "default",
+        options,
+        pending(),
+        |_| (),
+    )
+    .await;
     let left = cluster.dump();
     assert!(!left.contains("conformance-"), "left behind: {left}");
     cluster.stop().await;
@@ -190,4 +199,18 @@ async fn one_check_by_name() {
     let report = judge(Fault::DropsEvents, &options).await;
     let lines: Vec<String> = report.findings.iter().map(ToString::to_string).collect();
     assert_eq!(lines, ["pagination passed"]);
+}
+
+#[tokio::test]
+async fn whoever_stops_it_has_nothing_to_clean_up() {
+    let cluster = cluster().await;
+    // Silent watches: it waits in the middle of the first check.
+    let client = proxy::client(&cluster, Fault::Stalls);
+    let stop = tokio::time::sleep(Duration::from_secs(5));
+    let report = run(&client, "default", &Options::default(), stop, |_| ()).await;
+    assert!(report.interrupted);
+    assert_eq!(report.count("skipped"), Check::ALL.len());
+    assert!(cluster.take_writes().effective().len() > 1, "it had begun");
+    assert!(!cluster.dump().contains("conformance-"));
+    cluster.stop().await;
 }
