@@ -6,9 +6,7 @@
 
 use std::sync::Arc;
 
-use tokio::sync::watch;
-
-use crate::signals::Marks;
+use crate::marks::Listener;
 use crate::state::SharedState;
 use crate::{Change, ReadError, Revision};
 
@@ -33,9 +31,9 @@ pub struct Feed {
     prefix: Box<str>,
     position: Revision,
     /// Tells of changes under the prefix.
-    signal: watch::Receiver<Marks>,
+    signal: Listener,
     /// Tells of every change, if the reader wants to know how far the store is.
-    progress: Option<watch::Receiver<Marks>>,
+    progress: Option<Listener>,
 }
 
 impl Feed {
@@ -77,7 +75,7 @@ impl Feed {
     /// The newest change under the prefix that the store has forgotten since this feed or an older one of the prefix
     /// was started. A reader that has seen it has missed nothing.
     pub fn dropped_revision(&self) -> Revision {
-        self.signal.borrow().dropped
+        self.signal.marks().dropped
     }
 
     /// Goes back to a revision: what came after it is read again, if it is there.
@@ -123,7 +121,7 @@ impl Feed {
             progress.mark_unchanged();
         }
         let mvcc = self.state.mvcc.read();
-        if self.position < self.signal.borrow().dropped {
+        if self.position < self.signal.marks().dropped {
             return Err(mvcc.compacted_error(self.position));
         }
         let mut changes = Vec::new();
@@ -164,7 +162,7 @@ impl Feed {
 
 /// Tells that something has happened under a prefix, to whoever has other ways to find out what.
 #[derive(Clone, Debug)]
-pub struct Signal(watch::Receiver<Marks>);
+pub struct Signal(Listener);
 
 impl Signal {
     /// Whoever waits is about to look: only what happens from now on is worth a wake-up.

@@ -19,6 +19,7 @@ mod etcd;
 mod feed;
 mod group_commit;
 mod maintenance;
+mod marks;
 mod model;
 mod mvcc;
 mod range;

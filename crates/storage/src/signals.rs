@@ -6,27 +6,18 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use tokio::sync::watch;
-
-use crate::{Change, Revision};
+use crate::Change;
+#[cfg(feature = "etcd")]
+use crate::Revision;
+use crate::marks::{Listener, Teller};
 
 /// Signals without a feed are cleared away when their number reaches this, or twice what was left last time.
 const FIRST_SWEEP: usize = 64;
 
-/// What a feed is told about its prefix.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Marks {
-    /// The newest change under the prefix since somebody listens.
-    pub(crate) changed: Revision,
-    /// The newest change under the prefix that was compacted away: a feed before it has missed something, a feed
-    /// that only slept has not.
-    pub(crate) dropped: Revision,
-}
-
 /// All signals of a store.
 #[derive(Debug)]
 pub(crate) struct Signals {
-    by_prefix: HashMap<Box<str>, watch::Sender<Marks>>,
+    by_prefix: HashMap<Box<str>, Teller>,
     /// The lengths that prefixes have.
     lengths: BTreeSet<usize>,
     sweep_at: usize,
@@ -44,24 +35,25 @@ impl Signals {
     }
 
     /// Listens to a prefix; `None` once the store is closed.
-    pub(crate) fn subscribe(&mut self, prefix: &str) -> Option<watch::Receiver<Marks>> {
+    pub(crate) fn subscribe(&mut self, prefix: &str) -> Option<Listener> {
         if self.closed {
             return None;
         }
         if let Some(signal) = self.by_prefix.get(prefix) {
-            return Some(signal.subscribe());
+            return Some(signal.listen());
         }
         self.sweep();
-        let (signal, receiver) = watch::channel(Marks::default());
+        let signal = Teller::default();
+        let listener = signal.listen();
         self.by_prefix.insert(prefix.into(), signal);
         self.lengths.insert(prefix.len());
-        Some(receiver)
+        Some(listener)
     }
 
     /// Wakes the feeds that a change concerns.
     pub(crate) fn changed(&self, change: &Change) {
         self.each(&change.key, |signal| {
-            signal.send_modify(|marks| marks.changed = change.revision)
+            signal.tell(|marks| marks.changed = change.revision)
         });
     }
 
@@ -69,7 +61,7 @@ impl Signals {
     #[cfg(feature = "etcd")]
     pub(crate) fn moved(&self, revision: Revision) {
         if let Some(signal) = self.by_prefix.get("") {
-            signal.send_modify(|marks| marks.changed = revision);
+            signal.tell(|marks| marks.changed = revision);
         }
     }
 
@@ -77,17 +69,14 @@ impl Signals {
     #[cfg(feature = "etcd")]
     pub(crate) fn lost(&self, revision: Revision) {
         for signal in self.by_prefix.values() {
-            signal.send_modify(|marks| marks.dropped = marks.dropped.max(revision));
+            signal.tell(|marks| marks.dropped = marks.dropped.max(revision));
         }
     }
 
     /// Notes that a change is gone. Nobody is woken: whoever needs it finds out on the next read.
     pub(crate) fn dropped(&self, change: &Change) {
         self.each(&change.key, |signal| {
-            signal.send_if_modified(|marks| {
-                marks.dropped = change.revision;
-                false
-            });
+            signal.note(|marks| marks.dropped = change.revision);
         });
     }
 
@@ -98,7 +87,7 @@ impl Signals {
         self.lengths.clear();
     }
 
-    fn each(&self, key: &str, mut tell: impl FnMut(&watch::Sender<Marks>)) {
+    fn each(&self, key: &str, mut tell: impl FnMut(&Teller)) {
         for &length in self.lengths.range(..=key.len()) {
             if let Some(signal) = key.get(..length).and_then(|prefix| self.by_prefix.get(prefix)) {
                 tell(signal);
@@ -110,7 +99,7 @@ impl Signals {
         if self.by_prefix.len() < self.sweep_at {
             return;
         }
-        self.by_prefix.retain(|_, signal| signal.receiver_count() > 0);
+        self.by_prefix.retain(|_, signal| signal.listeners() > 0);
         self.lengths = self.by_prefix.keys().map(|prefix| prefix.len()).collect();
         self.sweep_at = FIRST_SWEEP.max(2 * self.by_prefix.len());
     }
@@ -119,7 +108,7 @@ impl Signals {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Key;
+    use crate::{Key, Revision};
 
     fn change(key: &str) -> Change {
         Change {
@@ -137,7 +126,7 @@ mod tests {
         let check = |signals: &mut Signals, prefix: &str, key: &str, woken: bool| {
             let receiver = signals.subscribe(prefix).unwrap();
             signals.changed(&change(key));
-            assert_eq!(receiver.has_changed().unwrap(), woken, "{prefix:?} {key:?}");
+            assert_eq!(receiver.has_changed(), woken, "{prefix:?} {key:?}");
         };
         check(&mut signals, "", "/pods/a", true);
         check(&mut signals, "/pods/", "/pods/a", true);
@@ -156,6 +145,6 @@ mod tests {
         }
         assert!(signals.by_prefix.len() <= FIRST_SWEEP);
         signals.changed(&change("kept/a"));
-        assert!(kept.has_changed().unwrap());
+        assert!(kept.has_changed());
     }
 }
