@@ -30,6 +30,7 @@ use crate::respond::{self, AUDIT_ID, Answer, Failure};
 use crate::route::{Refusal, Route};
 use crate::shared::Shared;
 use crate::webhooks;
+use crate::write_log::Answering;
 use watchkeeper_registry::User;
 
 /// Who is at the other end of a connection.
@@ -231,7 +232,13 @@ async fn handle(
     if is_logged {
         let kind = route.as_ref().map_or("", Route::kind);
         let log = &call.server.write_log;
-        log.note(call.requester(), &call.info, kind, answer.is_ok(), written);
+        let answering = match &answer {
+            Err(Failure::Status(status)) => log.refused(&call.user.name, &call.info, status),
+            answer => log.note(call.requester(), &call.info, kind, answer.is_ok(), written),
+        };
+        if answering == Answering::Lost {
+            peer.hangup.now().await;
+        }
     }
     match trouble.cut {
         Some(Cut::BeforeAnswer) => peer.hangup.now().await,

@@ -22,6 +22,14 @@ pub(crate) struct Hangup {
 }
 
 impl Hangup {
+    /// Breaks its connection also when this is cancelled.
+    pub(crate) fn within(open: &CancellationToken) -> Self {
+        Self {
+            now: open.child_token(),
+            when_flushed: CancellationToken::new(),
+        }
+    }
+
     /// Breaks the connection with whatever is still to be sent, and waits until that has happened.
     pub(crate) async fn now(&self) -> ! {
         self.now.cancel();

@@ -89,6 +89,7 @@ fn right(resource: ResourceInfo) -> RequestInfo {
         verb: "impersonate".to_owned(),
         path: String::new(),
         resource: Some(resource),
+        any_version: false,
     }
 }
 

@@ -3,6 +3,7 @@
 //! Each request has a connection of its own. A pipe in memory costs less than a pool would, and a watch that is dropped
 //! takes its connection along.
 
+use std::io;
 use std::task::{Context, Poll};
 
 use futures_util::FutureExt as _;
@@ -13,9 +14,11 @@ use hyper::body::Incoming;
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use kube::client::Body;
+use tokio::io::DuplexStream;
 use tower_service::Service;
 
 use crate::connector::Connector;
+use crate::line::Line;
 use crate::server::Handle;
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
@@ -29,18 +32,43 @@ impl Handle {
     /// Must be called within a tokio runtime, as kube's clients must.
     pub fn kube_client(&self) -> kube::Client {
         let token = format!("Bearer {}", self.admin_token().reveal());
-        let service = Pipes {
-            connector: self.connector(),
-            // Tokens are made of characters that may stand in a header.
-            authorization: HeaderValue::from_str(&token).ok(),
-        };
-        kube::Client::new(service, NAMESPACE)
+        // Tokens are made of characters that may stand in a header.
+        client(Way::Any(self.connector()), HeaderValue::from_str(&token).ok())
     }
 }
 
+impl Line {
+    /// [kube](https://kube.rs)'s client on this line.
+    ///
+    /// Must be called within a tokio runtime, as kube's clients must.
+    pub fn kube_client(&self) -> kube::Client {
+        client(Way::Line(self.clone()), None)
+    }
+}
+
+fn client(way: Way, authorization: Option<HeaderValue>) -> kube::Client {
+    kube::Client::new(Pipes { way, authorization }, NAMESPACE)
+}
+
 struct Pipes {
-    connector: Connector,
+    way: Way,
     authorization: Option<HeaderValue>,
+}
+
+/// Where connections come from.
+#[derive(Clone)]
+enum Way {
+    Any(Connector),
+    Line(Line),
+}
+
+impl Way {
+    async fn connect(&self) -> io::Result<DuplexStream> {
+        match self {
+            Self::Any(connector) => connector.connect().await,
+            Self::Line(line) => line.connect().await,
+        }
+    }
 }
 
 impl Service<Request<Body>> for Pipes {
@@ -58,9 +86,9 @@ impl Service<Request<Body>> for Pipes {
         if let Some(authorization) = &self.authorization {
             headers.insert(AUTHORIZATION, authorization.clone());
         }
-        let connector = self.connector.clone();
+        let way = self.way.clone();
         async move {
-            let pipe = connector.connect().await?;
+            let pipe = way.connect().await?;
             let (mut sender, connection) = http1::handshake(TokioIo::new(pipe)).await?;
             tokio::spawn(connection.with_upgrades());
             Ok(sender.send_request(request).await?)

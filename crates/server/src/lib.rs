@@ -50,6 +50,7 @@ mod in_flight;
 mod kube_client;
 mod kubeconfig;
 pub mod limits;
+mod line;
 mod listener;
 mod metrics;
 pub mod negotiate;
@@ -79,6 +80,7 @@ pub use faults::{Action, Cut, Faults, Fired, Flow, RequestMatch, Rule, RuleId, S
 pub use front_proxy::FrontProxy;
 pub use health::HealthProbe;
 pub use identity_files::{IdentityFileError, IdentityFiles, ServingFiles};
+pub use line::{Line, Reach};
 pub use request_info::{RequestInfo, ResourceInfo};
 pub use route::{Refusal, ResourceRoute, Route};
 pub use server::{Builder, Handle, Server, StartError};
@@ -88,4 +90,4 @@ pub use version::KUBERNETES_VERSION;
 pub use watchkeeper_registry::User;
 #[cfg(feature = "etcd")]
 pub use watchkeeper_storage::EtcdOptions;
-pub use write_log::{FieldChange, Outcome, Write, Writes};
+pub use write_log::{Answering, FieldChange, Observed, Outcome, Write, Writes};

@@ -7,13 +7,14 @@ use std::time::Duration;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
-use tokio::io::{AsyncRead, AsyncWrite, DuplexStream};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::connection_task::{Driver, Requests};
+use crate::connector::Pipe;
 use crate::cork::cork;
 use crate::filter::{self, Peer};
 use crate::limits::*;
@@ -29,7 +30,7 @@ pub(crate) struct Sources {
     /// A socket, if there is one, with what TLS needs.
     pub socket: Option<(TcpListener, ListenerTls)>,
     /// Pipes from inside the process.
-    pub pipes: mpsc::Receiver<DuplexStream>,
+    pub pipes: mpsc::Receiver<Pipe>,
 }
 
 /// Serves connections until the server drains, then waits for the open ones, but not for ever.
@@ -69,7 +70,7 @@ impl Connections {
             tokio::select! {
                 Some(pipe) = sources.pipes.recv() => {
                     if !self.server.faults.is_refusing_connections() {
-                        self.spawn(place, serve(pipe, Peer::default(), Protocol::Either, self.context()));
+                        self.spawn(place, serve(pipe.stream, pipe.peer, Protocol::Either, self.context()));
                     }
                 }
                 socket = accept(&sources.socket) => {

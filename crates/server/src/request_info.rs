@@ -15,6 +15,9 @@ use crate::Verb;
 /// What a path says before the name of a namespace.
 pub(crate) const NAMESPACES: &str = builtin::NAMESPACE.plural;
 
+/// What a query says where any version will do.
+const ANY_VERSION: &str = "resourceVersion=0";
+
 /// A request in the words of an authorization rule.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RequestInfo {
@@ -25,6 +28,8 @@ pub struct RequestInfo {
     pub path: String,
     /// What it is to be done to; `None` for paths outside the resource API.
     pub resource: Option<ResourceInfo>,
+    /// Whether any version will do (`resourceVersion=0`), be it an old one.
+    pub any_version: bool,
 }
 
 /// The resource part of a [`RequestInfo`]; what is not named is empty.
@@ -56,11 +61,13 @@ impl RequestInfo {
                 verb: verb.map(Verb::as_str).unwrap_or_default().to_owned(),
                 path,
                 resource: Some(resource),
+                any_version: query.split('&').any(|pair| pair == ANY_VERSION),
             },
             None => Self {
                 verb: method.as_str().to_ascii_lowercase(),
                 path,
                 resource: None,
+                any_version: false,
             },
         }
     }

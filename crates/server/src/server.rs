@@ -37,7 +37,7 @@ use crate::shared::Shared;
 use crate::tls::ListenerTls;
 use crate::tokens::{Token, TokenFileError, Tokens};
 use crate::webhooks::Webhooks;
-use crate::write_log::{WriteLog, Writes};
+use crate::write_log::{Answering, Observed, WriteLog, Writes};
 
 /// What all keys of the registry begin with; in etcd, the prefix stands in its place.
 #[cfg(feature = "etcd")]
@@ -491,6 +491,12 @@ impl Handle {
     /// Begins the log of writes anew.
     pub fn clear_writes(&self) {
         self.server.write_log.clear();
+    }
+
+    /// Calls somebody with every request to write that has been handled, and does with the answer as they say. The server
+    /// must [keep a log](Builder::write_log) of writes.
+    pub fn observe_writes(&self, observer: impl Fn(Observed<'_>) -> Answering + Send + Sync + 'static) {
+        self.server.write_log.observe(Some(Arc::new(observer)));
     }
 
     /// Faults on demand.

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use watchkeeper_meta::Time;
+use watchkeeper_meta::{Status, Time};
 use watchkeeper_registry::{Clock, StoredObject};
 use watchkeeper_storage::Change;
 
@@ -46,6 +46,8 @@ pub struct Write {
     pub namespace: String,
     /// The name.
     pub name: String,
+    /// The version that was replaced; `None` if there was none, or if nothing changed.
+    pub previous: Option<u64>,
     /// The version that the object got; `None` if nothing changed.
     pub revision: Option<u64>,
     /// What became of the object.
@@ -71,10 +73,38 @@ pub enum Outcome {
 #[serde(transparent)]
 pub struct Writes(pub Vec<Write>);
 
+/// What becomes of a request to write, while its answer has not left yet.
+#[derive(Clone, Copy, Debug)]
+pub enum Observed<'a> {
+    /// It was done.
+    Done(&'a Write),
+    /// It was refused by the server itself, not by a planned fault.
+    Refused {
+        /// The name of the user who asked.
+        user: &'a str,
+        /// What was asked for.
+        request: &'a RequestInfo,
+        /// Why not.
+        status: &'a Status,
+    },
+}
+
+/// What becomes of the answer to a request to write that somebody has observed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answering {
+    /// It is sent.
+    Sent,
+    /// The connection breaks before it.
+    Lost,
+}
+
+type Observer = Arc<dyn Fn(Observed<'_>) -> Answering + Send + Sync>;
+
 /// The log of one server; it is empty unless the server was asked to keep one.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct WriteLog {
     noted: Option<Mutex<VecDeque<Noted>>>,
+    observer: Mutex<Option<Observer>>,
 }
 
 /// A write as it is kept.
@@ -93,12 +123,29 @@ impl WriteLog {
     pub(crate) fn new(is_kept: bool) -> Self {
         Self {
             noted: is_kept.then(Mutex::default),
+            observer: Mutex::default(),
         }
     }
 
     /// Whether the writes of a request are wanted.
     pub(crate) fn wants(&self, info: &RequestInfo) -> bool {
         self.noted.is_some() && info.resource.is_some() && info.is_mutating()
+    }
+
+    /// Calls somebody with every write that is wanted, in place of whoever was called before.
+    pub(crate) fn observe(&self, observer: Option<Observer>) {
+        *self.observer.lock() = observer;
+    }
+
+    /// Tells the observer that a request was refused.
+    pub(crate) fn refused(&self, user: &str, request: &RequestInfo, status: &Status) -> Answering {
+        let observer = self.observer.lock().clone();
+        let refused = Observed::Refused {
+            user,
+            request,
+            status,
+        };
+        observer.map_or(Answering::Sent, |observer| observer(refused))
     }
 
     /// Notes what a request changed. One that was to change an object and did not is noted too, if it succeeded.
@@ -109,28 +156,33 @@ impl WriteLog {
         kind: &str,
         succeeded: bool,
         changes: Vec<Arc<Change>>,
-    ) {
+    ) -> Answering {
+        let mut answering = Answering::Sent;
         let (Some(noted), Some(resource)) = (&self.noted, &info.resource) else {
-            return;
+            return answering;
         };
         // Reviews and tokens are created, too, and change nothing by nature.
         let may_be_unchanged = succeeded && info.verb != Verb::Create.as_str();
         let unchanged = (changes.is_empty() && may_be_unchanged).then_some(None);
         let at = Clock.now();
-        let mut noted = noted.lock();
+        let observer = self.observer.lock().clone();
         for change in changes.into_iter().map(Some).chain(unchanged) {
-            if noted.len() >= MAX_LOGGED_WRITES {
-                noted.pop_front();
-            }
-            noted.push_back(Noted {
+            let write = Noted {
                 at,
                 requester: requester.clone(),
                 verb: info.verb.clone(),
                 resource: resource.clone(),
                 kind: kind.to_owned(),
                 change,
-            });
+            };
+            keep(&mut noted.lock(), write.clone());
+            if let Some(observer) = &observer
+                && observer(Observed::Done(&write.read())) == Answering::Lost
+            {
+                answering = Answering::Lost;
+            }
         }
+        answering
     }
 
     pub(crate) fn writes(&self) -> Writes {
@@ -143,6 +195,14 @@ impl WriteLog {
             noted.lock().clear();
         }
     }
+}
+
+/// Notes a write. The oldest is forgotten if there are too many.
+fn keep(noted: &mut VecDeque<Noted>, write: Noted) {
+    if noted.len() >= MAX_LOGGED_WRITES {
+        noted.pop_front();
+    }
+    noted.push_back(write);
 }
 
 impl Noted {
@@ -173,6 +233,7 @@ impl Noted {
             subresource: resource.subresource,
             namespace: text("/metadata/namespace", resource.namespace),
             name: text("/metadata/name", resource.name),
+            previous: change.as_ref().and_then(|change| previous(change)),
             revision: change.map(|change| change.revision.get()),
             outcome,
         }
@@ -190,6 +251,12 @@ impl Outcome {
             (Some(before), Some(after)) => Self::Changed(difference::between(&before, &after)),
         }
     }
+}
+
+/// The version that a change replaced.
+fn previous(change: &Change) -> Option<u64> {
+    let previous = change.previous.as_ref();
+    previous.map(|(_, revision)| revision.get())
 }
 
 /// What is stored, as a value without managed fields.

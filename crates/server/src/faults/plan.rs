@@ -142,7 +142,7 @@ mod tests {
     use watchkeeper_meta::Status;
 
     use super::*;
-    use crate::faults::{Flow, RequestMatch};
+    use crate::faults::{Flow, RequestMatch, Stale};
     use crate::{RequestInfo, Verb};
 
     fn alice() -> Requester {
@@ -225,6 +225,23 @@ mod tests {
         check(named("d", "q"), false);
         check(named("e", "p"), false);
         check(RequestMatch::new(Verb::List, "pods"), false);
+    }
+
+    #[test]
+    fn reads_of_any_version_are_told_apart() {
+        let old = RequestMatch {
+            any_version: Some(true),
+            ..RequestMatch::default()
+        };
+        let mut plan = plan([Rule::always(old, Action::Stale(Stale::Behind(1)))]);
+        let mut happens = |query: &str| {
+            let list = RequestInfo::read(&Method::GET, "/api/v1/pods", query);
+            !plan.on_request(&alice(), &list).is_empty()
+        };
+        assert!(happens("resourceVersion=0&limit=500"));
+        assert!(!happens("limit=500"));
+        assert!(!happens("resourceVersion=01"));
+        assert!(!happens("resourceVersion=7"));
     }
 
     #[test]

@@ -37,6 +37,9 @@ pub struct RequestMatch {
     /// The object. A fault of a watch's events takes those about this object.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
+    /// Whether any version will do (`resourceVersion=0`). Real servers answer only such reads from the past.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub any_version: Option<bool>,
 }
 
 /// A fault and when it happens.
@@ -246,7 +249,8 @@ impl RequestMatch {
     }
 
     fn matches_info(&self, info: &RequestInfo) -> bool {
-        let verb = self.verb.is_none_or(|verb| info.verb == verb.as_str());
+        let verb = self.verb.is_none_or(|verb| info.verb == verb.as_str())
+            && self.any_version.is_none_or(|any| info.any_version == any);
         let wish = [
             &self.group,
             &self.resource,

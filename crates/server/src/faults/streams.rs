@@ -1,6 +1,6 @@
 //! The open streams of a server, and how each of them flows.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -27,11 +27,11 @@ pub enum Flow {
     Cut,
 }
 
-/// The streams by number.
+/// The streams by number, in the order they were opened: a run that is repeated meets them in the same order.
 #[derive(Debug, Default)]
 pub(super) struct Streams {
     next_id: u64,
-    open: HashMap<u64, Stream>,
+    open: BTreeMap<u64, Stream>,
 }
 
 #[derive(Debug)]

@@ -269,11 +269,13 @@ fn asked(spec: &Value) -> Result<RequestInfo, Status> {
                 namespace: text(&resource["namespace"]),
                 name: text(&resource["name"]),
             }),
+            any_version: false,
         }),
         (false, true) => Ok(RequestInfo {
             verb: text(&path["verb"]),
             path: text(&path["path"]),
             resource: None,
+            any_version: false,
         }),
         _ => Err(all_invalid(&check_attributes(spec).into_iter().collect())),
     }

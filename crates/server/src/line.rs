@@ -1,0 +1,148 @@
+//! A way in for one program under test: the server knows who comes that way, and a test can cut it.
+//!
+//! A program that has crashed must not reach the server any more, whatever tasks it leaves behind. Its tasks cannot all
+//! be found, but its line can be closed.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::io::DuplexStream;
+use tokio_util::sync::CancellationToken;
+
+use crate::User;
+use crate::connector::Connector;
+use crate::filter::Peer;
+use crate::hangup::Hangup;
+
+/// How long it takes to find out that the server cannot be reached. Not nothing: in paused time, a program that tries
+/// again at once would never let time pass.
+const UNREACHABLE: Duration = Duration::from_secs(1);
+
+/// Opens connections for one program. Clones are the same line.
+#[derive(Clone, Debug)]
+pub struct Line {
+    connector: Connector,
+    user: User,
+    state: Arc<Mutex<State>>,
+}
+
+/// Whether a server can be reached on a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reach {
+    /// Connections are opened.
+    Open,
+    /// New connections fail after a second.
+    Down,
+    /// New connections are waited for without end: nobody is there any more who could use them.
+    Gone,
+}
+
+#[derive(Debug)]
+struct State {
+    reach: Reach,
+    /// Breaks the connections that are open now.
+    open: CancellationToken,
+}
+
+impl Connector {
+    /// A way in for one program, which is taken for this user and can be cut off.
+    pub fn line(&self, user: User) -> Line {
+        let state = State {
+            reach: Reach::Open,
+            open: CancellationToken::new(),
+        };
+        Line {
+            connector: self.clone(),
+            user,
+            state: Arc::new(Mutex::new(state)),
+        }
+    }
+}
+
+impl Line {
+    /// Opens a connection, as [`Connector::connect`]. Its requests need no credentials.
+    pub async fn connect(&self) -> io::Result<DuplexStream> {
+        let (reach, open) = {
+            let state = self.state.lock();
+            (state.reach, state.open.clone())
+        };
+        match reach {
+            Reach::Open => {}
+            Reach::Down => {
+                tokio::time::sleep(UNREACHABLE).await;
+                let why = "the server cannot be reached";
+                return Err(io::Error::new(io::ErrorKind::TimedOut, why));
+            }
+            Reach::Gone => std::future::pending().await,
+        }
+        let peer = Peer {
+            certified: Some(self.user.clone()),
+            hangup: Hangup::within(&open),
+        };
+        self.connector.connect_as(peer).await
+    }
+
+    /// Breaks all open connections, with whatever is still to be sent on them. New ones can be opened.
+    pub fn cut(&self) {
+        let open = std::mem::take(&mut self.state.lock().open);
+        open.cancel();
+    }
+
+    /// Decides whether new connections can be opened. Unless they can, those that are open break.
+    pub fn set_reach(&self, reach: Reach) {
+        self.state.lock().reach = reach;
+        if reach != Reach::Open {
+            self.cut();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+    use super::*;
+    use crate::Server;
+
+    const WHO: &[u8] =
+        b"POST /apis/authentication.k8s.io/v1/selfsubjectreviews HTTP/1.1\r\nhost: localhost\r\n\
+        content-type: application/json\r\nconnection: close\r\ncontent-length: 2\r\n\r\n{}";
+
+    async fn ask(pipe: &mut DuplexStream) -> String {
+        pipe.write_all(WHO).await.unwrap();
+        let mut answer = String::new();
+        pipe.read_to_string(&mut answer).await.unwrap();
+        answer
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_server_knows_who_comes_on_a_line() {
+        let server = Server::builder().start().await.unwrap();
+        let line = server
+            .connector()
+            .line(User::authenticated("robot", "", Vec::new()));
+        let answer = ask(&mut line.connect().await.unwrap()).await;
+        assert!(answer.contains(r#""username":"robot""#), "{answer}");
+        server.shutdown().await;
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_line_that_is_down_breaks_and_comes_back() {
+        let server = Server::builder().start().await.unwrap();
+        let line = server.connector().line(User::default());
+        let mut open = line.connect().await.unwrap();
+        line.set_reach(Reach::Down);
+        assert_eq!(open.read(&mut [0]).await.unwrap(), 0);
+        let refused = line.connect().await.unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::TimedOut);
+        line.set_reach(Reach::Open);
+        let mut open = line.connect().await.unwrap();
+        assert_ne!(ask(&mut open).await, "");
+        line.set_reach(Reach::Gone);
+        let waited = tokio::time::timeout(Duration::from_secs(3600), line.connect()).await;
+        assert!(waited.is_err());
+        server.shutdown().await;
+    }
+}
