@@ -77,6 +77,9 @@ pub enum TestClusterError {
         /// Why.
         source: Box<watchkeeper_client::Error>,
     },
+    /// There is no runtime for the cluster.
+    #[error("the cluster has no runtime")]
+    Runtime(#[source] std::io::Error),
     /// The cluster cannot be put back.
     #[error("the cluster cannot be put back")]
     Restore(#[source] Status),
@@ -129,6 +132,24 @@ impl TestCluster {
         Box::pin(async move {
             let server = Server::builder().fork_of(&snapshot.0).write_log(true);
             Self::around(server.start().await?, bare, options)
+        })
+    }
+
+    /// A cluster that begins with a snapshot, at a time of day.
+    pub(crate) fn begin(
+        snapshot: &Snapshot,
+        bare: &Snapshot,
+        start_time: Time,
+    ) -> BoxFuture<'static, Result<Self, TestClusterError>> {
+        let (snapshot, bare) = (snapshot.clone(), bare.clone());
+        Box::pin(async move {
+            let clock = watchkeeper_clock::set(start_time.into());
+            let server = Server::builder().fork_of(&snapshot.0).write_log(true);
+            let cluster = Self::around(server.start().await?, bare, None)?;
+            Ok(Self {
+                _clock: Some(clock),
+                ..cluster
+            })
         })
     }
 

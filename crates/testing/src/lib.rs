@@ -37,6 +37,7 @@
 //! - [`snapshot`]: a cluster is kept, forked, reset, read as it was, and printed.
 //! - [`TestCluster::writes`]: who wrote what. "The second reconcile writes nothing" is one line.
 //! - [`webhook`]: admission webhooks that a test serves.
+//! - [`simulation`]: controllers run through thousands of histories of faults and crashes, each of them repeatable.
 //!
 //! ```
 //! # use watchkeeper_testing::TestCluster;
@@ -57,10 +58,12 @@
 mod cluster;
 mod manifests;
 pub mod sandbox;
+pub mod simulation;
 pub mod snapshot;
 pub mod time;
 pub mod webhook;
 
 pub use cluster::{TestCluster, TestClusterError, TestOptions, client_of, unlimited};
 pub use sandbox::{Sandbox, SandboxError};
+pub use simulation::Simulation;
 pub use snapshot::{Past, Snapshot};

@@ -158,7 +158,7 @@ fn dump(objects: &[KeyValue], bare: &Snapshot) -> String {
 }
 
 /// What is stored, with its version.
-fn versioned(found: &KeyValue) -> Option<Value> {
+pub(crate) fn versioned(found: &KeyValue) -> Option<Value> {
     let mut object = StoredObject::read_any(&found.value)?;
     object["metadata"]["resourceVersion"] = found.mod_revision.to_string().into();
     Some(object)

@@ -26,6 +26,16 @@ admin patch ConfigMap default/web: unchanged
 admin delete ConfigMap default/web: deleted
 "#;
     assert_eq!(cluster.writes().to_string(), expected);
+    let versions: Vec<_> = cluster
+        .writes()
+        .effective()
+        .0
+        .iter()
+        .map(|write| (write.previous, write.revision))
+        .collect();
+    assert_eq!(versions[0].0, None);
+    let each_replaces_the_last = versions.windows(2).all(|pair| pair[1].0 == pair[0].1);
+    assert!(each_replaces_the_last, "{versions:?}");
     assert_eq!(cluster.take_writes().effective().len(), 4);
     assert!(cluster.writes().is_empty());
     cluster.stop().await;
