@@ -80,6 +80,7 @@ impl Line {
         let peer = Peer {
             certified: Some(self.user.clone()),
             hangup: Hangup::within(&open),
+            ..Peer::default()
         };
         self.connector.connect_as(peer).await
     }
