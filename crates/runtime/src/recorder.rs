@@ -195,8 +195,10 @@ impl Sink {
             let outcome = self
                 .correlator
                 .correlate(about, note, tokio::time::Instant::now());
-            if let Err(error) = self.write_patiently(&outcome).await {
-                tracing::warn!(%error, "an Event was not written");
+            match self.write_patiently(&outcome).await {
+                Err(error) if is_of_no_use(&error) => tracing::debug!(%error, "an Event was not written"),
+                Err(error) => tracing::warn!(%error, "an Event was not written"),
+                Ok(()) => {}
             }
         }
     }
@@ -276,6 +278,15 @@ impl Sink {
             "count": count,
         })
     }
+}
+
+/// Whether an Event is refused that nobody misses: its namespace is being deleted, as client-go sees it.
+fn is_of_no_use(error: &Error) -> bool {
+    let details = error.status().and_then(|status| status.details.as_ref());
+    details.is_some_and(|details| {
+        let mut causes = details.causes.iter();
+        causes.any(|cause| cause.reason == "NamespaceTerminating")
+    })
 }
 
 /// Events about objects without a namespace stand in `default`.

@@ -9,6 +9,7 @@
 
 pub(crate) mod mirror;
 mod slices;
+mod subsets;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,10 +21,9 @@ use watchkeeper_runtime::controller::{Action, ControllerOptions, DynamicControll
 use watchkeeper_runtime::delta::{Cause, Delta};
 
 use self::slices::{Family, Group, named};
-use crate::cluster::{Cluster, Task, ignore_gone};
+use crate::cluster::{Cluster, Task};
 use crate::item::Item;
 use crate::kinds::{endpoint_slices, endpoints, nodes, pods, services};
-use crate::pod_control::is_namespace_terminating;
 use crate::pods::{has_ended, is_ready};
 
 /// On a slice, the service it is of.
@@ -39,8 +39,6 @@ const LEADER: &str = "control-plane.alpha.kubernetes.io/leader";
 const ZONE: &str = "topology.kubernetes.io/zone";
 /// On services and endpoints without an address of their own.
 const HEADLESS: &str = "service.kubernetes.io/headless";
-/// 1000, as Kubernetes: the older form names no more.
-const MAX_ADDRESSES: usize = 1000;
 /// 100, as Kubernetes: a pod that changes is not worth a larger write.
 const MAX_ENDPOINTS: usize = 100;
 
@@ -149,7 +147,7 @@ async fn reconcile(cluster: Cluster, request: Request) -> Result<Action, Error> 
     family
         .keep(&cluster, groups(&cluster, &service, &targets))
         .await?;
-    keep_endpoints(&cluster, &service, &targets).await?;
+    subsets::keep(&cluster, &service, &targets).await?;
     Ok(Action::Done)
 }
 
@@ -196,9 +194,6 @@ fn groups(cluster: &Cluster, service: &Item, targets: &[Target]) -> Vec<Group> {
 
 fn endpoint(cluster: &Cluster, service: &Item, target: &Target) -> Value {
     let pod = &target.pod;
-    let name = |pointer: &str| Some(pod.text(pointer)).filter(|text| !text.is_empty());
-    // A pod's name in the service's domain, if it asked for one.
-    let hostname = name("/spec/hostname").filter(|_| pod.text("/spec/subdomain") == service.name());
     let nodes = cluster.snapshot(&nodes());
     let node = nodes.find("", pod.text("/spec/nodeName"));
     let zone = node.and_then(|node| node.label(ZONE).map(|zone| zone.into_owned()));
@@ -209,8 +204,8 @@ fn endpoint(cluster: &Cluster, service: &Item, target: &Target) -> Value {
             "serving": is_ready(pod),
             "terminating": pod.is_deleting(),
         },
-        "hostname": hostname,
-        "nodeName": name("/spec/nodeName"),
+        "hostname": target.hostname(service),
+        "nodeName": pod.text("/spec/nodeName"),
         "targetRef": target.reference(),
         "zone": zone,
     }))
@@ -240,6 +235,12 @@ impl Target {
     fn is_ready(&self, service: &Item) -> bool {
         service.at("/spec/publishNotReadyAddresses") == true
             || (is_ready(&self.pod) && !self.pod.is_deleting())
+    }
+
+    /// The pod's name in the service's domain, if it asked for one.
+    fn hostname(&self, service: &Item) -> Option<&str> {
+        let is_named = self.pod.text("/spec/subdomain") == service.name();
+        Some(self.pod.text("/spec/hostname")).filter(|name| is_named && !name.is_empty())
     }
 
     fn reference(&self) -> Value {
@@ -278,67 +279,6 @@ fn named_port(pod: &Item, name: &str, protocol: &Value) -> Option<i64> {
 
 fn is_headless(service: &Item) -> bool {
     service.text("/spec/clusterIP") == "None"
-}
-
-/// The older form: all pods with the same ports are a subset.
-async fn keep_endpoints(cluster: &Cluster, service: &Item, targets: &[Target]) -> Result<(), Error> {
-    let mut subsets: Vec<(&[Value], Vec<Value>, Vec<Value>)> = Vec::new();
-    for target in targets
-        .iter()
-        .filter(|target| !target.pod.is_deleting())
-        .take(MAX_ADDRESSES)
-    {
-        let place = subsets.iter().position(|(ports, ..)| *ports == target.ports);
-        let place = place.unwrap_or_else(|| {
-            subsets.push((&target.ports, Vec::new(), Vec::new()));
-            subsets.len() - 1
-        });
-        let address = json!({
-            "ip": target.address,
-            "nodeName": target.pod.text("/spec/nodeName"),
-            "targetRef": target.reference(),
-        });
-        match target.is_ready(service) {
-            true => subsets[place].1.push(address),
-            false => subsets[place].2.push(address),
-        }
-    }
-    let list = |list: Vec<Value>| (!list.is_empty()).then_some(list);
-    let subsets = subsets.into_iter().map(|(ports, ready, not_ready)| {
-        without_nulls(json!({
-            "addresses": list(ready),
-            "notReadyAddresses": list(not_ready),
-            "ports": list(ports.to_vec()),
-        }))
-    });
-    let subsets = json!(subsets.collect::<Vec<_>>());
-    let mut labels = inherited_labels(service);
-    labels.insert(
-        "endpoints.kubernetes.io/managed-by".to_owned(),
-        json!("endpoint-controller"),
-    );
-    let annotations = json!({LAST_CHANGE: last_change(service, targets)});
-    let known = cluster.snapshot(&endpoints());
-    let Some(known) = known.get(&service.key()).map(Item::read) else {
-        let metadata = json!({"name": service.name(), "labels": labels, "annotations": annotations});
-        let object = json!({"metadata": metadata, "subsets": subsets});
-        return match cluster.create(&endpoints(), service.namespace(), object).await {
-            Err(error) if is_namespace_terminating(&error) => Ok(()),
-            created => created.map(drop),
-        };
-    };
-    let is_same = known["subsets"] == subsets || (known["subsets"].is_null() && subsets == json!([]));
-    if is_same && known["metadata"]["labels"] == json!(labels) {
-        return Ok(());
-    }
-    let changed = cluster
-        .replace(&endpoints(), &known, |endpoints| {
-            endpoints["metadata"]["labels"] = json!(labels);
-            endpoints["metadata"]["annotations"][LAST_CHANGE] = annotations[LAST_CHANGE].clone();
-            endpoints["subsets"] = subsets;
-        })
-        .await;
-    ignore_gone(changed.map(drop))
 }
 
 fn without_nulls(mut value: Value) -> Value {

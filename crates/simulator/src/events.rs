@@ -23,6 +23,7 @@ pub(crate) const AUTOSCALERS: Component = Component("horizontal-pod-autoscaler")
 pub(crate) const CRON_JOBS: Component = Component("cronjob-controller");
 pub(crate) const DAEMON_SETS: Component = Component("daemonset-controller");
 pub(crate) const DEPLOYMENTS: Component = Component("deployment-controller");
+pub(crate) const GARBAGE: Component = Component("garbage-collector-controller");
 pub(crate) const JOBS: Component = Component("job-controller");
 pub(crate) const KUBELET: Component = Component("kubelet");
 pub(crate) const NODES: Component = Component("node-controller");

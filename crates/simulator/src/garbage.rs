@@ -289,6 +289,19 @@ impl Collector {
         known.filter(|known| known.uid() == uid)
     }
 
+    /// Whether an object with an owner's uid is known, wherever it is.
+    fn is_anywhere(&self, owner: &OwnerReference<'_>) -> bool {
+        let Some(resource) = self.resource_of(owner) else {
+            return false;
+        };
+        let kinds = self.kinds.read();
+        let kind = kinds.iter().find(|kind| kind.is_of(&resource));
+        kind.is_some_and(|kind| {
+            let known = kind.informer.store().snapshot();
+            known.iter().any(|known| known.uid() == owner.uid)
+        })
+    }
+
     /// The objects that name this one as their owner, and could: an owner with a namespace has dependents only there.
     fn dependents(&self, owner: &Object) -> Vec<(Resource, Object)> {
         let mut found = Vec::new();

@@ -15,7 +15,7 @@ use crate::cluster::{Cluster, Task};
 use crate::events;
 use crate::item::Item;
 use crate::kinds::{controller_revisions, pods, stateful_sets};
-use crate::pod_control::message;
+use crate::pod_control::{is_namespace_terminating, message};
 use crate::pods::{from_template, is_available, is_ready, next_available};
 use crate::revisions::{self, HASH_LABEL, Revisions};
 
@@ -90,6 +90,11 @@ async fn create(cluster: &Cluster, set: &Item, ordinal: i64, revision: &Item) ->
     pod["spec"]["subdomain"] = set["spec"]["serviceName"].clone();
     pod["metadata"]["name"] = json!(name);
     let created = cluster.create(&pods(), set.namespace(), pod).await;
+    if let Err(error) = &created
+        && is_namespace_terminating(error)
+    {
+        return Ok(());
+    }
     tell(cluster, set, "create", &name, created.as_ref().err());
     created.map(drop)
 }

@@ -20,6 +20,7 @@ use watchkeeper_wire::Object;
 
 use super::{Collector, owner_key};
 use crate::cluster::ignore_gone;
+use crate::events;
 use crate::item::Item;
 
 const ORPHAN: &str = "orphan";
@@ -154,6 +155,9 @@ impl Collector {
         let mut owners = Vec::new();
         for owner in object.owner_references() {
             let standing = self.standing(&object, &owner).await?;
+            if matches!(standing, Standing::Absent | Standing::Unreachable) {
+                self.tell_misplaced(&object, &owner);
+            }
             owners.push((owner.uid.into_owned(), standing));
         }
         let dependents = self.dependents(&object);
@@ -193,6 +197,21 @@ impl Collector {
             Ok(found) if is_waiting(&found) => Ok(Standing::Waiting),
             Ok(_) => Ok(Standing::Solid),
         }
+    }
+
+    /// Tells that an owner is there, but not where an owner of this object can be.
+    fn tell_misplaced(&self, object: &Object, owner: &OwnerReference<'_>) {
+        if !self.is_anywhere(owner) {
+            return;
+        }
+        let namespace = object.namespace();
+        let words = format!(
+            "ownerRef [{}/{}, namespace: {namespace}, name: {}, uid: {}] does not exist in namespace {namespace:?}",
+            owner.api_version, owner.kind, owner.name, owner.uid
+        );
+        self.cluster
+            .events
+            .warning(events::GARBAGE, object, "OwnerRefInvalidNamespace", words);
     }
 
     /// Takes owners off an object, which has changed meanwhile or loses exactly these.

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 use watchkeeper_meta::{DeleteOptions, PropagationPolicy, Resource};
 use watchkeeper_runtime::factory::Selection;
 
+use crate::simulator::events::until_told;
 use crate::simulator::support::{Cluster, names, resource};
 
 fn maps() -> Resource {
@@ -187,6 +188,9 @@ async fn an_owner_in_another_namespace_is_none() {
         )
         .await;
     until_gone(&cluster, &secrets(), "lost").await;
+    let who = "garbage-collector-controller";
+    let words = "ownerRef [v1/ConfigMap, namespace: default, name: owner, uid: ";
+    until_told(&cluster, who, "Secret/lost", "OwnerRefInvalidNamespace", words).await;
     cluster.stop().await;
 }
 

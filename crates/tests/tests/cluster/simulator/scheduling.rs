@@ -282,7 +282,11 @@ async fn pods_of_another_scheduler_are_left_to_it() {
 #[tokio::test(start_paused = true)]
 async fn pods_leave_a_node_whose_taint_they_do_not_bear() {
     let cluster = start(1).await;
-    let bears = |seconds: Value| json!({"tolerations": [{"key": "flood", "operator": "Exists", "tolerationSeconds": seconds}]});
+    let bears = |seconds: Value| {
+        json!({"tolerations": [
+            {"key": "flood", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": seconds},
+        ]})
+    };
     cluster.create(&pods(), pod("dry", json!({}))).await;
     cluster.create(&pods(), pod("brave", bears(Value::Null))).await;
     cluster.create(&pods(), pod("patient", bears(json!(100)))).await;
