@@ -65,10 +65,11 @@ where
     {
         return Err(crate::finish(Err(Failure::other(error)), session));
     }
-    for flag in ignored {
-        match without_effect.contains(&flag.as_str()) {
-            true => tracing::info!("--{flag} has no effect here"),
-            false => tracing::warn!("unknown flag is passed over: --{flag}"),
+    for word in ignored {
+        let flag = word.trim_start_matches('-');
+        match without_effect.contains(&flag) {
+            true => tracing::info!("{word} has no effect here"),
+            false => tracing::warn!("unknown flag is passed over: {word}"),
         }
     }
     Ok(read)

@@ -10,15 +10,16 @@ use clap::{Arg, ArgAction, Command};
 pub(super) struct Sorted {
     /// What the program knows, its own name first.
     pub(super) known: Vec<String>,
-    /// The names of other flags, and words that belong to none.
+    /// Other flags, without their values, and words that belong to none.
     pub(super) ignored: Vec<String>,
 }
 
 /// Tells the words of a command line apart, the program's name first.
 pub(super) fn sort(words: &[OsString], program: &mut Command) -> Sorted {
     program.build();
+    // Suites that fill in templates leave empty words behind.
+    let words = words.iter().filter(|word| !word.is_empty());
     let mut words = words
-        .iter()
         .map(|word| word.to_string_lossy().into_owned())
         .peekable();
     let own = words.next().unwrap_or_default();
@@ -43,7 +44,7 @@ pub(super) fn sort(words: &[OsString], program: &mut Command) -> Sorted {
                 let value = value.map(|value| format!("={value}")).unwrap_or_default();
                 flags.push((name, value));
             }
-            None => ignored.push(name),
+            None => ignored.push(format!("--{name}")),
         }
     }
     let flags = flags.into_iter().map(|(name, value)| format!("--{name}{value}"));
@@ -119,7 +120,7 @@ mod tests {
     fn what_nobody_knows_is_passed_over_with_its_value() {
         check(
             "p --new=1 --newer 2 --newest --allow",
-            expect!["p --allow | new newer newest"],
+            expect!["p --allow | --new --newer --newest"],
         );
         check("p --secure-port", expect!["p --secure-port | "]);
     }

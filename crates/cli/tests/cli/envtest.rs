@@ -479,6 +479,7 @@ fn unknown_flags_are_named_and_passed_over_and_certificates_made() {
             format!("--cert-dir={}", directory.display()),
             format!("--token-auth-file={tokens}"),
             "--feature-gates=Some=true".to_owned(),
+            String::new(),
             "--flag-of-tomorrow".to_owned(),
             "its-value".to_owned(),
             "-v=2".to_owned(),

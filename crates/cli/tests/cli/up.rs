@@ -1,12 +1,14 @@
 //! `up` as a process: it says where it is, serves, and ends cleanly on Ctrl-C.
 #![cfg(unix)]
 
+use std::io::{BufRead as _, BufReader};
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use crate::process::{PROGRAM, Running};
 use bytes::Bytes;
 use http::Request;
+use rcgen::{CertificateParams, DnType, KeyPair};
 use watchkeeper_client::{Client, Config, Error, LoadOptions};
 
 fn start(directory: &Path, more: &[&str]) -> (Running, String) {
@@ -139,6 +141,79 @@ fn faults_are_on_demand_only_where_they_are_switched_on() {
     };
     assert!(ask(&[]).unwrap_err().is_not_found());
     ask(&["--debug-endpoints"]).unwrap();
+}
+
+#[test]
+fn it_ends_with_its_standard_input_if_asked_to() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut child = Command::new(PROGRAM)
+        .args([
+            "up",
+            "--listen",
+            "127.0.0.1:0",
+            "--no-simulator",
+            "--end-with-stdin",
+        ])
+        .current_dir(directory.path())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut ready = String::new();
+    let mut output = BufReader::new(child.stdout.take().unwrap());
+    output.read_line(&mut ready).unwrap();
+    assert!(ready.starts_with("watchkeeper is ready"), "{ready}");
+    assert_eq!(child.try_wait().unwrap(), None);
+    drop(child.stdin.take());
+    assert!(child.wait().unwrap().success());
+}
+
+#[test]
+fn keys_and_certificates_of_ones_own_are_used() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name).display().to_string();
+    let key = KeyPair::generate().unwrap();
+    let own = CertificateParams::new(["127.0.0.1".to_owned()]).unwrap();
+    std::fs::write(path("own.crt"), own.self_signed(&key).unwrap().pem()).unwrap();
+    std::fs::write(path("own.key"), key.serialize_pem()).unwrap();
+    let mut zoe = CertificateParams::default();
+    zoe.distinguished_name.push(DnType::CommonName, "zoe");
+    zoe.distinguished_name
+        .push(DnType::OrganizationName, "system:masters");
+    std::fs::write(path("zoe.crt"), zoe.self_signed(&key).unwrap().pem()).unwrap();
+
+    let (certificate, key, client) = (path("own.crt"), path("own.key"), path("zoe.crt"));
+    let (running, ready) = start(
+        directory.path(),
+        &[
+            "--tls-cert-file",
+            &certificate,
+            "--tls-private-key-file",
+            &key,
+            "--client-ca-file",
+            &client,
+            "--service-account-issuer",
+            "https://issuer.example",
+        ],
+    );
+    // The kubeconfig trusts the certificate that is shown.
+    let printed = run(directory.path(), &["get", "namespaces", "-o", "name"]);
+    assert!(printed.contains("namespace/default\n"), "{printed}");
+    let address = ready.split_whitespace().nth(4).unwrap().trim_end_matches(':');
+    let shown = Command::new(PROGRAM)
+        .args(["get", "namespaces", "-o", "name", "--server", address])
+        .args(["--certificate-authority", &certificate])
+        .args(["--client-certificate", &client, "--client-key", &key])
+        .env_clear()
+        .env("HOME", directory.path())
+        .output()
+        .unwrap();
+    assert!(
+        shown.status.success(),
+        "{}",
+        String::from_utf8_lossy(&shown.stderr)
+    );
+    interrupt(running);
 }
 
 #[test]
