@@ -146,6 +146,30 @@ enum Protocol {
     Either,
 }
 
+/// How long a peer may stay silent.
+#[derive(Clone, Copy)]
+struct Silence {
+    /// Between requests of HTTP/1.1.
+    idle: Option<Duration>,
+    /// Before an HTTP/2 peer is asked whether it is still there.
+    ping: Option<Duration>,
+    /// While bytes wait for it.
+    stall: Option<Duration>,
+}
+
+impl Silence {
+    const LIMITED: Self = Self {
+        idle: Some(IDLE_TIMEOUT),
+        ping: Some(PING_INTERVAL),
+        stall: Some(WRITE_STALL_TIMEOUT),
+    };
+    const UNLIMITED: Self = Self {
+        idle: None,
+        ping: None,
+        stall: None,
+    };
+}
+
 async fn serve_tls(stream: TcpStream, tls: Arc<Tls>, context: Context) {
     // Small frames of a watch must not wait for an acknowledgement.
     let _ = stream.set_nodelay(true);
@@ -168,6 +192,10 @@ where
 {
     let Context { server, requests } = context;
     let (draining, hangup) = (server.draining.clone(), peer.hangup.clone());
+    let silence = match server.is_moved_in_time() {
+        true => Silence::UNLIMITED,
+        false => Silence::LIMITED,
+    };
     let peer = Arc::new(peer);
     let service = service_fn(move |request| {
         // In a box, which goes when the answer has begun: a watch streams for hours, and every future around it would
@@ -175,8 +203,8 @@ where
         let answer = Box::pin(filter::serve(server.clone(), peer.clone(), request));
         async move { Ok::<_, std::convert::Infallible>(answer.await) }
     });
-    let builder = http(protocol, requests.clone());
-    let (io, outlet) = cork(StallGuard::new(io));
+    let builder = http(protocol, requests.clone(), silence);
+    let (io, outlet) = cork(StallGuard::new(io, silence.stall));
     let connection = builder.serve_connection_with_upgrades(TokioIo::new(io), service);
     let mut driver = Driver::new(connection, requests, outlet);
     let served = async {
@@ -203,12 +231,12 @@ fn report(served: Result<(), Box<dyn std::error::Error + Send + Sync>>) {
     }
 }
 
-fn http(protocol: Protocol, requests: Requests) -> auto::Builder<Requests> {
+fn http(protocol: Protocol, requests: Requests, silence: Silence) -> auto::Builder<Requests> {
     let mut builder = auto::Builder::new(requests);
     builder
         .http1()
         .timer(TokioTimer::new())
-        .header_read_timeout(IDLE_TIMEOUT)
+        .header_read_timeout(silence.idle)
         .max_headers(MAX_HEADERS)
         .max_buf_size(MAX_HEADER_BYTES);
     builder
@@ -216,7 +244,7 @@ fn http(protocol: Protocol, requests: Requests) -> auto::Builder<Requests> {
         .timer(TokioTimer::new())
         .max_concurrent_streams(MAX_CONCURRENT_STREAMS)
         .max_header_list_size(MAX_HEADER_BYTES as u32)
-        .keep_alive_interval(Some(PING_INTERVAL))
+        .keep_alive_interval(silence.ping)
         .keep_alive_timeout(PING_TIMEOUT);
     match protocol {
         Protocol::Http1 => builder.http1_only(),

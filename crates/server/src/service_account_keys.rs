@@ -165,6 +165,10 @@ mod tests {
             assert!(subject(&knows, &token, 150).is_some(), "{name}");
             assert_eq!(signs.algorithms(), [name]);
             assert_eq!(knows.to_json()["keys"][1]["kty"], kind);
+            let der = pair.subject_public_key_info();
+            for length in 0..der.len() {
+                assert!(PublicKey::from_der(&der[..length]).is_none(), "{length}");
+            }
         }
     }
 

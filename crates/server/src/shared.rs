@@ -85,6 +85,15 @@ impl Shared {
         self.service_account_keys.get_or_init(ServiceAccountKeys::random)
     }
 
+    /// True if tests may move the time of this server. Its peers live in real time, so how long they may stay silent is then
+    /// not limited: an hour that passes in a moment would end their connections.
+    pub(crate) fn is_moved_in_time(&self) -> bool {
+        #[cfg(feature = "testing")]
+        return self.testing.is_some();
+        #[cfg(not(feature = "testing"))]
+        false
+    }
+
     /// Who issues tokens.
     pub(crate) fn issuer(&self) -> &str {
         &self.issuers[0]

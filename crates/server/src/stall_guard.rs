@@ -5,22 +5,27 @@
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Sleep;
 
-use crate::limits::WRITE_STALL_TIMEOUT;
-
-/// Fails a write that could not move for [`WRITE_STALL_TIMEOUT`].
+/// Fails a write that could not move for too long.
 pub(crate) struct StallGuard<IO> {
     io: IO,
+    /// How long that is; `None` is for ever.
+    timeout: Option<Duration>,
     /// Runs while a write waits.
     waiting: Option<Pin<Box<Sleep>>>,
 }
 
 impl<IO> StallGuard<IO> {
-    pub(crate) fn new(io: IO) -> Self {
-        Self { io, waiting: None }
+    pub(crate) fn new(io: IO, timeout: Option<Duration>) -> Self {
+        Self {
+            io,
+            timeout,
+            waiting: None,
+        }
     }
 
     /// Passes on what came of a write, or fails it once it has waited too long.
@@ -29,9 +34,12 @@ impl<IO> StallGuard<IO> {
             self.waiting = None;
             return written;
         }
+        let Some(timeout) = self.timeout else {
+            return written;
+        };
         let timer = self
             .waiting
-            .get_or_insert_with(|| Box::pin(tokio::time::sleep(WRITE_STALL_TIMEOUT)));
+            .get_or_insert_with(|| Box::pin(tokio::time::sleep(timeout)));
         match timer.as_mut().poll(context) {
             Poll::Ready(()) => Poll::Ready(Err(io::ErrorKind::TimedOut.into())),
             Poll::Pending => Poll::Pending,
@@ -91,7 +99,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_client_that_stops_reading_is_given_up() {
         let (mut client, server) = tokio::io::duplex(4);
-        let mut server = StallGuard::new(server);
+        let mut server = StallGuard::new(server, Some(Duration::from_secs(60)));
         server.write_all(b"1234").await.unwrap();
         let stalled = server.write_all(b"5").await.unwrap_err();
         assert_eq!(stalled.kind(), io::ErrorKind::TimedOut);

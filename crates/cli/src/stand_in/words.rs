@@ -19,9 +19,7 @@ pub(super) fn sort(words: &[OsString], program: &mut Command) -> Sorted {
     program.build();
     // Suites that fill in templates leave empty words behind.
     let words = words.iter().filter(|word| !word.is_empty());
-    let mut words = words
-        .map(|word| word.to_string_lossy().into_owned())
-        .peekable();
+    let mut words = words.map(|word| word.to_string_lossy().into_owned()).peekable();
     let own = words.next().unwrap_or_default();
     let (mut flags, mut ignored): (Vec<(String, String)>, _) = (Vec::new(), Vec::new());
     while let Some(word) = words.next() {

@@ -60,6 +60,23 @@ async fn a_client_certificate_names_its_user() {
     server.shutdown().await;
 }
 
+#[cfg(feature = "testing")]
+#[tokio::test]
+async fn connections_outlive_moved_time() {
+    let server = Server::builder().testing(true).start().await.unwrap();
+    let mut idle = Client::http1(server.connector().connect().await.unwrap()).await;
+    assert_eq!(idle.get("/version").await.status, 200);
+    let mut mover = Client::http2(server.connector().connect().await.unwrap())
+        .await
+        .with_token(&server);
+    let moved = mover
+        .send(Method::POST, "/testing/v1/clock", &[], r#"{"advance": "10m"}"#)
+        .await;
+    assert_eq!(moved.status, 200, "{}", moved.text());
+    assert_eq!(idle.get("/version").await.status, 200);
+    server.shutdown().await;
+}
+
 #[tokio::test]
 async fn errors_are_statuses_in_the_form_asked_for() {
     let server = in_process().await;
