@@ -58,6 +58,14 @@ impl Failure {
         }
     }
 
+    /// The same, from a command whose exit code is a verdict: there is none.
+    pub(crate) fn into_usage(self) -> Self {
+        match self {
+            Self::Other(error) => Self::Usage(format!("{error:#}")),
+            other => other,
+        }
+    }
+
     /// 1 as for kubectl; 2 from commands that use 1 for a verdict.
     pub(crate) fn exit_code(&self) -> u8 {
         match self {

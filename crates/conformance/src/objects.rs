@@ -8,7 +8,7 @@
 //! DELETED a at 9                                       the deletion is at 9
 //! ```
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 use watchkeeper_client::{Client, DynamicApi, Error};
@@ -42,7 +42,7 @@ pub(crate) struct Objects {
     /// Deletions whose version is not known, by their place in the truth: after the first and before the second.
     unsettled: BTreeMap<usize, (u64, u64)>,
     /// Every name ever written, so that nothing is left behind whatever the answers say.
-    written: BTreeMap<String, ()>,
+    written: BTreeSet<String>,
     count: u64,
 }
 
@@ -93,7 +93,7 @@ impl Objects {
             truth: Vec::new(),
             live: BTreeMap::new(),
             unsettled: BTreeMap::new(),
-            written: BTreeMap::new(),
+            written: BTreeSet::new(),
             count: 0,
         }
     }
@@ -122,7 +122,7 @@ impl Objects {
         let before = self.live.get(name).cloned();
         let full_name = self.full_name(name);
         let body = self.body(name, &after, before.as_ref().map(|live| live.version));
-        self.written.insert(full_name.clone(), ());
+        self.written.insert(full_name.clone());
         let answer = match before {
             None => self.api.create(&body).await?,
             Some(_) => self.api.update(&full_name, &body).await?,
@@ -252,7 +252,7 @@ impl Objects {
     /// Deletes what is left. Returns what could not be deleted.
     pub(crate) async fn clean_up(self) -> Vec<String> {
         let mut left = Vec::new();
-        for name in self.written.into_keys() {
+        for name in self.written {
             if let Err(error) = self.api.delete(&name).await
                 && !error.is_not_found()
             {

@@ -33,13 +33,6 @@ pub(crate) enum Read {
     TimedOut,
 }
 
-/// How a watcher wants to be served.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Wish {
-    /// When the server should end the stream.
-    pub(crate) timeout_seconds: Option<u64>,
-}
-
 impl Watcher {
     pub(crate) fn new(selection: Selection, patience: Duration) -> Self {
         let history = History {
@@ -78,24 +71,24 @@ impl Watcher {
     /// Goes on where it was, or begins anew with a list.
     pub(crate) async fn connect(&mut self, objects: &Objects) -> Result<(), Stop> {
         match self.can_resume() {
-            true => self.resume_at(self.position(), objects, Wish::default()).await,
-            false => self.list(objects, Wish::default()).await,
+            true => self.resume_at(self.position(), objects, None).await,
+            false => self.list(objects, None).await,
         }
     }
 
-    /// Watches the changes after a version.
+    /// Watches the changes after a version, until the server ends the stream: after this time, if one is given.
     pub(crate) async fn resume_at(
         &mut self,
         version: u64,
         objects: &Objects,
-        wish: Wish,
+        timeout_seconds: Option<u64>,
     ) -> Result<(), Stop> {
         self.begin(Start::Resumed(version));
-        self.watch_after(version, objects, wish).await
+        self.watch_after(version, objects, timeout_seconds).await
     }
 
     /// Begins anew with a list.
-    pub(crate) async fn list(&mut self, objects: &Objects, wish: Wish) -> Result<(), Stop> {
+    pub(crate) async fn list(&mut self, objects: &Objects, timeout_seconds: Option<u64>) -> Result<(), Stop> {
         let listed = objects
             .list(&self.history.selection, ListOptions::default())
             .await?;
@@ -104,13 +97,18 @@ impl Watcher {
             version,
             objects: listed.objects,
         });
-        self.watch_after(version, objects, wish).await
+        self.watch_after(version, objects, timeout_seconds).await
     }
 
-    async fn watch_after(&mut self, version: u64, objects: &Objects, wish: Wish) -> Result<(), Stop> {
+    async fn watch_after(
+        &mut self,
+        version: u64,
+        objects: &Objects,
+        timeout_seconds: Option<u64>,
+    ) -> Result<(), Stop> {
         let options = WatchOptions {
             resource_version: text(version),
-            ..self.options(objects, wish)
+            ..self.options(objects, timeout_seconds)
         };
         match objects.api.watch().with(&options).await {
             Ok(stream) => self.stream = Some(stream),
@@ -125,7 +123,7 @@ impl Watcher {
         let options = WatchOptions {
             resource_version: ResourceVersion::unset(),
             send_initial_events: Some(true),
-            ..self.options(objects, Wish::default())
+            ..self.options(objects, None)
         };
         for _ in 0..MAX_RECONNECTS {
             let opened = objects.api.watch().with(&options).await;
@@ -182,12 +180,12 @@ impl Watcher {
         }
     }
 
-    fn options(&self, objects: &Objects, wish: Wish) -> WatchOptions {
+    fn options(&self, objects: &Objects, timeout_seconds: Option<u64>) -> WatchOptions {
         WatchOptions {
             label_selector: objects.label_selector(&self.history.selection),
             field_selector: objects.field_selector(&self.history.selection),
             allow_bookmarks: true,
-            timeout_seconds: wish.timeout_seconds,
+            timeout_seconds,
             ..WatchOptions::default()
         }
     }

@@ -61,11 +61,9 @@ pub(crate) async fn run(
     verbosity: i32,
     session: &mut Session,
 ) -> Result<(), Failure> {
-    let usage =
-        |failure: Failure| Failure::Usage(failure.to_string().trim_start_matches("error: ").to_owned());
-    check.files.check().map_err(usage)?;
+    check.files.check().map_err(Failure::into_usage)?;
     let texts: Result<Vec<Text>, Failure> = check.files.texts(session).into_iter().collect();
-    let texts = texts.map_err(usage)?;
+    let texts = texts.map_err(Failure::into_usage)?;
     let namespace = namespace.unwrap_or_else(|| "default".to_owned());
     let verdict = judge::check(&texts, &namespace, verbosity, session).await?;
     if verdict.objects + verdict.tests() + verdict.problems.len() == 0 {

@@ -12,14 +12,11 @@ use super::{Options, Verdicts};
 use crate::check::Check;
 use crate::objects::{Objects, Stop};
 use crate::promises::{Seen, Selection, bookmarkable, gap_free};
-use crate::watcher::{Read, Watcher, Wish};
+use crate::watcher::{Read, Watcher};
 
 pub(super) const CHECKS: &[Check] = &[Check::Bookmarkable, Check::BookmarkSent];
 
 const TIMEOUT_SECONDS: u64 = 6;
-const WISH: Wish = Wish {
-    timeout_seconds: Some(TIMEOUT_SECONDS),
-};
 const MAX_RECONNECTS: usize = 2;
 
 pub(super) fn run<'a>(
@@ -29,7 +26,7 @@ pub(super) fn run<'a>(
     Box::pin(async move {
         let mut watcher = Watcher::new(Selection::default(), options.patience);
         objects.write("a", "red").await?;
-        watcher.list(objects, WISH).await?;
+        watcher.list(objects, Some(TIMEOUT_SECONDS)).await?;
         objects.write("b", "red").await?;
         objects.delete("a").await?;
         let last = objects.write("c", "blue").await?;
@@ -65,7 +62,9 @@ async fn next_bookmark(
             // Servers may end a watch at any time, but not each time before its bookmark.
             Read::Ended if reconnects < MAX_RECONNECTS => {
                 reconnects += 1;
-                watcher.resume_at(watcher.position(), objects, WISH).await?;
+                watcher
+                    .resume_at(watcher.position(), objects, Some(TIMEOUT_SECONDS))
+                    .await?;
             }
             Read::Ended | Read::TimedOut => return Ok(None),
         }
@@ -80,7 +79,7 @@ async fn go_on(watcher: &mut Watcher, bookmark: u64, objects: &mut Objects) -> R
     watcher.read_until(deadline, objects).await?;
     judge(watcher, objects)?;
     watcher.disconnect();
-    watcher.resume_at(bookmark, objects, Wish::default()).await?;
+    watcher.resume_at(bookmark, objects, None).await?;
     let last = objects.write("d", "blue").await?;
     watcher.read_to(last, objects).await?;
     watcher.history.caught_up = last;

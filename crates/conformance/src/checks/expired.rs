@@ -9,7 +9,7 @@ use super::{Options, Verdicts, kept};
 use crate::check::Check;
 use crate::objects::{Objects, Stop, text};
 use crate::promises::{Selection, all_kept};
-use crate::watcher::{Read, Watcher, Wish};
+use crate::watcher::{Read, Watcher};
 
 const OLDEST: u64 = 1;
 
@@ -30,7 +30,7 @@ pub(super) fn run<'a>(
 }
 
 async fn watch(objects: &mut Objects, mut watcher: Watcher) -> Result<(), Stop> {
-    watcher.resume_at(OLDEST, objects, Wish::default()).await?;
+    watcher.resume_at(OLDEST, objects, None).await?;
     let newest = objects.newest();
     let deadline = tokio::time::Instant::now() + watcher.patience();
     while watcher.position() < newest && watcher.is_connected() {

@@ -6,7 +6,7 @@ use super::{Options, Verdicts, kept};
 use crate::check::Check;
 use crate::objects::{Objects, Stop};
 use crate::promises::{Selection, all_kept};
-use crate::watcher::{Watcher, Wish};
+use crate::watcher::Watcher;
 
 pub(super) fn run<'a>(
     objects: &'a mut Objects,
@@ -15,7 +15,7 @@ pub(super) fn run<'a>(
     Box::pin(async move {
         let mut watcher = Watcher::new(Selection::default(), options.patience);
         objects.write("a", "red").await?;
-        watcher.list(objects, Wish::default()).await?;
+        watcher.list(objects, None).await?;
         let (before, after) = objects.write_nothing_new("a").await?;
         if before != after {
             return Err(Stop::Broken(format!(
