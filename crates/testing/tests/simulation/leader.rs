@@ -9,7 +9,7 @@ use watchkeeper_runtime::leader::{LeaderElector, LeaderOptions};
 use watchkeeper_testing::Simulation;
 use watchkeeper_testing::simulation::{Process, State};
 
-use crate::support::{SEARCHED, SEEDS, maps, text};
+use crate::support::{SEARCHED, maps, text};
 
 const COUNTER: &str = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: counter}\n";
 
@@ -82,5 +82,5 @@ fn a_leader_that_does_not_stop_is_found() {
 
 #[test]
 fn a_leader_that_stops_with_its_lease_is_clean() {
-    simulation(true).check(SEEDS);
+    simulation(true).check(10);
 }

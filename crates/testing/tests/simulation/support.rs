@@ -13,7 +13,7 @@ use watchkeeper_runtime::watcher::{Config, ListSemantic};
 use watchkeeper_testing::simulation::{Finding, Process, Simulation, State};
 
 /// How many seeds a careful controller is put through.
-pub(crate) const SEEDS: u64 = 60;
+pub(crate) const SEEDS: u64 = 30;
 
 /// How many seeds are looked through for a bug.
 pub(crate) const SEARCHED: u64 = 2000;
