@@ -67,3 +67,8 @@ pub use cluster::{TestCluster, TestClusterError, TestOptions, client_of, unlimit
 pub use sandbox::{Sandbox, SandboxError};
 pub use simulation::Simulation;
 pub use snapshot::{Past, Snapshot};
+
+/// The programs of the guide run as tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/testing-controllers.md")]
+struct Guide;
