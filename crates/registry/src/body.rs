@@ -286,6 +286,7 @@ fn object_of(
         value = Value::Object(Default::default());
     }
     let read = canonicalize(&definition.schema, known, value).map_err(|error| cannot(&error))?;
+    context.emptied.set(read.emptied);
     if known != definition.type_id {
         return Err(cannot(&unknown_conversion(definition, &kind)));
     }

@@ -7,7 +7,7 @@
 
 use std::net::SocketAddr;
 
-use futures_util::future::{try_join_all, try_join4};
+use futures_util::future::{try_join_all, try_join3, try_join4};
 use serde_json::{Value, json};
 use watchkeeper_kinds::{
     Kind, Part, builtin, suggested_flow_schemas, suggested_priority_levels, system_classes,
@@ -67,32 +67,37 @@ impl Registry {
         if schemas.contains(&true) {
             self.settle_flow_schemas().await?;
         }
-        if self.ensure(&builtin::SERVICE_CIDR, "", service_cidr()).await? {
-            self.mark_service_cidr_ready().await?;
-        }
         let tracking = token_tracking(&timestamp(self.clock().now()));
-        self.ensure(&builtin::CONFIG_MAP, "kube-system", tracking).await?;
-        match self
-            .ensure(&builtin::SERVICE, "default", kubernetes_service())
-            .await?
-        {
+        let (_, _, is_new) = try_join3(
+            self.ensure_service_cidr(),
+            self.ensure(&builtin::CONFIG_MAP, "kube-system", tracking),
+            self.ensure(&builtin::SERVICE, "default", kubernetes_service()),
+        )
+        .await?;
+        match is_new {
             true => Ok(()),
             // Services of an earlier run may not have got theirs.
             false => self.settle_ip_addresses().await,
         }
     }
 
+    async fn ensure_service_cidr(&self) -> Result<(), Status> {
+        match self.ensure(&builtin::SERVICE_CIDR, "", service_cidr()).await? {
+            true => self.mark_service_cidr_ready().await,
+            false => Ok(()),
+        }
+    }
+
     /// Says what the server takes and where it is, in the objects that clients look into.
     pub async fn announce(&self, server: &Announcement) -> Result<(), Status> {
         let trust = authentication(server.client_authority.as_deref());
-        self.put(&builtin::CONFIG_MAP, "kube-system", trust).await?;
+        let trust = self.put(&builtin::CONFIG_MAP, "kube-system", trust);
         let Some(address) = server.address else {
-            return Ok(());
+            return trust.await;
         };
-        self.put(&builtin::ENDPOINTS, "default", endpoints(address))
-            .await?;
-        self.put(&builtin::ENDPOINT_SLICE, "default", endpoint_slice(address))
-            .await
+        let endpoints = self.put(&builtin::ENDPOINTS, "default", endpoints(address));
+        let slice = self.put(&builtin::ENDPOINT_SLICE, "default", endpoint_slice(address));
+        try_join3(trust, endpoints, slice).await.map(drop)
     }
 
     /// Makes an object of the server's own be as it should: one that is otherwise is made anew.

@@ -1,6 +1,7 @@
 //! What every write has in common: who writes, how strictly, and what they should be warned of.
 
-use serde_json::Value;
+use parking_lot::Mutex;
+use serde_json::{Value, json};
 use watchkeeper_kinds::{Part, Warnings};
 use watchkeeper_meta::{FieldErrors, FieldValidation, Status, Time};
 use watchkeeper_patch::managed_fields::Writer;
@@ -31,6 +32,38 @@ pub struct WriteContext {
     pub asks_to_create: bool,
     /// The server writes this itself, to do its work: no policy can keep it from that.
     pub by_server: bool,
+    /// Maps that the object has empty, as the request has it.
+    pub emptied: Emptied,
+}
+
+/// Maps that came empty. They are not kept, and told from those that did not come only where an object is refused.
+#[derive(Debug, Default)]
+pub struct Emptied(Mutex<Vec<String>>);
+
+impl Emptied {
+    /// Notes where they stand, as JSON pointers, in place of what was noted before.
+    pub(crate) fn set(&self, pointers: Vec<String>) {
+        *self.0.lock() = pointers;
+    }
+
+    /// The object with them; `None` if there are none.
+    pub(crate) fn shown_in(&self, object: &Value) -> Option<Value> {
+        let pointers = self.0.lock();
+        if pointers.is_empty() {
+            return None;
+        }
+        let mut shown = object.clone();
+        for pointer in pointers.iter() {
+            let Some((parent, name)) = pointer.rsplit_once('/') else {
+                continue;
+            };
+            let name = name.replace("~1", "/").replace("~0", "~");
+            if let Some(Value::Object(fields)) = shown.pointer_mut(parent) {
+                fields.entry(name).or_insert_with(|| json!({}));
+            }
+        }
+        Some(shown)
+    }
 }
 
 impl Default for WriteContext {
@@ -44,6 +77,7 @@ impl Default for WriteContext {
             requester: None,
             asks_to_create: false,
             by_server: false,
+            emptied: Emptied::default(),
         }
     }
 }

@@ -59,7 +59,7 @@ pub use body::{Body, Format, JSON, PROTOBUF, YAML, too_many_values};
 pub use bootstrap::Announcement;
 pub use catalog::builtin_definition;
 pub use clock::Clock;
-pub use context::WriteContext;
+pub use context::{Emptied, WriteContext};
 pub use definition::Definition;
 pub use list::List;
 pub use object::StoredObject;

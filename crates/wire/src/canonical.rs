@@ -49,6 +49,9 @@ pub struct Canonical {
     /// within it before its own, which is the order of Go where it turns a map into structs. Where it reads a body,
     /// the order is that of [`strict_errors`].
     pub unknown: Vec<StrictError>,
+    /// Where maps stood that were empty and are left out, as JSON pointers, at most [`STRICT_LIMIT`]. Go knows them from
+    /// maps that were not there, and so do texts about the object.
+    pub emptied: Vec<String>,
 }
 
 /// Something that strict reading refuses and lenient reading warns about.

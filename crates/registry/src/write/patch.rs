@@ -150,6 +150,7 @@ impl PatchedReader<'_> {
                 false => error.message,
             })
         })?;
+        self.context.emptied.set(read.emptied);
         complaints.extend(read.unknown.iter().map(ToString::to_string));
         match self.context.field_validation {
             FieldValidation::Strict if !complaints.is_empty() => {

@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 use watchkeeper_kinds::{Generation, Part, builtin};
-use watchkeeper_meta::Status;
+use watchkeeper_meta::{FieldErrors, Status};
 use watchkeeper_patch::endpoint::{Endpoint, Versions};
 use watchkeeper_wire::difference::Difference;
 
@@ -275,24 +275,36 @@ impl Write<'_> {
     /// Refuses an object that is not valid, with all that is wrong with it.
     pub(super) fn validate(&self, draft: &Draft<'_>) -> Result<(), Status> {
         let (definition, object) = (&self.definition, &draft.object);
-        let faults = match draft.live {
-            None => {
-                let mut faults = self.registry.faults(definition, object);
-                faults.append(metadata::manager_faults(&draft.managers));
-                faults
+        let mut faults = self.faults_of(object, draft);
+        // Maps that came empty are shown as they came, if nothing else is wrong with them.
+        if !faults.is_empty()
+            && let Some(shown) = self.context.emptied.shown_in(object)
+        {
+            let again = self.faults_of(&shown, draft);
+            let fields =
+                |faults: &FieldErrors| faults.iter().map(|fault| fault.field.clone()).collect::<Vec<_>>();
+            if fields(&again) == fields(&faults) {
+                faults = again;
             }
-            Some(live) => {
-                let mut faults = metadata::update_faults(definition, object, &live.value);
-                if draft.given_managers.is_some() {
-                    faults.append(metadata::manager_faults(&draft.managers));
-                }
-                let warnings = &self.context.warnings;
-                faults.append(definition.update_faults(self.part, object, &live.value, warnings));
-                faults.append(self.registry.policy_faults(definition, object));
-                faults
-            }
-        };
+        }
         accept(definition, object, &faults)
+    }
+
+    fn faults_of(&self, object: &Value, draft: &Draft<'_>) -> FieldErrors {
+        let definition = &self.definition;
+        let Some(live) = draft.live else {
+            let mut faults = self.registry.faults(definition, object);
+            faults.append(metadata::manager_faults(&draft.managers));
+            return faults;
+        };
+        let mut faults = metadata::update_faults(definition, object, &live.value);
+        if draft.given_managers.is_some() {
+            faults.append(metadata::manager_faults(&draft.managers));
+        }
+        let warnings = &self.context.warnings;
+        faults.append(definition.update_faults(self.part, object, &live.value, warnings));
+        faults.append(self.registry.policy_faults(definition, object));
+        faults
     }
 
     /// Runs validating admission on a valid object: plugins, policies, webhooks. If the guard was released for a webhook,

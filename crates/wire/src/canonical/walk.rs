@@ -20,6 +20,8 @@ use crate::schema::{Field, Schema, Shape, TypeId, UnknownFields};
 use crate::values::{Duration, Quantity, is_plain_quantity, read_micro_time, read_time};
 use watchkeeper_meta::Time;
 
+const LABEL_SELECTOR: &str = "meta/v1.LabelSelector";
+
 /// Go's zero time, which it prints as null: 0001-01-01T00:00:00Z.
 const ZERO_SECONDS: i64 = -62_135_596_800;
 
@@ -33,10 +35,12 @@ pub(super) fn canonicalize(
         schema,
         unknown: Vec::new(),
         unknown_in_structs: Vec::new(),
+        emptied: Vec::new(),
     };
     walk.object(id, &mut value, difference, &schema[id].name, &Place::ROOT)?;
     Ok(Canonical {
         value,
+        emptied: std::mem::take(&mut walk.emptied),
         unknown: walk.complaints(schema[id].structural),
     })
 }
@@ -59,6 +63,8 @@ pub(super) struct Walk<'s> {
     pub(super) unknown: Vec<StrictError>,
     /// Those in the Go structs within a custom object: its metadata.
     pub(super) unknown_in_structs: Vec<StrictError>,
+    /// Maps that are left out because they are empty.
+    emptied: Vec<String>,
 }
 
 /// Where a value stands in its object.
@@ -189,7 +195,16 @@ impl<'s> Walk<'s> {
             return Ok(is_shown);
         }
         self.value(&field.shape, &field.declared, value, difference, at)?;
-        Ok(!is_left_out(field, value))
+        let is_left_out = is_left_out(field, value);
+        if is_left_out && value.is_object() && self.emptied.len() < STRICT_LIMIT && !self.is_of_selector(at) {
+            self.emptied.push(at.pointer());
+        }
+        Ok(!is_left_out)
+    }
+
+    /// Whether a place is a field of a label selector: Go prints those without what is empty.
+    fn is_of_selector(&self, at: &Place<'_>) -> bool {
+        matches!(at.step, Step::Field(id, _) if self.schema[id].name == LABEL_SELECTOR)
     }
 
     fn value(
@@ -437,6 +452,20 @@ impl Place<'_> {
     }
 
     /// Everything on the way: `spec.containers[0].name`.
+    /// The place as a JSON pointer.
+    fn pointer(&self) -> String {
+        let mut pointer = self.within.map(Place::pointer).unwrap_or_default();
+        match self.step {
+            Step::Root => {}
+            Step::Index(index) => pointer.push_str(&format!("/{index}")),
+            Step::Field(_, name) | Step::Key(name) => {
+                pointer.push('/');
+                pointer.push_str(&name.replace('~', "~0").replace('/', "~1"));
+            }
+        }
+        pointer
+    }
+
     fn path(&self) -> String {
         let mut path = self.within.map(Place::path).unwrap_or_default();
         match self.step {
