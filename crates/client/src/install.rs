@@ -89,7 +89,8 @@ pub enum InstallError {
 
 /// Applies definitions, and waits until the server has established and serves all of their versions.
 ///
-/// All are applied before any is waited for. Doing it again changes nothing.
+/// All are applied before any is waited for. Doing it again changes nothing. The process needs the right to `create`,
+/// `patch`, `list` and `watch` customresourcedefinitions.
 ///
 /// ```no_run
 /// # use watchkeeper_client::{Client, InstallError, install_crds};

@@ -334,15 +334,17 @@ impl<K: ResourceType> Api<K> {
 
     fn encode(&self, method: Method, object: &K) -> Result<Payload, Error> {
         let kind = self.objects.resource().group_version_kind();
-        let (schema, api_version) = (Schema::builtin(), kind.api_version());
-        let payload = match self.bodies {
-            Encoding::Protobuf if schema.kind(&api_version, &kind.kind).is_some() => {
-                let bytes = protobuf::encode_as(schema, &api_version, &kind.kind, object);
-                bytes.map(Payload::protobuf).map_err(|error| error.to_string())
-            }
-            _ => return self.encode_json(method, object),
-        };
-        self.payload(method, payload)
+        let schema = Schema::builtin();
+        let json = self.encode_json(method.clone(), object)?;
+        if self.bodies != Encoding::Protobuf || schema.kind(&kind.api_version(), &kind.kind).is_none() {
+            return Ok(json);
+        }
+        // By way of JSON: a second serializer would compile every kind once more, for those who never ask for it too.
+        let value = serde_json::from_slice(&json.into_bytes());
+        let bytes = value
+            .map_err(|error| error.to_string())
+            .and_then(|value| protobuf::encode_body(schema, &value).map_err(|error| error.to_string()));
+        self.payload(method, bytes.map(Payload::protobuf))
     }
 
     fn encode_json(&self, method: Method, object: &impl Serialize) -> Result<Payload, Error> {

@@ -4,14 +4,24 @@
 //! one without escapes is borrowed. Numbers that are short and whole are read here. Escapes and other numbers are
 //! handed to `serde_json`, which knows them all.
 //!
-//! An error says no more than that the text, or what is asked of it, is not like that: the caller then asks `serde_json`
-//! and has its answer or its words. So nothing is accepted here that it refuses, and some things it accepts are not.
+//! What is accepted, and the words of what is refused, are those of `serde_json` ([`Json::explain`]). It is not asked to
+//! read the text once more into the same type: each type that is read in two ways is compiled twice, by everybody who
+//! uses it.
+
+mod key;
+mod raw_value;
+mod variant;
 
 use serde::de::value::BorrowedStrDeserializer;
-use serde::de::{DeserializeSeed, Deserializer, Error as _, IntoDeserializer, MapAccess, SeqAccess, Visitor};
+use serde::de::{
+    DeserializeSeed, Deserializer, Error as _, Expected, IntoDeserializer, MapAccess, SeqAccess, Unexpected,
+    Visitor,
+};
 use serde::forward_to_deserialize_any;
-use serde_json::Error;
+use serde_json::{Error, Value};
 
+use self::key::Key;
+use self::raw_value::RawValue;
 use super::reader::ends_scalar;
 use super::strings::plain_length;
 
@@ -27,6 +37,8 @@ pub(crate) struct Json<'de> {
     /// The bytes of the text that have not been read.
     rest: &'de [u8],
     depth: u32,
+    /// Where the first visitor refused something; 0 if none has.
+    failed_at: usize,
 }
 
 impl<'de> Json<'de> {
@@ -35,6 +47,7 @@ impl<'de> Json<'de> {
             text,
             rest: text.as_bytes(),
             depth: 0,
+            failed_at: 0,
         }
     }
 
@@ -43,6 +56,71 @@ impl<'de> Json<'de> {
         match self.peek() {
             None => Ok(()),
             Some(_) => Err(unusual()),
+        }
+    }
+
+    /// How many bytes have been read.
+    fn offset(&self) -> usize {
+        self.text.len() - self.rest.len()
+    }
+
+    /// The error as `serde_json` has it: what is wrong with the text, or else with what it says, and where.
+    #[cold]
+    pub(crate) fn explain(&self, error: &Error) -> Error {
+        if let Err(syntax) = serde_json::from_str::<Value>(self.text) {
+            return syntax;
+        }
+        let mut message = error.to_string();
+        // Of a part that was read by itself.
+        if error.line() > 0
+            && let Some(end) = message.rfind(" at line ")
+        {
+            message.truncate(end);
+        }
+        let offset = match self.failed_at {
+            0 => self.offset(),
+            failed_at => failed_at,
+        };
+        let before = self.text.get(..offset).unwrap_or_default();
+        let (line, column) = (
+            1 + before.matches('\n').count(),
+            before.len() - before.rfind('\n').map_or(0, |at| at + 1),
+        );
+        Error::custom(format_args!("{message} at line {line} column {column}"))
+    }
+
+    /// Notes where a visitor has refused something, and what that is.
+    #[cold]
+    #[inline(never)]
+    fn refused(&mut self, error: Error) -> Error {
+        if self.failed_at == 0 {
+            self.failed_at = self.offset();
+        }
+        error
+    }
+
+    /// Says that something else stands here.
+    #[cold]
+    #[inline(never)]
+    fn mismatch(&mut self, expected: &dyn Expected) -> Error {
+        let found = match self.peek() {
+            Some(b'{') => return Error::invalid_type(Unexpected::Map, expected),
+            Some(b'[') => return Error::invalid_type(Unexpected::Seq, expected),
+            _ => serde::Deserialize::deserialize(self),
+        };
+        match found {
+            Err(error) => error,
+            Ok(Value::Bool(value)) => Error::invalid_type(Unexpected::Bool(value), expected),
+            Ok(Value::String(text)) => Error::invalid_type(Unexpected::Str(&text), expected),
+            Ok(Value::Number(number)) => {
+                let (whole, below_zero, float) = (number.as_u64(), number.as_i64(), number.as_f64());
+                let found = whole
+                    .map(Unexpected::Unsigned)
+                    .or(below_zero.map(Unexpected::Signed));
+                let found = found.unwrap_or(Unexpected::Float(float.unwrap_or_default()));
+                Error::invalid_type(found, expected)
+            }
+            Ok(_) => Error::invalid_type(Unexpected::Unit, expected),
         }
     }
 
@@ -112,6 +190,15 @@ impl<'de> Json<'de> {
         serde_json::from_str(self.cut(length + 1)?)
     }
 
+    /// A string with escapes, for a visitor that wants one.
+    #[cold]
+    fn unusual_text(&mut self, expected: &dyn Expected) -> Result<String, Error> {
+        match self.peek() {
+            Some(b'"') => self.escaped_text(),
+            _ => Err(self.mismatch(expected)),
+        }
+    }
+
     /// The next bytes as text, which are passed over.
     fn cut(&mut self, length: usize) -> Result<&'de str, Error> {
         let start = self.text.len() - self.rest.len();
@@ -151,9 +238,7 @@ impl<'de> Json<'de> {
             Some((false, value)) => visitor.visit_u64(value),
             Some((true, value)) => visitor.visit_i64(-(value as i64)),
             None => {
-                let length = self.rest.iter().position(|byte| ends_scalar(*byte));
-                let text = self.cut(length.unwrap_or(self.rest.len()))?;
-                let mut number = serde_json::Deserializer::from_str(text);
+                let mut number = serde_json::Deserializer::from_str(self.scalar()?);
                 let value = number.deserialize_any(visitor)?;
                 number.end()?;
                 Ok(value)
@@ -161,34 +246,50 @@ impl<'de> Json<'de> {
         }
     }
 
+    /// The text of a number, which is passed over.
+    fn scalar(&mut self) -> Result<&'de str, Error> {
+        self.peek();
+        let length = self.rest.iter().position(|byte| ends_scalar(*byte));
+        self.cut(length.unwrap_or(self.rest.len()))
+    }
+
     #[inline(always)]
     fn text<V: Visitor<'de>>(&mut self, visitor: V) -> Result<V::Value, Error> {
         match self.plain_text() {
             Some(text) => visitor.visit_borrowed_str(text),
-            None => visitor.visit_string(self.escaped_text()?),
+            None => {
+                let text = self.unusual_text(&visitor)?;
+                visitor.visit_string(text)
+            }
         }
     }
 
     #[inline]
     fn object<V: Visitor<'de>>(&mut self, visitor: V) -> Result<V::Value, Error> {
-        self.open(b'{')?;
+        if self.open(b'{').is_err() {
+            return Err(self.mismatch(&visitor));
+        }
         let value = visitor.visit_map(Elements {
             json: self,
             is_first: true,
-        })?;
-        self.close(b'}')?;
-        Ok(value)
+        });
+        // Also behind an error, whose place is then the end of all that was looked at.
+        let closed = self.close(b'}');
+        value.and_then(|value| closed.map(|()| value))
     }
 
     #[inline]
     fn list<V: Visitor<'de>>(&mut self, visitor: V) -> Result<V::Value, Error> {
-        self.open(b'[')?;
+        if self.open(b'[').is_err() {
+            return Err(self.mismatch(&visitor));
+        }
         let value = visitor.visit_seq(Elements {
             json: self,
             is_first: true,
-        })?;
-        self.close(b']')?;
-        Ok(value)
+        });
+        // Also behind an error, whose place is then the end of all that was looked at.
+        let closed = self.close(b']');
+        value.and_then(|value| closed.map(|()| value))
     }
 
     #[inline]
@@ -205,7 +306,7 @@ impl<'de> Json<'de> {
         self.depth -= 1;
         match self.take(bracket) {
             true => Ok(()),
-            false => Err(unusual()),
+            false => Err(Error::custom("trailing characters")),
         }
     }
 
@@ -257,12 +358,19 @@ impl<'de> Deserializer<'de> for &mut Json<'de> {
     }
 
     fn deserialize_bool<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
-        let value = self.peek() == Some(b't');
+        let value = match self.peek() {
+            Some(b't') => true,
+            Some(b'f') => false,
+            _ => return Err(self.mismatch(&visitor)),
+        };
         self.word(if value { "true" } else { "false" })?;
         visitor.visit_bool(value)
     }
 
     fn deserialize_unit<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        if self.peek() != Some(b'n') {
+            return Err(self.mismatch(&visitor));
+        }
         self.word("null")?;
         visitor.visit_unit()
     }
@@ -274,7 +382,7 @@ impl<'de> Deserializer<'de> for &mut Json<'de> {
     fn deserialize_i64<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
         match self.peek() {
             Some(b'-' | b'0'..=b'9') => self.number(visitor),
-            _ => Err(unusual()),
+            _ => Err(self.mismatch(&visitor)),
         }
     }
 
@@ -290,10 +398,13 @@ impl<'de> Deserializer<'de> for &mut Json<'de> {
     #[inline]
     fn deserialize_newtype_struct<V: Visitor<'de>>(
         self,
-        _: &'static str,
+        name: &'static str,
         visitor: V,
     ) -> Result<V::Value, Error> {
-        visitor.visit_newtype_struct(self)
+        match RawValue::is_meant(name) {
+            true => visitor.visit_map(RawValue::read(self)?),
+            false => visitor.visit_newtype_struct(self),
+        }
     }
 
     #[inline]
@@ -308,7 +419,10 @@ impl<'de> Deserializer<'de> for &mut Json<'de> {
         _: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, Error> {
-        self.object(visitor)
+        match self.peek() {
+            Some(b'[') => self.list(visitor),
+            _ => self.object(visitor),
+        }
     }
 
     #[inline]
@@ -322,34 +436,55 @@ impl<'de> Deserializer<'de> for &mut Json<'de> {
         _: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, Error> {
-        let variant = self.plain_text().ok_or_else(unusual)?;
-        visitor.visit_enum(BorrowedStrDeserializer::new(variant))
+        match self.peek() {
+            Some(b'"') => match self.plain_text() {
+                Some(text) => visitor.visit_enum(BorrowedStrDeserializer::new(text)),
+                None => visitor.visit_enum(self.escaped_text()?.into_deserializer()),
+            },
+            Some(b'{') => self.variant(visitor),
+            _ => Err(self.mismatch(&visitor)),
+        }
+    }
+
+    fn deserialize_bytes<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        match self.peek() {
+            Some(b'[') => self.list(visitor),
+            _ => match self.plain_text() {
+                Some(text) => visitor.visit_borrowed_bytes(text.as_bytes()),
+                None => {
+                    let text = self.unusual_text(&visitor)?;
+                    visitor.visit_byte_buf(text.into_bytes())
+                }
+            },
+        }
+    }
+
+    fn deserialize_byte_buf<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        self.deserialize_bytes(visitor)
+    }
+
+    // Those that may not fit 64 bits.
+
+    fn deserialize_i128<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        match self.peek() {
+            Some(b'-' | b'0'..=b'9') => {
+                serde_json::Deserializer::from_str(self.scalar()?).deserialize_i128(visitor)
+            }
+            _ => Err(self.mismatch(&visitor)),
+        }
+    }
+
+    fn deserialize_u128<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        match self.peek() {
+            Some(b'-' | b'0'..=b'9') => {
+                serde_json::Deserializer::from_str(self.scalar()?).deserialize_u128(visitor)
+            }
+            _ => Err(self.mismatch(&visitor)),
+        }
     }
 
     forward_to_deserialize_any! {
-        i8 i16 u8 u16 u32 u64 f64 char unit_struct tuple tuple_struct ignored_any
-    }
-
-    // What `serde_json` reads in ways of its own.
-
-    fn deserialize_i128<V: Visitor<'de>>(self, _: V) -> Result<V::Value, Error> {
-        Err(unusual())
-    }
-
-    fn deserialize_u128<V: Visitor<'de>>(self, _: V) -> Result<V::Value, Error> {
-        Err(unusual())
-    }
-
-    fn deserialize_f32<V: Visitor<'de>>(self, _: V) -> Result<V::Value, Error> {
-        Err(unusual())
-    }
-
-    fn deserialize_bytes<V: Visitor<'de>>(self, _: V) -> Result<V::Value, Error> {
-        Err(unusual())
-    }
-
-    fn deserialize_byte_buf<V: Visitor<'de>>(self, _: V) -> Result<V::Value, Error> {
-        Err(unusual())
+        i8 i16 u8 u16 u32 u64 f32 f64 char unit_struct tuple tuple_struct ignored_any
     }
 }
 
@@ -368,9 +503,10 @@ impl<'de> MapAccess<'de> for Elements<'_, 'de> {
             return Ok(None);
         }
         let key = match self.json.plain_text() {
-            Some(key) => seed.deserialize(BorrowedStrDeserializer::new(key))?,
-            None => seed.deserialize(self.json.escaped_text()?.into_deserializer())?,
+            Some(key) => Key::Plain(key),
+            None => Key::Escaped(self.json.escaped_text()?),
         };
+        let key = seed.deserialize(key).map_err(|error| self.json.refused(error))?;
         match self.json.take(b':') {
             true => Ok(Some(key)),
             false => Err(unusual()),
@@ -380,6 +516,7 @@ impl<'de> MapAccess<'de> for Elements<'_, 'de> {
     #[inline]
     fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Error> {
         seed.deserialize(&mut *self.json)
+            .map_err(|error| self.json.refused(error))
     }
 }
 
@@ -389,7 +526,10 @@ impl<'de> SeqAccess<'de> for Elements<'_, 'de> {
     #[inline]
     fn next_element_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<Option<T::Value>, Error> {
         match self.json.go_to_element(&mut self.is_first, b']')? {
-            true => seed.deserialize(&mut *self.json).map(Some),
+            true => match seed.deserialize(&mut *self.json) {
+                Ok(item) => Ok(Some(item)),
+                Err(error) => Err(self.json.refused(error)),
+            },
             false => Ok(None),
         }
     }

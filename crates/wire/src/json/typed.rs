@@ -25,37 +25,26 @@ pub(crate) fn decode<K: DeserializeOwned>(
     let type_members = [("apiVersion", api_version), ("kind", kind)];
     let is_stated = kind.is_empty() || states_type_first(bytes).unwrap_or(true);
     let shown: Shown<'_> = if is_stated { &[] } else { &type_members };
-    let mut json = Json::new(text);
-    match K::deserialize(Typed {
-        inner: &mut json,
-        shown,
-    }) {
-        Ok(object) if json.end().is_ok() => Ok(object),
-        _ => decode_slowly(text, shown),
-    }
-}
-
-/// Decodes what is not like all that servers write, or says what is wrong with it.
-#[cold]
-#[inline(never)]
-fn decode_slowly<K: DeserializeOwned>(text: &str, shown: Shown<'_>) -> Result<K, serde_json::Error> {
-    let read = |shown: Shown<'_>| {
-        let mut inner = serde_json::Deserializer::from_str(text);
-        let object = K::deserialize(Typed {
-            inner: &mut inner,
-            shown,
-        })?;
-        inner.end()?;
-        Ok(object)
-    };
-    read(shown).or_else(|error| {
+    read(text, shown).or_else(|error| {
         // No server writes the type behind the metadata, but a file may have it there.
-        let is_stated = header(text.as_bytes()).is_ok_and(|header| !header.kind.is_empty());
-        match !shown.is_empty() && is_stated {
-            true => read(&[]),
+        let is_stated = || header(bytes).is_ok_and(|header| !header.kind.is_empty());
+        match !shown.is_empty() && is_stated() {
+            true => read(text, &[]),
             false => Err(error),
         }
     })
+}
+
+/// The only place where a struct meets JSON: one copy of its code.
+#[inline(never)]
+fn read<K: DeserializeOwned>(text: &str, shown: Shown<'_>) -> Result<K, serde_json::Error> {
+    let mut json = Json::new(text);
+    let read = K::deserialize(Typed {
+        inner: &mut json,
+        shown,
+    });
+    let read = read.and_then(|object| json.end().map(|()| object));
+    read.map_err(|error| json.explain(&error))
 }
 
 /// Where the text stops being one.

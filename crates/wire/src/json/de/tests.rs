@@ -105,12 +105,109 @@ fn what_is_no_json_is_refused() {
     }
 }
 
+#[derive(Debug, Deserialize, PartialEq)]
+enum Shape {
+    Point,
+    Circle(i32),
+    Line(i32, i32),
+    Square { side: u64 },
+}
+
+#[derive(Debug, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields)]
+struct Rare {
+    shape: Shape,
+    #[serde(default)]
+    shapes: BTreeMap<Option<bool>, Shape>,
+    #[serde(default)]
+    large: i128,
+    #[serde(default)]
+    huge: u128,
+    #[serde(default)]
+    unit: (),
+}
+
+/// Reads a text as `serde_json` does, or refuses it too: with the same words and at the same place, unless it is one of
+/// the rare texts for which only that is asked.
+fn check_all<'de, T: Deserialize<'de> + PartialEq + std::fmt::Debug>(
+    text: &'de str,
+    in_the_same_words: bool,
+) {
+    let mut json = Json::new(text);
+    let read = T::deserialize(&mut json).and_then(|value| json.end().map(|()| value));
+    let read = read.map_err(|error| json.explain(&error).to_string());
+    let expected = serde_json::from_str::<T>(text).map_err(|error| error.to_string());
+    match in_the_same_words {
+        true => assert_eq!(read, expected, "{text}"),
+        false => assert_eq!(read.ok(), expected.ok(), "{text}"),
+    }
+}
+
 #[test]
-fn what_is_asked_for_otherwise_is_left_to_serde_json() {
-    assert!(!check::<Widget>(r#"{"name":"a","numbers":{"1":[2,3.5]}}"#));
-    assert!(!check::<Widget>("[]"));
-    assert!(!check::<Widget>(r#"{"size":1}"#));
-    assert!(!check::<Widget>(r#"{"name":7}"#));
+fn what_servers_do_not_write_is_read_or_refused_as_by_serde_json() {
+    for text in [
+        r#"{"name":"a","numbers":{"1":[2,3.5],"-7":[0,1]}}"#,
+        r#"{"name":"a","colour":"Green"}"#,
+        r#"{"name":"a","colour":{"Red":null}}"#,
+        r#"{"name":"a","size":1.5}"#,
+        r#"{"name":"a","size":1e3,"parts":[]}"#,
+        r#"{"name":"a","size":99999999999}"#,
+        r#"{"name":"a","isOpen":"true"}"#,
+        "{\n  \"name\": \"a\",\n  \"labels\": {\"k\": 7}\n}",
+        r#"{"name":"a","labels":[]}"#,
+        r#"{"name":"a","parts":{}}"#,
+        r#"{"name":"a","parts":[{"size":1}]}"#,
+        r#"{"name":null}"#,
+        r#"{"name":7}"#,
+        r#"{"size":1}"#,
+        r#"{"name":"a"} x"#,
+        "[]",
+        r#"["a",1]"#,
+        "7",
+    ] {
+        check_all::<Widget>(text, true);
+    }
+    for text in [
+        r#"{"shape":"Point"}"#,
+        r#"{"shape":{"Point":null}}"#,
+        r#"{"shape":{"Circle":3}}"#,
+        r#"{"shape":{"Line":[1,2]}}"#,
+        r#"{"shape":{"Square":{"side":4}},"large":-170141183460469231731687303715884105728}"#,
+        r#"{"shape":"P\u006fint","huge":340282366920938463463374607431768211455,"unit":null}"#,
+        r#"{"shape":{"Oval":3}}"#,
+        r#"{"shape":"Point","shapes":{"true":"Point","false":{"Circle":1}}}"#,
+        r#"{"shape":"Point","more":1}"#,
+        r#"{"shape":"Point","unit":1}"#,
+    ] {
+        check_all::<Rare>(text, true);
+    }
+    for text in [
+        r#"{"name":"a","numbers":{"x":[2,3.5]}}"#,
+        r#"{"name":"a","numbers":{"1":[2,3.5,4]}}"#,
+    ] {
+        check_all::<Widget>(text, false);
+    }
+    for text in [
+        r#"{"shape":"Circle"}"#,
+        r#"{"shape":{"Circle":"3"}}"#,
+        r#"{"shape":["Point"]}"#,
+        r#"{"shape":"Point","shapes":{"yes":"Point"}}"#,
+        r#"{"shape":"Point","large":true}"#,
+    ] {
+        check_all::<Rare>(text, false);
+    }
+}
+
+#[test]
+fn raw_json_stays_as_it_is_written() {
+    #[derive(Deserialize)]
+    struct Held<'a> {
+        #[serde(borrow)]
+        part: &'a serde_json::value::RawValue,
+        rest: Box<serde_json::value::RawValue>,
+    }
+    let held: Held<'_> = from_text(r#"{"part": {"a" : 1} , "rest": [1, 2]}"#).unwrap();
+    assert_eq!((held.part.get(), held.rest.get()), (r#"{"a" : 1}"#, "[1, 2]"));
 }
 
 #[test]
