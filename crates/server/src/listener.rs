@@ -149,6 +149,8 @@ enum Protocol {
 /// How long a peer may stay silent.
 #[derive(Clone, Copy)]
 struct Silence {
+    /// In a TLS handshake.
+    handshake: Option<Duration>,
     /// Between requests of HTTP/1.1.
     idle: Option<Duration>,
     /// Before an HTTP/2 peer is asked whether it is still there.
@@ -159,21 +161,34 @@ struct Silence {
 
 impl Silence {
     const LIMITED: Self = Self {
+        handshake: Some(HANDSHAKE_TIMEOUT),
         idle: Some(IDLE_TIMEOUT),
         ping: Some(PING_INTERVAL),
         stall: Some(WRITE_STALL_TIMEOUT),
     };
     const UNLIMITED: Self = Self {
+        handshake: None,
         idle: None,
         ping: None,
         stall: None,
     };
+
+    fn of_peers(server: &Shared) -> Self {
+        match server.is_moved_in_time() {
+            true => Self::UNLIMITED,
+            false => Self::LIMITED,
+        }
+    }
 }
 
 async fn serve_tls(stream: TcpStream, tls: Arc<Tls>, context: Context) {
     // Small frames of a watch must not wait for an acknowledgement.
     let _ = stream.set_nodelay(true);
-    let handshake = tokio::time::timeout(HANDSHAKE_TIMEOUT, tls.acceptor.accept(stream)).await;
+    let handshake = tls.acceptor.accept(stream);
+    let handshake = match Silence::of_peers(&context.server).handshake {
+        Some(limit) => tokio::time::timeout(limit, handshake).await,
+        None => Ok(handshake.await),
+    };
     let Ok(Ok(stream)) = handshake else {
         return;
     };
@@ -192,10 +207,7 @@ where
 {
     let Context { server, requests } = context;
     let (draining, hangup) = (server.draining.clone(), peer.hangup.clone());
-    let silence = match server.is_moved_in_time() {
-        true => Silence::UNLIMITED,
-        false => Silence::LIMITED,
-    };
+    let silence = Silence::of_peers(&server);
     let peer = Arc::new(peer);
     let service = service_fn(move |request| {
         // In a box, which goes when the answer has begun: a watch streams for hours, and every future around it would

@@ -53,6 +53,8 @@ def operator(cluster, api):
     @kopf.on.startup(registry=registry)
     def configure(settings, **_):
         settings.posting.enabled = False
+        # A timer that ends its own object is still running when kopf hears of that; it looks again after a minute otherwise.
+        settings.background.cancellation_polling = 0.1
 
     @kopf.on.create("example.com", "v1", "notes", registry=registry, backoff=0.1)
     @kopf.on.update("example.com", "v1", "notes", registry=registry, backoff=0.1)
@@ -70,7 +72,7 @@ def operator(cluster, api):
         if found.data != wanted:
             core.patch_namespaced_config_map(name, namespace, {"data": wanted})
 
-    @kopf.timer("example.com", "v1", "notes", registry=registry, interval=0.1)
+    @kopf.timer("example.com", "v1", "notes", registry=registry, interval=0.1, backoff=0.1)
     def expire(name, namespace, spec, meta, **_):
         made = datetime.fromisoformat(meta["creationTimestamp"].replace("Z", "+00:00"))
         if "ttlSeconds" in spec and (cluster.clock.now() - made).total_seconds() >= spec["ttlSeconds"]:

@@ -127,7 +127,7 @@ class Faults:
 
     def fail(self, code: int, reason: str = "", message: str = "on purpose", **rule: Any) -> Fault:
         """Requests are answered with an error instead of being handled: ``fail(409, "Conflict", verb="update")``."""
-        status = {"kind": "Status", "apiVersion": "v1", "status": "Failure"}
+        status: dict[str, Any] = {"kind": "Status", "apiVersion": "v1", "status": "Failure"}
         status |= {"code": code, "reason": reason, "message": message}
         return self.add({"fail": status}, **rule)
 
@@ -184,7 +184,7 @@ class Write:
 
     at: str
     user: str
-    userAgent: str
+    user_agent: str
     verb: str
     kind: str
     subresource: str
@@ -192,6 +192,11 @@ class Write:
     name: str
     revision: int | None
     outcome: str | dict[str, Any]
+
+    @classmethod
+    def read(cls, answer: dict[str, Any]) -> Write:
+        """A write as the server tells it."""
+        return cls(user_agent=answer.pop("userAgent"), **answer)
 
     @property
     def changed(self) -> bool:

@@ -120,7 +120,8 @@ class Watchkeeper:
         """A client of the ``kubernetes`` package, for the administrator."""
         from kubernetes import config
 
-        return config.new_client_from_config(self.kubeconfig)
+        client: kubernetes.client.ApiClient = config.new_client_from_config(self.kubeconfig)
+        return client
 
     @property
     def clock(self) -> Clock:
@@ -134,7 +135,7 @@ class Watchkeeper:
 
     def writes(self, **where: Any) -> list[Write]:
         """Who has written what, in order; ``writes(kind="Pod", verb="create")`` has those alone."""
-        found = [Write(**write) for write in self._running.ask("GET", "writes")]
+        found = [Write.read(write) for write in self._running.ask("GET", "writes")]
         return [write for write in found if all(getattr(write, name) == value for name, value in where.items())]
 
     def clear_writes(self) -> None:
