@@ -84,6 +84,17 @@ impl Client {
         protocol: &[u8],
         certificate: Option<&ClientCertificate>,
     ) -> Self {
+        let stream = TcpStream::connect(address).await.unwrap();
+        Self::tls_over(stream, authority, protocol, certificate).await
+    }
+
+    /// As `tls_to`, over a connection that is there.
+    pub(crate) async fn tls_over(
+        stream: TcpStream,
+        authority: &str,
+        protocol: &[u8],
+        certificate: Option<&ClientCertificate>,
+    ) -> Self {
         let mut roots = rustls::RootCertStore::empty();
         roots
             .add(CertificateDer::from_pem_slice(authority.as_bytes()).unwrap())
@@ -102,7 +113,6 @@ impl Client {
             None => config.with_no_client_auth(),
         };
         config.alpn_protocols = vec![protocol.to_vec()];
-        let stream = TcpStream::connect(address).await.unwrap();
         let name = ServerName::try_from("localhost").unwrap();
         let stream = TlsConnector::from(Arc::new(config))
             .connect(name, stream)

@@ -6,6 +6,8 @@ use std::net::{Ipv4Addr, SocketAddr};
 use crate::client::Client;
 use ::http::Method;
 use serde_json::json;
+#[cfg(feature = "testing")]
+use tokio::net::TcpStream;
 use watchkeeper_meta::Status;
 use watchkeeper_server::{Handle, RequestMatch, Server, StartError, Verb};
 use watchkeeper_wire::protobuf::Envelope;
@@ -63,7 +65,13 @@ async fn a_client_certificate_names_its_user() {
 #[cfg(feature = "testing")]
 #[tokio::test]
 async fn connections_outlive_moved_time() {
-    let server = Server::builder().testing(true).start().await.unwrap();
+    let server = Server::builder()
+        .listen(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))
+        .testing(true)
+        .start()
+        .await
+        .unwrap();
+    let silent = TcpStream::connect(server.address().unwrap()).await.unwrap();
     let mut idle = Client::http1(server.connector().connect().await.unwrap()).await;
     assert_eq!(idle.get("/version").await.status, 200);
     let mut mover = Client::http2(server.connector().connect().await.unwrap())
@@ -74,6 +82,10 @@ async fn connections_outlive_moved_time() {
         .await;
     assert_eq!(moved.status, 200, "{}", moved.text());
     assert_eq!(idle.get("/version").await.status, 200);
+    // The third has not even begun its handshake.
+    let authority = server.authority_pem().unwrap();
+    let mut silent = Client::tls_over(silent, &authority, b"h2", None).await;
+    assert_eq!(silent.get("/version").await.status, 200);
     server.shutdown().await;
 }
 
