@@ -6,6 +6,7 @@ mod controllers;
 mod custom_kinds;
 mod discovery;
 mod objects;
+mod under_faults;
 mod watching;
 
 use std::fmt::Debug;
