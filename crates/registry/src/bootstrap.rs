@@ -7,7 +7,7 @@
 
 use std::net::SocketAddr;
 
-use futures_util::future::{try_join_all, try_join3, try_join4};
+use futures_util::future::{try_join, try_join_all, try_join4};
 use serde_json::{Value, json};
 use watchkeeper_kinds::{
     Kind, Part, builtin, suggested_flow_schemas, suggested_priority_levels, system_classes,
@@ -67,10 +67,8 @@ impl Registry {
         if schemas.contains(&true) {
             self.settle_flow_schemas().await?;
         }
-        let tracking = token_tracking(&timestamp(self.clock().now()));
-        let (_, _, is_new) = try_join3(
+        let (_, is_new) = try_join(
             self.ensure_service_cidr(),
-            self.ensure(&builtin::CONFIG_MAP, "kube-system", tracking),
             self.ensure(&builtin::SERVICE, "default", kubernetes_service()),
         )
         .await?;
@@ -88,16 +86,19 @@ impl Registry {
         }
     }
 
-    /// Says what the server takes and where it is, in the objects that clients look into.
+    /// Says what the server takes and where it is, in the objects that clients look into. One without a port has nothing to
+    /// say: nobody can come from elsewhere, and a test has its maps for itself.
     pub async fn announce(&self, server: &Announcement) -> Result<(), Status> {
+        let Some(address) = server.address else {
+            return Ok(());
+        };
         let trust = authentication(server.client_authority.as_deref());
         let trust = self.put(&builtin::CONFIG_MAP, "kube-system", trust);
-        let Some(address) = server.address else {
-            return trust.await;
-        };
+        let tracking = token_tracking(&timestamp(self.clock().now()));
+        let tracking = self.ensure(&builtin::CONFIG_MAP, "kube-system", tracking);
         let endpoints = self.put(&builtin::ENDPOINTS, "default", endpoints(address));
         let slice = self.put(&builtin::ENDPOINT_SLICE, "default", endpoint_slice(address));
-        try_join3(trust, endpoints, slice).await.map(drop)
+        try_join4(trust, tracking, endpoints, slice).await.map(drop)
     }
 
     /// Makes an object of the server's own be as it should: one that is otherwise is made anew.

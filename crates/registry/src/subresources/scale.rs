@@ -75,15 +75,17 @@ impl Registry {
         let definition = write.definition.clone();
         if kind == PatchKind::Apply {
             let scale = read_configuration(patch)?;
-            if !context.force {
-                let live = self.present(&definition, namespace, name).await?;
+            let live = self.present(&definition, namespace, name).await?;
+            if !context.force && !is_applied(&definition, &live) {
                 refuse_another_number(&scale_of(&definition, &live)?, &scale.value)?;
             }
             let config = Configuration {
                 value: configuration(&definition, name, &scale.value)?,
                 ..scale
             };
-            let applied = write.apply(config, true).await?;
+            let applied = write
+                .apply(config, context.force || !is_applied(&definition, &live))
+                .await?;
             return scale_of(&definition, &applied.object.to_value(&definition)?);
         }
         // A Scale has no lists, so a strategic patch of one is a merge patch.
@@ -106,8 +108,18 @@ impl Registry {
     }
 }
 
-/// Refuses another number than there is, unless its writer insists. A Scale is read without its managers, so whoever set
-/// the number is taken for somebody who wrote before anybody applied.
+/// Whether somebody has applied how many there are to be. Of a custom kind that is not asked: its number may stand
+/// anywhere.
+fn is_applied(definition: &Definition, live: &Value) -> bool {
+    let managers = live["metadata"]["managedFields"].as_array();
+    let owns = |manager: &Value| {
+        manager["operation"] == "Apply" && manager["fieldsV1"].pointer("/f:spec/f:replicas").is_some()
+    };
+    paths(definition).is_some() || managers.is_some_and(|managers| managers.iter().any(owns))
+}
+
+/// Refuses another number than there is, unless its writer insists. Whoever set the number without applying it is taken
+/// for somebody who wrote before anybody applied.
 fn refuse_another_number(live: &Value, wanted: &Value) -> Result<(), Status> {
     let wanted = &wanted["spec"]["replicas"];
     let live = live["spec"]["replicas"].as_i64().unwrap_or_default();

@@ -107,9 +107,7 @@ async fn a_scale_that_does_not_say_how_many_changes_nothing() {
     assert_eq!(silent["spec"]["replicas"], 3);
     assert_eq!(
         refused(&registry, path, "scaler", &scale(json!({"replicas": 5}))).await,
-        // As recorded: a Scale is read without the managers of its workload.
-        "Apply failed with 1 conflict: conflict with \"before-first-apply\" with subresource \"scale\" using \
-         autoscaling/v1: .spec.replicas"
+        "Apply failed with 1 conflict: conflict with \"user\": .spec.replicas"
     );
 }
 
