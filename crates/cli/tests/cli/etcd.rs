@@ -3,7 +3,7 @@
 #![cfg(unix)]
 
 #[path = "../../../storage/tests/support/etcd.rs"]
-mod etcd;
+mod etcd_process;
 #[path = "../../../storage/tests/support/proxy.rs"]
 mod proxy;
 
@@ -12,10 +12,10 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
+use self::etcd_process::Etcd;
+use self::proxy::Proxy;
 use crate::process::{PROGRAM, Running};
-use etcd::Etcd;
 use http::Request;
-use proxy::Proxy;
 use serde_json::{Value, json};
 use tokio::time::timeout;
 use watchkeeper_client::{Client, DynamicApi, WatchEvent, WatchStream};
