@@ -34,6 +34,7 @@ async fn a_kind_has_fields() {
           status	<DeploymentStatus>
             <no description>
 
+
     "#]],
     )
     .await;
@@ -67,6 +68,7 @@ async fn a_field_has_a_type_and_values() {
 
         FIELD: resources <ResourceRequirements>
 
+
         DESCRIPTION:
             <empty>
         FIELDS:
@@ -78,6 +80,7 @@ async fn a_field_has_a_type_and_values() {
 
           requests	<map[string]Quantity>
             <no description>
+
 
     "#]],
     )
@@ -94,6 +97,7 @@ async fn fields_of_fields_are_indented() {
             VERSION:    v1
 
             FIELD: tls <[]IngressTLS>
+
 
             DESCRIPTION:
                 <empty>
@@ -112,6 +116,7 @@ async fn fields_of_fields_are_indented() {
         VERSION:    v1
 
         FIELD: selector <LabelSelector>
+
 
         DESCRIPTION:
             <empty>
@@ -137,6 +142,7 @@ async fn another_version_may_be_asked_for() {
             VERSION:    v1
 
             FIELD: spec <HorizontalPodAutoscalerSpec>
+
 
             DESCRIPTION:
                 <empty>
