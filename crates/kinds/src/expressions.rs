@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde_json::Value;
 use watchkeeper_cel::{Declared, Environment, Field, Identity, List, Object, Program, Shape, Type};
 
-use crate::rules::place::{Faults, Place};
+use crate::rules::place::{Errors, Place};
 
 /// An expression and what became of it.
 #[derive(Debug)]
@@ -117,9 +117,9 @@ impl Environments {
     }
 
     /// Refuses an expression that does not compile.
-    pub(crate) fn check(&self, expression: &Place<'_, '_>, wanted: &[Type], faults: &mut Faults) {
+    pub(crate) fn check(&self, expression: &Place<'_, '_>, wanted: &[Type], errors: &mut Errors) {
         if let Err(why) = self.compile(expression.text(), wanted).program {
-            faults.push(expression.invalid(why));
+            errors.push(expression.invalid(why));
         }
     }
 }

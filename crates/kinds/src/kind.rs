@@ -13,7 +13,7 @@ use watchkeeper_meta::validation::{FinalizerRule, NameRule};
 use crate::conversion::Conversion;
 use crate::fields::Selectable;
 use crate::quota::Usage;
-use crate::rules::place::{Faults, Place, Rule};
+use crate::rules::place::{Errors, Place, Rule};
 use crate::table::Column;
 use crate::user::User;
 use crate::{Part, Warnings};
@@ -149,7 +149,7 @@ pub(crate) struct Hooks {
     /// What is wrong with a new object, and would not be with one that is there.
     pub(crate) check_new: Rule,
     /// What is wrong with a change.
-    pub(crate) check_change: fn(&Change<'_>, &mut Faults),
+    pub(crate) check_change: fn(&Change<'_>, &mut Errors),
     /// Whether the change is looked at before the object is, which shows in the order of errors.
     pub(crate) change_first: bool,
     /// What the writer should hear; the second value is the live object, if there is one.

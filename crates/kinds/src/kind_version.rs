@@ -25,7 +25,7 @@ use crate::conversion::Conversion;
 use crate::custom::{CustomVersion, expressions, nulls};
 use crate::kind::{Change, Hooks, Kind, RowCondition};
 use crate::rules::defaulting::fill_from_schema;
-use crate::rules::place::{Faults, Place};
+use crate::rules::place::{Errors, Place};
 use crate::rules::schema_rules;
 use crate::table::descriptions::Descriptions;
 use crate::table::{Column, Heading, heading};
@@ -329,23 +329,23 @@ impl KindVersion {
     }
 
     /// What is wrong with a new object beyond its metadata.
-    pub fn faults(&self, object: &Value) -> FieldErrors {
-        let mut faults = FieldErrors::new();
-        self.check(object, None, &Warnings::default(), &mut faults);
-        (self.hooks().check_new)(&Place::object(object), &mut faults);
-        faults
+    pub fn errors(&self, object: &Value) -> FieldErrors {
+        let mut errors = FieldErrors::new();
+        self.check(object, None, &Warnings::default(), &mut errors);
+        (self.hooks().check_new)(&Place::object(object), &mut errors);
+        errors
     }
 
     /// What is wrong with a changed object beyond its metadata. Of an object whose status is written, the rest is as it
     /// was, and was checked then.
-    pub fn update_faults(
+    pub fn update_errors(
         &self,
         part: Part,
         object: &Value,
         live: &Value,
         warnings: &Warnings,
     ) -> FieldErrors {
-        let mut faults = FieldErrors::new();
+        let mut errors = FieldErrors::new();
         let hooks = self.hooks();
         let change = Change {
             part,
@@ -353,39 +353,39 @@ impl KindVersion {
             live: Place::object(live),
         };
         if hooks.change_first {
-            (hooks.check_change)(&change, &mut faults);
+            (hooks.check_change)(&change, &mut errors);
         }
         match &self.custom {
             Some(custom) if part == Part::Status => {
-                faults.append(custom.rules.faults_of_part("status", object, Some(live)));
+                errors.append(custom.rules.errors_of_part("status", object, Some(live)));
                 if let Some(scale) = &custom.scale {
-                    scale.status_faults(object, &mut faults);
+                    scale.status_errors(object, &mut errors);
                 }
                 // These speak of the whole object, and of how its parts fit together.
-                check_expressions(custom, object, Some(live), warnings, &mut faults);
+                check_expressions(custom, object, Some(live), warnings, &mut errors);
             }
-            _ if part != Part::Status => self.check(object, Some(live), warnings, &mut faults),
+            _ if part != Part::Status => self.check(object, Some(live), warnings, &mut errors),
             _ => {}
         }
         if !hooks.change_first {
-            (hooks.check_change)(&change, &mut faults);
+            (hooks.check_change)(&change, &mut errors);
         }
-        faults
+        errors
     }
 
     /// Checks an object's own fields: its kind knows, or else its schema.
-    fn check(&self, object: &Value, live: Option<&Value>, warnings: &Warnings, faults: &mut Faults) {
+    fn check(&self, object: &Value, live: Option<&Value>, warnings: &Warnings, errors: &mut Errors) {
         if let Some(custom) = &self.custom {
-            faults.append(custom.rules.faults(object, live));
+            errors.append(custom.rules.errors(object, live));
             if let Some(scale) = &custom.scale {
-                scale.spec_faults(object, faults);
-                scale.status_faults(object, faults);
+                scale.spec_errors(object, errors);
+                scale.status_errors(object, errors);
             }
-            return check_expressions(custom, object, live, warnings, faults);
+            return check_expressions(custom, object, live, warnings, errors);
         }
-        (self.hooks().check)(&Place::object(object), faults);
+        (self.hooks().check)(&Place::object(object), errors);
         if self.hooks().checked_by_schema {
-            faults.append(schema_rules::faults(&self.schema, self.type_id, object));
+            errors.append(schema_rules::errors(&self.schema, self.type_id, object));
         }
     }
 
@@ -419,7 +419,7 @@ impl KindVersion {
 /// What else there is to an object.
 impl KindVersion {
     /// Containers that may do everything, where none may.
-    pub fn privileged_faults(&self, object: &Value) -> FieldErrors {
+    pub fn privileged_errors(&self, object: &Value) -> FieldErrors {
         let Some(pointer) = self.kind.pod_spec else {
             return FieldErrors::new();
         };
@@ -427,7 +427,7 @@ impl KindVersion {
         let first = FieldPath::new(names.next().unwrap_or_default());
         let path = names.fold(first, |path, name| path.child(name));
         match object.pointer(pointer) {
-            Some(spec) => builtin::pod::privileged_faults(&path, spec),
+            Some(spec) => builtin::pod::privileged_errors(&path, spec),
             None => FieldErrors::new(),
         }
     }
@@ -498,12 +498,12 @@ fn check_expressions(
     object: &Value,
     live: Option<&Value>,
     warnings: &Warnings,
-    faults: &mut Faults,
+    errors: &mut Errors,
 ) {
     let Some(rules) = &custom.expressions else { return };
-    match expressions::unchecked(faults) {
-        Some(unchecked) => faults.push(unchecked),
-        None => faults.append(rules.faults(object, live, warnings)),
+    match expressions::unchecked(errors) {
+        Some(unchecked) => errors.push(unchecked),
+        None => errors.append(rules.errors(object, live, warnings)),
     }
 }
 

@@ -12,7 +12,7 @@
 //!
 //! let all = KindVersion::all();
 //! let config_maps = all.iter().find(|it| it.is(&builtin::CONFIG_MAP)).unwrap();
-//! let wrong = config_maps.faults(&json!({"data": {"no spaces": "here"}}));
+//! let wrong = config_maps.errors(&json!({"data": {"no spaces": "here"}}));
 //! assert!(wrong.iter().next().unwrap().to_string().starts_with("data[no spaces]: Invalid value"));
 //! ```
 

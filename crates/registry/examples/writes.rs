@@ -183,8 +183,8 @@ impl Bench {
             Write::Patch(kind) => self.patch(kind, part, bytes, &context).await,
             Write::ApplySame => self.patch(APPLY, part, bytes, &context).await,
             Write::Nothing => {
-                let faults = registry.faults(deployments, &self.deployment);
-                assert_eq!(*faults, [], "the object is in order");
+                let errors = registry.errors(deployments, &self.deployment);
+                assert_eq!(*errors, [], "the object is in order");
                 Ok(())
             }
         }

@@ -385,14 +385,14 @@ fn allocate_address(service: &mut Value, free: impl FnOnce() -> Option<String>) 
 /// Refuses what only a cluster with addresses of both families has.
 fn check_families(definition: &Definition, service: &Value) -> Result<(), Status> {
     let spec = FieldPath::new("spec");
-    let mut faults = FieldErrors::new();
+    let mut errors = FieldErrors::new();
     let is_headless = service["spec"]["clusterIP"] == "None";
     let selects = service["spec"]["selector"]
         .as_object()
         .is_some_and(|selector| !selector.is_empty());
     if service["spec"]["ipFamilyPolicy"] == "RequireDualStack" && (selects || !is_headless) {
         let why = "this cluster is not configured for dual-stack services";
-        faults.push(FieldError::invalid(
+        errors.push(FieldError::invalid(
             &spec.child("ipFamilyPolicy"),
             "RequireDualStack",
             why,
@@ -402,14 +402,14 @@ fn check_families(definition: &Definition, service: &Value) -> Result<(), Status
     for (index, _) in families.enumerate().filter(|(_, family)| *family == "IPv6") {
         if selects || !is_headless {
             let path = spec.child("ipFamilies").index(index);
-            faults.push(FieldError::invalid(
+            errors.push(FieldError::invalid(
                 &path,
                 "IPv6",
                 "not configured on this cluster",
             ));
         }
     }
-    accept(definition, service, &faults)
+    accept(definition, service, &errors)
 }
 
 /// Refuses an address that is taken or not ours to give.
@@ -424,13 +424,13 @@ fn check_address(definition: &Definition, service: &Value, taken: &Others<'_>) -
         _ => return Ok(()),
     };
     let path = FieldPath::new("spec").child("clusterIPs");
-    let fault = FieldError::invalid(
+    let error = FieldError::invalid(
         &path,
         json!([stated]),
         format!("failed to allocate IP {stated}: {why}"),
     );
     let name = service["metadata"]["name"].as_str().unwrap_or_default();
-    Err(Status::invalid(&definition.group_kind(), name, &fault.into()))
+    Err(Status::invalid(&definition.group_kind(), name, &error.into()))
 }
 
 fn wants_ports(service: &Value, kind: &str) -> bool {

@@ -68,7 +68,7 @@ impl Registry {
             self.settle_flow_schemas().await?;
         }
         let (_, is_new) = try_join(
-            self.ensure_service_cidr(),
+            Box::pin(self.ensure_service_cidr()),
             self.ensure(&builtin::SERVICE, "default", kubernetes_service()),
         )
         .await?;

@@ -115,13 +115,13 @@ pub(crate) fn not_stored(error: WriteError) -> Status {
     }
 }
 
-/// Refuses an object with faults.
-pub(crate) fn accept(definition: &Definition, object: &Value, faults: &FieldErrors) -> Result<(), Status> {
-    if faults.is_empty() {
+/// Refuses an object with errors.
+pub(crate) fn accept(definition: &Definition, object: &Value, errors: &FieldErrors) -> Result<(), Status> {
+    if errors.is_empty() {
         return Ok(());
     }
     let name = object["metadata"]["name"].as_str().unwrap_or_default();
-    Err(Status::invalid(&definition.group_kind(), name, faults))
+    Err(Status::invalid(&definition.group_kind(), name, errors))
 }
 
 /// A time as objects carry it.

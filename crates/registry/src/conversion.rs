@@ -192,9 +192,9 @@ fn restored(original: &Value, converted: &Value) -> Result<Value, String> {
             Value::Object(set) => {
                 check_texts(field, set)?;
                 let path = FieldPath::new("metadata").child(named);
-                let faults = check(&converted[field], &path);
-                if converted[field] != original[field] && !faults.is_empty() {
-                    return Err(join_field_errors(&faults));
+                let errors = check(&converted[field], &path);
+                if converted[field] != original[field] && !errors.is_empty() {
+                    return Err(join_field_errors(&errors));
                 }
                 members.insert(field.to_owned(), converted[field].clone());
             }

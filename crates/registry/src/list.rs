@@ -38,7 +38,7 @@ impl Reader {
         name: &str,
         options: &GetOptions,
     ) -> Result<StoredObject, Status> {
-        // A version that is no number is not a client's fault to Kubernetes; its answer is kept.
+        // A version that is no number is not a client's error to Kubernetes; its answer is kept.
         let awaited = read_version::parse(&options.resource_version).map_err(Status::unclassified)?;
         read_version::reached(self.store(), awaited).await?;
         // Whoever names a version wants that or a later one, not the latest.

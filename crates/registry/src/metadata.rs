@@ -110,7 +110,7 @@ pub(crate) fn take_managed_fields(object: &mut Value) -> Option<Value> {
 }
 
 /// What is wrong with managers that a client has named. Their fields have been read, and so are in order.
-pub(crate) fn manager_faults(managers: &Managers) -> FieldErrors {
+pub(crate) fn manager_errors(managers: &Managers) -> FieldErrors {
     let entries = managers.entries().iter().map(|manager| {
         json!({
             "manager": manager.name.as_str(),
@@ -160,7 +160,7 @@ pub(crate) fn keep(object: &mut Value, live: &Value) {
 }
 
 /// What is wrong with the metadata of a new object.
-pub(crate) fn faults(definition: &Definition, object: &Value) -> FieldErrors {
+pub(crate) fn errors(definition: &Definition, object: &Value) -> FieldErrors {
     object_meta(
         &object["metadata"],
         &rules(definition),
@@ -169,7 +169,7 @@ pub(crate) fn faults(definition: &Definition, object: &Value) -> FieldErrors {
 }
 
 /// What is wrong with the metadata of a changed object.
-pub(crate) fn update_faults(definition: &Definition, object: &Value, live: &Value) -> FieldErrors {
+pub(crate) fn update_errors(definition: &Definition, object: &Value, live: &Value) -> FieldErrors {
     let (new, old) = (&object["metadata"], &live["metadata"]);
     object_meta_update(new, old, &rules(definition), &FieldPath::new("metadata"))
 }

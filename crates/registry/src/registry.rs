@@ -63,7 +63,8 @@ impl RegistryOptions {
                 allocator: Allocator::default(),
             }),
         };
-        registry.bootstrap().await?;
+        // In a box: done once, and larger than all that is done later.
+        Box::pin(registry.bootstrap()).await?;
         registry.look_for_judges().await?;
         // Before the look at what is stored, so that nothing falls between.
         let definitions = definition_feed(&registry)?;
@@ -109,10 +110,10 @@ impl Registry {
     }
 
     /// What is wrong with an object in this cluster, and would not be in another.
-    pub(crate) fn policy_faults(&self, definition: &Definition, object: &Value) -> FieldErrors {
+    pub(crate) fn policy_errors(&self, definition: &Definition, object: &Value) -> FieldErrors {
         match self.inner.options.allow_privileged {
             true => FieldErrors::new(),
-            false => definition.privileged_faults(object),
+            false => definition.privileged_errors(object),
         }
     }
 

@@ -5,7 +5,7 @@ use watchkeeper_meta::validation::{FinalizerRule, NameRule, dns1035_label, dns11
 
 use crate::kind::{Hooks, Kind, PLAIN};
 use crate::rules::defaulting::fill;
-use crate::rules::place::{Faults, Place};
+use crate::rules::place::{Errors, Place};
 use crate::table::Column;
 use crate::table::cells::{condition, text_at};
 
@@ -55,55 +55,55 @@ const HOOKS: Hooks = Hooks {
     ..PLAIN
 };
 
-fn check(service: &Place<'_, '_>, faults: &mut Faults) {
+fn check(service: &Place<'_, '_>, errors: &mut Errors) {
     let (metadata, spec) = (service.field("metadata"), service.field("spec"));
     let [group, version, provider, bundle] =
         ["group", "version", "service", "caBundle"].map(|name| spec.field(name));
     let name = metadata.field("name");
     let wanted = format!("{}.{}", version.text(), group.text());
     if name.text() != wanted {
-        faults.push(name.invalid(format!("must be `spec.version+\".\"+spec.group`: {wanted:?}")));
+        errors.push(name.invalid(format!("must be `spec.version+\".\"+spec.group`: {wanted:?}")));
     }
     if group.text().is_empty() {
         if version.text() != "v1" {
-            faults.push(group.required("only v1 may have an empty group and it better be legacy kube"));
+            errors.push(group.required("only v1 may have an empty group and it better be legacy kube"));
         }
     } else {
-        group.must_keep(dns1123_subdomain, faults);
+        group.must_keep(dns1123_subdomain, errors);
     }
     let problems = dns1035_label(version.text()).into_iter();
-    faults.extend(problems.map(|why| version.invalid_for(version.text(), why)));
+    errors.extend(problems.map(|why| version.invalid_for(version.text(), why)));
     for (name, max) in [("groupPriorityMinimum", 20_000), ("versionPriority", 1000)] {
         let priority = spec.field(name);
         if !(1..=max).contains(&priority.number()) {
             let why = format!("must be positive and less than {max}");
-            faults.push(priority.invalid_for(priority.number(), why));
+            errors.push(priority.invalid_for(priority.number(), why));
         }
     }
     let insecure = spec.field("insecureSkipTLSVerify");
     if !provider.is_set() {
         if !bundle.text().is_empty() {
-            faults.push(bundle.invalid_unshown("local APIServices may not have a caBundle"));
+            errors.push(bundle.invalid_unshown("local APIServices may not have a caBundle"));
         }
         if insecure.is_true() {
             let why = "local APIServices may not have insecureSkipTLSVerify";
-            faults.push(insecure.invalid(why));
+            errors.push(insecure.invalid(why));
         }
         return;
     }
-    check_provider(&provider, faults);
+    check_provider(&provider, errors);
     if insecure.is_true() && !bundle.text().is_empty() {
-        faults.push(insecure.invalid("may not be true if caBundle is present"));
+        errors.push(insecure.invalid("may not be true if caBundle is present"));
     }
 }
 
-fn check_provider(provider: &Place<'_, '_>, faults: &mut Faults) {
+fn check_provider(provider: &Place<'_, '_>, errors: &mut Errors) {
     for name in ["namespace", "name"] {
-        provider.field(name).must_be_set(faults);
+        provider.field(name).must_be_set(errors);
     }
     let port = provider.field("port");
     if port.is_set() && !(1..=65_535).contains(&port.number()) {
-        faults.push(port.invalid("port is not valid: must be between 1 and 65535, inclusive"));
+        errors.push(port.invalid("port is not valid: must be between 1 and 65535, inclusive"));
     }
 }
 

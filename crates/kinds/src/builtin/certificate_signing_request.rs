@@ -12,7 +12,7 @@ use crate::fields::Selectable;
 use crate::kind::{Change, Hooks, Kind, PLAIN};
 use crate::rules::certificates::check_signer;
 use crate::rules::defaulting::{fill_empty, items_mut};
-use crate::rules::place::{Faults, Place};
+use crate::rules::place::{Errors, Place};
 use crate::table::cells::{NONE, condition, text_at};
 use crate::table::human::duration;
 use crate::table::{Column, Row};
@@ -82,10 +82,10 @@ const HOOKS: Hooks = Hooks {
             _ => {}
         }
     },
-    check: |request, faults| check(&request.field("spec"), faults),
-    check_change: |change, faults| {
+    check: |request, errors| check(&request.field("spec"), errors),
+    check_change: |change, errors| {
         if change.part != Part::Object {
-            check_status(change, faults);
+            check_status(change, errors);
         }
     },
     ..PLAIN
@@ -134,22 +134,22 @@ fn sign(request: &mut Value, requester: Option<&User>) {
     }
 }
 
-fn check(spec: &Place<'_, '_>, faults: &mut Faults) {
+fn check(spec: &Place<'_, '_>, errors: &mut Errors) {
     let request = spec.field("request");
     let pem = BASE64.decode(request.text()).unwrap_or_default();
     if !has_block(&pem, "CERTIFICATE REQUEST") {
-        faults.push(request.invalid("PEM block type must be CERTIFICATE REQUEST"));
+        errors.push(request.invalid("PEM block type must be CERTIFICATE REQUEST"));
     }
     let usages = spec.field("usages");
     if usages.len() == 0 {
-        faults.push(usages.required(""));
+        errors.push(usages.required(""));
     }
-    usages.items().for_each(|usage| usage.is_one_of(USAGES, faults));
-    check_signer(&spec.field("signerName"), faults);
+    usages.items().for_each(|usage| usage.is_one_of(USAGES, errors));
+    check_signer(&spec.field("signerName"), errors);
     let lifetime = spec.field("expirationSeconds");
     if lifetime.is_set() && lifetime.number() < MIN_SECONDS {
         let why = "may not specify a duration less than 600 seconds (10 minutes)";
-        faults.push(lifetime.invalid(why));
+        errors.push(lifetime.invalid(why));
     }
 }
 
@@ -157,10 +157,10 @@ fn has_block(pem: &[u8], kind: &str) -> bool {
     String::from_utf8_lossy(pem).contains(&format!("-----BEGIN {kind}-----"))
 }
 
-fn check_status(change: &Change<'_>, faults: &mut Faults) {
+fn check_status(change: &Change<'_>, errors: &mut Errors) {
     let (status, live) = (change.new.field("status"), change.live.field("status"));
     let conditions = status.field("conditions");
-    check_conditions(&conditions, faults);
+    check_conditions(&conditions, errors);
     let old = live.field("conditions");
     for kind in ["Approved", "Denied", "Failed"] {
         let count = |conditions: &Place<'_, '_>| {
@@ -169,23 +169,23 @@ fn check_status(change: &Change<'_>, faults: &mut Faults) {
         };
         if count(&conditions) < count(&old) {
             let why = format!("updates may not remove a condition of type {kind:?}");
-            faults.push(conditions.forbidden(why));
+            errors.push(conditions.forbidden(why));
         }
     }
-    check_certificate(&status.field("certificate"), live.field("certificate").text(), faults);
+    check_certificate(&status.field("certificate"), live.field("certificate").text(), errors);
 }
 
 /// A decision is made or not; it is not made otherwise.
-fn check_conditions(conditions: &Place<'_, '_>, faults: &mut Faults) {
+fn check_conditions(conditions: &Place<'_, '_>, errors: &mut Errors) {
     let mut types = HashSet::new();
     for condition in conditions.items() {
         let (kind, status) = (condition.field("type"), condition.field("status"));
-        kind.must_be_set(faults);
+        kind.must_be_set(errors);
         let is_decision = matches!(kind.text(), "Approved" | "Denied" | "Failed");
         let allowed: &[&str] = if is_decision { &["True"] } else { &["False", "True", "Unknown"] };
-        status.must_be_one_of(allowed, faults);
+        status.must_be_one_of(allowed, errors);
         if !types.insert(kind.text()) {
-            faults.push(kind.duplicate());
+            errors.push(kind.duplicate());
         }
     }
     if types.contains("Approved") && types.contains("Denied") {
@@ -193,23 +193,23 @@ fn check_conditions(conditions: &Place<'_, '_>, faults: &mut Faults) {
             ["Approved", "Denied"].map(|kind| format!(r#"conditions[{{"type": "{kind}"}}]"#));
         let why = format!("must specify at most one of: `{approved}`, `{denied}`");
         let shown = format!("{{{approved}, {denied}}}");
-        faults.push(conditions.invalid_for(shown, why));
+        errors.push(conditions.invalid_for(shown, why));
     }
 }
 
 /// A certificate is issued once.
-fn check_certificate(certificate: &Place<'_, '_>, old: &str, faults: &mut Faults) {
+fn check_certificate(certificate: &Place<'_, '_>, old: &str, errors: &mut Errors) {
     if certificate.text() == old {
         return;
     }
     if !old.is_empty() {
         let why = "updates may not modify existing certificate content";
-        return faults.push(certificate.forbidden(why));
+        return errors.push(certificate.forbidden(why));
     }
     let pem = BASE64.decode(certificate.text()).unwrap_or_default();
     if !has_block(&pem, "CERTIFICATE") {
         let why = "must contain at least one CERTIFICATE PEM block";
-        faults.push(certificate.invalid_for("<certificate data>", why));
+        errors.push(certificate.invalid_for("<certificate data>", why));
     }
 }
 

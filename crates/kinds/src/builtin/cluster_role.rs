@@ -3,7 +3,7 @@
 use watchkeeper_meta::validation::NameRule;
 
 use crate::kind::{Hooks, Kind, PLAIN};
-use crate::rules::place::{Faults, Place};
+use crate::rules::place::{Errors, Place};
 use crate::rules::rbac::check_rules;
 use crate::table::Column;
 
@@ -25,23 +25,23 @@ const COLUMNS: &[Column] = &[
 ];
 
 const HOOKS: Hooks = Hooks {
-    check: |role, faults| {
-        check_rules(&role.field("rules"), false, faults);
-        check_aggregation(&role.field("aggregationRule"), faults);
+    check: |role, errors| {
+        check_rules(&role.field("rules"), false, errors);
+        check_aggregation(&role.field("aggregationRule"), errors);
     },
     ..PLAIN
 };
 
-fn check_aggregation(rule: &Place<'_, '_>, faults: &mut Faults) {
+fn check_aggregation(rule: &Place<'_, '_>, errors: &mut Errors) {
     if !rule.is_set() {
         return;
     }
     let selectors = rule.field("clusterRoleSelectors");
     if selectors.len() == 0 {
         let why = "at least one clusterRoleSelector required if aggregationRule is non-nil";
-        faults.push(selectors.required(why));
+        errors.push(selectors.required(why));
     }
     for selector in selectors.items() {
-        selector.must_select(faults);
+        selector.must_select(errors);
     }
 }

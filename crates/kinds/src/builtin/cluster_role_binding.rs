@@ -19,7 +19,7 @@ pub static KIND: Kind = Kind {
 
 const HOOKS: Hooks = Hooks {
     default: default_binding,
-    check: |binding, faults| check_binding(binding, &["ClusterRole"], faults),
+    check: |binding, errors| check_binding(binding, &["ClusterRole"], errors),
     check_change: check_same_role,
     ..PLAIN
 };

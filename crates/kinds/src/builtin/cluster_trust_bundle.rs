@@ -5,7 +5,7 @@ use watchkeeper_meta::validation::{NameRule, dns1123_subdomain};
 use crate::fields::Selectable;
 use crate::kind::{Hooks, Kind, PLAIN};
 use crate::rules::certificates::{blocks, check_signer};
-use crate::rules::place::{Faults, Place};
+use crate::rules::place::{Errors, Place};
 use crate::table::Column;
 
 const MAX_BYTES: usize = 1024 * 1024;
@@ -32,29 +32,29 @@ const SELECTABLE: &[Selectable] = &[Selectable::at("spec.signerName", &["/spec/s
 
 const HOOKS: Hooks = Hooks {
     check,
-    check_change: |change, faults| {
+    check_change: |change, errors| {
         let (spec, live) = (change.new.field("spec"), change.live.field("spec"));
         let signer = spec.field("signerName");
-        signer.must_stay(&live.field("signerName"), faults);
+        signer.must_stay(&live.field("signerName"), errors);
     },
     ..PLAIN
 };
 
-fn check(bundle: &Place<'_, '_>, faults: &mut Faults) {
+fn check(bundle: &Place<'_, '_>, errors: &mut Errors) {
     let (metadata, spec) = (bundle.field("metadata"), bundle.field("spec"));
     let (signer, anchors) = (spec.field("signerName"), spec.field("trustBundle"));
-    check_name(&metadata.field("name"), signer.text(), faults);
+    check_name(&metadata.field("name"), signer.text(), errors);
     if !signer.text().is_empty() {
-        check_signer(&signer, faults);
+        check_signer(&signer, errors);
     }
     if anchors.text().len() > MAX_BYTES {
-        faults.push(anchors.too_long(MAX_BYTES));
+        errors.push(anchors.too_long(MAX_BYTES));
     }
-    check_anchors(&anchors, faults);
+    check_anchors(&anchors, errors);
 }
 
 /// The bundle of a signer has the signer's name before its own.
-fn check_name(name: &Place<'_, '_>, signer: &str, faults: &mut Faults) {
+fn check_name(name: &Place<'_, '_>, signer: &str, errors: &mut Errors) {
     let prefix = format!("{}:", signer.replace('/', ":"));
     let reasons = match name.text().strip_prefix(&prefix) {
         _ if signer.is_empty() && name.text().contains(':') => {
@@ -66,12 +66,12 @@ fn check_name(name: &Place<'_, '_>, signer: &str, faults: &mut Faults) {
             "ClusterTrustBundle for signerName {signer} must be named with prefix {prefix}"
         )],
     };
-    faults.extend(reasons.into_iter().map(|why| name.invalid(why)));
+    errors.extend(reasons.into_iter().map(|why| name.invalid(why)));
 }
 
-fn check_anchors(anchors: &Place<'_, '_>, faults: &mut Faults) {
+fn check_anchors(anchors: &Place<'_, '_>, errors: &mut Errors) {
     let blocks = blocks(anchors.text());
-    let mut refuse = |why: String| faults.push(anchors.invalid_for("<value omitted>", why));
+    let mut refuse = |why: String| errors.push(anchors.invalid_for("<value omitted>", why));
     if blocks.is_empty() {
         refuse("at least one trust anchor must be provided".to_owned());
     }

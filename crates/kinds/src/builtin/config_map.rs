@@ -6,7 +6,7 @@ use watchkeeper_meta::{FieldError, FieldPath};
 use crate::kind::{Hooks, Kind, PLAIN};
 use crate::rules::data::{check_frozen, check_key};
 use crate::rules::formats::{MAX_DATA_BYTES, decoded_len};
-use crate::rules::place::{Faults, Place};
+use crate::rules::place::{Errors, Place};
 use crate::table::Column;
 use crate::table::cells::map_len;
 
@@ -29,27 +29,27 @@ const COLUMNS: &[Column] = &[
 
 const HOOKS: Hooks = Hooks {
     check: check_config_map,
-    check_change: |change, faults| check_frozen(change, &["immutable", "data", "binaryData"], faults),
+    check_change: |change, errors| check_frozen(change, &["immutable", "data", "binaryData"], errors),
     change_first: true,
     heeds: Some(|_| false),
     ..PLAIN
 };
 
-fn check_config_map(map: &Place<'_, '_>, faults: &mut Faults) {
+fn check_config_map(map: &Place<'_, '_>, errors: &mut Errors) {
     let (texts, bytes) = (map.field("data"), map.field("binaryData"));
     let mut size = 0;
     for (key, entry) in texts.entries() {
-        check_key(key, &entry, faults);
+        check_key(key, &entry, errors);
         if bytes.value().get(key).is_some() {
-            faults.push(entry.invalid_for(key, "duplicate of key present in binaryData"));
+            errors.push(entry.invalid_for(key, "duplicate of key present in binaryData"));
         }
         size += entry.text().len();
     }
     for (key, entry) in bytes.entries() {
-        check_key(key, &entry, faults);
+        check_key(key, &entry, errors);
         size += decoded_len(entry.text());
     }
     if size > MAX_DATA_BYTES {
-        faults.push(FieldError::too_long(&FieldPath::new(""), MAX_DATA_BYTES));
+        errors.push(FieldError::too_long(&FieldPath::new(""), MAX_DATA_BYTES));
     }
 }

@@ -24,19 +24,19 @@ const COLUMNS: &[Column] = &[
 ];
 
 const HOOKS: Hooks = Hooks {
-    check: |revision, faults| {
-        revision.field("revision").must_not_be_negative(faults);
+    check: |revision, errors| {
+        revision.field("revision").must_not_be_negative(errors);
     },
-    check_new: |revision, faults| {
+    check_new: |revision, errors| {
         let data = revision.field("data");
         if !data.is_set() {
             // Kubernetes looks at this first.
-            faults.push_first(data.required("data is mandatory"));
+            errors.push_first(data.required("data is mandatory"));
         }
     },
-    check_change: |change, faults| {
+    check_change: |change, errors| {
         let (new, live) = (change.new.field("data"), change.live.field("data"));
-        new.must_stay(&live, faults);
+        new.must_stay(&live, errors);
     },
     ..PLAIN
 };

@@ -9,7 +9,7 @@ use crate::builtin::job::check_job_spec;
 use crate::builtin::pod;
 use crate::kind::{Generation, Hooks, Kind, PLAIN};
 use crate::rules::defaulting::{fill, object_mut};
-use crate::rules::place::{Faults, Place};
+use crate::rules::place::{Errors, Place};
 use crate::rules::workloads::default_template;
 use crate::table::cells::{NONE, containers, selector};
 use crate::table::{Column, Row};
@@ -59,18 +59,18 @@ const HOOKS: Hooks = Hooks {
             default_template(job);
         }
     },
-    check_new: |cron_job, faults| {
-        check(&cron_job.field("spec"), None, faults);
+    check_new: |cron_job, errors| {
+        check(&cron_job.field("spec"), None, errors);
         let metadata = cron_job.field("metadata");
         let name = metadata.field("name");
         if name.text().len() > MAX_NAME {
-            faults.push(name.invalid(format!("must be no more than {MAX_NAME} characters")));
+            errors.push(name.invalid(format!("must be no more than {MAX_NAME} characters")));
         }
     },
-    check_change: |change, faults| {
+    check_change: |change, errors| {
         if change.part != Part::Status {
             let (new, live) = (change.new.field("spec"), change.live.field("spec"));
-            check(&new, Some(&live), faults);
+            check(&new, Some(&live), errors);
         }
     },
     warn: |cron_job, live, warnings| {
@@ -85,24 +85,24 @@ const HOOKS: Hooks = Hooks {
 };
 
 /// Checks a spec. What was allowed once stays allowed where it is: `live` is the spec as it is.
-fn check(spec: &Place<'_, '_>, live: Option<&Place<'_, '_>>, faults: &mut Faults) {
-    check_schedule(spec, live, faults);
-    spec.field("startingDeadlineSeconds").must_not_be_negative(faults);
+fn check(spec: &Place<'_, '_>, live: Option<&Place<'_, '_>>, errors: &mut Errors) {
+    check_schedule(spec, live, errors);
+    spec.field("startingDeadlineSeconds").must_not_be_negative(errors);
     let zone = spec.field("timeZone");
     if live.is_none_or(|live| live.field("timeZone").value() != zone.value()) {
-        check_time_zone(&zone, faults);
+        check_time_zone(&zone, errors);
     }
     spec.field("concurrencyPolicy")
-        .must_be_one_of(CONCURRENCY, faults);
-    check_template(&spec.field("jobTemplate").field("spec"), faults);
+        .must_be_one_of(CONCURRENCY, errors);
+    check_template(&spec.field("jobTemplate").field("spec"), errors);
     spec.field("successfulJobsHistoryLimit")
-        .must_not_be_negative(faults);
-    spec.field("failedJobsHistoryLimit").must_not_be_negative(faults);
+        .must_not_be_negative(errors);
+    spec.field("failedJobsHistoryLimit").must_not_be_negative(errors);
     // Said by the schema, and so after all else.
-    spec.field("schedule").must_be_set(faults);
+    spec.field("schedule").must_be_set(errors);
 }
 
-fn check_schedule(spec: &Place<'_, '_>, live: Option<&Place<'_, '_>>, faults: &mut Faults) {
+fn check_schedule(spec: &Place<'_, '_>, live: Option<&Place<'_, '_>>, errors: &mut Errors) {
     let schedule = spec.field("schedule");
     let text = schedule.text();
     if text.is_empty() {
@@ -113,43 +113,43 @@ fn check_schedule(spec: &Place<'_, '_>, live: Option<&Place<'_, '_>>, faults: &m
         _ => text,
     };
     if let Err(why) = without_zone.parse::<CronSchedule>() {
-        faults.push(schedule.invalid(why.to_string()));
+        errors.push(schedule.invalid(why.to_string()));
     }
     let was_zoned = live.is_some_and(|live| live.field("schedule").text().contains("TZ"));
     if !text.contains("TZ") {
         return;
     }
     if !was_zoned {
-        faults.push(schedule.invalid("cannot use TZ or CRON_TZ in schedule, use timeZone field instead"));
+        errors.push(schedule.invalid("cannot use TZ or CRON_TZ in schedule, use timeZone field instead"));
     } else if spec.field("timeZone").is_set() {
-        faults.push(schedule.invalid("cannot use both timeZone field and TZ or CRON_TZ in schedule"));
+        errors.push(schedule.invalid("cannot use both timeZone field and TZ or CRON_TZ in schedule"));
     }
 }
 
 /// Jobs that are made by the clock select their own pods.
-fn check_template(spec: &Place<'_, '_>, faults: &mut Faults) {
-    check_job_spec(spec, faults);
+fn check_template(spec: &Place<'_, '_>, errors: &mut Errors) {
+    check_job_spec(spec, errors);
     let (selector, manual) = (spec.field("selector"), spec.field("manualSelector"));
     if selector.is_set() {
-        faults.push(selector.invalid("`selector` will be auto-generated"));
+        errors.push(selector.invalid("`selector` will be auto-generated"));
     }
     if manual.is_true() {
         let supported = &["nil", "false"];
-        faults.push(FieldError::not_supported(&manual.path(), true, supported));
+        errors.push(FieldError::not_supported(&manual.path(), true, supported));
     }
 }
 
-fn check_time_zone(zone: &Place<'_, '_>, faults: &mut Faults) {
+fn check_time_zone(zone: &Place<'_, '_>, errors: &mut Errors) {
     if !zone.is_set() {
         return;
     }
     match zone.text() {
-        "" => faults.push(zone.invalid("timeZone must be nil or non-empty string")),
+        "" => errors.push(zone.invalid("timeZone must be nil or non-empty string")),
         name if name.eq_ignore_ascii_case("local") => {
             let why = "timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones";
-            faults.push(zone.invalid(why));
+            errors.push(zone.invalid(why));
         }
-        name if !is_known_zone(name) => faults.push(zone.invalid(format!("unknown time zone {name}"))),
+        name if !is_known_zone(name) => errors.push(zone.invalid(format!("unknown time zone {name}"))),
         _ => {}
     }
 }

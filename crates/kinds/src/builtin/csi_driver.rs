@@ -7,7 +7,7 @@ use watchkeeper_meta::FieldError;
 
 use crate::kind::{Change, Generation, Hooks, Kind, PLAIN};
 use crate::rules::defaulting::fill;
-use crate::rules::place::{Faults, Place};
+use crate::rules::place::{Errors, Place};
 use crate::table::Column;
 use crate::table::cells::{NONE, joined, list_of, or, text_at};
 
@@ -45,7 +45,7 @@ const COLUMNS: &[Column] = &[
 
 const HOOKS: Hooks = Hooks {
     default: |driver| fill_driver(&mut driver["spec"]),
-    check: |driver, faults| check(&driver.field("spec"), faults),
+    check: |driver, errors| check(&driver.field("spec"), errors),
     check_change,
     warn: |driver, live, warnings| {
         let spec = &driver["spec"];
@@ -83,50 +83,50 @@ fn fill_driver(spec: &mut Value) {
     }
 }
 
-fn check(spec: &Place<'_, '_>, faults: &mut Faults) {
+fn check(spec: &Place<'_, '_>, errors: &mut Errors) {
     spec.field("fsGroupPolicy")
-        .may_be_one_of(FS_GROUP_POLICIES, faults);
+        .may_be_one_of(FS_GROUP_POLICIES, errors);
     let tokens = spec.field("tokenRequests");
-    check_tokens(&tokens, faults);
+    check_tokens(&tokens, errors);
     let modes = spec.field("volumeLifecycleModes");
     for mode in modes.texts().filter(|mode| !MODES.contains(mode)) {
-        faults.push(FieldError::not_supported(&modes.path(), mode, MODES));
+        errors.push(FieldError::not_supported(&modes.path(), mode, MODES));
     }
     let period = spec.field("nodeAllocatableUpdatePeriodSeconds");
     if period.is_set() && period.number() < MIN_UPDATE_PERIOD {
-        faults.push(period.invalid("must be greater than or equal to 10 seconds"));
+        errors.push(period.invalid("must be greater than or equal to 10 seconds"));
     }
     let in_secrets = spec.field("serviceAccountTokenInSecrets");
     if in_secrets.is_set() && tokens.len() == 0 {
-        faults.push(in_secrets.invalid("serviceAccountTokenInSecrets is set but no tokenRequests are specified"));
+        errors.push(in_secrets.invalid("serviceAccountTokenInSecrets is set but no tokenRequests are specified"));
     }
 }
 
 /// Tokens for different audiences, each for a sensible time.
-fn check_tokens(tokens: &Place<'_, '_>, faults: &mut Faults) {
+fn check_tokens(tokens: &Place<'_, '_>, errors: &mut Errors) {
     let mut seen = HashSet::new();
     for token in tokens.items() {
         let (audience, seconds) = (token.field("audience"), token.field("expirationSeconds"));
         if !seen.insert(audience.text()) {
-            faults.push(FieldError::duplicate(&audience.path(), audience.text()));
+            errors.push(FieldError::duplicate(&audience.path(), audience.text()));
             continue;
         }
         if seconds.is_set() && seconds.number() < MIN_TOKEN_SECONDS {
-            faults.push(seconds.invalid("may not specify a duration less than 10 minutes"));
+            errors.push(seconds.invalid("may not specify a duration less than 10 minutes"));
         }
         if seconds.number() > MAX_TOKEN_SECONDS {
-            faults.push(seconds.invalid("may not specify a duration larger than 2^32 seconds"));
+            errors.push(seconds.invalid("may not specify a duration larger than 2^32 seconds"));
         }
     }
 }
 
 /// What decides where and how volumes are attached stays.
-fn check_change(change: &Change<'_>, faults: &mut Faults) {
+fn check_change(change: &Change<'_>, errors: &mut Errors) {
     let (spec, live) = (change.new.field("spec"), change.live.field("spec"));
     let attach = spec.field("attachRequired").known_as("attachedRequired");
-    attach.must_stay(&live.field("attachRequired"), faults);
+    attach.must_stay(&live.field("attachRequired"), errors);
     let modes = spec.field("volumeLifecycleModes");
-    modes.must_stay(&live.field("volumeLifecycleModes"), faults);
+    modes.must_stay(&live.field("volumeLifecycleModes"), errors);
 }
 
 fn audiences(driver: &Value) -> String {

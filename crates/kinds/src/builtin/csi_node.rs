@@ -8,7 +8,7 @@ use watchkeeper_meta::validation::qualified_name;
 
 use crate::kind::{Change, Hooks, Kind, PLAIN};
 use crate::rules::go_structs;
-use crate::rules::place::{Faults, Place};
+use crate::rules::place::{Errors, Place};
 use crate::rules::volume_sources::check_driver;
 use crate::table::Column;
 
@@ -33,52 +33,52 @@ const COLUMNS: &[Column] = &[
 ];
 
 const HOOKS: Hooks = Hooks {
-    check: |node, faults| check_drivers(&node.field("spec").field("drivers"), faults),
+    check: |node, errors| check_drivers(&node.field("spec").field("drivers"), errors),
     check_change,
     ..PLAIN
 };
 
-fn check_drivers(drivers: &Place<'_, '_>, faults: &mut Faults) {
+fn check_drivers(drivers: &Place<'_, '_>, errors: &mut Errors) {
     let mut names = HashSet::new();
     for driver in drivers.items() {
         let name = driver.field("name");
-        check_driver(&name, faults);
-        check_node_id(&driver.field("nodeID"), faults);
+        check_driver(&name, errors);
+        check_node_id(&driver.field("nodeID"), errors);
         driver
             .field("allocatable")
             .field("count")
-            .must_not_be_negative(faults);
+            .must_not_be_negative(errors);
         if !names.insert(name.text()) {
-            faults.push(name.duplicate());
+            errors.push(name.duplicate());
         }
-        check_topology_keys(&driver, faults);
+        check_topology_keys(&driver, errors);
     }
 }
 
-fn check_node_id(id: &Place<'_, '_>, faults: &mut Faults) {
-    id.must_be_set(faults);
+fn check_node_id(id: &Place<'_, '_>, errors: &mut Errors) {
+    id.must_be_set(errors);
     if id.text().len() > MAX_NODE_ID {
-        faults.push(id.invalid(format!("must be {MAX_NODE_ID} characters or less")));
+        errors.push(id.invalid(format!("must be {MAX_NODE_ID} characters or less")));
     }
 }
 
 /// Texts name the driver instead of the key.
-fn check_topology_keys(driver: &Place<'_, '_>, faults: &mut Faults) {
+fn check_topology_keys(driver: &Place<'_, '_>, errors: &mut Errors) {
     let mut seen = HashSet::new();
     for key in driver.field("topologyKeys").texts() {
         if key.is_empty() {
-            faults.push(driver.required(""));
+            errors.push(driver.required(""));
         }
         if !seen.insert(key) {
-            faults.push(FieldError::duplicate(&driver.path(), key));
+            errors.push(FieldError::duplicate(&driver.path(), key));
         }
         let reasons = qualified_name(key).into_iter();
-        faults.extend(reasons.map(|why| driver.invalid_for(key, why)));
+        errors.extend(reasons.map(|why| driver.invalid_for(key, why)));
     }
 }
 
 /// Of a driver that stays, only the number of volumes may change.
-fn check_change(change: &Change<'_>, faults: &mut Faults) {
+fn check_change(change: &Change<'_>, errors: &mut Errors) {
     let (spec, live) = (change.new.field("spec"), change.live.field("spec"));
     let (drivers, live) = (spec.field("drivers"), live.field("drivers"));
     for old in live.items() {
@@ -87,7 +87,7 @@ fn check_change(change: &Change<'_>, faults: &mut Faults) {
             let new = without_allocatable(new.value());
             if new != without_allocatable(old.value()) {
                 let shown = go_structs::structure("CSINodeDriver", &new);
-                faults.push(drivers.invalid_in_go(shown, "field is immutable"));
+                errors.push(drivers.invalid_in_go(shown, "field is immutable"));
             }
         }
     }

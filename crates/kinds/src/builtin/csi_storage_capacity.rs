@@ -3,7 +3,7 @@
 use watchkeeper_meta::validation::dns1123_subdomain;
 
 use crate::kind::{Change, Hooks, Kind, PLAIN};
-use crate::rules::place::{Faults, Place};
+use crate::rules::place::{Errors, Place};
 use crate::table::Column;
 
 /// What is particular to `csistoragecapacities`.
@@ -28,23 +28,23 @@ const HOOKS: Hooks = Hooks {
     ..PLAIN
 };
 
-fn check(capacity: &Place<'_, '_>, faults: &mut Faults) {
-    capacity.field("nodeTopology").must_select(faults);
+fn check(capacity: &Place<'_, '_>, errors: &mut Errors) {
+    capacity.field("nodeTopology").must_select(errors);
     let class = capacity.field("storageClassName");
     let reasons = dns1123_subdomain(class.text()).into_iter();
-    faults.extend(reasons.map(|why| class.invalid_for(class.text(), why)));
-    capacity.field("capacity").must_not_be_negative_quantity(faults);
+    errors.extend(reasons.map(|why| class.invalid_for(class.text(), why)));
+    capacity.field("capacity").must_not_be_negative_quantity(errors);
     capacity
         .field("maximumVolumeSize")
-        .must_not_be_negative_quantity(faults);
+        .must_not_be_negative_quantity(errors);
 }
 
 /// The capacity may change, not what it is the capacity of.
-fn check_change(change: &Change<'_>, faults: &mut Faults) {
+fn check_change(change: &Change<'_>, errors: &mut Errors) {
     let (topology, live) = (change.new.field("nodeTopology"), change.live.field("nodeTopology"));
-    topology.must_stay(&live, faults);
+    topology.must_stay(&live, errors);
     let (class, live) = (change.new.field("storageClassName"), change.live.field("storageClassName"));
     if class.text() != live.text() {
-        faults.push(class.invalid_for(class.text(), "field is immutable"));
+        errors.push(class.invalid_for(class.text(), "field is immutable"));
     }
 }

@@ -13,7 +13,7 @@ use crate::{Part, Warnings};
 use crate::kind::{Change, Generation, Hooks, Kind, PLAIN};
 use crate::rules::admission::{HTTPS, check_versions};
 use crate::rules::defaulting::{fill, fill_empty, object_mut};
-use crate::rules::place::{Faults, Place};
+use crate::rules::place::{Errors, Place};
 use crate::rules::webhook_client;
 use crate::table::Column;
 use crate::table::cells::{condition, joined, list_of, plain};
@@ -46,9 +46,9 @@ const HOOKS: Hooks = Hooks {
     default,
     prepare_for_create,
     prepare_for_update,
-    check_new: |definition, faults| {
-        check_name(definition, faults);
-        check(definition, faults);
+    check_new: |definition, errors| {
+        check_name(definition, errors);
+        check(definition, errors);
     },
     check_change,
     warn: warn_of_formats,
@@ -113,25 +113,25 @@ fn storage_version(definition: &Value) -> Option<Value> {
     Some(stored["name"].clone())
 }
 
-fn check(definition: &Place<'_, '_>, faults: &mut Faults) {
+fn check(definition: &Place<'_, '_>, errors: &mut Errors) {
     let spec = definition.field("spec");
-    check_group(&spec, faults);
+    check_group(&spec, errors);
     spec.field("scope")
-        .must_be_one_of(&["Cluster", "Namespaced"], faults);
+        .must_be_one_of(&["Cluster", "Namespaced"], errors);
     if spec.field("preserveUnknownFields").is_true() {
-        faults.push(spec.field("preserveUnknownFields").invalid(
+        errors.push(spec.field("preserveUnknownFields").invalid(
             "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead",
         ));
     }
-    versions::check(&spec, faults);
-    check_names(&spec.field("names"), faults);
-    check_conversion(&spec.field("conversion"), faults);
-    check_stored_versions(definition, faults);
-    approval::check(definition, faults);
+    versions::check(&spec, errors);
+    check_names(&spec.field("names"), errors);
+    check_conversion(&spec.field("conversion"), errors);
+    check_stored_versions(definition, errors);
+    approval::check(definition, errors);
 }
 
 /// Of a definition that is there, neither the name nor what it is made of can change.
-fn check_name(definition: &Place<'_, '_>, faults: &mut Faults) {
+fn check_name(definition: &Place<'_, '_>, errors: &mut Errors) {
     let metadata = definition.field("metadata");
     let name = metadata.field("name");
     let (plural, group) = (
@@ -144,74 +144,74 @@ fn check_name(definition: &Place<'_, '_>, faults: &mut Faults) {
         group.as_str().unwrap_or_default()
     );
     if name.text() != wanted {
-        faults.push(name.invalid("must be spec.names.plural+\".\"+spec.group"));
+        errors.push(name.invalid("must be spec.names.plural+\".\"+spec.group"));
     }
 }
 
-fn check_group(spec: &Place<'_, '_>, faults: &mut Faults) {
+fn check_group(spec: &Place<'_, '_>, errors: &mut Errors) {
     let group = spec.field("group");
     let text = group.text();
     if text.is_empty() {
-        return faults.push(group.required(""));
+        return errors.push(group.required(""));
     }
     let problems = dns1123_subdomain(text);
     if !problems.is_empty() {
-        faults.push(group.invalid(problems.join(",")));
+        errors.push(group.invalid(problems.join(",")));
     } else if !text.contains('.') {
-        faults.push(group.invalid("should be a domain with at least one dot"));
+        errors.push(group.invalid("should be a domain with at least one dot"));
     }
 }
 
-fn check_names(names: &Place<'_, '_>, faults: &mut Faults) {
-    let check_label = |name: &Place<'_, '_>, faults: &mut Faults| {
+fn check_names(names: &Place<'_, '_>, errors: &mut Errors) {
+    let check_label = |name: &Place<'_, '_>, errors: &mut Errors| {
         let problems = dns1035_label(name.text());
         if !problems.is_empty() {
-            faults.push(name.invalid(problems.join(",")));
+            errors.push(name.invalid(problems.join(",")));
         }
     };
-    let check_kind = |kind: &Place<'_, '_>, faults: &mut Faults| {
+    let check_kind = |kind: &Place<'_, '_>, errors: &mut Errors| {
         let problems = dns1035_label(&kind.text().to_lowercase());
         if !problems.is_empty() {
             let why = format!(
                 "may have mixed case, but should otherwise match: {}",
                 problems.join(",")
             );
-            faults.push(kind.invalid(why));
+            errors.push(kind.invalid(why));
         }
     };
     let field = |name| names.field(name);
     match field("plural").text() {
-        "" => faults.push(field("plural").required("")),
-        _ => check_label(&field("plural"), faults),
+        "" => errors.push(field("plural").required("")),
+        _ => check_label(&field("plural"), errors),
     }
     match field("singular").text() {
-        "" => faults.push(field("singular").required("")),
-        _ => check_label(&field("singular"), faults),
+        "" => errors.push(field("singular").required("")),
+        _ => check_label(&field("singular"), errors),
     }
     match field("kind").text() {
-        "" => faults.push(field("kind").required("")),
-        _ => check_kind(&field("kind"), faults),
+        "" => errors.push(field("kind").required("")),
+        _ => check_kind(&field("kind"), errors),
     }
     match field("listKind").text() {
-        "" => faults.push(field("listKind").required("")),
-        _ => check_kind(&field("listKind"), faults),
+        "" => errors.push(field("listKind").required("")),
+        _ => check_kind(&field("listKind"), errors),
     }
     for list in ["shortNames", "categories"] {
-        field(list).items().for_each(|name| check_label(&name, faults));
+        field(list).items().for_each(|name| check_label(&name, errors));
     }
     let (kind, list_kind) = (field("kind"), field("listKind"));
     if !kind.text().is_empty() && kind.text() == list_kind.text() {
-        faults.push(list_kind.invalid("kind and listKind may not be the same"));
+        errors.push(list_kind.invalid("kind and listKind may not be the same"));
     }
 }
 
-fn check_conversion(conversion: &Place<'_, '_>, faults: &mut Faults) {
+fn check_conversion(conversion: &Place<'_, '_>, errors: &mut Errors) {
     let strategy = conversion.field("strategy");
     let webhook = conversion.field("webhook");
     match strategy.text() {
         "None" if webhook.is_set() => {
             let client = conversion.field("webhookClientConfig");
-            faults.push(client.forbidden("should not be set when strategy is not set to Webhook"));
+            errors.push(client.forbidden("should not be set when strategy is not set to Webhook"));
         }
         "None" => {}
         "Webhook" => {
@@ -220,25 +220,25 @@ fn check_conversion(conversion: &Place<'_, '_>, faults: &mut Faults) {
             // Both stood beside the strategy once, and are still said to.
             let client = conversion.field("webhookClientConfig");
             match config.is_set() {
-                true => webhook_client::check(&client.with_value(config.value()), faults),
-                false => faults.push(client.required("required when strategy is set to Webhook")),
+                true => webhook_client::check(&client.with_value(config.value()), errors),
+                false => errors.push(client.required("required when strategy is set to Webhook")),
             }
             let reviews = conversion.field("conversionReviewVersions");
             match versions.len() {
-                0 => faults.push(reviews.required("")),
-                _ => check_versions(&reviews.with_value(versions.value()), faults),
+                0 => errors.push(reviews.required("")),
+                _ => check_versions(&reviews.with_value(versions.value()), errors),
             }
         }
-        "" => faults.push(strategy.required("")),
-        _ => faults.push(strategy.unsupported(&["None", "Webhook"])),
+        "" => errors.push(strategy.required("")),
+        _ => errors.push(strategy.unsupported(&["None", "Webhook"])),
     }
 }
 
-fn check_stored_versions(definition: &Place<'_, '_>, faults: &mut Faults) {
+fn check_stored_versions(definition: &Place<'_, '_>, errors: &mut Errors) {
     let status = definition.field("status");
     let stored = status.field("storedVersions");
     if stored.len() == 0 {
-        return faults.push(stored.invalid_for(Value::Null, "must have at least one stored version"));
+        return errors.push(stored.invalid_for(Value::Null, "must have at least one stored version"));
     }
     let versions = definition.value()["spec"]["versions"].as_array();
     let versions = || versions.into_iter().flatten();
@@ -246,7 +246,7 @@ fn check_stored_versions(definition: &Place<'_, '_>, faults: &mut Faults) {
     for version in stored.items() {
         let text = version.text();
         if !known.contains(&text) {
-            faults.push(version.invalid(format!(
+            errors.push(version.invalid(format!(
                 "missing from spec.versions; {text} was previously a storage version, and must remain in \
                  spec.versions until a storage migration ensures no data remains persisted in {text} and removes \
                  {text} from status.storedVersions"
@@ -259,25 +259,25 @@ fn check_stored_versions(definition: &Place<'_, '_>, faults: &mut Faults) {
     if let Some(name) = storage.filter_map(|it| it["name"].as_str()).next_back()
         && !texts.contains(&name)
     {
-        faults.push(stored.invalid(format!("must have the storage version {name}")));
+        errors.push(stored.invalid(format!("must have the storage version {name}")));
     }
 }
 
-fn check_change(change: &Change<'_>, faults: &mut Faults) {
+fn check_change(change: &Change<'_>, errors: &mut Errors) {
     if change.part == Part::Status {
         return;
     }
-    check(&change.new, faults);
+    check(&change.new, errors);
     let (new, live) = (change.new.field("spec"), change.live.field("spec"));
     let mut must_stay = |path: &[&str]| {
         let (new, live) = match path {
             [outer, inner] => {
                 let (new, live) = (new.field(outer), live.field(outer));
-                return new.field(inner).must_stay(&live.field(inner), faults);
+                return new.field(inner).must_stay(&live.field(inner), errors);
             }
             path => (new.field(path[0]), live.field(path[0])),
         };
-        new.must_stay(&live, faults);
+        new.must_stay(&live, errors);
     };
     let conditions = change.live.value()["status"]["conditions"].as_array();
     let mut conditions = conditions.into_iter().flatten();

@@ -6,7 +6,7 @@ use watchkeeper_meta::FieldErrorKind;
 use crate::kind::{Generation, Hooks, Kind, PLAIN};
 use crate::rules::defaulting::{fill, object_mut};
 use crate::rules::formats::number_or_percent;
-use crate::rules::place::{Faults, Place};
+use crate::rules::place::{Errors, Place};
 use crate::rules::workloads::rollout_rules::unknown_type;
 use crate::rules::workloads::status_rules::Counts;
 use crate::rules::workloads::template_rules::{check_runs_on, check_selected, check_template, selects_everything};
@@ -73,10 +73,10 @@ const HOOKS: Hooks = Hooks {
         let changed = part != Part::Status && set["spec"]["template"] != live["spec"]["template"];
         annotate(set, template_generation(live) + i64::from(changed));
     },
-    check: |set, faults| check(&set.field("spec"), faults),
-    check_change: |change, faults| match change.part {
-        Part::Status => COUNTS.check_change(change, faults),
-        _ => check_same_selector(change, faults),
+    check: |set, errors| check(&set.field("spec"), errors),
+    check_change: |change, errors| match change.part {
+        Part::Status => COUNTS.check_change(change, errors),
+        _ => check_same_selector(change, errors),
     },
     warn: warn_template,
     ..PLAIN
@@ -124,25 +124,25 @@ fn annotate(set: &mut Value, generation: i64) {
     annotations[TEMPLATE_GENERATION] = json!(generation.to_string());
 }
 
-fn check(spec: &Place<'_, '_>, faults: &mut Faults) {
+fn check(spec: &Place<'_, '_>, errors: &mut Errors) {
     let (selector, template) = (spec.field("selector"), spec.field("template"));
-    selector.must_select(faults);
-    check_selected(spec, None, faults);
+    selector.must_select(errors);
+    check_selected(spec, None, errors);
     if selector.is_set() && selects_everything(selector.value()) {
-        faults.push(selector.invalid("empty selector is invalid for daemonset"));
+        errors.push(selector.invalid("empty selector is invalid for daemonset"));
     }
-    check_template(&template, faults);
-    check_runs_on(&template, "DaemonSet", faults);
-    spec.field("minReadySeconds").must_not_be_negative(faults);
-    check_strategy(&spec.field("updateStrategy"), faults);
-    spec.field("revisionHistoryLimit").must_not_be_negative(faults);
+    check_template(&template, errors);
+    check_runs_on(&template, "DaemonSet", errors);
+    spec.field("minReadySeconds").must_not_be_negative(errors);
+    check_strategy(&spec.field("updateStrategy"), errors);
+    spec.field("revisionHistoryLimit").must_not_be_negative(errors);
 }
 
-fn check_strategy(strategy: &Place<'_, '_>, faults: &mut Faults) {
+fn check_strategy(strategy: &Place<'_, '_>, errors: &mut Errors) {
     match strategy.field("type").text() {
         "OnDelete" => {}
-        "RollingUpdate" => check_rolling_update(&strategy.field("rollingUpdate"), faults),
-        _ => faults.push(unknown_type(
+        "RollingUpdate" => check_rolling_update(&strategy.field("rollingUpdate"), errors),
+        _ => errors.push(unknown_type(
             strategy,
             "DaemonSetUpdateStrategy",
             FieldErrorKind::NotSupported,
@@ -151,18 +151,18 @@ fn check_strategy(strategy: &Place<'_, '_>, faults: &mut Faults) {
     }
 }
 
-fn check_rolling_update(rolling: &Place<'_, '_>, faults: &mut Faults) {
+fn check_rolling_update(rolling: &Place<'_, '_>, errors: &mut Errors) {
     let (unavailable, surge) = (rolling.field("maxUnavailable"), rolling.field("maxSurge"));
     for amount in [unavailable, surge] {
-        amount.must_be_number_or_percent(faults);
+        amount.must_be_number_or_percent(errors);
     }
     for amount in [unavailable, surge] {
-        amount.must_be_at_most_all(faults);
+        amount.must_be_at_most_all(errors);
     }
     let is_some = |amount: &Place<'_, '_>| number_or_percent(amount.value()) != 0;
     match (is_some(&unavailable), is_some(&surge)) {
-        (true, true) => faults.push(surge.invalid("may not be set when maxUnavailable is non-zero")),
-        (false, false) => faults.push(unavailable.required("cannot be 0 when maxSurge is 0")),
+        (true, true) => errors.push(surge.invalid("may not be set when maxUnavailable is non-zero")),
+        (false, false) => errors.push(unavailable.required("cannot be 0 when maxSurge is 0")),
         _ => {}
     }
 }

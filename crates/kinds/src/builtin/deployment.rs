@@ -7,7 +7,7 @@ use crate::Part;
 use crate::kind::{Generation, Hooks, Kind, PLAIN};
 use crate::rules::defaulting::{fill, object_mut};
 use crate::rules::formats::number_or_percent;
-use crate::rules::place::{Faults, Place};
+use crate::rules::place::{Errors, Place};
 use crate::rules::workloads::rollout_rules::unknown_type;
 use crate::rules::workloads::status_rules::Counts;
 use crate::rules::workloads::template_rules::check_selected_template;
@@ -68,10 +68,10 @@ const HOOKS: Hooks = Hooks {
         Part::Object => count_annotations(deployment, live),
         _ => {}
     },
-    check: |deployment, faults| check(&deployment.field("spec"), faults),
-    check_change: |change, faults| match change.part {
-        Part::Status => COUNTS.check_change(change, faults),
-        _ => check_same_selector(change, faults),
+    check: |deployment, errors| check(&deployment.field("spec"), errors),
+    check_change: |change, errors| match change.part {
+        Part::Status => COUNTS.check_change(change, errors),
+        _ => check_same_selector(change, errors),
     },
     warn: warn_of_workload,
     ..PLAIN
@@ -100,29 +100,29 @@ fn default(spec: &mut Value) {
     default_template(spec);
 }
 
-fn check(spec: &Place<'_, '_>, faults: &mut Faults) {
-    spec.field("replicas").must_not_be_negative(faults);
-    check_selected_template(spec, faults);
-    check_strategy(&spec.field("strategy"), faults);
+fn check(spec: &Place<'_, '_>, errors: &mut Errors) {
+    spec.field("replicas").must_not_be_negative(errors);
+    check_selected_template(spec, errors);
+    check_strategy(&spec.field("strategy"), errors);
     let ready_after = spec.field("minReadySeconds");
-    ready_after.must_not_be_negative(faults);
-    spec.field("revisionHistoryLimit").must_not_be_negative(faults);
+    ready_after.must_not_be_negative(errors);
+    spec.field("revisionHistoryLimit").must_not_be_negative(errors);
     let deadline = spec.field("progressDeadlineSeconds");
-    deadline.must_not_be_negative(faults);
+    deadline.must_not_be_negative(errors);
     if deadline.is_set() && deadline.number() <= ready_after.number() {
-        faults.push(deadline.invalid("must be greater than minReadySeconds"));
+        errors.push(deadline.invalid("must be greater than minReadySeconds"));
     }
 }
 
-fn check_strategy(strategy: &Place<'_, '_>, faults: &mut Faults) {
+fn check_strategy(strategy: &Place<'_, '_>, errors: &mut Errors) {
     let rolling = strategy.field("rollingUpdate");
     match strategy.field("type").text() {
         "Recreate" if rolling.is_set() => {
-            faults.push(rolling.forbidden("may not be specified when strategy `type` is 'Recreate'"))
+            errors.push(rolling.forbidden("may not be specified when strategy `type` is 'Recreate'"))
         }
         "Recreate" => {}
-        "RollingUpdate" => check_rolling_update(&rolling, faults),
-        _ => faults.push(unknown_type(
+        "RollingUpdate" => check_rolling_update(&rolling, errors),
+        _ => errors.push(unknown_type(
             strategy,
             "DeploymentStrategy",
             FieldErrorKind::NotSupported,
@@ -131,13 +131,13 @@ fn check_strategy(strategy: &Place<'_, '_>, faults: &mut Faults) {
     }
 }
 
-fn check_rolling_update(rolling: &Place<'_, '_>, faults: &mut Faults) {
+fn check_rolling_update(rolling: &Place<'_, '_>, errors: &mut Errors) {
     let (unavailable, surge) = (rolling.field("maxUnavailable"), rolling.field("maxSurge"));
-    unavailable.must_be_number_or_percent(faults);
-    surge.must_be_number_or_percent(faults);
+    unavailable.must_be_number_or_percent(errors);
+    surge.must_be_number_or_percent(errors);
     let is_none = |amount: &Place<'_, '_>| number_or_percent(amount.value()) == 0;
     if is_none(&unavailable) && is_none(&surge) {
-        faults.push(unavailable.invalid("may not be 0 when `maxSurge` is 0"));
+        errors.push(unavailable.invalid("may not be 0 when `maxSurge` is 0"));
     }
-    unavailable.must_be_at_most_all(faults);
+    unavailable.must_be_at_most_all(errors);
 }

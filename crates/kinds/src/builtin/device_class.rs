@@ -5,7 +5,7 @@ use watchkeeper_meta::validation::NameRule;
 use crate::kind::{Generation, Hooks, Kind, PLAIN};
 use crate::rules::device_claims::{self, Age, MAX_CONFIGURATIONS, check_configuration, check_selectors};
 use crate::rules::devices::Found;
-use crate::rules::place::{Faults, Place};
+use crate::rules::place::{Errors, Place};
 use crate::rules::resource_names::is_extended;
 use crate::table::Column;
 
@@ -28,9 +28,9 @@ const COLUMNS: &[Column] = &[
 ];
 
 const HOOKS: Hooks = Hooks {
-    check_new: |class, faults| check(&class.field("spec"), None, faults),
-    check_change: |change, faults| {
-        check(&change.new.field("spec"), Some(&change.live.field("spec")), faults);
+    check_new: |class, errors| check(&class.field("spec"), None, errors),
+    check_change: |change, errors| {
+        check(&change.new.field("spec"), Some(&change.live.field("spec")), errors);
     },
     warn: |class, _, warnings| {
         let class = Place::object(class);
@@ -40,7 +40,7 @@ const HOOKS: Hooks = Hooks {
 };
 
 /// Of a class that is there, a list that stays as it is has been looked at.
-fn check(spec: &Place<'_, '_>, live: Option<&Place<'_, '_>>, faults: &mut Faults) {
+fn check(spec: &Place<'_, '_>, live: Option<&Place<'_, '_>>, errors: &mut Errors) {
     let age = |name: &str| match live {
         Some(live) if live.field(name).value() == spec.field(name).value() => Age::Stored,
         _ => Age::New,
@@ -60,6 +60,6 @@ fn check(spec: &Place<'_, '_>, live: Option<&Place<'_, '_>>, faults: &mut Faults
                 found.declared.push(resource.invalid(why));
             }
         },
-        faults,
+        errors,
     );
 }

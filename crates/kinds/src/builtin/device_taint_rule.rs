@@ -6,7 +6,7 @@ use crate::Part;
 use crate::kind::{Change, Generation, Hooks, Kind, PLAIN};
 use crate::rules::conditions;
 use crate::rules::devices::{Found, check_label, check_pool, check_taint, date_taint};
-use crate::rules::place::{Faults, Place};
+use crate::rules::place::{Errors, Place};
 use crate::rules::volume_sources::check_driver;
 use crate::table::Column;
 
@@ -37,36 +37,36 @@ const COLUMNS: &[Column] = &[
 
 const HOOKS: Hooks = Hooks {
     date: |rule, now| date_taint(rule.pointer_mut("/spec/taint"), now),
-    check_new: |rule, faults| check(&rule.field("spec"), None, faults),
+    check_new: |rule, errors| check(&rule.field("spec"), None, errors),
     check_change,
     ..PLAIN
 };
 
-fn check(spec: &Place<'_, '_>, live: Option<&Place<'_, '_>>, faults: &mut Faults) {
+fn check(spec: &Place<'_, '_>, live: Option<&Place<'_, '_>>, errors: &mut Errors) {
     let selector = spec.field("deviceSelector");
     for (name, rule) in [
-        ("driver", check_driver as fn(&Place<'_, '_>, &mut Faults)),
+        ("driver", check_driver as fn(&Place<'_, '_>, &mut Errors)),
         ("pool", check_pool),
         ("device", check_label),
     ] {
         let field = selector.field(name);
         if field.is_set() {
-            rule(&field, faults);
+            rule(&field, errors);
         }
     }
     let old = live.map(|live| live.field("taint"));
-    Found::of(|found| check_taint(&spec.field("taint"), old.as_ref(), found), faults);
+    Found::of(|found| check_taint(&spec.field("taint"), old.as_ref(), found), errors);
 }
 
-fn check_change(change: &Change<'_>, faults: &mut Faults) {
+fn check_change(change: &Change<'_>, errors: &mut Errors) {
     if change.part == Part::Status {
         let status = change.new.field("status");
         let conditions = status.field("conditions");
-        conditions::check(&conditions, faults);
+        conditions::check(&conditions, errors);
         if conditions.len() > MAX_CONDITIONS {
-            faults.push(conditions.too_many(MAX_CONDITIONS));
+            errors.push(conditions.too_many(MAX_CONDITIONS));
         }
         return;
     }
-    check(&change.new.field("spec"), Some(&change.live.field("spec")), faults);
+    check(&change.new.field("spec"), Some(&change.live.field("spec")), errors);
 }

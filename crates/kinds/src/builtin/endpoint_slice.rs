@@ -9,7 +9,7 @@ use crate::builtin::endpoints::{check_app_protocol, check_reachable};
 use crate::kind::{Generation, Hooks, Kind, PLAIN};
 use crate::rules::defaulting::{fill_empty, items_mut};
 use crate::rules::formats::PROTOCOLS;
-use crate::rules::place::{Faults, Place};
+use crate::rules::place::{Errors, Place};
 use crate::table::Column;
 use crate::table::cells::{list_of, plain, some_of};
 
@@ -47,106 +47,106 @@ const HOOKS: Hooks = Hooks {
         }
     },
     check: check_slice,
-    check_change: |change, faults| {
+    check_change: |change, errors| {
         let (new, live) = (change.new.field("addressType"), change.live.field("addressType"));
-        new.must_stay_unshown(&live, faults);
+        new.must_stay_unshown(&live, errors);
     },
     ..PLAIN
 };
 
 
-fn check_slice(slice: &Place<'_, '_>, faults: &mut Faults) {
+fn check_slice(slice: &Place<'_, '_>, errors: &mut Errors) {
     let kind = slice.field("addressType");
-    kind.must_be_one_of(ADDRESS_TYPES, faults);
+    kind.must_be_one_of(ADDRESS_TYPES, errors);
     let endpoints = slice.field("endpoints");
     match endpoints.len() > MAX_ENDPOINTS {
-        true => faults.push(endpoints.too_many(MAX_ENDPOINTS)),
+        true => errors.push(endpoints.too_many(MAX_ENDPOINTS)),
         false => {
             let endpoints = endpoints.items();
-            endpoints.for_each(|endpoint| check_endpoint(&endpoint, kind.text(), faults));
+            endpoints.for_each(|endpoint| check_endpoint(&endpoint, kind.text(), errors));
         }
     }
-    check_slice_ports(&slice.field("ports"), faults);
+    check_slice_ports(&slice.field("ports"), errors);
 }
 
-fn check_endpoint(endpoint: &Place<'_, '_>, kind: &str, faults: &mut Faults) {
+fn check_endpoint(endpoint: &Place<'_, '_>, kind: &str, errors: &mut Errors) {
     let addresses = endpoint.field("addresses");
     if addresses.len() == 0 {
-        faults.push(addresses.required(""));
+        errors.push(addresses.required(""));
     } else if addresses.len() > MAX_ADDRESSES {
-        faults.push(addresses.too_many(MAX_ADDRESSES));
+        errors.push(addresses.too_many(MAX_ADDRESSES));
     }
     for address in addresses.items() {
         match kind {
-            "IPv4" | "IPv6" => check_address_of(&address, kind, faults),
-            "FQDN" => address.must_keep(dns1123_subdomain, faults),
+            "IPv4" | "IPv6" => check_address_of(&address, kind, errors),
+            "FQDN" => address.must_keep(dns1123_subdomain, errors),
             _ => {}
         }
     }
     let node = endpoint.field("nodeName");
     if node.is_set() {
-        node.must_keep(dns1123_subdomain, faults);
+        node.must_keep(dns1123_subdomain, errors);
     }
     let topology = endpoint.field("deprecatedTopology");
     if topology.len() > MAX_TOPOLOGY_LABELS {
-        faults.push(topology.too_many(MAX_TOPOLOGY_LABELS));
+        errors.push(topology.too_many(MAX_TOPOLOGY_LABELS));
     }
     if topology.is_set() {
-        faults.append(labels(topology.value(), &topology.path()));
+        errors.append(labels(topology.value(), &topology.path()));
     }
     let host = endpoint.field("hostname");
     if host.is_set() {
-        host.must_keep(dns1123_label, faults);
+        host.must_keep(dns1123_label, errors);
     }
-    check_hints(&endpoint.field("hints"), faults);
+    check_hints(&endpoint.field("hints"), errors);
 }
 
 /// An address of the family that all of a slice have.
-fn check_address_of(address: &Place<'_, '_>, kind: &str, faults: &mut Faults) {
-    let Some(parsed) = address.must_be_ip(faults) else {
+fn check_address_of(address: &Place<'_, '_>, kind: &str, errors: &mut Errors) {
+    let Some(parsed) = address.must_be_ip(errors) else {
         return;
     };
     if parsed.is_ipv4() != (kind == "IPv4") {
-        faults.push(address.invalid(format!("must be an {kind} address")));
+        errors.push(address.invalid(format!("must be an {kind} address")));
     }
-    check_reachable(address, faults);
+    check_reachable(address, errors);
 }
 
-fn check_hints(hints: &Place<'_, '_>, faults: &mut Faults) {
+fn check_hints(hints: &Place<'_, '_>, errors: &mut Errors) {
     for (name, rule) in [
         ("forZones", label_value as fn(&str) -> Vec<String>),
         ("forNodes", dns1123_subdomain),
     ] {
         let places = hints.field(name);
         if places.len() > MAX_HINTS {
-            faults.push(places.too_many(MAX_HINTS));
+            errors.push(places.too_many(MAX_HINTS));
             continue;
         }
         let mut names = HashSet::new();
         for place in places.items() {
             let name = place.field("name");
             if !names.insert(name.text()) {
-                faults.push(name.duplicate());
+                errors.push(name.duplicate());
             }
-            name.must_keep(rule, faults);
+            name.must_keep(rule, errors);
         }
     }
 }
 
-fn check_slice_ports(ports: &Place<'_, '_>, faults: &mut Faults) {
+fn check_slice_ports(ports: &Place<'_, '_>, errors: &mut Errors) {
     if ports.len() > MAX_PORTS {
-        faults.push(ports.too_many(MAX_PORTS));
+        errors.push(ports.too_many(MAX_PORTS));
         return;
     }
     let mut names = HashSet::new();
     for entry in ports.items() {
         let name = entry.field("name");
-        name.may_keep(dns1123_label, faults);
+        name.may_keep(dns1123_label, errors);
         if !names.insert(name.text()) {
-            faults.push(name.duplicate());
+            errors.push(name.duplicate());
         }
-        entry.field("protocol").must_be_one_of(PROTOCOLS, faults);
-        check_app_protocol(&entry, faults);
+        entry.field("protocol").must_be_one_of(PROTOCOLS, errors);
+        check_app_protocol(&entry, errors);
     }
 }
 

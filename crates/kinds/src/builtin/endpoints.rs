@@ -7,7 +7,7 @@ use watchkeeper_meta::validation::{dns1123_label, dns1123_subdomain, qualified_n
 use crate::kind::{Hooks, Kind, PLAIN};
 use crate::rules::defaulting::{fill_empty, items_mut};
 use crate::rules::formats::{PROTOCOLS, check_not_local, parse_ip};
-use crate::rules::place::{Faults, Place};
+use crate::rules::place::{Errors, Place};
 use crate::table::Column;
 use crate::table::cells::{NONE, list_of, plain, some_of, text_at};
 
@@ -38,61 +38,61 @@ const HOOKS: Hooks = Hooks {
             }
         }
     },
-    check: |endpoints, faults| {
+    check: |endpoints, errors| {
         let subsets = endpoints.field("subsets");
-        subsets.items().for_each(|subset| check_subset(&subset, faults));
+        subsets.items().for_each(|subset| check_subset(&subset, errors));
     },
     ..PLAIN
 };
 
-fn check_subset(subset: &Place<'_, '_>, faults: &mut Faults) {
+fn check_subset(subset: &Place<'_, '_>, errors: &mut Errors) {
     let lists = ["addresses", "notReadyAddresses"].map(|name| subset.field(name));
     if lists.iter().all(|list| list.len() == 0) {
-        faults.push(subset.required("must specify `addresses` or `notReadyAddresses`"));
+        errors.push(subset.required("must specify `addresses` or `notReadyAddresses`"));
     }
     for list in lists {
-        list.items().for_each(|address| check_address(&address, faults));
+        list.items().for_each(|address| check_address(&address, errors));
     }
     let ports = subset.field("ports");
     for port in ports.items() {
-        check_port(&port, ports.len() > 1, faults);
+        check_port(&port, ports.len() > 1, errors);
     }
 }
 
-fn check_address(address: &Place<'_, '_>, faults: &mut Faults) {
+fn check_address(address: &Place<'_, '_>, errors: &mut Errors) {
     let ip = address.field("ip");
-    ip.must_be_ip(faults);
-    address.field("hostname").may_keep(dns1123_label, faults);
+    ip.must_be_ip(errors);
+    address.field("hostname").may_keep(dns1123_label, errors);
     let node = address.field("nodeName");
     if node.is_set() {
-        node.must_keep(dns1123_subdomain, faults);
+        node.must_keep(dns1123_subdomain, errors);
     }
-    check_reachable(&ip, faults);
+    check_reachable(&ip, errors);
 }
 
 /// Two checks of Kubernetes stumble over a text that is no address.
-pub(crate) fn check_reachable(ip: &Place<'_, '_>, faults: &mut Faults) {
+pub(crate) fn check_reachable(ip: &Place<'_, '_>, errors: &mut Errors) {
     match parse_ip(ip.text()) {
-        Ok(address) => check_not_local(ip, address, faults),
-        Err(_) => faults.push(ip.invalid_for(ip.text(), "must be a valid IP address")),
+        Ok(address) => check_not_local(ip, address, errors),
+        Err(_) => errors.push(ip.invalid_for(ip.text(), "must be a valid IP address")),
     }
 }
 
-fn check_port(entry: &Place<'_, '_>, needs_name: bool, faults: &mut Faults) {
+fn check_port(entry: &Place<'_, '_>, needs_name: bool, errors: &mut Errors) {
     let name = entry.field("name");
     match needs_name {
-        true => name.must_be_set_and_keep(dns1123_label, faults),
-        false => name.may_keep(dns1123_label, faults),
+        true => name.must_be_set_and_keep(dns1123_label, errors),
+        false => name.may_keep(dns1123_label, errors),
     }
-    entry.field("port").must_be_port(faults);
-    entry.field("protocol").must_be_one_of(PROTOCOLS, faults);
-    check_app_protocol(entry, faults);
+    entry.field("port").must_be_port(errors);
+    entry.field("protocol").must_be_one_of(PROTOCOLS, errors);
+    check_app_protocol(entry, errors);
 }
 
-pub(crate) fn check_app_protocol(entry: &Place<'_, '_>, faults: &mut Faults) {
+pub(crate) fn check_app_protocol(entry: &Place<'_, '_>, errors: &mut Errors) {
     let protocol = entry.field("appProtocol");
     if protocol.is_set() {
-        protocol.must_keep(qualified_name, faults);
+        protocol.must_keep(qualified_name, errors);
     }
 }
 

@@ -9,7 +9,7 @@ use watchkeeper_meta::validation::{FinalizerRule, NameRule, dns1123_subdomain, q
 use crate::conversion::Conversion;
 use crate::fields::Selectable;
 use crate::kind::{Change, Hooks, Kind, PLAIN};
-use crate::rules::place::{Faults, Place};
+use crate::rules::place::{Errors, Place};
 use crate::table::Column;
 use crate::table::cells::{either, or, text_at};
 use crate::table::human::age;
@@ -70,7 +70,7 @@ const SELECTABLE: &[Selectable] = &[
 ];
 
 const HOOKS: Hooks = Hooks {
-    check: |event, faults| check_leniently(event, &CORE_NAMES, faults),
+    check: |event, errors| check_leniently(event, &CORE_NAMES, errors),
     ..PLAIN
 };
 
@@ -92,7 +92,7 @@ pub(crate) const EVENTS_NAMES: Names = Names {
     controller: "reportingController",
 };
 
-/// What does not change after the first write, and the name faults call it by.
+/// What does not change after the first write, and the name errors call it by.
 const FROZEN: &[(&str, &str)] = &[
     ("regarding", "involvedObject"),
     ("reason", "reason"),
@@ -109,7 +109,7 @@ const FROZEN: &[(&str, &str)] = &[
     ("reportingInstance", "reportingInstance"),
 ];
 
-pub(crate) fn check_leniently(event: &Place<'_, '_>, names: &Names, faults: &mut Faults) {
+pub(crate) fn check_leniently(event: &Place<'_, '_>, names: &Names, errors: &mut Errors) {
     let metadata = event.field("metadata");
     let namespace = metadata.field("namespace").text();
     let has_time = event.field("eventTime").is_set();
@@ -123,47 +123,47 @@ pub(crate) fn check_leniently(event: &Place<'_, '_>, names: &Names, faults: &mut
     if !agrees {
         let place = about.known_as("involvedObject");
         let place = place.field("namespace");
-        faults.push(place.invalid_for(place.text(), "does not match event.namespace"));
+        errors.push(place.invalid_for(place.text(), "does not match event.namespace"));
     }
     if has_time {
-        check_exactly(event, names, faults);
+        check_exactly(event, names, errors);
     }
     let place = event.field("namespace");
     let reasons = dns1123_subdomain(namespace).into_iter();
-    faults.extend(reasons.map(|why| place.invalid_for(namespace, why)));
+    errors.extend(reasons.map(|why| place.invalid_for(namespace, why)));
 }
 
 /// An event with an exact time says who reports what.
-fn check_exactly(event: &Place<'_, '_>, names: &Names, faults: &mut Faults) {
+fn check_exactly(event: &Place<'_, '_>, names: &Names, errors: &mut Errors) {
     let controller = event.field(names.controller).known_as("reportingController");
-    controller.must_be_set(faults);
+    controller.must_be_set(errors);
     let reasons = qualified_name(controller.text()).into_iter();
-    faults.extend(reasons.map(|why| controller.invalid_for(controller.text(), why)));
+    errors.extend(reasons.map(|why| controller.invalid_for(controller.text(), why)));
     for name in ["reportingInstance", "action", "reason"] {
         let field = event.field(name);
-        field.must_be_set(faults);
-        check_length(&field, MAX_TEXT, faults);
+        field.must_be_set(errors);
+        check_length(&field, MAX_TEXT, errors);
     }
     let note = event.field(names.note).known_as("message");
-    check_length(&note, MAX_NOTE, faults);
+    check_length(&note, MAX_NOTE, errors);
 }
 
-fn check_length(text: &Place<'_, '_>, max: usize, faults: &mut Faults) {
+fn check_length(text: &Place<'_, '_>, max: usize, errors: &mut Errors) {
     if text.text().len() > max {
-        faults.push(text.invalid_for("", format!("can have at most {max} characters")));
+        errors.push(text.invalid_for("", format!("can have at most {max} characters")));
     }
 }
 
 /// What a new event of the newer version must say, and what it leaves to the older.
-pub(crate) fn check_strictly(event: &Place<'_, '_>, faults: &mut Faults) {
-    check_series(event, faults);
+pub(crate) fn check_strictly(event: &Place<'_, '_>, errors: &mut Errors) {
+    check_series(event, errors);
     let time = event.field("eventTime");
     if !time.is_set() {
-        faults.push(time.required(""));
+        errors.push(time.required(""));
     }
     let kind = event.field("type");
     if !matches!(kind.text(), "Normal" | "Warning") {
-        faults.push(kind.invalid_for("", format!("has invalid value: {}", kind.text())));
+        errors.push(kind.invalid_for("", format!("has invalid value: {}", kind.text())));
     }
     for (name, core_name) in [
         ("deprecatedFirstTimestamp", "firstTimestamp"),
@@ -175,33 +175,33 @@ pub(crate) fn check_strictly(event: &Place<'_, '_>, faults: &mut Faults) {
         let is_empty = field.value().as_object().is_some_and(serde_json::Map::is_empty);
         if field.is_set() && !is_empty && field.value() != 0 {
             let field = field.known_as(core_name);
-            faults.push(field.invalid_for("", "needs to be unset"));
+            errors.push(field.invalid_for("", "needs to be unset"));
         }
     }
 }
 
-fn check_series(event: &Place<'_, '_>, faults: &mut Faults) {
+fn check_series(event: &Place<'_, '_>, errors: &mut Errors) {
     let series = event.field("series");
     if !series.is_set() {
         return;
     }
     if series.field("count").number() < 2 {
-        faults.push(series.field("count").invalid_for("", "should be at least 2"));
+        errors.push(series.field("count").invalid_for("", "should be at least 2"));
     }
     let seen = series.field("lastObservedTime");
     if !seen.is_set() {
-        faults.push(seen.required(""));
+        errors.push(seen.required(""));
     }
 }
 
-pub(crate) fn check_change(change: &Change<'_>, faults: &mut Faults) {
+pub(crate) fn check_change(change: &Change<'_>, errors: &mut Errors) {
     let (new, live) = (&change.new, &change.live);
     if new.field("series").value() != live.field("series").value() {
-        check_series(new, faults);
+        check_series(new, errors);
     }
     for (name, core_name) in FROZEN {
         let (field, before) = (new.field(name).known_as(core_name), live.field(name));
-        field.must_stay(&before, faults);
+        field.must_stay(&before, errors);
     }
 }
 

@@ -37,7 +37,7 @@ const SELECTABLE: &[Selectable] = &[
 ];
 
 const HOOKS: Hooks = Hooks {
-    check: |event, faults| check_leniently(event, &EVENTS_NAMES, faults),
+    check: |event, errors| check_leniently(event, &EVENTS_NAMES, errors),
     check_new: check_strictly,
     check_change,
     ..PLAIN

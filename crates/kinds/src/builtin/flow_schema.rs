@@ -10,7 +10,7 @@ use crate::Part;
 use crate::kind::{Generation, Hooks, Kind, PLAIN};
 use crate::rules::defaulting::fill_zero;
 use crate::rules::flow_control::check_status;
-use crate::rules::place::{Faults, Place};
+use crate::rules::place::{Errors, Place};
 use crate::table::Column;
 use crate::table::cells::{condition, or};
 
@@ -47,118 +47,118 @@ const COLUMNS: &[Column] = &[
 
 const HOOKS: Hooks = Hooks {
     default: |schema| fill_zero(&mut schema["spec"], "matchingPrecedence", 1000),
-    check: |schema, faults| {
+    check: |schema, errors| {
         let metadata = schema.field("metadata");
-        check(&schema.field("spec"), metadata.field("name").text(), faults);
+        check(&schema.field("spec"), metadata.field("name").text(), errors);
     },
-    check_change: |change, faults| {
+    check_change: |change, errors| {
         if change.part == Part::Status {
-            check_status(&change.new.field("status"), faults);
+            check_status(&change.new.field("status"), errors);
         }
     },
     ..PLAIN
 };
 
-fn check(spec: &Place<'_, '_>, name: &str, faults: &mut Faults) {
+fn check(spec: &Place<'_, '_>, name: &str, errors: &mut Errors) {
     let precedence = spec.field("matchingPrecedence");
     match precedence.number() {
-        ..=0 => faults.push(precedence.invalid("must be a positive value")),
+        ..=0 => errors.push(precedence.invalid("must be a positive value")),
         number if number > MAX_PRECEDENCE => {
-            faults.push(precedence.invalid(format!("must not be greater than {MAX_PRECEDENCE}")));
+            errors.push(precedence.invalid(format!("must not be greater than {MAX_PRECEDENCE}")));
         }
         1 if name != EXEMPT => {
             let why = "only the schema named 'exempt' may have matchingPrecedence 1";
-            faults.push(precedence.invalid(why));
+            errors.push(precedence.invalid(why));
         }
         _ => {}
     }
     let method = spec.field("distinguisherMethod");
     if method.is_set() {
-        method.field("type").is_one_of(DISTINGUISHERS, faults);
+        method.field("type").is_one_of(DISTINGUISHERS, errors);
     }
     let level = spec.field("priorityLevelConfiguration");
     let level = level.field("name");
     match level.text() {
-        "" => faults.push(level.required("must reference a priority level")),
-        _ => level.must_keep(dns1123_subdomain, faults),
+        "" => errors.push(level.required("must reference a priority level")),
+        _ => level.must_keep(dns1123_subdomain, errors),
     }
     spec.field("rules")
         .items()
-        .for_each(|rule| check_rule(&rule, faults));
+        .for_each(|rule| check_rule(&rule, errors));
 }
 
 /// Who is meant, and which requests of theirs.
-fn check_rule(rule: &Place<'_, '_>, faults: &mut Faults) {
+fn check_rule(rule: &Place<'_, '_>, errors: &mut Errors) {
     let subjects = rule.field("subjects");
     if subjects.len() == 0 {
-        faults.push(subjects.required("subjects must contain at least one value"));
+        errors.push(subjects.required("subjects must contain at least one value"));
     }
-    subjects.items().for_each(|subject| check_subject(&subject, faults));
+    subjects.items().for_each(|subject| check_subject(&subject, errors));
     let (resources, urls) = (rule.field("resourceRules"), rule.field("nonResourceRules"));
     if resources.len() == 0 && urls.len() == 0 {
         let why = "at least one of resourceRules and nonResourceRules has to be non-empty";
-        faults.push(rule.required(why));
+        errors.push(rule.required(why));
     }
-    resources.items().for_each(|rule| check_resources(&rule, faults));
-    urls.items().for_each(|rule| check_urls(&rule, faults));
+    resources.items().for_each(|rule| check_resources(&rule, errors));
+    urls.items().for_each(|rule| check_urls(&rule, errors));
 }
 
 /// A subject has the field of its kind, and no other.
-fn check_subject(subject: &Place<'_, '_>, faults: &mut Faults) {
+fn check_subject(subject: &Place<'_, '_>, errors: &mut Errors) {
     let kind = subject.field("kind");
     let fields = [("serviceAccount", "ServiceAccount"), ("user", "User"), ("group", "Group")];
     let Some((own, name)) = fields.into_iter().find(|(_, name)| *name == kind.text()) else {
-        return kind.is_one_of(SUBJECTS, faults);
+        return kind.is_one_of(SUBJECTS, errors);
     };
     let named = subject.field(own);
     match named.is_set() {
-        false => faults.push(named.required(&format!("{own} is required when subject kind is '{name}'"))),
-        true if own == "serviceAccount" => check_account(&named, faults),
-        true => named.field("name").must_be_set(faults),
+        false => errors.push(named.required(&format!("{own} is required when subject kind is '{name}'"))),
+        true if own == "serviceAccount" => check_account(&named, errors),
+        true => named.field("name").must_be_set(errors),
     }
     for (other, name) in fields.into_iter().filter(|(field, _)| *field != own) {
         let field = subject.field(other);
         if field.is_set() {
             let why = format!("{other} is forbidden when subject kind is not '{name}'");
-            faults.push(field.forbidden(why));
+            errors.push(field.forbidden(why));
         }
     }
 }
 
-fn check_account(account: &Place<'_, '_>, faults: &mut Faults) {
+fn check_account(account: &Place<'_, '_>, errors: &mut Errors) {
     let (name, namespace) = (account.field("name"), account.field("namespace"));
     if name.text() != "*" {
-        name.must_be_set_and_keep(dns1123_subdomain, faults);
+        name.must_be_set_and_keep(dns1123_subdomain, errors);
     }
     match namespace.text() {
-        "" => faults.push(namespace.required("must specify namespace for service account")),
-        _ => namespace.must_keep(dns1123_label, faults),
+        "" => errors.push(namespace.required("must specify namespace for service account")),
+        _ => namespace.must_keep(dns1123_label, errors),
     }
 }
 
-fn check_resources(rule: &Place<'_, '_>, faults: &mut Faults) {
-    check_verbs(&rule.field("verbs"), faults);
+fn check_resources(rule: &Place<'_, '_>, errors: &mut Errors) {
+    check_verbs(&rule.field("verbs"), errors);
     for (name, one, others) in [
         ("apiGroups", "api group", "api groups"),
         ("resources", "resource", "resources"),
     ] {
         let list = rule.field(name);
         if list.len() == 0 {
-            faults.push(list.required(&format!("resource rules must supply at least one {one}")));
+            errors.push(list.required(&format!("resource rules must supply at least one {one}")));
         }
-        check_wildcard(&list, others, faults);
+        check_wildcard(&list, others, errors);
     }
     let namespaces = rule.field("namespaces");
     if namespaces.len() == 0 && !rule.field("clusterScope").is_true() {
         let why = "resource rules that are not cluster scoped must supply at least one namespace";
-        faults.push(namespaces.required(why));
+        errors.push(namespaces.required(why));
     }
-    if check_wildcard(&namespaces, "namespaces", faults) {
+    if check_wildcard(&namespaces, "namespaces", errors) {
         return;
     }
     for namespace in namespaces.items() {
         let reasons = dns1123_label(namespace.text()).into_iter();
-        faults.extend(reasons.map(|why| {
+        errors.extend(reasons.map(|why| {
             namespace.invalid(format!(
                 "each member of this list must be '*' or a DNS-1123 label; {why}"
             ))
@@ -166,33 +166,33 @@ fn check_resources(rule: &Place<'_, '_>, faults: &mut Faults) {
     }
 }
 
-fn check_verbs(verbs: &Place<'_, '_>, faults: &mut Faults) {
+fn check_verbs(verbs: &Place<'_, '_>, errors: &mut Errors) {
     if verbs.len() == 0 {
-        faults.push(verbs.required("verbs must contain at least one value"));
+        errors.push(verbs.required("verbs must contain at least one value"));
     }
-    let has_all = check_wildcard(verbs, "verbs", faults);
+    let has_all = check_wildcard(verbs, "verbs", errors);
     if !has_all && verbs.texts().any(|verb| !VERBS.contains(&verb)) {
-        let fault = FieldError::not_supported(&verbs.path(), verbs.value().clone(), VERBS);
-        faults.push(fault);
+        let error = FieldError::not_supported(&verbs.path(), verbs.value().clone(), VERBS);
+        errors.push(error);
     }
 }
 
 /// Whether a list says that it means everything; then it must not say more.
-fn check_wildcard(list: &Place<'_, '_>, others: &str, faults: &mut Faults) -> bool {
+fn check_wildcard(list: &Place<'_, '_>, others: &str, errors: &mut Errors) -> bool {
     let has_all = list.texts().any(|text| text == "*");
     if has_all && list.len() > 1 {
-        faults.push(list.invalid(format!("if '*' is present, must not specify other {others}")));
+        errors.push(list.invalid(format!("if '*' is present, must not specify other {others}")));
     }
     has_all
 }
 
-fn check_urls(rule: &Place<'_, '_>, faults: &mut Faults) {
-    check_verbs(&rule.field("verbs"), faults);
+fn check_urls(rule: &Place<'_, '_>, errors: &mut Errors) {
+    check_verbs(&rule.field("verbs"), errors);
     let urls = rule.field("nonResourceURLs");
     if urls.len() == 0 {
-        faults.push(urls.required("nonResourceURLs must contain at least one value"));
+        errors.push(urls.required("nonResourceURLs must contain at least one value"));
     }
-    if check_wildcard(&urls, "non-resource URLs", faults) {
+    if check_wildcard(&urls, "non-resource URLs", errors) {
         return;
     }
     for url in urls.items() {
@@ -206,6 +206,6 @@ fn check_urls(rule: &Place<'_, '_>, faults: &mut Faults) {
             _ if stars > 1 || (stars == 1 && !text.ends_with("/*")) => "wildcard can only do suffix matching",
             _ => continue,
         };
-        faults.push(url.invalid_for(text, why));
+        errors.push(url.invalid_for(text, why));
     }
 }

@@ -11,7 +11,7 @@ use crate::Part;
 use crate::kind::{Generation, Hooks, Kind, PLAIN};
 use crate::rules::defaulting::fill;
 use crate::rules::formats::quantity;
-use crate::rules::place::{Faults, Place};
+use crate::rules::place::{Errors, Place};
 use crate::rules::resource_names::check_container_name;
 use crate::table::Column;
 use crate::table::cells::{or, plain};
@@ -63,11 +63,11 @@ const HOOKS: Hooks = Hooks {
         }
     },
     check,
-    check_change: |change, faults| {
+    check_change: |change, errors| {
         if change.part == Part::Status {
             let status = change.new.field("status");
-            status.field("currentReplicas").must_not_be_negative(faults);
-            status.field("desiredReplicas").must_not_be_negative(faults);
+            status.field("currentReplicas").must_not_be_negative(errors);
+            status.field("desiredReplicas").must_not_be_negative(errors);
         }
     },
     ..PLAIN
@@ -129,75 +129,75 @@ fn fill_target(scaler: &mut Value) {
     }
 }
 
-fn check(scaler: &Place<'_, '_>, faults: &mut Faults) {
+fn check(scaler: &Place<'_, '_>, errors: &mut Errors) {
     let spec = scaler.field("spec");
     let (min, max) = (spec.field("minReplicas"), spec.field("maxReplicas"));
-    min.must_not_be_negative(faults);
+    min.must_not_be_negative(errors);
     if min.is_set() && max.number() < min.number() {
-        faults.push(max.invalid_for(max.number(), "must be greater than or equal to `minReplicas`"));
+        errors.push(max.invalid_for(max.number(), "must be greater than or equal to `minReplicas`"));
     }
     let target = spec.field("scaleTargetRef");
-    check_reference(&target, faults);
-    check_scales(&target, faults);
+    check_reference(&target, errors);
+    check_scales(&target, errors);
     let cpu = spec.field("targetCPUUtilizationPercentage");
     if cpu.is_set() && cpu.number() < 1 {
         // Checked is what is stored, where this is the target of a metric.
         let path = FieldPath::from("spec.metrics[0].resource.target.averageUtilization");
-        faults.push(FieldError::invalid(&path, cpu.number(), "must be greater than 0"));
+        errors.push(FieldError::invalid(&path, cpu.number(), "must be greater than 0"));
     }
     let metrics = spec.field("metrics");
-    metrics.items().for_each(|metric| check_metric(&metric, faults));
+    metrics.items().for_each(|metric| check_metric(&metric, errors));
     let counts_without_pods =
         |metric: Place<'_, '_>| matches!(metric.field("type").text(), "Object" | "External");
     if min.is_set() && min.number() == 0 && !metrics.items().any(counts_without_pods) {
-        faults.push(metrics.forbidden(
+        errors.push(metrics.forbidden(
             "must specify at least one Object or External metric to support scaling to zero replicas",
         ));
     }
     let behavior = spec.field("behavior");
     for direction in ["scaleUp", "scaleDown"] {
-        check_rules(&behavior.field(direction), faults);
+        check_rules(&behavior.field(direction), errors);
     }
     // Said by the schema, and so after all else.
     match max.number() {
-        0 => faults.push(max.required("")),
-        number if number < 1 => faults.push(max.invalid("must be greater than or equal to 1")),
+        0 => errors.push(max.required("")),
+        number if number < 1 => errors.push(max.invalid("must be greater than or equal to 1")),
         _ => {}
     }
 }
 
 /// Checks what names an object of any kind.
-fn check_reference(object: &Place<'_, '_>, faults: &mut Faults) {
+fn check_reference(object: &Place<'_, '_>, errors: &mut Errors) {
     for name in ["kind", "name"] {
-        object.field(name).must_be_set_and_keep(path_segment_name, faults);
+        object.field(name).must_be_set_and_keep(path_segment_name, errors);
     }
     let version = object.field("apiVersion");
     let text = version.text();
     if text.matches('/').count() > 1 {
-        faults.push(version.invalid(format!("unexpected GroupVersion string: {text}")));
+        errors.push(version.invalid(format!("unexpected GroupVersion string: {text}")));
     }
 }
 
 /// Of the kinds that have no group, one scales.
-fn check_scales(target: &Place<'_, '_>, faults: &mut Faults) {
+fn check_scales(target: &Place<'_, '_>, errors: &mut Errors) {
     let version = target.field("apiVersion");
     let text = version.text();
     let is_controller = text == "v1" && target.field("kind").text() == "ReplicationController";
     let has_group = text.parse::<GroupVersion>().is_ok_and(|parsed| !parsed.group.is_empty());
     if !has_group && !is_controller && text.matches('/').count() <= 1 {
-        faults.push(version.invalid_for(text, "apiVersion must specify API group"));
+        errors.push(version.invalid_for(text, "apiVersion must specify API group"));
     }
 }
 
 /// Each type of metric has a field of its own, which must be there, and no other.
-fn check_metric(metric: &Place<'_, '_>, faults: &mut Faults) {
+fn check_metric(metric: &Place<'_, '_>, errors: &mut Errors) {
     let kind = metric.field("type");
     if kind.text().is_empty() {
-        faults.push(kind.required("must specify a metric source type"));
+        errors.push(kind.required("must specify a metric source type"));
     }
     let expected = METRICS.iter().find(|(known, _)| *known == kind.text());
     if expected.is_none() {
-        faults.push(kind.unsupported(METRIC_TYPES));
+        errors.push(kind.unsupported(METRIC_TYPES));
     }
     let present: Vec<&str> = METRICS
         .iter()
@@ -205,18 +205,18 @@ fn check_metric(metric: &Place<'_, '_>, faults: &mut Faults) {
         .filter(|field| metric.field(field).is_set())
         .collect();
     if let Some(first) = present.first() {
-        check_source(first, &metric.field(first), faults);
+        check_source(first, &metric.field(first), errors);
     }
     let Some((_, expected)) = expected else {
         return;
     };
     if !present.contains(expected) {
         let why = "must populate information for the given metric source";
-        faults.push(metric.field(expected).required(why));
+        errors.push(metric.field(expected).required(why));
     }
     if present.len() != 1 {
         for other in present.iter().filter(|field| *field != expected) {
-            faults.push(
+            errors.push(
                 metric
                     .field(other)
                     .forbidden("must populate the given metric source only"),
@@ -225,38 +225,38 @@ fn check_metric(metric: &Place<'_, '_>, faults: &mut Faults) {
     }
 }
 
-fn check_source(name: &str, source: &Place<'_, '_>, faults: &mut Faults) {
+fn check_source(name: &str, source: &Place<'_, '_>, errors: &mut Errors) {
     let target = source.field("target");
     match name {
         "resource" | "containerResource" => {
-            check_resource(source, name == "containerResource", faults);
-            check_metric_target(&target, faults);
+            check_resource(source, name == "containerResource", errors);
+            check_metric_target(&target, errors);
         }
         _ => {
             if name == "object" {
-                check_reference(&source.field("describedObject"), faults);
+                check_reference(&source.field("describedObject"), errors);
             }
-            check_identifier(&source.field("metric"), faults);
-            check_metric_target(&target, faults);
+            check_identifier(&source.field("metric"), errors);
+            check_metric_target(&target, errors);
         }
     }
-    check_amounts(name, &target, faults);
+    check_amounts(name, &target, errors);
 }
 
-fn check_resource(source: &Place<'_, '_>, is_of_container: bool, faults: &mut Faults) {
+fn check_resource(source: &Place<'_, '_>, is_of_container: bool, errors: &mut Errors) {
     let (name, container) = (source.field("name"), source.field("container"));
     match name.text() {
-        "" => faults.push(name.required("must specify a resource name")),
-        text if is_of_container => check_container_name(text, &name, faults),
+        "" => errors.push(name.required("must specify a resource name")),
+        text if is_of_container => check_container_name(text, &name, errors),
         _ => {}
     }
     if is_of_container && container.text().is_empty() {
-        faults.push(container.required("must specify a container"));
+        errors.push(container.required("must specify a container"));
     }
 }
 
 /// Which amounts a target of each kind has: at least one, and not any two.
-fn check_amounts(source: &str, target: &Place<'_, '_>, faults: &mut Faults) {
+fn check_amounts(source: &str, target: &Place<'_, '_>, errors: &mut Errors) {
     let utilization = target.field("averageUtilization");
     let (value, average) = (target.field("value"), target.field("averageValue"));
     let is_resource = matches!(source, "resource" | "containerResource");
@@ -266,7 +266,7 @@ fn check_amounts(source: &str, target: &Place<'_, '_>, faults: &mut Faults) {
         _ => value.is_set() || average.is_set(),
     };
     if !has_one {
-        faults.push(match source {
+        errors.push(match source {
             "pods" => average.required("must specify a positive target averageValue"),
             "object" => average.required("must set either a target value or averageValue"),
             "external" => average.required("must set either a target value for metric or a per-pod target"),
@@ -274,75 +274,75 @@ fn check_amounts(source: &str, target: &Place<'_, '_>, faults: &mut Faults) {
         });
     }
     if is_resource && utilization.is_set() && average.is_set() {
-        faults.push(average.forbidden("may not set both a target raw value and a target utilization"));
+        errors.push(average.forbidden("may not set both a target raw value and a target utilization"));
     }
     if source == "external" && value.is_set() && average.is_set() {
-        faults.push(value.forbidden("may not set both a target value for metric and a per-pod target"));
+        errors.push(value.forbidden("may not set both a target value for metric and a per-pod target"));
     }
 }
 
-fn check_identifier(metric: &Place<'_, '_>, faults: &mut Faults) {
+fn check_identifier(metric: &Place<'_, '_>, errors: &mut Errors) {
     let name = metric.field("name");
     match name.text() {
-        "" => faults.push(name.required("must specify a metric name")),
-        _ => name.must_keep(path_segment_name, faults),
+        "" => errors.push(name.required("must specify a metric name")),
+        _ => name.must_keep(path_segment_name, errors),
     }
 }
 
-fn check_metric_target(target: &Place<'_, '_>, faults: &mut Faults) {
+fn check_metric_target(target: &Place<'_, '_>, errors: &mut Errors) {
     let kind = target.field("type");
     if kind.text().is_empty() {
-        faults.push(kind.required("must specify a metric target type"));
+        errors.push(kind.required("must specify a metric target type"));
     }
     if !matches!(kind.text(), "Utilization" | "Value" | "AverageValue") {
-        faults.push(kind.invalid_for(kind.text(), "must be either Utilization, Value, or AverageValue"));
+        errors.push(kind.invalid_for(kind.text(), "must be either Utilization, Value, or AverageValue"));
     }
     for name in ["value", "averageValue"] {
         let amount = target.field(name);
         let value = quantity(amount.value());
         if amount.is_set() && (value.is_zero() || value.is_negative()) {
-            faults.push(amount.invalid_for(value.to_string(), "must be positive"));
+            errors.push(amount.invalid_for(value.to_string(), "must be positive"));
         }
     }
     let utilization = target.field("averageUtilization");
     if utilization.is_set() && utilization.number() < 1 {
-        faults.push(utilization.invalid("must be greater than 0"));
+        errors.push(utilization.invalid("must be greater than 0"));
     }
 }
 
 /// How quickly the number of pods may change in one direction.
-fn check_rules(rules: &Place<'_, '_>, faults: &mut Faults) {
+fn check_rules(rules: &Place<'_, '_>, errors: &mut Errors) {
     if !rules.is_set() {
         return;
     }
     let window = rules.field("stabilizationWindowSeconds");
     if window.number() < 0 {
-        faults.push(window.invalid("must be greater than or equal to zero"));
+        errors.push(window.invalid("must be greater than or equal to zero"));
     }
     if window.number() > MAX_WINDOW_SECONDS {
-        faults.push(window.invalid(format!("must be less than or equal to {MAX_WINDOW_SECONDS}")));
+        errors.push(window.invalid(format!("must be less than or equal to {MAX_WINDOW_SECONDS}")));
     }
     rules
         .field("selectPolicy")
-        .may_be_one_of(&["Disabled", "Max", "Min"], faults);
+        .may_be_one_of(&["Disabled", "Max", "Min"], errors);
     let policies = rules.field("policies");
     if policies.len() == 0 {
-        faults.push(policies.required("must specify at least one Policy"));
+        errors.push(policies.required("must specify at least one Policy"));
     }
     for policy in policies.items() {
-        policy.field("type").is_one_of(&["Percent", "Pods"], faults);
+        policy.field("type").is_one_of(&["Percent", "Pods"], errors);
         let (value, period) = (policy.field("value"), policy.field("periodSeconds"));
         for number in [value, period] {
             if number.number() <= 0 {
-                faults.push(number.invalid_for(number.number(), "must be greater than zero"));
+                errors.push(number.invalid_for(number.number(), "must be greater than zero"));
             }
         }
         if period.number() > MAX_PERIOD_SECONDS {
-            faults.push(period.invalid(format!("must be less than or equal to {MAX_PERIOD_SECONDS}")));
+            errors.push(period.invalid(format!("must be less than or equal to {MAX_PERIOD_SECONDS}")));
         }
     }
     let tolerance = rules.field("tolerance");
     if quantity(tolerance.value()).is_negative() {
-        faults.push(tolerance.invalid("must be greater or equal to 0"));
+        errors.push(tolerance.invalid("must be greater or equal to 0"));
     }
 }

@@ -9,7 +9,7 @@ use watchkeeper_meta::{FieldError, FieldPath};
 use crate::Part;
 use crate::kind::{Generation, Hooks, Kind, PLAIN};
 use crate::rules::formats::{port_name, wildcard_domain};
-use crate::rules::place::{Faults, Place};
+use crate::rules::place::{Errors, Place};
 use crate::table::cells::{list_of, load_balancer, some_of, text_at};
 use crate::table::{Column, Row};
 
@@ -39,14 +39,14 @@ const COLUMNS: &[Column] = &[
 ];
 
 const HOOKS: Hooks = Hooks {
-    check: |ingress, faults| check(&ingress.field("spec"), faults),
+    check: |ingress, errors| check(&ingress.field("spec"), errors),
     check_new: check_class_annotation,
-    check_change: |change, faults| {
+    check_change: |change, errors| {
         if change.part == Part::Status {
             let status = change.new.field("status");
             let balancer = status.field("loadBalancer");
             for point in balancer.field("ingress").items() {
-                check_point(&point, faults);
+                check_point(&point, errors);
             }
         }
     },
@@ -62,7 +62,7 @@ const HOOKS: Hooks = Hooks {
 };
 
 /// The class has one name, however it is named.
-fn check_class_annotation(ingress: &Place<'_, '_>, faults: &mut Faults) {
+fn check_class_annotation(ingress: &Place<'_, '_>, errors: &mut Errors) {
     let annotation = ingress.value()["metadata"]["annotations"][CLASS_ANNOTATION].as_str();
     let class = ingress.value()["spec"]["ingressClassName"].as_str();
     if let (Some(annotation), Some(class)) = (annotation, class)
@@ -71,39 +71,39 @@ fn check_class_annotation(ingress: &Place<'_, '_>, faults: &mut Faults) {
         // Kubernetes leaves the metadata out of the path.
         let path = FieldPath::new("annotations").child(CLASS_ANNOTATION);
         let why = "must match `ingressClassName` when both are specified";
-        faults.push(FieldError::invalid(&path, annotation, why));
+        errors.push(FieldError::invalid(&path, annotation, why));
     }
 }
 
-fn check(spec: &Place<'_, '_>, faults: &mut Faults) {
+fn check(spec: &Place<'_, '_>, errors: &mut Errors) {
     let (backend, rules) = (spec.field("defaultBackend"), spec.field("rules"));
     if rules.len() == 0 && !backend.is_set() {
         let why = "either `defaultBackend` or `rules` must be specified";
-        faults.push(spec.invalid_for(Value::Null, why));
+        errors.push(spec.invalid_for(Value::Null, why));
     }
     if backend.is_set() {
-        check_backend(&backend, faults);
+        check_backend(&backend, errors);
     }
     for rule in rules.items() {
-        check_rule(&rule, faults);
+        check_rule(&rule, errors);
     }
     for tls in spec.field("tls").items() {
         for host in tls.field("hosts").items() {
-            check_host(&host, faults);
+            check_host(&host, errors);
         }
-        tls.field("secretName").may_keep(dns1123_subdomain, faults);
+        tls.field("secretName").may_keep(dns1123_subdomain, errors);
     }
     let class = spec.field("ingressClassName");
     if class.is_set() {
-        class.must_keep(dns1123_subdomain, faults);
+        class.must_keep(dns1123_subdomain, errors);
     }
 }
 
-fn check_rule(rule: &Place<'_, '_>, faults: &mut Faults) {
+fn check_rule(rule: &Place<'_, '_>, errors: &mut Errors) {
     let host = rule.field("host");
     if !host.text().is_empty() {
-        check_not_ip(&host, faults);
-        check_host(&host, faults);
+        check_not_ip(&host, errors);
+        check_host(&host, errors);
     }
     let http = rule.field("http");
     if !http.is_set() {
@@ -111,28 +111,28 @@ fn check_rule(rule: &Place<'_, '_>, faults: &mut Faults) {
     }
     let paths = http.field("paths");
     if paths.len() == 0 {
-        faults.push(paths.required(""));
+        errors.push(paths.required(""));
     }
-    paths.items().for_each(|path| check_path(&path, faults));
+    paths.items().for_each(|path| check_path(&path, errors));
 }
 
-fn check_not_ip(host: &Place<'_, '_>, faults: &mut Faults) {
+fn check_not_ip(host: &Place<'_, '_>, errors: &mut Errors) {
     if host.text().parse::<IpAddr>().is_ok() {
-        faults.push(host.invalid("must be a DNS name, not an IP address"));
+        errors.push(host.invalid("must be a DNS name, not an IP address"));
     }
 }
 
 /// A host, or all hosts of a domain.
-fn check_host(host: &Place<'_, '_>, faults: &mut Faults) {
+fn check_host(host: &Place<'_, '_>, errors: &mut Errors) {
     match host.text().contains('*') {
-        true => host.must_keep(wildcard_domain, faults),
-        false => host.must_keep(dns1123_subdomain, faults),
+        true => host.must_keep(wildcard_domain, errors),
+        false => host.must_keep(dns1123_subdomain, errors),
     }
 }
 
-fn check_path(entry: &Place<'_, '_>, faults: &mut Faults) {
+fn check_path(entry: &Place<'_, '_>, errors: &mut Errors) {
     let (kind, path) = (entry.field("pathType"), entry.field("path"));
-    let mut refuse = |why: String| faults.push(path.invalid_for(path.text(), why));
+    let mut refuse = |why: String| errors.push(path.invalid_for(path.text(), why));
     match kind.text() {
         "Exact" | "Prefix" => {
             if !path.text().starts_with('/') {
@@ -155,59 +155,59 @@ fn check_path(entry: &Place<'_, '_>, faults: &mut Faults) {
             }
         }
         _ if !kind.is_set() => {
-            faults.push(kind.required("pathType must be specified"));
+            errors.push(kind.required("pathType must be specified"));
             return;
         }
-        _ => faults.push(kind.unsupported(PATH_TYPES)),
+        _ => errors.push(kind.unsupported(PATH_TYPES)),
     }
-    check_backend(&entry.field("backend"), faults);
+    check_backend(&entry.field("backend"), errors);
 }
 
-fn check_backend(backend: &Place<'_, '_>, faults: &mut Faults) {
+fn check_backend(backend: &Place<'_, '_>, errors: &mut Errors) {
     let (resource, service) = (backend.field("resource"), backend.field("service"));
     match (resource.is_set(), service.is_set()) {
         (true, true) => {
-            faults.push(backend.invalid_for("", "cannot set both resource and service backends"));
+            errors.push(backend.invalid_for("", "cannot set both resource and service backends"));
         }
-        (true, false) => check_reference(&resource, faults),
-        (false, true) => check_service(backend, &service, faults),
-        (false, false) => faults.push(backend.invalid_for("", "resource or service backend is required")),
+        (true, false) => check_reference(&resource, errors),
+        (false, true) => check_service(backend, &service, errors),
+        (false, false) => errors.push(backend.invalid_for("", "resource or service backend is required")),
     }
 }
 
-pub(crate) fn check_reference(reference: &Place<'_, '_>, faults: &mut Faults) {
+pub(crate) fn check_reference(reference: &Place<'_, '_>, errors: &mut Errors) {
     let group = reference.field("apiGroup");
     if group.is_set() {
-        group.must_keep(dns1123_subdomain, faults);
+        group.must_keep(dns1123_subdomain, errors);
     }
     for name in ["kind", "name"] {
         reference
             .field(name)
-            .must_be_set_and_keep(path_segment_name, faults);
+            .must_be_set_and_keep(path_segment_name, errors);
     }
 }
 
-fn check_service(backend: &Place<'_, '_>, service: &Place<'_, '_>, faults: &mut Faults) {
-    service.field("name").must_be_set_and_keep(dns1123_label, faults);
+fn check_service(backend: &Place<'_, '_>, service: &Place<'_, '_>, errors: &mut Errors) {
+    service.field("name").must_be_set_and_keep(dns1123_label, errors);
     let port = service.field("port");
     let (name, number) = (port.field("name"), port.field("number"));
     match (name.text().is_empty(), number.number() == 0) {
-        (true, true) => faults.push(backend.required("port name or number is required")),
-        (true, false) => number.must_be_port(faults),
-        (false, true) => name.must_keep(port_name, faults),
-        (false, false) => faults.push(backend.invalid_for("", "cannot set both port name & port number")),
+        (true, true) => errors.push(backend.required("port name or number is required")),
+        (true, false) => number.must_be_port(errors),
+        (false, true) => name.must_keep(port_name, errors),
+        (false, false) => errors.push(backend.invalid_for("", "cannot set both port name & port number")),
     }
 }
 
 /// Where an ingress can be reached.
-fn check_point(point: &Place<'_, '_>, faults: &mut Faults) {
+fn check_point(point: &Place<'_, '_>, errors: &mut Errors) {
     let (ip, host) = (point.field("ip"), point.field("hostname"));
     if !ip.text().is_empty() {
-        ip.must_be_ip(faults);
+        ip.must_be_ip(errors);
     }
     if !host.text().is_empty() {
-        host.must_keep(dns1123_subdomain, faults);
-        check_not_ip(&host, faults);
+        host.must_keep(dns1123_subdomain, errors);
+        check_not_ip(&host, errors);
     }
 }
 

@@ -7,7 +7,7 @@ use crate::builtin::ingress::check_reference;
 use crate::kind::{Generation, Hooks, Kind, PLAIN};
 use crate::rules::defaulting::{fill, object_mut};
 use crate::rules::formats::check_domain_prefixed_path;
-use crate::rules::place::{Faults, Place};
+use crate::rules::place::{Errors, Place};
 use crate::table::Column;
 use crate::table::cells::{NONE, text_at};
 
@@ -40,38 +40,38 @@ const HOOKS: Hooks = Hooks {
             fill(parameters, "scope", "Cluster");
         }
     },
-    check: |class, faults| {
+    check: |class, errors| {
         let spec = class.field("spec");
         let controller = spec.field("controller");
         if controller.text().len() > MAX_CONTROLLER_LENGTH {
-            faults.push(controller.too_long(MAX_CONTROLLER_LENGTH));
+            errors.push(controller.too_long(MAX_CONTROLLER_LENGTH));
         }
-        check_domain_prefixed_path(&controller, faults);
-        check_parameters(&spec.field("parameters"), faults);
+        check_domain_prefixed_path(&controller, errors);
+        check_parameters(&spec.field("parameters"), errors);
     },
-    check_change: |change, faults| {
+    check_change: |change, errors| {
         let (new, live) = (change.new.field("spec"), change.live.field("spec"));
         new.field("controller")
-            .text_must_stay(&live.field("controller"), faults);
+            .text_must_stay(&live.field("controller"), errors);
     },
     change_first: true,
     ..PLAIN
 };
 
 
-fn check_parameters(parameters: &Place<'_, '_>, faults: &mut Faults) {
+fn check_parameters(parameters: &Place<'_, '_>, errors: &mut Errors) {
     if !parameters.is_set() {
         return;
     }
-    check_reference(parameters, faults);
+    check_reference(parameters, errors);
     let (scope, namespace) = (parameters.field("scope"), parameters.field("namespace"));
-    scope.must_be_one_of(SCOPES, faults);
+    scope.must_be_one_of(SCOPES, errors);
     match (scope.text(), namespace.is_set()) {
         ("Namespace", false) => {
-            faults.push(namespace.required("`parameters.scope` is set to 'Namespace'"));
+            errors.push(namespace.required("`parameters.scope` is set to 'Namespace'"));
         }
-        ("Namespace", true) => namespace.must_keep(dns1123_label, faults),
-        ("Cluster", true) => faults.push(namespace.forbidden("`parameters.scope` is set to 'Cluster'")),
+        ("Namespace", true) => namespace.must_keep(dns1123_label, errors),
+        ("Cluster", true) => errors.push(namespace.forbidden("`parameters.scope` is set to 'Cluster'")),
         _ => {}
     }
 }

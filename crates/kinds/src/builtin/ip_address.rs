@@ -4,7 +4,7 @@ use serde_json::json;
 use watchkeeper_meta::validation::{NameRule, dns1123_subdomain, path_segment_name};
 
 use crate::kind::{Change, Hooks, Kind, PLAIN};
-use crate::rules::place::{Faults, Place};
+use crate::rules::place::{Errors, Place};
 use crate::table::Column;
 use crate::table::cells::reference;
 
@@ -27,27 +27,27 @@ const COLUMNS: &[Column] = &[
 ];
 
 const HOOKS: Hooks = Hooks {
-    check_new: |address, faults| check_parent(&address.field("spec").field("parentRef"), faults),
+    check_new: |address, errors| check_parent(&address.field("spec").field("parentRef"), errors),
     check_change,
     ..PLAIN
 };
 
 /// Whoever has the address, an object of any kind.
-fn check_parent(parent: &Place<'_, '_>, faults: &mut Faults) {
+fn check_parent(parent: &Place<'_, '_>, errors: &mut Errors) {
     if !parent.is_set() {
-        faults.push(parent.required(""));
+        errors.push(parent.required(""));
         return;
     }
     // Services have no group.
-    parent.field("group").may_keep(dns1123_subdomain, faults);
+    parent.field("group").may_keep(dns1123_subdomain, errors);
     for name in ["resource", "name"] {
-        parent.field(name).must_be_set_and_keep(path_segment_name, faults);
+        parent.field(name).must_be_set_and_keep(path_segment_name, errors);
     }
-    parent.field("namespace").may_keep(path_segment_name, faults);
+    parent.field("namespace").may_keep(path_segment_name, errors);
 }
 
-fn check_change(change: &Change<'_>, faults: &mut Faults) {
+fn check_change(change: &Change<'_>, errors: &mut Errors) {
     let (spec, old) = (change.new.field("spec"), change.live.field("spec"));
     spec.field("parentRef")
-        .must_stay_as("ParentReference", &old.field("parentRef"), faults);
+        .must_stay_as("ParentReference", &old.field("parentRef"), errors);
 }

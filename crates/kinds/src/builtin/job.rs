@@ -11,7 +11,7 @@ use crate::kind::{Change, Generation, Hooks, Kind, PLAIN};
 use crate::rules::defaulting::{fill, fill_empty, items_mut, object_mut};
 use crate::rules::formats::check_domain_prefixed_path;
 use crate::rules::go_structs::LABEL_SELECTOR;
-use crate::rules::place::{Faults, Place};
+use crate::rules::place::{Errors, Place};
 use crate::rules::workloads::template_rules::{check_ends, check_selected, check_template};
 use crate::rules::workloads::{default_template, warn_of_workload};
 use crate::table::Column;
@@ -75,14 +75,14 @@ const HOOKS: Hooks = Hooks {
         // Kubernetes defaults once more when it reads what it has stored.
         label_as_its_pods(job);
     },
-    check: |job, faults| check(&job.field("spec"), faults),
-    check_new: |job, faults| {
-        check_own_selector(job, faults);
-        check_host_name(job, faults);
+    check: |job, errors| check(&job.field("spec"), errors),
+    check_new: |job, errors| {
+        check_own_selector(job, errors);
+        check_host_name(job, errors);
     },
-    check_change: |change, faults| match change.part {
-        Part::Status => check_status(change, faults),
-        _ => check_change(change, faults),
+    check_change: |change, errors| match change.part {
+        Part::Status => check_status(change, errors),
+        _ => check_change(change, errors),
     },
     warn: warn_of_workload,
     ..PLAIN
@@ -149,18 +149,18 @@ fn select_own_pods(job: &mut Value) {
     fill(&mut spec["selector"]["matchLabels"], CONTROLLER_UID, uid);
 }
 
-fn check(spec: &Place<'_, '_>, faults: &mut Faults) {
-    check_job_spec(spec, faults);
+fn check(spec: &Place<'_, '_>, errors: &mut Errors) {
+    check_job_spec(spec, errors);
     let selector = spec.field("selector");
     if !selector.is_set() {
-        faults.push(selector.required(""));
+        errors.push(selector.required(""));
     }
-    selector.must_select(faults);
-    check_selected(spec, None, faults);
+    selector.must_select(errors);
+    check_selected(spec, None, errors);
 }
 
 /// Checks the spec of a job, or of a template for jobs.
-pub(crate) fn check_job_spec(spec: &Place<'_, '_>, faults: &mut Faults) {
+pub(crate) fn check_job_spec(spec: &Place<'_, '_>, errors: &mut Errors) {
     for name in [
         "parallelism",
         "completions",
@@ -170,72 +170,72 @@ pub(crate) fn check_job_spec(spec: &Place<'_, '_>, faults: &mut Faults) {
         "backoffLimitPerIndex",
         "maxFailedIndexes",
     ] {
-        spec.field(name).must_not_be_negative(faults);
+        spec.field(name).must_not_be_negative(errors);
     }
     let retries = spec.field("backoffLimitPerIndex");
     if spec.field("maxFailedIndexes").is_set() && !retries.is_set() {
-        faults.push(retries.required("when maxFailedIndexes is specified"));
+        errors.push(retries.required("when maxFailedIndexes is specified"));
     }
     let manager = spec.field("managedBy");
     if manager.is_set() {
-        check_domain_prefixed_path(&manager, faults);
+        check_domain_prefixed_path(&manager, errors);
         if manager.text().len() > MAX_MANAGER {
-            faults.push(manager.too_long(MAX_MANAGER));
+            errors.push(manager.too_long(MAX_MANAGER));
         }
     }
-    check_completion(spec, faults);
-    check_failure_policy(spec, faults);
-    check_success_policy(spec, faults);
-    check_replacement(spec, faults);
+    check_completion(spec, errors);
+    check_failure_policy(spec, errors);
+    check_success_policy(spec, errors);
+    check_replacement(spec, errors);
     let template = spec.field("template");
-    check_template(&template, faults);
-    check_ends(&template, spec.field("podFailurePolicy").is_set(), faults);
+    check_template(&template, errors);
+    check_ends(&template, spec.field("podFailurePolicy").is_set(), errors);
 }
 
-fn check_completion(spec: &Place<'_, '_>, faults: &mut Faults) {
+fn check_completion(spec: &Place<'_, '_>, errors: &mut Errors) {
     let mode = spec.field("completionMode");
     match mode.text() {
-        "Indexed" => check_indexes(spec, faults),
+        "Indexed" => check_indexes(spec, errors),
         "" | "NonIndexed" => {
             for name in ["backoffLimitPerIndex", "maxFailedIndexes"] {
                 let limit = spec.field(name);
                 if limit.is_set() {
-                    faults.push(limit.invalid("requires indexed completion mode"));
+                    errors.push(limit.invalid("requires indexed completion mode"));
                 }
             }
         }
-        _ => faults.push(mode.unsupported(&["NonIndexed", "Indexed"])),
+        _ => errors.push(mode.unsupported(&["NonIndexed", "Indexed"])),
     }
 }
 
 /// What can be counted where each pod has an index.
-fn check_indexes(spec: &Place<'_, '_>, faults: &mut Faults) {
+fn check_indexes(spec: &Place<'_, '_>, errors: &mut Errors) {
     let (parallelism, completions) = (spec.field("parallelism"), spec.field("completions"));
     let failures = spec.field("maxFailedIndexes");
     if !completions.is_set() {
-        faults.push(completions.required("when completion mode is Indexed"));
+        errors.push(completions.required("when completion mode is Indexed"));
     }
     let most = "must be less than or equal to";
     if parallelism.number() > MAX_INDEXES {
         let why = format!("{most} {MAX_INDEXES} when completion mode is Indexed");
-        faults.push(parallelism.invalid(why));
+        errors.push(parallelism.invalid(why));
     }
     if completions.is_set() && failures.number() > completions.number() {
-        faults.push(failures.invalid(format!("{most} completions")));
+        errors.push(failures.invalid(format!("{most} completions")));
     }
     if failures.number() > MAX_INDEXES {
-        faults.push(failures.invalid(format!("{most} {MAX_INDEXES}")));
+        errors.push(failures.invalid(format!("{most} {MAX_INDEXES}")));
     }
     if completions.number() <= MAX_INDEXES || !spec.field("backoffLimitPerIndex").is_set() {
         return;
     }
     if !failures.is_set() {
         let why = format!("must be specified when completions is above {MAX_INDEXES}");
-        faults.push(failures.required(&why));
+        errors.push(failures.required(&why));
     }
     for limited in [parallelism, failures] {
         if limited.number() > MAX_INDEXES_WITH_RETRIES {
-            faults.push(limited.invalid(format!(
+            errors.push(limited.invalid(format!(
                 "{most} {MAX_INDEXES_WITH_RETRIES} when completions are above {MAX_INDEXES} and used with backoff \
                  limit per index"
             )));
@@ -244,16 +244,16 @@ fn check_indexes(spec: &Place<'_, '_>, faults: &mut Faults) {
 }
 
 /// When a pod that ends is replaced.
-fn check_replacement(spec: &Place<'_, '_>, faults: &mut Faults) {
+fn check_replacement(spec: &Place<'_, '_>, errors: &mut Errors) {
     let allowed: &[&str] = match spec.field("podFailurePolicy").is_set() {
         true => &["Failed"],
         false => &["Failed", "TerminatingOrFailed"],
     };
-    spec.field("podReplacementPolicy").may_be_one_of(allowed, faults);
+    spec.field("podReplacementPolicy").may_be_one_of(allowed, errors);
 }
 
 /// A job that leaves its selector to the server has exactly the server's.
-fn check_own_selector(job: &Place<'_, '_>, faults: &mut Faults) {
+fn check_own_selector(job: &Place<'_, '_>, errors: &mut Errors) {
     let spec = job.field("spec");
     let selector = spec.field("selector");
     if !selector.is_set() || spec.field("manualSelector").is_true() {
@@ -264,12 +264,12 @@ fn check_own_selector(job: &Place<'_, '_>, faults: &mut Faults) {
     let old = json!({"matchLabels": {"controller-uid": uid}});
     if *selector.value() != own && *selector.value() != old {
         // Kubernetes looks at this before all else.
-        faults.push_first(selector.invalid("`selector` not auto-generated"));
+        errors.push_first(selector.invalid("`selector` not auto-generated"));
     }
 }
 
 /// Pods of a job with indexes are called by them, and the longest name must fit.
-fn check_host_name(job: &Place<'_, '_>, faults: &mut Faults) {
+fn check_host_name(job: &Place<'_, '_>, errors: &mut Errors) {
     let (metadata, spec) = (job.field("metadata"), job.field("spec"));
     let (name, completions) = (metadata.field("name"), spec.field("completions").number());
     if spec.field("completionMode").text() != "Indexed" || completions < 1 {
@@ -278,16 +278,16 @@ fn check_host_name(job: &Place<'_, '_>, faults: &mut Faults) {
     let longest = format!("{}-{}", name.text(), completions - 1);
     if !watchkeeper_meta::validation::dns1123_label(&longest).is_empty() {
         let why = format!("will not able to create pod with invalid DNS label: {longest}");
-        faults.push(name.invalid(why));
+        errors.push(name.invalid(why));
     }
 }
 
-fn check_change(change: &Change<'_>, faults: &mut Faults) {
+fn check_change(change: &Change<'_>, errors: &mut Errors) {
     let (new, live) = (change.new.field("spec"), change.live.field("spec"));
-    check_completions(&new, &live, faults);
+    check_completions(&new, &live, errors);
     new.field("selector")
-        .must_stay_as(LABEL_SELECTOR, &live.field("selector"), faults);
-    check_same_template(change, faults);
+        .must_stay_as(LABEL_SELECTOR, &live.field("selector"), errors);
+    check_same_template(change, errors);
     for (name, go_type) in [
         ("completionMode", None),
         ("podFailurePolicy", Some("PodFailurePolicy")),
@@ -296,27 +296,27 @@ fn check_change(change: &Change<'_>, faults: &mut Faults) {
         ("successPolicy", Some("SuccessPolicy")),
     ] {
         match go_type {
-            Some(go_type) => new.field(name).must_stay_as(go_type, &live.field(name), faults),
-            None => new.field(name).must_stay(&live.field(name), faults),
+            Some(go_type) => new.field(name).must_stay_as(go_type, &live.field(name), errors),
+            None => new.field(name).must_stay(&live.field(name), errors),
         }
     }
 }
 
 /// Only a job that counts by index can be asked for another number of completions, and then for as many pods.
-fn check_completions(new: &Place<'_, '_>, live: &Place<'_, '_>, faults: &mut Faults) {
+fn check_completions(new: &Place<'_, '_>, live: &Place<'_, '_>, errors: &mut Errors) {
     let (completions, before) = (new.field("completions"), live.field("completions"));
     if new.field("completionMode").text() != "Indexed" {
-        completions.must_stay(&before, faults);
+        completions.must_stay(&before, errors);
     } else if completions.value() != before.value()
         && completions.is_set()
         && completions.number() != new.field("parallelism").number()
     {
-        faults.push(completions.invalid("can only be modified in tandem with spec.parallelism"));
+        errors.push(completions.invalid("can only be modified in tandem with spec.parallelism"));
     }
 }
 
 /// A suspended job that never ran may still be told where to run.
-fn check_same_template(change: &Change<'_>, faults: &mut Faults) {
+fn check_same_template(change: &Change<'_>, errors: &mut Errors) {
     let live = change.live.value();
     let is_waiting = live["spec"]["suspend"] == true && live["status"].get("startTime").is_none();
     let fixed = |object: &Value| {
@@ -329,7 +329,7 @@ fn check_same_template(change: &Change<'_>, faults: &mut Faults) {
     if fixed(change.new.value()) != fixed(live) {
         let spec = change.new.field("spec");
         let template = spec.field("template");
-        faults.push(template.field("spec").invalid_as("PodSpec", "field is immutable"));
+        errors.push(template.field("spec").invalid_as("PodSpec", "field is immutable"));
     }
 }
 
@@ -352,10 +352,10 @@ fn drop_scheduling(template: &mut Value) {
 }
 
 /// A job is complete or has failed, and what was counted once stays counted.
-fn check_status(change: &Change<'_>, faults: &mut Faults) {
+fn check_status(change: &Change<'_>, errors: &mut Errors) {
     let (status, live) = (change.new.field("status"), change.live.field("status"));
     for name in ["active", "succeeded", "failed", "ready", "terminating"] {
-        status.field(name).must_not_be_negative(faults);
+        status.field(name).must_not_be_negative(errors);
     }
     let conditions = status.field("conditions");
     let is_true = |kind: &str| {
@@ -365,29 +365,29 @@ fn check_status(change: &Change<'_>, faults: &mut Faults) {
         })
     };
     if is_true("Complete") && is_true("Failed") {
-        faults.push(conditions.invalid_unshown("cannot set Complete=True and Failed=true conditions"));
+        errors.push(conditions.invalid_unshown("cannot set Complete=True and Failed=true conditions"));
     }
     for name in ["failed", "succeeded"] {
         let count = status.field(name);
         if count.number() < live.field(name).number() {
             let why = format!("cannot decrease the {name} counter");
-            faults.push(count.invalid_for(count.number(), why));
+            errors.push(count.invalid_for(count.number(), why));
         }
     }
-    check_terminal_conditions(&conditions, &live.field("conditions"), faults);
+    check_terminal_conditions(&conditions, &live.field("conditions"), errors);
     let (end, old_end) = (status.field("completionTime"), live.field("completionTime"));
     if old_end.is_set() {
-        end.must_stay(&old_end, faults);
+        end.must_stay(&old_end, errors);
     }
     let (start, old_start) = (status.field("startTime"), live.field("startTime"));
     let was_suspended = change.live.value()["spec"]["suspend"] == true;
     if old_start.is_set() && !was_suspended && start.value() != old_start.value() {
-        faults.push(start.invalid("field is immutable for unsuspended job once set"));
+        errors.push(start.invalid("field is immutable for unsuspended job once set"));
     }
 }
 
 /// A job that has ended does not begin again.
-fn check_terminal_conditions(new: &Place<'_, '_>, live: &Place<'_, '_>, faults: &mut Faults) {
+fn check_terminal_conditions(new: &Place<'_, '_>, live: &Place<'_, '_>, errors: &mut Errors) {
     let is_true = |conditions: &Place<'_, '_>, kind: &str| {
         let is = |condition: Place<'_, '_>| {
             condition.field("type").text() == kind && condition.field("status").text() == "True"
@@ -397,7 +397,7 @@ fn check_terminal_conditions(new: &Place<'_, '_>, live: &Place<'_, '_>, faults: 
     for kind in ["Failed", "Complete", "FailureTarget", "SuccessCriteriaMet"] {
         if is_true(live, kind) && !is_true(new, kind) {
             let why = format!("cannot disable the terminal {kind}=True condition");
-            faults.push(new.invalid_unshown(why));
+            errors.push(new.invalid_unshown(why));
         }
     }
 }

@@ -4,7 +4,7 @@ use serde_json::json;
 use watchkeeper_meta::validation::{FinalizerRule, qualified_name};
 
 use crate::kind::{Hooks, Kind, PLAIN};
-use crate::rules::place::{Faults, Place};
+use crate::rules::place::{Errors, Place};
 use crate::table::Column;
 
 /// How Kubernetes itself picks a leader.
@@ -30,28 +30,28 @@ const COLUMNS: &[Column] = &[
 ];
 
 const HOOKS: Hooks = Hooks {
-    check: |lease, faults| check(&lease.field("spec"), faults),
+    check: |lease, errors| check(&lease.field("spec"), errors),
     heeds: Some(|_| false),
     ..PLAIN
 };
 
-fn check(spec: &Place<'_, '_>, faults: &mut Faults) {
+fn check(spec: &Place<'_, '_>, errors: &mut Errors) {
     let duration = spec.field("leaseDurationSeconds");
     if duration.is_set() && duration.number() <= 0 {
-        faults.push(duration.invalid("must be greater than 0"));
+        errors.push(duration.invalid("must be greater than 0"));
     }
-    spec.field("leaseTransitions").must_not_be_negative(faults);
+    spec.field("leaseTransitions").must_not_be_negative(errors);
     let strategy = spec.field("strategy");
     if strategy.is_set() {
         // The texts name the field twice.
         let twice = strategy.field("strategy").with_value(strategy.value());
         match strategy.text().contains('/') {
-            true => twice.must_keep(qualified_name, faults),
-            false => twice.is_one_of(STRATEGIES, faults),
+            true => twice.must_keep(qualified_name, errors),
+            false => twice.is_one_of(STRATEGIES, errors),
         }
     }
     let holder = spec.field("preferredHolder");
     if !holder.text().is_empty() && strategy.text().is_empty() {
-        faults.push(holder.forbidden("may only be specified if `strategy` is defined"));
+        errors.push(holder.forbidden("may only be specified if `strategy` is defined"));
     }
 }

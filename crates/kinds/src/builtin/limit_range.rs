@@ -9,7 +9,7 @@ use watchkeeper_wire::values::Quantity;
 use crate::kind::{Hooks, Kind, PLAIN};
 use crate::rules::defaulting::items_mut;
 use crate::rules::formats::quantity;
-use crate::rules::place::{Faults, Place};
+use crate::rules::place::{Errors, Place};
 use crate::rules::resource_names::{can_be_shared, check_container_name, check_name};
 use crate::table::Column;
 use crate::{metadata, names};
@@ -53,16 +53,16 @@ const HOOKS: Hooks = Hooks {
             metadata.insert("name".to_owned(), json!(names::uid()));
         }
     },
-    check: |range, faults| {
+    check: |range, errors| {
         let spec = range.field("spec");
         let mut seen = HashSet::new();
         for limit in spec.field("limits").items() {
             let kind = limit.field("type");
-            check_type(&kind, faults);
+            check_type(&kind, errors);
             if !seen.insert(kind.text()) {
-                faults.push(kind.duplicate());
+                errors.push(kind.duplicate());
             }
-            check_limit(&limit, kind.text(), faults);
+            check_limit(&limit, kind.text(), errors);
         }
     },
     ..PLAIN
@@ -80,48 +80,48 @@ fn inherit(limit: &mut Value, from: &str, to: &str) {
     }
 }
 
-fn check_type(kind: &Place<'_, '_>, faults: &mut Faults) {
+fn check_type(kind: &Place<'_, '_>, errors: &mut Errors) {
     let reasons = qualified_name(kind.text());
     if reasons.is_empty() && !kind.text().contains('/') && !TYPES.contains(&kind.text()) {
-        faults.push(kind.invalid("must be a standard limit type or fully qualified"));
+        errors.push(kind.invalid("must be a standard limit type or fully qualified"));
     }
-    faults.extend(reasons.into_iter().map(|why| kind.invalid_for(kind.text(), why)));
+    errors.extend(reasons.into_iter().map(|why| kind.invalid_for(kind.text(), why)));
 }
 
-fn check_limit(limit: &Place<'_, '_>, kind: &str, faults: &mut Faults) {
+fn check_limit(limit: &Place<'_, '_>, kind: &str, errors: &mut Errors) {
     let is_of_pods = kind == "Pod";
     let mut names = BTreeSet::new();
     for bound in BOUNDS {
         let amounts = limit.field(bound);
         if is_of_pods && bound.starts_with("default") {
             if amounts.len() > 0 {
-                faults.push(amounts.forbidden("may not be specified when `type` is 'Pod'"));
+                errors.push(amounts.forbidden("may not be specified when `type` is 'Pod'"));
             }
             continue;
         }
         if *bound == "maxLimitRequestRatio" {
-            check_storage(limit, kind, faults);
+            check_storage(limit, kind, errors);
         }
         for (name, amount) in amounts.entries() {
             match kind {
-                "Pod" | "Container" => check_container_name(name, &amount, faults),
-                _ => check_name(name, &amount, faults),
+                "Pod" | "Container" => check_container_name(name, &amount, errors),
+                _ => check_name(name, &amount, errors),
             }
             names.insert(name);
         }
     }
     for name in names {
-        check_order(limit, name, faults);
-        check_ratio(limit, name, faults);
-        check_shared(limit, name, faults);
+        check_order(limit, name, errors);
+        check_ratio(limit, name, errors);
+        check_shared(limit, name, errors);
     }
 }
 
-fn check_storage(limit: &Place<'_, '_>, kind: &str, faults: &mut Faults) {
+fn check_storage(limit: &Place<'_, '_>, kind: &str, errors: &mut Errors) {
     let is_bound = |bound: &str| limit.value()[bound].get("storage").is_some();
     if kind == "PersistentVolumeClaim" && !is_bound("min") && !is_bound("max") {
         let why = "either minimum or maximum storage value is required, but neither was provided";
-        faults.push(limit.field("limits").required(why));
+        errors.push(limit.field("limits").required(why));
     }
 }
 
@@ -138,7 +138,7 @@ struct Order {
     high: &'static str,
     /// What texts call them.
     words: (&'static str, &'static str),
-    /// Where the fault is, and whether it shows the lower of the two.
+    /// Where the error is, and whether it shows the lower of the two.
     at: &'static str,
     shows_low: bool,
 }
@@ -188,7 +188,7 @@ const ORDERS: &[Order] = &[
     },
 ];
 
-fn check_order(limit: &Place<'_, '_>, name: &str, faults: &mut Faults) {
+fn check_order(limit: &Place<'_, '_>, name: &str, errors: &mut Errors) {
     for order in ORDERS {
         let bounds = (amount(limit, order.low, name), amount(limit, order.high, name));
         let (Some(low), Some(high)) = bounds else {
@@ -198,16 +198,16 @@ fn check_order(limit: &Place<'_, '_>, name: &str, faults: &mut Faults) {
             let (lower, higher) = order.words;
             let why = format!("{lower} value {low} is greater than {higher} value {high}");
             let shown = if order.shows_low { low } else { high };
-            refuse(limit, order.at, name, &shown, why, faults);
+            refuse(limit, order.at, name, &shown, why, errors);
         }
     }
 }
 
-fn check_ratio(limit: &Place<'_, '_>, name: &str, faults: &mut Faults) {
+fn check_ratio(limit: &Place<'_, '_>, name: &str, errors: &mut Errors) {
     let Some(ratio) = amount(limit, "maxLimitRequestRatio", name) else {
         return;
     };
-    let mut refuse = |why: String| refuse(limit, "maxLimitRequestRatio", name, &ratio, why, faults);
+    let mut refuse = |why: String| refuse(limit, "maxLimitRequestRatio", name, &ratio, why, errors);
     if ratio.to_f64() < 1.0 {
         refuse(format!("ratio {ratio} is less than 1"));
     }
@@ -220,7 +220,7 @@ fn check_ratio(limit: &Place<'_, '_>, name: &str, faults: &mut Faults) {
 }
 
 /// Of what cannot be shared, a container gets what it asks for.
-fn check_shared(limit: &Place<'_, '_>, name: &str, faults: &mut Faults) {
+fn check_shared(limit: &Place<'_, '_>, name: &str, errors: &mut Errors) {
     let amounts = (
         amount(limit, "default", name),
         amount(limit, "defaultRequest", name),
@@ -230,7 +230,7 @@ fn check_shared(limit: &Place<'_, '_>, name: &str, faults: &mut Faults) {
     };
     if !can_be_shared(name) && most != asked {
         let why = format!("default value {most} must equal to defaultRequest value {asked} in {name}");
-        refuse(limit, "defaultRequest", name, &asked, why, faults);
+        refuse(limit, "defaultRequest", name, &asked, why, errors);
     }
 }
 
@@ -240,9 +240,9 @@ fn refuse(
     name: &str,
     shown: &Quantity,
     why: String,
-    faults: &mut Faults,
+    errors: &mut Errors,
 ) {
     let bound = limit.field(bound);
     let entry = bound.entry(name);
-    faults.push(entry.invalid_for(shown.to_string(), why));
+    errors.push(entry.invalid_for(shown.to_string(), why));
 }

@@ -8,7 +8,7 @@ use watchkeeper_meta::validation::FinalizerRule;
 use crate::expressions::Environments;
 use crate::kind::{Generation, Hooks, Kind, PLAIN};
 use crate::rules::admission::{check_conditions, check_policy, check_variables, default_policy};
-use crate::rules::place::{Faults, Place};
+use crate::rules::place::{Errors, Place};
 use crate::table::Column;
 use crate::table::cells::param_kind;
 
@@ -37,62 +37,62 @@ const COLUMNS: &[Column] = &[
 
 const HOOKS: Hooks = Hooks {
     default: default_policy,
-    check: |policy, faults| check(&policy.field("spec"), faults),
+    check: |policy, errors| check(&policy.field("spec"), errors),
     ..PLAIN
 };
 
-fn check(spec: &Place<'_, '_>, faults: &mut Faults) {
-    check_policy(spec, faults);
-    check_operations(spec, faults);
-    check_conditions(spec, faults);
-    let environments = check_variables(spec, faults).with_patch_types();
+fn check(spec: &Place<'_, '_>, errors: &mut Errors) {
+    check_policy(spec, errors);
+    check_operations(spec, errors);
+    check_conditions(spec, errors);
+    let environments = check_variables(spec, errors).with_patch_types();
     let mutations = spec.field("mutations");
     if mutations.len() == 0 {
-        faults.push(mutations.required("mutations must contain at least one item"));
+        errors.push(mutations.required("mutations must contain at least one item"));
     }
     for mutation in mutations.items() {
-        check_mutation(&mutation, &environments, faults);
+        check_mutation(&mutation, &environments, errors);
     }
     spec.field("reinvocationPolicy")
-        .must_be_one_of(&["IfNeeded", "Never"], faults);
+        .must_be_one_of(&["IfNeeded", "Never"], errors);
 }
 
 /// Nothing can be changed about what goes. Texts do not say which operation they mean.
-fn check_operations(spec: &Place<'_, '_>, faults: &mut Faults) {
+fn check_operations(spec: &Place<'_, '_>, errors: &mut Errors) {
     let constraints = spec.field("matchConstraints");
     let rules = constraints.field("resourceRules");
     let at = rules.field("operations");
     for rule in rules.items() {
         for operation in rule.field("operations").items() {
-            at.with_value(operation.value()).is_one_of(OPERATIONS, faults);
+            at.with_value(operation.value()).is_one_of(OPERATIONS, errors);
         }
     }
 }
 
-fn check_mutation(mutation: &Place<'_, '_>, environments: &Environments, faults: &mut Faults) {
+fn check_mutation(mutation: &Place<'_, '_>, environments: &Environments, errors: &mut Errors) {
     let kind = mutation.field("patchType");
     let (wanted, other, made) = match kind.text() {
         "ApplyConfiguration" => ("applyConfiguration", "jsonPatch", object_type()),
         "JSONPatch" => ("jsonPatch", "applyConfiguration", json_patch_type()),
-        _ => return kind.must_be_one_of(PATCH_TYPES, faults),
+        _ => return kind.must_be_one_of(PATCH_TYPES, errors),
     };
     let (patch, unwanted) = (mutation.field(wanted), mutation.field(other));
     let when = format!("when patchType is {}", kind.text());
     if !patch.is_set() {
-        faults.push(patch.required(&format!("must be specified {when}")));
+        errors.push(patch.required(&format!("must be specified {when}")));
     } else {
-        check_patch(&patch.field("expression"), made, environments, faults);
+        check_patch(&patch.field("expression"), made, environments, errors);
     }
     if unwanted.is_set() {
         let why = format!("must not be specified {when}");
-        faults.push(unwanted.invalid_for(format!("{{{other}}}"), why));
+        errors.push(unwanted.invalid_for(format!("{{{other}}}"), why));
     }
 }
 
 /// Checks an expression that makes a patch.
-fn check_patch(expression: &Place<'_, '_>, wanted: Type, environments: &Environments, faults: &mut Faults) {
+fn check_patch(expression: &Place<'_, '_>, wanted: Type, environments: &Environments, errors: &mut Errors) {
     match expression.text().trim() {
-        "" => faults.push(expression.required("expression is not specified")),
-        _ => environments.check(expression, &[wanted], faults),
+        "" => errors.push(expression.required("expression is not specified")),
+        _ => environments.check(expression, &[wanted], errors),
     }
 }

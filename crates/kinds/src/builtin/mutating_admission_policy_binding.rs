@@ -20,6 +20,6 @@ pub static KIND: Kind = Kind {
 
 const HOOKS: Hooks = Hooks {
     default: default_binding,
-    check: |binding, faults| check_binding(&binding.field("spec"), faults),
+    check: |binding, errors| check_binding(&binding.field("spec"), errors),
     ..PLAIN
 };

@@ -6,7 +6,7 @@ use watchkeeper_meta::validation::{NameRule, qualified_name};
 use crate::fields::Selectable;
 use crate::kind::{Change, Hooks, Kind, PLAIN};
 use crate::rules::defaulting::fill_empty;
-use crate::rules::place::{Faults, Place};
+use crate::rules::place::{Errors, Place};
 use crate::table::Column;
 use crate::{Part, metadata};
 
@@ -66,44 +66,44 @@ const HOOKS: Hooks = Hooks {
         }
         label_with_name(namespace);
     },
-    check: |namespace, faults| {
+    check: |namespace, errors| {
         let metadata = namespace.field("metadata");
-        check_pod_security(&metadata.field("labels"), faults);
+        check_pod_security(&metadata.field("labels"), errors);
     },
-    check_new: |namespace, faults| {
+    check_new: |namespace, errors| {
         let spec = namespace.field("spec");
         let list = spec.field("finalizers");
         // Here the texts do not say which of them they mean.
         for name in list.items() {
-            check_finalizer(&list.with_value(name.value()), faults);
+            check_finalizer(&list.with_value(name.value()), errors);
         }
     },
     check_change,
     ..PLAIN
 };
 
-fn check_change(change: &Change<'_>, faults: &mut Faults) {
+fn check_change(change: &Change<'_>, errors: &mut Errors) {
     match change.part {
-        Part::Status => check_phase(&change.new, faults),
+        Part::Status => check_phase(&change.new, errors),
         Part::Finalize => {
             let spec = change.new.field("spec");
             let finalizers = spec.field("finalizers");
-            finalizers.items().for_each(|name| check_finalizer(&name, faults));
+            finalizers.items().for_each(|name| check_finalizer(&name, errors));
         }
         _ => {}
     }
 }
 
-fn check_finalizer(name: &Place<'_, '_>, faults: &mut Faults) {
-    name.must_keep(qualified_name, faults);
+fn check_finalizer(name: &Place<'_, '_>, errors: &mut Errors) {
+    name.must_keep(qualified_name, errors);
     if !name.text().contains('/') && !FINALIZERS.contains(&name.text()) {
         let why = "name is neither a standard finalizer name nor is it fully qualified";
-        faults.push(name.invalid(why));
+        errors.push(name.invalid(why));
     }
 }
 
 /// A namespace is active until it is deleted, and terminating from then on. The texts write the field like Go.
-fn check_phase(namespace: &Place<'_, '_>, faults: &mut Faults) {
+fn check_phase(namespace: &Place<'_, '_>, errors: &mut Errors) {
     let metadata = namespace.field("metadata");
     let is_deleted = metadata.field("deletionTimestamp").is_set();
     let (wanted, deleted) = match is_deleted {
@@ -114,23 +114,23 @@ fn check_phase(namespace: &Place<'_, '_>, faults: &mut Faults) {
     let phase = status.field("phase").known_as("Phase");
     if phase.text() != wanted {
         let why = format!("may only be '{wanted}' if `deletionTimestamp` is {deleted}");
-        faults.push(phase.invalid_for(phase.text(), why));
+        errors.push(phase.invalid_for(phase.text(), why));
     }
 }
 
 /// Checks the labels that say what a namespace's pods may do.
-fn check_pod_security(labels: &Place<'_, '_>, faults: &mut Faults) {
+fn check_pod_security(labels: &Place<'_, '_>, errors: &mut Errors) {
     for (key, label) in labels.entries() {
         let Some(mode) = key.strip_prefix("pod-security.kubernetes.io/") else {
             continue;
         };
         let is_mode = |mode: &str| matches!(mode, "enforce" | "audit" | "warn");
         if is_mode(mode) && !matches!(label.text(), "privileged" | "baseline" | "restricted") {
-            faults.push(label.invalid("must be one of privileged, baseline, restricted"));
+            errors.push(label.invalid("must be one of privileged, baseline, restricted"));
         }
         let has_version = mode.strip_suffix("-version").is_some_and(is_mode);
         if has_version && !is_version(label.text()) {
-            faults.push(label.invalid(r#"must be "latest" or "v1.x""#));
+            errors.push(label.invalid(r#"must be "latest" or "v1.x""#));
         }
     }
 }

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::kind::{Generation, Hooks, Kind, PLAIN};
 use crate::rules::defaulting::{fill, items_mut};
-use crate::rules::place::{Faults, Place};
+use crate::rules::place::{Errors, Place};
 use crate::table::Column;
 use crate::table::cells::selector;
 
@@ -30,7 +30,7 @@ const COLUMNS: &[Column] = &[
 
 const HOOKS: Hooks = Hooks {
     default,
-    check: |policy, faults| check(&policy.field("spec"), faults),
+    check: |policy, errors| check(&policy.field("spec"), errors),
     ..PLAIN
 };
 
@@ -53,28 +53,28 @@ fn default(policy: &mut Value) {
     }
 }
 
-fn check(spec: &Place<'_, '_>, faults: &mut Faults) {
-    spec.field("podSelector").must_select(faults);
+fn check(spec: &Place<'_, '_>, errors: &mut Errors) {
+    spec.field("podSelector").must_select(errors);
     for (direction, peers) in [("ingress", "from"), ("egress", "to")] {
         for rule in spec.field(direction).items() {
             for port in rule.field("ports").items() {
-                check_port(&port, faults);
+                check_port(&port, errors);
             }
             for peer in rule.field(peers).items() {
-                check_peer(&peer, faults);
+                check_peer(&peer, errors);
             }
         }
     }
     let types = spec.field("policyTypes");
     if types.len() > TYPES.len() {
-        faults.push(types.invalid("may not specify more than two policyTypes"));
+        errors.push(types.invalid("may not specify more than two policyTypes"));
         return;
     }
-    types.items().for_each(|kind| kind.is_one_of(TYPES, faults));
+    types.items().for_each(|kind| kind.is_one_of(TYPES, errors));
 }
 
-fn check_port(entry: &Place<'_, '_>, faults: &mut Faults) {
-    entry.field("protocol").may_be_one_of(PROTOCOLS, faults);
+fn check_port(entry: &Place<'_, '_>, errors: &mut Errors) {
+    entry.field("protocol").may_be_one_of(PROTOCOLS, errors);
     let (port, end) = (entry.field("port"), entry.field("endPort"));
     let refusal = match port.value() {
         Value::Null => Some("may not be specified when `port` is not specified"),
@@ -84,55 +84,55 @@ fn check_port(entry: &Place<'_, '_>, faults: &mut Faults) {
     match refusal {
         Some(why) => {
             if end.is_set() {
-                faults.push(end.invalid(why));
+                errors.push(end.invalid(why));
             }
             if port.is_set() {
-                port.must_be_port_or_name(faults);
+                port.must_be_port_or_name(errors);
             }
         }
         None => {
-            port.must_be_port(faults);
+            port.must_be_port(errors);
             if end.is_set() && end.number() < port.number() {
-                faults.push(end.invalid("must be greater than or equal to `port`"));
+                errors.push(end.invalid("must be greater than or equal to `port`"));
             }
             if end.is_set() {
-                end.must_be_port(faults);
+                end.must_be_port(errors);
             }
         }
     }
 }
 
-fn check_peer(peer: &Place<'_, '_>, faults: &mut Faults) {
+fn check_peer(peer: &Place<'_, '_>, errors: &mut Errors) {
     let selectors = ["podSelector", "namespaceSelector"].map(|name| peer.field(name));
     let selects = selectors.iter().any(Place::is_set);
     for selector in selectors {
-        selector.must_select(faults);
+        selector.must_select(errors);
     }
     let block = peer.field("ipBlock");
     if block.is_set() {
-        check_block(&block, faults);
+        check_block(&block, errors);
     }
     match (selects, block.is_set()) {
-        (false, false) => faults.push(peer.required("must specify a peer")),
-        (true, true) => faults.push(peer.forbidden("may not specify both ipBlock and another peer")),
+        (false, false) => errors.push(peer.required("must specify a peer")),
+        (true, true) => errors.push(peer.forbidden("may not specify both ipBlock and another peer")),
         _ => {}
     }
 }
 
-fn check_block(block: &Place<'_, '_>, faults: &mut Faults) {
+fn check_block(block: &Place<'_, '_>, errors: &mut Errors) {
     let cidr = block.field("cidr");
     if cidr.text().is_empty() {
-        faults.push(cidr.required(""));
+        errors.push(cidr.required(""));
         return;
     }
-    let Some(range) = cidr.must_be_cidr(faults) else {
+    let Some(range) = cidr.must_be_cidr(errors) else {
         return;
     };
     for except in block.field("except").items() {
-        if let Some(inner) = except.must_be_cidr(faults)
+        if let Some(inner) = except.must_be_cidr(errors)
             && !inner.is_strictly_within(&range)
         {
-            faults.push(except.invalid("must be a strict subset of `cidr`"));
+            errors.push(except.invalid("must be a strict subset of `cidr`"));
         }
     }
 }

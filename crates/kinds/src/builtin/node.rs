@@ -9,7 +9,7 @@ use watchkeeper_meta::{BadValue, FieldError};
 use crate::fields::Selectable;
 use crate::kind::{Change, Hooks, Kind, PLAIN};
 use crate::rules::go_structs;
-use crate::rules::place::{Faults, Place};
+use crate::rules::place::{Errors, Place};
 use crate::rules::resource_names::check_amount;
 use crate::table::Column;
 use crate::table::cells::{NONE, condition, or, text_at};
@@ -53,13 +53,13 @@ const HOOKS: Hooks = Hooks {
         sync_ranges(node);
     },
     prepare_for_create: taint_until_ready,
-    check: |node, faults| {
-        check_taints(node, faults);
-        check_amounts(&node.field("status"), faults);
+    check: |node, errors| {
+        check_taints(node, errors);
+        check_amounts(&node.field("status"), errors);
     },
-    check_new: |node, faults| {
+    check_new: |node, errors| {
         let spec = node.field("spec");
-        check_ranges(&spec.field("podCIDRs"), faults);
+        check_ranges(&spec.field("podCIDRs"), errors);
     },
     check_change,
     change_first: true,
@@ -100,92 +100,92 @@ fn taint_until_ready(node: &mut Value) {
 }
 
 /// Kubernetes says `metadata` where it means `spec`.
-fn check_taints(node: &Place<'_, '_>, faults: &mut Faults) {
+fn check_taints(node: &Place<'_, '_>, errors: &mut Errors) {
     let metadata = node.field("metadata").with_value(node.field("spec").value());
     let mut seen = HashSet::new();
     for taint in metadata.field("taints").items() {
         let (key, effect) = (taint.field("key"), taint.field("effect"));
-        check_taint(&taint, faults);
+        check_taint(&taint, errors);
         if !seen.insert((key.text(), effect.text())) {
             let shown = go_structs::structure("Taint", taint.value());
-            let mut fault = FieldError::duplicate(&taint.path(), Value::Null);
-            fault.value = BadValue::Printed(shown.into());
-            fault.detail = "taints must be unique by key and effect pair".to_owned();
-            faults.push(fault);
+            let mut error = FieldError::duplicate(&taint.path(), Value::Null);
+            error.value = BadValue::Printed(shown.into());
+            error.detail = "taints must be unique by key and effect pair".to_owned();
+            errors.push(error);
         }
     }
 }
 
-fn check_taint(taint: &Place<'_, '_>, faults: &mut Faults) {
+fn check_taint(taint: &Place<'_, '_>, errors: &mut Errors) {
     let (key, value) = (taint.field("key"), taint.field("value"));
     let reasons = qualified_name(key.text()).into_iter();
-    faults.extend(reasons.map(|why| key.invalid_for(key.text(), why)));
+    errors.extend(reasons.map(|why| key.invalid_for(key.text(), why)));
     let problems = label_value(value.text());
     if !problems.is_empty() {
-        faults.push(value.invalid(problems.join(";")));
+        errors.push(value.invalid(problems.join(";")));
     }
-    taint.field("effect").must_be_one_of(EFFECTS, faults);
+    taint.field("effect").must_be_one_of(EFFECTS, errors);
 }
 
 /// What a node has, and what it gives to pods.
-fn check_amounts(status: &Place<'_, '_>, faults: &mut Faults) {
+fn check_amounts(status: &Place<'_, '_>, errors: &mut Errors) {
     for name in ["capacity", "allocatable"] {
         let amounts = status.field(name);
         for (resource, amount) in amounts.entries() {
             // Here resources are fields for once.
             let amount = amounts.field(resource).with_value(amount.value());
-            check_amount(resource, &amount, faults);
+            check_amount(resource, &amount, errors);
         }
     }
 }
 
 /// One range of each family.
-fn check_ranges(ranges: &Place<'_, '_>, faults: &mut Faults) {
-    let before = faults.len();
+fn check_ranges(ranges: &Place<'_, '_>, errors: &mut Errors) {
+    let before = errors.len();
     let families: Vec<bool> = ranges
         .items()
-        .filter_map(|range| range.must_be_cidr(faults))
+        .filter_map(|range| range.must_be_cidr(errors))
         .map(|range| range.is_ipv4())
         .collect();
     let is_repeated = |family: bool| families.iter().filter(|other| **other == family).count() > 1;
-    if faults.len() == before && (is_repeated(true) || is_repeated(false)) {
-        faults.push(ranges.invalid("may specify no more than one CIDR for each IP family"));
+    if errors.len() == before && (is_repeated(true) || is_repeated(false)) {
+        errors.push(ranges.invalid("may specify no more than one CIDR for each IP family"));
     }
 }
 
-fn check_change(change: &Change<'_>, faults: &mut Faults) {
+fn check_change(change: &Change<'_>, errors: &mut Errors) {
     let (spec, old) = (change.new.field("spec"), change.live.field("spec"));
     let status = change.new.field("status");
     let mut seen = Vec::new();
     for address in status.field("addresses").items() {
         if seen.contains(&address.value()) {
             let shown = go_structs::structure("NodeAddress", address.value());
-            let mut fault = FieldError::duplicate(&address.path(), Value::Null);
-            fault.value = BadValue::Printed(shown.into());
-            faults.push(fault);
+            let mut error = FieldError::duplicate(&address.path(), Value::Null);
+            error.value = BadValue::Printed(shown.into());
+            errors.push(error);
         }
         seen.push(address.value());
     }
     let ranges = spec.field("podCIDRs");
     if ranges.value() != old.field("podCIDRs").value() {
-        check_ranges(&ranges, faults);
+        check_ranges(&ranges, errors);
     }
     if old.field("podCIDRs").len() > 0 && ranges.value() != old.field("podCIDRs").value() {
         let why = "node updates may not change podCIDR except from \"\" to valid";
-        faults.push(ranges.forbidden(why));
+        errors.push(ranges.forbidden(why));
     }
-    check_provider(&spec.field("providerID"), &old.field("providerID"), faults);
+    check_provider(&spec.field("providerID"), &old.field("providerID"), errors);
 }
 
 /// What the cloud calls a node is said once. The texts do not show it.
-fn check_provider(new: &Place<'_, '_>, old: &Place<'_, '_>, faults: &mut Faults) {
+fn check_provider(new: &Place<'_, '_>, old: &Place<'_, '_>, errors: &mut Errors) {
     let what = match (old.text(), new.text()) {
         ("", _) => return,
         (old, new) if old == new => return,
         (_, "") => "cleared",
         _ => "modified",
     };
-    faults.push(new.invalid_for(Value::Null, format!("field cannot be {what} once set")));
+    errors.push(new.invalid_for(Value::Null, format!("field cannot be {what} once set")));
 }
 
 fn node_status(node: &Value) -> String {

@@ -8,7 +8,7 @@ use crate::builtin::persistent_volume_claim::{check_access_modes, check_basic, c
 use crate::builtin::pod;
 use crate::kind::{Change, Hooks, Kind, PLAIN};
 use crate::rules::defaulting::{fill, fill_empty};
-use crate::rules::place::{Faults, Place};
+use crate::rules::place::{Errors, Place};
 use crate::rules::unified_diff;
 use crate::rules::volume_sources::{Source, check_driver, check_host_path, check_local, check_nfs, check_secret_reference, check_sources, vendor};
 use crate::table::Column;
@@ -51,16 +51,16 @@ const SOURCES: &[Source] = &[
     vendor("storageos"),
     Source {
         name: "csi",
-        check: |source, faults| {
-            check_driver(&source.field("driver"), faults);
-            source.field("volumeHandle").must_be_set(faults);
+        check: |source, errors| {
+            check_driver(&source.field("driver"), errors);
+            source.field("volumeHandle").must_be_set(errors);
             for name in [
                 "controllerPublishSecretRef",
                 "controllerExpandSecretRef",
                 "nodePublishSecretRef",
                 "nodeExpandSecretRef",
             ] {
-                check_secret_reference(&source.field(name), faults);
+                check_secret_reference(&source.field(name), errors);
             }
         },
     },
@@ -113,10 +113,10 @@ const HOOKS: Hooks = Hooks {
             note_phase(volume, live, now);
         }
     },
-    check: |volume, faults| check(&volume.field("spec"), faults),
-    check_change: |change, faults| {
+    check: |volume, errors| check(&volume.field("spec"), errors),
+    check_change: |change, errors| {
         if change.part != Part::Status {
-            check_change(change, faults);
+            check_change(change, errors);
         }
     },
     warn: |volume, _, warnings| warn(volume, warnings),
@@ -161,72 +161,72 @@ fn note_phase(volume: &mut Value, live: &Value, now: &str) {
     }
 }
 
-fn check(spec: &Place<'_, '_>, faults: &mut Faults) {
+fn check(spec: &Place<'_, '_>, errors: &mut Errors) {
     let modes = spec.field("accessModes");
     if modes.len() == 0 {
-        faults.push(modes.required(""));
+        errors.push(modes.required(""));
     }
-    check_access_modes(&modes, faults);
-    check_capacity(&spec.field("capacity"), faults);
+    check_access_modes(&modes, errors);
+    check_capacity(&spec.field("capacity"), errors);
     let policy = spec.field("persistentVolumeReclaimPolicy");
     if !policy.text().is_empty() {
-        policy.is_one_of(RECLAIM_POLICIES, faults);
+        policy.is_one_of(RECLAIM_POLICIES, errors);
     }
     let affinity = spec.field("nodeAffinity");
     let required = affinity.field("required");
     match (affinity.is_set(), required.is_set()) {
-        (true, true) => pod::check_node_selector(&required, faults),
-        (true, false) => faults.push(required.required("must specify required node constraints")),
+        (true, true) => pod::check_node_selector(&required, errors),
+        (true, false) => errors.push(required.required("must specify required node constraints")),
         _ => {}
     }
-    check_sources(spec, SOURCES, faults);
+    check_sources(spec, SOURCES, errors);
     if spec.field("local").is_set() && !affinity.is_set() {
-        faults.push(affinity.required("Local volume requires node affinity"));
+        errors.push(affinity.required("Local volume requires node affinity"));
     }
     let host = spec.field("hostPath");
     if is_root(host.field("path").text()) && policy.text() == "Recycle" {
-        faults.push(policy.forbidden("may not be 'recycle' for a hostPath mount of '/'"));
+        errors.push(policy.forbidden("may not be 'recycle' for a hostPath mount of '/'"));
     }
-    spec.field("storageClassName").may_keep(dns1123_subdomain, faults);
-    check_volume_mode(&spec.field("volumeMode"), faults);
-    check_attributes(spec, faults);
+    spec.field("storageClassName").may_keep(dns1123_subdomain, errors);
+    check_volume_mode(&spec.field("volumeMode"), errors);
+    check_attributes(spec, errors);
 }
 
 /// A volume that is described where it is attached: storage of a driver, with nothing about claims.
-pub(crate) fn check_inline(spec: &Place<'_, '_>, faults: &mut Faults) {
+pub(crate) fn check_inline(spec: &Place<'_, '_>, errors: &mut Errors) {
     const INLINE: &str = "in the context of inline volumes";
     for name in ["claimRef", "capacity"] {
         let field = spec.field(name);
         if field.is_set() {
-            faults.push(field.forbidden(format!("may not be specified {INLINE}")));
+            errors.push(field.forbidden(format!("may not be specified {INLINE}")));
         }
     }
     let csi = spec.field("csi");
     if !csi.is_set() {
-        faults.push(csi.required(&format!("has to be specified {INLINE}")));
+        errors.push(csi.required(&format!("has to be specified {INLINE}")));
     }
     let modes = spec.field("accessModes");
     if modes.len() == 0 {
-        faults.push(modes.required(""));
+        errors.push(modes.required(""));
     }
-    check_access_modes(&modes, faults);
+    check_access_modes(&modes, errors);
     let policy = spec.field("persistentVolumeReclaimPolicy");
     if !matches!(policy.text(), "" | "Retain") {
-        faults.push(policy.forbidden(format!("may only be \"Retain\" {INLINE}")));
+        errors.push(policy.forbidden(format!("may only be \"Retain\" {INLINE}")));
     }
     let affinity = spec.field("nodeAffinity");
     if affinity.is_set() {
-        faults.push(affinity.forbidden(format!("may not be specified {INLINE}")));
+        errors.push(affinity.forbidden(format!("may not be specified {INLINE}")));
     }
-    check_sources(spec, SOURCES, faults);
+    check_sources(spec, SOURCES, errors);
     let class = spec.field("storageClassName");
     if !class.text().is_empty() {
-        faults.push(class.forbidden(format!("may not be specified {INLINE}")));
+        errors.push(class.forbidden(format!("may not be specified {INLINE}")));
     }
     let mode = spec.field("volumeMode");
     if !matches!(mode.text(), "" | "Filesystem") {
         let why = format!("may not specify volumeMode other than Filesystem {INLINE}");
-        faults.push(mode.forbidden(why));
+        errors.push(mode.forbidden(why));
     }
 }
 
@@ -234,37 +234,37 @@ fn is_root(path: &str) -> bool {
     path.starts_with('/') && path.split('/').all(|part| matches!(part, "" | "."))
 }
 
-fn check_capacity(capacity: &Place<'_, '_>, faults: &mut Faults) {
+fn check_capacity(capacity: &Place<'_, '_>, errors: &mut Errors) {
     if capacity.len() == 0 {
-        faults.push(capacity.required(""));
+        errors.push(capacity.required(""));
     }
     if capacity.len() != 1 || !capacity.entry("storage").is_set() {
         let shown = capacity.value().clone();
-        let fault = FieldError::not_supported(&capacity.path(), shown, &["storage"]);
-        faults.push(fault);
+        let error = FieldError::not_supported(&capacity.path(), shown, &["storage"]);
+        errors.push(error);
     }
     for (_, amount) in capacity.entries() {
-        check_basic(&amount, faults);
-        check_positive(&amount, faults);
+        check_basic(&amount, errors);
+        check_positive(&amount, errors);
     }
 }
 
-fn check_attributes(spec: &Place<'_, '_>, faults: &mut Faults) {
+fn check_attributes(spec: &Place<'_, '_>, errors: &mut Errors) {
     let class = spec.field("volumeAttributesClassName");
     if !class.is_set() {
         return;
     }
     match class.text() {
-        "" => faults.push(class.required("an empty string is disallowed")),
-        _ => class.must_keep(dns1123_subdomain, faults),
+        "" => errors.push(class.required("an empty string is disallowed")),
+        _ => class.must_keep(dns1123_subdomain, errors),
     }
     let csi = spec.field("csi");
     if !csi.is_set() {
-        faults.push(csi.required("has to be specified when using volumeAttributesClassName"));
+        errors.push(csi.required("has to be specified when using volumeAttributesClassName"));
     }
 }
 
-fn check_change(change: &Change<'_>, faults: &mut Faults) {
+fn check_change(change: &Change<'_>, errors: &mut Errors) {
     let (new, live) = (change.new.field("spec"), change.live.field("spec"));
     let source = |spec: &Place<'_, '_>| -> Vec<Value> {
         let sources = SOURCES.iter();
@@ -276,12 +276,12 @@ fn check_change(change: &Change<'_>, faults: &mut Faults) {
         let path = FieldPath::from("spec.persistentvolumesource");
         let changes = unified_diff::of_structs("PersistentVolumeSource", live.value(), new.value());
         let why = format!("spec.persistentvolumesource is immutable after creation\n{changes}");
-        faults.push(FieldError::forbidden(&path, why));
+        errors.push(FieldError::forbidden(&path, why));
     }
     let (mode, old_mode) = (new.field("volumeMode"), live.field("volumeMode"));
     if mode.value() != old_mode.value() {
         let path = FieldPath::new("volumeMode");
-        faults.push(FieldError::invalid(
+        errors.push(FieldError::invalid(
             &path,
             mode.value().clone(),
             "field is immutable",
@@ -291,14 +291,14 @@ fn check_change(change: &Change<'_>, faults: &mut Faults) {
     if old_affinity.is_set() && affinity.value() != old_affinity.value() {
         let object = Place::object(new.value());
         let why = "field is immutable, except for updating from beta label to GA";
-        faults.push(object.field("nodeAffinity").invalid_as("VolumeNodeAffinity", why));
+        errors.push(object.field("nodeAffinity").invalid_as("VolumeNodeAffinity", why));
     }
     let (class, old_class) = (
         new.field("volumeAttributesClassName"),
         live.field("volumeAttributesClassName"),
     );
     if old_class.is_set() && !class.is_set() {
-        faults.push(class.forbidden("update from non-nil value to nil is forbidden"));
+        errors.push(class.forbidden("update from non-nil value to nil is forbidden"));
     }
 }
 

@@ -11,7 +11,7 @@ use crate::quota::{OF_CLASS, Usage, number};
 use crate::rules::defaulting::{fill, fill_empty, object_mut};
 use crate::rules::formats::quantity;
 use crate::rules::unified_diff;
-use crate::rules::place::{Faults, NOT_NEGATIVE, Place};
+use crate::rules::place::{Errors, NOT_NEGATIVE, Place};
 use crate::table::cells::{access_modes, storage_class, volume_phase};
 use crate::table::{Column, Row};
 use crate::{Part, Warnings, metadata};
@@ -75,10 +75,10 @@ const HOOKS: Hooks = Hooks {
             fill_empty(&mut claim["status"], "phase", "Pending");
         }
     },
-    check: |claim, faults| check_claim_spec(&claim.field("spec"), faults),
-    check_change: |change, faults| match change.part {
-        Part::Status => check_status(&change.new.field("status"), faults),
-        _ => check_change(change, faults),
+    check: |claim, errors| check_claim_spec(&claim.field("spec"), errors),
+    check_change: |change, errors| match change.part {
+        Part::Status => check_status(&change.new.field("status"), errors),
+        _ => check_change(change, errors),
     },
     warn: |claim, _, warnings| {
         warn_of_class_annotation(claim, warnings);
@@ -154,13 +154,13 @@ pub(crate) fn warn_of_class_annotation(object: &Value, warnings: &Warnings) {
     }
 }
 
-/// Checks how a volume may be used; faults are about the list.
-pub(crate) fn check_access_modes(modes: &Place<'_, '_>, faults: &mut Faults) {
+/// Checks how a volume may be used; errors are about the list.
+pub(crate) fn check_access_modes(modes: &Place<'_, '_>, errors: &mut Errors) {
     let stated: Vec<&str> = modes.texts().collect();
     for mode in &stated {
         if !ACCESS_MODES.contains(mode) {
-            let fault = FieldError::not_supported(&modes.path(), *mode, ACCESS_MODES);
-            faults.push(fault);
+            let error = FieldError::not_supported(&modes.path(), *mode, ACCESS_MODES);
+            errors.push(error);
         }
     }
     let is_alone = |mode: &&&str| **mode == "ReadWriteOncePod";
@@ -168,31 +168,31 @@ pub(crate) fn check_access_modes(modes: &Place<'_, '_>, faults: &mut Faults) {
         .iter()
         .filter(|mode| !is_alone(mode) && ACCESS_MODES.contains(*mode));
     if stated.iter().any(|mode| is_alone(&mode)) && others.count() > 0 {
-        faults.push(modes.forbidden("may not use ReadWriteOncePod with other access modes"));
+        errors.push(modes.forbidden("may not use ReadWriteOncePod with other access modes"));
     }
 }
 
 /// Checks whether a volume is a disk or a file system.
-pub(crate) fn check_volume_mode(mode: &Place<'_, '_>, faults: &mut Faults) {
-    mode.may_be_one_of(VOLUME_MODES, faults);
+pub(crate) fn check_volume_mode(mode: &Place<'_, '_>, errors: &mut Errors) {
+    mode.may_be_one_of(VOLUME_MODES, errors);
 }
 
 /// Refuses an amount that is not above zero.
-pub(crate) fn check_positive(amount: &Place<'_, '_>, faults: &mut Faults) {
+pub(crate) fn check_positive(amount: &Place<'_, '_>, errors: &mut Errors) {
     let value = quantity(amount.value());
     if value.is_zero() || value.is_negative() {
-        faults.push(amount.invalid_for(value.to_string(), "must be greater than zero"));
+        errors.push(amount.invalid_for(value.to_string(), "must be greater than zero"));
     }
 }
 
 /// Checks the spec of a claim, or of a template for claims.
-pub(crate) fn check_claim_spec(spec: &Place<'_, '_>, faults: &mut Faults) {
+pub(crate) fn check_claim_spec(spec: &Place<'_, '_>, errors: &mut Errors) {
     let modes = spec.field("accessModes");
     if modes.len() == 0 {
-        faults.push(modes.required("at least 1 access mode is required"));
+        errors.push(modes.required("at least 1 access mode is required"));
     }
-    spec.field("selector").must_select(faults);
-    check_access_modes(&modes, faults);
+    spec.field("selector").must_select(errors);
+    check_access_modes(&modes, errors);
     let resources = spec.field("resources");
     let requests = resources.field("requests");
     // The texts leave out that it is a request.
@@ -200,25 +200,25 @@ pub(crate) fn check_claim_spec(spec: &Place<'_, '_>, faults: &mut Faults) {
         .entry("storage")
         .with_value(requests.field("storage").value());
     match storage.is_set() {
-        false => faults.push(storage.required("")),
-        true => check_positive(&storage, faults),
+        false => errors.push(storage.required("")),
+        true => check_positive(&storage, errors),
     }
-    spec.field("storageClassName").may_keep(dns1123_subdomain, faults);
-    check_volume_mode(&spec.field("volumeMode"), faults);
-    check_data_sources(spec, faults);
+    spec.field("storageClassName").may_keep(dns1123_subdomain, errors);
+    check_volume_mode(&spec.field("volumeMode"), errors);
+    check_data_sources(spec, errors);
     spec.field("volumeAttributesClassName")
-        .may_keep(dns1123_subdomain, faults);
+        .may_keep(dns1123_subdomain, errors);
 }
 
-fn check_data_sources(spec: &Place<'_, '_>, faults: &mut Faults) {
+fn check_data_sources(spec: &Place<'_, '_>, errors: &mut Errors) {
     let (old, new) = (spec.field("dataSource"), spec.field("dataSourceRef"));
     for source in [old, new] {
         if source.is_set() {
-            check_data_source(&source, faults);
+            check_data_source(&source, errors);
         }
     }
     let namespace = new.field("namespace");
-    namespace.may_keep(dns1123_label, faults);
+    namespace.may_keep(dns1123_label, errors);
     if !old.is_set() || !new.is_set() {
         return;
     }
@@ -231,22 +231,22 @@ fn check_data_sources(spec: &Place<'_, '_>, faults: &mut Faults) {
         true => return,
     };
     // What is shown is a path of Go's, which prints as nothing.
-    faults.push(spec.invalid_in_go("{}".to_owned(), why));
+    errors.push(spec.invalid_in_go("{}".to_owned(), why));
 }
 
-fn check_data_source(source: &Place<'_, '_>, faults: &mut Faults) {
+fn check_data_source(source: &Place<'_, '_>, errors: &mut Errors) {
     let (group, kind) = (source.field("apiGroup"), source.field("kind"));
-    source.field("name").must_be_set(faults);
-    kind.must_be_set(faults);
+    source.field("name").must_be_set(errors);
+    kind.must_be_set(errors);
     if group.text().is_empty() && kind.text() != "PersistentVolumeClaim" {
         let why = "must be 'PersistentVolumeClaim' when referencing the default apiGroup";
-        faults.push(source.invalid_for(kind.text(), why));
+        errors.push(source.invalid_for(kind.text(), why));
     }
-    group.may_keep(dns1123_subdomain, faults);
+    group.may_keep(dns1123_subdomain, errors);
 }
 
 /// What may change: what a bound claim asks for, and what was not said at first.
-fn check_change(change: &Change<'_>, faults: &mut Faults) {
+fn check_change(change: &Change<'_>, errors: &mut Errors) {
     let (new, live) = (change.new.field("spec"), change.live.field("spec"));
     let annotation = |object: &Place<'_, '_>| {
         let annotations = &object.value()["metadata"]["annotations"];
@@ -259,21 +259,21 @@ fn check_change(change: &Change<'_>, faults: &mut Faults) {
     if class != old_class {
         let path = FieldPath::from("metadata.annotations").child(CLASS_ANNOTATION);
         let why = "field is immutable";
-        faults.push(FieldError::invalid(&path, class, why));
+        errors.push(FieldError::invalid(&path, class, why));
     }
     let (fixed, before) = fixed_parts(change);
     if fixed != before {
         let changes = unified_diff::of_structs("PersistentVolumeClaimSpec", &before, &fixed);
-        faults.push(new.forbidden(format!("{FIXED}\n{changes}")));
+        errors.push(new.forbidden(format!("{FIXED}\n{changes}")));
     }
-    check_shrinking(change, faults);
+    check_shrinking(change, errors);
     let mode = new.field("volumeMode");
     if mode.value() != live.field("volumeMode").value() {
         let path = FieldPath::new("volumeMode");
-        let fault = FieldError::invalid(&path, mode.value().clone(), "field is immutable");
-        faults.push(fault);
+        let error = FieldError::invalid(&path, mode.value().clone(), "field is immutable");
+        errors.push(error);
     }
-    check_attributes(&new, &live, faults);
+    check_attributes(&new, &live, errors);
 }
 
 /// The new spec and the live one, equal in what may change.
@@ -306,7 +306,7 @@ fn copy(from: &Value, to: &mut Value, name: &str) {
 }
 
 /// A claim never asks for less than it has.
-fn check_shrinking(change: &Change<'_>, faults: &mut Faults) {
+fn check_shrinking(change: &Change<'_>, errors: &mut Errors) {
     let storage =
         |object: &Place<'_, '_>| quantity(&object.value()["spec"]["resources"]["requests"]["storage"]);
     let capacity = quantity(&change.live.value()["status"]["capacity"]["storage"]);
@@ -314,37 +314,37 @@ fn check_shrinking(change: &Change<'_>, faults: &mut Faults) {
     if new < live && new <= capacity {
         let path = FieldPath::from("spec.resources.requests.storage");
         let why = "field can not be less than status.capacity";
-        faults.push(FieldError::forbidden(&path, why));
+        errors.push(FieldError::forbidden(&path, why));
     }
 }
 
-fn check_attributes(new: &Place<'_, '_>, live: &Place<'_, '_>, faults: &mut Faults) {
+fn check_attributes(new: &Place<'_, '_>, live: &Place<'_, '_>, errors: &mut Errors) {
     let name = "volumeAttributesClassName";
     let (new, live) = (new.field(name), live.field(name));
     if live.is_set() && !new.is_set() {
-        faults.push(new.forbidden("update from non-nil value to nil is forbidden"));
+        errors.push(new.forbidden("update from non-nil value to nil is forbidden"));
     } else if live.is_set() && new.text().is_empty() && !live.text().is_empty() {
-        faults.push(new.forbidden("update from non-nil value to an empty string is forbidden"));
+        errors.push(new.forbidden("update from non-nil value to an empty string is forbidden"));
     }
 }
 
 /// Refuses an amount below zero, and shows it as a number.
-pub(crate) fn check_basic(amount: &Place<'_, '_>, faults: &mut Faults) {
+pub(crate) fn check_basic(amount: &Place<'_, '_>, errors: &mut Errors) {
     let value = quantity(amount.value());
     if value.is_negative() {
         let whole = value.to_i64().unwrap_or(i64::MIN);
-        faults.push(amount.invalid_for(whole, "must be a valid resource quantity"));
+        errors.push(amount.invalid_for(whole, "must be a valid resource quantity"));
     }
 }
 
-fn check_status(status: &Place<'_, '_>, faults: &mut Faults) {
+fn check_status(status: &Place<'_, '_>, errors: &mut Errors) {
     for (_, amount) in status.field("capacity").entries() {
-        check_basic(&amount, faults);
+        check_basic(&amount, errors);
     }
     for (_, amount) in status.field("allocatedResources").entries() {
         let value = quantity(amount.value());
         if value.is_negative() {
-            faults.push(amount.invalid_for(value.to_string(), NOT_NEGATIVE));
+            errors.push(amount.invalid_for(value.to_string(), NOT_NEGATIVE));
         }
     }
 }

@@ -24,7 +24,7 @@ mod warnings;
 
 use self::table::Summary;
 pub(crate) use annotation_rules::check_annotations;
-pub(crate) use container_rules::privileged_faults;
+pub(crate) use container_rules::privileged_errors;
 pub(crate) use defaults::default_spec;
 pub(crate) use placement_rules::check_node_selector;
 pub(crate) use spec_rules::check_spec;
@@ -34,7 +34,7 @@ pub(crate) use warnings::{
 
 use serde_json::{Value, json};
 
-use crate::rules::place::{Faults, Place};
+use crate::rules::place::{Errors, Place};
 use crate::kind::{Hooks, PLAIN};
 use crate::metadata;
 use crate::Part;
@@ -119,11 +119,11 @@ const HOOKS: Hooks = Hooks {
     },
     check,
     check_new,
-    check_change: |change, faults| match change.part {
-        Part::Object => update_rules::check_change(&change.new, &change.live, faults),
-        Part::Resize => resize_rules::check_change(&change.new, &change.live, faults),
-        Part::EphemeralContainers => ephemeral_rules::check_change(&change.new, &change.live, faults),
-        Part::Status => status_rules::check_change(&change.new, &change.live, faults),
+    check_change: |change, errors| match change.part {
+        Part::Object => update_rules::check_change(&change.new, &change.live, errors),
+        Part::Resize => resize_rules::check_change(&change.new, &change.live, errors),
+        Part::EphemeralContainers => ephemeral_rules::check_change(&change.new, &change.live, errors),
+        Part::Status => status_rules::check_change(&change.new, &change.live, errors),
         _ => {}
     },
     warn: warnings::warn_pod,
@@ -135,41 +135,41 @@ const HOOKS: Hooks = Hooks {
     ..PLAIN
 };
 
-fn check(pod: &Place<'_, '_>, faults: &mut Faults) {
+fn check(pod: &Place<'_, '_>, errors: &mut Errors) {
     let (metadata, spec) = (pod.field("metadata"), pod.field("spec"));
-    check_annotations(&metadata.field("annotations"), &spec, faults);
+    check_annotations(&metadata.field("annotations"), &spec, errors);
     let around = Around {
         pod: Some(metadata.field("name").text()),
     };
-    check_spec(&spec, &around, faults);
+    check_spec(&spec, &around, errors);
     if spec.field("serviceAccountName").text().is_empty() {
-        check_no_tokens(&spec, faults);
+        check_no_tokens(&spec, errors);
     }
-    container_rules::check_images_of_pod(&spec, faults);
+    container_rules::check_images_of_pod(&spec, errors);
 }
 
 /// Nobody has no tokens.
-fn check_no_tokens(spec: &Place<'_, '_>, faults: &mut Faults) {
+fn check_no_tokens(spec: &Place<'_, '_>, errors: &mut Errors) {
     for volume in spec.field("volumes").items() {
         let projected = volume.field("projected");
         for source in projected.field("sources").items() {
             let token = source.field("serviceAccountToken");
             if token.is_set() {
-                faults.push(token.forbidden("must not be specified when serviceAccountName is not set"));
+                errors.push(token.forbidden("must not be specified when serviceAccountName is not set"));
             }
         }
     }
 }
 
-fn check_new(pod: &Place<'_, '_>, faults: &mut Faults) {
+fn check_new(pod: &Place<'_, '_>, errors: &mut Errors) {
     let spec = pod.field("spec");
     let debugging = spec.field("ephemeralContainers");
     if debugging.len() > 0 {
-        faults.push(debugging.forbidden("cannot be set on create"));
+        errors.push(debugging.forbidden("cannot be set on create"));
     }
     let node = spec.field("nodeName");
     if !node.text().is_empty() && spec.field("schedulingGates").len() > 0 {
-        faults.push(node.forbidden("cannot be set until all schedulingGates have been cleared"));
+        errors.push(node.forbidden("cannot be set until all schedulingGates have been cleared"));
     }
 }
 
@@ -195,13 +195,13 @@ fn shorten_grace(pod: &mut Value) {
 
 /// Lets a pod stay for a while on a node that went away, unless it says what it tolerates.
 pub fn tolerate_node_faults(pod: &mut Value) {
-    for fault in NODE_FAULTS {
+    for error in NODE_FAULTS {
         let given = pod["spec"]["tolerations"].as_array().into_iter().flatten();
-        if given.into_iter().any(|toleration| covers(toleration, fault)) {
+        if given.into_iter().any(|toleration| covers(toleration, error)) {
             continue;
         }
         let toleration = json!({
-            "key": fault,
+            "key": error,
             "operator": "Exists",
             "effect": "NoExecute",
             "tolerationSeconds": TOLERATED_SECONDS,
@@ -214,9 +214,9 @@ pub fn tolerate_node_faults(pod: &mut Value) {
 }
 
 /// Whether a toleration says anything about pods that are to be driven off for this reason.
-fn covers(toleration: &Value, fault: &str) -> bool {
+fn covers(toleration: &Value, error: &str) -> bool {
     let text = |name: &str| toleration[name].as_str().unwrap_or_default();
-    (text("key") == fault || text("key").is_empty())
+    (text("key") == error || text("key").is_empty())
         && (text("effect") == "NoExecute" || text("effect").is_empty())
 }
 

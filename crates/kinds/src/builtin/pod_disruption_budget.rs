@@ -8,7 +8,7 @@ use watchkeeper_meta::validation::{FinalizerRule, NameRule};
 use crate::Part;
 use crate::kind::{Generation, Hooks, Kind, PLAIN};
 use crate::rules::go_structs;
-use crate::rules::place::{Faults, Place};
+use crate::rules::place::{Errors, Place};
 use crate::table::Column;
 use crate::table::cells::{or, plain};
 
@@ -43,39 +43,39 @@ const COLUMNS: &[Column] = &[
 ];
 
 const HOOKS: Hooks = Hooks {
-    check: |budget, faults| check(&budget.field("spec"), faults),
-    check_change: |change, faults| {
+    check: |budget, errors| check(&budget.field("spec"), errors),
+    check_change: |change, errors| {
         if change.part == Part::Status {
-            check_status(&change.new.field("status"), faults);
+            check_status(&change.new.field("status"), errors);
         }
     },
     ..PLAIN
 };
 
-fn check(spec: &Place<'_, '_>, faults: &mut Faults) {
+fn check(spec: &Place<'_, '_>, errors: &mut Errors) {
     let (least, most) = (spec.field("minAvailable"), spec.field("maxUnavailable"));
     if least.is_set() && most.is_set() {
         let shown = go_structs::structure("PodDisruptionBudgetSpec", spec.value());
-        faults.push(spec.invalid_in_go(shown, "minAvailable and maxUnavailable cannot be both set"));
+        errors.push(spec.invalid_in_go(shown, "minAvailable and maxUnavailable cannot be both set"));
     }
     for share in [least, most] {
-        share.must_be_number_or_percent(faults);
-        share.must_be_at_most_all(faults);
+        share.must_be_number_or_percent(errors);
+        share.must_be_at_most_all(errors);
     }
-    spec.field("selector").must_select(faults);
+    spec.field("selector").must_select(errors);
     spec.field("unhealthyPodEvictionPolicy")
-        .may_be_one_of(&["AlwaysAllow", "IfHealthyBudget"], faults);
+        .may_be_one_of(&["AlwaysAllow", "IfHealthyBudget"], errors);
 }
 
-fn check_status(status: &Place<'_, '_>, faults: &mut Faults) {
+fn check_status(status: &Place<'_, '_>, errors: &mut Errors) {
     let mut types = HashSet::new();
     for condition in status.field("conditions").items() {
         let kind = condition.field("type");
         if !types.insert(kind.text()) {
-            faults.push(kind.duplicate());
+            errors.push(kind.duplicate());
         }
     }
     for name in COUNTS {
-        status.field(name).must_not_be_negative(faults);
+        status.field(name).must_not_be_negative(errors);
     }
 }

@@ -30,6 +30,6 @@ const COLUMNS: &[Column] = &[
 
 const HOOKS: Hooks = Hooks {
     default: default_template,
-    check: |template, faults| check_template(&template.field("template"), faults),
+    check: |template, errors| check_template(&template.field("template"), errors),
     ..PLAIN
 };

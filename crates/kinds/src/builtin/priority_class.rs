@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::kind::{Hooks, Kind, PLAIN};
 use crate::metadata;
 use crate::rules::defaulting::fill_empty;
-use crate::rules::place::{Faults, Place};
+use crate::rules::place::{Errors, Place};
 use crate::table::Column;
 
 /// More than this is for the cluster's own parts.
@@ -54,13 +54,13 @@ const HOOKS: Hooks = Hooks {
         metadata::of(class).insert("generation".to_owned(), json!(1));
     },
     check_new: check,
-    check_change: |change, faults| {
+    check_change: |change, errors| {
         let value = change.new.field("value");
         if value.number() != change.live.field("value").number() {
-            faults.push(value.forbidden("may not be changed in an update."));
+            errors.push(value.forbidden("may not be changed in an update."));
         }
         let policy = change.new.field("preemptionPolicy");
-        policy.must_stay(&change.live.field("preemptionPolicy"), faults);
+        policy.must_stay(&change.live.field("preemptionPolicy"), errors);
     },
     ..PLAIN
 };
@@ -83,23 +83,23 @@ pub fn system_classes() -> impl Iterator<Item = Value> {
     })
 }
 
-fn check(class: &Place<'_, '_>, faults: &mut Faults) {
+fn check(class: &Place<'_, '_>, errors: &mut Errors) {
     let metadata = class.field("metadata");
     let (name, value) = (metadata.field("name"), class.field("value"));
     if name.text().starts_with(RESERVED_PREFIX) {
         if let Some(why) = misused(class, name.text()) {
-            faults.push(name.forbidden(format!(
+            errors.push(name.forbidden(format!(
                 "priority class names with '{RESERVED_PREFIX}' prefix are reserved for system use only. error: {why}"
             )));
         }
     } else if value.number() > MAX_VALUE {
-        faults.push(value.forbidden(format!(
+        errors.push(value.forbidden(format!(
             "maximum allowed value of a user defined priority is {MAX_VALUE}"
         )));
     }
     class
         .field("preemptionPolicy")
-        .must_be_one_of(PREEMPTION_POLICIES, faults);
+        .must_be_one_of(PREEMPTION_POLICIES, errors);
 }
 
 fn misused(class: &Place<'_, '_>, name: &str) -> Option<String> {

@@ -7,7 +7,7 @@ use crate::builtin::flow_schema::suggested::AUTO_UPDATE;
 use crate::kind::{Generation, Hooks, Kind, PLAIN};
 use crate::rules::defaulting::{fill_empty, fill_zero};
 use crate::rules::flow_control::check_status;
-use crate::rules::place::{Faults, Place};
+use crate::rules::place::{Errors, Place};
 use crate::table::Column;
 use crate::table::cells::NONE;
 
@@ -43,92 +43,92 @@ const COLUMNS: &[Column] = &[
 
 const HOOKS: Hooks = Hooks {
     default: |level| fill_priority_level(&mut level["spec"]),
-    check: |level, faults| {
+    check: |level, errors| {
         let metadata = level.field("metadata");
-        check(&level.field("spec"), metadata.field("name").text(), faults);
+        check(&level.field("spec"), metadata.field("name").text(), errors);
     },
-    check_change: |change, faults| {
+    check_change: |change, errors| {
         if change.part == Part::Status {
-            check_status(&change.new.field("status"), faults);
+            check_status(&change.new.field("status"), errors);
         }
     },
     ..PLAIN
 };
 
-fn check(spec: &Place<'_, '_>, name: &str, faults: &mut Faults) {
+fn check(spec: &Place<'_, '_>, name: &str, errors: &mut Errors) {
     let [kind, limited, exempt] = ["type", "limited", "exempt"].map(|name| spec.field(name));
     if (name == EXEMPT) != (kind.text() == "Exempt") {
         let why = "type must be 'Exempt' if and only if name is 'exempt'";
-        faults.push(kind.invalid_for(kind.text(), why));
+        errors.push(kind.invalid_for(kind.text(), why));
     }
     if !kind.text().is_empty() {
-        kind.is_one_of(TYPES, faults);
+        kind.is_one_of(TYPES, errors);
     }
     match kind.text() {
-        "Exempt" => check_shares(&exempt, faults),
-        "Limited" if limited.is_set() => check_limited(&limited, faults),
+        "Exempt" => check_shares(&exempt, errors),
+        "Limited" if limited.is_set() => check_limited(&limited, errors),
         _ => {}
     }
-    check_union(&kind, &[("Limited", &limited), ("Exempt", &exempt)], faults);
+    check_union(&kind, &[("Limited", &limited), ("Exempt", &exempt)], errors);
     if kind.text() == "Limited" && !limited.is_set() {
-        faults.push(limited.required(""));
+        errors.push(limited.required(""));
     }
-    kind.must_be_set(faults);
+    kind.must_be_set(errors);
 }
 
 /// Refuses what belongs to another type.
-fn check_union(kind: &Place<'_, '_>, members: &[(&str, &Place<'_, '_>)], faults: &mut Faults) {
+fn check_union(kind: &Place<'_, '_>, members: &[(&str, &Place<'_, '_>)], errors: &mut Errors) {
     let others = members.iter().filter(|(name, _)| *name != kind.text());
     let unwanted = others.filter(|(_, member)| member.is_set());
-    faults.extend(unwanted.map(|(_, member)| member.forbidden("")));
+    errors.extend(unwanted.map(|(_, member)| member.forbidden("")));
 }
 
-fn check_shares(level: &Place<'_, '_>, faults: &mut Faults) {
+fn check_shares(level: &Place<'_, '_>, errors: &mut Errors) {
     let (shares, lendable) = (level.field("nominalConcurrencyShares"), level.field("lendablePercent"));
     if shares.number() < 0 {
-        faults.push(shares.invalid("must be a non-negative integer"));
+        errors.push(shares.invalid("must be a non-negative integer"));
     }
     if !(0..=100).contains(&lendable.number()) {
-        faults.push(lendable.invalid("must be between 0 and 100, inclusive"));
+        errors.push(lendable.invalid("must be between 0 and 100, inclusive"));
     }
 }
 
-fn check_limited(limited: &Place<'_, '_>, faults: &mut Faults) {
-    check_shares(limited, faults);
+fn check_limited(limited: &Place<'_, '_>, errors: &mut Errors) {
+    check_shares(limited, errors);
     let borrowed = limited.field("borrowingLimitPercent");
     if borrowed.number() < 0 {
-        faults.push(borrowed.invalid("if specified, must be a non-negative integer"));
+        errors.push(borrowed.invalid("if specified, must be a non-negative integer"));
     }
     let response = limited.field("limitResponse");
     let (kind, queuing) = (response.field("type"), response.field("queuing"));
     if !kind.text().is_empty() {
-        kind.is_one_of(RESPONSES, faults);
+        kind.is_one_of(RESPONSES, errors);
     }
-    check_union(&kind, &[("Queue", &queuing)], faults);
+    check_union(&kind, &[("Queue", &queuing)], errors);
     match (kind.text(), queuing.is_set()) {
-        ("Queue", true) => check_queuing(&queuing, faults),
-        ("Queue", false) => faults.push(queuing.required("")),
-        _ => kind.must_be_set(faults),
+        ("Queue", true) => check_queuing(&queuing, errors),
+        ("Queue", false) => errors.push(queuing.required("")),
+        _ => kind.must_be_set(errors),
     }
 }
 
-fn check_queuing(queuing: &Place<'_, '_>, faults: &mut Faults) {
+fn check_queuing(queuing: &Place<'_, '_>, errors: &mut Errors) {
     let [limit, queues, hand] = ["queueLengthLimit", "queues", "handSize"].map(|name| queuing.field(name));
     if limit.number() <= 0 {
-        faults.push(limit.invalid("must be positive"));
+        errors.push(limit.invalid("must be positive"));
     }
     if queues.number() <= 0 {
-        faults.push(queues.invalid("must be positive"));
+        errors.push(queues.invalid("must be positive"));
     } else if queues.number() > MAX_QUEUES {
-        faults.push(queues.invalid(format!("must not be greater than {MAX_QUEUES}")));
+        errors.push(queues.invalid(format!("must not be greater than {MAX_QUEUES}")));
     }
     let (deck, dealt) = (queues.number(), hand.number());
     if dealt <= 0 {
-        faults.push(hand.invalid("must be positive"));
+        errors.push(hand.invalid("must be positive"));
     } else if dealt > deck {
-        faults.push(hand.invalid(format!("should not be greater than queues ({deck})")));
+        errors.push(hand.invalid(format!("should not be greater than queues ({deck})")));
     } else if hash_bits(deck, dealt) > MAX_HASH_BITS {
-        faults.push(hand.invalid(format!(
+        errors.push(hand.invalid(format!(
             "required entropy bits of deckSize {deck} and handSize {dealt} should not be greater than {MAX_HASH_BITS}"
         )));
     }

@@ -41,15 +41,15 @@ const HOOKS: Hooks = Hooks {
             default_template(spec);
         }
     },
-    check: |set, faults| {
+    check: |set, errors| {
         let spec = set.field("spec");
-        spec.field("replicas").must_not_be_negative(faults);
-        spec.field("minReadySeconds").must_not_be_negative(faults);
-        check_selected_template(&spec, faults);
+        spec.field("replicas").must_not_be_negative(errors);
+        spec.field("minReadySeconds").must_not_be_negative(errors);
+        check_selected_template(&spec, errors);
     },
-    check_change: |change, faults| match change.part {
-        Part::Status => REPLICA_COUNTS.check_change(change, faults),
-        _ => check_same_selector(change, faults),
+    check_change: |change, errors| match change.part {
+        Part::Status => REPLICA_COUNTS.check_change(change, errors),
+        _ => check_same_selector(change, errors),
     },
     warn: warn_of_workload,
     heeds: Some(|_| false),

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::fields::Selectable;
 use crate::kind::{Generation, Hooks, Kind, PLAIN};
 use crate::rules::defaulting::{fill, object_mut};
-use crate::rules::place::{Faults, Place};
+use crate::rules::place::{Errors, Place};
 use crate::rules::workloads::template_rules::{check_runs_on, check_selected_by_labels, check_template};
 use crate::rules::workloads::{REPLICA_COUNTS, default_template, warn_of_workload};
 use crate::table::Column;
@@ -55,30 +55,30 @@ const HOOKS: Hooks = Hooks {
             fill_labels(&mut controller["metadata"], "labels", &labels);
         }
     },
-    check: |controller, faults| check(&controller.field("spec"), faults),
-    check_change: |change, faults| {
+    check: |controller, errors| check(&controller.field("spec"), errors),
+    check_change: |change, errors| {
         if change.part == Part::Status {
-            REPLICA_COUNTS.check_change(change, faults);
+            REPLICA_COUNTS.check_change(change, errors);
         }
     },
     warn: warn_of_workload,
     ..PLAIN
 };
 
-fn check(spec: &Place<'_, '_>, faults: &mut Faults) {
-    spec.field("minReadySeconds").must_not_be_negative(faults);
+fn check(spec: &Place<'_, '_>, errors: &mut Errors) {
+    spec.field("minReadySeconds").must_not_be_negative(errors);
     let (selector, template) = (spec.field("selector"), spec.field("template"));
     if selector.len() == 0 {
-        faults.push(selector.required(""));
+        errors.push(selector.required(""));
     }
-    spec.field("replicas").must_not_be_negative(faults);
+    spec.field("replicas").must_not_be_negative(errors);
     if !template.is_set() {
-        faults.push(template.required(""));
+        errors.push(template.required(""));
         return;
     }
-    check_selected_by_labels(spec, faults);
-    check_template(&template, faults);
-    check_runs_on(&template, "ReplicationController", faults);
+    check_selected_by_labels(spec, errors);
+    check_template(&template, errors);
+    check_runs_on(&template, "ReplicationController", errors);
 }
 
 /// Here, a map without entries counts as not set.

@@ -36,13 +36,13 @@ const COLUMNS: &[Column] = &[
 
 const HOOKS: Hooks = Hooks {
     default: |claim| fill_claim(&mut claim["spec"]),
-    check_new: |claim, faults| device_claims::check(&claim.field("spec"), Age::New, faults),
-    check_change: |change, faults| match change.part {
-        Part::Status => allocation::check(change, faults),
+    check_new: |claim, errors| device_claims::check(&claim.field("spec"), Age::New, errors),
+    check_change: |change, errors| match change.part {
+        Part::Status => allocation::check(change, errors),
         _ => {
             let (spec, live) = (change.new.field("spec"), change.live.field("spec"));
-            device_claims::check(&spec, Age::Stored, faults);
-            spec.must_stay_unshown(&live, faults);
+            device_claims::check(&spec, Age::Stored, errors);
+            spec.must_stay_unshown(&live, errors);
         }
     },
     warn: |claim, _, warnings| {

@@ -5,7 +5,7 @@ use watchkeeper_meta::validation::{annotations, labels};
 use crate::kind::{Change, Hooks, Kind, PLAIN};
 use crate::rules::device_claims::{self, Age, fill_claim};
 use crate::rules::go_structs;
-use crate::rules::place::{Faults, Place};
+use crate::rules::place::{Errors, Place};
 use crate::table::Column;
 
 /// What is particular to `resourceclaimtemplates`.
@@ -26,7 +26,7 @@ const COLUMNS: &[Column] = &[
 
 const HOOKS: Hooks = Hooks {
     default: |template| fill_claim(&mut template["spec"]["spec"]),
-    check_new: |template, faults| check(&template.field("spec"), Age::New, faults),
+    check_new: |template, errors| check(&template.field("spec"), Age::New, errors),
     check_change,
     warn: |template, _, warnings| {
         let template = Place::object(template);
@@ -37,20 +37,20 @@ const HOOKS: Hooks = Hooks {
     ..PLAIN
 };
 
-fn check(spec: &Place<'_, '_>, age: Age, faults: &mut Faults) {
+fn check(spec: &Place<'_, '_>, age: Age, errors: &mut Errors) {
     let metadata = spec.field("metadata");
     let (names, notes) = (metadata.field("labels"), metadata.field("annotations"));
-    faults.append(annotations(notes.value(), &notes.path()));
-    faults.append(labels(names.value(), &names.path()));
-    device_claims::check(&spec.field("spec"), age, faults);
+    errors.append(annotations(notes.value(), &notes.path()));
+    errors.append(labels(names.value(), &names.path()));
+    device_claims::check(&spec.field("spec"), age, errors);
 }
 
-fn check_change(change: &Change<'_>, faults: &mut Faults) {
+fn check_change(change: &Change<'_>, errors: &mut Errors) {
     let (spec, live) = (change.new.field("spec"), change.live.field("spec"));
-    check(&spec, Age::Stored, faults);
+    check(&spec, Age::Stored, errors);
     if spec.value() != live.value() {
         let shown = go_structs::structure("ResourceClaimTemplateSpec", spec.value());
-        faults.push(spec.invalid_in_go(shown, "field is immutable"));
+        errors.push(spec.invalid_in_go(shown, "field is immutable"));
     }
 }
 

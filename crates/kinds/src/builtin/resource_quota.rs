@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::Part;
 use crate::kind::{Hooks, Kind, PLAIN};
-use crate::rules::place::{Faults, Place};
+use crate::rules::place::{Errors, Place};
 use crate::rules::resource_names::{check_amount, check_quota_name, is_for_quota, is_measured_of_pods};
 use crate::table::Column;
 use crate::table::cells::{or, plain};
@@ -44,30 +44,30 @@ const COLUMNS: &[Column] = &[
 ];
 
 const HOOKS: Hooks = Hooks {
-    check: |quota, faults| {
+    check: |quota, errors| {
         let spec = quota.field("spec");
-        check_amounts(&spec.field("hard"), faults);
-        check_scopes(&spec, faults);
-        check_selector(&spec, faults);
+        check_amounts(&spec.field("hard"), errors);
+        check_scopes(&spec, errors);
+        check_selector(&spec, errors);
     },
-    check_change: |change, faults| match change.part {
+    check_change: |change, errors| match change.part {
         Part::Status => {
             let status = change.new.field("status");
-            check_amounts(&status.field("hard"), faults);
-            check_amounts(&status.field("used"), faults);
+            check_amounts(&status.field("hard"), errors);
+            check_amounts(&status.field("used"), errors);
         }
         _ => {
             let (new, live) = (change.new.field("spec"), change.live.field("spec"));
-            check_same(&new, &live, faults);
+            check_same(&new, &live, errors);
         }
     },
     ..PLAIN
 };
 
-fn check_amounts(amounts: &Place<'_, '_>, faults: &mut Faults) {
+fn check_amounts(amounts: &Place<'_, '_>, errors: &mut Errors) {
     for (name, amount) in amounts.entries() {
-        check_quota_name(name, &amount, faults);
-        check_amount(name, &amount, faults);
+        check_quota_name(name, &amount, errors);
+        check_amount(name, &amount, errors);
     }
 }
 
@@ -107,32 +107,32 @@ impl<'v> NotMeant<'v> {
     }
 }
 
-fn check_scopes(spec: &Place<'_, '_>, faults: &mut Faults) {
+fn check_scopes(spec: &Place<'_, '_>, errors: &mut Errors) {
     let scopes = spec.field("scopes");
     let stated: Vec<&str> = scopes.texts().collect();
     let mut not_meant = NotMeant::new(spec);
     // All of these show the whole list.
     for scope in &stated {
         if !SCOPES.contains(scope) {
-            faults.push_with(|| scopes.invalid("unsupported scope"));
+            errors.push_with(|| scopes.invalid("unsupported scope"));
         }
         let why = "unsupported scope applied to resource";
-        faults.push_times(not_meant.by(scope), || scopes.invalid(why));
+        errors.push_times(not_meant.by(scope), || scopes.invalid(why));
     }
-    check_opposites(&stated, &scopes, faults);
+    check_opposites(&stated, &scopes, errors);
 }
 
 /// The texts show the scopes of the older field, whichever has them.
-fn check_opposites(stated: &[&str], scopes: &Place<'_, '_>, faults: &mut Faults) {
+fn check_opposites(stated: &[&str], scopes: &Place<'_, '_>, errors: &mut Errors) {
     for (one, other) in OPPOSITES {
         if stated.contains(one) && stated.contains(other) {
-            faults.push(scopes.invalid("conflicting scopes"));
+            errors.push(scopes.invalid("conflicting scopes"));
         }
     }
 }
 
 /// What Kubernetes says of a selector, it says of the list and not of the expression that is meant.
-fn check_selector(spec: &Place<'_, '_>, faults: &mut Faults) {
+fn check_selector(spec: &Place<'_, '_>, errors: &mut Errors) {
     let selector = spec.field("scopeSelector");
     let expressions = selector.field("matchExpressions");
     let (mut stated, mut not_meant) = (Vec::new(), NotMeant::new(spec));
@@ -141,39 +141,39 @@ fn check_selector(spec: &Place<'_, '_>, faults: &mut Faults) {
         let (scope, operator) = (list.field("scopeName"), list.field("operator"));
         let values = list.field("values");
         if !SCOPES.contains(&scope.text()) {
-            faults.push(scope.invalid("unsupported scope"));
+            errors.push(scope.invalid("unsupported scope"));
         }
         let why = "unsupported scope applied to resource";
-        faults.push_times(not_meant.by(scope.text()), || {
+        errors.push_times(not_meant.by(scope.text()), || {
             expressions.invalid_for(selector.value().clone(), why)
         });
         let is_plain = !matches!(scope.text(), "PriorityClass" | "VolumeAttributesClass");
         if SCOPES.contains(&scope.text()) && is_plain && operator.text() != "Exists" {
-            faults.push(operator.invalid(
+            errors.push(operator.invalid(
                 "must be 'Exists' when scope is any of ResourceQuotaScopeTerminating, \
                  ResourceQuotaScopeNotTerminating, ResourceQuotaScopeBestEffort, ResourceQuotaScopeNotBestEffort or \
                  ResourceQuotaScopeCrossNamespacePodAffinity",
             ));
         }
         match (operator.text(), values.len()) {
-            ("In" | "NotIn", 0) => faults.push(values.required(
+            ("In" | "NotIn", 0) => errors.push(values.required(
                 "must be at least one value when `operator` is 'In' or 'NotIn' for scope selector",
             )),
             ("Exists" | "DoesNotExist", 1..) => {
-                faults.push(values.invalid(
+                errors.push(values.invalid(
                     "must be no value when `operator` is 'Exist' or 'DoesNotExist' for scope selector",
                 ))
             }
             ("In" | "NotIn" | "Exists" | "DoesNotExist", _) => {}
-            _ => faults.push(operator.invalid("not a valid selector operator")),
+            _ => errors.push(operator.invalid("not a valid selector operator")),
         }
         stated.push(scope.text());
     }
     let scopes = expressions.with_value(spec.field("scopes").value());
-    check_opposites(&stated, &scopes, faults);
+    check_opposites(&stated, &scopes, errors);
 }
 
-fn check_same(spec: &Place<'_, '_>, live: &Place<'_, '_>, faults: &mut Faults) {
+fn check_same(spec: &Place<'_, '_>, live: &Place<'_, '_>, errors: &mut Errors) {
     let sorted = |spec: &Place<'_, '_>| {
         let mut scopes: Vec<String> = spec.field("scopes").texts().map(str::to_owned).collect();
         scopes.sort();
@@ -181,7 +181,7 @@ fn check_same(spec: &Place<'_, '_>, live: &Place<'_, '_>, faults: &mut Faults) {
     };
     let scopes = spec.field("scopes");
     if sorted(spec) != sorted(live) {
-        faults.push(scopes.invalid("field is immutable"));
+        errors.push(scopes.invalid("field is immutable"));
     }
 }
 

@@ -50,9 +50,9 @@ const HOOKS: Hooks = Hooks {
             items_mut(device, "taints").for_each(|taint| date_taint(Some(taint), now));
         }
     },
-    check_new: |slice, faults| slice::check(&slice.field("spec"), None, faults),
-    check_change: |change, faults| {
-        slice::check(&change.new.field("spec"), Some(&change.live.field("spec")), faults);
+    check_new: |slice, errors| slice::check(&slice.field("spec"), None, errors),
+    check_change: |change, errors| {
+        slice::check(&change.new.field("spec"), Some(&change.live.field("spec")), errors);
     },
     warn: |slice, _, warnings| {
         let slice = Place::object(slice);

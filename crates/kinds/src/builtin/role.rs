@@ -24,7 +24,7 @@ const COLUMNS: &[Column] = &[
 ];
 
 const HOOKS: Hooks = Hooks {
-    check: |role, faults| check_rules(&role.field("rules"), true, faults),
+    check: |role, errors| check_rules(&role.field("rules"), true, errors),
     ..PLAIN
 };
 

@@ -26,15 +26,15 @@ const COLUMNS: &[Column] = &[
 ];
 
 const HOOKS: Hooks = Hooks {
-    check: |class, faults| {
-        class.field("handler").must_be_set_and_keep(dns1123_label, faults);
+    check: |class, errors| {
+        class.field("handler").must_be_set_and_keep(dns1123_label, errors);
         let scheduling = class.field("scheduling");
         let nodes = scheduling.field("nodeSelector");
-        faults.append(labels(nodes.value(), &nodes.path()));
+        errors.append(labels(nodes.value(), &nodes.path()));
     },
-    check_change: |change, faults| {
+    check_change: |change, errors| {
         let (new, live) = (change.new.field("handler"), change.live.field("handler"));
-        new.must_stay(&live, faults);
+        new.must_stay(&live, errors);
     },
     ..PLAIN
 };

@@ -10,7 +10,7 @@ use crate::kind::{Hooks, Kind, PLAIN};
 use crate::rules::data::{check_frozen, check_key};
 use crate::rules::defaulting::fill_empty;
 use crate::rules::formats::{MAX_DATA_BYTES, decoded_len};
-use crate::rules::place::{Faults, Place};
+use crate::rules::place::{Errors, Place};
 use crate::table::Column;
 use crate::table::cells::map_len;
 
@@ -44,10 +44,10 @@ const HOOKS: Hooks = Hooks {
         encode_string_data(secret);
     },
     check: check_secret,
-    check_change: |change, faults| {
+    check_change: |change, errors| {
         let (new, live) = (change.new.field("type"), change.live.field("type"));
-        new.must_stay(&live, faults);
-        check_frozen(change, &["immutable", "data"], faults);
+        new.must_stay(&live, errors);
+        check_frozen(change, &["immutable", "data"], errors);
     },
     change_first: true,
     heeds: Some(|key| key == SERVICE_ACCOUNT_NAME),
@@ -73,31 +73,31 @@ fn encode_string_data(secret: &mut Value) {
     }
 }
 
-fn check_secret(secret: &Place<'_, '_>, faults: &mut Faults) {
+fn check_secret(secret: &Place<'_, '_>, errors: &mut Errors) {
     let data = secret.field("data");
     let mut size = 0;
     for (key, entry) in data.entries() {
-        check_key(key, &entry, faults);
+        check_key(key, &entry, errors);
         size += decoded_len(entry.text());
     }
     if size > MAX_DATA_BYTES {
-        faults.push(data.too_long(MAX_DATA_BYTES));
+        errors.push(data.too_long(MAX_DATA_BYTES));
     }
-    check_type(secret, &data, faults);
+    check_type(secret, &data, errors);
 }
 
 /// What a secret of a well-known type must hold.
-fn check_type(secret: &Place<'_, '_>, data: &Place<'_, '_>, faults: &mut Faults) {
+fn check_type(secret: &Place<'_, '_>, data: &Place<'_, '_>, errors: &mut Errors) {
     let needed: &[&str] = match secret.field("type").text() {
         "kubernetes.io/service-account-token" => {
             let metadata = secret.field("metadata");
             let annotations = metadata.field("annotations");
-            annotations.entry(SERVICE_ACCOUNT_NAME).must_be_set(faults);
+            annotations.entry(SERVICE_ACCOUNT_NAME).must_be_set(errors);
             return;
         }
-        "kubernetes.io/dockercfg" => return check_json(&data.entry(".dockercfg"), faults),
-        "kubernetes.io/dockerconfigjson" => return check_json(&data.entry(".dockerconfigjson"), faults),
-        "kubernetes.io/ssh-auth" => return data.entry("ssh-privatekey").must_be_set(faults),
+        "kubernetes.io/dockercfg" => return check_json(&data.entry(".dockercfg"), errors),
+        "kubernetes.io/dockerconfigjson" => return check_json(&data.entry(".dockerconfigjson"), errors),
+        "kubernetes.io/ssh-auth" => return data.entry("ssh-privatekey").must_be_set(errors),
         "kubernetes.io/basic-auth" if data.entry("username").is_set() || data.entry("password").is_set() => {
             &[]
         }
@@ -107,14 +107,14 @@ fn check_type(secret: &Place<'_, '_>, data: &Place<'_, '_>, faults: &mut Faults)
     };
     for key in needed.iter().map(|key| data.entry(key)) {
         if !key.is_set() {
-            faults.push(key.required(""));
+            errors.push(key.required(""));
         }
     }
 }
 
-fn check_json(entry: &Place<'_, '_>, faults: &mut Faults) {
+fn check_json(entry: &Place<'_, '_>, errors: &mut Errors) {
     if !entry.is_set() {
-        faults.push(entry.required(""));
+        errors.push(entry.required(""));
         return;
     }
     let decoded = BASE64.decode(entry.text()).unwrap_or_default();
@@ -126,5 +126,5 @@ fn check_json(entry: &Place<'_, '_>, faults: &mut Faults) {
             json_type(&read.value)
         ),
     };
-    faults.push(entry.invalid_for("<secret contents redacted>", why));
+    errors.push(entry.invalid_for("<secret contents redacted>", why));
 }

@@ -20,7 +20,7 @@ use crate::quota::{Usage, number};
 use crate::rules::defaulting::{fill, fill_empty, items_mut};
 use crate::rules::formats::{PROTOCOLS, check_not_local};
 use crate::rules::go_structs;
-use crate::rules::place::{Faults, Place};
+use crate::rules::place::{Errors, Place};
 use crate::table::Column;
 use crate::table::cells::{NONE, joined, label_pairs, list_of, load_balancer, or, plain, text_at};
 use crate::{Part, Warnings};
@@ -74,9 +74,9 @@ const HOOKS: Hooks = Hooks {
         }
     },
     check,
-    check_change: |change, faults| match change.part {
-        Part::Status => status_rules::check(&change.new, faults),
-        _ => change_rules::check(&change.new, &change.live, faults),
+    check_change: |change, errors| match change.part {
+        Part::Status => status_rules::check(&change.new, errors),
+        _ => change_rules::check(&change.new, &change.live, errors),
     },
     change_first: true,
     warn: |service, _, warnings| warn(service, warnings),
@@ -157,33 +157,33 @@ fn default_points(service: &mut Value) {
     }
 }
 
-fn check(service: &Place<'_, '_>, faults: &mut Faults) {
+fn check(service: &Place<'_, '_>, errors: &mut Errors) {
     let spec = service.field("spec");
     let (kind, ports) = (spec.field("type"), spec.field("ports"));
-    check_annotations(service, faults);
+    check_annotations(service, errors);
     if ports.len() == 0 && !is_headless(&spec) && kind.text() != "ExternalName" {
-        faults.push(ports.required(""));
+        errors.push(ports.required(""));
     }
-    type_rules::check_type(&spec, faults);
-    check_ports(&ports, faults);
+    type_rules::check_type(&spec, errors);
+    check_ports(&ports, errors);
     let selector = spec.field("selector");
     if selector.is_set() {
-        faults.append(labels(selector.value(), &selector.path()));
+        errors.append(labels(selector.value(), &selector.path()));
     }
     spec.field("sessionAffinity")
-        .must_be_one_of(&["ClientIP", "None"], faults);
-    type_rules::check_affinity(&spec, faults);
-    type_rules::check_addresses(&spec, faults);
+        .must_be_one_of(&["ClientIP", "None"], errors);
+    type_rules::check_affinity(&spec, errors);
+    type_rules::check_addresses(&spec, errors);
     for address in spec.field("externalIPs").items() {
-        if let Some(parsed) = address.must_be_ip(faults) {
-            check_not_local(&address, parsed, faults);
+        if let Some(parsed) = address.must_be_ip(errors) {
+            check_not_local(&address, parsed, errors);
         }
     }
-    kind.must_be_one_of(TYPES, faults);
-    check_node_ports(&spec, faults);
-    check_collisions(&ports, faults);
-    type_rules::check_load_balancer(service, faults);
-    type_rules::check_policies(&spec, faults);
+    kind.must_be_one_of(TYPES, errors);
+    check_node_ports(&spec, errors);
+    check_collisions(&ports, errors);
+    type_rules::check_load_balancer(service, errors);
+    type_rules::check_policies(&spec, errors);
 }
 
 /// Whether a service has no address of its own.
@@ -192,39 +192,39 @@ fn is_headless(spec: &Place<'_, '_>) -> bool {
 }
 
 /// Hints have an old name and a new one, and mean one thing.
-fn check_annotations(service: &Place<'_, '_>, faults: &mut Faults) {
+fn check_annotations(service: &Place<'_, '_>, errors: &mut Errors) {
     let metadata = service.field("metadata");
     let annotations = metadata.field("annotations");
     let (old, new) = (annotations.entry(OLD_HINTS), annotations.entry(HINTS));
     if old.is_set() && new.is_set() && old.value() != new.value() {
         let why = format!("must match annotations[{OLD_HINTS}] when both are specified");
-        faults.push(new.invalid(why));
+        errors.push(new.invalid(why));
     }
 }
 
-fn check_ports(ports: &Place<'_, '_>, faults: &mut Faults) {
+fn check_ports(ports: &Place<'_, '_>, errors: &mut Errors) {
     let mut names = HashSet::new();
     for entry in ports.items() {
         let name = entry.field("name");
         match ports.len() > 1 {
-            true => name.must_be_set_and_keep(dns1123_label, faults),
-            false => name.may_keep(dns1123_label, faults),
+            true => name.must_be_set_and_keep(dns1123_label, errors),
+            false => name.may_keep(dns1123_label, errors),
         }
         if !name.text().is_empty() && !names.insert(name.text()) {
-            faults.push(name.duplicate());
+            errors.push(name.duplicate());
         }
-        entry.field("port").must_be_port(faults);
-        entry.field("protocol").must_be_one_of(PROTOCOLS, faults);
-        entry.field("targetPort").must_be_port_or_name(faults);
+        entry.field("port").must_be_port(errors);
+        entry.field("protocol").must_be_one_of(PROTOCOLS, errors);
+        entry.field("targetPort").must_be_port_or_name(errors);
         let protocol = entry.field("appProtocol");
         if protocol.is_set() {
-            protocol.must_keep(qualified_name, faults);
+            protocol.must_keep(qualified_name, errors);
         }
     }
 }
 
 /// No two ports are the same.
-fn check_collisions(ports: &Place<'_, '_>, faults: &mut Faults) {
+fn check_collisions(ports: &Place<'_, '_>, errors: &mut Errors) {
     let mut seen = HashSet::new();
     for entry in ports.items() {
         let (port, protocol) = (entry.field("port"), entry.field("protocol"));
@@ -232,7 +232,7 @@ fn check_collisions(ports: &Place<'_, '_>, faults: &mut Faults) {
             // Of the struct, the two fields that collide are shown.
             let both = json!({"port": port.value(), "protocol": protocol.value()});
             let shown = go_structs::structure("ServicePort", &both);
-            faults.push(FieldError {
+            errors.push(FieldError {
                 value: BadValue::Printed(shown.into()),
                 ..FieldError::duplicate(&entry.path(), Value::Null)
             });
@@ -240,19 +240,19 @@ fn check_collisions(ports: &Place<'_, '_>, faults: &mut Faults) {
     }
 }
 
-fn check_node_ports(spec: &Place<'_, '_>, faults: &mut Faults) {
+fn check_node_ports(spec: &Place<'_, '_>, errors: &mut Errors) {
     let (ports, is_inner) = (spec.field("ports"), spec.field("type").text() == "ClusterIP");
     let given = || ports.items().filter(|port| port.field("nodePort").number() != 0);
     if is_inner {
         let ports = given().map(|port| port.field("nodePort").path());
         let why = "may not be used when `type` is 'ClusterIP'";
-        faults.extend(ports.map(|path| FieldError::forbidden(&path, why)));
+        errors.extend(ports.map(|path| FieldError::forbidden(&path, why)));
     }
     let mut seen = HashSet::new();
     for port in given() {
         let number = port.field("nodePort");
         if !seen.insert((number.number(), port.field("protocol").text())) {
-            faults.push(number.duplicate());
+            errors.push(number.duplicate());
         }
     }
 }

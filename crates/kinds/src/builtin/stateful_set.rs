@@ -12,7 +12,7 @@ use crate::kind::{Generation, Hooks, Kind, PLAIN};
 use crate::rules::defaulting::{fill, items_mut, object_mut};
 use crate::rules::formats::number_or_percent;
 use crate::rules::go_structs::{self, LABEL_SELECTOR};
-use crate::rules::place::{Faults, Place};
+use crate::rules::place::{Errors, Place};
 use crate::rules::workloads::rollout_rules::unknown_type;
 use crate::rules::workloads::status_rules::Counts;
 use crate::rules::workloads::template_rules::{check_runs_on, check_selected, check_selector, check_template};
@@ -69,13 +69,13 @@ const HOOKS: Hooks = Hooks {
             default(spec);
         }
     },
-    check: |set, faults| check(&set.field("spec"), faults),
-    check_new: |set, faults| check_claims(&set.field("spec"), faults),
-    check_change: |change, faults| match change.part {
-        Part::Status => COUNTS.check_change(change, faults),
+    check: |set, errors| check(&set.field("spec"), errors),
+    check_new: |set, errors| check_claims(&set.field("spec"), errors),
+    check_change: |change, errors| match change.part {
+        Part::Status => COUNTS.check_change(change, errors),
         _ => {
             let (new, live) = (change.new.field("spec"), change.live.field("spec"));
-            check_change(&new, &live, faults);
+            check_change(&new, &live, errors);
         }
     },
     warn: warn_of_workload,
@@ -119,36 +119,36 @@ fn default_claim_template(claim: &mut Value) {
     fill(&mut claim["status"], "phase", "Pending");
 }
 
-fn check(spec: &Place<'_, '_>, faults: &mut Faults) {
+fn check(spec: &Place<'_, '_>, errors: &mut Errors) {
     let policy = spec.field("podManagementPolicy");
     match policy.text() {
         "OrderedReady" | "Parallel" => {}
-        "" => faults.push(policy.required("")),
-        _ => faults.push(policy.invalid("must be 'OrderedReady' or 'Parallel'")),
+        "" => errors.push(policy.required("")),
+        _ => errors.push(policy.invalid("must be 'OrderedReady' or 'Parallel'")),
     }
-    check_strategy(&spec.field("updateStrategy"), faults);
+    check_strategy(&spec.field("updateStrategy"), errors);
     let retention = spec.field("persistentVolumeClaimRetentionPolicy");
     for when in ["whenDeleted", "whenScaled"] {
-        retention.field(when).may_be_one_of(RETENTION, faults);
+        retention.field(when).may_be_one_of(RETENTION, errors);
     }
-    spec.field("replicas").must_not_be_negative(faults);
-    spec.field("minReadySeconds").must_not_be_negative(faults);
-    spec.field("ordinals").field("start").must_not_be_negative(faults);
-    spec.field("serviceName").may_keep(dns1123_label, faults);
+    spec.field("replicas").must_not_be_negative(errors);
+    spec.field("minReadySeconds").must_not_be_negative(errors);
+    spec.field("ordinals").field("start").must_not_be_negative(errors);
+    spec.field("serviceName").may_keep(dns1123_label, errors);
     let (selector, template) = (spec.field("selector"), spec.field("template"));
-    check_selector(&selector, "statefulset", faults);
-    check_selected(spec, Some(""), faults);
+    check_selector(&selector, "statefulset", errors);
+    check_selected(spec, Some(""), errors);
     if !selector.is_set() || LabelSelector::from_json(selector.value()).is_ok() {
         let template_of_pods = with_claims(spec.value());
-        check_template(&template.with_value(&template_of_pods), faults);
+        check_template(&template.with_value(&template_of_pods), errors);
     }
-    check_runs_on(&template, "StatefulSet", faults);
+    check_runs_on(&template, "StatefulSet", errors);
 }
 
 /// Checks the claims of a new set; of one that is there they do not change.
-fn check_claims(spec: &Place<'_, '_>, faults: &mut Faults) {
+fn check_claims(spec: &Place<'_, '_>, errors: &mut Errors) {
     for claim in spec.field("volumeClaimTemplates").items() {
-        check_claim_spec(&claim.field("spec"), faults);
+        check_claim_spec(&claim.field("spec"), errors);
     }
 }
 
@@ -174,20 +174,20 @@ fn with_claims(spec: &Value) -> Value {
     template
 }
 
-fn check_strategy(strategy: &Place<'_, '_>, faults: &mut Faults) {
+fn check_strategy(strategy: &Place<'_, '_>, errors: &mut Errors) {
     let rolling = strategy.field("rollingUpdate");
     match strategy.field("type").text() {
         "OnDelete" if rolling.is_set() => {
             let why = "only allowed for updateStrategy 'RollingUpdate'";
-            faults.push(rolling.invalid_as("RollingUpdateStatefulSetStrategy", why));
+            errors.push(rolling.invalid_as("RollingUpdateStatefulSetStrategy", why));
         }
         "OnDelete" => {}
         "RollingUpdate" if rolling.is_set() => {
-            rolling.field("partition").must_not_be_negative(faults);
-            check_unavailable(&rolling.field("maxUnavailable"), faults);
+            rolling.field("partition").must_not_be_negative(errors);
+            check_unavailable(&rolling.field("maxUnavailable"), errors);
         }
         "RollingUpdate" => {}
-        _ => faults.push(unknown_type(
+        _ => errors.push(unknown_type(
             strategy,
             "StatefulSetUpdateStrategy",
             FieldErrorKind::Invalid,
@@ -196,30 +196,30 @@ fn check_strategy(strategy: &Place<'_, '_>, faults: &mut Faults) {
     }
 }
 
-fn check_unavailable(amount: &Place<'_, '_>, faults: &mut Faults) {
+fn check_unavailable(amount: &Place<'_, '_>, errors: &mut Errors) {
     if !amount.is_set() {
         return;
     }
-    amount.must_be_number_or_percent(faults);
+    amount.must_be_number_or_percent(errors);
     if number_or_percent(amount.value()) == 0 {
-        faults.push(amount.invalid("cannot be 0"));
+        errors.push(amount.invalid("cannot be 0"));
     }
-    amount.must_be_at_most_all(faults);
+    amount.must_be_at_most_all(errors);
 }
 
 /// The names and disks of pods that are there do not change.
-fn check_change(spec: &Place<'_, '_>, live: &Place<'_, '_>, faults: &mut Faults) {
+fn check_change(spec: &Place<'_, '_>, live: &Place<'_, '_>, errors: &mut Errors) {
     spec.field("selector")
-        .must_stay_as(LABEL_SELECTOR, &live.field("selector"), faults);
+        .must_stay_as(LABEL_SELECTOR, &live.field("selector"), errors);
     let claims = spec.field("volumeClaimTemplates");
     if claims.value() != live.field("volumeClaimTemplates").value() {
         let shown = match claims.len() {
             0 => "null".to_owned(),
             _ => go_structs::list("PersistentVolumeClaim", claims.value()),
         };
-        faults.push(claims.invalid_in_go(shown, "field is immutable"));
+        errors.push(claims.invalid_in_go(shown, "field is immutable"));
     }
     for name in ["serviceName", "podManagementPolicy"] {
-        spec.field(name).text_must_stay(&live.field(name), faults);
+        spec.field(name).text_must_stay(&live.field(name), errors);
     }
 }

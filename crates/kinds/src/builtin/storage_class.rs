@@ -9,7 +9,7 @@ use watchkeeper_meta::validation::qualified_name;
 use crate::builtin::pod;
 use crate::kind::{Change, Hooks, Kind, PLAIN};
 use crate::rules::defaulting::fill;
-use crate::rules::place::{Faults, Place};
+use crate::rules::place::{Errors, Place};
 use crate::rules::storage_classes::{check_parameters, check_provisioner, forbid_changes};
 use crate::table::Column;
 
@@ -53,31 +53,31 @@ const HOOKS: Hooks = Hooks {
     ..PLAIN
 };
 
-fn check(class: &Place<'_, '_>, faults: &mut Faults) {
+fn check(class: &Place<'_, '_>, errors: &mut Errors) {
     let provisioner = class.field("provisioner");
-    check_provisioner(&provisioner, faults);
-    check_parameters(&class.field("parameters"), faults);
+    check_provisioner(&provisioner, errors);
+    check_parameters(&class.field("parameters"), errors);
     let policy = class.field("reclaimPolicy");
     if !policy.text().is_empty() {
-        policy.is_one_of(&["Delete", "Retain"], faults);
+        policy.is_one_of(&["Delete", "Retain"], errors);
     }
     class
         .field("volumeBindingMode")
-        .is_one_of(&["Immediate", "WaitForFirstConsumer"], faults);
-    check_topologies(&class.field("allowedTopologies"), faults);
-    provisioner.must_be_set(faults);
+        .is_one_of(&["Immediate", "WaitForFirstConsumer"], errors);
+    check_topologies(&class.field("allowedTopologies"), errors);
+    provisioner.must_be_set(errors);
 }
 
 /// Where volumes may be: each place by labels, none of them twice.
-fn check_topologies(topologies: &Place<'_, '_>, faults: &mut Faults) {
+fn check_topologies(topologies: &Place<'_, '_>, errors: &mut Errors) {
     let mut seen: Vec<Requirements<'_>> = Vec::new();
     for term in topologies.items() {
         let expressions = term.field("matchLabelExpressions");
-        let requirements = check_requirements(&expressions, faults);
+        let requirements = check_requirements(&expressions, errors);
         // Kubernetes compares with as many empty terms as there are terms, too.
         let empty = if requirements.is_empty() { topologies.len() } else { 0 };
         let same = seen.iter().filter(|other| **other == requirements).count();
-        faults.extend((0..empty + same).map(|_| FieldError::duplicate(&expressions.path(), "")));
+        errors.extend((0..empty + same).map(|_| FieldError::duplicate(&expressions.path(), "")));
         seen.push(requirements);
     }
 }
@@ -85,33 +85,33 @@ fn check_topologies(topologies: &Place<'_, '_>, faults: &mut Faults) {
 /// The values that each label may have.
 type Requirements<'v> = BTreeMap<&'v str, BTreeSet<&'v str>>;
 
-fn check_requirements<'v>(expressions: &Place<'v, '_>, faults: &mut Faults) -> Requirements<'v> {
+fn check_requirements<'v>(expressions: &Place<'v, '_>, errors: &mut Errors) -> Requirements<'v> {
     let mut requirements = Requirements::new();
     for requirement in expressions.items() {
         let (key, values) = (requirement.field("key"), requirement.field("values"));
         if values.len() == 0 {
-            faults.push(values.required(""));
+            errors.push(values.required(""));
         }
         let mut seen = BTreeSet::new();
         for value in values.items() {
             if !seen.insert(value.text()) {
-                faults.push(value.duplicate());
+                errors.push(value.duplicate());
             }
         }
         let reasons = qualified_name(key.text()).into_iter();
-        faults.extend(reasons.map(|why| key.invalid_for(key.text(), why)));
+        errors.extend(reasons.map(|why| key.invalid_for(key.text(), why)));
         if requirements.insert(key.text(), seen).is_some() {
-            faults.push(key.duplicate());
+            errors.push(key.duplicate());
         }
     }
     requirements
 }
 
-fn check_change(change: &Change<'_>, faults: &mut Faults) {
-    forbid_changes(change, &["parameters", "provisioner", "reclaimPolicy"], faults);
+fn check_change(change: &Change<'_>, errors: &mut Errors) {
+    forbid_changes(change, &["parameters", "provisioner", "reclaimPolicy"], errors);
     let (new, live) = (
         change.new.field("volumeBindingMode"),
         change.live.field("volumeBindingMode"),
     );
-    new.must_stay(&live, faults);
+    new.must_stay(&live, errors);
 }

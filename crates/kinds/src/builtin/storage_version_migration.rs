@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::Part;
 use crate::kind::{Change, Hooks, Kind, PLAIN};
 use crate::rules::conditions;
-use crate::rules::place::Faults;
+use crate::rules::place::Errors;
 use crate::table::Column;
 use crate::table::cells::{or, text_at};
 
@@ -28,25 +28,25 @@ const COLUMNS: &[Column] = &[
 ];
 
 const HOOKS: Hooks = Hooks {
-    check: |migration, faults| {
+    check: |migration, errors| {
         let spec = migration.field("spec");
         let resource = spec.field("resource");
         let resource = resource.field("resource");
         if resource.text().is_empty() {
-            faults.push(resource.required("resource is required to be set"));
+            errors.push(resource.required("resource is required to be set"));
         }
     },
     check_change,
     ..PLAIN
 };
 
-fn check_change(change: &Change<'_>, faults: &mut Faults) {
+fn check_change(change: &Change<'_>, errors: &mut Errors) {
     if change.part == Part::Status {
         let status = change.new.field("status");
-        return conditions::check(&status.field("conditions"), faults);
+        return conditions::check(&status.field("conditions"), errors);
     }
     let (spec, live) = (change.new.field("spec"), change.live.field("spec"));
-    spec.must_stay(&live, faults);
+    spec.must_stay(&live, errors);
 }
 
 /// The last thing that is true of a migration.

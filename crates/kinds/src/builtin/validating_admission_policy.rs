@@ -11,7 +11,7 @@ use crate::expressions::Environments;
 use crate::kind::{Generation, Hooks, Kind, PLAIN};
 use crate::rules::admission::{check_conditions, check_policy, check_variables, default_policy};
 use crate::rules::conditions;
-use crate::rules::place::{Faults, Place};
+use crate::rules::place::{Errors, Place};
 use crate::table::Column;
 use crate::table::cells::param_kind;
 
@@ -44,87 +44,87 @@ const COLUMNS: &[Column] = &[
 const HOOKS: Hooks = Hooks {
     default: default_policy,
     check,
-    check_change: |change, faults| {
+    check_change: |change, errors| {
         if change.part == Part::Status {
-            check_status(&change.new.field("status"), faults);
+            check_status(&change.new.field("status"), errors);
         }
     },
     ..PLAIN
 };
 
-fn check(policy: &Place<'_, '_>, faults: &mut Faults) {
+fn check(policy: &Place<'_, '_>, errors: &mut Errors) {
     let spec = policy.field("spec");
-    check_policy(&spec, faults);
-    check_conditions(&spec, faults);
-    let environments = check_variables(&spec, faults);
+    check_policy(&spec, errors);
+    check_conditions(&spec, errors);
+    let environments = check_variables(&spec, errors);
     let (validations, notes) = (spec.field("validations"), spec.field("auditAnnotations"));
     if validations.len() == 0 && notes.len() == 0 {
         let why = "validations or auditAnnotations must contain at least one item";
-        return faults.extend([validations, notes].map(|list| list.required(why)));
+        return errors.extend([validations, notes].map(|list| list.required(why)));
     }
     for validation in validations.items() {
-        check_validation(&validation, &environments, faults);
+        check_validation(&validation, &environments, errors);
     }
     if notes.len() > MAX_NOTES {
-        faults.push(notes.invalid(format!("must not have more than {MAX_NOTES} auditAnnotations")));
+        errors.push(notes.invalid(format!("must not have more than {MAX_NOTES} auditAnnotations")));
     }
     let name = policy.value()["metadata"]["name"].as_str().unwrap_or_default();
     let mut keys = HashSet::new();
     for note in notes.items() {
-        check_note(&note, name, &environments, faults);
+        check_note(&note, name, &environments, errors);
         let key = note.field("key");
         if !keys.insert(key.text()) {
-            faults.push(key.duplicate());
+            errors.push(key.duplicate());
         }
     }
 }
 
-fn check_validation(validation: &Place<'_, '_>, environments: &Environments, faults: &mut Faults) {
+fn check_validation(validation: &Place<'_, '_>, environments: &Environments, errors: &mut Errors) {
     let expression = validation.field("expression");
     match expression.text().trim() {
-        "" => faults.push(expression.required("expression is not specified")),
-        _ => environments.check(&expression, &[Type::Bool], faults),
+        "" => errors.push(expression.required("expression is not specified")),
+        _ => environments.check(&expression, &[Type::Bool], errors),
     }
     let said = validation.field("messageExpression");
     match said.text().trim() {
         "" if said.text().is_empty() => {}
-        "" => faults.push(said.invalid("must be non-empty if specified")),
-        _ => environments.check(&said, &[Type::String], faults),
+        "" => errors.push(said.invalid("must be non-empty if specified")),
+        _ => environments.check(&said, &[Type::String], errors),
     }
     let message = validation.field("message");
     if !message.text().is_empty() && message.text().trim().is_empty() {
-        faults.push(message.invalid("must be non-empty if specified"));
+        errors.push(message.invalid("must be non-empty if specified"));
     } else if message.text().trim().contains(['\n', '\r']) {
-        faults.push(message.invalid("must not contain line breaks"));
+        errors.push(message.invalid("must not contain line breaks"));
     }
-    validation.field("reason").may_be_one_of(REASONS, faults);
+    validation.field("reason").may_be_one_of(REASONS, errors);
 }
 
 /// What a policy writes into the audit log.
-fn check_note(note: &Place<'_, '_>, policy: &str, environments: &Environments, faults: &mut Faults) {
+fn check_note(note: &Place<'_, '_>, policy: &str, environments: &Environments, errors: &mut Errors) {
     let key = note.field("key");
     let full = format!("{policy}/{}", key.text());
     let reasons = qualified_name(&full).into_iter();
-    faults.extend(reasons.map(|why| key.invalid_for(&*full, why)));
+    errors.extend(reasons.map(|why| key.invalid_for(&*full, why)));
     let expression = note.field("valueExpression");
     match expression.text().trim() {
-        "" => faults.push(expression.required("valueExpression is not specified")),
+        "" => errors.push(expression.required("valueExpression is not specified")),
         text if text.len() > MAX_NOTE_BYTES => {
             let why = format!("must not exceed {MAX_NOTE_BYTES} bytes in length");
-            faults.push(expression.required(&why));
+            errors.push(expression.required(&why));
         }
-        _ => environments.check(&expression, &[Type::String, Type::Null], faults),
+        _ => environments.check(&expression, &[Type::String, Type::Null], errors),
     }
 }
 
-fn check_status(status: &Place<'_, '_>, faults: &mut Faults) {
+fn check_status(status: &Place<'_, '_>, errors: &mut Errors) {
     let checking = status.field("typeChecking");
     for warning in checking.field("expressionWarnings").items() {
-        warning.field("warning").must_be_set(faults);
+        warning.field("warning").must_be_set(errors);
         let at = warning.field("fieldRef");
         if at.text().trim().is_empty() {
-            faults.push(at.required(""));
+            errors.push(at.required(""));
         }
     }
-    conditions::check(&status.field("conditions"), faults);
+    conditions::check(&status.field("conditions"), errors);
 }

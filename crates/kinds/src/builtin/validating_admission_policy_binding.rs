@@ -6,7 +6,7 @@ use watchkeeper_meta::validation::FinalizerRule;
 
 use crate::kind::{Generation, Hooks, Kind, PLAIN};
 use crate::rules::admission::{ACTIONS, BINDING_COLUMNS, check_binding, default_binding};
-use crate::rules::place::{Faults, Place};
+use crate::rules::place::{Errors, Place};
 
 /// What is particular to `validatingadmissionpolicybindings`.
 pub static KIND: Kind = Kind {
@@ -23,29 +23,29 @@ pub static KIND: Kind = Kind {
 
 const HOOKS: Hooks = Hooks {
     default: default_binding,
-    check: |binding, faults| {
+    check: |binding, errors| {
         let spec = binding.field("spec");
-        check_binding(&spec, faults);
-        check_actions(&spec.field("validationActions"), faults);
+        check_binding(&spec, errors);
+        check_actions(&spec.field("validationActions"), errors);
     },
     ..PLAIN
 };
 
-fn check_actions(actions: &Place<'_, '_>, faults: &mut Faults) {
+fn check_actions(actions: &Place<'_, '_>, errors: &mut Errors) {
     let mut seen = HashSet::new();
     for action in actions.items() {
-        action.is_one_of(ACTIONS, faults);
+        action.is_one_of(ACTIONS, errors);
         if !seen.insert(action.text()) {
-            faults.push(action.duplicate());
+            errors.push(action.duplicate());
         }
     }
     if seen.contains("Deny") && seen.contains("Warn") {
-        faults.push(actions.invalid(
+        errors.push(actions.invalid(
             "must not contain both Deny and Warn (repeating the same validation failure information in the API \
              response and headers serves no purpose)",
         ));
     }
     if seen.is_empty() {
-        faults.push(actions.required(""));
+        errors.push(actions.required(""));
     }
 }

@@ -7,7 +7,7 @@ use watchkeeper_meta::validation::dns1123_subdomain;
 use crate::Part;
 use crate::builtin::persistent_volume::check_inline;
 use crate::kind::{Change, Hooks, Kind, PLAIN};
-use crate::rules::place::{Faults, Place};
+use crate::rules::place::{Errors, Place};
 use crate::rules::volume_sources::check_driver;
 use crate::table::Column;
 
@@ -44,64 +44,64 @@ const HOOKS: Hooks = Hooks {
 };
 
 /// A new attachment names a driver; of those that are there, some are older than that rule.
-fn check_new(attachment: &Place<'_, '_>, faults: &mut Faults) {
+fn check_new(attachment: &Place<'_, '_>, errors: &mut Errors) {
     let spec = attachment.field("spec");
-    check_spec(&spec, faults);
+    check_spec(&spec, errors);
     let attacher = spec.field("attacher");
     if !attacher.text().is_empty() {
-        check_driver(&attacher, faults);
+        check_driver(&attacher, errors);
     }
     let source = spec.field("source");
     let volume = source.field("persistentVolumeName");
     if volume.is_set() {
-        volume.must_keep(dns1123_subdomain, faults);
+        volume.must_keep(dns1123_subdomain, errors);
     }
-    attacher.must_be_set(faults);
+    attacher.must_be_set(errors);
 }
 
-fn check_spec(spec: &Place<'_, '_>, faults: &mut Faults) {
+fn check_spec(spec: &Place<'_, '_>, errors: &mut Errors) {
     let source = spec.field("source");
     let (inline, volume) = (source.field("inlineVolumeSpec"), source.field("persistentVolumeName"));
     match (inline.is_set(), volume.is_set()) {
-        (false, false) => faults.push(source.required(ONE_SOURCE)),
-        (true, true) => faults.push(source.forbidden(ONE_SOURCE)),
+        (false, false) => errors.push(source.required(ONE_SOURCE)),
+        (true, true) => errors.push(source.forbidden(ONE_SOURCE)),
         (false, true) if volume.text().is_empty() => {
-            faults.push(volume.required("must specify non empty persistentVolumeName"));
+            errors.push(volume.required("must specify non empty persistentVolumeName"));
         }
         (false, true) => {}
-        (true, false) => check_inline(&inline, faults),
+        (true, false) => check_inline(&inline, errors),
     }
     let node = spec.field("nodeName");
     let reasons = dns1123_subdomain(node.text()).into_iter();
-    faults.extend(reasons.map(|why| node.invalid_for(node.text(), why)));
+    errors.extend(reasons.map(|why| node.invalid_for(node.text(), why)));
 }
 
-fn check_change(change: &Change<'_>, faults: &mut Faults) {
+fn check_change(change: &Change<'_>, errors: &mut Errors) {
     let (spec, live) = (change.new.field("spec"), change.live.field("spec"));
     if change.part != Part::Status {
-        spec.field("attacher").must_be_set(faults);
-        check_spec(&spec, faults);
+        spec.field("attacher").must_be_set(errors);
+        check_spec(&spec, errors);
     }
-    check_status(&change.new.field("status"), faults);
-    spec.must_stay_unshown(&live, faults);
+    check_status(&change.new.field("status"), errors);
+    spec.must_stay_unshown(&live, errors);
 }
 
-fn check_status(status: &Place<'_, '_>, faults: &mut Faults) {
+fn check_status(status: &Place<'_, '_>, errors: &mut Errors) {
     let metadata = status.field("attachmentMetadata");
     let entries = metadata.entries();
     let size: usize = entries.map(|(key, value)| key.len() + value.text().len()).sum();
     if size > MAX_METADATA_BYTES {
-        faults.push(metadata.too_long(MAX_METADATA_BYTES));
+        errors.push(metadata.too_long(MAX_METADATA_BYTES));
     }
     for name in ["attachError", "detachError"] {
         let error = status.field(name);
         let (message, code) = (error.field("message"), error.field("errorCode"));
         if message.text().len() > MAX_MESSAGE_BYTES {
             // The text names the limit of the metadata.
-            faults.push(message.too_long(MAX_METADATA_BYTES));
+            errors.push(message.too_long(MAX_METADATA_BYTES));
         }
         if code.number() < 0 {
-            faults.push(code.invalid("must be between 0 and 2147483647, inclusive"));
+            errors.push(code.invalid("must be between 0 and 2147483647, inclusive"));
         }
     }
 }

@@ -4,7 +4,7 @@ use serde_json::json;
 
 use crate::builtin::persistent_volume_claim::protect;
 use crate::kind::{Hooks, Kind, PLAIN};
-use crate::rules::place::{Faults, Place};
+use crate::rules::place::{Errors, Place};
 use crate::rules::storage_classes::{check_parameters, check_provisioner, forbid_changes};
 use crate::table::Column;
 
@@ -28,18 +28,18 @@ const COLUMNS: &[Column] = &[
 const HOOKS: Hooks = Hooks {
     prepare_for_create: |class| protect(class, "kubernetes.io/vac-protection"),
     check,
-    check_change: |change, faults| forbid_changes(change, &["driverName", "parameters"], faults),
+    check_change: |change, errors| forbid_changes(change, &["driverName", "parameters"], errors),
     change_first: true,
     ..PLAIN
 };
 
-fn check(class: &Place<'_, '_>, faults: &mut Faults) {
+fn check(class: &Place<'_, '_>, errors: &mut Errors) {
     let driver = class.field("driverName");
-    driver.must_be_set(faults);
-    check_provisioner(&driver, faults);
+    driver.must_be_set(errors);
+    check_provisioner(&driver, errors);
     let parameters = class.field("parameters");
     match parameters.len() {
-        0 => faults.push(parameters.required("must contain at least one key/value pair")),
-        _ => check_parameters(&parameters, faults),
+        0 => errors.push(parameters.required("must contain at least one key/value pair")),
+        _ => check_parameters(&parameters, errors),
     }
 }

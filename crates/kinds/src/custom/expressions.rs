@@ -21,7 +21,7 @@ use serde_json::Value;
 use watchkeeper_cel::{Declared, Program};
 use watchkeeper_meta::{FieldError, FieldErrorKind, FieldErrors, FieldPath};
 
-pub(crate) use self::form::rule_faults;
+pub(crate) use self::form::rule_errors;
 use crate::Warnings;
 
 /// Where rules stand in a schema.
@@ -69,7 +69,7 @@ struct Rule {
     shown: String,
     message: Option<String>,
     reason: FieldErrorKind,
-    /// Which field of the object is at fault: `spec.name`.
+    /// Which field of the object is at error: `spec.name`.
     field_path: Option<String>,
     uses_old: bool,
     has_optional_old: bool,
@@ -84,21 +84,21 @@ impl Expressions {
 
     /// What rules find wrong with an object, given what it was before, if it was. What would have been found before as
     /// well is only warned of.
-    pub(crate) fn faults(&self, object: &Value, live: Option<&Value>, warnings: &Warnings) -> FieldErrors {
-        evaluate::faults(&self.root, &FieldPath::default(), object, live, warnings)
+    pub(crate) fn errors(&self, object: &Value, live: Option<&Value>, warnings: &Warnings) -> FieldErrors {
+        evaluate::errors(&self.root, &FieldPath::default(), object, live, warnings)
     }
 }
 
 /// What is wrong with the rules of a schema, and whether they could cost too much.
-pub(crate) fn definition_faults(path: &FieldPath, schema: &Value) -> FieldErrors {
+pub(crate) fn definition_errors(path: &FieldPath, schema: &Value) -> FieldErrors {
     compile::compile(path, schema).1
 }
 
-/// What is said if faults of another kind keep the rules from being held against an object.
-pub(crate) fn unchecked(faults: &FieldErrors) -> Option<FieldError> {
+/// What is said if errors of another kind keep the rules from being held against an object.
+pub(crate) fn unchecked(errors: &FieldErrors) -> Option<FieldError> {
     use FieldErrorKind::{Required, TooLong, TooMany, TypeInvalid};
-    let is_blocking = |fault: &FieldError| matches!(fault.kind, Required | TooLong | TooMany | TypeInvalid);
-    let is_blocked = faults.left_out() > 0 || faults.iter().any(is_blocking);
+    let is_blocking = |error: &FieldError| matches!(error.kind, Required | TooLong | TooMany | TypeInvalid);
+    let is_blocked = errors.left_out() > 0 || errors.iter().any(is_blocking);
     is_blocked.then(|| {
         FieldError::invalid(
             &FieldPath::default(),

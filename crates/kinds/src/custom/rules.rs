@@ -102,7 +102,7 @@ impl At {
         }
     }
 
-    /// A fault of the value that stands here.
+    /// A error of the value that stands here.
     fn invalid(&self, shown: impl Into<Value>, why: &str) -> FieldError {
         FieldError::invalid(&self.field(), shown, format!("{} in body {why}", self.path))
     }
@@ -112,7 +112,7 @@ impl At {
         FieldError::type_invalid(&self.field(), shown, why)
     }
 
-    /// A fault that Kubernetes does not lay to a field.
+    /// A error that Kubernetes does not lay to a field.
     fn elsewhere(&self, why: String) -> FieldError {
         FieldError::invalid(&FieldPath::from(self.base), "", why)
     }
@@ -181,12 +181,12 @@ impl Rules {
     }
 
     /// What is wrong with an object, given what it was before, if it was.
-    pub(crate) fn faults(&self, object: &Value, live: Option<&Value>) -> FieldErrors {
-        self.faults_at("", object, live)
+    pub(crate) fn errors(&self, object: &Value, live: Option<&Value>) -> FieldErrors {
+        self.errors_at("", object, live)
     }
 
     /// What is wrong with one part of an object, whose rules these are: Kubernetes names the places in it without it.
-    pub(crate) fn faults_of_part(
+    pub(crate) fn errors_of_part(
         &self,
         base: &'static str,
         object: &Value,
@@ -194,51 +194,51 @@ impl Rules {
     ) -> FieldErrors {
         let live = live.and_then(|live| live.get(base));
         match (self.properties.get(base), object.get(base)) {
-            (Some(rules), Some(part)) => rules.faults_at(base, part, live),
+            (Some(rules), Some(part)) => rules.errors_at(base, part, live),
             _ => FieldErrors::new(),
         }
     }
 
-    fn faults_at(&self, base: &'static str, value: &Value, live: Option<&Value>) -> FieldErrors {
+    fn errors_at(&self, base: &'static str, value: &Value, live: Option<&Value>) -> FieldErrors {
         let at = At {
             base,
             path: String::new(),
         };
-        let mut faults = FieldErrors::new();
-        self.check(value, live, &at, &mut faults);
-        self.check_identities(value, live, &at, &mut faults);
-        faults
+        let mut errors = FieldErrors::new();
+        self.check(value, live, &at, &mut errors);
+        self.check_identities(value, live, &at, &mut errors);
+        errors
     }
 
-    fn check(&self, value: &Value, live: Option<&Value>, at: &At, faults: &mut FieldErrors) {
+    fn check(&self, value: &Value, live: Option<&Value>, at: &At, errors: &mut FieldErrors) {
         if live == Some(value) {
             return;
         }
-        self.check_type(value, at, faults);
+        self.check_type(value, at, errors);
         if value.is_null() {
-            return self.check_values(value, at, faults);
+            return self.check_values(value, at, errors);
         }
-        self.check_junctors(value, live, at, faults);
+        self.check_junctors(value, live, at, errors);
         match value {
-            Value::String(text) => self.check_text(text, at, faults),
-            Value::Number(_) => self.check_number(value, at, faults),
-            Value::Array(items) => self.check_items(items, live, at, faults),
+            Value::String(text) => self.check_text(text, at, errors),
+            Value::Number(_) => self.check_number(value, at, errors),
+            Value::Array(items) => self.check_items(items, live, at, errors),
             _ => {}
         }
-        self.check_values(value, at, faults);
+        self.check_values(value, at, errors);
         if let Value::Object(members) = value {
-            self.check_members(members, live, at, faults);
+            self.check_members(members, live, at, errors);
         }
     }
 
-    fn check_type(&self, value: &Value, at: &At, faults: &mut FieldErrors) {
+    fn check_type(&self, value: &Value, at: &At, errors: &mut FieldErrors) {
         let found = type_name(value);
         if value.is_null() && self.nullable {
             return;
         }
         if self.int_or_string {
             if !matches!(found, "integer" | "string") {
-                faults.push(at.wrong_type(found, "integer,string"));
+                errors.push(at.wrong_type(found, "integer,string"));
             }
             return;
         }
@@ -248,26 +248,26 @@ impl Rules {
             kind => kind.name() == found,
         };
         if !fits {
-            faults.push(at.wrong_type(found, kind.name()));
+            errors.push(at.wrong_type(found, kind.name()));
         }
     }
 
-    fn check_junctors(&self, value: &Value, live: Option<&Value>, at: &At, faults: &mut FieldErrors) {
+    fn check_junctors(&self, value: &Value, live: Option<&Value>, at: &At, errors: &mut FieldErrors) {
         let results = |list: &[Self]| -> Vec<FieldErrors> {
-            let faults_of = |rules: &Self| {
-                let mut faults = FieldErrors::new();
-                rules.check(value, live, at, &mut faults);
-                faults
+            let errors_of = |rules: &Self| {
+                let mut errors = FieldErrors::new();
+                rules.check(value, live, at, &mut errors);
+                errors
             };
-            list.iter().map(faults_of).collect()
+            list.iter().map(errors_of).collect()
         };
         let count_valid = |results: &[FieldErrors]| results.iter().filter(|it| it.is_empty()).count();
         let path = &at.path;
         if !self.any_of.is_empty() {
             let results = results(&self.any_of);
             if count_valid(&results) == 0 {
-                faults.push(at.elsewhere(format!("{path:?} must validate at least one schema (anyOf)")));
-                faults.append(results.into_iter().next().unwrap_or_default());
+                errors.push(at.elsewhere(format!("{path:?} must validate at least one schema (anyOf)")));
+                errors.append(results.into_iter().next().unwrap_or_default());
             }
         }
         if !self.one_of.is_empty() {
@@ -275,12 +275,12 @@ impl Rules {
             let text = format!("{path:?} must validate one and only one schema (oneOf).");
             match count_valid(&results) {
                 0 => {
-                    faults.push(at.elsewhere(format!("{text} Found none valid")));
-                    faults.append(results.into_iter().next().unwrap_or_default());
+                    errors.push(at.elsewhere(format!("{text} Found none valid")));
+                    errors.append(results.into_iter().next().unwrap_or_default());
                 }
                 1 => {}
                 several => {
-                    faults.push(at.elsewhere(format!("{text} Found {several} valid alternatives")));
+                    errors.push(at.elsewhere(format!("{text} Found {several} valid alternatives")));
                 }
             }
         }
@@ -290,34 +290,34 @@ impl Rules {
             if valid < results.len() {
                 let more = if valid == 0 { ". None validated" } else { "" };
                 let text = format!("{path:?} must validate all the schemas (allOf){more}");
-                faults.push(at.elsewhere(text));
-                results.into_iter().for_each(|found| faults.append(found));
+                errors.push(at.elsewhere(text));
+                results.into_iter().for_each(|found| errors.append(found));
             }
         }
         if let Some(not) = &self.not
             && count_valid(&results(std::slice::from_ref(not))) == 1
         {
-            faults.push(at.elsewhere(format!("{path:?} must not validate the schema (not)")));
+            errors.push(at.elsewhere(format!("{path:?} must not validate the schema (not)")));
         }
     }
 
-    fn check_text(&self, text: &str, at: &At, faults: &mut FieldErrors) {
+    fn check_text(&self, text: &str, at: &At, errors: &mut FieldErrors) {
         let length = || text.chars().count();
         if let Some(max) = self.max_length.filter(|max| length() > *max) {
-            faults.push(FieldError::too_long(&at.field(), max));
+            errors.push(FieldError::too_long(&at.field(), max));
         }
         if let Some(min) = self.min_length.filter(|min| length() < *min) {
-            faults.push(at.invalid(text, &format!("should be at least {min} chars long")));
+            errors.push(at.invalid(text, &format!("should be at least {min} chars long")));
         }
         if let Some(pattern) = self.pattern.as_ref().filter(|pattern| !pattern.is_match(text)) {
-            faults.push(at.invalid(text, &format!("should match '{}'", pattern.as_str())));
+            errors.push(at.invalid(text, &format!("should match '{}'", pattern.as_str())));
         }
         if !formats::is_valid(&self.format, text) {
-            faults.push(at.wrong_type(text, &self.format));
+            errors.push(at.wrong_type(text, &self.format));
         }
     }
 
-    fn check_number(&self, value: &Value, at: &At, faults: &mut FieldErrors) {
+    fn check_number(&self, value: &Value, at: &At, errors: &mut FieldErrors) {
         let number = value.as_f64().unwrap_or_default();
         let is_integer = self.kind == Some(Kind::Integer) || self.int_or_string;
         let unfit = match (&*self.format, is_integer) {
@@ -331,14 +331,14 @@ impl Rules {
         };
         if let Some(which) = unfit {
             let path = &at.path;
-            faults.push(at.elsewhere(format!("Checked value must be of type integer {which} in {path}")));
+            errors.push(at.elsewhere(format!("Checked value must be of type integer {which} in {path}")));
         }
         let is_multiple = |factor: f64| {
             let times = number / factor;
             (times - times.round()).abs() < 1e-9
         };
         if let Some(factor) = self.multiple_of.filter(|factor| !is_multiple(*factor)) {
-            faults.push(at.invalid(value.clone(), &format!("should be a multiple of {factor}")));
+            errors.push(at.invalid(value.clone(), &format!("should be a multiple of {factor}")));
         }
         if let Some(max) = self.maximum {
             let (fits, words) = match max.exclusive {
@@ -346,7 +346,7 @@ impl Rules {
                 false => (number <= max.number, "less than or equal to"),
             };
             if !fits {
-                faults.push(at.invalid(value.clone(), &format!("should be {words} {}", max.number)));
+                errors.push(at.invalid(value.clone(), &format!("should be {words} {}", max.number)));
             }
         }
         if let Some(min) = self.minimum {
@@ -355,12 +355,12 @@ impl Rules {
                 false => (number >= min.number, "greater than or equal to"),
             };
             if !fits {
-                faults.push(at.invalid(value.clone(), &format!("should be {words} {}", min.number)));
+                errors.push(at.invalid(value.clone(), &format!("should be {words} {}", min.number)));
             }
         }
     }
 
-    fn check_items(&self, items: &[Value], live: Option<&Value>, at: &At, faults: &mut FieldErrors) {
+    fn check_items(&self, items: &[Value], live: Option<&Value>, at: &At, errors: &mut FieldErrors) {
         if let Some(rules) = &self.items {
             let before = self.list.by_identity(live);
             for (index, item) in items.iter().enumerate() {
@@ -368,25 +368,25 @@ impl Rules {
                     .list
                     .identity(item)
                     .and_then(|it| before.get(&it.to_string()).copied());
-                rules.check(item, live, &at.item(index), faults);
+                rules.check(item, live, &at.item(index), errors);
             }
         }
         if let Some(min) = self.min_items.filter(|min| items.len() < *min) {
-            faults.push(at.invalid(items.len(), &format!("should have at least {min} items")));
+            errors.push(at.invalid(items.len(), &format!("should have at least {min} items")));
         }
         if let Some(max) = self.max_items.filter(|max| items.len() > *max) {
-            faults.push(FieldError::too_many(&at.field(), items.len(), max));
+            errors.push(FieldError::too_many(&at.field(), items.len(), max));
         }
     }
 
-    fn check_values(&self, value: &Value, at: &At, faults: &mut FieldErrors) {
+    fn check_values(&self, value: &Value, at: &At, errors: &mut FieldErrors) {
         let Some(values) = &self.values else { return };
         if values.contains(value) {
             return;
         }
         let texts: Vec<String> = values.iter().map(plain_text).collect();
         let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
-        faults.push(FieldError::not_supported(&at.field(), value.clone(), &texts));
+        errors.push(FieldError::not_supported(&at.field(), value.clone(), &texts));
     }
 
     fn check_members(
@@ -394,35 +394,35 @@ impl Rules {
         members: &Map<String, Value>,
         live: Option<&Value>,
         at: &At,
-        faults: &mut FieldErrors,
+        errors: &mut FieldErrors,
     ) {
         if let Some(min) = self.min_properties.filter(|min| members.len() < *min) {
-            faults.push(at.invalid(members.len(), &format!("should have at least {min} properties")));
+            errors.push(at.invalid(members.len(), &format!("should have at least {min} properties")));
         }
         if let Some(max) = self.max_properties.filter(|max| members.len() > *max) {
-            faults.push(FieldError::too_many(&at.field(), members.len(), max));
+            errors.push(FieldError::too_many(&at.field(), members.len(), max));
         }
         for (name, value) in members {
             let rules = self.properties.get(name).or(self.additional.as_deref());
             if let Some(rules) = rules {
                 let live = live.and_then(|live| live.get(name));
-                rules.check(value, live, &at.member(name), faults);
+                rules.check(value, live, &at.member(name), errors);
             }
         }
         let missing = self.required.iter().filter(|name| !members.contains_key(*name));
-        faults.extend(missing.map(|name| FieldError::required(&at.member(name).field(), "")));
+        errors.extend(missing.map(|name| FieldError::required(&at.member(name).field(), "")));
         if self.is_resource {
             let unnamed = ["apiVersion", "kind"].into_iter();
             let unnamed = unnamed.filter(|name| {
                 let stated = members.get(*name).and_then(Value::as_str);
                 stated.is_none_or(str::is_empty)
             });
-            faults.extend(unnamed.map(|name| FieldError::required(&at.member(name).field(), "")));
+            errors.extend(unnamed.map(|name| FieldError::required(&at.member(name).field(), "")));
         }
     }
 
     /// Refuses items that stand twice in a list that tells them apart.
-    fn check_identities(&self, value: &Value, live: Option<&Value>, at: &At, faults: &mut FieldErrors) {
+    fn check_identities(&self, value: &Value, live: Option<&Value>, at: &At, errors: &mut FieldErrors) {
         if live == Some(value) {
             return;
         }
@@ -434,12 +434,12 @@ impl Rules {
                     let text = identity.as_ref().map(Value::to_string);
                     if let Some(rules) = &self.items {
                         let live = text.as_ref().and_then(|text| before.get(text).copied());
-                        rules.check_identities(item, live, &at.item(index), faults);
+                        rules.check_identities(item, live, &at.item(index), errors);
                     }
                     if let (Some(identity), Some(text)) = (identity, text)
                         && !seen.insert(text)
                     {
-                        faults.push(FieldError::duplicate(&at.item(index).field(), identity));
+                        errors.push(FieldError::duplicate(&at.item(index).field(), identity));
                     }
                 }
             }
@@ -447,7 +447,7 @@ impl Rules {
                 for (name, value) in members {
                     if let Some(rules) = self.properties.get(name).or(self.additional.as_deref()) {
                         let live = live.and_then(|live| live.get(name));
-                        rules.check_identities(value, live, &at.member(name), faults);
+                        rules.check_identities(value, live, &at.member(name), errors);
                     }
                 }
             }
@@ -536,13 +536,13 @@ mod tests {
     use super::*;
 
     fn check(schema: Value, object: Value, live: Option<Value>, expected: &[&str]) {
-        let faults = Rules::compile(&schema).faults(&object, live.as_ref());
-        let faults: Vec<String> = faults.iter().map(ToString::to_string).collect();
-        assert_eq!(faults, expected, "{object}");
+        let errors = Rules::compile(&schema).errors(&object, live.as_ref());
+        let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();
+        assert_eq!(errors, expected, "{object}");
     }
 
     #[test]
-    fn faults_are_told_in_the_words_of_kubernetes() {
+    fn errors_are_told_in_the_words_of_kubernetes() {
         let of = |schema: Value| json!({"properties": {"a": schema}});
         let a = |value: Value| json!({"a": value});
         check(
@@ -598,9 +598,9 @@ mod tests {
     fn a_part_names_its_places_without_itself() {
         let rules =
             Rules::compile(&json!({"properties": {"status": {"properties": {"phase": {"type": "string"}}}}}));
-        let faults = rules.faults_of_part("status", &json!({"status": {"phase": 1}}), None);
+        let errors = rules.errors_of_part("status", &json!({"status": {"phase": 1}}), None);
         assert_eq!(
-            faults[0].to_string(),
+            errors[0].to_string(),
             r#"status.phase: Invalid value: "integer": phase in body must be of type string: "integer""#
         );
     }

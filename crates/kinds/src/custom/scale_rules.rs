@@ -9,27 +9,27 @@ use super::json_path::JsonPath;
 
 impl ScalePaths {
     /// What is wrong with how many there are to be.
-    pub(crate) fn spec_faults(&self, object: &Value, faults: &mut FieldErrors) {
-        check_number(&self.wanted, object, faults);
+    pub(crate) fn spec_errors(&self, object: &Value, errors: &mut FieldErrors) {
+        check_number(&self.wanted, object, errors);
     }
 
     /// What is wrong with how many there are, and with what selects them.
-    pub(crate) fn status_faults(&self, object: &Value, faults: &mut FieldErrors) {
-        check_number(&self.found, object, faults);
+    pub(crate) fn status_errors(&self, object: &Value, errors: &mut FieldErrors) {
+        check_number(&self.found, object, errors);
         let Some(path) = &self.selector else { return };
         match path.first(object) {
             None | Some(Value::String(_)) => {}
-            Some(found) => faults.push(unlike(path, found, "", "string")),
+            Some(found) => errors.push(unlike(path, found, "", "string")),
         }
     }
 }
 
-fn check_number(path: &JsonPath, object: &Value, faults: &mut FieldErrors) {
+fn check_number(path: &JsonPath, object: &Value, errors: &mut FieldErrors) {
     let Some(found) = path.first(object) else {
         return;
     };
     let Some(number) = found.as_i64() else {
-        return faults.push(unlike(path, found, 0, "int64"));
+        return errors.push(unlike(path, found, 0, "int64"));
     };
     let max = i64::from(i32::MAX);
     let why = match number {
@@ -37,7 +37,7 @@ fn check_number(path: &JsonPath, object: &Value, faults: &mut FieldErrors) {
         number if number > max => format!("should be less than or equal to {max}"),
         _ => return,
     };
-    faults.push(FieldError::invalid(&FieldPath::new(&written(path)), number, why));
+    errors.push(FieldError::invalid(&FieldPath::new(&written(path)), number, why));
 }
 
 /// A value of another type, as Go says it.

@@ -9,7 +9,7 @@ use watchkeeper_meta::validation::{dns1035_label, dns1123_subdomain, path_segmen
 
 use crate::expressions::Environments;
 use crate::rules::defaulting::{fill, items_mut, object_mut};
-use crate::rules::place::{Faults, Place};
+use crate::rules::place::{Errors, Place};
 use crate::rules::webhook_client;
 use crate::table::Column;
 use crate::table::cells::param_ref;
@@ -100,85 +100,85 @@ pub(crate) fn default_match(matching: &mut Value, rules: &[&str]) {
     }
 }
 
-pub(crate) fn check_webhooks(configuration: &Place<'_, '_>, faults: &mut Faults) {
+pub(crate) fn check_webhooks(configuration: &Place<'_, '_>, errors: &mut Errors) {
     let mut names = HashSet::new();
     for webhook in configuration.field("webhooks").items() {
-        check_webhook(&webhook, faults);
+        check_webhook(&webhook, errors);
         let name = webhook.field("name");
         if !name.text().is_empty() && !names.insert(name.text()) {
-            faults.push(name.duplicate());
+            errors.push(name.duplicate());
         }
     }
 }
 
-pub(crate) fn check_webhook(webhook: &Place<'_, '_>, faults: &mut Faults) {
-    check_name(&webhook.field("name"), faults);
+pub(crate) fn check_webhook(webhook: &Place<'_, '_>, errors: &mut Errors) {
+    check_name(&webhook.field("name"), errors);
     for rule in webhook.field("rules").items() {
-        check_rule(&rule, faults);
+        check_rule(&rule, errors);
     }
     webhook
         .field("failurePolicy")
-        .may_be_one_of(FAILURE_POLICIES, faults);
-    webhook.field("matchPolicy").may_be_one_of(MATCH_POLICIES, faults);
+        .may_be_one_of(FAILURE_POLICIES, errors);
+    webhook.field("matchPolicy").may_be_one_of(MATCH_POLICIES, errors);
     let effects = webhook.field("sideEffects");
     match effects.is_set() {
-        false => faults.push(effects.required("must specify one of None, NoneOnDryRun")),
-        true => effects.is_one_of(&["None", "NoneOnDryRun"], faults),
+        false => errors.push(effects.required("must specify one of None, NoneOnDryRun")),
+        true => effects.is_one_of(&["None", "NoneOnDryRun"], errors),
     }
     let timeout = webhook.field("timeoutSeconds");
     if timeout.is_set() && !(1..=MAX_TIMEOUT_SECONDS).contains(&timeout.number()) {
-        faults.push(timeout.invalid("the timeout value must be between 1 and 30 seconds"));
+        errors.push(timeout.invalid("the timeout value must be between 1 and 30 seconds"));
     }
-    check_selectors(webhook, faults);
+    check_selectors(webhook, errors);
     webhook
         .field("reinvocationPolicy")
-        .may_be_one_of(&["IfNeeded", "Never"], faults);
-    webhook_client::check(&webhook.field("clientConfig"), faults);
-    check_conditions(webhook, faults);
-    check_versions(&webhook.field("admissionReviewVersions"), faults);
+        .may_be_one_of(&["IfNeeded", "Never"], errors);
+    webhook_client::check(&webhook.field("clientConfig"), errors);
+    check_conditions(webhook, errors);
+    check_versions(&webhook.field("admissionReviewVersions"), errors);
 }
 
 /// Checks what must hold for a webhook or a policy to be asked at all.
-pub(crate) fn check_conditions(asked: &Place<'_, '_>, faults: &mut Faults) {
+pub(crate) fn check_conditions(asked: &Place<'_, '_>, errors: &mut Errors) {
     let conditions = asked.field("matchConditions");
     if conditions.len() > MAX_CONDITIONS {
-        faults.push(conditions.too_many(MAX_CONDITIONS));
+        errors.push(conditions.too_many(MAX_CONDITIONS));
     }
     let environments = Environments::of(asked.value()).without_variables();
     let mut names = HashSet::new();
     for condition in conditions.items() {
         let (name, expression) = (condition.field("name"), condition.field("expression"));
         match expression.text().trim() {
-            "" => faults.push(expression.required("")),
-            _ => environments.check(&expression, &[Type::Bool], faults),
+            "" => errors.push(expression.required("")),
+            _ => environments.check(&expression, &[Type::Bool], errors),
         }
-        name.must_be_set_and_keep(qualified_name, faults);
+        name.must_be_set_and_keep(qualified_name, errors);
         if !name.text().is_empty() && !names.insert(name.text()) {
-            faults.push(name.duplicate());
+            errors.push(name.duplicate());
         }
     }
 }
 
-pub(crate) fn check_versions(versions: &Place<'_, '_>, faults: &mut Faults) {
+pub(crate) fn check_versions(versions: &Place<'_, '_>, errors: &mut Errors) {
     let known = REVIEW_VERSIONS.join(", ");
     if versions.len() == 0 {
-        return faults.push(versions.required(&format!("must specify one of {known}")));
+        return errors.push(versions.required(&format!("must specify one of {known}")));
     }
     let mut seen = HashSet::new();
     for version in versions.items() {
         match seen.insert(version.text()) {
-            true => version.must_keep(dns1035_label, faults),
-            false => faults.push(version.invalid("duplicate version")),
+            true => version.must_keep(dns1035_label, errors),
+            false => errors.push(version.invalid("duplicate version")),
         }
     }
     if !REVIEW_VERSIONS.iter().any(|known| seen.contains(known)) {
-        faults.push(versions.invalid(format!("must include at least one of {known}")));
+        errors.push(versions.invalid(format!("must include at least one of {known}")));
     }
 }
 
-pub(crate) fn check_name(name: &Place<'_, '_>, faults: &mut Faults) {
+pub(crate) fn check_name(name: &Place<'_, '_>, errors: &mut Errors) {
     let problems = dns1123_subdomain(name.text());
-    faults.extend(if name.text().is_empty() {
+    errors.extend(if name.text().is_empty() {
         Some(name.required(""))
     } else if !problems.is_empty() {
         Some(name.invalid(problems.join(",")))
@@ -189,79 +189,79 @@ pub(crate) fn check_name(name: &Place<'_, '_>, faults: &mut Faults) {
     });
 }
 
-pub(crate) fn check_selectors(matching: &Place<'_, '_>, faults: &mut Faults) {
+pub(crate) fn check_selectors(matching: &Place<'_, '_>, errors: &mut Errors) {
     for name in ["namespaceSelector", "objectSelector"] {
-        matching.field(name).must_select(faults);
+        matching.field(name).must_select(errors);
     }
 }
 
 /// Checks which writes a policy or a binding is about.
-pub(crate) fn check_match_resources(matching: &Place<'_, '_>, faults: &mut Faults) {
+pub(crate) fn check_match_resources(matching: &Place<'_, '_>, errors: &mut Errors) {
     matching
         .field("matchPolicy")
-        .may_be_one_of(MATCH_POLICIES, faults);
-    check_selectors(matching, faults);
+        .may_be_one_of(MATCH_POLICIES, errors);
+    check_selectors(matching, errors);
     for name in ["resourceRules", "excludeResourceRules"] {
         for rule in matching.field(name).items() {
-            check_resource_names(&rule.field("resourceNames"), faults);
-            check_rule(&rule, faults);
+            check_resource_names(&rule.field("resourceNames"), errors);
+            check_rule(&rule, errors);
         }
     }
 }
 
-fn check_resource_names(names: &Place<'_, '_>, faults: &mut Faults) {
+fn check_resource_names(names: &Place<'_, '_>, errors: &mut Errors) {
     let mut seen = HashSet::new();
     for name in names.items() {
-        name.must_keep(path_segment_name, faults);
+        name.must_keep(path_segment_name, errors);
         if !seen.insert(name.text()) {
-            faults.push(name.duplicate());
+            errors.push(name.duplicate());
         }
     }
 }
 
 /// Checks which writes of which resources are meant.
-pub(crate) fn check_rule(rule: &Place<'_, '_>, faults: &mut Faults) {
+pub(crate) fn check_rule(rule: &Place<'_, '_>, errors: &mut Errors) {
     let operations = rule.field("operations");
-    check_wildcard(&operations, "operations", faults);
+    check_wildcard(&operations, "operations", errors);
     operations
         .items()
-        .for_each(|operation| operation.is_one_of(OPERATIONS, faults));
-    check_wildcard(&rule.field("apiGroups"), "API groups", faults);
+        .for_each(|operation| operation.is_one_of(OPERATIONS, errors));
+    check_wildcard(&rule.field("apiGroups"), "API groups", errors);
     let versions = rule.field("apiVersions");
-    check_wildcard(&versions, "API versions", faults);
-    versions.items().for_each(|version| version.must_be_set(faults));
-    check_resources(&rule.field("resources"), faults);
+    check_wildcard(&versions, "API versions", errors);
+    versions.items().for_each(|version| version.must_be_set(errors));
+    check_resources(&rule.field("resources"), errors);
     rule.field("scope")
-        .may_be_one_of(&["*", "Cluster", "Namespaced"], faults);
+        .may_be_one_of(&["*", "Cluster", "Namespaced"], errors);
 }
 
 /// A list must not be empty, and what means everything stands alone.
-fn check_wildcard(list: &Place<'_, '_>, what: &str, faults: &mut Faults) {
+fn check_wildcard(list: &Place<'_, '_>, what: &str, errors: &mut Errors) {
     if list.len() == 0 {
-        faults.push(list.required(""));
+        errors.push(list.required(""));
     }
     if list.len() > 1 && list.texts().any(|text| text == "*") {
-        faults.push(list.invalid(format!("if '*' is present, must not specify other {what}")));
+        errors.push(list.invalid(format!("if '*' is present, must not specify other {what}")));
     }
 }
 
 /// Resources and subresources; what one item means, no other repeats.
-fn check_resources(resources: &Place<'_, '_>, faults: &mut Faults) {
+fn check_resources(resources: &Place<'_, '_>, errors: &mut Errors) {
     if resources.len() == 0 {
-        faults.push(resources.required(""));
+        errors.push(resources.required(""));
     }
     let (mut all_of, mut everywhere) = (HashSet::new(), HashSet::new());
     for resource in resources.items() {
         let text = resource.text();
         let Some((name, sub)) = text.split_once('/') else {
-            resource.must_be_set(faults);
+            resource.must_be_set(errors);
             continue;
         };
         if all_of.contains(name) {
-            faults.push(resource.invalid(format!("if '{name}/*' is present, must not specify {text}")));
+            errors.push(resource.invalid(format!("if '{name}/*' is present, must not specify {text}")));
         }
         if everywhere.contains(sub) {
-            faults.push(resource.invalid(format!("if '*/{sub}' is present, must not specify {text}")));
+            errors.push(resource.invalid(format!("if '*/{sub}' is present, must not specify {text}")));
         }
         if sub == "*" {
             all_of.insert(name);
@@ -272,7 +272,7 @@ fn check_resources(resources: &Place<'_, '_>, faults: &mut Faults) {
     }
     let has = |wanted: &str| resources.texts().any(|text| text == wanted);
     if resources.len() > 1 && has("*/*") {
-        faults.push(resources.invalid("if '*/*' is present, must not specify other resources"));
+        errors.push(resources.invalid("if '*/*' is present, must not specify other resources"));
     }
     // Of those without a subresource, Kubernetes remembers the last.
     let plain = resources
@@ -280,77 +280,77 @@ fn check_resources(resources: &Place<'_, '_>, faults: &mut Faults) {
         .filter(|text| !text.is_empty() && !text.contains('/'));
     if has("*") && plain.last().is_some_and(|last| last != "*") {
         let why = "if '*' is present, must not specify other resources without subresources";
-        faults.push(resources.invalid(why));
+        errors.push(resources.invalid(why));
     }
 }
 
 /// Checks what both kinds of policies say first: when they fail, what parameters they have, which writes they see.
-pub(crate) fn check_policy(spec: &Place<'_, '_>, faults: &mut Faults) {
+pub(crate) fn check_policy(spec: &Place<'_, '_>, errors: &mut Errors) {
     spec.field("failurePolicy")
-        .may_be_one_of(FAILURE_POLICIES, faults);
+        .may_be_one_of(FAILURE_POLICIES, errors);
     let kind = spec.field("paramKind");
     if kind.is_set() {
-        check_param_kind(&kind, faults);
+        check_param_kind(&kind, errors);
     }
     let constraints = spec.field("matchConstraints");
     if !constraints.is_set() {
-        return faults.push(constraints.required(""));
+        return errors.push(constraints.required(""));
     }
-    check_match_resources(&constraints, faults);
+    check_match_resources(&constraints, errors);
     let rules = constraints.field("resourceRules");
     if rules.len() == 0 {
-        faults.push(rules.required(""));
+        errors.push(rules.required(""));
     }
 }
 
-fn check_param_kind(kind: &Place<'_, '_>, faults: &mut Faults) {
+fn check_param_kind(kind: &Place<'_, '_>, errors: &mut Errors) {
     let (version, name) = (kind.field("apiVersion"), kind.field("kind"));
     let text = version.text();
     match text.split('/').collect::<Vec<_>>()[..] {
-        _ if text.is_empty() => faults.push(version.required("")),
-        [only] => check_version(&version, only, faults),
+        _ if text.is_empty() => errors.push(version.required("")),
+        [only] => check_version(&version, only, errors),
         [group, rest] => {
             let problems = dns1123_subdomain(group);
             if !group.is_empty() && !problems.is_empty() {
-                faults.push(version.invalid_for(group, problems.join(",")));
+                errors.push(version.invalid_for(group, problems.join(",")));
             }
-            check_version(&version, rest, faults);
+            check_version(&version, rest, errors);
         }
-        _ => faults.push(version.invalid(format!("unexpected GroupVersion string: {text}"))),
+        _ => errors.push(version.invalid(format!("unexpected GroupVersion string: {text}"))),
     }
     let problems = dns1035_label(&name.text().to_lowercase());
     if name.text().is_empty() {
-        faults.push(name.required(""));
+        errors.push(name.required(""));
     } else if !problems.is_empty() {
-        faults.push(name.invalid(format!(
+        errors.push(name.invalid(format!(
             "may have mixed case, but should otherwise match: {}",
             problems.join(",")
         )));
     }
 }
 
-fn check_version(at: &Place<'_, '_>, version: &str, faults: &mut Faults) {
+fn check_version(at: &Place<'_, '_>, version: &str, errors: &mut Errors) {
     let problems = dns1035_label(version);
     if version.is_empty() {
-        faults.push(at.invalid("version must be specified"));
+        errors.push(at.invalid("version must be specified"));
     } else if !problems.is_empty() {
-        faults.push(at.invalid_for(version, problems.join(",")));
+        errors.push(at.invalid_for(version, problems.join(",")));
     }
 }
 
 /// Checks the variables of a policy; what comes after them can name them.
-pub(crate) fn check_variables(spec: &Place<'_, '_>, faults: &mut Faults) -> Environments {
+pub(crate) fn check_variables(spec: &Place<'_, '_>, errors: &mut Errors) -> Environments {
     let mut environments = Environments::of(spec.value());
     for variable in spec.field("variables").items() {
         let (name, expression) = (variable.field("name"), variable.field("expression"));
         if name.text().trim().is_empty() {
-            faults.push(name.required("name is not specified"));
+            errors.push(name.required("name is not specified"));
         } else if !is_identifier(name.text()) {
-            faults.push(name.invalid("must be a valid CEL identifier"));
+            errors.push(name.invalid("must be a valid CEL identifier"));
         }
         match expression.text().trim() {
-            "" => faults.push(expression.required("expression is not specified")),
-            _ => environments.check(&expression, &[], faults),
+            "" => errors.push(expression.required("expression is not specified")),
+            _ => environments.check(&expression, &[], errors),
         }
         let compiled = environments.compile(expression.text(), &[]);
         environments.add(name.text(), &compiled);
@@ -365,35 +365,35 @@ fn is_identifier(name: &str) -> bool {
 }
 
 /// Checks what both kinds of bindings say: which policy, with which parameters, for which writes.
-pub(crate) fn check_binding(spec: &Place<'_, '_>, faults: &mut Faults) {
+pub(crate) fn check_binding(spec: &Place<'_, '_>, errors: &mut Errors) {
     spec.field("policyName")
-        .must_be_set_and_keep(dns1123_subdomain, faults);
+        .must_be_set_and_keep(dns1123_subdomain, errors);
     let parameters = spec.field("paramRef");
     if parameters.is_set() {
-        check_param_ref(&parameters, faults);
+        check_param_ref(&parameters, errors);
     }
     let matching = spec.field("matchResources");
     if matching.is_set() {
-        check_match_resources(&matching, faults);
+        check_match_resources(&matching, errors);
     }
 }
 
-fn check_param_ref(parameters: &Place<'_, '_>, faults: &mut Faults) {
+fn check_param_ref(parameters: &Place<'_, '_>, errors: &mut Errors) {
     const EXCLUSIVE: &str = "name and selector are mutually exclusive";
     let (name, selector) = (parameters.field("name"), parameters.field("selector"));
     let has_both = !name.text().is_empty() && selector.is_set();
-    name.may_keep(path_segment_name, faults);
+    name.may_keep(path_segment_name, errors);
     if has_both {
-        faults.push(name.forbidden(EXCLUSIVE));
+        errors.push(name.forbidden(EXCLUSIVE));
     }
-    selector.must_select(faults);
+    selector.must_select(errors);
     if has_both {
-        faults.push(selector.forbidden(EXCLUSIVE));
+        errors.push(selector.forbidden(EXCLUSIVE));
     }
     if name.text().is_empty() && !selector.is_set() {
-        faults.push(parameters.required("one of name or selector must be specified"));
+        errors.push(parameters.required("one of name or selector must be specified"));
     }
     parameters
         .field("parameterNotFoundAction")
-        .must_be_one_of(&["Deny", "Allow"], faults);
+        .must_be_one_of(&["Deny", "Allow"], errors);
 }

@@ -2,7 +2,7 @@
 
 use watchkeeper_meta::validation::dns1123_subdomain;
 
-use crate::rules::place::{Faults, Place};
+use crate::rules::place::{Errors, Place};
 
 /// A block of a text in PEM.
 #[derive(PartialEq, Eq)]
@@ -27,15 +27,15 @@ pub(crate) fn blocks(text: &str) -> Vec<Block<'_>> {
 }
 
 /// The name of a signer: a domain and a path.
-pub(crate) fn check_signer(signer: &Place<'_, '_>, faults: &mut Faults) {
+pub(crate) fn check_signer(signer: &Place<'_, '_>, errors: &mut Errors) {
     let domain = match signer.text().split_once('/') {
-        _ if signer.text().is_empty() => return faults.push(signer.required("")),
+        _ if signer.text().is_empty() => return errors.push(signer.required("")),
         Some((domain, name)) if !domain.is_empty() && !name.is_empty() && !name.contains('/') => domain,
         _ => {
             let why = "must be a fully qualified domain and path of the form 'example.com/signer-name'";
-            return faults.push(signer.invalid(why));
+            return errors.push(signer.invalid(why));
         }
     };
     let reasons = dns1123_subdomain(domain).into_iter();
-    faults.extend(reasons.map(|why| signer.invalid(why)));
+    errors.extend(reasons.map(|why| signer.invalid(why)));
 }

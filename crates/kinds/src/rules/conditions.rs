@@ -4,41 +4,41 @@ use std::collections::HashSet;
 
 use watchkeeper_meta::validation::qualified_name;
 
-use crate::rules::place::{Faults, Place};
+use crate::rules::place::{Errors, Place};
 
 const STATUSES: &[&str] = &["False", "True", "Unknown"];
 const MAX_REASON_BYTES: usize = 1024;
 const MAX_MESSAGE_BYTES: usize = 32 * 1024;
 
 /// Checks a list of conditions, one of each type.
-pub(crate) fn check(conditions: &Place<'_, '_>, faults: &mut Faults) {
+pub(crate) fn check(conditions: &Place<'_, '_>, errors: &mut Errors) {
     let mut types = HashSet::new();
     for condition in conditions.items() {
         let kind = condition.field("type");
         if !types.insert(kind.text()) {
-            faults.push(kind.duplicate());
+            errors.push(kind.duplicate());
         }
         let problems = qualified_name(kind.text()).into_iter();
-        faults.extend(problems.map(|why| kind.invalid_for(kind.text(), why)));
-        check_condition(&condition, faults);
+        errors.extend(problems.map(|why| kind.invalid_for(kind.text(), why)));
+        check_condition(&condition, errors);
     }
 }
 
-fn check_condition(condition: &Place<'_, '_>, faults: &mut Faults) {
-    condition.field("status").is_one_of(STATUSES, faults);
+fn check_condition(condition: &Place<'_, '_>, errors: &mut Errors) {
+    condition.field("status").is_one_of(STATUSES, errors);
     let generation = condition.field("observedGeneration");
     if generation.number() < 0 {
-        faults.push(generation.invalid("must be greater than or equal to zero"));
+        errors.push(generation.invalid("must be greater than or equal to zero"));
     }
     let since = condition.field("lastTransitionTime");
     if since.text().is_empty() {
-        faults.push(since.required("must be set"));
+        errors.push(since.required("must be set"));
     }
     let reason = condition.field("reason");
     if reason.text().is_empty() {
-        faults.push(reason.required("must be set"));
+        errors.push(reason.required("must be set"));
     } else if !is_reason(reason.text()) {
-        faults.push(reason.invalid(
+        errors.push(reason.invalid(
             "a condition reason must start with alphabetic character, optionally followed by a string of alphanumeric \
              characters or '_,:', and must end with an alphanumeric character or '_' (e.g. 'my_name',  or 'MY_NAME',  \
              or 'MyName',  or 'ReasonA,ReasonB',  or 'ReasonA:ReasonB', regex used for validation is \
@@ -46,11 +46,11 @@ fn check_condition(condition: &Place<'_, '_>, faults: &mut Faults) {
         ));
     }
     if reason.text().len() > MAX_REASON_BYTES {
-        faults.push(reason.too_long(MAX_REASON_BYTES));
+        errors.push(reason.too_long(MAX_REASON_BYTES));
     }
     let message = condition.field("message");
     if message.text().len() > MAX_MESSAGE_BYTES {
-        faults.push(message.too_long(MAX_MESSAGE_BYTES));
+        errors.push(message.too_long(MAX_MESSAGE_BYTES));
     }
 }
 

@@ -11,7 +11,7 @@ use crate::rules::device_selectors;
 use crate::rules::devices::{
     Found, check_fully_qualified, check_label, check_raw, check_tolerations, warn_of_capitals,
 };
-use crate::rules::place::{Faults, Place};
+use crate::rules::place::{Errors, Place};
 use crate::rules::volume_sources::check_driver;
 
 pub(crate) const MAX_REQUESTS: usize = 32;
@@ -55,8 +55,8 @@ pub(crate) enum Age {
 }
 
 /// Checks the spec of a claim.
-pub(crate) fn check(spec: &Place<'_, '_>, age: Age, faults: &mut Faults) {
-    Found::of(|found| check_devices(&spec.field("devices"), age, found), faults);
+pub(crate) fn check(spec: &Place<'_, '_>, age: Age, errors: &mut Errors) {
+    Found::of(|found| check_devices(&spec.field("devices"), age, found), errors);
 }
 
 fn check_devices(devices: &Place<'_, '_>, age: Age, found: &mut Found) {
@@ -85,21 +85,21 @@ fn check_devices(devices: &Place<'_, '_>, age: Age, found: &mut Found) {
 
 fn check_request(request: &Place<'_, '_>, age: Age, found: &mut Found) {
     const ONE: &str = "exactly one of `exactly` or `firstAvailable` is required";
-    check_label(&request.field("name"), &mut found.faults);
+    check_label(&request.field("name"), &mut found.errors);
     let (exactly, alternatives) = (request.field("exactly"), request.field("firstAvailable"));
     match (exactly.is_set(), alternatives.len() > 0) {
-        (false, false) => found.faults.push(request.required(ONE)),
+        (false, false) => found.errors.push(request.required(ONE)),
         (true, true) => {
             let why = format!("{ONE}, but multiple fields are set");
-            found.faults.push(request.invalid_for(Value::Null, why));
+            found.errors.push(request.invalid_for(Value::Null, why));
         }
         (true, false) => {
-            check_class(&exactly.field("deviceClassName"), &mut found.faults);
+            check_class(&exactly.field("deviceClassName"), &mut found.errors);
             check_wanted(&exactly, age, found);
         }
         (false, true) if found.has_at_most(MAX_ALTERNATIVES, &alternatives) => {
             for alternative in alternatives.items() {
-                check_label(&alternative.field("name"), &mut found.faults);
+                check_label(&alternative.field("name"), &mut found.errors);
                 check_class(&alternative.field("deviceClassName"), &mut found.declared);
                 check_wanted(&alternative, age, found);
             }
@@ -111,8 +111,8 @@ fn check_request(request: &Place<'_, '_>, age: Age, found: &mut Found) {
     }
 }
 
-fn check_class(class: &Place<'_, '_>, faults: &mut Faults) {
-    class.must_be_set_and_keep(dns1123_subdomain, faults);
+fn check_class(class: &Place<'_, '_>, errors: &mut Errors) {
+    class.must_be_set_and_keep(dns1123_subdomain, errors);
 }
 
 /// Which devices, and how many of them.
@@ -122,12 +122,12 @@ fn check_wanted(wanted: &Place<'_, '_>, age: Age, found: &mut Found) {
     match mode.text() {
         "All" if count.number() != 0 => {
             let why = "must not be specified when allocationMode is 'All'";
-            found.faults.push(count.invalid(why));
+            found.errors.push(count.invalid(why));
         }
         "All" => {}
         "ExactCount" if count.number() <= 0 => {
             let why = "must be greater than zero";
-            found.faults.push(count.invalid_for(count.number(), why));
+            found.errors.push(count.invalid_for(count.number(), why));
         }
         "ExactCount" => {}
         _ => mode.is_one_of(&["All", "ExactCount"], &mut found.declared),
@@ -143,8 +143,8 @@ pub(crate) fn check_selectors(selectors: &Place<'_, '_>, age: Age, found: &mut F
     for selector in selectors.items() {
         let cel = selector.field("cel");
         match age {
-            _ if !cel.is_set() => found.faults.push(cel.required("")),
-            Age::New => device_selectors::check(&cel.field("expression"), &mut found.faults),
+            _ if !cel.is_set() => found.errors.push(cel.required("")),
+            Age::New => device_selectors::check(&cel.field("expression"), &mut found.errors),
             Age::Stored => {}
         }
     }
@@ -155,7 +155,7 @@ fn check_constraint(constraint: &Place<'_, '_>, names: &RequestNames<'_>, found:
     let attributes = ["matchAttribute", "distinctAttribute"].map(|name| constraint.field(name));
     match attributes.iter().find(|attribute| attribute.is_set()) {
         Some(attribute) => check_fully_qualified(attribute, &mut found.declared),
-        None => found.faults.push(constraint.required(
+        None => found.errors.push(constraint.required(
             "exactly one of \"matchAttribute\" or \"distinctAttribute\" is required, but multiple fields are set",
         )),
     }
@@ -165,11 +165,11 @@ fn check_constraint(constraint: &Place<'_, '_>, names: &RequestNames<'_>, found:
 pub(crate) fn check_configuration(configuration: &Place<'_, '_>, age: Age, found: &mut Found) {
     let opaque = configuration.field("opaque");
     if !opaque.is_set() {
-        return found.faults.push(opaque.required(""));
+        return found.errors.push(opaque.required(""));
     }
     check_driver(&opaque.field("driver"), &mut found.declared);
     let limit = (age == Age::New).then_some(MAX_PARAMETER_BYTES);
-    check_raw(&opaque.field("parameters"), limit, &mut found.faults);
+    check_raw(&opaque.field("parameters"), limit, &mut found.errors);
 }
 
 /// Tells of drivers that are named in capitals.
@@ -205,17 +205,17 @@ impl<'v> RequestNames<'v> {
         if found.has_at_most(MAX_REQUESTS, references) {
             references
                 .items()
-                .for_each(|reference| self.check(&reference, &mut found.faults));
+                .for_each(|reference| self.check(&reference, &mut found.errors));
             found.must_be_unique(references);
         }
     }
 
     /// Checks a reference to a request or to one of its alternatives.
-    pub(crate) fn check(&self, reference: &Place<'_, '_>, faults: &mut Faults) {
+    pub(crate) fn check(&self, reference: &Place<'_, '_>, errors: &mut Errors) {
         let parts: Vec<&str> = reference.text().split('/').collect();
         if parts.len() <= 2 {
             for part in &parts {
-                check_label(&reference.with_value(&Value::from(*part)), faults);
+                check_label(&reference.with_value(&Value::from(*part)), errors);
             }
         }
         let is_known = match parts[..] {
@@ -224,7 +224,7 @@ impl<'v> RequestNames<'v> {
             _ => false,
         };
         if !is_known {
-            faults.push(reference.invalid_for(reference.text(), NO_REQUEST));
+            errors.push(reference.invalid_for(reference.text(), NO_REQUEST));
         }
     }
 }

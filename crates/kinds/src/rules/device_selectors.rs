@@ -5,7 +5,7 @@ use std::sync::{Arc, LazyLock};
 
 use watchkeeper_cel::{Declared, Environment, Field, Object, Shape, Type};
 
-use crate::rules::place::{Faults, Place};
+use crate::rules::place::{Errors, Place};
 
 const MAX_BYTES: usize = 10 * 1024;
 const MAX_COST: u64 = 1_000_000;
@@ -15,22 +15,22 @@ const MAX_ATTRIBUTE_BYTES: u64 = 64;
 const MAX_DRIVER_BYTES: u64 = 63;
 
 /// Checks an expression that is true of the devices it chooses.
-pub(crate) fn check(expression: &Place<'_, '_>, faults: &mut Faults) {
+pub(crate) fn check(expression: &Place<'_, '_>, errors: &mut Errors) {
     let source = expression.text();
     if source.len() > MAX_BYTES {
-        return faults.push(expression.too_long(MAX_BYTES));
+        return errors.push(expression.too_long(MAX_BYTES));
     }
     match ENVIRONMENT.compile(source) {
         Err(error) => {
-            faults.push(expression.invalid_for(source, format!("compilation failed: {error}")));
+            errors.push(expression.invalid_for(source, format!("compilation failed: {error}")));
         }
         Ok(program) if !matches!(program.result_type(), Type::Bool | Type::Dyn) => {
             let found = program.result_type();
             let why = format!("must evaluate to bool or the unknown type, not {found}");
-            faults.push(expression.invalid(why));
+            errors.push(expression.invalid(why));
         }
         Ok(program) if program.max_cost() > MAX_COST => {
-            faults.push(expression.forbidden("too complex, exceeds cost limit"));
+            errors.push(expression.forbidden("too complex, exceeds cost limit"));
         }
         Ok(_) => {}
     }

@@ -1,6 +1,6 @@
 //! What several kinds say of devices: names of pools, drivers and attributes, taints and tolerations.
 //!
-//! Some rules stand in Kubernetes' types, and some in its code. Faults of the former come last ([`Found`]).
+//! Some rules stand in Kubernetes' types, and some in its code. Errors of the former come last ([`Found`]).
 
 use std::collections::HashSet;
 
@@ -11,7 +11,7 @@ use watchkeeper_meta::{BadValue, FieldError};
 use crate::Warnings;
 use crate::rules::defaulting::fill_empty;
 use crate::rules::go_structs::json_of;
-use crate::rules::place::{Faults, Place};
+use crate::rules::place::{Errors, Place};
 use crate::rules::volume_sources::check_driver;
 
 pub(crate) const EFFECTS: &[&str] = &["NoExecute", "NoSchedule", "None"];
@@ -22,17 +22,17 @@ const MAX_BINDING_CONDITIONS: usize = 4;
 /// What rules find. What the types declare is told after the rest.
 #[derive(Default)]
 pub(crate) struct Found {
-    pub(crate) faults: Faults,
-    pub(crate) declared: Faults,
+    pub(crate) errors: Errors,
+    pub(crate) declared: Errors,
 }
 
 impl Found {
     /// Tells all that was found by these rules.
-    pub(crate) fn of(rules: impl FnOnce(&mut Self), faults: &mut Faults) {
+    pub(crate) fn of(rules: impl FnOnce(&mut Self), errors: &mut Errors) {
         let mut found = Self::default();
         rules(&mut found);
-        faults.append(found.faults);
-        faults.append(found.declared);
+        errors.append(found.errors);
+        errors.append(found.declared);
     }
 
     /// Refuses more items than that; those that are there are not looked at then.
@@ -44,7 +44,7 @@ impl Found {
         fits
     }
 
-    /// Refuses items with the key of another. The faults show the items, which are of that type of the API.
+    /// Refuses items with the key of another. The errors show the items, which are of that type of the API.
     pub(crate) fn must_differ(
         &mut self,
         list: &Place<'_, '_>,
@@ -72,55 +72,55 @@ impl Found {
 }
 
 /// A name of one label. Unlike elsewhere, an empty one is malformed, not missing.
-pub(crate) fn check_label(name: &Place<'_, '_>, faults: &mut Faults) {
+pub(crate) fn check_label(name: &Place<'_, '_>, errors: &mut Errors) {
     let reasons = dns1123_label(name.text()).into_iter();
-    faults.extend(reasons.map(|why| name.invalid_for(name.text(), why)));
+    errors.extend(reasons.map(|why| name.invalid_for(name.text(), why)));
 }
 
 /// The name of a pool: subdomains with slashes between them.
-pub(crate) fn check_pool(name: &Place<'_, '_>, faults: &mut Faults) {
+pub(crate) fn check_pool(name: &Place<'_, '_>, errors: &mut Errors) {
     if name.text().is_empty() {
-        return faults.push(name.required(""));
+        return errors.push(name.required(""));
     }
     if name.text().len() > MAX_POOL_NAME {
-        faults.push(name.too_long(MAX_POOL_NAME));
+        errors.push(name.too_long(MAX_POOL_NAME));
     }
     for part in name.text().split('/') {
         let reasons = dns1123_subdomain(part).into_iter();
-        faults.extend(reasons.map(|why| name.invalid_for(part, why)));
+        errors.extend(reasons.map(|why| name.invalid_for(part, why)));
     }
 }
 
 /// The name of an attribute or a capacity: an identifier, with or without the domain of who means something by it.
-pub(crate) fn check_qualified(name: &str, at: &Place<'_, '_>, faults: &mut Faults) {
+pub(crate) fn check_qualified(name: &str, at: &Place<'_, '_>, errors: &mut Errors) {
     match name.split('/').collect::<Vec<_>>()[..] {
-        [id] => check_identifier(id, at, faults),
+        [id] => check_identifier(id, at, errors),
         [domain, id] => {
             match domain {
-                "" => faults.push(at.invalid_for("", "the domain must not be empty")),
-                _ => check_driver(&at.with_value(&Value::from(domain)), faults),
+                "" => errors.push(at.invalid_for("", "the domain must not be empty")),
+                _ => check_driver(&at.with_value(&Value::from(domain)), errors),
             }
             match id {
-                "" => faults.push(at.invalid_for("", "the name must not be empty")),
-                _ => check_identifier(id, at, faults),
+                "" => errors.push(at.invalid_for("", "the name must not be empty")),
+                _ => check_identifier(id, at, errors),
             }
         }
-        _ => faults.push(at.invalid_for(name, "must not contain more than one slash")),
+        _ => errors.push(at.invalid_for(name, "must not contain more than one slash")),
     }
 }
 
 /// The name of an attribute with its domain.
-pub(crate) fn check_fully_qualified(name: &Place<'_, '_>, faults: &mut Faults) {
-    check_qualified(name.text(), name, faults);
+pub(crate) fn check_fully_qualified(name: &Place<'_, '_>, errors: &mut Errors) {
+    check_qualified(name.text(), name, errors);
     if !name.text().contains('/') {
         let why = "a fully qualified name must be a domain and a name separated by a slash";
-        faults.push(name.invalid(why));
+        errors.push(name.invalid(why));
     }
 }
 
-fn check_identifier(id: &str, at: &Place<'_, '_>, faults: &mut Faults) {
+fn check_identifier(id: &str, at: &Place<'_, '_>, errors: &mut Errors) {
     if id.len() > MAX_ID {
-        faults.push(at.too_long(MAX_ID));
+        errors.push(at.too_long(MAX_ID));
     }
     let is_first = |first: char| first.is_ascii_alphabetic() || first == '_';
     let is_identifier = id.starts_with(is_first)
@@ -131,7 +131,7 @@ fn check_identifier(id: &str, at: &Place<'_, '_>, faults: &mut Faults) {
         let why = "a valid C identifier must start with alphabetic character or '_', followed by a string of \
                    alphanumeric characters or '_' (e.g. 'my_name',  or 'MY_NAME',  or 'MyName', regex used for \
                    validation is '[A-Za-z_][A-Za-z0-9_]*')";
-        faults.push(at.invalid_for(id, why));
+        errors.push(at.invalid_for(id, why));
     }
 }
 
@@ -144,17 +144,17 @@ pub(crate) fn date_taint(taint: Option<&mut Value>, now: &str) {
 
 /// Checks a taint; an effect that was there before is not looked at.
 pub(crate) fn check_taint(taint: &Place<'_, '_>, live: Option<&Place<'_, '_>>, found: &mut Found) {
-    check_key(&taint.field("key"), &mut found.faults);
-    taint.field("value").may_keep(label_value, &mut found.faults);
+    check_key(&taint.field("key"), &mut found.errors);
+    taint.field("value").may_keep(label_value, &mut found.errors);
     let effect = taint.field("effect");
     if live.is_none_or(|live| live.field("effect").text() != effect.text()) {
         effect.must_be_one_of(EFFECTS, &mut found.declared);
     }
 }
 
-fn check_key(key: &Place<'_, '_>, faults: &mut Faults) {
+fn check_key(key: &Place<'_, '_>, errors: &mut Errors) {
     let reasons = qualified_name(key.text()).into_iter();
-    faults.extend(reasons.map(|why| key.invalid_for(key.text(), why)));
+    errors.extend(reasons.map(|why| key.invalid_for(key.text(), why)));
 }
 
 /// Checks tolerations of taints.
@@ -167,10 +167,10 @@ pub(crate) fn check_tolerations(tolerations: &Place<'_, '_>, found: &mut Found) 
         match operator.text() {
             "Exists" if !value.text().is_empty() => {
                 let why = "must be empty for operator `Exists`";
-                found.faults.push(value.invalid(why));
+                found.errors.push(value.invalid(why));
             }
             "Exists" => {}
-            "Equal" => value.may_keep(label_value, &mut found.faults),
+            "Equal" => value.may_keep(label_value, &mut found.errors),
             _ => operator.must_be_one_of(&["Equal", "Exists"], &mut found.declared),
         }
         let effect = toleration.field("effect");
@@ -187,19 +187,19 @@ pub(crate) fn check_binding_conditions(device: &Place<'_, '_>, found: &mut Found
     for list in [&wanted, &unwanted] {
         if found.has_at_most(MAX_BINDING_CONDITIONS, list) {
             list.items()
-                .for_each(|condition| check_key(&condition, &mut found.faults));
+                .for_each(|condition| check_key(&condition, &mut found.errors));
         }
     }
-    let faults = &mut found.faults;
+    let errors = &mut found.errors;
     for list in [&wanted, &unwanted] {
         let mut seen = HashSet::new();
         for condition in list.items() {
             if !seen.insert(condition.text()) {
-                faults.push(condition.duplicate());
+                errors.push(condition.duplicate());
             }
             if std::ptr::eq(list, &unwanted) && wanted.texts().any(|other| other == condition.text()) {
                 let why = "bindingFailureConditions must not overlap with bindingConditions";
-                faults.push(condition.invalid(why));
+                errors.push(condition.invalid(why));
             }
         }
     }
@@ -208,21 +208,21 @@ pub(crate) fn check_binding_conditions(device: &Place<'_, '_>, found: &mut Found
         ([names[1], names[0]], [&unwanted, &wanted]),
     ] {
         if list.len() == 0 && others.len() > 0 {
-            faults.push(list.invalid(format!("{name} are required to use {other}")));
+            errors.push(list.invalid(format!("{name} are required to use {other}")));
         }
     }
 }
 
 /// Parameters that only a driver understands: an object of limited size.
-pub(crate) fn check_raw(raw: &Place<'_, '_>, max_bytes: Option<usize>, faults: &mut Faults) {
+pub(crate) fn check_raw(raw: &Place<'_, '_>, max_bytes: Option<usize>, errors: &mut Errors) {
     if !raw.is_set() {
-        return faults.push(raw.required(""));
+        return errors.push(raw.required(""));
     }
     if let Some(max) = max_bytes.filter(|max| raw.value().to_string().len() > *max) {
-        return faults.push(raw.too_long(max));
+        return errors.push(raw.too_long(max));
     }
     if !raw.value().is_object() {
-        faults.push(FieldError::invalid(
+        errors.push(FieldError::invalid(
             &raw.path(),
             "<value omitted>",
             "must be a valid JSON object",

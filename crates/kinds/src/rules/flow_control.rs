@@ -2,18 +2,18 @@
 
 use std::collections::HashSet;
 
-use crate::rules::place::{Faults, Place};
+use crate::rules::place::{Errors, Place};
 
 /// Checks a status: conditions of different types.
-pub(crate) fn check_status(status: &Place<'_, '_>, faults: &mut Faults) {
+pub(crate) fn check_status(status: &Place<'_, '_>, errors: &mut Errors) {
     let mut types = HashSet::new();
     for condition in status.field("conditions").items() {
         let kind = condition.field("type");
         if !types.insert(kind.text()) {
-            faults.push(kind.duplicate());
+            errors.push(kind.duplicate());
         }
         if kind.text().is_empty() {
-            faults.push(kind.required("must not be empty"));
+            errors.push(kind.required("must not be empty"));
         }
     }
 }

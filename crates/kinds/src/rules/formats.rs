@@ -7,7 +7,7 @@ use serde_json::Value;
 use watchkeeper_meta::validation::dns1123_subdomain;
 use watchkeeper_wire::values::{Quantity, QuantityFormat};
 
-use crate::rules::place::{Faults, Place};
+use crate::rules::place::{Errors, Place};
 
 /// A megabyte: what a config map or a secret may hold.
 pub(crate) const MAX_DATA_BYTES: usize = 1024 * 1024;
@@ -155,13 +155,13 @@ fn without_leading_zeros(address: &str) -> String {
 }
 
 /// Refuses an address that means another machine elsewhere.
-pub(crate) fn check_not_local(place: &Place<'_, '_>, address: IpAddr, faults: &mut Faults) {
+pub(crate) fn check_not_local(place: &Place<'_, '_>, address: IpAddr, errors: &mut Errors) {
     let (is_link_local, is_link_multicast) = match address {
         IpAddr::V4(v4) => (v4.is_link_local(), v4.octets()[..3] == [224, 0, 0]),
         IpAddr::V6(v6) => (v6.is_unicast_link_local(), v6.segments()[0] & 0xff0f == 0xff02),
     };
     if address.is_unspecified() {
-        faults.push(place.invalid(format!("may not be unspecified ({})", place.text())));
+        errors.push(place.invalid(format!("may not be unspecified ({})", place.text())));
     }
     for (is_special, range) in [
         (address.is_loopback(), "loopback range (127.0.0.0/8, ::1/128)"),
@@ -172,7 +172,7 @@ pub(crate) fn check_not_local(place: &Place<'_, '_>, address: IpAddr, faults: &m
         ),
     ] {
         if is_special {
-            faults.push(place.invalid(format!("may not be in the {range}")));
+            errors.push(place.invalid(format!("may not be in the {range}")));
         }
     }
 }
@@ -245,41 +245,41 @@ fn wide(address: IpAddr) -> u128 {
 }
 
 /// Refuses what is not like `example.com/name`.
-pub(crate) fn check_domain_prefixed_path(place: &Place<'_, '_>, faults: &mut Faults) {
+pub(crate) fn check_domain_prefixed_path(place: &Place<'_, '_>, errors: &mut Errors) {
     let text = place.text();
     if text.is_empty() {
-        faults.push(place.required(""));
+        errors.push(place.required(""));
         return;
     }
     let Some((domain, path)) = text
         .split_once('/')
         .filter(|(a, b)| !a.is_empty() && !b.is_empty())
     else {
-        faults.push(place.invalid(r#"must be a domain-prefixed path (such as "acme.io/foo")"#));
+        errors.push(place.invalid(r#"must be a domain-prefixed path (such as "acme.io/foo")"#));
         return;
     };
     let reasons = dns1123_subdomain(domain).into_iter();
-    faults.extend(reasons.map(|why| place.invalid_for(domain, why)));
+    errors.extend(reasons.map(|why| place.invalid_for(domain, why)));
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"/-._~%!$&'()*+,;=:".contains(&byte);
     if !path.bytes().all(fits) {
         let why = r"Invalid path (regex used for validation is '[A-Za-z0-9/\-._~%!$&'()*+,;=:]+')";
-        faults.push(place.invalid_for(path, why));
+        errors.push(place.invalid_for(path, why));
     }
 }
 
 /// Refuses a path that leads out of where it starts.
-pub(crate) fn check_no_steps_back(path: &Place<'_, '_>, faults: &mut Faults) {
+pub(crate) fn check_no_steps_back(path: &Place<'_, '_>, errors: &mut Errors) {
     if path.text().split('/').any(|part| part == "..") {
-        faults.push(path.invalid_for(path.text(), "must not contain '..'"));
+        errors.push(path.invalid_for(path.text(), "must not contain '..'"));
     }
 }
 
 /// Refuses a path that does not lead down from where it starts.
-pub(crate) fn check_descending(path: &Place<'_, '_>, faults: &mut Faults) {
+pub(crate) fn check_descending(path: &Place<'_, '_>, errors: &mut Errors) {
     if path.text().starts_with('/') {
-        faults.push(path.invalid("must be a relative path"));
+        errors.push(path.invalid("must be a relative path"));
     }
-    check_no_steps_back(path, faults);
+    check_no_steps_back(path, errors);
 }
 
 /// The amount a field holds; zero when it holds none.

@@ -1,5 +1,5 @@
 //! Objects as Go prints its own structs: every field by its Go name, those that nobody set too. The texts of some
-//! faults quote such structs, and Kubernetes shows the change of a pod as the difference of two of them.
+//! errors quote such structs, and Kubernetes shows the change of a pod as the difference of two of them.
 //!
 //! The layout is data. A line is a struct and its fields in order, and goes on where the next one is indented; a field
 //! without a mark is a text, and marks say what else it is:

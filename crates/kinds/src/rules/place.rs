@@ -1,7 +1,7 @@
 //! A value and where it stands in its object, for rules that say what is wrong with it.
 //!
 //! Rules walk down an object, and nearly all objects are in order: a place knows its way back up, and the path is
-//! only written out for a fault. Rules that many kinds share are methods here, in Kubernetes' words; what texts may
+//! only written out for an error. Rules that many kinds share are methods here, in Kubernetes' words; what texts may
 //! look like is in [`formats`](crate::rules::formats).
 
 use std::fmt::Write as _;
@@ -15,13 +15,13 @@ use crate::rules::formats::{self, Cidr};
 use crate::rules::go_structs;
 
 /// What rules find.
-pub(crate) type Faults = watchkeeper_meta::FieldErrors;
+pub(crate) type Errors = watchkeeper_meta::FieldErrors;
 
 /// Room for most paths.
 const PATH_BYTES: usize = 64;
 
 /// A rule for what stands at a place.
-pub(crate) type Rule = fn(&Place<'_, '_>, &mut Faults);
+pub(crate) type Rule = fn(&Place<'_, '_>, &mut Errors);
 
 /// A value and where it stands. Values outlive the places that rules make of them.
 #[derive(Clone, Copy)]
@@ -157,7 +157,7 @@ impl<'v, 'p> Place<'v, 'p> {
     }
 }
 
-/// Faults.
+/// Errors.
 impl Place<'_, '_> {
     /// Something must stand here.
     pub(crate) fn required(&self, why: &str) -> FieldError {
@@ -174,7 +174,7 @@ impl Place<'_, '_> {
         FieldError::invalid(&self.path(), shown, why)
     }
 
-    /// An item of the list that stands here is wrong; the fault shows the whole list.
+    /// An item of the list that stands here is wrong; the error shows the whole list.
     pub(crate) fn invalid_item(&self, index: usize, why: impl Into<String>) -> FieldError {
         FieldError::invalid(&self.path().index(index), self.value.clone(), why)
     }
@@ -237,144 +237,144 @@ impl Place<'_, '_> {
 /// Rules.
 impl Place<'_, '_> {
     /// Refuses an empty text.
-    pub(crate) fn must_be_set(&self, faults: &mut Faults) {
+    pub(crate) fn must_be_set(&self, errors: &mut Errors) {
         if self.text().is_empty() {
-            faults.push(self.required(""));
+            errors.push(self.required(""));
         }
     }
 
-    /// Refuses an empty text, or one that breaks a rule; one fault for each reason.
-    pub(crate) fn must_keep(&self, rule: fn(&str) -> Vec<String>, faults: &mut Faults) {
-        faults.extend(rule(self.text()).into_iter().map(|reason| self.invalid(reason)));
+    /// Refuses an empty text, or one that breaks a rule; one error for each reason.
+    pub(crate) fn must_keep(&self, rule: fn(&str) -> Vec<String>, errors: &mut Errors) {
+        errors.extend(rule(self.text()).into_iter().map(|reason| self.invalid(reason)));
     }
 
     /// Refuses an empty text as missing, and one that breaks a rule.
-    pub(crate) fn must_be_set_and_keep(&self, rule: fn(&str) -> Vec<String>, faults: &mut Faults) {
+    pub(crate) fn must_be_set_and_keep(&self, rule: fn(&str) -> Vec<String>, errors: &mut Errors) {
         match self.text() {
-            "" => faults.push(self.required("")),
-            _ => self.must_keep(rule, faults),
+            "" => errors.push(self.required("")),
+            _ => self.must_keep(rule, errors),
         }
     }
 
     /// Refuses a text that breaks a rule; there need not be one.
-    pub(crate) fn may_keep(&self, rule: fn(&str) -> Vec<String>, faults: &mut Faults) {
+    pub(crate) fn may_keep(&self, rule: fn(&str) -> Vec<String>, errors: &mut Errors) {
         if !self.text().is_empty() {
-            self.must_keep(rule, faults);
+            self.must_keep(rule, errors);
         }
     }
 
     /// Refuses a text that is none of these.
-    pub(crate) fn must_be_one_of(&self, supported: &[&str], faults: &mut Faults) {
+    pub(crate) fn must_be_one_of(&self, supported: &[&str], errors: &mut Errors) {
         match self.text() {
-            "" => faults.push(self.required("")),
-            _ => self.is_one_of(supported, faults),
+            "" => errors.push(self.required("")),
+            _ => self.is_one_of(supported, errors),
         }
     }
 
     /// Refuses a text that is none of these; there need not be one.
-    pub(crate) fn may_be_one_of(&self, supported: &[&str], faults: &mut Faults) {
+    pub(crate) fn may_be_one_of(&self, supported: &[&str], errors: &mut Errors) {
         if self.is_set() {
-            self.is_one_of(supported, faults);
+            self.is_one_of(supported, errors);
         }
     }
 
     /// Refuses whatever is none of these.
-    pub(crate) fn is_one_of(&self, supported: &[&str], faults: &mut Faults) {
+    pub(crate) fn is_one_of(&self, supported: &[&str], errors: &mut Errors) {
         if !supported.contains(&self.text()) {
-            faults.push(self.unsupported(supported));
+            errors.push(self.unsupported(supported));
         }
     }
 
     /// Refuses an amount below zero.
-    pub(crate) fn must_not_be_negative_quantity(&self, faults: &mut Faults) {
+    pub(crate) fn must_not_be_negative_quantity(&self, errors: &mut Errors) {
         if self.is_set() && formats::quantity(self.value) < formats::quantity(&Value::from(0)) {
-            faults.push(self.invalid(NOT_NEGATIVE));
+            errors.push(self.invalid(NOT_NEGATIVE));
         }
     }
 
     /// Refuses a number below zero.
-    pub(crate) fn must_not_be_negative(&self, faults: &mut Faults) {
+    pub(crate) fn must_not_be_negative(&self, errors: &mut Errors) {
         if self.number() < 0 {
-            faults.push(self.invalid(NOT_NEGATIVE));
+            errors.push(self.invalid(NOT_NEGATIVE));
         }
     }
 
     /// Refuses a number that no port has.
-    pub(crate) fn must_be_port(&self, faults: &mut Faults) {
+    pub(crate) fn must_be_port(&self, errors: &mut Errors) {
         if !(1..=65_535).contains(&self.number()) {
-            faults.push(self.invalid_for(self.number(), "must be between 1 and 65535, inclusive"));
+            errors.push(self.invalid_for(self.number(), "must be between 1 and 65535, inclusive"));
         }
     }
 
     /// Refuses what is neither a port's number nor its name.
-    pub(crate) fn must_be_port_or_name(&self, faults: &mut Faults) {
+    pub(crate) fn must_be_port_or_name(&self, errors: &mut Errors) {
         match self.value {
-            Value::String(_) => self.must_keep(formats::port_name, faults),
-            _ => self.must_be_port(faults),
+            Value::String(_) => self.must_keep(formats::port_name, errors),
+            _ => self.must_be_port(errors),
         }
     }
 
     /// Refuses what is neither a number of things nor a percentage.
-    pub(crate) fn must_be_number_or_percent(&self, faults: &mut Faults) {
+    pub(crate) fn must_be_number_or_percent(&self, errors: &mut Errors) {
         match self.value {
-            Value::String(_) => self.must_keep(formats::percent_text, faults),
-            _ => self.must_not_be_negative(faults),
+            Value::String(_) => self.must_keep(formats::percent_text, errors),
+            _ => self.must_not_be_negative(errors),
         }
     }
 
     /// Refuses more than everything.
-    pub(crate) fn must_be_at_most_all(&self, faults: &mut Faults) {
+    pub(crate) fn must_be_at_most_all(&self, errors: &mut Errors) {
         if formats::percent(self.text()).is_some_and(|percent| percent > 100) {
-            faults.push(self.invalid("must not be greater than 100%"));
+            errors.push(self.invalid("must not be greater than 100%"));
         }
     }
 
     /// Refuses what is no address.
-    pub(crate) fn must_be_ip(&self, faults: &mut Faults) -> Option<IpAddr> {
+    pub(crate) fn must_be_ip(&self, errors: &mut Errors) -> Option<IpAddr> {
         formats::parse_ip(self.text())
-            .map_err(|why| faults.push(self.invalid_for(self.text(), why)))
+            .map_err(|why| errors.push(self.invalid_for(self.text(), why)))
             .ok()
     }
 
     /// Refuses what is no range of addresses.
-    pub(crate) fn must_be_cidr(&self, faults: &mut Faults) -> Option<Cidr> {
+    pub(crate) fn must_be_cidr(&self, errors: &mut Errors) -> Option<Cidr> {
         let (range, why) = Cidr::parse(self.text());
-        faults.extend(why.map(|why| self.invalid_for(self.text(), why)));
+        errors.extend(why.map(|why| self.invalid_for(self.text(), why)));
         range
     }
 
     /// Refuses a selector that cannot be understood.
-    pub(crate) fn must_select(&self, faults: &mut Faults) {
+    pub(crate) fn must_select(&self, errors: &mut Errors) {
         if self.is_set() {
-            faults.append(label_selector(self.value, &self.path()));
+            errors.append(label_selector(self.value, &self.path()));
         }
     }
 
     /// Refuses a change, in the words of rules that are part of the type: those do not show the value.
-    pub(crate) fn must_stay_unshown(&self, live: &Self, faults: &mut Faults) {
+    pub(crate) fn must_stay_unshown(&self, live: &Self, errors: &mut Errors) {
         if self.value != live.value {
-            faults.push(self.invalid_for(Value::Null, "field is immutable"));
+            errors.push(self.invalid_for(Value::Null, "field is immutable"));
         }
     }
 
     /// Refuses a change of what Kubernetes shows as a struct of its own.
-    pub(crate) fn must_stay_as(&self, go_type: &str, live: &Self, faults: &mut Faults) {
+    pub(crate) fn must_stay_as(&self, go_type: &str, live: &Self, errors: &mut Errors) {
         if self.value != live.value {
-            faults.push(self.invalid_as(go_type, "field is immutable"));
+            errors.push(self.invalid_as(go_type, "field is immutable"));
         }
     }
 
     /// Refuses a change of a text; none is an empty one.
-    pub(crate) fn text_must_stay(&self, live: &Self, faults: &mut Faults) {
+    pub(crate) fn text_must_stay(&self, live: &Self, errors: &mut Errors) {
         if self.text() != live.text() {
-            faults.push(self.invalid_for(self.text(), "field is immutable"));
+            errors.push(self.invalid_for(self.text(), "field is immutable"));
         }
     }
 
     /// Refuses a change.
-    pub(crate) fn must_stay(&self, live: &Self, faults: &mut Faults) {
+    pub(crate) fn must_stay(&self, live: &Self, errors: &mut Errors) {
         if self.value != live.value {
-            faults.push(self.invalid("field is immutable"));
+            errors.push(self.invalid("field is immutable"));
         }
     }
 }

@@ -6,7 +6,7 @@ use watchkeeper_meta::validation::{dns1123_subdomain, path_segment_name};
 use crate::kind::Change;
 use crate::rules::defaulting::{fill_empty, items_mut};
 use crate::rules::go_structs;
-use crate::rules::place::{Faults, Place};
+use crate::rules::place::{Errors, Place};
 use crate::table::Column;
 use crate::table::cells::subjects;
 
@@ -43,74 +43,74 @@ pub(crate) fn default_binding(binding: &mut Value) {
     }
 }
 
-pub(crate) fn check_rules(rules: &Place<'_, '_>, is_namespaced: bool, faults: &mut Faults) {
+pub(crate) fn check_rules(rules: &Place<'_, '_>, is_namespaced: bool, errors: &mut Errors) {
     for rule in rules.items() {
-        check_rule(&rule, is_namespaced, faults);
+        check_rule(&rule, is_namespaced, errors);
     }
 }
 
-pub(crate) fn check_rule(rule: &Place<'_, '_>, is_namespaced: bool, faults: &mut Faults) {
+pub(crate) fn check_rule(rule: &Place<'_, '_>, is_namespaced: bool, errors: &mut Errors) {
     let verbs = rule.field("verbs");
     let (groups, resources) = (rule.field("apiGroups"), rule.field("resources"));
     let urls = rule.field("nonResourceURLs");
     if urls.len() > 0 {
         if is_namespaced {
-            faults.push(urls.invalid("namespaced rules cannot apply to non-resource URLs"));
+            errors.push(urls.invalid("namespaced rules cannot apply to non-resource URLs"));
         }
         if groups.len() + resources.len() + rule.field("resourceNames").len() > 0 {
-            faults.push(urls.invalid("rules cannot apply to both regular resources and non-resource URLs"));
+            errors.push(urls.invalid("rules cannot apply to both regular resources and non-resource URLs"));
         }
-        return check_verbs(&verbs, faults);
+        return check_verbs(&verbs, errors);
     }
     if groups.len() == 0 {
-        faults.push(groups.required("resource rules must supply at least one api group"));
+        errors.push(groups.required("resource rules must supply at least one api group"));
     }
     if resources.len() == 0 {
-        faults.push(resources.required("resource rules must supply at least one resource"));
+        errors.push(resources.required("resource rules must supply at least one resource"));
     }
-    check_verbs(&verbs, faults);
+    check_verbs(&verbs, errors);
 }
 
-fn check_verbs(verbs: &Place<'_, '_>, faults: &mut Faults) {
+fn check_verbs(verbs: &Place<'_, '_>, errors: &mut Errors) {
     if verbs.len() == 0 {
-        faults.push(verbs.required(""));
+        errors.push(verbs.required(""));
     }
 }
 
-pub(crate) fn check_binding(binding: &Place<'_, '_>, kinds: &[&str], faults: &mut Faults) {
+pub(crate) fn check_binding(binding: &Place<'_, '_>, kinds: &[&str], errors: &mut Errors) {
     let role = binding.field("roleRef");
-    role.field("apiGroup").is_one_of(&[GROUP], faults);
-    role.field("kind").is_one_of(kinds, faults);
+    role.field("apiGroup").is_one_of(&[GROUP], errors);
+    role.field("kind").is_one_of(kinds, errors);
     let needs_namespace = !kinds.contains(&"Role");
     for subject in binding.field("subjects").items() {
-        check_subject(&subject, needs_namespace, faults);
+        check_subject(&subject, needs_namespace, errors);
     }
-    role.field("name").must_be_set_and_keep(path_segment_name, faults);
+    role.field("name").must_be_set_and_keep(path_segment_name, errors);
 }
 
-pub(crate) fn check_subject(subject: &Place<'_, '_>, needs_namespace: bool, faults: &mut Faults) {
+pub(crate) fn check_subject(subject: &Place<'_, '_>, needs_namespace: bool, errors: &mut Errors) {
     let (kind, name) = (subject.field("kind"), subject.field("name"));
     let group = subject.field("apiGroup");
-    kind.is_one_of(SUBJECTS, faults);
-    name.must_be_set(faults);
+    kind.is_one_of(SUBJECTS, errors);
+    name.must_be_set(errors);
     match kind.text() {
         "ServiceAccount" => {
-            name.may_keep(dns1123_subdomain, faults);
-            group.is_one_of(&[""], faults);
+            name.may_keep(dns1123_subdomain, errors);
+            group.is_one_of(&[""], errors);
             if needs_namespace {
-                subject.field("namespace").must_be_set(faults);
+                subject.field("namespace").must_be_set(errors);
             }
         }
-        "User" | "Group" => group.is_one_of(&[GROUP], faults),
+        "User" | "Group" => group.is_one_of(&[GROUP], errors),
         _ => {}
     }
 }
 
 /// A binding is to one role for ever; whoever wants another makes another binding.
-pub(crate) fn check_same_role(change: &Change<'_>, faults: &mut Faults) {
+pub(crate) fn check_same_role(change: &Change<'_>, errors: &mut Errors) {
     let (role, live) = (change.new.field("roleRef"), change.live.field("roleRef"));
     if role.value() != live.value() {
         let shown = go_structs::structure("RoleRef", role.value());
-        faults.push(role.invalid_in_go(shown, "field is immutable"));
+        errors.push(role.invalid_in_go(shown, "field is immutable"));
     }
 }

@@ -4,7 +4,7 @@
 use watchkeeper_meta::validation::qualified_name;
 
 use crate::rules::formats::quantity;
-use crate::rules::place::{Faults, NOT_NEGATIVE, Place};
+use crate::rules::place::{Errors, NOT_NEGATIVE, Place};
 
 /// What a container can have without a vendor's name before it.
 const OF_CONTAINERS: &[&str] = &["cpu", "ephemeral-storage", "memory"];
@@ -91,42 +91,42 @@ pub(crate) fn can_be_shared(name: &str) -> bool {
 }
 
 /// Checks the name of what stands at a place.
-pub(crate) fn check_name(name: &str, place: &Place<'_, '_>, faults: &mut Faults) {
+pub(crate) fn check_name(name: &str, place: &Place<'_, '_>, errors: &mut Errors) {
     let reasons = qualified_name(name);
     let is_qualified = reasons.is_empty();
-    faults.extend(reasons.into_iter().map(|why| place.invalid_for(name, why)));
+    errors.extend(reasons.into_iter().map(|why| place.invalid_for(name, why)));
     if is_qualified && !name.contains('/') && !is_standard(name) {
         let why = "must be a standard resource type or fully qualified";
-        faults.push(place.invalid_for(name, why));
+        errors.push(place.invalid_for(name, why));
     }
 }
 
 /// Checks the name of what a container has.
-pub(crate) fn check_container_name(name: &str, place: &Place<'_, '_>, faults: &mut Faults) {
-    check_name(name, place, faults);
+pub(crate) fn check_container_name(name: &str, place: &Place<'_, '_>, errors: &mut Errors) {
+    check_name(name, place, errors);
     if !name.contains('/') && !is_of_containers(name) {
-        faults.push(place.invalid_for(name, "must be a standard resource for containers"));
+        errors.push(place.invalid_for(name, "must be a standard resource for containers"));
     } else if name.starts_with("requests.") && !is_native(name) {
-        faults.push(place.invalid_for(name, "doesn't follow extended resource name standard"));
+        errors.push(place.invalid_for(name, "doesn't follow extended resource name standard"));
     }
 }
 
 /// Checks the name of what a quota limits.
-pub(crate) fn check_quota_name(name: &str, place: &Place<'_, '_>, faults: &mut Faults) {
-    check_name(name, place, faults);
+pub(crate) fn check_quota_name(name: &str, place: &Place<'_, '_>, errors: &mut Errors) {
+    check_name(name, place, errors);
     if !name.contains('/') && !is_for_quota(name) {
-        faults.push(place.invalid_for(name, "must be a standard resource for quota"));
+        errors.push(place.invalid_for(name, "must be a standard resource for quota"));
     }
 }
 
 /// Checks an amount: of what is counted, there are no halves.
-pub(crate) fn check_amount(name: &str, place: &Place<'_, '_>, faults: &mut Faults) {
+pub(crate) fn check_amount(name: &str, place: &Place<'_, '_>, errors: &mut Errors) {
     let amount = quantity(place.value());
     if amount.is_negative() {
-        faults.push(place.invalid_for(amount.to_string(), NOT_NEGATIVE));
+        errors.push(place.invalid_for(amount.to_string(), NOT_NEGATIVE));
     }
     let is_whole = amount.to_milli().is_none_or(|milli| milli % 1000 == 0);
     if (is_counted(name) || is_extended(name)) && !is_whole {
-        faults.push(place.invalid_for(amount.to_string(), "must be an integer"));
+        errors.push(place.invalid_for(amount.to_string(), "must be an integer"));
     }
 }

@@ -7,50 +7,50 @@ use serde_json::Value;
 use watchkeeper_meta::FieldErrors;
 use watchkeeper_wire::schema::{Schema, Shape, TypeId};
 
-use crate::rules::place::{Faults, Place};
+use crate::rules::place::{Errors, Place};
 use crate::rules::schema_plan::{self, Step};
 
 /// What is wrong with an object as far as its schema knows.
-pub(crate) fn faults(schema: &Schema, id: TypeId, object: &Value) -> FieldErrors {
-    let mut faults = FieldErrors::new();
-    check_object(schema, id, &Place::object(object), &mut faults);
-    faults
+pub(crate) fn errors(schema: &Schema, id: TypeId, object: &Value) -> FieldErrors {
+    let mut errors = FieldErrors::new();
+    check_object(schema, id, &Place::object(object), &mut errors);
+    errors
 }
 
-fn check_object(schema: &Schema, id: TypeId, object: &Place<'_, '_>, faults: &mut Faults) {
+fn check_object(schema: &Schema, id: TypeId, object: &Place<'_, '_>, errors: &mut Errors) {
     for step in schema_plan::of(schema, id) {
         if !matches!(step.name, "metadata" | "status") {
             let field = object.field(step.name);
-            check_field(step, &field, faults);
-            check_within(schema, step.shape, &field, faults);
+            check_field(step, &field, errors);
+            check_within(schema, step.shape, &field, errors);
         }
     }
 }
 
-fn check_field(step: &Step, field: &Place<'_, '_>, faults: &mut Faults) {
+fn check_field(step: &Step, field: &Place<'_, '_>, errors: &mut Errors) {
     let is_empty = field.text().is_empty() && field.len() == 0;
     if step.required && is_empty {
-        faults.push(field.required(""));
+        errors.push(field.required(""));
     }
     let is_unknown = |text: &str| !text.is_empty() && !step.values.is_empty() && !step.values.contains(&text);
     if is_unknown(field.text()) {
-        faults.push(field.unsupported(&step.values));
+        errors.push(field.unsupported(&step.values));
     }
     let items = field.items().filter(|item| is_unknown(item.text()));
-    faults.extend(items.map(|item| item.unsupported(&step.values)));
+    errors.extend(items.map(|item| item.unsupported(&step.values)));
 }
 
-fn check_within(schema: &Schema, shape: &Shape, place: &Place<'_, '_>, faults: &mut Faults) {
+fn check_within(schema: &Schema, shape: &Shape, place: &Place<'_, '_>, errors: &mut Errors) {
     match shape {
-        Shape::Struct(id) if place.is_set() => check_object(schema, *id, place, faults),
+        Shape::Struct(id) if place.is_set() => check_object(schema, *id, place, errors),
         Shape::List(item) | Shape::ListMessage(item) => {
             for place in place.items() {
-                check_within(schema, item, &place, faults);
+                check_within(schema, item, &place, errors);
             }
         }
         Shape::Map(item) => {
             for (_, place) in place.entries() {
-                check_within(schema, item, &place, faults);
+                check_within(schema, item, &place, errors);
             }
         }
         _ => {}
@@ -71,7 +71,7 @@ mod tests {
             .iter()
             .find(|known| known.resource.group == group && known.resource.kind == kind)
             .unwrap();
-        let found = faults(&definition.schema, definition.type_id, &object);
+        let found = errors(&definition.schema, definition.type_id, &object);
         let found: Vec<String> = found.iter().map(ToString::to_string).collect();
         assert_eq!(found, wanted, "{kind}");
     }

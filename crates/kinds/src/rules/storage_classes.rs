@@ -3,44 +3,44 @@
 use watchkeeper_meta::validation::qualified_name;
 
 use crate::kind::Change;
-use crate::rules::place::{Faults, Place};
+use crate::rules::place::{Errors, Place};
 
 const MAX_PARAMETERS: usize = 512;
 const MAX_PARAMETER_BYTES: usize = 256 * 1024;
 
 /// The driver of a class, if it is set. Capitals are let through; texts show it without them.
-pub(crate) fn check_provisioner(provisioner: &Place<'_, '_>, faults: &mut Faults) {
+pub(crate) fn check_provisioner(provisioner: &Place<'_, '_>, errors: &mut Errors) {
     if !provisioner.text().is_empty() {
         let lower = provisioner.text().to_lowercase();
         let reasons = qualified_name(&lower).into_iter();
-        faults.extend(reasons.map(|why| provisioner.invalid_for(&*lower, why)));
+        errors.extend(reasons.map(|why| provisioner.invalid_for(&*lower, why)));
     }
 }
 
 /// The parameters of a class.
-pub(crate) fn check_parameters(parameters: &Place<'_, '_>, faults: &mut Faults) {
+pub(crate) fn check_parameters(parameters: &Place<'_, '_>, errors: &mut Errors) {
     if parameters.len() > MAX_PARAMETERS {
-        faults.push(parameters.too_long(MAX_PARAMETERS));
+        errors.push(parameters.too_long(MAX_PARAMETERS));
         return;
     }
     let mut size = 0;
     for (name, value) in parameters.entries() {
         if name.is_empty() {
-            faults.push(parameters.invalid_for(name, "field can not be empty."));
+            errors.push(parameters.invalid_for(name, "field can not be empty."));
         }
         size += name.len() + value.text().len();
     }
     if size > MAX_PARAMETER_BYTES {
-        faults.push(parameters.too_long(MAX_PARAMETER_BYTES));
+        errors.push(parameters.too_long(MAX_PARAMETER_BYTES));
     }
 }
 
 /// Refuses a change of any of these fields.
-pub(crate) fn forbid_changes(change: &Change<'_>, names: &[&str], faults: &mut Faults) {
+pub(crate) fn forbid_changes(change: &Change<'_>, names: &[&str], errors: &mut Errors) {
     for name in names {
         let (new, live) = (change.new.field(name), change.live.field(name));
         if new.value() != live.value() {
-            faults.push(new.forbidden(format!("updates to {name} are forbidden.")));
+            errors.push(new.forbidden(format!("updates to {name} are forbidden.")));
         }
     }
 }

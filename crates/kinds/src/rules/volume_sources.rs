@@ -5,7 +5,7 @@
 use watchkeeper_meta::validation::{dns1123_label, dns1123_subdomain};
 
 use crate::rules::formats::check_no_steps_back;
-use crate::rules::place::{Faults, Place, Rule};
+use crate::rules::place::{Errors, Place, Rule};
 
 /// A kind of source: its field, and what is checked of it.
 pub(crate) struct Source {
@@ -57,7 +57,7 @@ const MAX_DRIVER_NAME: usize = 63;
 
 /// Checks that there is one source, and that it is in order. Which one counts if there are several, the order of the
 /// sources says.
-pub(crate) fn check_sources(volume: &Place<'_, '_>, sources: &[Source], faults: &mut Faults) {
+pub(crate) fn check_sources(volume: &Place<'_, '_>, sources: &[Source], errors: &mut Errors) {
     let mut found = false;
     for source in sources {
         let place = volume.field(source.name);
@@ -66,15 +66,15 @@ pub(crate) fn check_sources(volume: &Place<'_, '_>, sources: &[Source], faults: 
         }
         if found {
             let place = place.known_as(renamed(source.name, RENAMED_BESIDE_OTHERS));
-            faults.push(place.forbidden("may not specify more than 1 volume type"));
+            errors.push(place.forbidden("may not specify more than 1 volume type"));
         } else {
-            (source.check)(&place.known_as(renamed(source.name, RENAMED)), faults);
-            check_needed(source.name, &place, faults);
+            (source.check)(&place.known_as(renamed(source.name, RENAMED)), errors);
+            check_needed(source.name, &place, errors);
         }
         found = true;
     }
     if !found {
-        faults.push(volume.required("must specify a volume type"));
+        errors.push(volume.required("must specify a volume type"));
     }
 }
 
@@ -83,13 +83,13 @@ fn renamed(name: &'static str, names: &[(&str, &'static str)]) -> &'static str {
     known.map_or(name, |(_, renamed)| renamed)
 }
 
-fn check_needed(source: &'static str, place: &Place<'_, '_>, faults: &mut Faults) {
+fn check_needed(source: &'static str, place: &Place<'_, '_>, errors: &mut Errors) {
     let place = place.known_as(renamed(source, RENAMED));
     let needed = NEEDED.iter().find(|(name, _)| *name == source);
     for name in needed.into_iter().flat_map(|(_, fields)| *fields) {
         let field = place.field(name);
         if field.text().is_empty() && field.len() == 0 {
-            faults.push(field.required(""));
+            errors.push(field.required(""));
         }
     }
 }
@@ -103,53 +103,53 @@ pub(crate) const fn vendor(name: &'static str) -> Source {
 }
 
 /// A directory or file of the node.
-pub(crate) fn check_host_path(source: &Place<'_, '_>, faults: &mut Faults) {
+pub(crate) fn check_host_path(source: &Place<'_, '_>, errors: &mut Errors) {
     let path = source.field("path");
     if path.text().is_empty() {
-        faults.push(path.required(""));
+        errors.push(path.required(""));
         return;
     }
-    check_no_steps_back(&path, faults);
-    source.field("type").may_be_one_of(HOST_PATH_TYPES, faults);
+    check_no_steps_back(&path, errors);
+    source.field("type").may_be_one_of(HOST_PATH_TYPES, errors);
 }
 
 /// A disk of the node.
-pub(crate) fn check_local(source: &Place<'_, '_>, faults: &mut Faults) {
+pub(crate) fn check_local(source: &Place<'_, '_>, errors: &mut Errors) {
     let path = source.field("path");
-    path.must_be_set(faults);
-    check_no_steps_back(&path, faults);
+    path.must_be_set(errors);
+    check_no_steps_back(&path, errors);
 }
 
 /// A directory of a file server.
-pub(crate) fn check_nfs(source: &Place<'_, '_>, faults: &mut Faults) {
-    source.field("server").must_be_set(faults);
+pub(crate) fn check_nfs(source: &Place<'_, '_>, errors: &mut Errors) {
+    source.field("server").must_be_set(errors);
     let path = source.field("path");
-    path.must_be_set(faults);
+    path.must_be_set(errors);
     if !path.text().starts_with('/') {
-        faults.push(path.invalid_for(path.text(), "must be an absolute path"));
+        errors.push(path.invalid_for(path.text(), "must be an absolute path"));
     }
 }
 
 /// The name of a driver of storage or devices. Capitals are let through.
-pub(crate) fn check_driver(driver: &Place<'_, '_>, faults: &mut Faults) {
+pub(crate) fn check_driver(driver: &Place<'_, '_>, errors: &mut Errors) {
     if driver.text().is_empty() {
-        return faults.push(driver.required(""));
+        return errors.push(driver.required(""));
     }
     if driver.text().len() > MAX_DRIVER_NAME {
-        faults.push(driver.too_long(MAX_DRIVER_NAME));
+        errors.push(driver.too_long(MAX_DRIVER_NAME));
     }
     let reasons = dns1123_subdomain(&driver.text().to_lowercase()).into_iter();
-    faults.extend(reasons.map(|why| driver.invalid_for(driver.text(), why)));
+    errors.extend(reasons.map(|why| driver.invalid_for(driver.text(), why)));
 }
 
 /// A secret in a namespace.
-pub(crate) fn check_secret_reference(reference: &Place<'_, '_>, faults: &mut Faults) {
+pub(crate) fn check_secret_reference(reference: &Place<'_, '_>, errors: &mut Errors) {
     if reference.is_set() {
         reference
             .field("name")
-            .must_be_set_and_keep(dns1123_subdomain, faults);
+            .must_be_set_and_keep(dns1123_subdomain, errors);
         reference
             .field("namespace")
-            .must_be_set_and_keep(dns1123_label, faults);
+            .must_be_set_and_keep(dns1123_label, errors);
     }
 }

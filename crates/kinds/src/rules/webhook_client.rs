@@ -2,22 +2,22 @@
 
 use watchkeeper_meta::validation::dns1123_subdomain;
 
-use crate::rules::place::{Faults, Place};
+use crate::rules::place::{Errors, Place};
 
 /// What a refusal of a URL ends with.
 const FORM: &str = "; desired format: https://host[/path]";
 
 /// Checks a `clientConfig`.
-pub(crate) fn check(config: &Place<'_, '_>, faults: &mut Faults) {
+pub(crate) fn check(config: &Place<'_, '_>, errors: &mut Errors) {
     let (url, service) = (config.field("url"), config.field("service"));
     match (url.is_set(), service.is_set()) {
-        (true, false) => check_url(&url, faults),
-        (false, true) => check_service(&service, faults),
-        _ => faults.push(config.required("exactly one of url or service is required")),
+        (true, false) => check_url(&url, errors),
+        (false, true) => check_service(&service, errors),
+        _ => errors.push(config.required("exactly one of url or service is required")),
     }
 }
 
-fn check_url(url: &Place<'_, '_>, faults: &mut Faults) {
+fn check_url(url: &Place<'_, '_>, errors: &mut Errors) {
     let (rest, fragment) = split(url.text(), '#');
     let (rest, query) = split(rest, '?');
     let (scheme, rest) = rest.split_once(':').unwrap_or(("", rest));
@@ -26,7 +26,7 @@ fn check_url(url: &Place<'_, '_>, faults: &mut Faults) {
     let (user, host) = authority.rsplit_once('@').unwrap_or(("", authority));
     let mut refuse = |is_wrong: bool, shown: &str, why: String| {
         if is_wrong {
-            faults.push(url.invalid_for(shown, why));
+            errors.push(url.invalid_for(shown, why));
         }
     };
     let only_https = format!("'https' is the only allowed URL scheme{FORM}");
@@ -42,42 +42,42 @@ fn split(text: &str, at: char) -> (&str, &str) {
     text.split_once(at).unwrap_or((text, ""))
 }
 
-fn check_service(service: &Place<'_, '_>, faults: &mut Faults) {
+fn check_service(service: &Place<'_, '_>, errors: &mut Errors) {
     for (name, why) in [
         ("name", "service name is required"),
         ("namespace", "service namespace is required"),
     ] {
         let field = service.field(name);
         if field.text().is_empty() {
-            faults.push(field.required(why));
+            errors.push(field.required(why));
         }
     }
     let port = service.field("port");
     if !(1..=65535).contains(&port.number()) {
         let why = "port is not valid: must be between 1 and 65535, inclusive";
-        faults.push(port.invalid_for(port.number(), why));
+        errors.push(port.invalid_for(port.number(), why));
     }
-    check_path(&service.field("path"), faults);
+    check_path(&service.field("path"), errors);
 }
 
-fn check_path(path: &Place<'_, '_>, faults: &mut Faults) {
+fn check_path(path: &Place<'_, '_>, errors: &mut Errors) {
     let text = path.text();
     if matches!(text, "" | "/") {
         return;
     }
     if text == "//" {
-        return faults.push(path.invalid("segment[0] may not be empty"));
+        return errors.push(path.invalid("segment[0] may not be empty"));
     }
     let Some(rest) = text.strip_prefix('/') else {
-        return faults.push(path.invalid("must start with a '/'"));
+        return errors.push(path.invalid("must start with a '/'"));
     };
     let steps = rest.strip_suffix('/').unwrap_or(rest).split('/');
     for (index, step) in steps.enumerate() {
         if step.is_empty() {
-            faults.push(path.invalid(format!("segment[{index}] may not be empty")));
+            errors.push(path.invalid(format!("segment[{index}] may not be empty")));
             continue;
         }
         let problems = dns1123_subdomain(step).into_iter();
-        faults.extend(problems.map(|problem| path.invalid(format!("segment[{index}]: {problem}"))));
+        errors.extend(problems.map(|problem| path.invalid(format!("segment[{index}]: {problem}"))));
     }
 }

@@ -11,7 +11,7 @@ use crate::builtin::pod;
 use crate::kind::Change;
 use crate::rules::defaulting::object_mut;
 use crate::rules::go_structs::LABEL_SELECTOR;
-use crate::rules::place::{Faults, Place};
+use crate::rules::place::{Errors, Place};
 use crate::{Warnings, metadata};
 
 /// How many old states are kept for a way back: ten, as Kubernetes has it.
@@ -40,10 +40,10 @@ pub(crate) const REPLICA_COUNTS: Counts = Counts {
 };
 
 /// Refuses a change of the one thing that never changes.
-pub(crate) fn check_same_selector(change: &Change<'_>, faults: &mut Faults) {
+pub(crate) fn check_same_selector(change: &Change<'_>, errors: &mut Errors) {
     let (new, live) = (change.new.field("spec"), change.live.field("spec"));
     new.field("selector")
-        .must_stay_as(LABEL_SELECTOR, &live.field("selector"), faults);
+        .must_stay_as(LABEL_SELECTOR, &live.field("selector"), errors);
 }
 
 /// Who reports on an object does not label it.

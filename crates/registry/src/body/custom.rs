@@ -43,10 +43,10 @@ pub(crate) enum Refusal {
 fn wrong_kind(definition: &Definition, value: &Value, kind: &str) -> Status {
     let name = value["metadata"]["name"].as_str().unwrap_or_default();
     let why = format!("must be {}", definition.resource.kind);
-    let fault = FieldError::invalid(&FieldPath::new("kind"), kind, why);
+    let error = FieldError::invalid(&FieldPath::new("kind"), kind, why);
     let stated = GroupKind {
         group: definition.resource.group.clone(),
         kind: kind.to_owned().into(),
     };
-    Status::invalid(&stated, name, &fault.into())
+    Status::invalid(&stated, name, &error.into())
 }

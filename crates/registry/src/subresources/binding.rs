@@ -73,20 +73,20 @@ fn target(binding: &Value) -> Result<String, Status> {
     let path = FieldPath::new("target");
     let kind = binding["target"]["kind"].as_str().unwrap_or_default();
     let name = binding["target"]["name"].as_str().unwrap_or_default();
-    let mut faults = FieldErrors::new();
+    let mut errors = FieldErrors::new();
     if !matches!(kind, "" | "Node") {
-        faults.push(FieldError::not_supported(
+        errors.push(FieldError::not_supported(
             &path.child("kind"),
             kind,
             &["Node", "<empty>"],
         ));
     }
     if name.is_empty() {
-        faults.push(FieldError::required(&path.child("name"), ""));
+        errors.push(FieldError::required(&path.child("name"), ""));
     }
-    match faults.is_empty() {
+    match errors.is_empty() {
         true => Ok(name.to_owned()),
-        false => Err(Status::unclassified(join_field_errors(&faults))),
+        false => Err(Status::unclassified(join_field_errors(&errors))),
     }
 }
 

@@ -250,8 +250,8 @@ fn check_types(scale: &Value) -> Result<(), Status> {
     let Err(error) = canonicalize(schema, known, scale.clone()) else {
         return Ok(());
     };
-    let fault = FieldError::invalid(&FieldPath::new("patch"), in_order(scale), error.message);
-    Err(Status::invalid(&GroupKind::new("", ""), "", &fault.into()))
+    let error = FieldError::invalid(&FieldPath::new("patch"), in_order(scale), error.message);
+    Err(Status::invalid(&GroupKind::new("", ""), "", &error.into()))
 }
 
 /// A Scale as text, its metadata in the order of the struct.
@@ -277,11 +277,11 @@ fn check(definition: &Definition, name: &str, replicas: i64) -> Result<(), Statu
         return Ok(());
     }
     let path = FieldPath::new("spec").child("replicas");
-    let fault = FieldError::invalid(&path, replicas, "must be greater than or equal to 0");
+    let error = FieldError::invalid(&path, replicas, "must be greater than or equal to 0");
     Err(Status::invalid(
         &GroupKind::new("autoscaling", KIND),
         name,
-        &fault.into(),
+        &error.into(),
     ))
 }
 

@@ -250,8 +250,8 @@ fn check_identity(request: &Value, namespace: &str, name: &str) -> Result<(), St
         if !stated.is_empty() && stated != wanted {
             let path = FieldPath::new("metadata").child(field);
             let why = format!("must match the service account {field} if specified");
-            let fault = FieldError::invalid(&path, stated, why);
-            return Err(Status::invalid(&request_kind(), name, &fault.into()));
+            let error = FieldError::invalid(&path, stated, why);
+            return Err(Status::invalid(&request_kind(), name, &error.into()));
         }
     }
     Ok(())
@@ -280,8 +280,8 @@ fn check_seconds(seconds: i64) -> Result<(), Status> {
         _ => return Ok(()),
     };
     let path = FieldPath::new("spec").child("expirationSeconds");
-    let fault = FieldError::invalid(&path, seconds, why);
-    Err(Status::invalid(&request_kind(), "", &fault.into()))
+    let error = FieldError::invalid(&path, seconds, why);
+    Err(Status::invalid(&request_kind(), "", &error.into()))
 }
 
 /// Three parts with dots between them: how it is signed, what it says, the signature.

@@ -55,11 +55,11 @@ impl Registry {
     }
 
     /// What is wrong with an object in the form in which the server prints it, were it created.
-    pub fn faults(&self, definition: &Definition, object: &Value) -> FieldErrors {
-        let mut faults = metadata::faults(definition, object);
-        faults.append(definition.faults(object));
-        faults.append(self.policy_faults(definition, object));
-        faults
+    pub fn errors(&self, definition: &Definition, object: &Value) -> FieldErrors {
+        let mut errors = metadata::errors(definition, object);
+        errors.append(definition.errors(object));
+        errors.append(self.policy_errors(definition, object));
+        errors
     }
 }
 

@@ -128,8 +128,8 @@ impl PatchedReader<'_> {
         let definition = &*self.definition;
         let unfit = |why: String| {
             let quoted = patch.map(|patch| quoted_result(definition, patch, live));
-            let fault = FieldError::invalid(&FieldPath::new("patch"), quoted.unwrap_or_default(), why);
-            Status::invalid(&GroupKind::new("", ""), "", &fault.into())
+            let error = FieldError::invalid(&FieldPath::new("patch"), quoted.unwrap_or_default(), why);
+            Status::invalid(&GroupKind::new("", ""), "", &error.into())
         };
         let is_strategic = patch.is_some_and(|patch| patch.kind == PatchKind::Strategic);
         let mut complaints = patch.map(|patch| patch.complaints.to_vec()).unwrap_or_default();

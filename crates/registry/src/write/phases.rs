@@ -275,36 +275,36 @@ impl Write<'_> {
     /// Refuses an object that is not valid, with all that is wrong with it.
     pub(super) fn validate(&self, draft: &Draft<'_>) -> Result<(), Status> {
         let (definition, object) = (&self.definition, &draft.object);
-        let mut faults = self.faults_of(object, draft);
+        let mut errors = self.errors_of(object, draft);
         // Maps that came empty are shown as they came, if nothing else is wrong with them.
-        if !faults.is_empty()
+        if !errors.is_empty()
             && let Some(shown) = self.context.emptied.shown_in(object)
         {
-            let again = self.faults_of(&shown, draft);
+            let again = self.errors_of(&shown, draft);
             let fields =
-                |faults: &FieldErrors| faults.iter().map(|fault| fault.field.clone()).collect::<Vec<_>>();
-            if fields(&again) == fields(&faults) {
-                faults = again;
+                |errors: &FieldErrors| errors.iter().map(|error| error.field.clone()).collect::<Vec<_>>();
+            if fields(&again) == fields(&errors) {
+                errors = again;
             }
         }
-        accept(definition, object, &faults)
+        accept(definition, object, &errors)
     }
 
-    fn faults_of(&self, object: &Value, draft: &Draft<'_>) -> FieldErrors {
+    fn errors_of(&self, object: &Value, draft: &Draft<'_>) -> FieldErrors {
         let definition = &self.definition;
         let Some(live) = draft.live else {
-            let mut faults = self.registry.faults(definition, object);
-            faults.append(metadata::manager_faults(&draft.managers));
-            return faults;
+            let mut errors = self.registry.errors(definition, object);
+            errors.append(metadata::manager_errors(&draft.managers));
+            return errors;
         };
-        let mut faults = metadata::update_faults(definition, object, &live.value);
+        let mut errors = metadata::update_errors(definition, object, &live.value);
         if draft.given_managers.is_some() {
-            faults.append(metadata::manager_faults(&draft.managers));
+            errors.append(metadata::manager_errors(&draft.managers));
         }
         let warnings = &self.context.warnings;
-        faults.append(definition.update_faults(self.part, object, &live.value, warnings));
-        faults.append(self.registry.policy_faults(definition, object));
-        faults
+        errors.append(definition.update_errors(self.part, object, &live.value, warnings));
+        errors.append(self.registry.policy_errors(definition, object));
+        errors
     }
 
     /// Runs validating admission on a valid object: plugins, policies, webhooks. If the guard was released for a webhook,

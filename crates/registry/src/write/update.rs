@@ -280,8 +280,8 @@ fn check_identity(definition: &Definition, live: &Value, new: &Value) -> Result<
             kind: definition.resource.plural.clone(),
         };
         let path = FieldPath::new("metadata").child("resourceVersion");
-        let fault = FieldError::invalid(&path, json!(0), "must be specified for an update");
-        return Err(Status::invalid(&kind, name, &fault.into()));
+        let error = FieldError::invalid(&path, json!(0), "must be specified for an update");
+        return Err(Status::invalid(&kind, name, &error.into()));
     }
     if version != metadata::text(live, "resourceVersion") {
         return Err(Status::modified(&resource, name));

@@ -107,18 +107,21 @@ async fn schemas() {
 #[tokio::test]
 async fn names_and_versions() {
     let mut cluster = Cluster::start().await;
+    let versions = |n| {
+        let mut definition = definition("things", object(json!({})));
+        let first = definition["spec"]["versions"][0].clone();
+        definition["spec"]["versions"] = list(n, |index| {
+            let mut version = first.clone();
+            version["name"] = json!(format!("v{}", index + 1));
+            version["storage"] = json!(index == 0);
+            version
+        });
+        Call::try_post(DEFINITIONS, definition)
+    };
+    // As many as are accepted, and more than that.
+    cluster.grows_in_proportion("versions", 8, versions).await;
     cluster
-        .grows_in_proportion("versions", 25, |n| {
-            let mut definition = definition("things", object(json!({})));
-            let first = definition["spec"]["versions"][0].clone();
-            definition["spec"]["versions"] = list(n, |index| {
-                let mut version = first.clone();
-                version["name"] = json!(format!("v{}", index + 1));
-                version["storage"] = json!(index == 0);
-                version
-            });
-            Call::try_post(DEFINITIONS, definition)
-        })
+        .grows_in_proportion("too many versions", 33, versions)
         .await;
     for names in ["shortNames", "categories"] {
         cluster

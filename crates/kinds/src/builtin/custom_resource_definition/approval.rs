@@ -4,7 +4,7 @@
 use serde_json::Value;
 use watchkeeper_meta::{FieldError, FieldPath};
 
-use crate::rules::place::{Faults, Place};
+use crate::rules::place::{Errors, Place};
 
 const ANNOTATION: &str = "api-approved.kubernetes.io";
 
@@ -71,14 +71,14 @@ impl<'d> Approval<'d> {
 }
 
 /// Refuses a definition that says nothing, or nothing sensible.
-pub(crate) fn check(definition: &Place<'_, '_>, faults: &mut Faults) {
+pub(crate) fn check(definition: &Place<'_, '_>, errors: &mut Errors) {
     let path = || FieldPath::new("metadata").child("annotations").key(ANNOTATION);
     match Approval::of(definition.value()) {
         Some(missing @ Approval::Missing) => {
-            faults.push(FieldError::required(&path(), missing.explained()));
+            errors.push(FieldError::required(&path(), missing.explained()));
         }
         Some(invalid @ Approval::Invalid(said)) => {
-            faults.push(FieldError::invalid(&path(), said, invalid.explained()));
+            errors.push(FieldError::invalid(&path(), said, invalid.explained()));
         }
         Some(Approval::Approved(_) | Approval::Unapproved(_)) | None => {}
     }

@@ -6,7 +6,7 @@ use watchkeeper_cel::pattern::compile;
 use watchkeeper_meta::{FieldError, FieldErrors, FieldPath};
 use watchkeeper_wire::limits::NESTING_LIMIT;
 
-use crate::custom::expressions::{definition_faults, rule_faults};
+use crate::custom::expressions::{definition_errors, rule_errors};
 use crate::custom::rules::Rules;
 
 const TYPES: [&str; 6] = ["array", "boolean", "integer", "number", "object", "string"];
@@ -54,25 +54,25 @@ enum Level {
 
 /// What is wrong with the schema at a path. Rules that are expressions are compiled if nothing else is: they take their
 /// types from it.
-pub(crate) fn faults(path: &FieldPath, schema: &Value) -> FieldErrors {
-    let mut faults = FieldErrors::new();
-    check(path, schema, Level::Root, 0, &mut faults);
-    if faults.is_empty() {
-        faults = definition_faults(path, schema);
+pub(crate) fn errors(path: &FieldPath, schema: &Value) -> FieldErrors {
+    let mut errors = FieldErrors::new();
+    check(path, schema, Level::Root, 0, &mut errors);
+    if errors.is_empty() {
+        errors = definition_errors(path, schema);
     }
-    faults
+    errors
 }
 
-fn check(path: &FieldPath, schema: &Value, level: Level, depth: u32, faults: &mut FieldErrors) {
+fn check(path: &FieldPath, schema: &Value, level: Level, depth: u32, errors: &mut FieldErrors) {
     if depth > NESTING_LIMIT {
         let why = format!("nested deeper than {NESTING_LIMIT} levels");
-        return faults.push(FieldError::forbidden(path, why));
+        return errors.push(FieldError::forbidden(path, why));
     }
     if let Some(items) = schema.get("items") {
         let items_path = path.child("items");
         match items {
-            Value::Object(_) => check(&items_path, items, Level::Item, depth + 1, faults),
-            _ => faults.push(FieldError::forbidden(
+            Value::Object(_) => check(&items_path, items, Level::Item, depth + 1, errors),
+            _ => errors.push(FieldError::forbidden(
                 &items_path,
                 "items must be a schema object and not an array",
             )),
@@ -81,23 +81,23 @@ fn check(path: &FieldPath, schema: &Value, level: Level, depth: u32, faults: &mu
     for (name, inner) in schema["properties"].as_object().into_iter().flatten() {
         let path = path.child("properties").key(name);
         if level == Level::Root && name == "metadata" {
-            check_metadata(&path, inner, faults);
+            check_metadata(&path, inner, errors);
         } else {
-            check(&path, inner, Level::Field, depth + 1, faults);
+            check(&path, inner, Level::Field, depth + 1, errors);
         }
     }
-    check_additional(path, schema, depth, faults);
-    check_words(path, schema, faults);
-    check_junctors(path, schema, depth, faults);
-    check_type(path, schema, level, faults);
-    check_list(path, schema, faults);
-    check_map(path, schema, faults);
-    check_pattern(path, schema, faults);
-    check_default(path, schema, level, faults);
-    rule_faults(path, schema, faults);
+    check_additional(path, schema, depth, errors);
+    check_words(path, schema, errors);
+    check_junctors(path, schema, depth, errors);
+    check_type(path, schema, level, errors);
+    check_list(path, schema, errors);
+    check_map(path, schema, errors);
+    check_pattern(path, schema, errors);
+    check_default(path, schema, level, errors);
+    rule_errors(path, schema, errors);
 }
 
-fn check_additional(path: &FieldPath, schema: &Value, depth: u32, faults: &mut FieldErrors) {
+fn check_additional(path: &FieldPath, schema: &Value, depth: u32, errors: &mut FieldErrors) {
     let Some(additional) = schema.get("additionalProperties") else {
         return;
     };
@@ -106,31 +106,31 @@ fn check_additional(path: &FieldPath, schema: &Value, depth: u32, faults: &mut F
     match additional {
         _ if has_properties => {
             let why = "additionalProperties and properties are mutual exclusive";
-            faults.push(FieldError::forbidden(&path, why));
+            errors.push(FieldError::forbidden(&path, why));
         }
         inner => {
             if inner.is_object() {
-                check(&path, inner, Level::Field, depth + 1, faults);
+                check(&path, inner, Level::Field, depth + 1, errors);
             }
         }
     }
 }
 
-fn check_words(path: &FieldPath, schema: &Value, faults: &mut FieldErrors) {
+fn check_words(path: &FieldPath, schema: &Value, errors: &mut FieldErrors) {
     for word in UNSUPPORTED {
         if schema.get(word).is_some_and(|value| !value.is_null()) {
             let why = format!("{word} is not supported");
-            faults.push(FieldError::forbidden(&path.child(word), why));
+            errors.push(FieldError::forbidden(&path.child(word), why));
         }
     }
     let preserve = "x-kubernetes-preserve-unknown-fields";
     if schema[preserve] == false {
         let why = "must be true or undefined";
-        faults.push(FieldError::invalid(&path.child(preserve), false, why));
+        errors.push(FieldError::invalid(&path.child(preserve), false, why));
     }
     if schema["uniqueItems"] == true {
         let why = "uniqueItems cannot be set to true since the runtime complexity becomes quadratic";
-        faults.push(FieldError::forbidden(&path.child("uniqueItems"), why));
+        errors.push(FieldError::forbidden(&path.child("uniqueItems"), why));
     }
 }
 
@@ -139,12 +139,12 @@ fn has_unsupported(schema: &Value) -> bool {
     UNSUPPORTED.iter().any(|word| schema.get(word).is_some_and(|value| !value.is_null()))
 }
 
-fn check_type(path: &FieldPath, schema: &Value, level: Level, faults: &mut FieldErrors) {
+fn check_type(path: &FieldPath, schema: &Value, level: Level, errors: &mut FieldErrors) {
     let at = path.child("type");
     let is_set = |name: &str| schema[name] == true;
     let kind = schema["type"].as_str().unwrap_or_default();
     if is_set("x-kubernetes-embedded-resource") {
-        check_embedded(path, schema, kind, faults);
+        check_embedded(path, schema, kind, errors);
     } else if kind.is_empty() {
         let is_free = is_set("x-kubernetes-int-or-string") || is_set("x-kubernetes-preserve-unknown-fields");
         let why = match level {
@@ -153,24 +153,24 @@ fn check_type(path: &FieldPath, schema: &Value, level: Level, faults: &mut Field
             Level::Field => "must not be empty for specified object fields",
             Level::Item => "must not be empty for specified array items",
         };
-        return faults.push(FieldError::required(&at, why));
+        return errors.push(FieldError::required(&at, why));
     }
     if kind == "array" && schema.get("items").is_none() {
-        faults.push(FieldError::required(&path.child("items"), "must be specified"));
+        errors.push(FieldError::required(&path.child("items"), "must be specified"));
     }
     if kind == "null" {
         let why = "type cannot be set to null, use nullable as an alternative";
-        faults.push(FieldError::forbidden(&at, why));
+        errors.push(FieldError::forbidden(&at, why));
         return;
     }
     if level == Level::Root && kind != "object" {
-        faults.push(FieldError::invalid(&at, kind, "must be object at the root"));
+        errors.push(FieldError::invalid(&at, kind, "must be object at the root"));
     }
     if !kind.is_empty() && !TYPES.contains(&kind) {
-        faults.push(FieldError::not_supported(&at, kind, &TYPES));
+        errors.push(FieldError::not_supported(&at, kind, &TYPES));
     } else if is_set("x-kubernetes-preserve-unknown-fields") && !matches!(kind, "object" | "") {
         let why = "must be object if x-kubernetes-preserve-unknown-fields is true";
-        faults.push(FieldError::invalid(&at, kind, why));
+        errors.push(FieldError::invalid(&at, kind, why));
     }
 }
 
@@ -182,29 +182,29 @@ fn is_int_or_string_pattern(schema: &Value) -> bool {
         .eq([Some("integer"), Some("string")])
 }
 
-fn check_embedded(path: &FieldPath, schema: &Value, kind: &str, faults: &mut FieldErrors) {
+fn check_embedded(path: &FieldPath, schema: &Value, kind: &str, errors: &mut FieldErrors) {
     let is_empty = schema["properties"].as_object().is_none_or(|it| it.is_empty());
     if is_empty && schema["x-kubernetes-preserve-unknown-fields"] != true {
         let why = "must not be empty if x-kubernetes-embedded-resource is true without \
                    x-kubernetes-preserve-unknown-fields";
-        faults.push(FieldError::required(&path.child("properties"), why));
+        errors.push(FieldError::required(&path.child("properties"), why));
     }
     if schema.get("additionalProperties").is_some() {
         let why = "must not be used if x-kubernetes-embedded-resource is set";
-        faults.push(FieldError::forbidden(&path.child("additionalProperties"), why));
+        errors.push(FieldError::forbidden(&path.child("additionalProperties"), why));
     }
     let why = "must be object if x-kubernetes-embedded-resource is true";
     match kind {
         "object" => {}
-        "" => faults.push(FieldError::required(&path.child("type"), why)),
-        kind => faults.push(FieldError::invalid(&path.child("type"), kind, why)),
+        "" => errors.push(FieldError::required(&path.child("type"), why)),
+        kind => errors.push(FieldError::invalid(&path.child("type"), kind, why)),
     }
 }
 
 /// The server knows what metadata is; a schema may only narrow down names.
-fn check_metadata(path: &FieldPath, schema: &Value, faults: &mut FieldErrors) {
+fn check_metadata(path: &FieldPath, schema: &Value, errors: &mut FieldErrors) {
     if schema["type"] != "object" {
-        faults.push(FieldError::invalid(
+        errors.push(FieldError::invalid(
             &path.child("type"),
             schema["type"].clone(),
             "must be object",
@@ -226,11 +226,11 @@ fn check_metadata(path: &FieldPath, schema: &Value, faults: &mut FieldErrors) {
     let is_plain = words.all(|word| matches!(word, "type" | "properties" | "description"));
     if !is_plain || !names(&schema["properties"]) {
         let why = "must not specify anything other than name and generateName, but metadata is implicitly specified";
-        faults.push(FieldError::forbidden(path, why));
+        errors.push(FieldError::forbidden(path, why));
     }
 }
 
-fn check_list(path: &FieldPath, schema: &Value, faults: &mut FieldErrors) {
+fn check_list(path: &FieldPath, schema: &Value, errors: &mut FieldErrors) {
     let list_type = path.child("x-kubernetes-list-type");
     let keys_path = path.child("x-kubernetes-list-map-keys");
     let keys: Vec<&Value> = schema["x-kubernetes-list-map-keys"]
@@ -242,7 +242,7 @@ fn check_list(path: &FieldPath, schema: &Value, faults: &mut FieldErrors) {
     if !word.is_empty() && schema["type"] != "array" {
         let at = path.child("type");
         let why = "must be array if x-kubernetes-list-type is specified";
-        faults.push(match schema["type"].as_str() {
+        errors.push(match schema["type"].as_str() {
             None => FieldError::required(&at, why),
             Some(kind) => FieldError::invalid(&at, kind, why),
         });
@@ -250,31 +250,31 @@ fn check_list(path: &FieldPath, schema: &Value, faults: &mut FieldErrors) {
     match word {
         "" if !keys.is_empty() => {
             let why = "must be map if x-kubernetes-list-map-keys is non-empty";
-            faults.push(FieldError::required(&list_type, why));
+            errors.push(FieldError::required(&list_type, why));
         }
         "atomic" | "set" if !keys.is_empty() => {
             let why = "must be map if x-kubernetes-list-map-keys is non-empty";
-            faults.push(FieldError::invalid(&list_type, word, why));
+            errors.push(FieldError::invalid(&list_type, word, why));
         }
         "" | "atomic" | "set" => {}
         "map" if keys.is_empty() => {
             let why = "must not be empty if x-kubernetes-list-type is map";
-            faults.push(FieldError::required(&keys_path, why));
+            errors.push(FieldError::required(&keys_path, why));
         }
-        "map" => check_keys(path, schema, &keys, faults),
-        other => faults.push(FieldError::not_supported(
+        "map" => check_keys(path, schema, &keys, errors),
+        other => errors.push(FieldError::not_supported(
             &list_type,
             other,
             &["atomic", "set", "map"],
         )),
     }
     if word == "set" {
-        check_set_items(&path.child("items"), &schema["items"], faults);
+        check_set_items(&path.child("items"), &schema["items"], errors);
     }
 }
 
 /// What is in a set is looked at as a whole.
-fn check_set_items(path: &FieldPath, items: &Value, faults: &mut FieldErrors) {
+fn check_set_items(path: &FieldPath, items: &Value, errors: &mut FieldErrors) {
     let word = match items["type"].as_str() {
         Some("object") => "x-kubernetes-map-type",
         Some("array") => "x-kubernetes-list-type",
@@ -282,15 +282,15 @@ fn check_set_items(path: &FieldPath, items: &Value, faults: &mut FieldErrors) {
     };
     if !word.is_empty() && items[word] != "atomic" {
         let why = "must be atomic as item of a list with x-kubernetes-list-type=set";
-        faults.push(FieldError::invalid(&path.child(word), items[word].clone(), why));
+        errors.push(FieldError::invalid(&path.child(word), items[word].clone(), why));
     }
     if items["nullable"] == true {
         let why = "cannot be nullable when x-kubernetes-list-type is set";
-        faults.push(FieldError::forbidden(&path.child("nullable"), why));
+        errors.push(FieldError::forbidden(&path.child("nullable"), why));
     }
 }
 
-fn check_map(path: &FieldPath, schema: &Value, faults: &mut FieldErrors) {
+fn check_map(path: &FieldPath, schema: &Value, errors: &mut FieldErrors) {
     let name = "x-kubernetes-map-type";
     let Some(word) = schema[name].as_str() else {
         return;
@@ -298,78 +298,78 @@ fn check_map(path: &FieldPath, schema: &Value, faults: &mut FieldErrors) {
     if schema["type"] != "object" {
         let at = path.child("type");
         let why = "must be object if x-kubernetes-map-type is specified";
-        faults.push(match schema["type"].as_str() {
+        errors.push(match schema["type"].as_str() {
             None => FieldError::required(&at, why),
             Some(kind) => FieldError::invalid(&at, kind, why),
         });
     }
     if !matches!(word, "atomic" | "granular") {
         let at = path.child(name);
-        faults.push(FieldError::not_supported(&at, word, &["atomic", "granular"]));
+        errors.push(FieldError::not_supported(&at, word, &["atomic", "granular"]));
     }
 }
 
 /// The keys of a list are plain fields that every item has.
-fn check_keys(path: &FieldPath, schema: &Value, keys: &[&Value], faults: &mut FieldErrors) {
+fn check_keys(path: &FieldPath, schema: &Value, keys: &[&Value], errors: &mut FieldErrors) {
     let (items, at) = (&schema["items"], path.child("items"));
     if items["type"] != "object" {
         let why = "must be object if parent array's x-kubernetes-list-type is map";
-        return faults.push(FieldError::invalid(&at.child("type"), items["type"].clone(), why));
+        return errors.push(FieldError::invalid(&at.child("type"), items["type"].clone(), why));
     }
     for key in keys.iter().filter_map(|key| key.as_str()) {
         let Some(field) = items["properties"].get(key) else {
             let word = "x-kubernetes-list-map-keys";
             let why = "entries must all be names of item properties";
-            faults.push(FieldError::invalid(&path.child(word), schema[word].clone(), why));
+            errors.push(FieldError::invalid(&path.child(word), schema[word].clone(), why));
             continue;
         };
         let at = at.child("properties").key(key);
         if matches!(field["type"].as_str(), Some("object" | "array")) {
             let why = "must be a scalar type if parent array's x-kubernetes-list-type is map";
-            faults.push(FieldError::invalid(&at.child("type"), field["type"].clone(), why));
+            errors.push(FieldError::invalid(&at.child("type"), field["type"].clone(), why));
         }
         let mut required = items["required"].as_array().into_iter().flatten();
         if field.get("default").is_none() && !required.any(|name| name == key) {
             let why = "this property is in x-kubernetes-list-map-keys, so it must have a default or be a required \
                        property";
-            faults.push(FieldError::required(&at.child("default"), why));
+            errors.push(FieldError::required(&at.child("default"), why));
         }
     }
 }
 
-fn check_pattern(path: &FieldPath, schema: &Value, faults: &mut FieldErrors) {
+fn check_pattern(path: &FieldPath, schema: &Value, errors: &mut FieldErrors) {
     let Some(pattern) = schema["pattern"].as_str() else {
         return;
     };
     if let Err(error) = compile(pattern) {
         let why = format!("must be a valid regular expression, but isn't: {error}");
-        faults.push(FieldError::invalid(&path.child("pattern"), pattern, why));
+        errors.push(FieldError::invalid(&path.child("pattern"), pattern, why));
     }
 }
 
 /// A default must be in order itself.
-fn check_default(path: &FieldPath, schema: &Value, level: Level, faults: &mut FieldErrors) {
+fn check_default(path: &FieldPath, schema: &Value, level: Level, errors: &mut FieldErrors) {
     let Some(default) = schema.get("default").filter(|default| !default.is_null()) else {
         return;
     };
     let path = path.child("default");
     if level == Level::Root {
-        return faults.push(FieldError::forbidden(&path, "must not be set at the root"));
+        return errors.push(FieldError::forbidden(&path, "must not be set at the root"));
     }
     if has_unknown(schema, default) {
         let why = "must not have unknown fields";
-        faults.push(FieldError::invalid(&path, default.clone(), why));
+        errors.push(FieldError::invalid(&path, default.clone(), why));
     }
-    let found = Rules::compile(schema).faults(default, None);
-    faults.append(found.map(|fault| {
-        let within = match fault.field.as_str() {
+    let found = Rules::compile(schema).errors(default, None);
+    errors.append(found.map(|error| {
+        let within = match error.field.as_str() {
             "<nil>" => path.clone(),
             inner if inner.starts_with('[') => FieldPath::from(format!("{path}{inner}")),
             inner => path.child(inner),
         };
         FieldError {
             field: within,
-            ..fault
+            ..error
         }
     }));
 }
@@ -414,77 +414,77 @@ fn has_unknown(schema: &Value, value: &Value) -> bool {
     }
 }
 
-fn check_junctors(path: &FieldPath, schema: &Value, depth: u32, faults: &mut FieldErrors) {
+fn check_junctors(path: &FieldPath, schema: &Value, depth: u32, errors: &mut FieldErrors) {
     for word in ["allOf", "anyOf", "oneOf"] {
         for (index, inner) in schema[word].as_array().into_iter().flatten().enumerate() {
             let is_pattern = word == "anyOf" && is_int_or_string_pattern(schema);
             if word != "allOf" {
-                forbid_rules(&path.child(word).index(index), inner, depth + 1, faults);
+                forbid_rules(&path.child(word).index(index), inner, depth + 1, errors);
             }
             check_nested(
                 &path.child(word).index(index),
                 inner,
                 is_pattern,
                 depth + 1,
-                faults,
+                errors,
             );
         }
     }
     if let Some(inner) = schema.get("not") {
-        forbid_rules(&path.child("not"), inner, depth + 1, faults);
-        check_nested(&path.child("not"), inner, false, depth + 1, faults);
+        forbid_rules(&path.child("not"), inner, depth + 1, errors);
+        check_nested(&path.child("not"), inner, false, depth + 1, errors);
     }
 }
 
 /// Rules that are expressions hold always; there are none for what need not hold.
-fn forbid_rules(path: &FieldPath, schema: &Value, depth: u32, faults: &mut FieldErrors) {
+fn forbid_rules(path: &FieldPath, schema: &Value, depth: u32, errors: &mut FieldErrors) {
     if depth > NESTING_LIMIT {
         return;
     }
     let word = "x-kubernetes-validations";
     if schema[word].as_array().is_some_and(|rules| !rules.is_empty()) {
-        faults.push(FieldError::forbidden(
+        errors.push(FieldError::forbidden(
             &path.child(word),
             "must be empty to be structural",
         ));
     }
     for (name, inner) in schema["properties"].as_object().into_iter().flatten() {
-        forbid_rules(&path.child("properties").key(name), inner, depth + 1, faults);
+        forbid_rules(&path.child("properties").key(name), inner, depth + 1, errors);
     }
     for word in ["items", "additionalProperties"] {
         if let Some(inner) = schema.get(word) {
-            forbid_rules(&path.child(word), inner, depth + 1, faults);
+            forbid_rules(&path.child(word), inner, depth + 1, errors);
         }
     }
     for (index, inner) in schema["allOf"].as_array().into_iter().flatten().enumerate() {
-        forbid_rules(&path.child("allOf").index(index), inner, depth + 1, faults);
+        forbid_rules(&path.child("allOf").index(index), inner, depth + 1, errors);
     }
 }
 
-fn check_nested(path: &FieldPath, schema: &Value, may_type: bool, depth: u32, faults: &mut FieldErrors) {
+fn check_nested(path: &FieldPath, schema: &Value, may_type: bool, depth: u32, errors: &mut FieldErrors) {
     if depth > NESTING_LIMIT {
         let why = format!("nested deeper than {NESTING_LIMIT} levels");
-        return faults.push(FieldError::forbidden(path, why));
+        return errors.push(FieldError::forbidden(path, why));
     }
     for (word, why) in ONLY_OUTSIDE {
         let is_said = !matches!(schema.get(word), None | Some(Value::Null | Value::Bool(false)));
         if is_said && !(may_type && word == "type") {
-            faults.push(FieldError::forbidden(&path.child(word), why));
+            errors.push(FieldError::forbidden(&path.child(word), why));
         }
     }
-    check_pattern(path, schema, faults);
-    rule_faults(path, schema, faults);
+    check_pattern(path, schema, errors);
+    rule_errors(path, schema, errors);
     for (name, inner) in schema["properties"].as_object().into_iter().flatten() {
         check_nested(
             &path.child("properties").key(name),
             inner,
             false,
             depth + 1,
-            faults,
+            errors,
         );
     }
     if let Some(items) = schema.get("items") {
-        check_nested(&path.child("items"), items, false, depth + 1, faults);
+        check_nested(&path.child("items"), items, false, depth + 1, errors);
     }
-    check_junctors(path, schema, depth, faults);
+    check_junctors(path, schema, depth, errors);
 }

@@ -1,6 +1,6 @@
 //! The versions of a custom kind: which there are, which one is stored, and what each has besides a schema.
 //!
-//! What all versions have in common, Kubernetes finds in one place above them, and says so in its faults: the schema of
+//! What all versions have in common, Kubernetes finds in one place above them, and says so in its errors: the schema of
 //! a kind with one version is `spec.validation`, not `spec.versions[0].schema`.
 
 use serde_json::{Value, json};
@@ -9,7 +9,7 @@ use watchkeeper_meta::validation::dns1035_label;
 use watchkeeper_meta::{FieldError, FieldPath, go_json};
 
 use crate::custom::json_path::JsonPath;
-use crate::rules::place::{Faults, Place};
+use crate::rules::place::{Errors, Place};
 use super::patterns::PatternBudget;
 use super::schema;
 
@@ -29,85 +29,85 @@ const MAX_VERSIONS: usize = 32;
 /// The most fields a selector may name, as Kubernetes has it.
 const MAX_SELECTABLE: usize = 8;
 
-pub(crate) fn check(spec: &Place<'_, '_>, faults: &mut Faults) {
+pub(crate) fn check(spec: &Place<'_, '_>, errors: &mut Errors) {
     let versions = spec.field("versions");
     let list: Vec<&Value> = versions.items().map(|version| version.value()).collect();
     for version in versions.items() {
         let schema = version.field("schema");
         let schema = schema.field("openAPIV3Schema");
         if !schema.is_set() {
-            faults.push(schema.required(""));
+            errors.push(schema.required(""));
         }
     }
     for version in versions.items() {
         let name = version.field("name");
         let problems = dns1035_label(name.text());
         if !problems.is_empty() {
-            faults.push(name.invalid(problems.join(",")));
+            errors.push(name.invalid(problems.join(",")));
         }
     }
     versions
         .items()
-        .for_each(|version| check_deprecation(&version, faults));
+        .for_each(|version| check_deprecation(&version, errors));
     if list.len() > MAX_VERSIONS {
-        faults.push(versions.too_many(MAX_VERSIONS));
+        errors.push(versions.too_many(MAX_VERSIONS));
     }
     let mut names: Vec<&str> = list.iter().filter_map(|it| it["name"].as_str()).collect();
     names.sort_unstable();
     if names.windows(2).any(|pair| pair[0] == pair[1]) {
-        faults.push(versions.invalid_in_go(in_go(&versions, &list), "must contain unique version names"));
+        errors.push(versions.invalid_in_go(in_go(&versions, &list), "must contain unique version names"));
     }
     if list.iter().filter(|it| it["storage"] == true).count() != 1 {
-        faults.push(versions.invalid_in_go(
+        errors.push(versions.invalid_in_go(
             in_go(&versions, &list),
             "must have exactly one version marked as storage version",
         ));
     }
-    check_first(spec, &list, faults);
-    check_schemas(&list, faults);
+    check_first(spec, &list, errors);
+    check_schemas(&list, errors);
     each(&list, "subresources", |path, value| {
-        check_subresources(path, value, faults)
+        check_subresources(path, value, errors)
     });
     each(&list, "additionalPrinterColumns", |path, value| {
-        check_columns(path, value, faults);
+        check_columns(path, value, errors);
     });
     for (index, version) in list.iter().enumerate() {
         let path = common(&list, "selectableFields", index);
         if let Some(path) = path {
-            check_selectable(&path, version, faults);
+            check_selectable(&path, version, errors);
         }
     }
 }
 
 /// What is said of a version that goes away.
-fn check_deprecation(version: &Place<'_, '_>, faults: &mut Faults) {
+fn check_deprecation(version: &Place<'_, '_>, errors: &mut Errors) {
     let warning = version.field("deprecationWarning");
     if !warning.is_set() {
         return;
     }
     if !version.field("deprecated").is_true() {
-        faults.push(warning.invalid("can only be set for deprecated versions"));
+        errors.push(warning.invalid("can only be set for deprecated versions"));
     }
     let text = warning.text();
     if text.is_empty() {
-        faults.push(warning.invalid("must not be empty"));
+        errors.push(warning.invalid("must not be empty"));
     } else if text.chars().count() > MAX_WARNING_CHARACTERS {
         let why = format!("must be <= {MAX_WARNING_CHARACTERS} characters long");
-        faults.push(warning.invalid(why));
+        errors.push(warning.invalid(why));
     } else if text.chars().any(char::is_control) {
-        faults.push(warning.invalid("must only contain printable UTF-8 characters; non-printable characters found"));
+        errors.push(warning.invalid("must only contain printable UTF-8 characters; non-printable characters found"));
     }
 }
 
 /// Kubernetes still has a field for the only version there once was, and keeps the name of the first in it.
-fn check_first(spec: &Place<'_, '_>, versions: &[&Value], faults: &mut Faults) {
+fn check_first(spec: &Place<'_, '_>, versions: &[&Value], errors: &mut Errors) {
     let first = versions.first().and_then(|version| version["name"].as_str());
     let Some(name) = first.filter(|name| !name.is_empty()) else {
         return;
     };
     let problems = dns1035_label(name);
     if !problems.is_empty() {
-        faults.push(spec.field("version").invalid_for(name, problems.join(",")));
+        errors.push(spec.field("version").invalid_for(name, problems.join(",")));
     }
 }
 
@@ -129,7 +129,7 @@ fn each(versions: &[&Value], name: &str, mut check: impl FnMut(&FieldPath, &Valu
     }
 }
 
-fn check_schemas(versions: &[&Value], faults: &mut Faults) {
+fn check_schemas(versions: &[&Value], errors: &mut Errors) {
     let is_common = versions
         .iter()
         .all(|version| version["schema"] == versions[0]["schema"]);
@@ -150,16 +150,16 @@ fn check_schemas(versions: &[&Value], faults: &mut Faults) {
         // Each version keeps its own, also where they are the same.
         if !patterns.has_room_for(found) {
             let why = format!("patterns take more than {MAX_SCHEMA_REGEX_BYTES} bytes when compiled");
-            return faults.push(FieldError::forbidden(&path, why));
+            return errors.push(FieldError::forbidden(&path, why));
         }
         if is_common && index > 0 {
             continue;
         }
-        faults.append(schema::faults(&path, found));
+        errors.append(schema::errors(&path, found));
     }
 }
 
-fn check_subresources(path: &FieldPath, subresources: &Value, faults: &mut Faults) {
+fn check_subresources(path: &FieldPath, subresources: &Value, errors: &mut Errors) {
     let Some(scale) = subresources.get("scale").filter(|scale| !scale.is_null()) else {
         return;
     };
@@ -169,14 +169,14 @@ fn check_subresources(path: &FieldPath, subresources: &Value, faults: &mut Fault
         let text = scale[name].as_str().unwrap_or_default();
         match (text, simple_path(text)) {
             ("", _) if is_optional => {}
-            ("", _) => faults.push(FieldError::required(&path, "")),
-            (text, Err(why)) => faults.push(FieldError::invalid(&path, text, why)),
+            ("", _) => errors.push(FieldError::required(&path, "")),
+            (text, Err(why)) => errors.push(FieldError::invalid(&path, text, why)),
             (text, Ok(parsed)) => {
                 let root = parsed.fields().next().unwrap_or_default().to_owned();
                 if !roots.contains(&&*root) {
                     let roots: Vec<String> = roots.iter().map(|root| format!(".{root}")).collect();
                     let why = format!("should be a json path under {}", roots.join(" or "));
-                    faults.push(FieldError::invalid(&path, text, why));
+                    errors.push(FieldError::invalid(&path, text, why));
                 }
             }
         }
@@ -186,17 +186,17 @@ fn check_subresources(path: &FieldPath, subresources: &Value, faults: &mut Fault
     check("labelSelectorPath", &["spec", "status"], true);
 }
 
-fn check_columns(path: &FieldPath, columns: &Value, faults: &mut Faults) {
+fn check_columns(path: &FieldPath, columns: &Value, errors: &mut Errors) {
     for (index, column) in columns.as_array().into_iter().flatten().enumerate() {
         let path = path.index(index);
         let text = |name: &str| column[name].as_str().unwrap_or_default();
         match text("type") {
-            "" => faults.push(FieldError::required(
+            "" => errors.push(FieldError::required(
                 &path.child("type"),
                 format!("must be one of {}", COLUMN_TYPES.join(",")),
             )),
             kind if COLUMN_TYPES.contains(&kind) => {}
-            kind => faults.push(FieldError::invalid(
+            kind => errors.push(FieldError::invalid(
                 &path.child("type"),
                 kind,
                 format!("must be one of {}", COLUMN_TYPES.join(",")),
@@ -204,57 +204,57 @@ fn check_columns(path: &FieldPath, columns: &Value, faults: &mut Faults) {
         }
         if !text("format").is_empty() && !COLUMN_FORMATS.contains(&text("format")) {
             let why = format!("must be one of {}", COLUMN_FORMATS.join(","));
-            faults.push(FieldError::invalid(&path.child("format"), text("format"), why));
+            errors.push(FieldError::invalid(&path.child("format"), text("format"), why));
         }
         if text("name").is_empty() {
-            faults.push(FieldError::required(&path.child("name"), ""));
+            errors.push(FieldError::required(&path.child("name"), ""));
         }
         let json_path = text("jsonPath");
         let at = path.child("JSONPath");
         if json_path.is_empty() {
-            faults.push(FieldError::required(&at, ""));
+            errors.push(FieldError::required(&at, ""));
         } else if !json_path.starts_with('.') {
-            faults.push(FieldError::invalid(&at, json_path, NOT_SIMPLE));
+            errors.push(FieldError::invalid(&at, json_path, NOT_SIMPLE));
         } else if JsonPath::parse(json_path).is_none() {
             let why = "is a path that this server cannot follow";
-            faults.push(FieldError::invalid(&at, json_path, why));
+            errors.push(FieldError::invalid(&at, json_path, why));
         }
     }
 }
 
-fn check_selectable(path: &FieldPath, version: &Value, faults: &mut Faults) {
+fn check_selectable(path: &FieldPath, version: &Value, errors: &mut Errors) {
     let list = version["selectableFields"].as_array();
     let fields: Vec<&Value> = list.into_iter().flatten().collect();
     if fields.len() > MAX_SELECTABLE {
-        faults.push(FieldError::too_many(path, fields.len(), MAX_SELECTABLE));
+        errors.push(FieldError::too_many(path, fields.len(), MAX_SELECTABLE));
     }
     let mut seen = Vec::new();
     for (index, field) in fields.iter().enumerate() {
         let at = path.index(index).child("jsonPath");
         let text = field["jsonPath"].as_str().unwrap_or_default();
         if seen.contains(&text) {
-            faults.push(FieldError::duplicate(&at, text));
+            errors.push(FieldError::duplicate(&at, text));
         }
         seen.push(text);
         let why = match simple_path(text) {
             _ if text.is_empty() => {
-                faults.push(FieldError::required(&at, ""));
+                errors.push(FieldError::required(&at, ""));
                 continue;
             }
             Err(_) => Some("is an invalid path: does not refer to a valid field"),
-            Ok(parsed) => selectable_fault(&version["schema"]["openAPIV3Schema"], &parsed).or_else(|| {
+            Ok(parsed) => selectable_error(&version["schema"]["openAPIV3Schema"], &parsed).or_else(|| {
                 let is_metadata = parsed.fields().next() == Some("metadata");
                 is_metadata.then_some("must not point to fields in metadata")
             }),
         };
         if let Some(why) = why {
-            faults.push(FieldError::invalid(&at, text, why));
+            errors.push(FieldError::invalid(&at, text, why));
         }
     }
 }
 
 /// A selectable field is one that the schema knows, with one plain value.
-fn selectable_fault(schema: &Value, path: &JsonPath) -> Option<&'static str> {
+fn selectable_error(schema: &Value, path: &JsonPath) -> Option<&'static str> {
     let mut schema = schema;
     for name in path.fields() {
         schema = match schema["properties"].get(name) {

@@ -6,7 +6,7 @@ use serde_json::Value;
 use watchkeeper_meta::validation::qualified_name;
 
 use crate::rules::go_structs;
-use crate::rules::place::{Faults, Place};
+use crate::rules::place::{Errors, Place};
 
 const ACTIONS: &[&str] = &["Count", "FailIndex", "FailJob", "Ignore"];
 const OPERATORS: &[&str] = &["In", "NotIn"];
@@ -18,11 +18,11 @@ const MAX_EXIT_CODES: usize = 255;
 const MAX_INDEXES: usize = 64 * 1024;
 
 /// Checks when a job has failed.
-pub(crate) fn check_failure_policy(spec: &Place<'_, '_>, faults: &mut Faults) {
+pub(crate) fn check_failure_policy(spec: &Place<'_, '_>, errors: &mut Errors) {
     let policy = spec.field("podFailurePolicy");
     let rules = policy.field("rules");
     if rules.len() > MAX_RULES {
-        faults.push(rules.too_many(MAX_RULES));
+        errors.push(rules.too_many(MAX_RULES));
     }
     let containers = container_names(spec);
     let retries_indexes = spec.field("backoffLimitPerIndex").is_set();
@@ -30,20 +30,20 @@ pub(crate) fn check_failure_policy(spec: &Place<'_, '_>, faults: &mut Faults) {
         let action = rule.field("action");
         match action.text() {
             "FailIndex" if !retries_indexes => {
-                faults.push(action.invalid("requires the backoffLimitPerIndex to be set"));
+                errors.push(action.invalid("requires the backoffLimitPerIndex to be set"));
             }
-            _ => check_word(&action, ACTIONS, faults),
+            _ => check_word(&action, ACTIONS, errors),
         }
         let (codes, conditions) = (rule.field("onExitCodes"), rule.field("onPodConditions"));
         if codes.is_set() {
-            check_exit_codes(&codes, &containers, faults);
+            check_exit_codes(&codes, &containers, errors);
         }
-        check_conditions(&conditions, faults);
+        check_conditions(&conditions, errors);
         match (codes.is_set(), conditions.len() > 0) {
-            (true, true) => faults.push(
+            (true, true) => errors.push(
                 rule.invalid_unshown("specifying both OnExitCodes and OnPodConditions is not supported"),
             ),
-            (false, false) => faults
+            (false, false) => errors
                 .push(rule.invalid_unshown("specifying one of OnExitCodes and OnPodConditions is required")),
             _ => {}
         }
@@ -51,13 +51,13 @@ pub(crate) fn check_failure_policy(spec: &Place<'_, '_>, faults: &mut Faults) {
 }
 
 /// One of a few words; a missing one is told what it could be.
-fn check_word(word: &Place<'_, '_>, known: &[&str], faults: &mut Faults) {
+fn check_word(word: &Place<'_, '_>, known: &[&str], errors: &mut Errors) {
     match word.text() {
         "" => {
             let quoted: Vec<String> = known.iter().map(|word| format!("{word:?}")).collect();
-            faults.push(word.required(&format!("valid values: [{}]", quoted.join(" "))));
+            errors.push(word.required(&format!("valid values: [{}]", quoted.join(" "))));
         }
-        _ => word.is_one_of(known, faults),
+        _ => word.is_one_of(known, errors),
     }
 }
 
@@ -70,96 +70,96 @@ fn container_names<'v>(spec: &Place<'v, '_>) -> HashSet<&'v str> {
         .collect()
 }
 
-fn check_conditions(conditions: &Place<'_, '_>, faults: &mut Faults) {
+fn check_conditions(conditions: &Place<'_, '_>, errors: &mut Errors) {
     if conditions.len() > MAX_PATTERNS {
-        faults.push(conditions.too_many(MAX_PATTERNS));
+        errors.push(conditions.too_many(MAX_PATTERNS));
     }
     for pattern in conditions.items() {
         let kind = pattern.field("type");
         let reasons = qualified_name(kind.text()).into_iter();
-        faults.extend(reasons.map(|why| kind.invalid_for(kind.text(), why)));
-        check_word(&pattern.field("status"), STATUSES, faults);
+        errors.extend(reasons.map(|why| kind.invalid_for(kind.text(), why)));
+        check_word(&pattern.field("status"), STATUSES, errors);
     }
 }
 
-fn check_exit_codes(codes: &Place<'_, '_>, containers: &HashSet<&str>, faults: &mut Faults) {
+fn check_exit_codes(codes: &Place<'_, '_>, containers: &HashSet<&str>, errors: &mut Errors) {
     let (operator, container) = (codes.field("operator"), codes.field("containerName"));
-    check_word(&operator, OPERATORS, faults);
+    check_word(&operator, OPERATORS, errors);
     if container.is_set() && !containers.contains(container.text()) {
         let why = "must be one of the container or initContainer names in the pod template";
-        faults.push(container.invalid(why));
+        errors.push(container.invalid(why));
     }
     let values = codes.field("values");
     match values.len() {
-        0 => faults.push(values.invalid("at least one value is required")),
-        count if count > MAX_EXIT_CODES => faults.push(values.too_many(MAX_EXIT_CODES)),
+        0 => errors.push(values.invalid("at least one value is required")),
+        count if count > MAX_EXIT_CODES => errors.push(values.too_many(MAX_EXIT_CODES)),
         _ => {}
     }
     let mut seen = HashSet::new();
     for value in values.items() {
         if operator.text() == "In" && value.number() == 0 {
-            faults.push(value.invalid("must not be 0 for the In operator"));
+            errors.push(value.invalid("must not be 0 for the In operator"));
         }
         if !seen.insert(value.number()) {
-            faults.push(value.duplicate());
+            errors.push(value.duplicate());
         }
     }
     let numbers: Vec<i64> = values.items().map(|value| value.number()).collect();
     if !numbers.is_sorted() {
-        faults.push(values.invalid("must be ordered"));
+        errors.push(values.invalid("must be ordered"));
     }
 }
 
 /// Checks when a job has succeeded.
-pub(crate) fn check_success_policy(spec: &Place<'_, '_>, faults: &mut Faults) {
+pub(crate) fn check_success_policy(spec: &Place<'_, '_>, errors: &mut Errors) {
     let policy = spec.field("successPolicy");
     if !policy.is_set() {
         return;
     }
     if spec.field("completionMode").text() != "Indexed" {
         let shown = go_structs::structure("SuccessPolicy", policy.value());
-        faults.push(policy.invalid_in_go(shown, "requires indexed completion mode"));
+        errors.push(policy.invalid_in_go(shown, "requires indexed completion mode"));
         return;
     }
     let rules = policy.field("rules");
     if rules.len() == 0 {
         let why = "at least one rules must be specified when the successPolicy is specified";
-        faults.push(rules.required(why));
+        errors.push(rules.required(why));
     }
     if rules.len() > MAX_RULES {
-        faults.push(rules.too_many(MAX_RULES));
+        errors.push(rules.too_many(MAX_RULES));
     }
     let completions = spec.field("completions").number();
     rules
         .items()
-        .for_each(|rule| check_success_rule(&rule, completions, faults));
+        .for_each(|rule| check_success_rule(&rule, completions, errors));
 }
 
-fn check_success_rule(rule: &Place<'_, '_>, completions: i64, faults: &mut Faults) {
+fn check_success_rule(rule: &Place<'_, '_>, completions: i64, errors: &mut Errors) {
     let (count, indexes) = (rule.field("succeededCount"), rule.field("succeededIndexes"));
     if !count.is_set() && !indexes.is_set() {
         let why = "at least one of succeededCount or succeededIndexes must be specified";
-        faults.push(rule.required(why));
+        errors.push(rule.required(why));
     }
     if indexes.text().len() > MAX_INDEXES {
-        faults.push(indexes.too_long(MAX_INDEXES));
+        errors.push(indexes.too_long(MAX_INDEXES));
     }
     let listed = match count_indexes(indexes.text(), completions) {
         Ok(listed) => listed,
         Err(why) => {
-            faults.push(indexes.invalid(format!("error parsing succeededIndexes: {why}")));
+            errors.push(indexes.invalid(format!("error parsing succeededIndexes: {why}")));
             0
         }
     };
-    count.must_not_be_negative(faults);
+    count.must_not_be_negative(errors);
     let most = "must be less than or equal to";
     if count.number() > completions {
         let why = format!("{most} {completions} (the number of specified completions)");
-        faults.push(count.invalid(why));
+        errors.push(count.invalid(why));
     }
     if count.value() != &Value::Null && indexes.is_set() && count.number() > listed {
         let why = format!("{most} {listed} (the number of indexes in the specified succeededIndexes field)");
-        faults.push(count.invalid(why));
+        errors.push(count.invalid(why));
     }
 }
 

@@ -4,7 +4,7 @@ use std::cell::LazyCell;
 use std::collections::HashSet;
 
 use crate::rules::formats::check_no_steps_back;
-use crate::rules::place::{Faults, Place};
+use crate::rules::place::{Errors, Place};
 use super::warnings::APP_ARMOR;
 
 /// The server's picture of a pod that a node runs by itself.
@@ -17,30 +17,30 @@ const SECCOMP_CONTAINER: &str = "container.seccomp.security.alpha.kubernetes.io/
 pub(crate) fn check_annotations(
     annotations: &Place<'_, '_>,
     spec: &Place<'_, '_>,
-    faults: &mut Faults,
+    errors: &mut Errors,
 ) {
     let containers = LazyCell::new(|| container_names(spec));
     for (key, annotation) in annotations.entries() {
         match key {
             MIRROR if spec.field("nodeName").text().is_empty() => {
-                faults.push(annotation.invalid("must set spec.nodeName if mirror pod annotation is set"));
+                errors.push(annotation.invalid("must set spec.nodeName if mirror pod annotation is set"));
             }
             DELETION_COST if !is_cost(annotation.text()) => {
-                faults.push(annotation.invalid("must be a 32bit integer"));
+                errors.push(annotation.invalid("must be a 32bit integer"));
             }
-            SECCOMP_POD => check_seccomp(key, &annotation, annotations, faults),
+            SECCOMP_POD => check_seccomp(key, &annotation, annotations, errors),
             key if key.starts_with(SECCOMP_CONTAINER) => {
-                check_seccomp(key, &annotation, annotations, faults);
+                check_seccomp(key, &annotation, annotations, errors);
             }
             _ => {}
         }
         if let Some(container) = key.strip_prefix(APP_ARMOR) {
             if !containers.contains(container) {
-                faults.push(annotation.invalid_for(container, "container not found"));
+                errors.push(annotation.invalid_for(container, "container not found"));
             }
             if !is_app_armor(annotation.text()) {
                 let shown = watchkeeper_meta::quote(annotation.text());
-                faults.push(annotation.invalid(format!("invalid AppArmor profile name: {shown}")));
+                errors.push(annotation.invalid(format!("invalid AppArmor profile name: {shown}")));
             }
         }
     }
@@ -62,13 +62,13 @@ fn is_cost(text: &str) -> bool {
     text != "-0" && is_plain && text.parse::<i32>().is_ok()
 }
 
-fn check_seccomp(key: &str, profile: &Place<'_, '_>, annotations: &Place<'_, '_>, faults: &mut Faults) {
+fn check_seccomp(key: &str, profile: &Place<'_, '_>, annotations: &Place<'_, '_>, errors: &mut Errors) {
     // Here the key is a field for once.
     let place = annotations.field(key);
     match profile.text() {
         "runtime/default" | "docker/default" | "unconfined" => {}
-        text if text.starts_with("localhost/") => check_no_steps_back(&place, faults),
-        _ => faults.push(place.invalid("must be a valid seccomp profile")),
+        text if text.starts_with("localhost/") => check_no_steps_back(&place, errors),
+        _ => errors.push(place.invalid("must be a valid seccomp profile")),
     }
 }
 

@@ -6,7 +6,7 @@ use serde_json::Value;
 use watchkeeper_meta::validation::dns1123_label;
 use watchkeeper_meta::{FieldError, FieldPath};
 
-use crate::rules::place::{Faults, Place};
+use crate::rules::place::{Errors, Place};
 use super::volume_rules::Volumes;
 use super::{env_rules, mount_rules, port_rules, probe_rules, resource_rules, security_rules};
 
@@ -43,7 +43,7 @@ pub(crate) fn check_containers<'v>(
     spec: &Place<'v, '_>,
     volumes: &Volumes<'v>,
     claims: &BTreeSet<&'v str>,
-    faults: &mut Faults,
+    errors: &mut Errors,
 ) {
     let pod = Pod {
         volumes,
@@ -54,27 +54,27 @@ pub(crate) fn check_containers<'v>(
     };
     let containers = spec.field("containers");
     if containers.len() == 0 {
-        faults.push(containers.required(""));
+        errors.push(containers.required(""));
     }
     let mut names = HashSet::new();
     for container in containers.items() {
-        check_container(&container, &pod, faults);
+        check_container(&container, &pod, errors);
         let name = container.field("name");
         if !names.insert(name.text()) {
-            faults.push(name.duplicate());
+            errors.push(name.duplicate());
         }
-        probe_rules::check_lifecycle(&container.field("lifecycle"), pod.grace, faults);
-        probe_rules::check_probes(&container, pod.grace, faults);
-        check_restart(&container, faults);
+        probe_rules::check_lifecycle(&container.field("lifecycle"), pod.grace, errors);
+        probe_rules::check_probes(&container, pod.grace, errors);
+        check_restart(&container, errors);
     }
-    port_rules::check_host_ports(&containers, faults);
+    port_rules::check_host_ports(&containers, errors);
     let init_containers = spec.field("initContainers");
     for container in init_containers.items() {
-        check_init_container(&container, &pod, &mut names, faults);
+        check_init_container(&container, &pod, &mut names, errors);
     }
     let lasting = names.clone();
     for container in spec.field("ephemeralContainers").items() {
-        check_ephemeral_container(&container, &pod, &lasting, &mut names, faults);
+        check_ephemeral_container(&container, &pod, &lasting, &mut names, errors);
     }
 }
 
@@ -82,22 +82,22 @@ fn check_init_container<'v>(
     container: &Place<'v, '_>,
     pod: &Pod<'_, '_>,
     names: &mut HashSet<&'v str>,
-    faults: &mut Faults,
+    errors: &mut Errors,
 ) {
-    check_container(container, pod, faults);
-    check_restart(container, faults);
-    check_unique(container, names, faults);
+    check_container(container, pod, errors);
+    check_restart(container, errors);
+    check_unique(container, names, errors);
     // They run one after another, so that ports are taken by one container at a time.
-    port_rules::check_host_ports_of(container, &mut HashSet::new(), faults);
+    port_rules::check_host_ports_of(container, &mut HashSet::new(), errors);
     if container.field("restartPolicy").text() == "Always" {
-        probe_rules::check_lifecycle(&container.field("lifecycle"), pod.grace, faults);
-        probe_rules::check_probes(container, pod.grace, faults);
+        probe_rules::check_lifecycle(&container.field("lifecycle"), pod.grace, errors);
+        probe_rules::check_probes(container, pod.grace, errors);
         return;
     }
     for name in ["lifecycle", "livenessProbe", "readinessProbe", "startupProbe"] {
         let field = container.field(name);
         if field.is_set() {
-            faults.push(field.forbidden("may not be set for init containers without restartPolicy=Always"));
+            errors.push(field.forbidden("may not be set for init containers without restartPolicy=Always"));
         }
     }
 }
@@ -107,111 +107,111 @@ fn check_ephemeral_container<'v>(
     pod: &Pod<'_, '_>,
     lasting: &HashSet<&str>,
     names: &mut HashSet<&'v str>,
-    faults: &mut Faults,
+    errors: &mut Errors,
 ) {
-    check_container(container, pod, faults);
-    check_image_of_pod(container, faults);
-    check_unique(container, names, faults);
+    check_container(container, pod, errors);
+    check_image_of_pod(container, errors);
+    check_unique(container, names, errors);
     let target = container.field("targetContainerName");
     if !target.text().is_empty() && !lasting.contains(target.text()) {
-        faults.push(target.not_found());
+        errors.push(target.not_found());
     }
     for name in NOT_EPHEMERAL {
         let field = container.field(name);
         if field.is_set() && field.value() != &serde_json::json!({}) {
-            faults.push(field.forbidden("cannot be set for an Ephemeral Container"));
+            errors.push(field.forbidden("cannot be set for an Ephemeral Container"));
         }
     }
     for mount in container.field("volumeMounts").items() {
         for name in ["subPath", "subPathExpr"] {
             let path = mount.field(name);
             if !path.text().is_empty() {
-                faults.push(path.forbidden("cannot be set for an Ephemeral Container"));
+                errors.push(path.forbidden("cannot be set for an Ephemeral Container"));
             }
         }
     }
 }
 
-fn check_unique<'v>(container: &Place<'v, '_>, names: &mut HashSet<&'v str>, faults: &mut Faults) {
+fn check_unique<'v>(container: &Place<'v, '_>, names: &mut HashSet<&'v str>, errors: &mut Errors) {
     let name = container.field("name");
     if !name.text().is_empty() && !names.insert(name.text()) {
-        faults.push(name.duplicate());
+        errors.push(name.duplicate());
     }
 }
 
 /// Whether a container starts again by rules of its own.
-fn check_restart(container: &Place<'_, '_>, faults: &mut Faults) {
+fn check_restart(container: &Place<'_, '_>, errors: &mut Errors) {
     let policy = container.field("restartPolicy");
-    policy.may_be_one_of(RESTART_POLICIES, faults);
+    policy.may_be_one_of(RESTART_POLICIES, errors);
     if container.field("restartPolicyRules").len() > 0 && !policy.is_set() {
-        faults.push(policy.required("must specify restartPolicy when restart rules are used"));
+        errors.push(policy.required("must specify restartPolicy when restart rules are used"));
     }
 }
 
 /// What all containers have in common.
-fn check_container(container: &Place<'_, '_>, pod: &Pod<'_, '_>, faults: &mut Faults) {
+fn check_container(container: &Place<'_, '_>, pod: &Pod<'_, '_>, errors: &mut Errors) {
     container
         .field("name")
-        .must_be_set_and_keep(dns1123_label, faults);
-    container.field("image").must_be_set(faults);
+        .must_be_set_and_keep(dns1123_label, errors);
+    container.field("image").must_be_set(errors);
     container
         .field("terminationMessagePolicy")
-        .must_be_one_of(MESSAGE_POLICIES, faults);
-    port_rules::check_ports(&container.field("ports"), faults);
-    env_rules::check_env(&container.field("env"), faults);
-    env_rules::check_env_from(&container.field("envFrom"), faults);
-    mount_rules::check_mounts(container, pod.volumes, faults);
+        .must_be_one_of(MESSAGE_POLICIES, errors);
+    port_rules::check_ports(&container.field("ports"), errors);
+    env_rules::check_env(&container.field("env"), errors);
+    env_rules::check_env_from(&container.field("envFrom"), errors);
+    mount_rules::check_mounts(container, pod.volumes, errors);
     container
         .field("imagePullPolicy")
-        .must_be_one_of(PULL_POLICIES, faults);
-    resource_rules::check_resources(&container.field("resources"), pod.claims, faults);
-    check_resize(&container.field("resizePolicy"), pod, faults);
-    security_rules::check_container(&container.field("securityContext"), pod.host_users, faults);
+        .must_be_one_of(PULL_POLICIES, errors);
+    resource_rules::check_resources(&container.field("resources"), pod.claims, errors);
+    check_resize(&container.field("resizePolicy"), pod, errors);
+    security_rules::check_container(&container.field("securityContext"), pod.host_users, errors);
 }
 
-/// What happens to a container that gets more or less. Faults are about the list.
-fn check_resize(policies: &Place<'_, '_>, pod: &Pod<'_, '_>, faults: &mut Faults) {
+/// What happens to a container that gets more or less. Errors are about the list.
+fn check_resize(policies: &Place<'_, '_>, pod: &Pod<'_, '_>, errors: &mut Errors) {
     let mut resources = HashSet::new();
     for policy in policies.items() {
         let (resource, restart) = (policy.field("resourceName"), policy.field("restartPolicy"));
         if !resources.insert(resource.text()) {
-            faults.push(FieldError::duplicate(&policy.path(), resource.text()));
+            errors.push(FieldError::duplicate(&policy.path(), resource.text()));
         }
-        let list = |field: &Place<'_, '_>, allowed: &[&str], faults: &mut Faults| match field.text() {
-            "" => faults.push(policies.required("")),
+        let list = |field: &Place<'_, '_>, allowed: &[&str], errors: &mut Errors| match field.text() {
+            "" => errors.push(policies.required("")),
             text if !allowed.contains(&text) => {
-                faults.push(FieldError::not_supported(&policies.path(), text, allowed));
+                errors.push(FieldError::not_supported(&policies.path(), text, allowed));
             }
             _ => {}
         };
-        list(&resource, &["cpu", "memory"], faults);
-        list(&restart, &["NotRequired", "RestartContainer"], faults);
+        list(&resource, &["cpu", "memory"], errors);
+        list(&restart, &["NotRequired", "RestartContainer"], errors);
         if pod.never_restarts && restart.text() != "NotRequired" {
             let why = "must be 'NotRequired' when `restartPolicy` is 'Never'";
-            faults.push(policies.invalid_for(restart.text(), why));
+            errors.push(policies.invalid_for(restart.text(), why));
         }
     }
 }
 
 /// What is checked of the images of pods, and not of those of templates.
-pub(crate) fn check_images_of_pod(spec: &Place<'_, '_>, faults: &mut Faults) {
+pub(crate) fn check_images_of_pod(spec: &Place<'_, '_>, errors: &mut Errors) {
     for list in ["containers", "initContainers"] {
         for container in spec.field(list).items() {
-            check_image_of_pod(&container, faults);
+            check_image_of_pod(&container, errors);
         }
     }
 }
 
-fn check_image_of_pod(container: &Place<'_, '_>, faults: &mut Faults) {
+fn check_image_of_pod(container: &Place<'_, '_>, errors: &mut Errors) {
     let image = container.field("image");
     if image.text().trim() != image.text() {
-        faults.push(image.invalid("must not have leading or trailing whitespace"));
+        errors.push(image.invalid("must not have leading or trailing whitespace"));
     }
 }
 
 /// Containers that may do everything, where the server allows none.
-pub(crate) fn privileged_faults(path: &FieldPath, spec: &Value) -> Faults {
-    let mut faults = Faults::new();
+pub(crate) fn privileged_errors(path: &FieldPath, spec: &Value) -> Errors {
+    let mut errors = Errors::new();
     let is_host_process = |within: &Value| within["securityContext"]["windowsOptions"]["hostProcess"] == true;
     let containers = ["containers", "initContainers", "ephemeralContainers"];
     let mut all = containers
@@ -220,7 +220,7 @@ pub(crate) fn privileged_faults(path: &FieldPath, spec: &Value) -> Faults {
         .flatten();
     if is_host_process(spec) || all.any(is_host_process) {
         let why = "hostProcess containers are disallowed by cluster policy";
-        faults.push(FieldError::forbidden(path, why));
+        errors.push(FieldError::forbidden(path, why));
     }
     for list in containers {
         for (index, container) in spec[list].as_array().into_iter().flatten().enumerate() {
@@ -230,9 +230,9 @@ pub(crate) fn privileged_faults(path: &FieldPath, spec: &Value) -> Faults {
                     .index(index)
                     .child("securityContext")
                     .child("privileged");
-                faults.push(FieldError::forbidden(&path, "disallowed by cluster policy"));
+                errors.push(FieldError::forbidden(&path, "disallowed by cluster policy"));
             }
         }
     }
-    faults
+    errors
 }

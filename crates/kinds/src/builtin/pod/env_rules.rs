@@ -3,7 +3,7 @@
 use watchkeeper_meta::validation::{NameRule, dns1123_label, dns1123_subdomain, qualified_name};
 
 use crate::rules::formats::{check_descending, data_key};
-use crate::rules::place::{Faults, Place, Rule};
+use crate::rules::place::{Errors, Place, Rule};
 
 /// Fields of a pod that can be referred to at all.
 const KNOWN_FIELDS: &[&str] = &[
@@ -62,21 +62,21 @@ const BYTE_DIVISORS: &[&str] = &[
 ];
 
 /// Checks the variables of a container.
-pub(crate) fn check_env(env: &Place<'_, '_>, faults: &mut Faults) {
+pub(crate) fn check_env(env: &Place<'_, '_>, errors: &mut Errors) {
     for variable in env.items() {
         let name = variable.field("name");
-        name.must_be_set_and_keep(variable_name, faults);
+        name.must_be_set_and_keep(variable_name, errors);
         let source = variable.field("valueFrom");
         if source.is_set() {
-            check_source(&source, !variable.field("value").text().is_empty(), faults);
+            check_source(&source, !variable.field("value").text().is_empty(), errors);
         }
     }
 }
 
 /// Checks the maps and secrets whose entries become variables. That there is one, Kubernetes says of the list.
-pub(crate) fn check_env_from(list: &Place<'_, '_>, faults: &mut Faults) {
+pub(crate) fn check_env_from(list: &Place<'_, '_>, errors: &mut Errors) {
     for source in list.items() {
-        source.field("prefix").may_keep(variable_name, faults);
+        source.field("prefix").may_keep(variable_name, errors);
         let mut sources = 0;
         for name in ["configMapRef", "secretRef"] {
             let reference = source.field(name);
@@ -84,35 +84,35 @@ pub(crate) fn check_env_from(list: &Place<'_, '_>, faults: &mut Faults) {
                 sources += 1;
                 reference
                     .field("name")
-                    .must_be_set_and_keep(|name| NameRule::Dns1123Subdomain.check_prefix(name), faults);
+                    .must_be_set_and_keep(|name| NameRule::Dns1123Subdomain.check_prefix(name), errors);
             }
         }
-        let fault = match sources {
+        let error = match sources {
             0 => "must specify one of: `configMapRef` or `secretRef`",
             1 => continue,
             _ => "may not have more than one field specified at a time",
         };
-        faults.push(list.invalid_for("", fault));
+        errors.push(list.invalid_for("", error));
     }
 }
 
-fn check_source(source: &Place<'_, '_>, has_value: bool, faults: &mut Faults) {
+fn check_source(source: &Place<'_, '_>, has_value: bool, errors: &mut Errors) {
     let mut sources = 0;
     let mut check = |name: &str, rule: Rule| {
         let given = source.field(name);
         if given.is_set() {
             sources += 1;
-            rule(&given, faults);
+            rule(&given, errors);
         }
     };
-    check("fieldRef", |field, faults| {
-        check_field_reference(field, VARIABLE_FIELDS, faults);
+    check("fieldRef", |field, errors| {
+        check_field_reference(field, VARIABLE_FIELDS, errors);
     });
     check("resourceFieldRef", check_resource_reference);
     check("configMapKeyRef", check_key_reference);
     check("secretKeyRef", check_key_reference);
     check("fileKeyRef", check_file_reference);
-    let fault = match sources {
+    let error = match sources {
         0 => {
             "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or `fileKeyRef`"
         }
@@ -120,14 +120,14 @@ fn check_source(source: &Place<'_, '_>, has_value: bool, faults: &mut Faults) {
         1 => return,
         _ => "may not have more than one field specified at a time",
     };
-    faults.push(source.invalid_for("", fault));
+    errors.push(source.invalid_for("", error));
 }
 
-/// Checks a reference to a field of the pod itself; the first fault is the only one.
-pub(crate) fn check_field_reference(reference: &Place<'_, '_>, supported: &[&str], faults: &mut Faults) {
+/// Checks a reference to a field of the pod itself; the first error is the only one.
+pub(crate) fn check_field_reference(reference: &Place<'_, '_>, supported: &[&str], errors: &mut Errors) {
     let (version, path) = (reference.field("apiVersion"), reference.field("fieldPath"));
     if let Some(empty) = [version, path].into_iter().find(|field| field.text().is_empty()) {
-        faults.push(empty.required(""));
+        errors.push(empty.required(""));
         return;
     }
     let (field, subscript) = split_subscript(path.text());
@@ -139,7 +139,7 @@ pub(crate) fn check_field_reference(reference: &Place<'_, '_>, supported: &[&str
         _ if !is_known => {
             let label = path.text();
             let why = format!("error converting fieldPath: field label not supported: {label}");
-            faults.push(path.invalid(why));
+            errors.push(path.invalid(why));
         }
         Some(key) => {
             let key = match field {
@@ -147,9 +147,9 @@ pub(crate) fn check_field_reference(reference: &Place<'_, '_>, supported: &[&str
                 _ => key.to_owned(),
             };
             let reasons = qualified_name(&key).into_iter();
-            faults.extend(reasons.map(|why| reference.invalid_for(key.as_str(), why)));
+            errors.extend(reasons.map(|why| reference.invalid_for(key.as_str(), why)));
         }
-        None if !supported.contains(&field) => faults.push(path.unsupported(supported)),
+        None if !supported.contains(&field) => errors.push(path.unsupported(supported)),
         None => {}
     }
 }
@@ -164,21 +164,21 @@ fn split_subscript(path: &str) -> (&str, Option<&str>) {
 }
 
 /// Checks a reference to what a container asks for or may take.
-pub(crate) fn check_resource_reference(reference: &Place<'_, '_>, faults: &mut Faults) {
+pub(crate) fn check_resource_reference(reference: &Place<'_, '_>, errors: &mut Errors) {
     let resource = reference.field("resource");
     let is_huge_page = |name: &str| {
         let amount = name.strip_prefix("requests.").or(name.strip_prefix("limits."));
         amount.is_some_and(|amount| amount.starts_with("hugepages-"))
     };
     if resource.text().is_empty() {
-        faults.push(resource.required(""));
+        errors.push(resource.required(""));
     } else if !RESOURCE_FIELDS.contains(&resource.text()) && !is_huge_page(resource.text()) {
-        faults.push(resource.unsupported(RESOURCE_FIELDS));
+        errors.push(resource.unsupported(RESOURCE_FIELDS));
     }
-    check_divisor(reference, resource.text(), faults);
+    check_divisor(reference, resource.text(), errors);
 }
 
-fn check_divisor(reference: &Place<'_, '_>, resource: &str, faults: &mut Faults) {
+fn check_divisor(reference: &Place<'_, '_>, resource: &str, errors: &mut Errors) {
     let divisor = reference.field("divisor");
     let (_, of) = resource.split_once('.').unwrap_or_default();
     let (divisors, shown) = match of {
@@ -199,26 +199,26 @@ fn check_divisor(reference: &Place<'_, '_>, resource: &str, faults: &mut Faults)
         _ => return,
     };
     if !matches!(divisor.text(), "" | "0") && !divisors.contains(&divisor.text()) {
-        faults.push(divisor.invalid_for(resource, format!("only divisor's values {shown}")));
+        errors.push(divisor.invalid_for(resource, format!("only divisor's values {shown}")));
     }
 }
 
-fn check_key_reference(reference: &Place<'_, '_>, faults: &mut Faults) {
+fn check_key_reference(reference: &Place<'_, '_>, errors: &mut Errors) {
     let name = reference.field("name");
     let reasons = dns1123_subdomain(name.text()).into_iter();
-    faults.extend(reasons.map(|why| name.invalid_for(name.text(), why)));
-    reference.field("key").must_be_set_and_keep(data_key, faults);
+    errors.extend(reasons.map(|why| name.invalid_for(name.text(), why)));
+    reference.field("key").must_be_set_and_keep(data_key, errors);
 }
 
 /// A variable whose value stands in a file of a volume.
-fn check_file_reference(reference: &Place<'_, '_>, faults: &mut Faults) {
-    reference.field("key").must_be_set_and_keep(variable_name, faults);
+fn check_file_reference(reference: &Place<'_, '_>, errors: &mut Errors) {
+    reference.field("key").must_be_set_and_keep(variable_name, errors);
     reference
         .field("volumeName")
-        .must_be_set_and_keep(dns1123_label, faults);
+        .must_be_set_and_keep(dns1123_label, errors);
     let path = reference.field("path");
-    path.must_be_set(faults);
-    check_descending(&path, faults);
+    path.must_be_set(errors);
+    check_descending(&path, errors);
 }
 
 /// Why a text is not the name of a variable.

@@ -2,11 +2,11 @@
 
 use serde_json::Value;
 
-use crate::rules::place::{Faults, Place};
+use crate::rules::place::{Errors, Place};
 use crate::rules::unified_diff;
 
 /// What is wrong with a change.
-pub(crate) fn check_change(pod: &Place<'_, '_>, live: &Place<'_, '_>, faults: &mut Faults) {
+pub(crate) fn check_change(pod: &Place<'_, '_>, live: &Place<'_, '_>, errors: &mut Errors) {
     let (spec, old_spec) = (pod.field("spec"), live.field("spec"));
     let (new, old) = (
         spec.field("ephemeralContainers"),
@@ -24,6 +24,6 @@ pub(crate) fn check_change(pod: &Place<'_, '_>, live: &Place<'_, '_>, faults: &m
             Some(_) => continue,
         };
         let why = format!("existing ephemeral containers {name} may not be {what}\n{changes}");
-        faults.push(new.forbidden(why));
+        errors.push(new.forbidden(why));
     }
 }

@@ -3,7 +3,7 @@
 use watchkeeper_meta::FieldError;
 use watchkeeper_meta::validation::{dns1123_label, dns1123_subdomain, label_value, qualified_name};
 
-use crate::rules::place::{Faults, Place};
+use crate::rules::place::{Errors, Place};
 
 const UNSATISFIABLE: &[&str] = &["DoNotSchedule", "ScheduleAnyway"];
 const HONORED: &[&str] = &["Honor", "Ignore"];
@@ -11,46 +11,46 @@ const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
 const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
 
 /// Checks what a pod is drawn to and driven from.
-pub(crate) fn check_affinity(affinity: &Place<'_, '_>, faults: &mut Faults) {
-    check_node_affinity(&affinity.field("nodeAffinity"), faults);
+pub(crate) fn check_affinity(affinity: &Place<'_, '_>, errors: &mut Errors) {
+    check_node_affinity(&affinity.field("nodeAffinity"), errors);
     for name in ["podAffinity", "podAntiAffinity"] {
         let affinity = affinity.field(name);
         for term in affinity.field(REQUIRED).items() {
-            check_pod_term(&term, faults);
+            check_pod_term(&term, errors);
         }
         for preferred in affinity.field(PREFERRED).items() {
-            check_weight(&preferred, faults);
-            check_pod_term(&preferred.field("podAffinityTerm"), faults);
+            check_weight(&preferred, errors);
+            check_pod_term(&preferred.field("podAffinityTerm"), errors);
         }
     }
 }
 
-fn check_node_affinity(affinity: &Place<'_, '_>, faults: &mut Faults) {
+fn check_node_affinity(affinity: &Place<'_, '_>, errors: &mut Errors) {
     let required = affinity.field(REQUIRED);
     if required.is_set() {
-        check_node_selector(&required, faults);
+        check_node_selector(&required, errors);
     }
     for preferred in affinity.field(PREFERRED).items() {
-        check_weight(&preferred, faults);
-        check_node_term(&preferred.field("preference"), Values::Any, faults);
+        check_weight(&preferred, errors);
+        check_node_term(&preferred.field("preference"), Values::Any, errors);
     }
 }
 
 /// Checks which nodes are selected; volumes select nodes in the same way.
-pub(crate) fn check_node_selector(selector: &Place<'_, '_>, faults: &mut Faults) {
+pub(crate) fn check_node_selector(selector: &Place<'_, '_>, errors: &mut Errors) {
     let terms = selector.field("nodeSelectorTerms");
     if terms.len() == 0 {
-        faults.push(terms.required("must have at least one node selector term"));
+        errors.push(terms.required("must have at least one node selector term"));
     }
     for term in terms.items() {
-        check_node_term(&term, Values::OfLabels, faults);
+        check_node_term(&term, Values::OfLabels, errors);
     }
 }
 
-fn check_weight(preferred: &Place<'_, '_>, faults: &mut Faults) {
+fn check_weight(preferred: &Place<'_, '_>, errors: &mut Errors) {
     let weight = preferred.field("weight");
     if !(1..=100).contains(&weight.number()) {
-        faults.push(weight.invalid_for(weight.number(), "must be in the range 1-100"));
+        errors.push(weight.invalid_for(weight.number(), "must be in the range 1-100"));
     }
 }
 
@@ -61,95 +61,95 @@ enum Values {
     OfLabels,
 }
 
-fn check_node_term(term: &Place<'_, '_>, allowed: Values, faults: &mut Faults) {
+fn check_node_term(term: &Place<'_, '_>, allowed: Values, errors: &mut Errors) {
     for requirement in term.field("matchExpressions").items() {
         let (operator, values) = (requirement.field("operator"), requirement.field("values"));
         match (operator.text(), values.len()) {
             ("In" | "NotIn", 0) => {
-                faults.push(values.required("must be specified when `operator` is 'In' or 'NotIn'"));
+                errors.push(values.required("must be specified when `operator` is 'In' or 'NotIn'"));
             }
-            ("Exists" | "DoesNotExist", 1..) => faults
+            ("Exists" | "DoesNotExist", 1..) => errors
                 .push(values.forbidden("may not be specified when `operator` is 'Exists' or 'DoesNotExist'")),
             ("Gt" | "Lt", count) if count != 1 => {
-                faults
+                errors
                     .push(values.required("must be specified single value when `operator` is 'Lt' or 'Gt'"));
             }
             ("In" | "NotIn" | "Exists" | "DoesNotExist" | "Gt" | "Lt", _) => {}
-            _ => faults.push(operator.invalid("not a valid selector operator")),
+            _ => errors.push(operator.invalid("not a valid selector operator")),
         }
-        requirement.field("key").must_keep(qualified_name, faults);
+        requirement.field("key").must_keep(qualified_name, errors);
         if allowed == Values::OfLabels {
             values
                 .items()
-                .for_each(|value| value.must_keep(label_value, faults));
+                .for_each(|value| value.must_keep(label_value, errors));
         }
     }
     for requirement in term.field("matchFields").items() {
-        check_field_requirement(&requirement, faults);
+        check_field_requirement(&requirement, errors);
     }
 }
 
 /// Nodes can be selected by one field, their name.
-fn check_field_requirement(requirement: &Place<'_, '_>, faults: &mut Faults) {
+fn check_field_requirement(requirement: &Place<'_, '_>, errors: &mut Errors) {
     let (operator, values) = (requirement.field("operator"), requirement.field("values"));
     let key = requirement.field("key");
     match operator.text() {
         "In" | "NotIn" if values.len() != 1 => {
-            faults.push(values.required(
+            errors.push(values.required(
                 "must be only one value when `operator` is 'In' or 'NotIn' for node field selector",
             ))
         }
         "In" | "NotIn" => {}
-        _ => faults.push(operator.invalid("not a valid selector operator")),
+        _ => errors.push(operator.invalid("not a valid selector operator")),
     }
     match key.text() {
         "metadata.name" => {
             let values = values.items();
-            values.for_each(|value| value.must_keep(dns1123_subdomain, faults));
+            values.for_each(|value| value.must_keep(dns1123_subdomain, errors));
         }
-        _ => faults.push(key.invalid("not a valid field selector key")),
+        _ => errors.push(key.invalid("not a valid field selector key")),
     }
 }
 
-fn check_pod_term(term: &Place<'_, '_>, faults: &mut Faults) {
+fn check_pod_term(term: &Place<'_, '_>, errors: &mut Errors) {
     for name in ["labelSelector", "namespaceSelector"] {
-        term.field(name).must_select(faults);
+        term.field(name).must_select(errors);
     }
     for namespace in term.field("namespaces").texts() {
         let place = term.field("namespace");
         let reasons = dns1123_label(namespace).into_iter();
-        faults.extend(reasons.map(|why| place.invalid_for(namespace, why)));
+        errors.extend(reasons.map(|why| place.invalid_for(namespace, why)));
     }
-    check_label_keys(term, faults);
+    check_label_keys(term, errors);
     let key = term.field("topologyKey");
     if key.text().is_empty() {
-        faults.push(key.required("can not be empty"));
+        errors.push(key.required("can not be empty"));
     }
     let reasons = qualified_name(key.text()).into_iter();
-    faults.extend(reasons.map(|why| key.invalid_for(key.text(), why)));
+    errors.extend(reasons.map(|why| key.invalid_for(key.text(), why)));
 }
 
 /// Keys whose values are taken from the pod itself.
-fn check_label_keys(term: &Place<'_, '_>, faults: &mut Faults) {
+fn check_label_keys(term: &Place<'_, '_>, errors: &mut Errors) {
     let has_selector = term.field("labelSelector").is_set();
     for name in ["matchLabelKeys", "mismatchLabelKeys"] {
         let keys = term.field(name);
         if keys.len() > 0 && !has_selector {
-            faults.push(keys.forbidden("must not be specified when labelSelector is not set"));
+            errors.push(keys.forbidden("must not be specified when labelSelector is not set"));
             continue;
         }
-        keys.items().for_each(|key| key.must_keep(qualified_name, faults));
+        keys.items().for_each(|key| key.must_keep(qualified_name, errors));
     }
     let mismatched: Vec<&str> = term.field("mismatchLabelKeys").texts().collect();
     for key in term.field("matchLabelKeys").items() {
         if mismatched.contains(&key.text()) {
-            faults.push(key.invalid("exists in both matchLabelKeys and mismatchLabelKeys"));
+            errors.push(key.invalid("exists in both matchLabelKeys and mismatchLabelKeys"));
         }
     }
 }
 
 /// Checks how evenly pods are to be spread.
-pub(crate) fn check_spread(constraints: &Place<'_, '_>, faults: &mut Faults) {
+pub(crate) fn check_spread(constraints: &Place<'_, '_>, errors: &mut Errors) {
     let pair = |constraint: &Place<'_, '_>| {
         let text = |name: &str| constraint.field(name).text().to_owned();
         (text("topologyKey"), text("whenUnsatisfiable"))
@@ -158,31 +158,31 @@ pub(crate) fn check_spread(constraints: &Place<'_, '_>, faults: &mut Faults) {
     for (index, constraint) in constraints.items().enumerate() {
         let skew = constraint.field("maxSkew");
         if skew.number() <= 0 {
-            faults.push(skew.invalid_for(skew.number(), "must be greater than zero"));
+            errors.push(skew.invalid_for(skew.number(), "must be greater than zero"));
         }
         let key = constraint.field("topologyKey");
         if key.text().is_empty() {
-            faults.push(key.required("can not be empty"));
+            errors.push(key.required("can not be empty"));
         }
         constraint
             .field("whenUnsatisfiable")
-            .is_one_of(UNSATISFIABLE, faults);
+            .is_one_of(UNSATISFIABLE, errors);
         let (topology, otherwise) = &pairs[index];
         if pairs[index + 1..].contains(&pairs[index]) {
             let path = constraint.path().child("{topologyKey, whenUnsatisfiable}");
             let shown = format!("{{{topology}, {otherwise}}}");
-            faults.push(FieldError::duplicate(&path, shown));
+            errors.push(FieldError::duplicate(&path, shown));
         }
-        check_domains(&constraint, faults);
+        check_domains(&constraint, errors);
         for name in ["nodeAffinityPolicy", "nodeTaintsPolicy"] {
-            constraint.field(name).may_be_one_of(HONORED, faults);
+            constraint.field(name).may_be_one_of(HONORED, errors);
         }
-        check_spread_keys(&constraint, faults);
-        constraint.field("labelSelector").must_select(faults);
+        check_spread_keys(&constraint, errors);
+        constraint.field("labelSelector").must_select(errors);
     }
 }
 
-fn check_spread_keys(constraint: &Place<'_, '_>, faults: &mut Faults) {
+fn check_spread_keys(constraint: &Place<'_, '_>, errors: &mut Errors) {
     let (keys, selector) = (
         constraint.field("matchLabelKeys"),
         constraint.field("labelSelector"),
@@ -191,30 +191,30 @@ fn check_spread_keys(constraint: &Place<'_, '_>, faults: &mut Faults) {
         return;
     }
     if !selector.is_set() {
-        faults.push(keys.forbidden("must not be specified when labelSelector is not set"));
+        errors.push(keys.forbidden("must not be specified when labelSelector is not set"));
     }
     let expressions = selector.field("matchExpressions");
     for key in keys.items() {
-        key.must_keep(qualified_name, faults);
+        key.must_keep(qualified_name, errors);
         let selects = |expression: Place<'_, '_>| expression.field("key").text() == key.text();
         if selector.value()["matchLabels"].get(key.text()).is_some() || expressions.items().any(selects) {
-            faults.push(key.invalid("exists in both matchLabelKeys and labelSelector"));
+            errors.push(key.invalid("exists in both matchLabelKeys and labelSelector"));
         }
     }
 }
 
-fn check_domains(constraint: &Place<'_, '_>, faults: &mut Faults) {
+fn check_domains(constraint: &Place<'_, '_>, errors: &mut Errors) {
     let domains = constraint.field("minDomains");
     if !domains.is_set() {
         return;
     }
     if domains.number() <= 0 {
-        faults.push(domains.invalid("must be greater than zero"));
+        errors.push(domains.invalid("must be greater than zero"));
     }
     let otherwise = constraint.field("whenUnsatisfiable").text();
     if otherwise != "DoNotSchedule" {
         let why = format!("can only use minDomains if whenUnsatisfiable=DoNotSchedule, not {otherwise}");
-        faults.push(domains.invalid(why));
+        errors.push(domains.invalid(why));
     }
 }
 
@@ -225,11 +225,11 @@ mod tests {
     use super::*;
 
     fn check(spec: Value, wanted: &[&str]) {
-        let mut faults = Faults::new();
+        let mut errors = Errors::new();
         let place = Place::object(&spec);
-        check_affinity(&place.field("affinity"), &mut faults);
-        check_spread(&place.field("topologySpreadConstraints"), &mut faults);
-        let found: Vec<String> = faults.iter().map(ToString::to_string).collect();
+        check_affinity(&place.field("affinity"), &mut errors);
+        check_spread(&place.field("topologySpreadConstraints"), &mut errors);
+        let found: Vec<String> = errors.iter().map(ToString::to_string).collect();
         assert_eq!(found, wanted, "{spec}");
     }
 
@@ -244,11 +244,11 @@ mod tests {
                   matchExpressions[0]";
         check(affinity("In", json!(["a"])), &[]);
         check(affinity("Gt", json!(["1"])), &[]);
-        let fault =
+        let error =
             format!("{at}.values: Required value: must be specified when `operator` is 'In' or 'NotIn'");
-        check(affinity("In", json!([])), &[&fault]);
-        let fault = format!(r#"{at}.operator: Invalid value: "Like": not a valid selector operator"#);
-        check(affinity("Like", json!(["a"])), &[&fault]);
+        check(affinity("In", json!([])), &[&error]);
+        let error = format!(r#"{at}.operator: Invalid value: "Like": not a valid selector operator"#);
+        check(affinity("Like", json!(["a"])), &[&error]);
     }
 
     #[test]

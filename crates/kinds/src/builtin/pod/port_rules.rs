@@ -5,53 +5,53 @@ use std::collections::HashSet;
 use watchkeeper_meta::FieldError;
 
 use crate::rules::formats::{PROTOCOLS, port_name};
-use crate::rules::place::{Faults, Place};
+use crate::rules::place::{Errors, Place};
 use super::Around;
 
 /// Checks the ports of a container.
-pub(crate) fn check_ports(ports: &Place<'_, '_>, faults: &mut Faults) {
+pub(crate) fn check_ports(ports: &Place<'_, '_>, errors: &mut Errors) {
     let mut names = HashSet::new();
     for port in ports.items() {
         let name = port.field("name");
         if !name.text().is_empty() {
             let reasons = port_name(name.text());
             if reasons.is_empty() && !names.insert(name.text()) {
-                faults.push(name.duplicate());
+                errors.push(name.duplicate());
             }
-            faults.extend(reasons.into_iter().map(|reason| name.invalid(reason)));
+            errors.extend(reasons.into_iter().map(|reason| name.invalid(reason)));
         }
         let number = port.field("containerPort");
         match number.number() {
-            0 => faults.push(number.required("")),
-            _ => number.must_be_port(faults),
+            0 => errors.push(number.required("")),
+            _ => number.must_be_port(errors),
         }
         let host_port = port.field("hostPort");
         if host_port.number() != 0 {
-            host_port.must_be_port(faults);
+            host_port.must_be_port(errors);
         }
-        port.field("protocol").must_be_one_of(PROTOCOLS, faults);
+        port.field("protocol").must_be_one_of(PROTOCOLS, errors);
     }
 }
 
 /// A container on the host's network has the host's ports. A template may leave them open.
-pub(crate) fn check_shared_ports(containers: &Place<'_, '_>, around: &Around<'_>, faults: &mut Faults) {
+pub(crate) fn check_shared_ports(containers: &Place<'_, '_>, around: &Around<'_>, errors: &mut Errors) {
     for container in containers.items() {
         for port in container.field("ports").items() {
             let host_port = port.field("hostPort");
             let is_given = around.pod.is_some() || host_port.number() != 0;
             if is_given && host_port.number() != port.field("containerPort").number() {
                 let why = "must match `containerPort` when `hostNetwork` is true";
-                faults.push(host_port.invalid_for(host_port.number(), why));
+                errors.push(host_port.invalid_for(host_port.number(), why));
             }
         }
     }
 }
 
 /// A port of the host is one container's only.
-pub(crate) fn check_host_ports(containers: &Place<'_, '_>, faults: &mut Faults) {
+pub(crate) fn check_host_ports(containers: &Place<'_, '_>, errors: &mut Errors) {
     let mut taken = HashSet::new();
     for container in containers.items() {
-        check_host_ports_of(&container, &mut taken, faults);
+        check_host_ports_of(&container, &mut taken, errors);
     }
 }
 
@@ -59,7 +59,7 @@ pub(crate) fn check_host_ports(containers: &Place<'_, '_>, faults: &mut Faults) 
 pub(crate) fn check_host_ports_of(
     container: &Place<'_, '_>,
     taken: &mut HashSet<String>,
-    faults: &mut Faults,
+    errors: &mut Errors,
 ) {
     for port in container.field("ports").items() {
         let host_port = port.field("hostPort");
@@ -69,7 +69,7 @@ pub(crate) fn check_host_ports_of(
         let (protocol, ip) = (port.field("protocol"), port.field("hostIP"));
         let key = format!("{}/{}/{}", protocol.text(), ip.text(), host_port.number());
         if taken.contains(&key) {
-            faults.push(FieldError::duplicate(&host_port.path(), key));
+            errors.push(FieldError::duplicate(&host_port.path(), key));
         } else {
             taken.insert(key);
         }

@@ -1,7 +1,7 @@
 //! What is wrong with the probes and hooks of containers.
 
 use crate::rules::formats::http_header;
-use crate::rules::place::{Faults, Place};
+use crate::rules::place::{Errors, Place};
 
 const SCHEMES: &[&str] = &["HTTP", "HTTPS"];
 
@@ -11,27 +11,27 @@ const PROBES: &[&str] = &["exec", "httpGet", "tcpSocket", "grpc"];
 const HOOKS: &[&str] = &["exec", "httpGet", "tcpSocket", "sleep"];
 
 /// Checks the probes of a container; `grace` is how long its pod takes to end.
-pub(crate) fn check_probes(container: &Place<'_, '_>, grace: i64, faults: &mut Faults) {
+pub(crate) fn check_probes(container: &Place<'_, '_>, grace: i64, errors: &mut Errors) {
     for name in ["livenessProbe", "readinessProbe", "startupProbe"] {
         let probe = container.field(name);
         if !probe.is_set() {
             continue;
         }
-        check_probe(&probe, grace, faults);
+        check_probe(&probe, grace, errors);
         let successes = probe.field("successThreshold");
         let grace = probe.field("terminationGracePeriodSeconds");
         if name == "readinessProbe" {
             if grace.is_set() {
-                faults.push(grace.invalid("must not be set for readinessProbes"));
+                errors.push(grace.invalid("must not be set for readinessProbes"));
             }
         } else if successes.number() != 1 {
-            faults.push(successes.invalid("must be 1"));
+            errors.push(successes.invalid("must be 1"));
         }
     }
 }
 
-fn check_probe(probe: &Place<'_, '_>, grace: i64, faults: &mut Faults) {
-    check_handler(probe, PROBES, grace, faults);
+fn check_probe(probe: &Place<'_, '_>, grace: i64, errors: &mut Errors) {
+    check_handler(probe, PROBES, grace, errors);
     for name in [
         "initialDelaySeconds",
         "timeoutSeconds",
@@ -39,26 +39,26 @@ fn check_probe(probe: &Place<'_, '_>, grace: i64, faults: &mut Faults) {
         "successThreshold",
         "failureThreshold",
     ] {
-        probe.field(name).must_not_be_negative(faults);
+        probe.field(name).must_not_be_negative(errors);
     }
     let grace = probe.field("terminationGracePeriodSeconds");
     if grace.is_set() && grace.number() <= 0 {
-        faults.push(grace.invalid("must be greater than 0"));
+        errors.push(grace.invalid("must be greater than 0"));
     }
 }
 
 /// Checks what a container is told when it starts and stops.
-pub(crate) fn check_lifecycle(lifecycle: &Place<'_, '_>, grace: i64, faults: &mut Faults) {
+pub(crate) fn check_lifecycle(lifecycle: &Place<'_, '_>, grace: i64, errors: &mut Errors) {
     for name in ["postStart", "preStop"] {
         let handler = lifecycle.field(name);
         if handler.is_set() {
-            check_handler(&handler, HOOKS, grace, faults);
+            check_handler(&handler, HOOKS, grace, errors);
         }
     }
 }
 
 /// Checks that there is one way, and that it is in order.
-fn check_handler(place: &Place<'_, '_>, ways: &[&str], grace: i64, faults: &mut Faults) {
+fn check_handler(place: &Place<'_, '_>, ways: &[&str], grace: i64, errors: &mut Errors) {
     let mut found = false;
     for name in ways {
         let handler = place.field(name);
@@ -66,46 +66,46 @@ fn check_handler(place: &Place<'_, '_>, ways: &[&str], grace: i64, faults: &mut 
             continue;
         }
         match found {
-            true => faults.push(handler.forbidden("may not specify more than 1 handler type")),
-            false => check_one_handler(name, &handler, grace, faults),
+            true => errors.push(handler.forbidden("may not specify more than 1 handler type")),
+            false => check_one_handler(name, &handler, grace, errors),
         }
         found = true;
     }
     if !found {
-        faults.push(place.required("must specify a handler type"));
+        errors.push(place.required("must specify a handler type"));
     }
 }
 
-fn check_one_handler(name: &str, handler: &Place<'_, '_>, grace: i64, faults: &mut Faults) {
+fn check_one_handler(name: &str, handler: &Place<'_, '_>, grace: i64, errors: &mut Errors) {
     match name {
         "exec" => {
             let command = handler.field("command");
             if command.len() == 0 {
-                faults.push(command.required(""));
+                errors.push(command.required(""));
             }
         }
-        "httpGet" => check_http_get(handler, faults),
-        "tcpSocket" => handler.field("port").must_be_port_or_name(faults),
-        "grpc" => handler.field("port").must_be_port(faults),
+        "httpGet" => check_http_get(handler, errors),
+        "tcpSocket" => handler.field("port").must_be_port_or_name(errors),
+        "grpc" => handler.field("port").must_be_port(errors),
         _ => {
             let seconds = handler.field("seconds").number();
             if !(0..=grace).contains(&seconds) {
                 let why =
                     format!("must be non-negative and less than terminationGracePeriodSeconds ({grace})");
-                faults.push(handler.invalid_for(seconds, why));
+                errors.push(handler.invalid_for(seconds, why));
             }
         }
     }
 }
 
-fn check_http_get(request: &Place<'_, '_>, faults: &mut Faults) {
-    request.field("path").must_be_set(faults);
-    request.field("port").must_be_port_or_name(faults);
-    request.field("scheme").is_one_of(SCHEMES, faults);
+fn check_http_get(request: &Place<'_, '_>, errors: &mut Errors) {
+    request.field("path").must_be_set(errors);
+    request.field("port").must_be_port_or_name(errors);
+    request.field("scheme").is_one_of(SCHEMES, errors);
     let headers = request.field("httpHeaders");
     for header in headers.items() {
         let name = header.field("name").text();
         let reasons = http_header(name).into_iter();
-        faults.extend(reasons.map(|why| headers.invalid_for(name, why)));
+        errors.extend(reasons.map(|why| headers.invalid_for(name, why)));
     }
 }

@@ -5,20 +5,20 @@ use serde_json::{Value, json};
 
 use super::annotation_rules::MIRROR;
 use super::quality_of_service;
-use crate::rules::place::{Faults, Place};
+use crate::rules::place::{Errors, Place};
 
 /// The resources that can change while a container runs.
 const MUTABLE: [&str; 2] = ["cpu", "memory"];
 
 /// What is wrong with a change.
-pub(crate) fn check_change(pod: &Place<'_, '_>, live: &Place<'_, '_>, faults: &mut Faults) {
+pub(crate) fn check_change(pod: &Place<'_, '_>, live: &Place<'_, '_>, errors: &mut Errors) {
     for (is_fixed, whose) in [
         (live.value()["metadata"]["annotations"].get(MIRROR).is_some(), "static"),
         (live.value()["spec"]["os"]["name"] == "windows", "windows"),
     ] {
         if is_fixed {
-            *faults = Faults::new();
-            faults.push(Place::object(pod.value()).forbidden(format!("{whose} pods cannot be resized")));
+            *errors = Errors::new();
+            errors.push(Place::object(pod.value()).forbidden(format!("{whose} pods cannot be resized")));
             return;
         }
     }
@@ -26,18 +26,18 @@ pub(crate) fn check_change(pod: &Place<'_, '_>, live: &Place<'_, '_>, faults: &m
     if quality_of_service::of(spec.value()) != quality_of_service::of(old.value()) {
         let class = &pod.value()["status"]["qosClass"];
         let why = "Pod QOS Class may not change as a result of resizing";
-        faults.push(spec.invalid_for(class.clone(), why));
+        errors.push(spec.invalid_for(class.clone(), why));
     }
     for list in ["initContainers", "containers"] {
         let (containers, before) = (spec.field(list), old.field(list));
         for (container, before) in containers.items().zip(before.items()) {
             if is_resizable(list, before.value()) {
-                check_nothing_removed(&container.field("resources"), &before.field("resources"), faults);
+                check_nothing_removed(&container.field("resources"), &before.field("resources"), errors);
             }
         }
     }
     if with_old_amounts(spec.value(), old.value()) != *old.value() {
-        faults.push(spec.forbidden("only cpu and memory resources are mutable"));
+        errors.push(spec.forbidden("only cpu and memory resources are mutable"));
     }
 }
 
@@ -46,11 +46,11 @@ fn is_resizable(list: &str, container: &Value) -> bool {
     list == "containers" || container["restartPolicy"] == "Always"
 }
 
-fn check_nothing_removed(new: &Place<'_, '_>, old: &Place<'_, '_>, faults: &mut Faults) {
+fn check_nothing_removed(new: &Place<'_, '_>, old: &Place<'_, '_>, errors: &mut Errors) {
     for name in ["requests", "limits"] {
         let (amounts, before) = (new.field(name), old.field(name));
         if before.entries().any(|(resource, _)| !amounts.entry(resource).is_set()) {
-            faults.push(amounts.forbidden(format!("resource {name} cannot be removed")));
+            errors.push(amounts.forbidden(format!("resource {name} cannot be removed")));
         }
     }
 }

@@ -8,59 +8,59 @@ use watchkeeper_wire::values::Quantity;
 
 use crate::rules::formats::quantity;
 use crate::rules::go_structs;
-use crate::rules::place::{Faults, Place};
+use crate::rules::place::{Errors, Place};
 use crate::rules::resource_names::{can_be_shared, check_amount, check_container_name, is_huge_page};
 
 /// What a pod as a whole can have, huge pages apart.
 const OF_PODS: &[&str] = &["cpu", "memory"];
 
 /// Checks the resources of a container.
-pub(crate) fn check_resources(resources: &Place<'_, '_>, claims: &BTreeSet<&str>, faults: &mut Faults) {
-    check_requirements(resources, check_container_name, faults);
-    check_claim_names(&resources.field("claims"), claims, faults);
+pub(crate) fn check_resources(resources: &Place<'_, '_>, claims: &BTreeSet<&str>, errors: &mut Errors) {
+    check_requirements(resources, check_container_name, errors);
+    check_claim_names(&resources.field("claims"), claims, errors);
 }
 
 /// Checks the resources of a pod as a whole.
-pub(crate) fn check_pod_resources(spec: &Place<'_, '_>, faults: &mut Faults) {
+pub(crate) fn check_pod_resources(spec: &Place<'_, '_>, errors: &mut Errors) {
     let resources = spec.field("resources");
     if !resources.is_set() {
         return;
     }
     let claims = resources.field("claims");
     if claims.is_set() {
-        faults.push(claims.forbidden("claims cannot be set for Resources at pod-level"));
+        errors.push(claims.forbidden("claims cannot be set for Resources at pod-level"));
     }
-    check_requirements(&resources, check_pod_name, faults);
+    check_requirements(&resources, check_pod_name, errors);
 }
 
-fn check_pod_name(name: &str, place: &Place<'_, '_>, faults: &mut Faults) {
+fn check_pod_name(name: &str, place: &Place<'_, '_>, errors: &mut Errors) {
     let reasons = qualified_name(name);
     if !reasons.is_empty() {
-        faults.extend(reasons.into_iter().map(|why| place.invalid_for(name, why)));
+        errors.extend(reasons.into_iter().map(|why| place.invalid_for(name, why)));
     } else if !OF_PODS.contains(&name) && !is_huge_page(name) {
-        faults.push(FieldError::not_supported(&place.path(), name, OF_PODS));
+        errors.push(FieldError::not_supported(&place.path(), name, OF_PODS));
     }
 }
 
-type NameRule = fn(&str, &Place<'_, '_>, &mut Faults);
+type NameRule = fn(&str, &Place<'_, '_>, &mut Errors);
 
-fn check_requirements(resources: &Place<'_, '_>, check_name: NameRule, faults: &mut Faults) {
+fn check_requirements(resources: &Place<'_, '_>, check_name: NameRule, errors: &mut Errors) {
     let (limits, requests) = (resources.field("limits"), resources.field("requests"));
     for (name, limit) in limits.entries() {
-        check_name(name, &limit, faults);
-        check_amount(name, &limit, faults);
-        check_pages(name, &limit, faults);
+        check_name(name, &limit, errors);
+        check_amount(name, &limit, errors);
+        check_pages(name, &limit, errors);
     }
     for (name, request) in requests.entries() {
-        check_name(name, &request, faults);
-        check_amount(name, &request, faults);
-        check_against_limit(name, &request, &requests, &limits, faults);
-        check_pages(name, &request, faults);
+        check_name(name, &request, errors);
+        check_amount(name, &request, errors);
+        check_against_limit(name, &request, &requests, &limits, errors);
+        check_pages(name, &request, errors);
     }
     let names = || limits.entries().chain(requests.entries()).map(|(name, _)| name);
     let computes = names().any(|name| matches!(name, "cpu" | "memory"));
     if names().any(is_huge_page) && !computes {
-        faults.push(resources.forbidden("HugePages require cpu or memory"));
+        errors.push(resources.forbidden("HugePages require cpu or memory"));
     }
 }
 
@@ -70,12 +70,12 @@ fn check_against_limit(
     request: &Place<'_, '_>,
     requests: &Place<'_, '_>,
     limits: &Place<'_, '_>,
-    faults: &mut Faults,
+    errors: &mut Errors,
 ) {
     let limit = &limits.value()[name];
     if limit.is_null() {
         if !can_be_shared(name) {
-            faults.push(limits.required("Limit must be set for non overcommitable resources"));
+            errors.push(limits.required("Limit must be set for non overcommitable resources"));
         }
         return;
     }
@@ -86,11 +86,11 @@ fn check_against_limit(
         _ => return,
     };
     let why = format!("must be {rule} {name} limit of {most}");
-    faults.push(requests.invalid_for(asked.to_string(), why));
+    errors.push(requests.invalid_for(asked.to_string(), why));
 }
 
 /// Big pages come whole.
-fn check_pages(name: &str, amount: &Place<'_, '_>, faults: &mut Faults) {
+fn check_pages(name: &str, amount: &Place<'_, '_>, errors: &mut Errors) {
     let Some(size) = name.strip_prefix("hugepages-") else {
         return;
     };
@@ -102,19 +102,19 @@ fn check_pages(name: &str, amount: &Place<'_, '_>, faults: &mut Faults) {
         .is_some_and(|(value, size)| value % size == 0);
     if !is_multiple {
         let why = format!("{value} is not positive integer multiple of {name}");
-        faults.push(amount.invalid_for(value.to_string(), why));
+        errors.push(amount.invalid_for(value.to_string(), why));
     }
 }
 
 /// Checks the devices a pod claims, and returns their names.
-pub(crate) fn check_claims<'v>(claims: &Place<'v, '_>, faults: &mut Faults) -> BTreeSet<&'v str> {
+pub(crate) fn check_claims<'v>(claims: &Place<'v, '_>, errors: &mut Errors) -> BTreeSet<&'v str> {
     let mut names = BTreeSet::new();
     for claim in claims.items() {
         let name = claim.field("name");
         match name.text() {
-            "" => faults.push(name.required("")),
-            text if names.contains(text) => faults.push(name.duplicate()),
-            _ => name.must_keep(dns1123_label, faults),
+            "" => errors.push(name.required("")),
+            text if names.contains(text) => errors.push(name.duplicate()),
+            _ => name.must_keep(dns1123_label, errors),
         }
         names.insert(name.text());
         let (direct, template) = (
@@ -130,11 +130,11 @@ pub(crate) fn check_claims<'v>(claims: &Place<'v, '_>, faults: &mut Faults) -> B
         };
         if !why.is_empty() {
             let shown = go_structs::structure("PodResourceClaim", claim.value());
-            faults.push(claim.invalid_in_go(shown, why));
+            errors.push(claim.invalid_in_go(shown, why));
         }
         for name in [direct, template] {
             if name.is_set() {
-                name.must_keep(dns1123_subdomain, faults);
+                name.must_keep(dns1123_subdomain, errors);
             }
         }
     }
@@ -142,12 +142,12 @@ pub(crate) fn check_claims<'v>(claims: &Place<'v, '_>, faults: &mut Faults) -> B
     names
 }
 
-fn check_claim_names(claims: &Place<'_, '_>, known: &BTreeSet<&str>, faults: &mut Faults) {
+fn check_claim_names(claims: &Place<'_, '_>, known: &BTreeSet<&str>, errors: &mut Errors) {
     let mut seen = Vec::new();
     for claim in claims.items() {
         let name = claim.field("name").text();
         if name.is_empty() {
-            faults.push(claim.required(""));
+            errors.push(claim.required(""));
             continue;
         }
         let request = claim.field("request");
@@ -156,14 +156,14 @@ fn check_claim_names(claims: &Place<'_, '_>, known: &BTreeSet<&str>, faults: &mu
             *other == name && (part.is_empty() || request.text().is_empty() || *part == request.text())
         };
         if seen.iter().any(is_repeated) {
-            faults.push(FieldError::duplicate(&claim.path(), name));
+            errors.push(FieldError::duplicate(&claim.path(), name));
         } else {
-            request.may_keep(dns1123_label, faults);
+            request.may_keep(dns1123_label, errors);
         }
         seen.push(entry);
         if !known.contains(name) {
-            let mut fault = FieldError::not_found(&claim.path(), name);
-            fault.detail = match known.is_empty() {
+            let mut error = FieldError::not_found(&claim.path(), name);
+            error.detail = match known.is_empty() {
                 true => "must be one of the names in pod.spec.resourceClaims which is empty".to_owned(),
                 false => {
                     let known: Vec<&str> = known.iter().copied().collect();
@@ -173,7 +173,7 @@ fn check_claim_names(claims: &Place<'_, '_>, known: &BTreeSet<&str>, faults: &mu
                     )
                 }
             };
-            faults.push(fault);
+            errors.push(error);
         }
     }
 }

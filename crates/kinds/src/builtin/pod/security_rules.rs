@@ -6,32 +6,32 @@ use std::collections::HashSet;
 
 use crate::rules::formats::check_descending;
 use crate::rules::go_structs;
-use crate::rules::place::{Faults, Place};
+use crate::rules::place::{Errors, Place};
 
 const SECCOMP: &[&str] = &["Localhost", "RuntimeDefault", "Unconfined"];
 const MAX_SYSCTL: usize = 253;
 const MAX_PROFILE: usize = 4095;
 
 /// Checks the security context of a container; `host_users` says whether its users are the host's.
-pub(crate) fn check_container(context: &Place<'_, '_>, host_users: bool, faults: &mut Faults) {
+pub(crate) fn check_container(context: &Place<'_, '_>, host_users: bool, errors: &mut Errors) {
     if !context.is_set() {
         return;
     }
     for name in ["runAsUser", "runAsGroup"] {
-        check_id(&context.field(name), faults);
+        check_id(&context.field(name), errors);
     }
     let mount = context.field("procMount");
-    mount.may_be_one_of(&["Default", "Unmasked"], faults);
+    mount.may_be_one_of(&["Default", "Unmasked"], errors);
     if host_users && mount.text() == "Unmasked" {
-        faults.push(mount.invalid("`hostUsers` must be false to use `Unmasked`"));
+        errors.push(mount.invalid("`hostUsers` must be false to use `Unmasked`"));
     }
-    check_seccomp(&context.field("seccompProfile"), faults);
-    check_escalation(context, faults);
-    check_app_armor(&context.field("appArmorProfile"), faults);
+    check_seccomp(&context.field("seccompProfile"), errors);
+    check_escalation(context, errors);
+    check_app_armor(&context.field("appArmorProfile"), errors);
 }
 
 /// A container that may do everything cannot be kept from gaining more.
-fn check_escalation(context: &Place<'_, '_>, faults: &mut Faults) {
+fn check_escalation(context: &Place<'_, '_>, errors: &mut Errors) {
     if context.field("allowPrivilegeEscalation").value() != false {
         return;
     }
@@ -49,40 +49,40 @@ fn check_escalation(context: &Place<'_, '_>, faults: &mut Faults) {
     ] {
         if gains {
             let shown = go_structs::structure("SecurityContext", context.value());
-            faults.push(context.invalid_in_go(shown, format!("cannot set {what}")));
+            errors.push(context.invalid_in_go(shown, format!("cannot set {what}")));
         }
     }
 }
 
 /// Checks the security context of a pod.
-pub(crate) fn check_pod(spec: &Place<'_, '_>, faults: &mut Faults) {
+pub(crate) fn check_pod(spec: &Place<'_, '_>, errors: &mut Errors) {
     let context = spec.field("securityContext");
     for name in ["fsGroup", "runAsUser", "runAsGroup"] {
-        check_id(&context.field(name), faults);
+        check_id(&context.field(name), errors);
     }
     for group in context.field("supplementalGroups").items() {
-        check_id(&group, faults);
+        check_id(&group, errors);
     }
     if spec.field("shareProcessNamespace").is_true() && spec.field("hostPID").is_true() {
         let why = "ShareProcessNamespace and HostPID cannot both be enabled";
-        faults.push(context.field("shareProcessNamespace").invalid_for(true, why));
+        errors.push(context.field("shareProcessNamespace").invalid_for(true, why));
     }
-    check_sysctls(&context.field("sysctls"), faults);
+    check_sysctls(&context.field("sysctls"), errors);
     context
         .field("fsGroupChangePolicy")
-        .may_be_one_of(&["Always", "OnRootMismatch"], faults);
-    check_seccomp(&context.field("seccompProfile"), faults);
-    check_app_armor(&context.field("appArmorProfile"), faults);
+        .may_be_one_of(&["Always", "OnRootMismatch"], errors);
+    check_seccomp(&context.field("seccompProfile"), errors);
+    check_app_armor(&context.field("appArmorProfile"), errors);
     context
         .field("supplementalGroupsPolicy")
-        .may_be_one_of(&["Merge", "Strict"], faults);
+        .may_be_one_of(&["Merge", "Strict"], errors);
     context
         .field("seLinuxChangePolicy")
-        .may_be_one_of(&["MountOption", "Recursive"], faults);
+        .may_be_one_of(&["MountOption", "Recursive"], errors);
 }
 
 /// A pod whose users are not the host's shares nothing else with it either.
-pub(crate) fn check_host_users(spec: &Place<'_, '_>, faults: &mut Faults) {
+pub(crate) fn check_host_users(spec: &Place<'_, '_>, errors: &mut Errors) {
     if spec.field("hostUsers").value() != false {
         return;
     }
@@ -94,76 +94,76 @@ pub(crate) fn check_host_users(spec: &Place<'_, '_>, faults: &mut Faults) {
         let field = spec.field(name);
         if field.is_true() {
             let field = field.known_as(shown);
-            faults.push(field.forbidden("when `pod.Spec.HostUsers` is false"));
+            errors.push(field.forbidden("when `pod.Spec.HostUsers` is false"));
         }
     }
 }
 
 /// Checks the number of a user or a group.
-fn check_id(id: &Place<'_, '_>, faults: &mut Faults) {
+fn check_id(id: &Place<'_, '_>, errors: &mut Errors) {
     if id.is_set() && !(0..=i64::from(i32::MAX)).contains(&id.number()) {
-        faults.push(id.invalid("must be between 0 and 2147483647, inclusive"));
+        errors.push(id.invalid("must be between 0 and 2147483647, inclusive"));
     }
 }
 
-fn check_seccomp(profile: &Place<'_, '_>, faults: &mut Faults) {
+fn check_seccomp(profile: &Place<'_, '_>, errors: &mut Errors) {
     if !profile.is_set() {
         return;
     }
     let (kind, file) = (profile.field("type"), profile.field("localhostProfile"));
     match kind.text() {
-        "" => faults.push(kind.required("type is required when seccompProfile is set")),
-        _ => kind.is_one_of(SECCOMP, faults),
+        "" => errors.push(kind.required("type is required when seccompProfile is set")),
+        _ => kind.is_one_of(SECCOMP, errors),
     }
     match (kind.text(), file.is_set()) {
-        ("Localhost", false) => faults.push(file.required("must be set when seccomp type is Localhost")),
-        ("Localhost", true) => check_descending(&file, faults),
+        ("Localhost", false) => errors.push(file.required("must be set when seccomp type is Localhost")),
+        ("Localhost", true) => check_descending(&file, errors),
         (_, true) => {
             let shown = go_structs::structure("SeccompProfile", profile.value());
-            faults.push(file.invalid_in_go(shown, "can only be set when seccomp type is Localhost"));
+            errors.push(file.invalid_in_go(shown, "can only be set when seccomp type is Localhost"));
         }
         _ => {}
     }
 }
 
-fn check_app_armor(profile: &Place<'_, '_>, faults: &mut Faults) {
+fn check_app_armor(profile: &Place<'_, '_>, errors: &mut Errors) {
     if !profile.is_set() {
         return;
     }
     let (kind, name) = (profile.field("type"), profile.field("localhostProfile"));
     match kind.text() {
         "Localhost" if name.text() != name.text().trim() => {
-            faults.push(name.invalid("must not be padded with whitespace"));
+            errors.push(name.invalid("must not be padded with whitespace"));
         }
         "Localhost" if name.text().is_empty() => {
-            faults.push(name.required("must be set when AppArmor type is Localhost"));
+            errors.push(name.required("must be set when AppArmor type is Localhost"));
         }
-        "Localhost" if name.text().len() > MAX_PROFILE => faults.push(name.too_long(MAX_PROFILE)),
+        "Localhost" if name.text().len() > MAX_PROFILE => errors.push(name.too_long(MAX_PROFILE)),
         "Localhost" => {}
         "RuntimeDefault" | "Unconfined" => {
             if name.is_set() {
-                faults.push(name.invalid("can only be set when AppArmor type is Localhost"));
+                errors.push(name.invalid("can only be set when AppArmor type is Localhost"));
             }
         }
-        "" => faults.push(kind.required("type is required when appArmorProfile is set")),
-        _ => faults.push(kind.unsupported(SECCOMP)),
+        "" => errors.push(kind.required("type is required when appArmorProfile is set")),
+        _ => errors.push(kind.unsupported(SECCOMP)),
     }
 }
 
-fn check_sysctls(sysctls: &Place<'_, '_>, faults: &mut Faults) {
+fn check_sysctls(sysctls: &Place<'_, '_>, errors: &mut Errors) {
     let mut names = HashSet::new();
     for sysctl in sysctls.items() {
         let name = sysctl.field("name");
         if name.text().is_empty() {
-            faults.push(name.required(""));
+            errors.push(name.required(""));
         } else if !is_sysctl(name.text()) {
             let why = format!(
                 "must have at most {MAX_SYSCTL} characters and match regex \
                  ^([a-z0-9]([-_a-z0-9]*[a-z0-9])?[\\./])*[a-z0-9]([-_a-z0-9]*[a-z0-9])?$"
             );
-            faults.push(name.invalid(why));
+            errors.push(name.invalid(why));
         } else if names.contains(name.text()) {
-            faults.push(name.duplicate());
+            errors.push(name.duplicate());
         }
         names.insert(name.text());
     }

@@ -1,4 +1,4 @@
-//! What is wrong with the spec of a pod, or of a template for pods. Faults come in the order in which Kubernetes
+//! What is wrong with the spec of a pod, or of a template for pods. Errors come in the order in which Kubernetes
 //! finds them.
 //!
 //! Not checked: what only Windows has.
@@ -9,7 +9,7 @@ use watchkeeper_meta::FieldError;
 use watchkeeper_meta::validation::{dns1123_label, dns1123_subdomain, label_value, labels, qualified_name};
 
 use crate::rules::formats::search_domain;
-use crate::rules::place::{Faults, Place};
+use crate::rules::place::{Errors, Place};
 use crate::rules::resource_names::{check_amount, check_container_name};
 use super::{Around, container_rules, placement_rules, port_rules, resource_rules, security_rules, volume_rules};
 
@@ -26,174 +26,174 @@ const MAX_SEARCHES: usize = 32;
 const MAX_SEARCH_CHARS: usize = 2048;
 
 /// What is wrong with a spec, given what is around it.
-pub(crate) fn check_spec<'v>(spec: &Place<'v, '_>, around: &Around<'v>, faults: &mut Faults) {
-    let volumes = volume_rules::check_volumes(&spec.field("volumes"), around, faults);
-    let claims = resource_rules::check_claims(&spec.field("resourceClaims"), faults);
-    container_rules::check_containers(spec, &volumes, &claims, faults);
-    resource_rules::check_pod_resources(spec, faults);
+pub(crate) fn check_spec<'v>(spec: &Place<'v, '_>, around: &Around<'v>, errors: &mut Errors) {
+    let volumes = volume_rules::check_volumes(&spec.field("volumes"), around, errors);
+    let claims = resource_rules::check_claims(&spec.field("resourceClaims"), errors);
+    container_rules::check_containers(spec, &volumes, &claims, errors);
+    resource_rules::check_pod_resources(spec, errors);
     if spec.field("hostNetwork").is_true() {
-        port_rules::check_shared_ports(&spec.field("containers"), around, faults);
+        port_rules::check_shared_ports(&spec.field("containers"), around, errors);
     }
     spec.field("restartPolicy")
-        .must_be_one_of(RESTART_POLICIES, faults);
-    spec.field("dnsPolicy").must_be_one_of(DNS_POLICIES, faults);
+        .must_be_one_of(RESTART_POLICIES, errors);
+    spec.field("dnsPolicy").must_be_one_of(DNS_POLICIES, errors);
     let node_selector = spec.field("nodeSelector");
     if node_selector.is_set() {
-        faults.append(labels(node_selector.value(), &node_selector.path()));
+        errors.append(labels(node_selector.value(), &node_selector.path()));
     }
-    security_rules::check_pod(spec, faults);
-    placement_rules::check_affinity(&spec.field("affinity"), faults);
-    check_dns(spec, faults);
+    security_rules::check_pod(spec, errors);
+    placement_rules::check_affinity(&spec.field("affinity"), errors);
+    check_dns(spec, errors);
     for gate in spec.field("readinessGates").items() {
-        gate.field("conditionType").must_keep(qualified_name, faults);
+        gate.field("conditionType").must_keep(qualified_name, errors);
     }
-    check_scheduling_gates(&spec.field("schedulingGates"), faults);
-    placement_rules::check_spread(&spec.field("topologySpreadConstraints"), faults);
-    security_rules::check_host_users(spec, faults);
-    check_names(spec, faults);
-    check_tolerations(&spec.field("tolerations"), faults);
-    check_host_aliases(&spec.field("hostAliases"), faults);
-    check_classes(spec, faults);
+    check_scheduling_gates(&spec.field("schedulingGates"), errors);
+    placement_rules::check_spread(&spec.field("topologySpreadConstraints"), errors);
+    security_rules::check_host_users(spec, errors);
+    check_names(spec, errors);
+    check_tolerations(&spec.field("tolerations"), errors);
+    check_host_aliases(&spec.field("hostAliases"), errors);
+    check_classes(spec, errors);
     for (name, amount) in spec.field("overhead").entries() {
-        check_container_name(name, &amount, faults);
-        check_amount(name, &amount, faults);
+        check_container_name(name, &amount, errors);
+        check_amount(name, &amount, errors);
     }
-    check_system(&spec.field("os"), faults);
+    check_system(&spec.field("os"), errors);
 }
 
-fn check_system(system: &Place<'_, '_>, faults: &mut Faults) {
+fn check_system(system: &Place<'_, '_>, errors: &mut Errors) {
     let name = system.field("name");
     if system.is_set() && name.text().is_empty() {
-        faults.push(name.required(""));
+        errors.push(name.required(""));
     } else if system.is_set() && !OPERATING_SYSTEMS.contains(&name.text()) {
-        let fault = FieldError::not_supported(&system.path(), name.text(), OPERATING_SYSTEMS);
-        faults.push(fault);
+        let error = FieldError::not_supported(&system.path(), name.text(), OPERATING_SYSTEMS);
+        errors.push(error);
     }
 }
 
 /// A pod that leaves nothing to the cluster's DNS must say whom to ask.
-fn check_dns(spec: &Place<'_, '_>, faults: &mut Faults) {
+fn check_dns(spec: &Place<'_, '_>, errors: &mut Errors) {
     let config = spec.field("dnsConfig");
     let servers = config.field("nameservers");
     if spec.field("dnsPolicy").text() == "None" && servers.len() == 0 {
-        faults.push(match config.is_set() {
+        errors.push(match config.is_set() {
             false => config.required("must provide `dnsConfig` when `dnsPolicy` is None"),
             true => servers.required("must provide at least one DNS nameserver when `dnsPolicy` is None"),
         });
         return;
     }
     if servers.len() > MAX_NAMESERVERS {
-        faults.push(servers.invalid(format!("must not have more than {MAX_NAMESERVERS} nameservers")));
+        errors.push(servers.invalid(format!("must not have more than {MAX_NAMESERVERS} nameservers")));
     }
     for server in servers.items() {
-        server.must_be_ip(faults);
+        server.must_be_ip(errors);
     }
-    check_searches(&config.field("searches"), faults);
+    check_searches(&config.field("searches"), errors);
     for option in config.field("options").items() {
         if option.field("name").text().is_empty() {
-            faults.push(option.required("must not be empty"));
+            errors.push(option.required("must not be empty"));
         }
     }
 }
 
-fn check_searches(searches: &Place<'_, '_>, faults: &mut Faults) {
+fn check_searches(searches: &Place<'_, '_>, errors: &mut Errors) {
     if searches.len() > MAX_SEARCHES {
-        faults.push(searches.invalid(format!("must not have more than {MAX_SEARCHES} search paths")));
+        errors.push(searches.invalid(format!("must not have more than {MAX_SEARCHES} search paths")));
     }
     let chars: usize = searches.texts().map(|search| search.len() + 1).sum();
     if chars > MAX_SEARCH_CHARS + 1 {
         let why = format!(
             "must not have more than {MAX_SEARCH_CHARS} characters (including spaces) in the search list"
         );
-        faults.push(searches.invalid(why));
+        errors.push(searches.invalid(why));
     }
     for search in searches.items().filter(|search| search.text() != ".") {
         let domain = search.text().strip_suffix('.').unwrap_or(search.text());
         let reasons = search_domain(domain).into_iter();
-        faults.extend(reasons.map(|why| search.invalid_for(domain, why)));
+        errors.extend(reasons.map(|why| search.invalid_for(domain, why)));
     }
 }
 
-fn check_scheduling_gates(gates: &Place<'_, '_>, faults: &mut Faults) {
+fn check_scheduling_gates(gates: &Place<'_, '_>, errors: &mut Errors) {
     let mut names = HashSet::new();
     for gate in gates.items() {
         let name = gate.field("name").text();
         let reasons = qualified_name(name).into_iter();
-        faults.extend(reasons.map(|why| gate.invalid_for(name, why)));
+        errors.extend(reasons.map(|why| gate.invalid_for(name, why)));
         if !names.insert(name) {
-            faults.push(FieldError::duplicate(&gate.path(), name));
+            errors.push(FieldError::duplicate(&gate.path(), name));
         }
     }
 }
 
-fn check_names(spec: &Place<'_, '_>, faults: &mut Faults) {
+fn check_names(spec: &Place<'_, '_>, errors: &mut Errors) {
     for name in ["serviceAccountName", "nodeName"] {
-        spec.field(name).may_keep(dns1123_subdomain, faults);
+        spec.field(name).may_keep(dns1123_subdomain, errors);
     }
     let deadline = spec.field("activeDeadlineSeconds");
     if deadline.is_set() && !(1..=i64::from(i32::MAX)).contains(&deadline.number()) {
-        faults.push(deadline.invalid("must be between 1 and 2147483647, inclusive"));
+        errors.push(deadline.invalid("must be between 1 and 2147483647, inclusive"));
     }
     for name in ["hostname", "subdomain"] {
-        spec.field(name).may_keep(dns1123_label, faults);
+        spec.field(name).may_keep(dns1123_label, errors);
     }
 }
 
-fn check_tolerations(tolerations: &Place<'_, '_>, faults: &mut Faults) {
+fn check_tolerations(tolerations: &Place<'_, '_>, errors: &mut Errors) {
     for toleration in tolerations.items() {
-        check_toleration(&toleration, faults);
+        check_toleration(&toleration, errors);
     }
 }
 
-fn check_toleration(toleration: &Place<'_, '_>, faults: &mut Faults) {
+fn check_toleration(toleration: &Place<'_, '_>, errors: &mut Errors) {
     let (key, operator) = (toleration.field("key"), toleration.field("operator"));
     let (value, effect) = (toleration.field("value").text(), toleration.field("effect"));
-    key.may_keep(qualified_name, faults);
+    key.may_keep(qualified_name, errors);
     if key.text().is_empty() && operator.text() != "Exists" {
         let why =
             r#"operator must be Exists when `key` is empty, which means "match all values and all keys""#;
-        faults.push(operator.invalid_for(operator.text(), why));
+        errors.push(operator.invalid_for(operator.text(), why));
     }
     if toleration.field("tolerationSeconds").is_set() && effect.text() != "NoExecute" {
         let why = "effect must be 'NoExecute' when `tolerationSeconds` is set";
-        faults.push(effect.invalid_for(effect.text(), why));
+        errors.push(effect.invalid_for(effect.text(), why));
     }
     match operator.text() {
         "" | "Equal" => {
             let reasons = label_value(value);
             if !reasons.is_empty() {
-                faults.push(operator.invalid_for(value, reasons.join(";")));
+                errors.push(operator.invalid_for(value, reasons.join(";")));
             }
         }
         "Exists" if !value.is_empty() => {
-            faults.push(operator.invalid_for(value, "value must be empty when `operator` is 'Exists'"));
+            errors.push(operator.invalid_for(value, "value must be empty when `operator` is 'Exists'"));
         }
         "Exists" => {}
-        _ => faults.push(operator.unsupported(OPERATORS)),
+        _ => errors.push(operator.unsupported(OPERATORS)),
     }
     if !effect.text().is_empty() {
-        effect.is_one_of(EFFECTS, faults);
+        effect.is_one_of(EFFECTS, errors);
     }
 }
 
-fn check_host_aliases(aliases: &Place<'_, '_>, faults: &mut Faults) {
+fn check_host_aliases(aliases: &Place<'_, '_>, errors: &mut Errors) {
     for alias in aliases.items() {
-        alias.field("ip").must_be_ip(faults);
+        alias.field("ip").must_be_ip(errors);
         for host in alias.field("hostnames").items() {
-            host.must_keep(dns1123_subdomain, faults);
+            host.must_keep(dns1123_subdomain, errors);
         }
     }
 }
 
-fn check_classes(spec: &Place<'_, '_>, faults: &mut Faults) {
+fn check_classes(spec: &Place<'_, '_>, errors: &mut Errors) {
     spec.field("priorityClassName")
-        .may_keep(dns1123_subdomain, faults);
+        .may_keep(dns1123_subdomain, errors);
     let runtime = spec.field("runtimeClassName");
     if runtime.is_set() {
-        runtime.must_keep(dns1123_subdomain, faults);
+        runtime.must_keep(dns1123_subdomain, errors);
     }
     let preemption = spec.field("preemptionPolicy");
     if preemption.is_set() {
-        preemption.must_be_one_of(PREEMPTION_POLICIES, faults);
+        preemption.must_be_one_of(PREEMPTION_POLICIES, errors);
     }
 }

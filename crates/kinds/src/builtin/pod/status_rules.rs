@@ -6,20 +6,20 @@ use watchkeeper_meta::validation::{dns1123_subdomain, qualified_name};
 
 use crate::rules::formats::parse_ip;
 use crate::rules::go_structs;
-use crate::rules::place::{Faults, Place};
+use crate::rules::place::{Errors, Place};
 
 /// Conditions that are Kubernetes' own.
 const CONDITIONS: &[&str] = &["Initialized", "PodScheduled", "Ready"];
 
 /// What is wrong with a change.
-pub(crate) fn check_change(pod: &Place<'_, '_>, live: &Place<'_, '_>, faults: &mut Faults) {
+pub(crate) fn check_change(pod: &Place<'_, '_>, live: &Place<'_, '_>, errors: &mut Errors) {
     let (status, old) = (pod.field("status"), live.field("status"));
-    check_conditions(pod, &status.field("conditions"), faults);
+    check_conditions(pod, &status.field("conditions"), errors);
     let nominated = status.field("nominatedNodeName");
     if nominated.text() != old.field("nominatedNodeName").text() {
-        nominated.may_keep(dns1123_subdomain, faults);
+        nominated.may_keep(dns1123_subdomain, errors);
     }
-    status.field("qosClass").must_stay(&old.field("qosClass"), faults);
+    status.field("qosClass").must_stay(&old.field("qosClass"), errors);
     let restarts = live.value()["spec"]["restartPolicy"].as_str().unwrap_or_default();
     for (name, restarts) in [
         ("containerStatuses", restarts),
@@ -32,21 +32,21 @@ pub(crate) fn check_change(pod: &Place<'_, '_>, live: &Place<'_, '_>, faults: &m
             &old.field(name),
             restarts,
             is_sidecar,
-            faults,
+            errors,
         );
     }
-    check_addresses(&status.field("podIPs"), "PodIP", faults);
+    check_addresses(&status.field("podIPs"), "PodIP", errors);
     let (hosts, host) = (status.field("hostIPs"), status.field("hostIP"));
     if let Some(first) = hosts.items().next()
         && first.field("ip").text() != host.text()
     {
-        faults.push(first.field("ip").invalid("must be equal to `hostIP`"));
+        errors.push(first.field("ip").invalid("must be equal to `hostIP`"));
     }
-    check_addresses(&hosts, "HostIP", faults);
+    check_addresses(&hosts, "HostIP", errors);
 }
 
 /// Types of conditions are names. Kubernetes says `metadata` where it means `status`.
-fn check_conditions(pod: &Place<'_, '_>, conditions: &Place<'_, '_>, faults: &mut Faults) {
+fn check_conditions(pod: &Place<'_, '_>, conditions: &Place<'_, '_>, errors: &mut Errors) {
     let metadata = pod.field("metadata").with_value(pod.field("status").value());
     let shown = metadata.field("conditions").with_value(conditions.value());
     for condition in shown.items() {
@@ -54,7 +54,7 @@ fn check_conditions(pod: &Place<'_, '_>, conditions: &Place<'_, '_>, faults: &mu
         if !CONDITIONS.contains(&kind.text()) {
             let reasons = qualified_name(kind.text()).into_iter();
             let place = kind.known_as("Type");
-            faults.extend(reasons.map(|why| place.invalid_for(kind.text(), why)));
+            errors.extend(reasons.map(|why| place.invalid_for(kind.text(), why)));
         }
     }
 }
@@ -71,7 +71,7 @@ fn check_ends(
     old: &Place<'_, '_>,
     restarts: &str,
     is_sidecar: impl Fn(&str) -> bool,
-    faults: &mut Faults,
+    errors: &mut Errors,
 ) {
     if restarts == "Always" {
         return;
@@ -87,7 +87,7 @@ fn check_ends(
         let mut after = new.items().filter(|after| after.field("name").text() == name);
         if after.any(|after| !has_ended(after.value())) {
             let state = before.path().child("state");
-            faults.push(FieldError::forbidden(
+            errors.push(FieldError::forbidden(
                 &state,
                 "may not be transitioned to non-terminated state",
             ));
@@ -96,13 +96,13 @@ fn check_ends(
 }
 
 /// One address of each family.
-fn check_addresses(addresses: &Place<'_, '_>, kind: &str, faults: &mut Faults) {
+fn check_addresses(addresses: &Place<'_, '_>, kind: &str, errors: &mut Errors) {
     let mut families = Vec::new();
     for address in addresses.items() {
         let text = address.field("ip").text();
         match parse_ip(text) {
             Ok(parsed) => families.push(parsed.is_ipv4()),
-            Err(why) => faults.push(address.invalid_for(text, why)),
+            Err(why) => errors.push(address.invalid_for(text, why)),
         }
     }
     let is_repeated = |family: bool| families.iter().filter(|other| **other == family).count() > 1;
@@ -111,6 +111,6 @@ fn check_addresses(addresses: &Place<'_, '_>, kind: &str, faults: &mut Faults) {
             .items()
             .map(|address| go_structs::structure(kind, address.value()));
         let shown = format!("[{}]", shown.collect::<Vec<_>>().join(","));
-        faults.push(addresses.invalid_in_go(shown, "may specify no more than one IP for each IP family"));
+        errors.push(addresses.invalid_in_go(shown, "may specify no more than one IP for each IP family"));
     }
 }

@@ -3,7 +3,7 @@
 use serde_json::Value;
 use watchkeeper_meta::FieldError;
 
-use crate::rules::place::{Faults, Place};
+use crate::rules::place::{Errors, Place};
 use crate::rules::unified_diff;
 use super::annotation_rules::MIRROR;
 use super::warnings::APP_ARMOR;
@@ -14,31 +14,31 @@ const FIXED: &str = "pod updates may not change fields other than `spec.containe
                      previously negative)";
 
 /// What is wrong with a change.
-pub(crate) fn check_change(pod: &Place<'_, '_>, live: &Place<'_, '_>, faults: &mut Faults) {
-    check_annotations(pod, live, faults);
+pub(crate) fn check_change(pod: &Place<'_, '_>, live: &Place<'_, '_>, errors: &mut Errors) {
+    check_annotations(pod, live, errors);
     let (spec, live) = (pod.field("spec"), live.field("spec"));
     for name in ["containers", "initContainers"] {
         let containers = spec.field(name);
         if containers.len() != live.field(name).len() {
-            faults.push(containers.forbidden("pod updates may not add or remove containers"));
+            errors.push(containers.forbidden("pod updates may not add or remove containers"));
             return;
         }
     }
-    if !check_deadline(&spec, &live, faults) {
+    if !check_deadline(&spec, &live, errors) {
         return;
     }
-    check_tolerations(&spec, &live, faults);
-    check_gates(&spec, &live, faults);
-    check_node_selector(&spec, &live, faults);
+    check_tolerations(&spec, &live, errors);
+    check_gates(&spec, &live, errors);
+    check_node_selector(&spec, &live, errors);
     let rest = without_allowed_changes(live.value(), spec.value());
     if rest != *live.value() {
         let changes = unified_diff::of_structs("PodSpec", live.value(), &rest);
-        faults.push(spec.forbidden(format!("{FIXED}\n{changes}")));
+        errors.push(spec.forbidden(format!("{FIXED}\n{changes}")));
     }
 }
 
 /// Annotations that say what a pod is stay with it.
-fn check_annotations(pod: &Place<'_, '_>, live: &Place<'_, '_>, faults: &mut Faults) {
+fn check_annotations(pod: &Place<'_, '_>, live: &Place<'_, '_>, errors: &mut Errors) {
     let (metadata, old_metadata) = (pod.field("metadata"), live.field("metadata"));
     let (new, old) = (metadata.field("annotations"), old_metadata.field("annotations"));
     for (kind, what) in [
@@ -48,7 +48,7 @@ fn check_annotations(pod: &Place<'_, '_>, live: &Place<'_, '_>, faults: &mut Fau
         for (key, value) in old.entries().filter(|(key, _)| key.starts_with(kind)) {
             if new.value().get(key) != Some(value.value()) {
                 let place = value.path();
-                faults.push(FieldError::forbidden(
+                errors.push(FieldError::forbidden(
                     &place,
                     format!("may not remove or update {what}"),
                 ));
@@ -56,14 +56,14 @@ fn check_annotations(pod: &Place<'_, '_>, live: &Place<'_, '_>, faults: &mut Fau
         }
         for (key, value) in new.entries().filter(|(key, _)| key.starts_with(kind)) {
             if old.value().get(key).is_none() {
-                faults.push(value.forbidden(format!("may not add {what}")));
+                errors.push(value.forbidden(format!("may not add {what}")));
             }
         }
     }
 }
 
 /// A pod that is not scheduled yet can be kept from more nodes.
-fn check_node_selector(spec: &Place<'_, '_>, live: &Place<'_, '_>, faults: &mut Faults) {
+fn check_node_selector(spec: &Place<'_, '_>, live: &Place<'_, '_>, errors: &mut Errors) {
     let (new, old) = (spec.field("nodeSelector"), live.field("nodeSelector"));
     let is_gated = live.field("schedulingGates").len() > 0;
     if is_gated
@@ -72,30 +72,30 @@ fn check_node_selector(spec: &Place<'_, '_>, live: &Place<'_, '_>, faults: &mut 
             .any(|(key, value)| new.value().get(key) != Some(value.value()))
     {
         let why = "only additions to spec.nodeSelector are allowed (no mutations or deletions)";
-        faults.push(new.invalid(why));
+        errors.push(new.invalid(why));
     }
 }
 
 /// A deadline can come nearer, not go away. Returns whether the rest is worth looking at.
-fn check_deadline(spec: &Place<'_, '_>, live: &Place<'_, '_>, faults: &mut Faults) -> bool {
+fn check_deadline(spec: &Place<'_, '_>, live: &Place<'_, '_>, errors: &mut Errors) -> bool {
     let name = "activeDeadlineSeconds";
     let (new, old) = (spec.field(name), live.field(name));
     if new.is_set() && !(0..=i64::from(i32::MAX)).contains(&new.number()) {
-        faults.push(new.invalid("must be between 0 and 2147483647, inclusive"));
+        errors.push(new.invalid("must be between 0 and 2147483647, inclusive"));
         return false;
     }
     if new.is_set() && old.is_set() && new.number() > old.number() {
-        faults.push(new.invalid("must be less than or equal to previous value"));
+        errors.push(new.invalid("must be less than or equal to previous value"));
         return false;
     }
     if old.is_set() && !new.is_set() {
-        faults.push(new.invalid("must not update from a positive integer to nil value"));
+        errors.push(new.invalid("must not update from a positive integer to nil value"));
     }
     true
 }
 
 /// Tolerations can be added; of those that are there, only the time can change.
-fn check_tolerations(spec: &Place<'_, '_>, live: &Place<'_, '_>, faults: &mut Faults) {
+fn check_tolerations(spec: &Place<'_, '_>, live: &Place<'_, '_>, errors: &mut Errors) {
     let (new, old) = (spec.field("tolerations"), live.field("tolerations"));
     let timeless = |toleration: &Value| {
         let mut toleration = toleration.clone();
@@ -112,12 +112,12 @@ fn check_tolerations(spec: &Place<'_, '_>, live: &Place<'_, '_>, faults: &mut Fa
         .items()
         .all(|toleration| kept.contains(&timeless(toleration.value())));
     if !all_kept {
-        faults.push(new.forbidden("existing toleration can not be modified except its tolerationSeconds"));
+        errors.push(new.forbidden("existing toleration can not be modified except its tolerationSeconds"));
     }
 }
 
 /// What keeps a pod from being scheduled can only go.
-fn check_gates(spec: &Place<'_, '_>, live: &Place<'_, '_>, faults: &mut Faults) {
+fn check_gates(spec: &Place<'_, '_>, live: &Place<'_, '_>, errors: &mut Errors) {
     let old = live.field("schedulingGates");
     let known: Vec<&str> = old.items().map(|gate| gate.field("name").text()).collect();
     for gate in spec.field("schedulingGates").items() {
@@ -125,7 +125,7 @@ fn check_gates(spec: &Place<'_, '_>, live: &Place<'_, '_>, faults: &mut Faults) 
         if !known.contains(&name.text()) {
             let gate = name.text();
             let why = format!("only deletion is allowed, but found new scheduling gate '{gate}'");
-            faults.push(name.forbidden(why));
+            errors.push(name.forbidden(why));
         }
     }
 }

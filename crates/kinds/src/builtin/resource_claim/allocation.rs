@@ -13,7 +13,7 @@ use crate::rules::device_claims::{
 use crate::rules::devices::{
     Found, check_binding_conditions, check_label, check_pool, check_raw, check_tolerations,
 };
-use crate::rules::place::{Faults, Place};
+use crate::rules::place::{Errors, Place};
 use crate::rules::volume_sources::check_driver;
 
 const MAX_USERS: usize = 256;
@@ -26,8 +26,8 @@ const MAX_ADDRESSES: usize = 16;
 const SOURCES: &[&str] = &["FromClaim", "FromClass"];
 
 /// Checks a write of the status.
-pub(super) fn check(change: &Change<'_>, faults: &mut Faults) {
-    Found::of(|found| check_status(change, found), faults);
+pub(super) fn check(change: &Change<'_>, errors: &mut Errors) {
+    Found::of(|found| check_status(change, found), errors);
 }
 
 fn check_status(change: &Change<'_>, found: &mut Found) {
@@ -36,7 +36,7 @@ fn check_status(change: &Change<'_>, found: &mut Found) {
     if found.has_at_most(MAX_USERS, &users) {
         for user in users.items() {
             for name in ["resource", "name", "uid"] {
-                user.field(name).must_be_set(&mut found.faults);
+                user.field(name).must_be_set(&mut found.errors);
             }
         }
         found.must_differ(&users, "ResourceClaimConsumerReference", |user| user["uid"].clone());
@@ -47,7 +47,7 @@ fn check_status(change: &Change<'_>, found: &mut Found) {
         .items()
         .for_each(|device| check_device(&device, allocation.value(), found));
     found.must_differ(&devices, "AllocatedDeviceStatus", identity);
-    check_users(change, &mut found.faults);
+    check_users(change, &mut found.errors);
     let old = live.field("allocation");
     match (old.is_set(), allocation.is_set()) {
         (true, true) if old.value() != allocation.value() => {
@@ -60,14 +60,14 @@ fn check_status(change: &Change<'_>, found: &mut Found) {
 }
 
 /// Only what is allocated can be used, and nobody begins to use what is being deleted.
-fn check_users(change: &Change<'_>, faults: &mut Faults) {
+fn check_users(change: &Change<'_>, errors: &mut Errors) {
     let (status, live) = (change.new.field("status"), change.live.field("status"));
     let users = status.field("reservedFor");
     if users.len() == 0 {
         return;
     }
     if !status.field("allocation").is_set() {
-        return faults.push(users.forbidden("may not be specified when `allocated` is not set"));
+        return errors.push(users.forbidden("may not be specified when `allocated` is not set"));
     }
     let metadata = change.new.field("metadata");
     let is_going = metadata.field("deletionTimestamp").is_set();
@@ -76,7 +76,7 @@ fn check_users(change: &Change<'_>, faults: &mut Faults) {
     if is_going && users.items().any(|user| is_new(&user)) {
         let why =
             "new entries may not be added while `deallocationRequested` or `deletionTimestamp` are set";
-        faults.push(users.forbidden(why));
+        errors.push(users.forbidden(why));
     }
 }
 
@@ -102,39 +102,39 @@ fn check_allocation(change: &Change<'_>, allocation: &Place<'_, '_>, found: &mut
     }
     let nodes = allocation.field("nodeSelector");
     if nodes.is_set() {
-        pod::check_node_selector(&nodes, &mut found.faults);
+        pod::check_node_selector(&nodes, &mut found.errors);
     }
 }
 
 fn check_result(result: &Place<'_, '_>, names: &RequestNames<'_>, found: &mut Found) {
-    names.check(&result.field("request"), &mut found.faults);
+    names.check(&result.field("request"), &mut found.errors);
     check_driver(&result.field("driver"), &mut found.declared);
     check_pool(&result.field("pool"), &mut found.declared);
-    check_label(&result.field("device"), &mut found.faults);
+    check_label(&result.field("device"), &mut found.errors);
     check_binding_conditions(result, found);
     check_tolerations(&result.field("tolerations"), found);
     check_share(&result.field("shareID"), &mut found.declared);
 }
 
 fn check_device(device: &Place<'_, '_>, allocation: &Value, found: &mut Found) {
-    check_driver(&device.field("driver"), &mut found.faults);
-    check_pool(&device.field("pool"), &mut found.faults);
-    check_label(&device.field("device"), &mut found.faults);
+    check_driver(&device.field("driver"), &mut found.errors);
+    check_pool(&device.field("pool"), &mut found.errors);
+    check_label(&device.field("device"), &mut found.errors);
     check_share(&device.field("shareID"), &mut found.declared);
-    let faults = &mut found.faults;
+    let errors = &mut found.errors;
     let results = allocation["devices"]["results"].as_array();
     let mut results = results.into_iter().flatten();
     if !results.any(|result| identity(result) == identity(device.value())) {
-        faults.push(device.invalid_for(shown(device.value()), "must be an allocated device in the claim"));
+        errors.push(device.invalid_for(shown(device.value()), "must be an allocated device in the claim"));
     }
     let conditions = device.field("conditions");
     if conditions.len() > MAX_CONDITIONS {
-        faults.push(conditions.too_many(MAX_CONDITIONS));
+        errors.push(conditions.too_many(MAX_CONDITIONS));
     }
-    conditions::check(&conditions, faults);
+    conditions::check(&conditions, errors);
     let data = device.field("data");
     if data.is_set() {
-        check_raw(&data, Some(MAX_PARAMETER_BYTES), faults);
+        check_raw(&data, Some(MAX_PARAMETER_BYTES), errors);
     }
     check_network(&device.field("networkData"), found);
 }
@@ -152,7 +152,7 @@ fn shown(device: &Value) -> Value {
     json!({"Driver": text("driver"), "Pool": text("pool"), "Device": text("device"), "ShareID": share})
 }
 
-fn check_share(id: &Place<'_, '_>, faults: &mut Faults) {
+fn check_share(id: &Place<'_, '_>, errors: &mut Errors) {
     if !id.is_set() {
         return;
     }
@@ -161,7 +161,7 @@ fn check_share(id: &Place<'_, '_>, faults: &mut Faults) {
     let lengths: Vec<usize> = parts.iter().map(|part| part.len()).collect();
     let is_uuid = lengths == [8, 4, 4, 4, 12] && parts.iter().all(|part| part.bytes().all(is_digit));
     if !is_uuid {
-        faults.push(id.invalid(
+        errors.push(id.invalid(
             "uid must be in RFC 4122 normalized form, `xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx` with lowercase \
              hexadecimal characters",
         ));
@@ -182,13 +182,13 @@ fn check_network(data: &Place<'_, '_>, found: &mut Found) {
     if found.has_at_most(MAX_ADDRESSES, &addresses) {
         addresses
             .items()
-            .for_each(|address| check_interface_address(&address, &mut found.faults));
+            .for_each(|address| check_interface_address(&address, &mut found.errors));
         found.must_be_unique(&addresses);
     }
 }
 
 /// An address with the length of its network's prefix.
-fn check_interface_address(address: &Place<'_, '_>, faults: &mut Faults) {
+fn check_interface_address(address: &Place<'_, '_>, errors: &mut Errors) {
     let parsed = address.text().split_once('/').and_then(|(ip, bits)| {
         let ip: IpAddr = ip.parse().ok()?;
         let bits: u8 = bits.parse().ok()?;
@@ -196,11 +196,11 @@ fn check_interface_address(address: &Place<'_, '_>, faults: &mut Faults) {
     });
     let canonical = parsed.map(|(ip, bits)| format!("{ip}/{bits}"));
     match canonical {
-        None => faults.push(address.invalid(
+        None => errors.push(address.invalid(
             "must be a valid address in CIDR form, (e.g. 10.9.8.7/24 or 2001:db8::1/64)",
         )),
         Some(canonical) if canonical != address.text() => {
-            faults.push(address.invalid(format!("must be in canonical form ({canonical:?})")));
+            errors.push(address.invalid(format!("must be in canonical form ({canonical:?})")));
         }
         Some(_) => {}
     }

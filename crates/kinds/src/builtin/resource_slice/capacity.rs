@@ -5,97 +5,97 @@ use watchkeeper_wire::values::Quantity;
 
 use crate::rules::devices::check_qualified;
 use crate::rules::formats::quantity;
-use crate::rules::place::{Faults, Place};
+use crate::rules::place::{Errors, Place};
 
 const MAX_OPTIONS: usize = 10;
 
 /// Checks the capacities of a device; only those of a shared one say how they are shared.
-pub(super) fn check_capacities(capacities: &Place<'_, '_>, is_shared: bool, faults: &mut Faults) {
+pub(super) fn check_capacities(capacities: &Place<'_, '_>, is_shared: bool, errors: &mut Errors) {
     for (name, capacity) in capacities.entries() {
-        check_qualified(name, capacities, faults);
+        check_qualified(name, capacities, errors);
         let policy = capacity.field("requestPolicy");
         match (policy.is_set(), is_shared) {
-            (true, true) => check_policy(&policy, &quantity(&capacity.value()["value"]), faults),
-            (true, false) => faults.push(policy.forbidden("allowMultipleAllocations must be true")),
+            (true, true) => check_policy(&policy, &quantity(&capacity.value()["value"]), errors),
+            (true, false) => errors.push(policy.forbidden("allowMultipleAllocations must be true")),
             (false, _) => {}
         }
     }
 }
 
 /// Amounts are those of a list, or those of a range.
-fn check_policy(policy: &Place<'_, '_>, capacity: &Quantity, faults: &mut Faults) {
+fn check_policy(policy: &Place<'_, '_>, capacity: &Quantity, errors: &mut Errors) {
     let [values, range, default] = ["validValues", "validRange", "default"].map(|name| policy.field(name));
     match (values.len() > 0, range.is_set()) {
-        (true, true) => faults.push(policy.forbidden(
+        (true, true) => errors.push(policy.forbidden(
             "exactly one policy can be specified, cannot specify \"validValues\" and \"validRange\" at the same time",
         )),
         (true, false) if !default.is_set() => {
-            faults.push(default.required("required when validValues is defined"));
+            errors.push(default.required("required when validValues is defined"));
         }
         (false, true) if !default.is_set() => {
-            faults.push(default.required("required when validRange is defined"));
+            errors.push(default.required("required when validRange is defined"));
         }
-        (true, false) => check_values(&values, default.value(), capacity, faults),
-        (false, true) => check_range(&range, default.value(), capacity, faults),
+        (true, false) => check_values(&values, default.value(), capacity, errors),
+        (false, true) => check_range(&range, default.value(), capacity, errors),
         (false, false) => {}
     }
 }
 
-fn check_values(values: &Place<'_, '_>, default: &Value, capacity: &Quantity, faults: &mut Faults) {
+fn check_values(values: &Place<'_, '_>, default: &Value, capacity: &Quantity, errors: &mut Errors) {
     let amounts: Vec<Quantity> = values.items().map(|value| quantity(value.value())).collect();
     for (value, pair) in values.items().skip(1).zip(amounts.windows(2)) {
         if pair[0] > pair[1] {
-            faults.push(value.invalid("values must be sorted in ascending order"));
+            errors.push(value.invalid("values must be sorted in ascending order"));
         }
     }
     if amounts.len() > MAX_OPTIONS {
-        faults.push(values.too_many(MAX_OPTIONS));
+        errors.push(values.too_many(MAX_OPTIONS));
     } else {
         for (value, amount) in values.items().zip(&amounts) {
             if amount > capacity {
-                faults.push(value.invalid(format!("option is larger than capacity value: {capacity}")));
+                errors.push(value.invalid(format!("option is larger than capacity value: {capacity}")));
             }
         }
         for (index, value) in values.items().enumerate() {
             if amounts[..index].contains(&amounts[index]) {
-                faults.push(value.duplicate());
+                errors.push(value.duplicate());
             }
         }
     }
     if !amounts.contains(&quantity(default)) {
         let why = "default value is not valid according to the requestPolicy";
-        faults.push(values.invalid_for(default.clone(), why));
+        errors.push(values.invalid_for(default.clone(), why));
     }
 }
 
-fn check_range(range: &Place<'_, '_>, default: &Value, capacity: &Quantity, faults: &mut Faults) {
+fn check_range(range: &Place<'_, '_>, default: &Value, capacity: &Quantity, errors: &mut Errors) {
     let [min, max, step] = ["min", "max", "step"].map(|name| range.field(name));
     if !min.is_set() {
-        return faults.push(min.required("required when validRange is defined"));
+        return errors.push(min.required("required when validRange is defined"));
     }
     let [least, most, wanted] = [min.value(), max.value(), default].map(quantity);
     let at_default = range.field("default");
     if least > *capacity {
-        faults.push(min.invalid(format!("min is larger than capacity value: {capacity}")));
+        errors.push(min.invalid(format!("min is larger than capacity value: {capacity}")));
     }
     if wanted < least {
         let why = format!("default is less than min: {least}");
-        faults.push(at_default.invalid_for(default.clone(), why));
+        errors.push(at_default.invalid_for(default.clone(), why));
     }
     if max.is_set() {
         if least > most {
             let why = format!("min is larger than max: {most}");
-            faults.push(max.invalid_for(min.value().clone(), why));
+            errors.push(max.invalid_for(min.value().clone(), why));
         }
         if most > *capacity {
-            faults.push(max.invalid(format!("max is larger than capacity value: {capacity}")));
+            errors.push(max.invalid(format!("max is larger than capacity value: {capacity}")));
         }
         if wanted > most {
             let why = format!("default is more than max: {most}");
-            faults.push(at_default.invalid_for(default.clone(), why));
+            errors.push(at_default.invalid_for(default.clone(), why));
         }
     }
     if step.is_set() && quantity(step.value()) <= quantity(&Value::from(0)) {
-        faults.push(step.invalid("must be greater than zero"));
+        errors.push(step.invalid("must be greater than zero"));
     }
 }

@@ -8,7 +8,7 @@ use crate::builtin::pod;
 use crate::rules::devices::{
     Found, check_binding_conditions, check_label, check_qualified, check_taint,
 };
-use crate::rules::place::{Faults, Place};
+use crate::rules::place::{Errors, Place};
 
 const MAX_ENTRIES: usize = 32;
 const MAX_VALUES: usize = 48;
@@ -28,23 +28,23 @@ pub(super) fn check_device(
     per_device: bool,
     found: &mut Found,
 ) {
-    check_label(&device.field("name"), &mut found.faults);
+    check_label(&device.field("name"), &mut found.errors);
     let (attributes, capacity) = (device.field("attributes"), device.field("capacity"));
-    check_sizes(device, &mut found.faults);
+    check_sizes(device, &mut found.errors);
     for (name, attribute) in attributes.entries() {
-        check_qualified(name, &attributes, &mut found.faults);
+        check_qualified(name, &attributes, &mut found.errors);
         check_attribute(&attribute, found);
     }
     let has_changed =
         |name: &str| old.is_none_or(|old| old.field(name).value() != device.field(name).value());
     if has_changed("capacity") {
         let is_shared = device.field("allowMultipleAllocations").is_true();
-        check_capacities(&capacity, is_shared, &mut found.faults);
+        check_capacities(&capacity, is_shared, &mut found.errors);
     }
     let taints = device.field("taints");
     if has_changed("taints") {
         match taints.len() > MAX_TAINTS {
-            true => found.faults.push(taints.too_many(MAX_TAINTS)),
+            true => found.errors.push(taints.too_many(MAX_TAINTS)),
             false => taints.items().for_each(|taint| check_taint(&taint, None, found)),
         }
     }
@@ -55,16 +55,16 @@ pub(super) fn check_device(
             .for_each(|set| check_counters(&set, "counterSet", found));
         found.must_differ(&consumed, "DeviceCounterConsumption", |set| set["counterSet"].clone());
     }
-    check_nodes(device, per_device, &mut found.faults);
+    check_nodes(device, per_device, &mut found.errors);
     check_binding_conditions(device, found);
 }
 
-fn check_sizes(device: &Place<'_, '_>, faults: &mut Faults) {
+fn check_sizes(device: &Place<'_, '_>, errors: &mut Errors) {
     let attributes = device.field("attributes");
     let entries = attributes.len() + device.field("capacity").len();
     if entries > MAX_ENTRIES {
         let why = format!("the total number of attributes and capacities must not exceed {MAX_ENTRIES}");
-        faults.push(device.invalid_for(entries, why));
+        errors.push(device.invalid_for(entries, why));
     }
     let count = |(_, attribute): (&str, Place<'_, '_>)| {
         let lists = VALUES[4..].iter().map(|name| attribute.field(name).len());
@@ -73,27 +73,27 @@ fn check_sizes(device: &Place<'_, '_>, faults: &mut Faults) {
     let values: usize = attributes.entries().map(count).sum();
     if values > MAX_VALUES {
         let why = format!("the total number of attribute values must not exceed {MAX_VALUES}");
-        faults.push(device.invalid_for(values, why));
+        errors.push(device.invalid_for(values, why));
     }
 }
 
 /// An attribute has one value, or one list of values.
 fn check_attribute(attribute: &Place<'_, '_>, found: &mut Found) {
-    check_text(&attribute.field("string"), &mut found.faults);
+    check_text(&attribute.field("string"), &mut found.errors);
     let version = attribute.field("version");
     if version.is_set() {
-        check_version(&version, &mut found.faults);
+        check_version(&version, &mut found.errors);
     }
     for name in &VALUES[4..] {
         let list = attribute.field(name);
         if list.is_set() && list.len() == 0 {
             let why = "must not be empty if specified";
-            found.faults.push(list.invalid(why));
+            found.errors.push(list.invalid(why));
         }
         for value in list.items() {
             match *name {
                 "strings" => check_text(&value, &mut found.declared),
-                "versions" => check_version(&value, &mut found.faults),
+                "versions" => check_version(&value, &mut found.errors),
                 _ => {}
             }
         }
@@ -115,17 +115,17 @@ fn check_attribute(attribute: &Place<'_, '_>, found: &mut Found) {
     }
 }
 
-fn check_text(text: &Place<'_, '_>, faults: &mut Faults) {
+fn check_text(text: &Place<'_, '_>, errors: &mut Errors) {
     if text.text().len() > MAX_VALUE_BYTES {
-        faults.push(text.too_long(MAX_VALUE_BYTES));
+        errors.push(text.too_long(MAX_VALUE_BYTES));
     }
 }
 
-fn check_version(version: &Place<'_, '_>, faults: &mut Faults) {
+fn check_version(version: &Place<'_, '_>, errors: &mut Errors) {
     if !is_semantic_version(version.text()) {
-        faults.push(version.invalid("must be a string compatible with semver.org spec 2.0.0"));
+        errors.push(version.invalid("must be a string compatible with semver.org spec 2.0.0"));
     }
-    check_text(version, faults);
+    check_text(version, errors);
 }
 
 fn is_semantic_version(text: &str) -> bool {
@@ -159,7 +159,7 @@ pub(super) fn check_counters(set: &Place<'_, '_>, key: &str, found: &mut Found) 
     let counters = set.field("counters");
     match counters.len() {
         0 => found.declared.push(counters.required("")),
-        count if count > MAX_COUNTERS => found.faults.push(counters.too_many(MAX_COUNTERS)),
+        count if count > MAX_COUNTERS => found.errors.push(counters.too_many(MAX_COUNTERS)),
         _ => {
             for (name, _) in counters.entries() {
                 check_label(&counters.with_value(&Value::from(name)), &mut found.declared);
@@ -169,13 +169,13 @@ pub(super) fn check_counters(set: &Place<'_, '_>, key: &str, found: &mut Found) 
 }
 
 /// On which nodes a device can be used, where that is up to the device.
-fn check_nodes(device: &Place<'_, '_>, per_device: bool, faults: &mut Faults) {
+fn check_nodes(device: &Place<'_, '_>, per_device: bool, errors: &mut Errors) {
     const ONE: &str = "exactly one of `nodeName`, `nodeSelector`, or `allNodes` is required when \
                        `perDeviceNodeSelection` is set to true in the ResourceSlice spec";
     let [node, selector, all] = ["nodeName", "nodeSelector", "allNodes"].map(|name| device.field(name));
     if !per_device {
         if node.is_set() || selector.is_set() || all.is_set() {
-            faults.push(device.invalid_for(
+            errors.push(device.invalid_for(
                 Value::Null,
                 "`nodeName`, `nodeSelector` and `allNodes` can only be set if `perDeviceNodeSelection` is set to true \
                  in the ResourceSlice spec",
@@ -185,26 +185,26 @@ fn check_nodes(device: &Place<'_, '_>, per_device: bool, faults: &mut Faults) {
     }
     let mut set = Vec::new();
     match node.text() {
-        "" if node.is_set() => faults.push(node.invalid("must not be empty")),
+        "" if node.is_set() => errors.push(node.invalid("must not be empty")),
         "" => {}
         _ => {
             set.push("`nodeName`");
-            node.must_keep(dns1123_subdomain, faults);
+            node.must_keep(dns1123_subdomain, errors);
         }
     }
     if selector.is_set() {
         set.push("`nodeSelector`");
-        pod::check_node_selector(&selector, faults);
+        pod::check_node_selector(&selector, errors);
     }
     match all.is_true() {
         true => set.push("`allNodes`"),
-        false if all.is_set() => faults.push(all.invalid("must be either unset or set to true")),
+        false if all.is_set() => errors.push(all.invalid("must be either unset or set to true")),
         false => {}
     }
     match set.len() {
-        0 => faults.push(device.required(ONE)),
+        0 => errors.push(device.required(ONE)),
         1 => {}
-        _ => faults.push(device.invalid_for(format!("{{{}}}", set.join(", ")), ONE)),
+        _ => errors.push(device.invalid_for(format!("{{{}}}", set.join(", ")), ONE)),
     }
 }
 

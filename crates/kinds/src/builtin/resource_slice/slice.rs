@@ -6,7 +6,7 @@ use watchkeeper_meta::validation::dns1123_subdomain;
 use super::device::{check_counters, check_device};
 use crate::builtin::pod;
 use crate::rules::devices::{Found, check_fully_qualified, check_pool};
-use crate::rules::place::{Faults, Place};
+use crate::rules::place::{Errors, Place};
 use crate::rules::volume_sources::check_driver;
 
 const MAX_DEVICES: usize = 128;
@@ -16,26 +16,26 @@ const MAX_COUNTER_SETS: usize = 8;
 const SKIPPABLE: &[&str] = &["*", "NodePrepareResources", "NodeUnprepareResources"];
 
 /// Checks the spec of a slice; of one that is there, who it belongs to must stay.
-pub(super) fn check(spec: &Place<'_, '_>, live: Option<&Place<'_, '_>>, faults: &mut Faults) {
-    Found::of(|found| check_spec(spec, live, found), faults);
+pub(super) fn check(spec: &Place<'_, '_>, live: Option<&Place<'_, '_>>, errors: &mut Errors) {
+    Found::of(|found| check_spec(spec, live, found), errors);
 }
 
 fn check_spec(spec: &Place<'_, '_>, live: Option<&Place<'_, '_>>, found: &mut Found) {
-    check_driver(&spec.field("driver"), &mut found.faults);
+    check_driver(&spec.field("driver"), &mut found.errors);
     let pool = spec.field("pool");
-    check_pool_size(&pool, &mut found.faults);
+    check_pool_size(&pool, &mut found.errors);
     if let Some(live) = live {
         let old_pool = live.field("pool");
-        must_stay(&pool.field("name"), &old_pool.field("name"), &mut found.faults);
-        must_stay(&spec.field("driver"), &live.field("driver"), &mut found.faults);
+        must_stay(&pool.field("name"), &old_pool.field("name"), &mut found.errors);
+        must_stay(&spec.field("driver"), &live.field("driver"), &mut found.errors);
         spec.field("nodeName")
-            .must_stay(&live.field("nodeName"), &mut found.faults);
+            .must_stay(&live.field("nodeName"), &mut found.errors);
     }
-    check_nodes(spec, &mut found.faults);
+    check_nodes(spec, &mut found.errors);
     let (counters, devices) = (spec.field("sharedCounters"), spec.field("devices"));
     if counters.is_set() && devices.is_set() {
         let why = "only one of `sharedCounters` or `devices` is allowed";
-        found.faults.push(spec.invalid_for("", why));
+        found.errors.push(spec.invalid_for("", why));
     }
     check_devices(spec, live, found);
     if found.has_at_most(MAX_COUNTER_SETS, &counters) {
@@ -48,45 +48,45 @@ fn check_spec(spec: &Place<'_, '_>, live: Option<&Place<'_, '_>>, found: &mut Fo
     check_skipped(&spec.field("skipNodeOperations"), found);
 }
 
-fn must_stay(name: &Place<'_, '_>, live: &Place<'_, '_>, faults: &mut Faults) {
+fn must_stay(name: &Place<'_, '_>, live: &Place<'_, '_>, errors: &mut Errors) {
     if name.text() != live.text() {
-        faults.push(name.invalid_for(name.text(), "field is immutable"));
+        errors.push(name.invalid_for(name.text(), "field is immutable"));
     }
 }
 
-fn check_pool_size(pool: &Place<'_, '_>, faults: &mut Faults) {
-    check_pool(&pool.field("name"), faults);
+fn check_pool_size(pool: &Place<'_, '_>, errors: &mut Errors) {
+    check_pool(&pool.field("name"), errors);
     let (count, generation) = (pool.field("resourceSliceCount"), pool.field("generation"));
     if count.number() <= 0 {
-        faults.push(count.invalid_for(count.number(), "must be greater than zero"));
+        errors.push(count.invalid_for(count.number(), "must be greater than zero"));
     }
     if generation.number() < 0 {
-        faults.push(generation.invalid("must be greater than or equal to zero"));
+        errors.push(generation.invalid("must be greater than or equal to zero"));
     }
 }
 
 /// A slice is for one node, for some, for all, or for those that its devices name.
-fn check_nodes(spec: &Place<'_, '_>, faults: &mut Faults) {
+fn check_nodes(spec: &Place<'_, '_>, errors: &mut Errors) {
     const ONE: &str = "exactly one of `nodeName`, `nodeSelector`, `allNodes`, `perDeviceNodeSelection` is required";
     let mut set = Vec::new();
     let node = spec.field("nodeName");
     match node.text() {
         "" if node.is_set() => {
-            faults.push(node.invalid("must be either unset or set to a non-empty string"));
+            errors.push(node.invalid("must be either unset or set to a non-empty string"));
         }
         "" => {}
         _ => {
             set.push("`nodeName`");
-            node.must_keep(dns1123_subdomain, faults);
+            node.must_keep(dns1123_subdomain, errors);
         }
     }
     let selector = spec.field("nodeSelector");
     if selector.is_set() {
         set.push("`nodeSelector`");
-        pod::check_node_selector(&selector, faults);
+        pod::check_node_selector(&selector, errors);
         let terms = selector.field("nodeSelectorTerms");
         if terms.len() != 1 {
-            faults.push(terms.invalid("must have exactly one node selector term"));
+            errors.push(terms.invalid("must have exactly one node selector term"));
         }
     }
     for (name, shown) in [
@@ -96,16 +96,16 @@ fn check_nodes(spec: &Place<'_, '_>, faults: &mut Faults) {
         let flag = spec.field(name);
         match flag.is_true() {
             true => set.push(shown),
-            false if flag.is_set() => faults.push(flag.invalid("must be either unset or set to true")),
+            false if flag.is_set() => errors.push(flag.invalid("must be either unset or set to true")),
             false => {}
         }
     }
     match set.len() {
-        0 => faults.push(spec.required(ONE)),
+        0 => errors.push(spec.required(ONE)),
         1 => {}
         _ => {
             let why = format!("{ONE}, but multiple fields are set");
-            faults.push(spec.invalid_for(format!("{{{}}}", set.join(", ")), why));
+            errors.push(spec.invalid_for(format!("{{{}}}", set.join(", ")), why));
         }
     }
 }
@@ -115,7 +115,7 @@ fn check_devices(spec: &Place<'_, '_>, live: Option<&Place<'_, '_>>, found: &mut
     let is_rich = devices.items().any(|device| is_rich(device.value()));
     let max = if is_rich { MAX_RICH_DEVICES } else { MAX_DEVICES };
     if devices.len() > max {
-        return found.faults.push(devices.too_many(max));
+        return found.errors.push(devices.too_many(max));
     }
     let per_device = spec.field("perDeviceNodeSelection").is_true();
     let old = live.map(|live| live.field("devices"));
@@ -129,7 +129,7 @@ fn check_devices(spec: &Place<'_, '_>, live: Option<&Place<'_, '_>>, found: &mut
         let name = device.value()["name"].as_str().unwrap_or_default();
         match names.contains(&name) {
             true => found
-                .faults
+                .errors
                 .push(device.with_value(&Value::from(name)).duplicate()),
             false => names.push(name),
         }
@@ -157,7 +157,7 @@ fn check_partition_type(spec: &Place<'_, '_>, found: &mut Found) {
     let consumes = |device: &Place<'_, '_>| device.field("consumesCounters").len() > 0;
     if !devices.items().any(|device| consumes(&device)) {
         let why = "may only be set on a slice which declares devices that consume counters";
-        found.faults.push(attribute.invalid(why));
+        found.errors.push(attribute.invalid(why));
     }
     let before = found.declared.len();
     check_fully_qualified(&attribute, &mut found.declared);
@@ -172,12 +172,12 @@ fn check_partition_type(spec: &Place<'_, '_>, found: &mut Found) {
         let said = [name, bare].map(|name| attributes.entry(name).value());
         let at = attributes.entry(name);
         match said.into_iter().find(|value| !value.is_null()) {
-            None => found.faults.push(at.required(
+            None => found.errors.push(at.required(
                 "device consumes counters and `partitionTypeAttribute` names this attribute, so it must be set",
             )),
             Some(value) if value["string"].is_null() => {
                 let why = "must be a string value because `partitionTypeAttribute` names this attribute";
-                found.faults.push(at.invalid_for(value.clone(), why));
+                found.errors.push(at.invalid_for(value.clone(), why));
             }
             Some(_) => {}
         }
@@ -189,7 +189,7 @@ fn check_skipped(skipped: &Place<'_, '_>, found: &mut Found) {
     let has = |name: &str| skipped.texts().any(|text| text == name);
     if has(SKIPPABLE[1]) && !has(SKIPPABLE[2]) && !has(SKIPPABLE[0]) {
         let why = "NodePrepareResources cannot be skipped unless NodeUnprepareResources is also skipped";
-        found.faults.push(skipped.invalid(why));
+        found.errors.push(skipped.invalid(why));
     }
     found.must_be_unique(skipped);
     skipped

@@ -1,21 +1,21 @@
 //! What may not change in a service once it is there: above all its addresses.
 
-use crate::rules::place::{Faults, Place};
+use crate::rules::place::{Errors, Place};
 use super::is_headless;
 
 /// What is wrong with a change. A service without addresses can get some, and the other way round.
-pub(crate) fn check(service: &Place<'_, '_>, live: &Place<'_, '_>, faults: &mut Faults) {
+pub(crate) fn check(service: &Place<'_, '_>, live: &Place<'_, '_>, errors: &mut Errors) {
     let (new, old) = (service.field("spec"), live.field("spec"));
     let is_external = |spec: &Place<'_, '_>| spec.field("type").text() == "ExternalName";
     if !is_external(&new) && !is_external(&old) {
-        check_addresses(&new, &old, faults);
-        check_families(&new, &old, faults);
+        check_addresses(&new, &old, errors);
+        check_families(&new, &old, errors);
     }
-    check_class(&new, &old, faults);
-    check_health_port(&new, &old, faults);
+    check_class(&new, &old, errors);
+    check_health_port(&new, &old, errors);
 }
 
-fn check_addresses(new: &Place<'_, '_>, old: &Place<'_, '_>, faults: &mut Faults) {
+fn check_addresses(new: &Place<'_, '_>, old: &Place<'_, '_>, errors: &mut Errors) {
     if is_headless(new) && is_headless(old) {
         return;
     }
@@ -28,19 +28,19 @@ fn check_addresses(new: &Place<'_, '_>, old: &Place<'_, '_>, faults: &mut Faults
         false => kept.len().min(1),
     };
     if given.is_empty() && !kept.is_empty() {
-        faults.push(addresses.invalid_item(0, "primary clusterIP can not be unset"));
+        errors.push(addresses.invalid_item(0, "primary clusterIP can not be unset"));
     }
     for index in 0..counted.min(given.len()) {
         if given[index] != kept[index] {
-            faults.push(addresses.invalid_item(index, "may not change once set"));
+            errors.push(addresses.invalid_item(index, "may not change once set"));
         }
     }
     if given.len() == 1 && kept.len() > 1 {
-        check_single(new, "clusterIP", faults);
+        check_single(new, "clusterIP", errors);
     }
 }
 
-fn check_families(new: &Place<'_, '_>, old: &Place<'_, '_>, faults: &mut Faults) {
+fn check_families(new: &Place<'_, '_>, old: &Place<'_, '_>, errors: &mut Errors) {
     if is_headless(new) || is_headless(old) {
         return;
     }
@@ -55,37 +55,37 @@ fn check_families(new: &Place<'_, '_>, old: &Place<'_, '_>, faults: &mut Faults)
             .is_some_and(|(new, old)| new != old),
     };
     if is_changed {
-        faults.push(families.invalid_item(0, "may not change once set"));
+        errors.push(families.invalid_item(0, "may not change once set"));
     }
     if given.len() == 1 && kept.len() > 1 {
-        check_single(new, "ipFamily", faults);
+        check_single(new, "ipFamily", errors);
     }
 }
 
 /// Who gives one of two addresses back says so.
-fn check_single(spec: &Place<'_, '_>, released: &str, faults: &mut Faults) {
+fn check_single(spec: &Place<'_, '_>, released: &str, errors: &mut Errors) {
     let policy = spec.field("ipFamilyPolicy");
     if policy.text() != "SingleStack" {
         let why = format!("must be set to 'SingleStack' when releasing the secondary {released}");
-        faults.push(policy.invalid(why));
+        errors.push(policy.invalid(why));
     }
 }
 
-fn check_class(new: &Place<'_, '_>, old: &Place<'_, '_>, faults: &mut Faults) {
+fn check_class(new: &Place<'_, '_>, old: &Place<'_, '_>, errors: &mut Errors) {
     let is_balanced = |spec: &Place<'_, '_>| spec.field("type").text() == "LoadBalancer";
     let (class, before) = (new.field("loadBalancerClass"), old.field("loadBalancerClass"));
     if is_balanced(new) && is_balanced(old) && class.value() != before.value() {
-        faults.push(class.invalid("may not change once set"));
+        errors.push(class.invalid("may not change once set"));
     }
 }
 
-fn check_health_port(new: &Place<'_, '_>, old: &Place<'_, '_>, faults: &mut Faults) {
+fn check_health_port(new: &Place<'_, '_>, old: &Place<'_, '_>, errors: &mut Errors) {
     let has_one = |spec: &Place<'_, '_>| {
         let policy = spec.field("externalTrafficPolicy").text();
         spec.field("type").text() == "LoadBalancer" && policy == "Local"
     };
     let (port, before) = (new.field("healthCheckNodePort"), old.field("healthCheckNodePort"));
     if has_one(new) && has_one(old) && port.number() != before.number() {
-        faults.push(port.forbidden("field is immutable"));
+        errors.push(port.forbidden("field is immutable"));
     }
 }

@@ -33,7 +33,7 @@ pub(crate) fn compile(path: &FieldPath, schema: &Value) -> (Option<Node>, FieldE
     };
     let root = compiler.node(schema, schema, &place);
     compiler.check_total(path);
-    (root, compiler.faults)
+    (root, compiler.errors)
 }
 
 /// Where a schema stands.
@@ -59,7 +59,7 @@ impl Place {
 
 #[derive(Default)]
 struct Compiler {
-    faults: FieldErrors,
+    errors: FieldErrors,
     total: u64,
     costs: Vec<(u64, FieldPath)>,
 }
@@ -109,8 +109,8 @@ impl Compiler {
             return;
         };
         let path = place.path.child("default");
-        let found = evaluate::faults(node, &path, default, None, &Warnings::default());
-        self.faults.append(found);
+        let found = evaluate::errors(node, &path, default, None, &Warnings::default());
+        self.errors.append(found);
     }
 
     fn properties(&mut self, schema: &Value, types: &Value, place: &Place) -> BTreeMap<String, Node> {
@@ -159,7 +159,7 @@ impl Compiler {
                 types["type"].as_str().unwrap_or_default(),
                 types["x-kubernetes-preserve-unknown-fields"] == true
             );
-            self.faults.push(FieldError::internal(&at, why));
+            self.errors.push(FieldError::internal(&at, why));
             return (Declared::dynamic(), compiled);
         };
         for (index, rule) in rules.iter().enumerate() {
@@ -183,7 +183,7 @@ impl Compiler {
         let program = match checked(&environment, text("rule"), &Type::Bool) {
             Ok(program) => program,
             Err(why) => {
-                self.faults.push(invalid(&path, rule, why));
+                self.errors.push(invalid(&path, rule, why));
                 return None;
             }
         };
@@ -198,12 +198,12 @@ impl Compiler {
         if let Some(above) = place.uncorrelatable.as_ref().filter(|_| uses_old) {
             let why =
                 format!("oldSelf cannot be used on the uncorrelatable portion of the schema within {above}");
-            self.faults.push(FieldError::invalid(&path, text("rule"), why));
+            self.errors.push(FieldError::invalid(&path, text("rule"), why));
         }
         if let (false, Some(stated)) = (uses_old, rule.get("optionalOldSelf").filter(|it| !it.is_null())) {
             let why = "may not be set if oldSelf is not used in rule";
             let at = at.child("optionalOldSelf");
-            self.faults.push(FieldError::invalid(&at, stated.clone(), why));
+            self.errors.push(FieldError::invalid(&at, stated.clone(), why));
         }
         let message = Some(text("message").trim().to_owned()).filter(|message| !message.is_empty());
         Some(Rule {
@@ -235,7 +235,7 @@ impl Compiler {
                 Some(program)
             }
             Err(why) => {
-                self.faults.push(invalid(&path, rule, why));
+                self.errors.push(invalid(&path, rule, why));
                 None
             }
         }
@@ -244,7 +244,7 @@ impl Compiler {
     /// Takes down what an expression could cost.
     fn charge(&mut self, path: &FieldPath, name: &str, cost: u64) {
         if cost > RULE_LIMIT {
-            self.faults
+            self.errors
                 .push(FieldError::forbidden(path, too_dear(name, cost, RULE_LIMIT)));
         }
         self.total = self.total.saturating_add(cost);
@@ -261,10 +261,10 @@ impl Compiler {
                 "contributed to estimated rule cost total exceeding cost limit for entire OpenAPIv3 schema";
             FieldError::forbidden(path, why)
         });
-        self.faults.extend(named);
+        self.errors.extend(named);
         let name = "x-kubernetes-validations estimated rule cost total for entire OpenAPIv3 schema";
         let why = too_dear(name, self.total, SCHEMA_LIMIT);
-        self.faults.push(FieldError::forbidden(path, why));
+        self.errors.push(FieldError::forbidden(path, why));
     }
 }
 

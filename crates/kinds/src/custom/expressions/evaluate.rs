@@ -18,7 +18,7 @@ const OUT_OF_BUDGET: &str =
     "validation failed due to running out of cost budget, no further validation rules will be run";
 
 /// What rules find wrong with what stands at a path.
-pub(crate) fn faults(
+pub(crate) fn errors(
     root: &Node,
     path: &FieldPath,
     object: &Value,
@@ -27,13 +27,13 @@ pub(crate) fn faults(
 ) -> FieldErrors {
     let mut check = Check {
         warnings,
-        faults: FieldErrors::new(),
+        errors: FieldErrors::new(),
         budget: OBJECT_BUDGET,
     };
     let before = Before::found(object, live);
-    // What ends the check is among the faults.
+    // What ends the check is among the errors.
     let _ = check.node(root, object, before, path);
-    check.faults
+    check.errors
 }
 
 /// What stood here before the write.
@@ -100,7 +100,7 @@ struct Ended;
 
 struct Check<'w> {
     warnings: &'w Warnings,
-    faults: FieldErrors,
+    errors: FieldErrors,
     budget: u64,
 }
 
@@ -188,7 +188,7 @@ impl Check<'_> {
         let (now, then) = match (read(site.value), old.map(read).transpose()) {
             (Ok(now), Ok(then)) => (now, then),
             (Err(error), _) | (_, Err(error)) => {
-                self.faults.push(site.untold(error.to_string()));
+                self.errors.push(site.untold(error.to_string()));
                 return Ok(());
             }
         };
@@ -215,14 +215,14 @@ impl Check<'_> {
                  {shown}"
             ),
             Err(error @ EvalError::CostExceeded) => {
-                self.faults.push(site.untold(format!(
+                self.errors.push(site.untold(format!(
                     "'{error}': no further validation rules will be run due to call cost exceeds limit for rule: {shown}"
                 )));
                 return Err(Ended);
             }
             Err(error) => format!("{error} evaluating rule: {shown}"),
         };
-        self.faults.push(site.untold(why));
+        self.errors.push(site.untold(why));
         Ok(())
     }
 
@@ -237,7 +237,7 @@ impl Check<'_> {
         match self.budget.checked_sub(evaluation.cost) {
             Some(rest) => self.budget = rest,
             None => {
-                self.faults.push(site.untold(OUT_OF_BUDGET.to_owned()));
+                self.errors.push(site.untold(OUT_OF_BUDGET.to_owned()));
                 return Err(Ended);
             }
         }
@@ -258,10 +258,10 @@ impl Check<'_> {
         let detail = made
             .or_else(|| rule.message.clone())
             .unwrap_or_else(|| format!("failed rule: {}", rule.shown));
-        let fault = fault(rule.reason, &at, site.value, detail);
+        let error = error(rule.reason, &at, site.value, detail);
         match !rule.uses_old && site.before.is_same() {
-            true => self.warnings.add(fault.to_string()),
-            false => self.faults.push(fault),
+            true => self.warnings.add(error.to_string()),
+            false => self.errors.push(error),
         }
         Ok(())
     }
@@ -280,7 +280,7 @@ fn message(made: Evaluated<'_>) -> Option<String> {
     is_fit.then(|| text.to_owned())
 }
 
-fn fault(reason: FieldErrorKind, path: &FieldPath, value: &Value, detail: String) -> FieldError {
+fn error(reason: FieldErrorKind, path: &FieldPath, value: &Value, detail: String) -> FieldError {
     match reason {
         FieldErrorKind::Forbidden => FieldError::forbidden(path, detail),
         FieldErrorKind::Required => FieldError::required(path, detail),

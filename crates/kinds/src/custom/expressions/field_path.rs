@@ -1,8 +1,8 @@
-//! The field that a rule lays a fault to: `.spec.name`, `['a key']`, followed through the schema it stands in.
+//! The field that a rule lays an error to: `.spec.name`, `['a key']`, followed through the schema it stands in.
 
 use serde_json::Value;
 
-/// The path as faults show it; `None` if the schema has no such field.
+/// The path as errors show it; `None` if the schema has no such field.
 pub(crate) fn normalize(path: &str, schema: &Value) -> Option<String> {
     let (mut rest, mut schema, mut shown) = (path, schema, String::new());
     if rest.is_empty() {

@@ -14,7 +14,7 @@ const REASONS: [&str; 4] = [
 ];
 
 /// What is wrong with the rules at one place before anybody compiles them.
-pub(crate) fn rule_faults(path: &FieldPath, schema: &Value, faults: &mut FieldErrors) {
+pub(crate) fn rule_errors(path: &FieldPath, schema: &Value, errors: &mut FieldErrors) {
     let rules = schema[RULES].as_array().into_iter().flatten();
     for (index, rule) in rules.enumerate() {
         let at = path.child(RULES).index(index);
@@ -22,32 +22,32 @@ pub(crate) fn rule_faults(path: &FieldPath, schema: &Value, faults: &mut FieldEr
         let is_blank = |name: &str| !text(name).is_empty() && text(name).trim().is_empty();
         let has_lines = |name: &str| text(name).trim().contains(['\n', '\r']);
         let mut invalid = |name: &str, why: &str| {
-            faults.push(FieldError::invalid(&at.child(name), text(name), why));
+            errors.push(FieldError::invalid(&at.child(name), text(name), why));
         };
         if text("rule").trim().is_empty() {
-            faults.push(FieldError::required(&at.child("rule"), "rule is not specified"));
+            errors.push(FieldError::required(&at.child("rule"), "rule is not specified"));
         } else if is_blank("message") {
             invalid("message", "must be non-empty if specified");
         } else if has_lines("message") {
             invalid("message", "must not contain line breaks");
         } else if has_lines("rule") && text("message").is_empty() {
             let why = "message must be specified if rule contains line breaks";
-            faults.push(FieldError::required(&at.child("message"), why));
+            errors.push(FieldError::required(&at.child("message"), why));
         }
         if is_blank("messageExpression") {
             let why = "must be non-empty if specified";
-            faults.push(FieldError::required(&at.child("messageExpression"), why));
+            errors.push(FieldError::required(&at.child("messageExpression"), why));
         }
         if rule.get("reason").is_some_and(|it| !it.is_null()) && !REASONS.contains(&text("reason")) {
             let at = at.child("reason");
-            faults.push(FieldError::not_supported(&at, text("reason"), &REASONS));
+            errors.push(FieldError::not_supported(&at, text("reason"), &REASONS));
         }
-        field_path_faults(&at.child("fieldPath"), text("fieldPath"), schema, faults);
+        field_path_errors(&at.child("fieldPath"), text("fieldPath"), schema, errors);
     }
 }
 
-fn field_path_faults(at: &FieldPath, path: &str, schema: &Value, faults: &mut FieldErrors) {
-    let mut invalid = |why: &str| faults.push(FieldError::invalid(at, path, why));
+fn field_path_errors(at: &FieldPath, path: &str, schema: &Value, errors: &mut FieldErrors) {
+    let mut invalid = |why: &str| errors.push(FieldError::invalid(at, path, why));
     if !path.is_empty() && path.trim().is_empty() {
         invalid("must be non-empty if specified");
     }

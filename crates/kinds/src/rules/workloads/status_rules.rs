@@ -2,7 +2,7 @@
 //! are.
 
 use crate::kind::Change;
-use crate::rules::place::{Faults, Place};
+use crate::rules::place::{Errors, Place};
 
 /// The counts of a kind, in the order in which Kubernetes checks them.
 pub(crate) struct Counts {
@@ -16,29 +16,29 @@ pub(crate) struct Counts {
 
 impl Counts {
     /// What is wrong with a changed status.
-    pub(crate) fn check_change(&self, change: &Change<'_>, faults: &mut Faults) {
+    pub(crate) fn check_change(&self, change: &Change<'_>, errors: &mut Errors) {
         let (status, live) = (change.new.field("status"), change.live.field("status"));
-        self.check(&status, faults);
+        self.check(&status, errors);
         let (count, before) = (status.field("collisionCount"), live.field("collisionCount"));
         if before.is_set() && count.number() < before.number() {
-            faults.push(count.invalid_for(count.number(), "cannot be decremented"));
+            errors.push(count.invalid_for(count.number(), "cannot be decremented"));
         }
     }
 
-    fn check(&self, status: &Place<'_, '_>, faults: &mut Faults) {
+    fn check(&self, status: &Place<'_, '_>, errors: &mut Errors) {
         for name in self.all {
-            status.field(name).must_not_be_negative(faults);
+            status.field(name).must_not_be_negative(errors);
         }
         let replicas = status.field("replicas").number();
         for name in self.of_replicas {
             let count = status.field(name);
             if count.number() > replicas {
-                faults.push(count.invalid("cannot be greater than status.replicas"));
+                errors.push(count.invalid("cannot be greater than status.replicas"));
             }
         }
         let (available, ready) = (status.field("availableReplicas"), status.field("readyReplicas"));
         if available.number() > ready.number() {
-            faults.push(available.invalid(format!("cannot be greater than {}", self.ready)));
+            errors.push(available.invalid(format!("cannot be greater than {}", self.ready)));
         }
     }
 }

@@ -6,60 +6,60 @@ use watchkeeper_meta::validation::{annotations, labels};
 
 use crate::builtin::pod::{self, Around};
 use crate::rules::go_structs::LABEL_SELECTOR;
-use crate::rules::place::{Faults, Place};
+use crate::rules::place::{Errors, Place};
 
 const MISMATCH: &str = "`selector` does not match template `labels`";
 
 /// Checks a template on its own.
-pub(crate) fn check_template(template: &Place<'_, '_>, faults: &mut Faults) {
+pub(crate) fn check_template(template: &Place<'_, '_>, errors: &mut Errors) {
     let (metadata, spec) = (template.field("metadata"), template.field("spec"));
     // The texts leave the metadata out of the path.
     for (name, rule) in [
-        ("labels", labels as fn(&Value, &_) -> Faults),
+        ("labels", labels as fn(&Value, &_) -> Errors),
         ("annotations", annotations),
     ] {
         let map = template.field(name).with_value(metadata.field(name).value());
         if map.is_set() {
-            faults.append(rule(map.value(), &map.path()));
+            errors.append(rule(map.value(), &map.path()));
         }
     }
     let notes = template
         .field("annotations")
         .with_value(metadata.field("annotations").value());
-    pod::check_annotations(&notes, &spec, faults);
-    pod::check_spec(&spec, &Around { pod: None }, faults);
+    pod::check_annotations(&notes, &spec, errors);
+    pod::check_spec(&spec, &Around { pod: None }, errors);
     let ephemeral = spec.field("ephemeralContainers");
     if ephemeral.len() > 0 {
-        faults.push(ephemeral.forbidden("ephemeral containers not allowed in pod template"));
+        errors.push(ephemeral.forbidden("ephemeral containers not allowed in pod template"));
     }
 }
 
 /// Checks the template of a deployment or a replica set, and how it is selected.
-pub(crate) fn check_selected_template(spec: &Place<'_, '_>, faults: &mut Faults) {
+pub(crate) fn check_selected_template(spec: &Place<'_, '_>, errors: &mut Errors) {
     let (selector, template) = (spec.field("selector"), spec.field("template"));
-    check_selector(&selector, "deployment", faults);
-    check_selected(spec, Some("invalid label selector"), faults);
+    check_selector(&selector, "deployment", errors);
+    check_selected(spec, Some("invalid label selector"), errors);
     if is_valid(&selector) {
-        check_template(&template, faults);
-        check_runs_on(&template, "ReplicaSet", faults);
+        check_template(&template, errors);
+        check_runs_on(&template, "ReplicaSet", errors);
     }
 }
 
 /// Checks a selector that must be there and must select something; `kind` is for the text.
-pub(crate) fn check_selector(selector: &Place<'_, '_>, kind: &str, faults: &mut Faults) {
+pub(crate) fn check_selector(selector: &Place<'_, '_>, kind: &str, errors: &mut Errors) {
     if !selector.is_set() {
-        faults.push(selector.required(""));
+        errors.push(selector.required(""));
         return;
     }
-    selector.must_select(faults);
+    selector.must_select(errors);
     if selects_everything(selector.value()) {
-        faults.push(selector.invalid(format!("empty selector is invalid for {kind}")));
+        errors.push(selector.invalid(format!("empty selector is invalid for {kind}")));
     }
 }
 
 /// Checks that a template's pods will be selected. A missing selector selects nothing, an empty one everything. What
 /// is said of a selector that cannot be understood differs from kind to kind; some say nothing.
-pub(crate) fn check_selected(spec: &Place<'_, '_>, not_understood: Option<&str>, faults: &mut Faults) {
+pub(crate) fn check_selected(spec: &Place<'_, '_>, not_understood: Option<&str>, errors: &mut Errors) {
     let (selector, template) = (spec.field("selector"), spec.field("template"));
     let metadata = template.field("metadata");
     let labels = metadata.field("labels");
@@ -69,8 +69,8 @@ pub(crate) fn check_selected(spec: &Place<'_, '_>, not_understood: Option<&str>,
     };
     match is_selected {
         Ok(true) => {}
-        Ok(false) => faults.push(labels.invalid(MISMATCH)),
-        Err(_) => faults.extend(not_understood.map(|why| selector.invalid_as(LABEL_SELECTOR, why))),
+        Ok(false) => errors.push(labels.invalid(MISMATCH)),
+        Err(_) => errors.extend(not_understood.map(|why| selector.invalid_as(LABEL_SELECTOR, why))),
     }
 }
 
@@ -80,33 +80,33 @@ pub(crate) fn is_valid(selector: &Place<'_, '_>) -> bool {
 }
 
 /// Checks that pods are to run on and on.
-pub(crate) fn check_runs_on(template: &Place<'_, '_>, kind: &str, faults: &mut Faults) {
+pub(crate) fn check_runs_on(template: &Place<'_, '_>, kind: &str, errors: &mut Errors) {
     let spec = template.field("spec");
     let restart = spec.field("restartPolicy");
     if restart.text() != "Always" {
-        faults.push(restart.unsupported(&["Always"]));
+        errors.push(restart.unsupported(&["Always"]));
     }
     let deadline = spec.field("activeDeadlineSeconds");
     if deadline.is_set() {
-        faults.push(deadline.forbidden(format!("activeDeadlineSeconds in {kind} is not Supported")));
+        errors.push(deadline.forbidden(format!("activeDeadlineSeconds in {kind} is not Supported")));
     }
 }
 
 /// Checks that pods are to end; where failures are told apart, it is the job that tries again.
-pub(crate) fn check_ends(template: &Place<'_, '_>, has_failure_policy: bool, faults: &mut Faults) {
+pub(crate) fn check_ends(template: &Place<'_, '_>, has_failure_policy: bool, errors: &mut Errors) {
     let spec = template.field("spec");
     let restart = spec.field("restartPolicy");
     match restart.text() {
-        "" | "Always" => faults.push(restart.required(r#"valid values: "OnFailure", "Never""#)),
+        "" | "Always" => errors.push(restart.required(r#"valid values: "OnFailure", "Never""#)),
         "OnFailure" if has_failure_policy => {
-            faults.push(restart.invalid(r#"only "Never" is supported when podFailurePolicy is specified"#));
+            errors.push(restart.invalid(r#"only "Never" is supported when podFailurePolicy is specified"#));
         }
-        _ => restart.is_one_of(&["OnFailure", "Never"], faults),
+        _ => restart.is_one_of(&["OnFailure", "Never"], errors),
     }
 }
 
 /// Checks a selector that is a map of labels, as old kinds have it.
-pub(crate) fn check_selected_by_labels(spec: &Place<'_, '_>, faults: &mut Faults) {
+pub(crate) fn check_selected_by_labels(spec: &Place<'_, '_>, errors: &mut Errors) {
     let (selector, template) = (spec.field("selector"), spec.field("template"));
     let metadata = template.field("metadata");
     let labels = metadata.field("labels");
@@ -115,7 +115,7 @@ pub(crate) fn check_selected_by_labels(spec: &Place<'_, '_>, faults: &mut Faults
         .into_iter()
         .all(|(key, value)| labels.value().get(key) == Some(value))
     {
-        faults.push(labels.invalid(MISMATCH));
+        errors.push(labels.invalid(MISMATCH));
     }
 }
 

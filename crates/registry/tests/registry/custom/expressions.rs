@@ -9,7 +9,7 @@ const CHEAPER: &str = "(try simplifying the rule, or adding maxItems, maxPropert
                        and strings are declared)";
 
 /// What a definition of widgets with this spec is refused for; nothing if it is accepted.
-async fn faults_of(spec: Value) -> Vec<(String, String)> {
+async fn errors_of(spec: Value) -> Vec<(String, String)> {
     let cluster = Cluster::start().await;
     match cluster.define(definition(spec)).await {
         Ok(_) => Vec::new(),
@@ -28,7 +28,7 @@ fn causes(status: &watchkeeper_meta::Status) -> Vec<(String, String)> {
 }
 
 async fn check_definition(spec: Value, expected: &[(&str, &str)]) {
-    let found = faults_of(spec.clone()).await;
+    let found = errors_of(spec.clone()).await;
     let found: Vec<(&str, &str)> = found
         .iter()
         .map(|(field, message)| (&**field, &**message))
@@ -152,14 +152,14 @@ async fn what_belongs_to_a_rule_is_checked_too() {
     ] {
         check_definition(with(extra), &[(&format!("{at}.{field}"), message)]).await;
     }
-    let found = faults_of(with(json!({"messageExpression": "self.count"}))).await;
+    let found = errors_of(with(json!({"messageExpression": "self.count"}))).await;
     assert_eq!(found[0].0, format!("{at}.messageExpression"));
     assert!(
         found[0]
             .1
             .contains("messageExpression compilation failed: ERROR: <input>:1:5: undefined field 'count'")
     );
-    let found = faults_of(with(json!({"messageExpression": "1"}))).await;
+    let found = errors_of(with(json!({"messageExpression": "1"}))).await;
     assert!(
         found[0]
             .1
@@ -225,7 +225,7 @@ async fn rules_stand_only_where_they_always_hold() {
 }
 
 /// A widget's spec is held to rules: what a create says.
-async fn create_faults(schema: &Value, spec: Value) -> Vec<(String, String)> {
+async fn create_errors(schema: &Value, spec: Value) -> Vec<(String, String)> {
     let cluster = Cluster::with_widgets(schema.clone()).await;
     match cluster.create(widget("a", spec)).await {
         Ok(_) => Vec::new(),
@@ -234,7 +234,7 @@ async fn create_faults(schema: &Value, spec: Value) -> Vec<(String, String)> {
 }
 
 async fn check_create(schema: &Value, spec: Value, expected: &[(&str, &str)]) {
-    let found = create_faults(schema, spec.clone()).await;
+    let found = create_errors(schema, spec.clone()).await;
     let found: Vec<(&str, &str)> = found
         .iter()
         .map(|(field, message)| (&**field, &**message))
@@ -321,7 +321,7 @@ async fn objects_are_held_to_rules_of_every_type() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_evaluated_is_a_fault() {
+async fn what_cannot_be_evaluated_is_an_error() {
     let schema = |rule: &str| {
         json!({"type": "object", "properties": {
             "a": {"x-kubernetes-int-or-string": true}, "n": {"type": "integer"},
@@ -374,7 +374,7 @@ async fn budgets_end_the_check() {
     let endless = (0..6).fold("true".to_owned(), |inner, level| {
         format!("{nested}.all(x{level}, {inner})")
     });
-    let found = create_faults(&schema(json!([{"rule": endless, "message": "never"}])), json!({})).await;
+    let found = create_errors(&schema(json!([{"rule": endless, "message": "never"}])), json!({})).await;
     assert_eq!(
         found,
         [(
@@ -495,11 +495,11 @@ async fn what_has_not_changed_is_only_warned_of() {
         ]
     );
     // Items of such a list cannot be found again: when it changes, all of them count.
-    let faults = patch(json!({"spec": {"words": ["bad", "good"]}}))
+    let errors = patch(json!({"spec": {"words": ["bad", "good"]}}))
         .await
         .unwrap_err();
-    assert_eq!(faults[0].0, "spec.words[0]");
-    assert_eq!(faults.len(), 1);
+    assert_eq!(errors[0].0, "spec.words[0]");
+    assert_eq!(errors.len(), 1);
 }
 
 #[tokio::test]
