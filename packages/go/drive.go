@@ -189,6 +189,8 @@ type Write struct {
 	Subresource string    `json:"subresource"`
 	Namespace   string    `json:"namespace"`
 	Name        string    `json:"name"`
+	// Previous is the version that was replaced; nil if there was none, or if nothing changed.
+	Previous *uint64 `json:"previous"`
 	// Revision is nil if nothing changed.
 	Revision *uint64 `json:"revision"`
 	// Outcome is "unchanged", or an object: created, changed or deleted.

@@ -71,6 +71,7 @@ export interface Write {
   subresource: string;
   namespace: string;
   name: string;
+  previous: number | null;
   revision: number | null;
   outcome: "unchanged" | { created: object } | { deleted: object } | { changed: FieldChange[] };
 }

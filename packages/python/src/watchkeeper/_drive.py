@@ -9,7 +9,7 @@ import json
 import ssl
 import urllib.error
 import urllib.request
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
 from typing import Any, Union
 
@@ -190,13 +190,16 @@ class Write:
     subresource: str
     namespace: str
     name: str
+    previous: int | None
     revision: int | None
     outcome: str | dict[str, Any]
 
     @classmethod
     def read(cls, answer: dict[str, Any]) -> Write:
         """A write as the server tells it."""
-        return cls(user_agent=answer.pop("userAgent"), **answer)
+        known = {field.name for field in fields(cls)}
+        named = {"user_agent": answer["userAgent"], **answer}
+        return cls(**{name: value for name, value in named.items() if name in known})
 
     @property
     def changed(self) -> bool:
