@@ -21,9 +21,9 @@
 //! - the metadata of objects within custom objects, beyond the types of its fields;
 //! - alpha kinds, which are not served.
 //!
-//! Of what a new cluster has by itself there are the namespaces, the `kubernetes` service with its range and endpoints, the
-//! priority classes, the roles for people, flow schemas and priority levels; not the roles of components that are not there. Requests are not queued
-//! by priority levels.
+//! Of what a new cluster has by itself there are the namespaces, the `kubernetes` service with its range and endpoints,
+//! the priority classes, the roles for people, flow schemas and priority levels; not the roles of components that are not
+//! there. Requests are not queued by priority levels.
 
 mod admission;
 mod allocate;

@@ -1,9 +1,10 @@
 //! What a write holds until its object is stored: the definition of its kind, and the right to give out addresses.
 //!
-//! Writes of custom objects and changes of their kinds are kept apart. What was written since a schema came into force is sent as it is stored, so nothing may be stored by an older schema
-//! after that; and a kind that is to go loses the objects that are there, so none may come after the look at them. A
-//! write therefore begins with the definition that is in force, which then stays until the object is stored. Kubernetes
-//! lets such a write end under the older schema, and prunes all that it reads.
+//! Writes of custom objects and changes of their kinds are kept apart. What was written since a schema came into force is
+//! sent as it is stored, so nothing may be stored by an older schema after that; and a kind that is to go loses the objects
+//! that are there, so none may come after the look at them. A write therefore begins with the definition that is in force,
+//! which then stays until the object is stored. Kubernetes lets such a write end under the older schema, and prunes all
+//! that it reads.
 
 use std::sync::Arc;
 
