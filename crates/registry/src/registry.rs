@@ -51,6 +51,11 @@ impl RegistryOptions {
     /// A registry of the built-in resources. What every cluster has, default namespaces and the like, is created if
     /// it is not there.
     pub async fn open(self, store: Store) -> Result<Registry, Status> {
+        // In a box: done once, and larger than all that is done later.
+        Box::pin(self.open_here(store)).await
+    }
+
+    async fn open_here(self, store: Store) -> Result<Registry, Status> {
         let registry = Registry {
             inner: Arc::new(Inner {
                 reader: Reader::new(store, self.webhooks.clone()),
@@ -63,7 +68,6 @@ impl RegistryOptions {
                 allocator: Allocator::default(),
             }),
         };
-        // In a box: done once, and larger than all that is done later.
         Box::pin(registry.bootstrap()).await?;
         registry.look_for_judges().await?;
         // Before the look at what is stored, so that nothing falls between.

@@ -230,7 +230,8 @@ impl Store {
         match &self.inner.writes {
             Writes::Local(_) => Ok(()),
             #[cfg(feature = "etcd")]
-            Writes::Etcd(etcd) => etcd.refresh().await,
+            // In a box, as below: writes to memory do not carry the room that a network takes.
+            Writes::Etcd(etcd) => Box::pin(etcd.refresh()).await,
         }
     }
 
@@ -320,7 +321,7 @@ impl Store {
         match &self.inner.writes {
             Writes::Local(local) => local.group_commit.submit(command).await,
             #[cfg(feature = "etcd")]
-            Writes::Etcd(etcd) => etcd.submit(command).await,
+            Writes::Etcd(etcd) => Box::pin(etcd.submit(command)).await,
         }
     }
 

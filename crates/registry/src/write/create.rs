@@ -123,7 +123,7 @@ impl Write<'_> {
                 1,
             ));
         }
-        Err(self.taken(name).await?)
+        Err(Box::pin(self.taken(name)).await?)
     }
 
     async fn store_new(&mut self, draft: &Draft<'_>) -> Result<Created, Status> {
