@@ -451,7 +451,6 @@ impl Place<'_> {
         fields
     }
 
-    /// Everything on the way: `spec.containers[0].name`.
     /// The place as a JSON pointer.
     fn pointer(&self) -> String {
         let mut pointer = self.within.map(Place::pointer).unwrap_or_default();
@@ -466,6 +465,7 @@ impl Place<'_> {
         pointer
     }
 
+    /// Everything on the way: `spec.containers[0].name`.
     fn path(&self) -> String {
         let mut path = self.within.map(Place::path).unwrap_or_default();
         match self.step {
