@@ -1,7 +1,6 @@
-//! What a store promises, on every engine, through restarts, crashes and damage.
+//! What a store promises, on every engine, through restarts and damage.
 
 mod conformance;
-mod crash;
 mod damage;
 mod list_and_watch;
 mod restart;

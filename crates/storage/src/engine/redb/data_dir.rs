@@ -25,7 +25,15 @@ const MAGIC: &[u8] = b"redb\x1a\x0a\xa9\x0d\x0a";
 #[derive(Debug)]
 pub(crate) struct DataDir {
     path: PathBuf,
-    _lock: File,
+    lock: File,
+}
+
+impl Drop for DataDir {
+    /// Gives the directory back at once. To close the file would not: a process that is being started elsewhere in this one
+    /// holds it open until it runs a program of its own.
+    fn drop(&mut self) {
+        let _ = self.lock.unlock();
+    }
 }
 
 impl DataDir {
@@ -41,7 +49,7 @@ impl DataDir {
         match lock.try_lock() {
             Ok(()) => Ok(Self {
                 path: path.to_owned(),
-                _lock: lock,
+                lock,
             }),
             Err(TryLockError::WouldBlock) => Err(OpenError::InUse {
                 path: path.to_owned(),

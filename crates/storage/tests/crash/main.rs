@@ -1,7 +1,8 @@
 //! `kill -9` under load, many times, on one data directory. After each one: every acknowledged write is there, none
 //! is half there, revisions have grown, and feeds resume without a gap or say that history was compacted.
 //!
-//! The test starts itself again as the process to be killed.
+//! The test starts itself again as the process to be killed. Alone in its program: a process that is being started holds
+//! the files of all tests beside it for a moment, and with them the locks of their stores.
 
 #![cfg(unix)]
 
@@ -115,7 +116,7 @@ async fn write(store: Store, writer: usize) {
 
 fn start(dir: &Path) -> (Child, BufReader<ChildStdout>) {
     let mut child = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "crash::write_until_killed", "--ignored", "--nocapture"])
+        .args(["--exact", "write_until_killed", "--ignored", "--nocapture"])
         .env(DIR, dir)
         .stdout(Stdio::piped())
         .spawn()
